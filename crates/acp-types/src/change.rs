@@ -1,0 +1,395 @@
+//! A change of one file: what was there, what is there now, and the hunks between them.
+//!
+//! It finds no differences itself; whoever made the change knows them.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// A change of one file, as the tool that made it knows it.
+///
+/// Small changes carry both whole texts, large ones the hunks only. A change of a binary file
+/// carries neither.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileChange {
+    /// What was done.
+    pub operation: Operation,
+    /// The absolute path of the file, after the change.
+    pub path: PathBuf,
+    /// The whole text before, where it is kept.
+    pub old_text: Option<String>,
+    /// The whole text after, where it is kept.
+    pub new_text: Option<String>,
+    /// The changed places with their context, in the order of the file.
+    pub hunks: Vec<Hunk>,
+}
+
+/// What was done to a file; the set of draft v2
+/// (<https://agentclientprotocol.com/protocol/v2/tool-calls#diffs>).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Operation {
+    /// It was not there before.
+    Add,
+    /// It has other bytes now.
+    Modify,
+    /// It is gone.
+    Delete,
+    /// It lay elsewhere before.
+    Move {
+        /// The absolute path before.
+        from: PathBuf,
+    },
+    /// It was made from another file, which still is there.
+    Copy {
+        /// The absolute path of the other file.
+        from: PathBuf,
+    },
+}
+
+impl Operation {
+    /// Returns the word for it on the wire.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Add => "add",
+            Self::Modify => "modify",
+            Self::Delete => "delete",
+            Self::Move { .. } => "move",
+            Self::Copy { .. } => "copy",
+        }
+    }
+}
+
+/// One changed place of a file with its context.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hunk {
+    /// The line before the change where it begins, from 1; 0 if the file had no line.
+    pub old_start: u32,
+    /// The line after the change where it begins, from 1; 0 if the file has no line.
+    pub new_start: u32,
+    /// Its lines, context included.
+    pub lines: Vec<HunkLine>,
+}
+
+/// One line of a hunk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HunkLine {
+    /// Whether it stays, goes or comes.
+    pub tag: LineTag,
+    /// The line with its line end, if it has one.
+    pub text: String,
+}
+
+/// Whether a line of a hunk stays, goes or comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LineTag {
+    /// It is context.
+    Context,
+    /// It is removed.
+    Removed,
+    /// It is added.
+    Added,
+}
+
+impl FileChange {
+    /// Makes a change without texts and hunks.
+    #[must_use]
+    pub fn new(operation: Operation, path: impl Into<PathBuf>) -> Self {
+        Self {
+            operation,
+            path: path.into(),
+            old_text: None,
+            new_text: None,
+            hunks: Vec::new(),
+        }
+    }
+
+    /// Returns the bytes of its texts, or of its hunks where it has no texts.
+    #[must_use]
+    pub fn byte_len(&self) -> usize {
+        let whole = self.old_text.as_ref().map_or(0, String::len)
+            + self.new_text.as_ref().map_or(0, String::len);
+        if whole > 0 {
+            whole
+        } else {
+            self.hunks.iter().map(Hunk::byte_len).sum()
+        }
+    }
+
+    /// Returns how many lines come and go, as far as the hunks or the texts tell.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize) {
+        if self.hunks.is_empty() {
+            let lines =
+                |text: &Option<String>| text.as_ref().map_or(0, |text| text.lines().count());
+            return (lines(&self.new_text), lines(&self.old_text));
+        }
+        let count = |tag| {
+            self.hunks
+                .iter()
+                .flat_map(|hunk| &hunk.lines)
+                .filter(|line| line.tag == tag)
+                .count()
+        };
+        (count(LineTag::Added), count(LineTag::Removed))
+    }
+
+    /// Returns the change with as many of its first hunks as fit into `max` bytes.
+    ///
+    /// A change without hunks keeps its texts.
+    #[must_use]
+    pub fn within(&self, max: usize) -> Self {
+        let mut room = max;
+        let fits = |hunk: &&Hunk| {
+            let fits = hunk.byte_len() <= room;
+            room = room.saturating_sub(hunk.byte_len());
+            fits
+        };
+        Self {
+            hunks: self.hunks.iter().take_while(fits).cloned().collect(),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the first line of each hunk that changes, after the change, from 1.
+    pub fn changed_lines(&self) -> impl Iterator<Item = u32> {
+        self.hunks.iter().map(Hunk::first_changed_line)
+    }
+
+    /// Returns the change as one `diff --git` section, with absolute paths and no `a/`, `b/`
+    /// prefixes, as draft v2 has it
+    /// (<https://agentclientprotocol.com/protocol/v2/tool-calls#diffs>).
+    #[must_use]
+    pub fn git_patch(&self) -> String {
+        let new = quoted(&self.path);
+        let old = match &self.operation {
+            Operation::Move { from } | Operation::Copy { from } => quoted(from),
+            _ => new.clone(),
+        };
+        let mut patch = format!("diff --git {old} {new}\n");
+        match self.operation {
+            Operation::Add => patch.push_str("new file mode 100644\n"),
+            Operation::Delete => patch.push_str("deleted file mode 100644\n"),
+            Operation::Move { .. } => {
+                patch.push_str(&format!("rename from {old}\nrename to {new}\n"));
+            }
+            Operation::Copy { .. } => patch.push_str(&format!("copy from {old}\ncopy to {new}\n")),
+            Operation::Modify => {}
+        }
+        let hunks = self.hunks_or_whole();
+        if hunks.iter().any(|hunk| !hunk.lines.is_empty()) {
+            let (old, new) = match self.operation {
+                Operation::Add => ("/dev/null".to_owned(), new),
+                Operation::Delete => (old, "/dev/null".to_owned()),
+                _ => (old, new),
+            };
+            patch.push_str(&format!("--- {old}\n+++ {new}\n"));
+            hunks.iter().for_each(|hunk| hunk.write_patch(&mut patch));
+        }
+        patch
+    }
+
+    /// Returns the hunks, or one that replaces the whole old text by the whole new text.
+    fn hunks_or_whole(&self) -> Vec<Hunk> {
+        if !self.hunks.is_empty() || self.old_text == self.new_text {
+            return self.hunks.clone();
+        }
+        let lines = |text: &Option<String>, tag| {
+            let text = text.as_deref().unwrap_or_default();
+            text.split_inclusive('\n')
+                .map(|line| HunkLine {
+                    tag,
+                    text: line.to_owned(),
+                })
+                .collect::<Vec<_>>()
+        };
+        let removed = lines(&self.old_text, LineTag::Removed);
+        let added = lines(&self.new_text, LineTag::Added);
+        vec![Hunk {
+            old_start: u32::from(!removed.is_empty()),
+            new_start: u32::from(!added.is_empty()),
+            lines: removed.into_iter().chain(added).collect(),
+        }]
+    }
+}
+
+impl Hunk {
+    /// Returns the lines that were there, context included.
+    #[must_use]
+    pub fn old_text(&self) -> String {
+        self.text_without(LineTag::Added)
+    }
+
+    /// Returns the lines that are there now, context included.
+    #[must_use]
+    pub fn new_text(&self) -> String {
+        self.text_without(LineTag::Removed)
+    }
+
+    /// Returns the bytes of its lines.
+    #[must_use]
+    pub fn byte_len(&self) -> usize {
+        self.lines.iter().map(|line| line.text.len()).sum()
+    }
+
+    fn text_without(&self, tag: LineTag) -> String {
+        self.lines
+            .iter()
+            .filter(|line| line.tag != tag)
+            .map(|line| line.text.as_str())
+            .collect()
+    }
+
+    fn first_changed_line(&self) -> u32 {
+        let context = self
+            .lines
+            .iter()
+            .take_while(|line| line.tag == LineTag::Context)
+            .count();
+        self.new_start
+            .max(1)
+            .saturating_add(u32::try_from(context).unwrap_or(u32::MAX))
+    }
+
+    fn count_without(&self, tag: LineTag) -> usize {
+        self.lines.iter().filter(|line| line.tag != tag).count()
+    }
+
+    fn write_patch(&self, patch: &mut String) {
+        let (old, new) = (
+            self.count_without(LineTag::Added),
+            self.count_without(LineTag::Removed),
+        );
+        let (old_start, new_start) = (self.old_start, self.new_start);
+        // Writing to a String cannot fail.
+        let _ = writeln!(patch, "@@ -{old_start},{old} +{new_start},{new} @@");
+        for line in &self.lines {
+            patch.push(match line.tag {
+                LineTag::Context => ' ',
+                LineTag::Removed => '-',
+                LineTag::Added => '+',
+            });
+            patch.push_str(&line.text);
+            if !line.text.ends_with('\n') {
+                patch.push_str("\n\\ No newline at end of file\n");
+            }
+        }
+    }
+}
+
+/// Quotes a path as git does when it holds a quote, a backslash or a control character.
+fn quoted(path: &Path) -> String {
+    let path = path.to_string_lossy();
+    if !path
+        .chars()
+        .any(|letter| letter.is_control() || letter == '"' || letter == '\\')
+    {
+        return path.into_owned();
+    }
+    let mut quoted = String::from("\"");
+    for letter in path.chars() {
+        match letter {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            letter if letter.is_control() => {
+                let mut bytes = [0; 4];
+                for byte in letter.encode_utf8(&mut bytes).bytes() {
+                    let _ = write!(quoted, "\\{byte:03o}");
+                }
+            }
+            letter => quoted.push(letter),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FileChange, Hunk, HunkLine, LineTag, Operation};
+    use pretty_assertions::assert_eq;
+
+    fn line(tag: LineTag, text: &str) -> HunkLine {
+        HunkLine {
+            tag,
+            text: text.to_owned(),
+        }
+    }
+
+    fn hunk() -> Hunk {
+        Hunk {
+            old_start: 4,
+            new_start: 4,
+            lines: vec![
+                line(LineTag::Context, "a\n"),
+                line(LineTag::Removed, "b\n"),
+                line(LineTag::Added, "c"),
+            ],
+        }
+    }
+
+    #[test]
+    fn a_hunk_has_both_sides() {
+        assert_eq!(hunk().old_text(), "a\nb\n");
+        assert_eq!(hunk().new_text(), "a\nc");
+        let change = FileChange {
+            hunks: vec![hunk()],
+            ..FileChange::new(Operation::Modify, "/f")
+        };
+        assert_eq!(change.changed_lines().collect::<Vec<_>>(), [5]);
+        assert_eq!(change.counts(), (1, 1));
+    }
+
+    #[test]
+    fn git_patches_have_absolute_paths_without_prefixes() {
+        let modify = FileChange {
+            hunks: vec![hunk()],
+            ..FileChange::new(Operation::Modify, "/f")
+        };
+        assert_eq!(
+            modify.git_patch(),
+            "diff --git /f /f\n--- /f\n+++ /f\n@@ -4,2 +4,2 @@\n a\n-b\n+c\n\\ No newline at end of file\n"
+        );
+        let add = FileChange {
+            new_text: Some("x\n".into()),
+            ..FileChange::new(Operation::Add, "/f")
+        };
+        assert_eq!(
+            add.git_patch(),
+            "diff --git /f /f\nnew file mode 100644\n--- /dev/null\n+++ /f\n@@ -0,0 +1,1 @@\n+x\n"
+        );
+        let delete = FileChange {
+            old_text: Some("x\n".into()),
+            ..FileChange::new(Operation::Delete, "/f")
+        };
+        assert_eq!(
+            delete.git_patch(),
+            "diff --git /f /f\ndeleted file mode 100644\n--- /f\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-x\n"
+        );
+        let moved = FileChange::new(
+            Operation::Move {
+                from: "/a b".into(),
+            },
+            "/c\"\n",
+        );
+        assert_eq!(
+            moved.git_patch(),
+            "diff --git /a b \"/c\\\"\\n\"\nrename from /a b\nrename to \"/c\\\"\\n\"\n"
+        );
+    }
+
+    #[test]
+    fn an_empty_new_file_has_no_hunk() {
+        let add = FileChange {
+            new_text: Some(String::new()),
+            ..FileChange::new(Operation::Add, "/f")
+        };
+        assert_eq!(add.git_patch(), "diff --git /f /f\nnew file mode 100644\n");
+    }
+}

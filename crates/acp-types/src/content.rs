@@ -1,0 +1,60 @@
+//! One item of what a call shows: a block, a file change or a terminal by its id.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ContentBlock, FileChange, TerminalId};
+
+/// One item of a call's content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "value", rename_all = "snake_case")]
+#[non_exhaustive]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "items are few and live in vectors"
+)]
+pub enum Content {
+    /// Text, image, audio, resource or link.
+    Block(ContentBlock),
+    /// A change of one file, with what was there and what is there now.
+    Change(FileChange),
+    /// A terminal, whose own document says what it shows.
+    Terminal(TerminalId),
+}
+
+impl Content {
+    /// Makes a text block.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Block(ContentBlock::from(text.into()))
+    }
+
+    /// Makes a text block with `text` fenced as code of `language`, so that no client renders it
+    /// as Markdown.
+    #[must_use]
+    pub fn code(language: &str, text: &str) -> Self {
+        Self::text(crate::text::fenced(language, text))
+    }
+
+    /// Returns about how many bytes this item takes in a message.
+    #[must_use]
+    pub fn byte_len(&self) -> usize {
+        match self {
+            Self::Block(ContentBlock::Text(text)) => text.text.len(),
+            Self::Block(block) => serde_json::to_vec(block).map_or(0, |bytes| bytes.len()),
+            Self::Change(change) => change.byte_len(),
+            Self::Terminal(id) => id.0.len(),
+        }
+    }
+}
+
+impl From<FileChange> for Content {
+    fn from(change: FileChange) -> Self {
+        Self::Change(change)
+    }
+}
+
+impl From<TerminalId> for Content {
+    fn from(id: TerminalId) -> Self {
+        Self::Terminal(id)
+    }
+}

@@ -1,0 +1,55 @@
+//! Makes the ids of tool calls. Randomness comes in from outside.
+
+use crate::{ToolCallId, limits::MODEL_ID_CHARS};
+
+/// Returns the id of a new call: `{turn}/{model id}` where the model's id is 1 to 64 safe
+/// characters and the result is not taken, else `call_` and a fresh ULID.
+///
+/// Models repeat their ids, across turns and even in one reply; the turn in front and the check
+/// against `is_taken` keep them unique in the session, as the protocol asks for
+/// (<https://agentclientprotocol.com/protocol/v1/tool-calls#creating>).
+pub fn tool_call_id(
+    turn: &str,
+    model_id: &str,
+    is_taken: impl Fn(&str) -> bool,
+    fresh_ulid: impl FnOnce() -> String,
+) -> ToolCallId {
+    if is_safe(model_id) {
+        let id = format!("{turn}/{model_id}");
+        if !is_taken(&id) {
+            return ToolCallId::new(id);
+        }
+    }
+    ToolCallId::new(format!("call_{}", fresh_ulid()))
+}
+
+fn is_safe(model_id: &str) -> bool {
+    (1..=MODEL_ID_CHARS).contains(&model_id.len())
+        && model_id
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_-.:".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tool_call_id;
+
+    #[test]
+    fn a_models_id_is_kept_when_safe_and_free() {
+        let long = "x".repeat(65);
+        for (model_id, taken, expected) in [
+            ("toolu_01", false, "t1/toolu_01"),
+            ("toolu_01", true, "call_ULID"),
+            ("", false, "call_ULID"),
+            ("a b", false, "call_ULID"),
+            ("a/b", false, "call_ULID"),
+            ("ä", false, "call_ULID"),
+            ("a\nb", false, "call_ULID"),
+            (&long, false, "call_ULID"),
+            (&long[..64], false, &format!("t1/{}", &long[..64])),
+        ] {
+            let id = tool_call_id("t1", model_id, |_| taken, || "ULID".to_owned());
+            assert_eq!(&*id.0, expected, "{model_id:?}");
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Every bound of this crate, in one place. It knows nothing of rates and queues.
+
+/// Bytes kept of the beginning of a terminal's output.
+pub const OUTPUT_HEAD: usize = 16 * 1024;
+
+/// Bytes kept of the end of a terminal's output.
+pub const OUTPUT_TAIL: usize = 48 * 1024;
+
+/// Bytes of terminal output shown as text while its call runs, where text must be resent whole.
+pub const RUNNING_TEXT: usize = 4 * 1024;
+
+/// Serialised bytes of the one object a call sends in `_meta`.
+pub const META_BYTES: usize = 2 * 1024;
+
+/// Serialised bytes of one message's terminal output. Many clients drop lines of 64 KiB.
+pub const CHUNK_BYTES: usize = 48 * 1024;
+
+/// Bytes of old and new text up to which a change is sent as whole files; above, as hunks.
+pub const WHOLE_CHANGE_BYTES: usize = 16 * 1024;
+
+/// Bytes of hunks sent for one change; what is over is told as a count.
+pub const CHANGE_BYTES: usize = 256 * 1024;
+
+/// Characters of a model's own call id that is taken over.
+pub const MODEL_ID_CHARS: usize = 64;
+
+/// Violations an observer keeps; the rest is counted.
+pub const VIOLATIONS: usize = 64;

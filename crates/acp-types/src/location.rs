@@ -1,0 +1,122 @@
+//! Where in the files a call works: absolute, normalised, 1-based. It never asks the disk.
+
+use std::num::NonZeroU32;
+use std::path::{Component, Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// A file, and a line in it where one is known.
+///
+/// Clients follow along by it
+/// (<https://agentclientprotocol.com/protocol/v1/tool-calls#following-the-agent>).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Location {
+    path: PathBuf,
+    line: Option<NonZeroU32>,
+}
+
+impl Location {
+    /// Makes a location of an absolute path, which is normalised by its text alone.
+    ///
+    /// # Errors
+    ///
+    /// [`LocationError::NotAbsolute`] for a relative path, which means nothing to a client.
+    pub fn try_new(path: impl AsRef<Path>) -> Result<Self, LocationError> {
+        let path = path.as_ref();
+        if !path.is_absolute() {
+            return Err(LocationError::NotAbsolute {
+                path: path.to_owned(),
+            });
+        }
+        Ok(Self {
+            path: normalise(path),
+            line: None,
+        })
+    }
+
+    /// Sets the line, counted from 1. Zero is no line.
+    #[must_use]
+    pub fn at_line(mut self, line: u32) -> Self {
+        self.line = NonZeroU32::new(line);
+        self
+    }
+
+    /// Returns the absolute, normalised path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the line, counted from 1.
+    #[must_use]
+    pub fn line(&self) -> Option<NonZeroU32> {
+        self.line
+    }
+}
+
+/// Why a path is no location.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LocationError {
+    /// The path is relative. Join it to the session's `cwd` first.
+    #[error("a location needs an absolute path, not {}", path.display())]
+    NotAbsolute {
+        /// The path as it was given.
+        path: PathBuf,
+    },
+}
+
+/// Resolves `.` and `..` by the text of the path; `..` above the root stays at the root.
+///
+/// Symbolic links are not followed, so the result names what the user would call the file. It
+/// must never decide whether a file may be used.
+#[must_use]
+pub fn normalise(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                normal.pop();
+            }
+            other => normal.push(other),
+        }
+    }
+    normal
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::{Location, LocationError};
+    use std::path::Path;
+
+    #[test]
+    fn a_location_is_absolute_and_normal() {
+        for (given, expected) in [
+            ("/a/b.rs", "/a/b.rs"),
+            ("/a/./b.rs", "/a/b.rs"),
+            ("/a//b.rs", "/a/b.rs"),
+            ("/a/c/../b.rs", "/a/b.rs"),
+            ("/../../b.rs", "/b.rs"),
+            ("/", "/"),
+        ] {
+            assert_eq!(
+                Location::try_new(given).unwrap().path(),
+                Path::new(expected),
+                "{given}"
+            );
+        }
+        assert!(matches!(
+            Location::try_new("b.rs"),
+            Err(LocationError::NotAbsolute { .. })
+        ));
+        assert!(Location::try_new("").is_err());
+    }
+
+    #[test]
+    fn lines_count_from_one() {
+        let location = Location::try_new("/a").unwrap();
+        assert_eq!(location.clone().at_line(0).line(), None);
+        assert_eq!(location.at_line(7).line().map(u32::from), Some(7));
+    }
+}

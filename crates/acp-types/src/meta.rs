@@ -1,0 +1,272 @@
+//! What a call tells beside the protocol's own fields: one object in `_meta`, always whole.
+//!
+//! It reads no clock: times come in as values.
+
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::limits::META_BYTES;
+use crate::schema::v1::Meta;
+
+/// The key under which the object lies; an embedder puts its own in its place.
+pub const DEFAULT_KEY: &str = "callboard";
+
+/// Timing, progress, kinship and the end of a call.
+///
+/// It is sent whole under one key of `_meta` whenever it changes, because v1 clients keep no
+/// metadata and v2 clients patch by top-level key
+/// (<https://agentclientprotocol.com/protocol/v2/extensibility#metadata-patches>).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CallMeta {
+    /// When it began to run.
+    #[serde(skip_serializing_if = "Option::is_none", with = "epoch_ms")]
+    pub started_at: Option<SystemTime>,
+    /// Milliseconds that it ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// Milliseconds from its announcement to its start: streaming and waiting for permission.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queued_ms: Option<u64>,
+    /// How far it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
+    /// The call that made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// The group of calls of one model reply that it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch: Option<String>,
+    /// The call that it tries again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_of: Option<String>,
+    /// Why it ended otherwise than by completing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+    /// The exit code of its command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The signal that ended its command, such as `SIGKILL`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<String>,
+    /// What was left out of the document.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<Dropped>,
+    /// The message key of its title and the arguments, for clients that render their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<Value>,
+    /// What the tool adds under keys of its own. A field above wins over a key of its name.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub custom: Map<String, Value>,
+}
+
+/// How far a call is, in units of its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// What is done.
+    pub current: f64,
+    /// What there is to do, where known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<f64>,
+    /// What it is doing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// Why a call ended otherwise than by completing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Reason {
+    /// The user rejected it or stopped it alone.
+    User,
+    /// Its turn was cancelled.
+    Turn,
+    /// A rule or a mode forbids it.
+    Permission,
+    /// It took longer than it may.
+    Timeout,
+    /// The agent or the session was closing.
+    Shutdown,
+    /// It failed, or could not be carried out.
+    Error,
+    /// Nobody waited for it any more.
+    Dropped,
+}
+
+impl Reason {
+    /// Returns one sentence for people, used where the protocol has no word for the reason.
+    #[must_use]
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::User => "Cancelled by the user.",
+            Self::Turn => "Cancelled with its turn.",
+            Self::Permission => "Not permitted.",
+            Self::Timeout => "Ended because it took too long.",
+            Self::Shutdown => "Ended because the session was closing.",
+            Self::Error => "Ended by an error.",
+            Self::Dropped => "Ended because nobody waited for it any more.",
+        }
+    }
+}
+
+/// What was left out of a document, and where the whole lies.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Dropped {
+    /// Bytes left out.
+    pub bytes: u64,
+    /// Items of content left out.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub items: u64,
+    /// A URI of the whole, where it was kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub whole: Option<String>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature serde asks for"
+)]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl CallMeta {
+    /// Returns whether there is nothing to send.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns the `_meta` object: everything under `key`, in at most 2 KiB.
+    ///
+    /// What does not fit goes in this order: the custom keys, the title's arguments, the text of
+    /// the progress. The rest always fits, unless a caller puts whole texts into ids.
+    #[must_use]
+    pub fn to_meta(&self, key: &str) -> Meta {
+        let mut fitting = self.clone();
+        let mut object = fitting.object();
+        for shrink in [Self::drop_custom, Self::drop_title, Self::drop_message] {
+            if byte_len(&object) <= META_BYTES {
+                break;
+            }
+            shrink(&mut fitting);
+            object = fitting.object();
+        }
+        Meta::from_iter([(key.to_owned(), Value::Object(object))])
+    }
+
+    fn object(&self) -> Map<String, Value> {
+        let Ok(Value::Object(mut object)) = serde_json::to_value(self) else {
+            return Map::new();
+        };
+        object.remove("custom");
+        for (key, value) in &self.custom {
+            object.entry(key.as_str()).or_insert_with(|| value.clone());
+        }
+        object
+    }
+
+    fn drop_custom(&mut self) {
+        self.custom.clear();
+    }
+
+    fn drop_title(&mut self) {
+        self.title = None;
+    }
+
+    fn drop_message(&mut self) {
+        if let Some(progress) = &mut self.progress {
+            progress.message = None;
+        }
+    }
+}
+
+fn byte_len(object: &Map<String, Value>) -> usize {
+    serde_json::to_vec(object).map_or(0, |bytes| bytes.len())
+}
+
+/// Milliseconds since the Unix epoch; a time before it is none.
+mod epoch_ms {
+    use super::{Duration, SystemTime};
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        time: &Option<SystemTime>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let since = time.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+        match since.and_then(|since| u64::try_from(since.as_millis()).ok()) {
+            Some(millis) => serializer.serialize_some(&millis),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<SystemTime>, D::Error> {
+        let millis = Option::<u64>::deserialize(deserializer)?;
+        Ok(millis
+            .and_then(|millis| SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(millis))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CallMeta, META_BYTES, Progress, Reason, byte_len};
+    use serde_json::{Value, json};
+    use std::time::{Duration, SystemTime};
+
+    #[test]
+    fn everything_lies_under_one_key() {
+        let meta = CallMeta {
+            started_at: Some(SystemTime::UNIX_EPOCH + Duration::from_millis(1_500)),
+            duration_ms: Some(3),
+            reason: Some(Reason::Timeout),
+            custom: json!({"mine": 1, "durationMs": "not mine"})
+                .as_object()
+                .unwrap()
+                .clone(),
+            ..CallMeta::default()
+        };
+        assert_eq!(
+            Value::Object(meta.to_meta("k")),
+            json!({"k": {"startedAt": 1500, "durationMs": 3, "reason": "timeout", "mine": 1}})
+        );
+    }
+
+    #[test]
+    fn it_stays_under_its_bound() {
+        let long = "x".repeat(META_BYTES);
+        let meta = CallMeta {
+            duration_ms: Some(1),
+            progress: Some(Progress {
+                current: 1.0,
+                total: None,
+                message: Some(long.clone()),
+            }),
+            title: Some(json!(long)),
+            custom: json!({ "long": long }).as_object().unwrap().clone(),
+            ..CallMeta::default()
+        };
+        let Value::Object(object) = meta.to_meta("k")["k"].clone() else {
+            panic!("no object")
+        };
+        assert!(byte_len(&object) <= META_BYTES);
+        assert_eq!(object["durationMs"], 1);
+        assert_eq!(object["progress"], json!({"current": 1.0}));
+    }
+
+    #[test]
+    fn it_round_trips() {
+        let meta = CallMeta {
+            started_at: Some(SystemTime::UNIX_EPOCH + Duration::from_millis(7)),
+            ..CallMeta::default()
+        };
+        let back: CallMeta = serde_json::from_value(serde_json::to_value(&meta).unwrap()).unwrap();
+        assert_eq!(back, meta);
+    }
+}

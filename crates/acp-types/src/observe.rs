@@ -1,0 +1,74 @@
+//! Observers: they fold the messages of a session back into what a client holds, with the schema
+//! crate's own update functions, and note every broken rule of order.
+//!
+//! They share no code with the projections, so they can judge them, and any other agent too.
+
+use std::fmt;
+
+use crate::limits::VIOLATIONS;
+
+pub mod v1;
+#[cfg(feature = "v2")]
+pub mod v2;
+
+/// A message that breaks a rule of order, and about which call or terminal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// What is wrong.
+    pub rule: Rule,
+    /// The id that the message is about.
+    pub id: String,
+}
+
+/// What can be wrong with a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Rule {
+    /// An update of a call that was not announced (G1).
+    Unannounced,
+    /// A second `tool_call` for the same id.
+    AnnouncedTwice,
+    /// Something about a call that has ended (G2).
+    AfterEnd,
+    /// A status that cannot follow the one before.
+    IllegalStep,
+    /// An update that says nothing.
+    Empty,
+    /// A turn was answered while a call of it was open (G3).
+    OpenAtEnd,
+    /// A title is empty.
+    NoTitle,
+    /// Output or exit of a terminal that was not opened, or after its exit.
+    Terminal,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.rule {
+            Rule::Unannounced => "was not announced",
+            Rule::AnnouncedTwice => "was announced twice",
+            Rule::AfterEnd => "was changed after its end",
+            Rule::IllegalStep => "took a step that its status does not allow",
+            Rule::Empty => "got an update that says nothing",
+            Rule::OpenAtEnd => "was open when its turn was answered",
+            Rule::NoTitle => "has no title",
+            Rule::Terminal => "got terminal output before it was opened or after it exited",
+        };
+        write!(formatter, "{} {what}", self.id)
+    }
+}
+
+/// The violations seen, up to a bound.
+#[derive(Debug, Clone, Default)]
+struct Violations(Vec<Violation>);
+
+impl Violations {
+    fn add(&mut self, rule: Rule, id: &str) {
+        if self.0.len() < VIOLATIONS {
+            self.0.push(Violation {
+                rule,
+                id: id.to_owned(),
+            });
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Folds ACP v1 messages, with and without the `_meta.terminal_*` convention.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use super::{Rule, Violation, Violations};
+use crate::schema::v1::{
+    Meta, Plan, RequestPermissionRequest, SessionUpdate, ToolCall, ToolCallStatus, ToolCallUpdate,
+    ToolCallUpdateFields,
+};
+
+/// What a v1 client holds of one session.
+#[derive(Debug, Clone, Default)]
+pub struct Observer {
+    calls: HashMap<String, ToolCall>,
+    order: Vec<String>,
+    ran: HashSet<String>,
+    terminals: HashMap<String, Terminal>,
+    plan: Option<Plan>,
+    violations: Violations,
+}
+
+/// A display-only terminal as its events tell it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Terminal {
+    /// Everything that was appended.
+    pub output: String,
+    /// The value of the exit event: `terminal_id`, `exit_code`, `signal`.
+    pub exit: Option<Value>,
+}
+
+impl Observer {
+    /// Makes an observer that has seen nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Folds one `session/update`.
+    pub fn update(&mut self, update: &SessionUpdate) {
+        match update {
+            SessionUpdate::ToolCall(call) => self.announce(call),
+            SessionUpdate::ToolCallUpdate(update) => self.change(update, Repeat::IsEmpty),
+            SessionUpdate::Plan(plan) => self.plan = Some(plan.clone()),
+            _ => {}
+        }
+    }
+
+    /// Folds a `session/request_permission`: its `toolCall` is an update like any other.
+    pub fn permission(&mut self, request: &RequestPermissionRequest) {
+        self.change(&request.tool_call, Repeat::IsAllowed);
+    }
+
+    /// Notes that the turn was answered: no call may be open.
+    pub fn turn_answered(&mut self) {
+        for (id, call) in &self.calls {
+            if !is_final(call.status) {
+                self.violations.add(Rule::OpenAtEnd, id);
+            }
+        }
+    }
+
+    /// Returns what the client holds of a call.
+    #[must_use]
+    pub fn tool_call(&self, id: &str) -> Option<&ToolCall> {
+        self.calls.get(id)
+    }
+
+    /// Returns all calls in the order of their announcement.
+    pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.order.iter().filter_map(|id| self.calls.get(id))
+    }
+
+    /// Returns whether a call has been seen in progress.
+    #[must_use]
+    pub fn has_run(&self, id: &str) -> bool {
+        self.ran.contains(id)
+    }
+
+    /// Returns what the client holds of a display-only terminal.
+    #[must_use]
+    pub fn terminal(&self, id: &str) -> Option<&Terminal> {
+        self.terminals.get(id)
+    }
+
+    /// Returns the plan that was sent last.
+    #[must_use]
+    pub fn plan(&self) -> Option<&Plan> {
+        self.plan.as_ref()
+    }
+
+    /// Returns every broken rule, the first 64.
+    #[must_use]
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations.0
+    }
+
+    fn announce(&mut self, call: &ToolCall) {
+        let id = call.tool_call_id.to_string();
+        if call.title.trim().is_empty() {
+            self.violations.add(Rule::NoTitle, &id);
+        }
+        let mut call = call.clone();
+        if let Some(meta) = &mut call.meta {
+            self.events(&id, meta, &EVENTS[..1]);
+        }
+        call.meta = call.meta.filter(|meta| !meta.is_empty());
+        if call.status == ToolCallStatus::InProgress {
+            self.ran.insert(id.clone());
+        }
+        if self.calls.insert(id.clone(), call).is_some() {
+            self.violations.add(Rule::AnnouncedTwice, &id);
+        } else {
+            self.order.push(id);
+        }
+    }
+
+    fn change(&mut self, update: &ToolCallUpdate, repeat: Repeat) {
+        let id = update.tool_call_id.to_string();
+        let mut meta = update.meta.clone().unwrap_or_default();
+        let before = meta.len();
+        self.events(&id, &mut meta, &EVENTS[1..]);
+        let had_events = meta.len() < before;
+        let Some(call) = self.calls.get_mut(&id) else {
+            self.violations.add(Rule::Unannounced, &id);
+            return;
+        };
+        let nothing = update.fields == ToolCallUpdateFields::new() && meta.is_empty();
+        if nothing && !had_events && repeat == Repeat::IsEmpty {
+            self.violations.add(Rule::Empty, &id);
+        }
+        if is_final(call.status) {
+            self.violations.add(Rule::AfterEnd, &id);
+        } else if let Some(status) = update.fields.status {
+            if !may_become(call.status, status) {
+                self.violations.add(Rule::IllegalStep, &id);
+            }
+            if status == ToolCallStatus::InProgress {
+                self.ran.insert(id);
+            }
+        }
+        call.update(update.fields.clone());
+        // The schema crate's v1 update leaves metadata alone. One key is always sent whole.
+        if !meta.is_empty() {
+            call.meta.get_or_insert_default().extend(meta);
+        }
+    }
+
+    /// Takes the terminal events out of a call's metadata and folds those that may be there.
+    fn events(&mut self, id: &str, meta: &mut Meta, allowed: &[&str]) {
+        for name in EVENTS {
+            let Some(event) = meta.remove(name) else {
+                continue;
+            };
+            let terminal_id = event["terminal_id"].as_str().unwrap_or_default().to_owned();
+            let terminal = self.terminals.get_mut(&terminal_id);
+            match (name, terminal, allowed.contains(&name)) {
+                (INFO, None, true) => {
+                    self.terminals.insert(terminal_id, Terminal::default());
+                }
+                (OUTPUT, Some(terminal), true) if terminal.exit.is_none() => {
+                    terminal
+                        .output
+                        .push_str(event["data"].as_str().unwrap_or_default());
+                }
+                (EXIT, Some(terminal), true) if terminal.exit.is_none() => {
+                    terminal.exit = Some(event);
+                }
+                _ => self.violations.add(Rule::Terminal, id),
+            }
+        }
+    }
+}
+
+/// Whether an update that repeats what is known is a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Repeat {
+    IsEmpty,
+    IsAllowed,
+}
+
+fn is_final(status: ToolCallStatus) -> bool {
+    matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed)
+}
+
+/// The steps that v1 knows: it says nothing of going back to pending, which no call does.
+fn may_become(from: ToolCallStatus, to: ToolCallStatus) -> bool {
+    match to {
+        ToolCallStatus::Pending => from == ToolCallStatus::Pending,
+        ToolCallStatus::Completed => from == ToolCallStatus::InProgress,
+        _ => true,
+    }
+}
+
+const INFO: &str = "terminal_info";
+const OUTPUT: &str = "terminal_output";
+const EXIT: &str = "terminal_exit";
+
+/// The events of the terminal convention, in the order in which they may come.
+const EVENTS: [&str; 3] = [INFO, OUTPUT, EXIT];
+
+#[cfg(test)]
+mod tests {
+    use super::Observer;
+    use crate::observe::Rule::{
+        self, AfterEnd, AnnouncedTwice, Empty, IllegalStep, NoTitle, OpenAtEnd, Terminal,
+        Unannounced,
+    };
+    use crate::schema::v1::SessionUpdate;
+    use serde_json::{Value, json};
+
+    fn call(status: &str) -> Value {
+        json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "T", "status": status})
+    }
+
+    fn change(fields: Value) -> Value {
+        let mut update = json!({"sessionUpdate": "tool_call_update", "toolCallId": "c"});
+        update
+            .as_object_mut()
+            .unwrap()
+            .extend(fields.as_object().unwrap().clone());
+        update
+    }
+
+    fn check(updates: &[Value], expected: &[Rule]) {
+        let mut observer = Observer::new();
+        for update in updates {
+            let update: SessionUpdate = serde_json::from_value(update.clone()).unwrap();
+            observer.update(&update);
+        }
+        observer.turn_answered();
+        let rules: Vec<_> = observer
+            .violations()
+            .iter()
+            .map(|violation| violation.rule)
+            .collect();
+        assert_eq!(rules, expected, "{updates:?}");
+    }
+
+    #[test]
+    fn a_whole_life_breaks_no_rule() {
+        let running = change(json!({"status": "in_progress"}));
+        let done = change(json!({"status": "completed", "rawOutput": {"a": 1}}));
+        check(&[call("pending"), running, done], &[]);
+    }
+
+    #[test]
+    fn every_broken_rule_is_seen() {
+        let running = change(json!({"status": "in_progress"}));
+        let failed = change(json!({"status": "failed"}));
+        let titled = change(json!({"title": "U"}));
+        let output =
+            change(json!({"_meta": {"terminal_output": {"terminal_id": "t", "data": "x"}}}));
+        let untitled = json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": " "});
+        check(std::slice::from_ref(&titled), &[Unannounced]);
+        check(
+            &[call("pending"), call("pending"), failed.clone()],
+            &[AnnouncedTwice],
+        );
+        check(&[call("pending"), failed.clone(), titled], &[AfterEnd]);
+        check(
+            &[call("pending"), change(json!({"status": "completed"}))],
+            &[IllegalStep],
+        );
+        let back = change(json!({"status": "pending"}));
+        check(
+            &[call("pending"), running, back, failed.clone()],
+            &[IllegalStep],
+        );
+        check(
+            &[call("pending"), change(json!({})), failed.clone()],
+            &[Empty],
+        );
+        check(&[call("pending")], &[OpenAtEnd]);
+        check(&[untitled, failed.clone()], &[NoTitle]);
+        check(&[call("pending"), output, failed], &[Terminal]);
+    }
+
+    #[test]
+    fn terminal_events_are_appended_and_end() {
+        let mut observer = Observer::new();
+        let mut first = call("pending");
+        first["_meta"] = json!({"terminal_info": {"terminal_id": "t", "cwd": "/"}});
+        let updates = [
+            first,
+            change(json!({"_meta": {"terminal_output": {"terminal_id": "t", "data": "a"}}})),
+            change(json!({"_meta": {"terminal_output": {"terminal_id": "t", "data": "b"}}})),
+            change(json!({"_meta": {"terminal_exit": {"terminal_id": "t", "exit_code": 0}}})),
+        ];
+        for update in updates {
+            observer.update(&serde_json::from_value(update).unwrap());
+        }
+        let terminal = observer.terminal("t").unwrap();
+        assert_eq!(terminal.output, "ab");
+        assert_eq!(terminal.exit.as_ref().unwrap()["exit_code"], 0);
+        assert_eq!(observer.violations(), []);
+        assert_eq!(observer.tool_call("c").unwrap().meta, None);
+    }
+}

@@ -1,0 +1,174 @@
+//! Folds draft ACP v2 messages.
+
+use std::collections::HashMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+use super::{Rule, Violation, Violations};
+use crate::schema::MaybeUndefined;
+use crate::schema::v2::{
+    PlanUpdateContent, RequestPermissionRequest, RequestPermissionSubject, SessionUpdate,
+    TerminalOutputChunk, TerminalUpdate, ToolCallContentChunk, ToolCallStatus, ToolCallUpdate,
+};
+
+/// What a v2 client holds of one session.
+#[derive(Debug, Clone, Default)]
+pub struct Observer {
+    calls: HashMap<String, ToolCallUpdate>,
+    terminals: HashMap<String, (TerminalUpdate, Vec<u8>)>,
+    plan: Option<PlanUpdateContent>,
+    violations: Violations,
+}
+
+impl Observer {
+    /// Makes an observer that has seen nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Folds one `session/update`.
+    pub fn update(&mut self, update: &SessionUpdate) {
+        match update {
+            SessionUpdate::ToolCallUpdate(update) => self.change(update),
+            SessionUpdate::ToolCallContentChunk(chunk) => self.append(chunk),
+            SessionUpdate::TerminalUpdate(update) => self.change_terminal(update),
+            SessionUpdate::TerminalOutputChunk(chunk) => self.append_output(chunk),
+            SessionUpdate::PlanUpdate(update) => self.plan = Some(update.plan.clone()),
+            _ => {}
+        }
+    }
+
+    /// Folds a `session/request_permission`: its tool call is an update like any other.
+    pub fn permission(&mut self, request: &RequestPermissionRequest) {
+        if let Some(RequestPermissionSubject::ToolCall(subject)) = &request.subject {
+            let id = subject.tool_call.tool_call_id.to_string();
+            if !self.calls.contains_key(&id) {
+                self.violations.add(Rule::Unannounced, &id);
+            }
+            self.change(&subject.tool_call);
+        }
+    }
+
+    /// Notes that the turn has ended: no call may be open, except those in the background.
+    pub fn turn_answered(&mut self, is_background: impl Fn(&str) -> bool) {
+        for (id, call) in &self.calls {
+            if !is_final(call) && !is_background(id) {
+                self.violations.add(Rule::OpenAtEnd, id);
+            }
+        }
+    }
+
+    /// Returns what the client holds of a call.
+    #[must_use]
+    pub fn tool_call(&self, id: &str) -> Option<&ToolCallUpdate> {
+        self.calls.get(id)
+    }
+
+    /// Returns what the client holds of a terminal, and all bytes that were appended.
+    #[must_use]
+    pub fn terminal(&self, id: &str) -> Option<(&TerminalUpdate, &[u8])> {
+        self.terminals
+            .get(id)
+            .map(|(update, output)| (update, output.as_slice()))
+    }
+
+    /// Returns the plan that was sent last.
+    #[must_use]
+    pub fn plan(&self) -> Option<&PlanUpdateContent> {
+        self.plan.as_ref()
+    }
+
+    /// Returns every broken rule, the first 64.
+    #[must_use]
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations.0
+    }
+
+    fn change(&mut self, update: &ToolCallUpdate) {
+        let id = update.tool_call_id.to_string();
+        let Some(call) = self.calls.get_mut(&id) else {
+            if update
+                .title
+                .value()
+                .is_none_or(|title| title.trim().is_empty())
+            {
+                self.violations.add(Rule::NoTitle, &id);
+            }
+            self.calls.insert(id, update.clone());
+            return;
+        };
+        if *update == ToolCallUpdate::new(update.tool_call_id.clone()) {
+            self.violations.add(Rule::Empty, &id);
+        }
+        if is_final(call) {
+            self.violations.add(Rule::AfterEnd, &id);
+        } else if let Some(status) = update.status.value()
+            && !may_become(
+                call.status.value().unwrap_or(&ToolCallStatus::Pending),
+                status,
+            )
+        {
+            self.violations.add(Rule::IllegalStep, &id);
+        }
+        call.apply_update(update.clone());
+    }
+
+    fn append(&mut self, chunk: &ToolCallContentChunk) {
+        let id = chunk.tool_call_id.to_string();
+        let Some(call) = self.calls.get_mut(&id) else {
+            self.violations.add(Rule::Unannounced, &id);
+            return;
+        };
+        if is_final(call) {
+            self.violations.add(Rule::AfterEnd, &id);
+        }
+        match &mut call.content {
+            MaybeUndefined::Value(content) => content.push(chunk.content.clone()),
+            content => *content = MaybeUndefined::Value(vec![chunk.content.clone()]),
+        }
+    }
+
+    fn change_terminal(&mut self, update: &TerminalUpdate) {
+        let id = update.terminal_id.to_string();
+        if let Some((terminal, output)) = self.terminals.get_mut(&id) {
+            if terminal.exit_status.value().is_some() {
+                self.violations.add(Rule::Terminal, &id);
+            }
+            terminal.apply_update(update.clone());
+            if let Some(snapshot) = update.output.value() {
+                *output = BASE64.decode(&snapshot.data).unwrap_or_default();
+            }
+        } else {
+            self.terminals.insert(id, (update.clone(), Vec::new()));
+        }
+    }
+
+    fn append_output(&mut self, chunk: &TerminalOutputChunk) {
+        let id = chunk.terminal_id.to_string();
+        match (self.terminals.get_mut(&id), BASE64.decode(&chunk.data)) {
+            (Some((terminal, output)), Ok(bytes)) if terminal.exit_status.value().is_none() => {
+                output.extend(bytes);
+            }
+            _ => self.violations.add(Rule::Terminal, &id),
+        }
+    }
+}
+
+fn is_final(call: &ToolCallUpdate) -> bool {
+    matches!(
+        call.status.value(),
+        Some(ToolCallStatus::Completed | ToolCallStatus::Failed | ToolCallStatus::Cancelled)
+    )
+}
+
+fn may_become(from: &ToolCallStatus, to: &ToolCallStatus) -> bool {
+    use ToolCallStatus::{Completed, InProgress, Paused, Pending};
+    match (from, to) {
+        (from, to) if from == to => true,
+        (_, Pending) | (Pending, Paused) => false,
+        (from, Completed) => *from == InProgress,
+        _ => true,
+    }
+}

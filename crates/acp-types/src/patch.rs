@@ -1,0 +1,276 @@
+//! Changes of the documents, which compose: `a.then(b)` does what `a` and then `b` do.
+//!
+//! They check nothing; whoever makes a patch knows which steps are legal.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::{
+    CallMeta, Capabilities, Content, Exit, Location, Output, Status, TerminalReport, TerminalSize,
+    ToolCallReport, ToolKind,
+};
+
+/// A change of a [`ToolCallReport`]: each field is kept or set; content can also grow.
+///
+/// Nothing can be cleared that v1 cannot clear: an array can be set empty, the rest only replaced.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ToolCallPatch {
+    /// The name, if it changes.
+    pub name: Option<String>,
+    /// The title, if it changes.
+    pub title: Option<String>,
+    /// The kind, if it changes.
+    pub kind: Option<ToolKind>,
+    /// The status, if it changes.
+    pub status: Option<Status>,
+    /// What happens to the content.
+    pub content: ContentPatch,
+    /// All locations, if they change.
+    pub locations: Option<Vec<Location>>,
+    /// The arguments, if they change.
+    pub raw_input: Option<Value>,
+    /// The result, if it changes.
+    pub raw_output: Option<Value>,
+    /// The whole metadata, if any of it changes.
+    pub meta: Option<CallMeta>,
+    /// The capabilities, if they change.
+    pub capabilities: Option<Capabilities>,
+}
+
+/// What a patch does to a call's content.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub enum ContentPatch {
+    /// Nothing.
+    #[default]
+    Keep,
+    /// It adds items at the end. They never join with what is there.
+    Append(Vec<Content>),
+    /// It replaces all items.
+    Set(Vec<Content>),
+}
+
+impl ToolCallPatch {
+    /// Makes a patch that changes nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes the patch that a call begins with.
+    #[must_use]
+    pub fn announce(name: impl Into<String>, title: impl Into<String>, kind: ToolKind) -> Self {
+        Self {
+            name: Some(name.into()),
+            title: Some(title.into()),
+            kind: Some(kind),
+            status: Some(Status::Pending),
+            ..Self::default()
+        }
+    }
+
+    /// Sets the title.
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.title = Some(title.into());
+        self
+    }
+
+    /// Sets the status.
+    #[must_use]
+    pub fn status(mut self, status: Status) -> Self {
+        self.status = Some(status);
+        self
+    }
+
+    /// Replaces all content.
+    #[must_use]
+    pub fn content(mut self, content: Vec<Content>) -> Self {
+        self.content = ContentPatch::Set(content);
+        self
+    }
+
+    /// Adds one item of content at the end.
+    #[must_use]
+    pub fn append(mut self, content: Content) -> Self {
+        self.content = self.content.then(ContentPatch::Append(vec![content]));
+        self
+    }
+
+    /// Replaces all locations.
+    #[must_use]
+    pub fn locations(mut self, locations: Vec<Location>) -> Self {
+        self.locations = Some(locations);
+        self
+    }
+
+    /// Sets the arguments.
+    #[must_use]
+    pub fn raw_input(mut self, raw_input: Value) -> Self {
+        self.raw_input = Some(raw_input);
+        self
+    }
+
+    /// Sets the result.
+    #[must_use]
+    pub fn raw_output(mut self, raw_output: Value) -> Self {
+        self.raw_output = Some(raw_output);
+        self
+    }
+
+    /// Sets the whole metadata.
+    #[must_use]
+    pub fn meta(mut self, meta: CallMeta) -> Self {
+        self.meta = Some(meta);
+        self
+    }
+
+    /// Sets the capabilities.
+    #[must_use]
+    pub fn capabilities(mut self, capabilities: Capabilities) -> Self {
+        self.capabilities = Some(capabilities);
+        self
+    }
+
+    /// Returns whether it changes nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns the patch that does what this one and then `later` do.
+    #[must_use]
+    pub fn then(self, later: Self) -> Self {
+        Self {
+            name: later.name.or(self.name),
+            title: later.title.or(self.title),
+            kind: later.kind.or(self.kind),
+            status: later.status.or(self.status),
+            content: self.content.then(later.content),
+            locations: later.locations.or(self.locations),
+            raw_input: later.raw_input.or(self.raw_input),
+            raw_output: later.raw_output.or(self.raw_output),
+            meta: later.meta.or(self.meta),
+            capabilities: later.capabilities.or(self.capabilities),
+        }
+    }
+
+    /// Changes the document.
+    pub fn apply(self, report: &mut ToolCallReport) {
+        set(&mut report.name, self.name);
+        set(&mut report.title, self.title);
+        set(&mut report.kind, self.kind);
+        set(&mut report.status, self.status);
+        self.content.apply(&mut report.content);
+        set(&mut report.locations, self.locations);
+        report.raw_input = self.raw_input.or(report.raw_input.take());
+        report.raw_output = self.raw_output.or(report.raw_output.take());
+        set(&mut report.meta, self.meta);
+        set(&mut report.capabilities, self.capabilities);
+    }
+}
+
+impl ContentPatch {
+    fn then(self, later: Self) -> Self {
+        match (self, later) {
+            (earlier, Self::Keep) => earlier,
+            (Self::Keep, later) | (_, later @ Self::Set(_)) => later,
+            (Self::Append(mut items), Self::Append(more)) => {
+                items.extend(more);
+                Self::Append(items)
+            }
+            (Self::Set(mut items), Self::Append(more)) => {
+                items.extend(more);
+                Self::Set(items)
+            }
+        }
+    }
+
+    fn apply(self, content: &mut Vec<Content>) {
+        match self {
+            Self::Keep => {}
+            Self::Append(items) => content.extend(items),
+            Self::Set(items) => *content = items,
+        }
+    }
+}
+
+/// A change of a [`TerminalReport`]: each field is kept or set; output only grows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TerminalPatch {
+    /// The command line, if it changes.
+    pub command: Option<String>,
+    /// The absolute path it was started in, if it changes.
+    pub cwd: Option<PathBuf>,
+    /// The size, if it changes.
+    pub size: Option<TerminalSize>,
+    /// What it has written since.
+    pub output: Output,
+    /// How it ended, if it has.
+    pub exit: Option<Exit>,
+}
+
+impl TerminalPatch {
+    /// Makes a patch that opens a terminal.
+    #[must_use]
+    pub fn open(command: impl Into<String>, cwd: impl Into<PathBuf>) -> Self {
+        Self {
+            command: Some(command.into()),
+            cwd: Some(cwd.into()),
+            ..Self::default()
+        }
+    }
+
+    /// Makes a patch that appends output.
+    #[must_use]
+    pub fn output(bytes: &[u8]) -> Self {
+        Self {
+            output: Output::new(bytes),
+            ..Self::default()
+        }
+    }
+
+    /// Makes a patch that ends a terminal.
+    #[must_use]
+    pub fn exit(exit: Exit) -> Self {
+        Self {
+            exit: Some(exit),
+            ..Self::default()
+        }
+    }
+
+    /// Returns whether it changes nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns the patch that does what this one and then `later` do.
+    #[must_use]
+    pub fn then(mut self, later: Self) -> Self {
+        self.output.append(&later.output);
+        Self {
+            command: later.command.or(self.command),
+            cwd: later.cwd.or(self.cwd),
+            size: later.size.or(self.size),
+            output: self.output,
+            exit: later.exit.or(self.exit),
+        }
+    }
+
+    /// Changes the document.
+    pub fn apply(self, report: &mut TerminalReport) {
+        report.command = self.command.or(report.command.take());
+        report.cwd = self.cwd.or(report.cwd.take());
+        report.size = self.size.or(report.size);
+        report.output.append(&self.output);
+        report.exit = self.exit.or(report.exit.take());
+    }
+}
+
+fn set<T>(field: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *field = value;
+    }
+}

@@ -1,0 +1,100 @@
+//! The status of a tool call: the set of draft v2, which v1 is a projection of.
+
+use serde::{Deserialize, Serialize};
+
+/// Where a tool call is in its life.
+///
+/// The set is that of draft v2; v1 lacks `Paused` and `Cancelled`
+/// (see [`lossy_v1`](crate::wire::v1::lossy_v1)).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Status {
+    /// Its input is streaming, or it waits for permission.
+    #[default]
+    Pending,
+    /// It runs.
+    InProgress,
+    /// It waits for something other than permission and can go on.
+    Paused,
+    /// It ended and did what it was asked to.
+    Completed,
+    /// It ended and did not do what it was asked to.
+    Failed,
+    /// It was ended before it was done.
+    Cancelled,
+}
+
+impl Status {
+    /// All of them, in the order of a call's life.
+    pub const ALL: [Self; 6] = [
+        Self::Pending,
+        Self::InProgress,
+        Self::Paused,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+    ];
+
+    /// Returns whether nothing can follow.
+    #[must_use]
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+
+    /// Returns whether a call may go from this status to `next`.
+    ///
+    /// A call must have run to be completed. Staying in a status that is not final is no step,
+    /// and allowed.
+    #[must_use]
+    pub fn may_become(self, next: Self) -> bool {
+        match (self, next) {
+            (from, _) if from.is_final() => false,
+            (from, to) if from == to => true,
+            (Self::Pending | Self::Paused, Self::Completed) | (Self::Pending, Self::Paused) => {
+                false
+            }
+            (_, Self::Pending) => false,
+            _ => true,
+        }
+    }
+
+    /// Returns whether a call in this status belongs to the segment before it first ran.
+    #[must_use]
+    pub fn is_pending(self) -> bool {
+        self == Self::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Status::{self, Cancelled, Completed, Failed, InProgress, Paused, Pending};
+
+    #[test]
+    fn the_table_of_steps() {
+        let legal = [
+            (Pending, Pending),
+            (Pending, InProgress),
+            (Pending, Failed),
+            (Pending, Cancelled),
+            (InProgress, InProgress),
+            (InProgress, Paused),
+            (InProgress, Completed),
+            (InProgress, Failed),
+            (InProgress, Cancelled),
+            (Paused, Paused),
+            (Paused, InProgress),
+            (Paused, Failed),
+            (Paused, Cancelled),
+        ];
+        for from in Status::ALL {
+            for to in Status::ALL {
+                assert_eq!(
+                    from.may_become(to),
+                    legal.contains(&(from, to)),
+                    "{from:?} -> {to:?}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The document of a terminal: what ran where, the head and the tail of its output, its end.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::TerminalId;
+use crate::limits::{OUTPUT_HEAD, OUTPUT_TAIL};
+
+/// What a client may know of a terminal. It may outlive the call that made it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TerminalReport {
+    /// Its id, unique in the session.
+    pub id: TerminalId,
+    /// The command line.
+    pub command: Option<String>,
+    /// The absolute path it was started in.
+    pub cwd: Option<PathBuf>,
+    /// Its size, where it has one.
+    pub size: Option<TerminalSize>,
+    /// What it has written.
+    pub output: Output,
+    /// How it ended, once it has.
+    pub exit: Option<Exit>,
+}
+
+/// The size of a terminal in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TerminalSize {
+    /// Columns.
+    pub cols: u16,
+    /// Rows.
+    pub rows: u16,
+}
+
+/// How a command ended: by itself with a code, or by a signal.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
+    /// The exit code; none if a signal ended it.
+    pub code: Option<i32>,
+    /// The signal's name, such as `SIGKILL`.
+    pub signal: Option<String>,
+}
+
+impl Exit {
+    /// Returns whether the command did what it was asked to: it exited with 0.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        self.code == Some(0) && self.signal.is_none()
+    }
+}
+
+impl TerminalReport {
+    /// Makes an empty document.
+    #[must_use]
+    pub fn new(id: TerminalId) -> Self {
+        Self {
+            id,
+            command: None,
+            cwd: None,
+            size: None,
+            output: Output::default(),
+            exit: None,
+        }
+    }
+}
+
+/// Bytes written by a terminal: how many there were, their first 16 KiB and their last 48 KiB.
+///
+/// Both a document's output and what a patch appends to it are one of these, and
+/// [`append`](Self::append) is associative, so bytes may be joined in any grouping before they
+/// are shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Output {
+    total: u64,
+    head: Vec<u8>,
+    tail: Vec<u8>,
+}
+
+impl Output {
+    /// Keeps the head and the tail of `bytes`.
+    #[must_use]
+    pub fn new(bytes: &[u8]) -> Self {
+        let mut output = Self::default();
+        output.push(bytes);
+        output
+    }
+
+    /// Returns how many bytes there were in all.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Returns the first bytes, at most 16 KiB.
+    #[must_use]
+    pub fn head(&self) -> &[u8] {
+        &self.head
+    }
+
+    /// Returns the last bytes that are not in the head, at most 48 KiB.
+    #[must_use]
+    pub fn tail(&self) -> &[u8] {
+        &self.tail
+    }
+
+    /// Returns how many bytes are left out between head and tail.
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
+        self.total - (self.head.len() + self.tail.len()) as u64
+    }
+
+    /// Returns whether nothing was written.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.total == 0
+    }
+
+    /// Appends bytes.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.total += bytes.len() as u64;
+        let room = OUTPUT_HEAD - self.head.len();
+        let (to_head, to_tail) = bytes.split_at(room.min(bytes.len()));
+        self.head.extend_from_slice(to_head);
+        self.tail
+            .extend_from_slice(&to_tail[to_tail.len().saturating_sub(OUTPUT_TAIL)..]);
+        // Trim by halves of the bound, so that a byte at a time costs no move each.
+        if self.tail.len() > OUTPUT_TAIL {
+            self.tail.drain(..self.tail.len() - OUTPUT_TAIL);
+        }
+    }
+
+    /// Appends what was kept of later bytes. Associative: the grouping does not matter.
+    pub fn append(&mut self, later: &Self) {
+        let left_out = later.left_out();
+        self.push(&later.head);
+        // Where bytes are left out, the later tail alone fills ours.
+        if left_out > 0 {
+            self.tail.clear();
+        }
+        self.push(&later.tail);
+        self.total += left_out;
+    }
+
+    /// Returns the kept bytes, with a line between head and tail that counts what is left out.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = self.head.clone();
+        if self.left_out() > 0 {
+            bytes.extend_from_slice(gap_line(self.left_out()).as_bytes());
+        }
+        bytes.extend_from_slice(&self.tail);
+        bytes
+    }
+}
+
+/// Returns the line shown in the place of `bytes` bytes that are left out.
+#[must_use]
+pub fn gap_line(bytes: u64) -> String {
+    format!("\n[… {bytes} bytes left out …]\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{OUTPUT_HEAD, OUTPUT_TAIL, Output};
+    use proptest::prelude::{Just, Strategy, any, prop_oneof};
+    use proptest::{collection::vec, proptest};
+
+    /// Chunks of sizes around every bound.
+    fn chunk() -> impl Strategy<Value = Vec<u8>> {
+        let sizes = prop_oneof![
+            0..20_usize,
+            Just(OUTPUT_HEAD),
+            Just(OUTPUT_TAIL),
+            OUTPUT_HEAD - 3..OUTPUT_HEAD + 3,
+            Just(OUTPUT_HEAD + OUTPUT_TAIL + 7),
+        ];
+        (sizes, any::<u8>()).prop_map(|(size, first)| {
+            (0..size)
+                .map(|at| first.wrapping_add((at % 251) as u8))
+                .collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn head_and_tail_are_those_of_the_whole(chunks in vec(chunk(), 0..6)) {
+            let whole = chunks.concat();
+            let mut output = Output::default();
+            chunks.iter().for_each(|chunk| output.push(chunk));
+            let head = &whole[..OUTPUT_HEAD.min(whole.len())];
+            let rest = &whole[head.len()..];
+            assert_eq!(output.total(), whole.len() as u64);
+            assert_eq!(output.head(), head);
+            assert_eq!(output.tail(), &rest[rest.len().saturating_sub(OUTPUT_TAIL)..]);
+        }
+
+        #[test]
+        fn append_is_associative(a in vec(chunk(), 0..3), b in vec(chunk(), 0..3), c in vec(chunk(), 0..3)) {
+            let [a, b, c] = [a, b, c].map(|chunks| Output::new(&chunks.concat()));
+            let mut left = a.clone();
+            left.append(&b);
+            left.append(&c);
+            let mut later = b;
+            later.append(&c);
+            let mut right = a;
+            right.append(&later);
+            assert_eq!(left, right);
+        }
+    }
+}

@@ -1,0 +1,428 @@
+//! Projection to ACP v1, with or without the `_meta.terminal_*` convention.
+//!
+//! [`Sent`] is what one connection has been told of one session. It holds the wire's own form of
+//! every open call, so that an array that did not change is never sent again, nothing is cleared
+//! by accident, and no update is empty.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value, json};
+
+use crate::limits::{CHUNK_BYTES, RUNNING_TEXT};
+use crate::meta::DEFAULT_KEY;
+use crate::schema::v1::{
+    PermissionOption, RequestPermissionRequest, SessionId, SessionUpdate, ToolCall,
+    ToolCallContent, ToolCallLocation, ToolCallUpdate, ToolCallUpdateFields,
+};
+use crate::terminal::gap_line;
+use crate::{
+    Content, ContentPatch, Exit, Location, Output, Reason, Status, TerminalId, TerminalPatch,
+    TerminalReport, ToolCallId, ToolCallPatch, ToolCallReport, text,
+};
+
+mod encode;
+mod utf8;
+
+pub use encode::{plan, status};
+use utf8::Utf8Carry;
+
+/// How this connection shows a terminal.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Surface {
+    /// As text content of the call, bounded and replaced.
+    #[default]
+    Text,
+    /// As a display-only terminal, where the call's first report shows it; as text otherwise. By the convention of `_meta.terminal_info`, `terminal_output`
+    /// and `terminal_exit`, for clients that advertise `clientCapabilities._meta.terminal_output`
+    /// (<https://github.com/zed-industries/zed/pull/39419>).
+    Meta,
+}
+
+/// What one connection has been told of one session's calls and terminals.
+#[derive(Debug)]
+pub struct Sent {
+    surface: Surface,
+    meta_key: String,
+    calls: HashMap<ToolCallId, SentCall>,
+    terminals: HashMap<TerminalId, SentTerminal>,
+}
+
+/// One open call: what the client holds of it, and which of its items show terminals.
+#[derive(Debug)]
+struct SentCall {
+    call: ToolCall,
+    terminals: Vec<(usize, TerminalId)>,
+    told: bool,
+}
+
+/// One terminal: its document, and what the client was told of it by events.
+#[derive(Debug)]
+struct SentTerminal {
+    report: TerminalReport,
+    announced: bool,
+    exit_sent: bool,
+    pending: Output,
+    carry: Utf8Carry,
+}
+
+impl Sent {
+    /// Makes the state of a connection that has been told nothing.
+    #[must_use]
+    pub fn new(surface: Surface) -> Self {
+        Self {
+            surface,
+            meta_key: DEFAULT_KEY.to_owned(),
+            calls: HashMap::new(),
+            terminals: HashMap::new(),
+        }
+    }
+
+    /// Sets the key of `_meta` under which a call's metadata goes; `callboard` otherwise.
+    #[must_use]
+    pub fn with_meta_key(mut self, key: impl Into<String>) -> Self {
+        self.meta_key = key.into();
+        self
+    }
+
+    /// Projects a patch of a call: `tool_call` the first time, then `tool_call_update` with what
+    /// changed, or nothing. A final status forgets the call.
+    pub fn tool_call(&mut self, id: &ToolCallId, patch: &ToolCallPatch) -> Vec<SessionUpdate> {
+        let fields = self.apply(id, patch);
+        let Some(sent) = self.calls.get_mut(id) else {
+            return Vec::new();
+        };
+        let mut updates = Vec::new();
+        if sent.told {
+            if !is_empty(&fields) {
+                updates.push(SessionUpdate::ToolCallUpdate(fields));
+            }
+        } else {
+            sent.told = true;
+            let mut call = sent.call.clone();
+            let shown = sent.terminals.first().map(|(_, id)| id.clone());
+            if self.surface == Surface::Meta
+                && let Some(terminal) = shown
+            {
+                let info = self.terminal_info(&terminal);
+                let meta = call.meta.take().unwrap_or_default();
+                call.meta = Some(meta.into_iter().chain(info).collect());
+            }
+            updates.push(SessionUpdate::ToolCall(call));
+            updates.extend(self.terminal_events(id));
+        }
+        if patch.status.is_some_and(Status::is_final) {
+            self.forget(id);
+        }
+        updates
+    }
+
+    /// Projects a patch of a terminal, to the call that shows it. A terminal that no open call
+    /// shows is kept until one does.
+    pub fn terminal(&mut self, id: &TerminalId, patch: &TerminalPatch) -> Vec<SessionUpdate> {
+        let terminal = self.terminal_entry(id);
+        terminal.pending.append(&patch.output);
+        patch.clone().apply(&mut terminal.report);
+        let Some(call) = self.shown_by(id) else {
+            return Vec::new();
+        };
+        if self
+            .terminals
+            .get(id)
+            .is_some_and(|terminal| terminal.announced)
+        {
+            self.terminal_events(&call)
+        } else {
+            self.tool_call(&call, &ToolCallPatch::new())
+        }
+    }
+
+    /// Makes a permission request about a call: its whole document as the client is to hold it,
+    /// in the words of the call and no other. It counts as told.
+    pub fn permission(
+        &mut self,
+        session: SessionId,
+        id: &ToolCallId,
+        options: Vec<PermissionOption>,
+    ) -> Option<RequestPermissionRequest> {
+        let sent = self.calls.get_mut(id)?;
+        sent.told = true;
+        let mut update = ToolCallUpdate::from(sent.call.clone());
+        // The metadata of the call rides along; events never do.
+        update.meta = sent.call.meta.clone();
+        Some(RequestPermissionRequest::new(session, update, options))
+    }
+
+    /// Changes what the client is to hold and returns what it must be told for that.
+    fn apply(&mut self, id: &ToolCallId, patch: &ToolCallPatch) -> ToolCallUpdate {
+        let sent = self.calls.entry(id.clone()).or_insert_with(|| SentCall {
+            call: ToolCall::new(id.clone(), String::new()),
+            terminals: Vec::new(),
+            told: false,
+        });
+        let before = &mut sent.call;
+        let mut fields = ToolCallUpdateFields::new();
+        fields.name = changed(patch.name.clone().map(Some), &mut before.name).flatten();
+        fields.title = changed(patch.title.clone(), &mut before.title);
+        fields.kind = changed(patch.kind, &mut before.kind);
+        fields.status = changed(patch.status.map(status), &mut before.status);
+        fields.raw_input =
+            changed(patch.raw_input.clone().map(Some), &mut before.raw_input).flatten();
+        fields.raw_output =
+            changed(patch.raw_output.clone().map(Some), &mut before.raw_output).flatten();
+        let locations = patch
+            .locations
+            .as_ref()
+            .map(|all| all.iter().map(location).collect::<Vec<_>>());
+        fields.locations = changed(locations, &mut before.locations);
+        let mut update = ToolCallUpdate::new(id.clone(), fields);
+        if let Some(meta) = &patch.meta {
+            let meta = (!meta.is_empty()).then(|| meta.to_meta(&self.meta_key));
+            update.meta = changed(Some(meta), &mut before.meta).flatten();
+        }
+        update.fields.content = self.apply_content(id, patch);
+        update
+    }
+
+    /// Changes the content that the client is to hold and returns it if it changed.
+    fn apply_content(
+        &mut self,
+        id: &ToolCallId,
+        patch: &ToolCallPatch,
+    ) -> Option<Vec<ToolCallContent>> {
+        let is_final = patch.status.is_some_and(Status::is_final);
+        let sent = self.calls.get_mut(id)?;
+        let mut content = match &patch.content {
+            ContentPatch::Set(_) => {
+                sent.terminals.clear();
+                Vec::new()
+            }
+            _ => sent.call.content.clone(),
+        };
+        if let ContentPatch::Set(items) | ContentPatch::Append(items) = &patch.content {
+            for item in items {
+                if let Content::Terminal(terminal) = item {
+                    sent.terminals.push((content.len(), terminal.clone()));
+                }
+                content.extend(encode::content(item, &self.meta_key));
+            }
+        }
+        for (place, (at, id)) in sent.terminals.iter().enumerate() {
+            let terminal = self.terminals.get(id);
+            let opens = self.surface == Surface::Meta && !sent.told && place == 0;
+            if !opens
+                && !terminal.is_some_and(|terminal| terminal.announced)
+                && let Some(item) = content.get_mut(*at)
+            {
+                *item = terminal_text(terminal.map(|terminal| &terminal.report), is_final);
+            }
+        }
+        if patch.status == Some(Status::Cancelled) {
+            content.push(cancelled_note(
+                patch.meta.as_ref().and_then(|meta| meta.reason),
+            ));
+        }
+        changed(Some(content), &mut sent.call.content)
+    }
+
+    fn terminal_entry(&mut self, id: &TerminalId) -> &mut SentTerminal {
+        self.terminals
+            .entry(id.clone())
+            .or_insert_with(|| SentTerminal {
+                report: TerminalReport::new(id.clone()),
+                announced: false,
+                exit_sent: false,
+                pending: Output::default(),
+                carry: Utf8Carry::default(),
+            })
+    }
+
+    fn shown_by(&self, id: &TerminalId) -> Option<ToolCallId> {
+        let shows =
+            |sent: &&SentCall| sent.told && sent.terminals.iter().any(|(_, shown)| shown == id);
+        self.calls
+            .values()
+            .find(shows)
+            .map(|sent| sent.call.tool_call_id.clone())
+    }
+
+    fn forget(&mut self, id: &ToolCallId) {
+        if let Some(sent) = self.calls.remove(id) {
+            for (_, terminal) in sent.terminals {
+                self.terminals.remove(&terminal);
+            }
+        }
+    }
+
+    /// Returns the `terminal_info` event that opens a display-only terminal.
+    fn terminal_info(&mut self, id: &TerminalId) -> Map<String, Value> {
+        let terminal = self.terminal_entry(id);
+        terminal.announced = true;
+        let mut info = json!({ "terminal_id": id });
+        if let Some(cwd) = &terminal.report.cwd {
+            info["cwd"] = json!(cwd.to_string_lossy());
+        }
+        Map::from_iter([("terminal_info".to_owned(), info)])
+    }
+
+    /// Returns the output and exit events that the client has not been sent, for one call.
+    fn terminal_events(&mut self, call: &ToolCallId) -> Vec<SessionUpdate> {
+        let Some(sent) = self.calls.get(call) else {
+            return Vec::new();
+        };
+        let mut updates = Vec::new();
+        for (_, id) in &sent.terminals {
+            if let Some(terminal) = self.terminals.get_mut(id)
+                && terminal.announced
+            {
+                let mut event = |name: &str, value: Value| {
+                    let meta = Map::from_iter([(name.to_owned(), value)]);
+                    let update = ToolCallUpdate::new(call.clone(), ToolCallUpdateFields::new());
+                    updates.push(SessionUpdate::ToolCallUpdate(update.meta(meta)));
+                };
+                for data in terminal.take_output() {
+                    event(
+                        "terminal_output",
+                        json!({ "terminal_id": id, "data": data }),
+                    );
+                }
+                if let Some(exit) = terminal.take_exit() {
+                    let Exit { code, signal } = exit;
+                    let value = json!({ "terminal_id": id, "exit_code": code, "signal": signal });
+                    event("terminal_exit", value);
+                }
+            }
+        }
+        updates
+    }
+}
+
+impl SentTerminal {
+    /// Returns the unsent output as text in pieces that fit a message.
+    fn take_output(&mut self) -> Vec<String> {
+        let pending = std::mem::take(&mut self.pending);
+        let mut data = self.carry.decode(pending.head());
+        if pending.left_out() > 0 {
+            data.push_str(&self.carry.finish());
+            data.push_str(&gap_line(pending.left_out()));
+        }
+        data.push_str(&self.carry.decode(pending.tail()));
+        if self.report.exit.is_some() {
+            data.push_str(&self.carry.finish());
+        }
+        let mut rest = data.as_str();
+        let mut pieces = Vec::new();
+        while !rest.is_empty() {
+            let piece = text::json_head(rest, CHUNK_BYTES);
+            pieces.push(piece.to_owned());
+            rest = &rest[piece.len()..];
+        }
+        pieces
+    }
+
+    fn take_exit(&mut self) -> Option<Exit> {
+        if self.exit_sent {
+            return None;
+        }
+        let exit = self.report.exit.clone()?;
+        self.exit_sent = true;
+        Some(exit)
+    }
+}
+
+/// What v1 can hold of a document, as a document again. Total and idempotent.
+///
+/// | field | rule |
+/// |---|---|
+/// | status | `paused` is `in_progress`, `cancelled` is `failed` |
+/// | content | of a cancelled call: one text more, which says why |
+/// | capabilities | none |
+/// | the rest | kept |
+#[must_use]
+pub fn lossy_v1(mut report: ToolCallReport) -> ToolCallReport {
+    match report.status {
+        Status::Cancelled => {
+            report.status = Status::Failed;
+            let reason = report.meta.reason.unwrap_or(Reason::Dropped);
+            report.content.push(Content::text(reason.sentence()));
+        }
+        Status::Paused => report.status = Status::InProgress,
+        _ => {}
+    }
+    report.capabilities = crate::Capabilities::default();
+    report
+}
+
+/// Writes a whole document in the wire's form, terminals as `surface` shows them.
+///
+/// `terminal` finds the documents of the terminals that the call shows.
+#[must_use]
+pub fn tool_call<'a>(
+    report: &ToolCallReport,
+    surface: Surface,
+    meta_key: &str,
+    terminal: impl Fn(&TerminalId) -> Option<&'a TerminalReport>,
+) -> ToolCall {
+    let report = lossy_v1(report.clone());
+    let is_final = report.status.is_final();
+    let content = report.content.iter().flat_map(|item| match item {
+        Content::Terminal(id) if surface == Surface::Text => {
+            vec![terminal_text(terminal(id), is_final)]
+        }
+        item => encode::content(item, meta_key),
+    });
+    let mut call = ToolCall::new(report.id, report.title)
+        .name(Some(report.name).filter(|name| !name.is_empty()))
+        .kind(report.kind)
+        .status(status(report.status))
+        .content(content.collect())
+        .locations(report.locations.iter().map(location).collect())
+        .raw_input(report.raw_input)
+        .raw_output(report.raw_output);
+    call.meta = (!report.meta.is_empty()).then(|| report.meta.to_meta(meta_key));
+    call
+}
+
+/// Shows a terminal as text: its command, and its output as far as a message may hold it.
+fn terminal_text(report: Option<&TerminalReport>, is_final: bool) -> ToolCallContent {
+    let Some(report) = report else {
+        return ToolCallContent::from(String::new());
+    };
+    let mut shown = String::new();
+    if let Some(command) = &report.command {
+        shown.push_str("$ ");
+        shown.push_str(command);
+        shown.push('\n');
+    }
+    let output = String::from_utf8_lossy(&report.output.to_bytes()).into_owned();
+    let plain = encode::plain(&output);
+    let tail = if is_final {
+        &plain
+    } else {
+        text::tail(&plain, RUNNING_TEXT)
+    };
+    if tail.len() < plain.len() {
+        shown.push_str(&gap_line((plain.len() - tail.len()) as u64));
+    }
+    shown.push_str(tail);
+    ToolCallContent::from(text::fenced("console", &shown))
+}
+
+fn cancelled_note(reason: Option<Reason>) -> ToolCallContent {
+    ToolCallContent::from(reason.unwrap_or(Reason::Dropped).sentence().to_owned())
+}
+
+fn location(location: &Location) -> ToolCallLocation {
+    ToolCallLocation::new(location.path()).line(location.line().map(u32::from))
+}
+
+/// Puts `value` into `field` and returns it, unless it is there already.
+fn changed<T: PartialEq + Clone>(value: Option<T>, field: &mut T) -> Option<T> {
+    let value = value.filter(|value| value != field)?;
+    field.clone_from(&value);
+    Some(value)
+}
+
+fn is_empty(update: &ToolCallUpdate) -> bool {
+    update.meta.is_none() && update.fields == ToolCallUpdateFields::new()
+}

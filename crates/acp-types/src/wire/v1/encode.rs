@@ -1,0 +1,232 @@
+//! The form that single values of the model take in v1.
+
+use serde_json::json;
+
+use crate::limits::{CHANGE_BYTES, WHOLE_CHANGE_BYTES};
+use crate::schema::v1::{self, Diff, SessionUpdate, Terminal, ToolCallContent, ToolCallStatus};
+use crate::{Content, FileChange, Operation, Plan, PlanEntry, PlanPriority, PlanStatus, Status};
+
+/// Returns v1's status for one of the model's: a cancelled call has failed, a paused one runs.
+#[must_use]
+pub fn status(status: Status) -> ToolCallStatus {
+    match status {
+        Status::Pending => ToolCallStatus::Pending,
+        Status::InProgress | Status::Paused => ToolCallStatus::InProgress,
+        Status::Completed => ToolCallStatus::Completed,
+        Status::Failed | Status::Cancelled => ToolCallStatus::Failed,
+    }
+}
+
+/// Projects a plan. An empty one is sent too; a cancelled step is completed and says so.
+#[must_use]
+pub fn plan(plan: &Plan, meta_key: &str) -> SessionUpdate {
+    let entries = plan
+        .entries
+        .iter()
+        .map(|entry| plan_entry(entry, meta_key))
+        .collect();
+    SessionUpdate::Plan(v1::Plan::new(entries))
+}
+
+fn plan_entry(entry: &PlanEntry, meta_key: &str) -> v1::PlanEntry {
+    let priority = match entry.priority {
+        PlanPriority::High => v1::PlanEntryPriority::High,
+        PlanPriority::Medium => v1::PlanEntryPriority::Medium,
+        PlanPriority::Low => v1::PlanEntryPriority::Low,
+    };
+    let (status, content) = match entry.status {
+        PlanStatus::Pending => (v1::PlanEntryStatus::Pending, entry.content.clone()),
+        PlanStatus::InProgress => (v1::PlanEntryStatus::InProgress, entry.content.clone()),
+        PlanStatus::Completed => (v1::PlanEntryStatus::Completed, entry.content.clone()),
+        PlanStatus::Cancelled => (
+            v1::PlanEntryStatus::Completed,
+            format!("{} (cancelled)", entry.content),
+        ),
+    };
+    let mut encoded = v1::PlanEntry::new(content, priority, status);
+    encoded.meta = super::super::plan_meta(entry, meta_key);
+    encoded
+}
+
+/// Returns the items that one item of content takes in v1; a change may take several.
+pub(super) fn content(item: &Content, meta_key: &str) -> Vec<ToolCallContent> {
+    match item {
+        Content::Block(block) => vec![ToolCallContent::from(block.clone())],
+        Content::Terminal(id) => vec![ToolCallContent::Terminal(Terminal::new(id.clone()))],
+        Content::Change(change) => self::change(change, meta_key),
+    }
+}
+
+/// A small change is one diff of whole files; a large one a diff a hunk; one without text, a
+/// sentence.
+fn change(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
+    if let Operation::Move { from } = &change.operation
+        && let Some(old) = &change.old_text
+    {
+        let gone = diff(
+            change,
+            from.clone(),
+            Some(old.clone()),
+            String::new(),
+            meta_key,
+        );
+        let come = diff(
+            change,
+            change.path.clone(),
+            None,
+            change.new_text.clone().unwrap_or_default(),
+            meta_key,
+        );
+        return vec![gone, come];
+    }
+    let whole = match (&change.operation, &change.old_text, &change.new_text) {
+        (Operation::Add | Operation::Copy { .. }, _, Some(new)) => Some((None, new.clone())),
+        (Operation::Delete, Some(old), _) => Some((Some(old.clone()), String::new())),
+        (Operation::Modify, Some(old), Some(new)) => Some((Some(old.clone()), new.clone())),
+        _ => None,
+    };
+    match whole {
+        Some((old, new)) if change.hunks.is_empty() || change.byte_len() <= WHOLE_CHANGE_BYTES => {
+            vec![diff(change, change.path.clone(), old, new, meta_key)]
+        }
+        _ if change.hunks.is_empty() => vec![sentence(change)],
+        _ => hunks(change, meta_key),
+    }
+}
+
+fn hunks(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
+    let bounded = change.within(CHANGE_BYTES);
+    let mut items: Vec<_> = bounded
+        .hunks
+        .iter()
+        .map(|hunk| {
+            let old = (change.operation != Operation::Add).then(|| hunk.old_text());
+            let mut item = Diff::new(change.path.clone(), hunk.new_text());
+            item.old_text = old;
+            item.meta = Some(v1::Meta::from_iter([(
+                meta_key.to_owned(),
+                json!({
+                    "kind": change.operation.as_str(),
+                    "oldStart": hunk.old_start,
+                    "newStart": hunk.new_start,
+                }),
+            )]));
+            ToolCallContent::Diff(item)
+        })
+        .collect();
+    let left = change.hunks.len() - items.len();
+    if left > 0 {
+        let (added, removed) = change.counts();
+        items.push(ToolCallContent::from(format!(
+            "{}: {left} more changed places are not shown (+{added} −{removed} lines in all).",
+            change.path.display()
+        )));
+    }
+    items
+}
+
+fn diff(
+    change: &FileChange,
+    path: std::path::PathBuf,
+    old: Option<String>,
+    new: String,
+    meta_key: &str,
+) -> ToolCallContent {
+    let mut diff = Diff::new(path, new);
+    diff.old_text = old;
+    diff.meta = Some(v1::Meta::from_iter([(
+        meta_key.to_owned(),
+        json!({ "kind": change.operation.as_str() }),
+    )]));
+    ToolCallContent::Diff(diff)
+}
+
+fn sentence(change: &FileChange) -> ToolCallContent {
+    let path = change.path.display();
+    ToolCallContent::from(match &change.operation {
+        Operation::Add => format!("Adds {path}"),
+        Operation::Modify => format!("Changes {path}"),
+        Operation::Delete => format!("Deletes {path}"),
+        Operation::Move { from } => format!("Moves {} to {path}", from.display()),
+        Operation::Copy { from } => format!("Copies {} to {path}", from.display()),
+    })
+}
+
+/// Returns terminal output as text: without escape sequences, the last state of each line that
+/// was overwritten by carriage returns, no other control characters.
+pub(super) fn plain(output: &str) -> String {
+    let mut plain = String::with_capacity(output.len());
+    let mut letters = output.chars().peekable();
+    let mut line = 0;
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\u{1b}' => skip_escape(&mut letters),
+            '\n' => {
+                plain.push('\n');
+                line = plain.len();
+            }
+            '\r' if letters
+                .peek()
+                .is_none_or(|next| matches!(next, '\n' | '\r')) => {}
+            '\r' => plain.truncate(line),
+            '\u{8}' if plain.len() > line => {
+                plain.pop();
+            }
+            '\t' => plain.push('\t'),
+            letter if letter.is_control() => {}
+            letter => plain.push(letter),
+        }
+    }
+    plain
+}
+
+/// Skips the rest of an escape sequence: CSI to its final byte, OSC and other strings to their
+/// end, anything else by one character (ECMA-48).
+fn skip_escape(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+    match letters.next() {
+        Some('[') => {
+            while let Some(letter) = letters.next_if(|letter| !letter.is_control()) {
+                if ('\u{40}'..='\u{7e}').contains(&letter) {
+                    break;
+                }
+            }
+        }
+        Some(']' | 'P' | 'X' | '^' | '_') => {
+            while let Some(letter) = letters.next() {
+                if letter == '\u{7}' || (letter == '\u{1b}' && letters.next_if_eq(&'\\').is_some())
+                {
+                    break;
+                }
+            }
+        }
+        Some('(' | ')' | '*' | '+' | '#' | '%' | ' ') => {
+            letters.next();
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn output_becomes_plain_text() {
+        for (output, expected) in [
+            ("a\r\nb\n", "a\nb\n"),
+            ("10%\r50%\r100%\n", "100%\n"),
+            ("\u{1b}[1;31mred\u{1b}[0m", "red"),
+            ("\u{1b}]0;title\u{7}x", "x"),
+            ("\u{1b}]8;;http://x\u{1b}\\link\u{1b}]8;;\u{1b}\\", "link"),
+            ("\u{1b}]52;c;never ended", ""),
+            ("\u{1b}(Bx", "x"),
+            ("ab\u{8}c", "ac"),
+            ("\u{0}\u{7}é", "é"),
+            ("\u{1b}", ""),
+            ("\u{1b}[", ""),
+            ("a\r", "a"),
+        ] {
+            assert_eq!(plain(output), expected, "{output:?}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Decodes a stream of bytes to text, with characters that are split between two chunks.
+
+/// Holds the beginning of a character until its end arrives.
+#[derive(Debug, Default)]
+pub(super) struct Utf8Carry(Vec<u8>);
+
+impl Utf8Carry {
+    /// Decodes what is complete; bytes that are no text become U+FFFD.
+    pub(super) fn decode(&mut self, bytes: &[u8]) -> String {
+        self.0.extend_from_slice(bytes);
+        let complete = self.0.len() - incomplete_end(&self.0);
+        let rest = self.0.split_off(complete);
+        let decoded = String::from_utf8_lossy(&self.0).into_owned();
+        self.0 = rest;
+        decoded
+    }
+
+    /// Decodes what is left: the beginning of a character whose end never came.
+    pub(super) fn finish(&mut self) -> String {
+        String::from_utf8_lossy(&std::mem::take(&mut self.0)).into_owned()
+    }
+}
+
+/// Returns how many bytes at the end may be the beginning of a character.
+fn incomplete_end(bytes: &[u8]) -> usize {
+    let mut rest = bytes;
+    loop {
+        match std::str::from_utf8(rest) {
+            Ok(_) => return 0,
+            Err(error) => match error.error_len() {
+                None => return rest.len() - error.valid_up_to(),
+                Some(wrong) => rest = &rest[error.valid_up_to() + wrong..],
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Utf8Carry;
+    use proptest::{collection::vec, prelude::any, proptest};
+
+    proptest! {
+        #[test]
+        fn any_cutting_decodes_like_the_whole(chunks in vec(vec(any::<u8>(), 0..6), 0..8)) {
+            let mut carry = Utf8Carry::default();
+            let mut text: String = chunks.iter().map(|chunk| carry.decode(chunk)).collect();
+            text.push_str(&carry.finish());
+            assert_eq!(text, String::from_utf8_lossy(&chunks.concat()));
+        }
+
+        #[test]
+        fn characters_survive_every_cut(text in "\\PC{0,20}", at in any::<proptest::sample::Index>()) {
+            let (first, second) = text.as_bytes().split_at(at.index(text.len() + 1));
+            let mut carry = Utf8Carry::default();
+            let decoded = carry.decode(first) + &carry.decode(second);
+            assert_eq!(decoded, text);
+        }
+    }
+}

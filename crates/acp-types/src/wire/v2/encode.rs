@@ -1,0 +1,101 @@
+//! The form that single values of the model take in draft v2.
+
+use crate::schema::v2::{
+    ContentBlock, Diff, DiffChange, DiffFileType, PlanEntry, PlanEntryPriority, PlanEntryStatus,
+    Terminal, ToolCallCancelCapabilities, ToolCallCapabilities, ToolCallContent, ToolCallLocation,
+    ToolCallStatus, ToolKind,
+};
+use crate::{
+    Capabilities, Content, FileChange, Location, Operation, PlanPriority, PlanStatus, Status,
+};
+
+pub(super) fn status(status: Status) -> ToolCallStatus {
+    match status {
+        Status::Pending => ToolCallStatus::Pending,
+        Status::InProgress => ToolCallStatus::InProgress,
+        Status::Paused => ToolCallStatus::Paused,
+        Status::Completed => ToolCallStatus::Completed,
+        Status::Failed => ToolCallStatus::Failed,
+        Status::Cancelled => ToolCallStatus::Cancelled,
+    }
+}
+
+pub(super) fn kind(kind: crate::ToolKind) -> ToolKind {
+    match kind {
+        crate::ToolKind::Read => ToolKind::Read,
+        crate::ToolKind::Edit => ToolKind::Edit,
+        crate::ToolKind::Delete => ToolKind::Delete,
+        crate::ToolKind::Move => ToolKind::Move,
+        crate::ToolKind::Search => ToolKind::Search,
+        crate::ToolKind::Execute => ToolKind::Execute,
+        crate::ToolKind::Think => ToolKind::Think,
+        crate::ToolKind::Fetch => ToolKind::Fetch,
+        crate::ToolKind::SwitchMode => ToolKind::SwitchMode,
+        _ => ToolKind::Other,
+    }
+}
+
+pub(super) fn location(location: &Location) -> ToolCallLocation {
+    ToolCallLocation::new(location.path().to_owned()).line(location.line().map(u32::from))
+}
+
+pub(super) fn capabilities(capabilities: Capabilities) -> ToolCallCapabilities {
+    ToolCallCapabilities::new().cancel(capabilities.cancel.then(ToolCallCancelCapabilities::new))
+}
+
+pub(super) fn content(item: &Content, meta_key: &str) -> ToolCallContent {
+    match item {
+        Content::Block(block) => ToolCallContent::from(content_block(block)),
+        Content::Terminal(id) => Terminal::new(id.0.clone()).into(),
+        Content::Change(change) => diff(change, meta_key).into(),
+    }
+}
+
+/// Both versions write blocks alike; one that v2 does not know becomes the text of its JSON.
+fn content_block(block: &crate::ContentBlock) -> ContentBlock {
+    let value = serde_json::to_value(block).unwrap_or_default();
+    let text = value.to_string();
+    serde_json::from_value(value).unwrap_or_else(|_| ContentBlock::from(text))
+}
+
+fn diff(change: &FileChange, meta_key: &str) -> Diff {
+    let path = change.path.clone();
+    let operation = match &change.operation {
+        Operation::Add => DiffChange::add(path),
+        Operation::Modify => DiffChange::modify(path),
+        Operation::Delete => DiffChange::delete(path),
+        Operation::Move { from } => DiffChange::move_file(from.clone(), path),
+        Operation::Copy { from } => DiffChange::copy(from.clone(), path),
+    };
+    let has_text =
+        change.old_text.is_some() || change.new_text.is_some() || !change.hunks.is_empty();
+    if !has_text {
+        return Diff::new(vec![operation]);
+    }
+    let operation = operation.file_type(DiffFileType::Text);
+    let bounded = change.within(crate::limits::CHANGE_BYTES);
+    let mut diff = Diff::patch(bounded.git_patch(), vec![operation]);
+    let left = change.hunks.len() - bounded.hunks.len();
+    if left > 0 {
+        let note = serde_json::json!({ "hunksLeftOut": left });
+        diff.meta = Some(serde_json::Map::from_iter([(meta_key.to_owned(), note)]));
+    }
+    diff
+}
+
+pub(super) fn plan_entry(entry: &crate::PlanEntry, meta_key: &str) -> PlanEntry {
+    let priority = match entry.priority {
+        PlanPriority::High => PlanEntryPriority::High,
+        PlanPriority::Medium => PlanEntryPriority::Medium,
+        PlanPriority::Low => PlanEntryPriority::Low,
+    };
+    let status = match entry.status {
+        PlanStatus::Pending => PlanEntryStatus::Pending,
+        PlanStatus::InProgress => PlanEntryStatus::InProgress,
+        PlanStatus::Completed => PlanEntryStatus::Completed,
+        PlanStatus::Cancelled => PlanEntryStatus::Cancelled,
+    };
+    let mut encoded = PlanEntry::new(entry.content.clone(), priority, status);
+    encoded.meta = super::super::plan_meta(entry, meta_key);
+    encoded
+}

@@ -1,0 +1,45 @@
+//! Every message against the JSON Schema that the schema crate generates of itself.
+
+use std::sync::LazyLock;
+
+use acp_types::schema::{v1, v2};
+use jsonschema::Validator;
+use schemars::{JsonSchema, schema_for};
+use serde::Serialize;
+
+static V1: LazyLock<Validator> = LazyLock::new(validator::<v1::SessionUpdate>);
+static V2: LazyLock<Validator> = LazyLock::new(validator::<v2::SessionUpdate>);
+static V1_PERMISSION: LazyLock<Validator> =
+    LazyLock::new(validator::<v1::RequestPermissionRequest>);
+static V2_PERMISSION: LazyLock<Validator> =
+    LazyLock::new(validator::<v2::RequestPermissionRequest>);
+
+pub(crate) fn check_v1(update: &v1::SessionUpdate) {
+    check(&V1, update);
+}
+
+pub(crate) fn check_v2(update: &v2::SessionUpdate) {
+    check(&V2, update);
+}
+
+pub(crate) fn check_v1_permission(request: &v1::RequestPermissionRequest) {
+    check(&V1_PERMISSION, request);
+}
+
+pub(crate) fn check_v2_permission(request: &v2::RequestPermissionRequest) {
+    check(&V2_PERMISSION, request);
+}
+
+fn validator<T: JsonSchema>() -> Validator {
+    let schema = serde_json::to_value(schema_for!(T)).expect("a schema is JSON");
+    jsonschema::validator_for(&schema).expect("the schema crate generates a valid schema")
+}
+
+fn check(validator: &Validator, message: &impl Serialize) {
+    let value = serde_json::to_value(message).expect("a message is JSON");
+    let errors: Vec<_> = validator
+        .iter_errors(&value)
+        .map(|error| error.to_string())
+        .collect();
+    assert!(errors.is_empty(), "{value}\n{errors:#?}");
+}
