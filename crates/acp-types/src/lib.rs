@@ -13,8 +13,9 @@
 //! let mut sent = wire::v1::Sent::new(wire::v1::Surface::Text);
 //! let mut client = observe::v1::Observer::new();
 //! let announce = ToolCallPatch::announce("read_file", "Reading src/lib.rs", ToolKind::Read);
+//! let start = ToolCallPatch::new().status(Status::InProgress);
 //! let finish = ToolCallPatch::new().status(Status::Completed);
-//! for patch in [announce, finish] {
+//! for patch in [announce, start, finish] {
 //!     for update in sent.tool_call(&"turn1/call1".into(), &patch) {
 //!         client.update(&update);
 //!     }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 /// One thing that happens in a life.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "a life has few steps")]
 pub(crate) enum Step {
     Call(ToolCallPatch),
     Terminal(TerminalPatch),

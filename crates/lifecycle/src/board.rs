@@ -1,0 +1,480 @@
+//! The board: every open call and terminal of a session, and the only maker of patches.
+//!
+//! It knows which steps are legal. What is offered to a call that has ended is dropped and
+//! counted. It reads no clock; every change brings its [`Moment`].
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::{Duration, Instant, SystemTime};
+
+use acp_types::{
+    CallMeta, Content, ContentPatch, Exit, Output, Reason, Status, TerminalId, TerminalPatch,
+    TerminalReport, ToolCallId, ToolCallPatch, ToolCallReport,
+};
+
+use crate::limits;
+use crate::sanitize;
+
+/// When something happens: by the clock that only goes forward, and by the clock on the wall.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    /// For durations and deadlines.
+    pub at: Instant,
+    /// For people.
+    pub wall: SystemTime,
+}
+
+/// How a call ends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct End {
+    /// The final status.
+    pub status: Status,
+    /// Why, unless it completed.
+    pub reason: Option<Reason>,
+    /// What else changes with it.
+    pub patch: ToolCallPatch,
+}
+
+impl End {
+    /// The call did what it was asked to.
+    #[must_use]
+    pub fn completed() -> Self {
+        Self {
+            status: Status::Completed,
+            reason: None,
+            patch: ToolCallPatch::new(),
+        }
+    }
+
+    /// The call did not do what it was asked to.
+    #[must_use]
+    pub fn failed(reason: Reason) -> Self {
+        Self {
+            status: Status::Failed,
+            reason: Some(reason),
+            patch: ToolCallPatch::new(),
+        }
+    }
+
+    /// The call was ended before it was done.
+    #[must_use]
+    pub fn cancelled(reason: Reason) -> Self {
+        Self {
+            status: Status::Cancelled,
+            reason: Some(reason),
+            patch: ToolCallPatch::new(),
+        }
+    }
+
+    /// Adds what else changes.
+    #[must_use]
+    pub fn with(mut self, patch: ToolCallPatch) -> Self {
+        self.patch = self.patch.then(patch);
+        self
+    }
+}
+
+/// What was counted and not done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Changes offered to a call or terminal that had ended, or that never was.
+    pub late: u64,
+    /// Steps offered that the status did not allow.
+    pub illegal: u64,
+    /// Items of content over a call's bounds.
+    pub content_dropped: u64,
+}
+
+/// Every open call and terminal of one session.
+#[derive(Debug, Default)]
+pub struct Board {
+    calls: HashMap<ToolCallId, Call>,
+    terminals: HashMap<TerminalId, TerminalReport>,
+    ended: Ended,
+    counters: Counters,
+}
+
+#[derive(Debug)]
+struct Call {
+    report: ToolCallReport,
+    turn: String,
+    announced: Instant,
+    started: Option<Instant>,
+    content_bytes: usize,
+    content_dropped: u64,
+}
+
+/// The ids of calls that have ended, the newest 4,096.
+#[derive(Debug, Default)]
+struct Ended {
+    ids: HashSet<ToolCallId>,
+    order: VecDeque<ToolCallId>,
+}
+
+impl Board {
+    /// Posts a call. It begins pending, whatever `patch` says.
+    ///
+    /// Returns nothing for an id that is or was in use, which is counted as illegal.
+    pub fn announce(
+        &mut self,
+        id: &ToolCallId,
+        turn: &str,
+        patch: ToolCallPatch,
+        now: Moment,
+    ) -> Option<ToolCallPatch> {
+        if self.has_seen(id) {
+            self.counters.illegal += 1;
+            return None;
+        }
+        let call = Call {
+            report: ToolCallReport::new(id.clone()),
+            turn: turn.to_owned(),
+            announced: now.at,
+            started: None,
+            content_bytes: 0,
+            content_dropped: 0,
+        };
+        self.calls.insert(id.clone(), call);
+        let mut patch = self.legal(id, patch)?;
+        patch.status = Some(Status::Pending);
+        let fallback = || patch.name.clone().filter(|name| !name.is_empty());
+        if patch.title.is_none() {
+            patch.title = Some(fallback().unwrap_or_else(|| "Tool call".to_owned()));
+        }
+        Some(self.apply(id, patch))
+    }
+
+    /// Changes an open call. Its status is left alone; empty titles and names, nulls and what is
+    /// over a bound are left out.
+    pub fn change(&mut self, id: &ToolCallId, patch: ToolCallPatch) -> Option<ToolCallPatch> {
+        let patch = self.legal(id, patch)?;
+        (!patch.is_empty()).then(|| self.apply(id, patch))
+    }
+
+    /// Changes the metadata of an open call.
+    pub fn change_meta(
+        &mut self,
+        id: &ToolCallId,
+        change: impl FnOnce(&mut CallMeta),
+    ) -> Option<ToolCallPatch> {
+        let mut meta = self.open(id)?.report.meta.clone();
+        change(&mut meta);
+        self.change(id, ToolCallPatch::new().meta(meta))
+    }
+
+    /// Starts a pending call, or goes on with a paused one.
+    pub fn start(&mut self, id: &ToolCallId, now: Moment) -> Option<ToolCallPatch> {
+        let call = self.open(id)?;
+        if !call.report.status.may_become(Status::InProgress)
+            || call.report.status == Status::InProgress
+        {
+            self.counters.illegal += 1;
+            return None;
+        }
+        let mut meta = call.report.meta.clone();
+        if call.started.is_none() {
+            call.started = Some(now.at);
+            meta.started_at = Some(now.wall);
+            meta.queued_ms = Some(millis(now.at.saturating_duration_since(call.announced)));
+        }
+        Some(self.apply(
+            id,
+            ToolCallPatch::new().status(Status::InProgress).meta(meta),
+        ))
+    }
+
+    /// Ends a call, exactly once: a second end is late, and counted.
+    ///
+    /// A call that never ran cannot complete; it fails instead.
+    pub fn finish(&mut self, id: &ToolCallId, end: End, now: Moment) -> Option<ToolCallPatch> {
+        let mut patch = self.legal(id, end.patch)?;
+        let call = self.open(id)?;
+        let mut status = end.status;
+        if !status.is_final() || !call.report.status.may_become(status) {
+            status = Status::Failed;
+        }
+        let mut meta = patch
+            .meta
+            .take()
+            .unwrap_or_else(|| call.report.meta.clone());
+        meta.duration_ms = call
+            .started
+            .map(|started| millis(now.at.saturating_duration_since(started)));
+        meta.reason = end.reason;
+        if call.content_dropped > 0 {
+            meta.dropped.get_or_insert_default().items = call.content_dropped;
+        }
+        patch.status = Some(status);
+        if call.report.meta != meta {
+            patch.meta = Some(meta);
+        }
+        // A control that a client can no longer use is no longer offered.
+        if call.report.capabilities.cancel {
+            patch.capabilities = Some(acp_types::Capabilities::default());
+        }
+        let patch = self.apply(id, patch);
+        self.calls.remove(id);
+        self.ended.insert(id.clone());
+        Some(patch)
+    }
+
+    /// Opens a terminal.
+    pub fn open_terminal(
+        &mut self,
+        id: &TerminalId,
+        patch: TerminalPatch,
+    ) -> Option<TerminalPatch> {
+        if self.terminals.contains_key(id) {
+            self.counters.illegal += 1;
+            return None;
+        }
+        self.terminals
+            .insert(id.clone(), TerminalReport::new(id.clone()));
+        self.change_terminal(id, patch)
+    }
+
+    /// Appends output to an open terminal.
+    pub fn terminal_output(&mut self, id: &TerminalId, bytes: &[u8]) -> Option<TerminalPatch> {
+        if bytes.is_empty() {
+            return None;
+        }
+        self.change_terminal(
+            id,
+            TerminalPatch {
+                output: Output::new(bytes),
+                ..TerminalPatch::default()
+            },
+        )
+    }
+
+    /// Ends a terminal, exactly once.
+    pub fn terminal_exit(&mut self, id: &TerminalId, exit: Exit) -> Option<TerminalPatch> {
+        self.change_terminal(id, TerminalPatch::exit(exit))
+    }
+
+    /// Forgets a terminal whose output nobody needs any more.
+    pub fn forget_terminal(&mut self, id: &TerminalId) {
+        self.terminals.remove(id);
+    }
+
+    /// Returns the document of an open call.
+    #[must_use]
+    pub fn tool_call(&self, id: &ToolCallId) -> Option<&ToolCallReport> {
+        self.calls.get(id).map(|call| &call.report)
+    }
+
+    /// Returns the document of a terminal.
+    #[must_use]
+    pub fn terminal(&self, id: &TerminalId) -> Option<&TerminalReport> {
+        self.terminals.get(id)
+    }
+
+    /// Returns whether an id is or was in use.
+    #[must_use]
+    pub fn has_seen(&self, id: &ToolCallId) -> bool {
+        self.calls.contains_key(id) || self.ended.ids.contains(id)
+    }
+
+    /// Returns the open calls of a turn, of every turn without one, in the order of their
+    /// announcement.
+    #[must_use]
+    pub fn open_calls(&self, turn: Option<&str>) -> Vec<ToolCallId> {
+        let of_turn = |call: &&Call| turn.is_none_or(|turn| call.turn == turn);
+        let mut calls: Vec<_> = self.calls.values().filter(of_turn).collect();
+        calls.sort_by_key(|call| call.announced);
+        calls
+            .into_iter()
+            .map(|call| call.report.id.clone())
+            .collect()
+    }
+
+    /// Returns what was counted and not done.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    fn open(&mut self, id: &ToolCallId) -> Option<&mut Call> {
+        let call = self.calls.get_mut(id);
+        if call.is_none() {
+            self.counters.late += 1;
+        }
+        call
+    }
+
+    fn change_terminal(&mut self, id: &TerminalId, patch: TerminalPatch) -> Option<TerminalPatch> {
+        match self
+            .terminals
+            .get_mut(id)
+            .filter(|terminal| terminal.exit.is_none())
+        {
+            Some(terminal) => patch.clone().apply(terminal),
+            None => {
+                self.counters.late += 1;
+                return None;
+            }
+        }
+        Some(patch)
+    }
+
+    /// Leaves out of a patch what may not be, or does not fit.
+    fn legal(&mut self, id: &ToolCallId, mut patch: ToolCallPatch) -> Option<ToolCallPatch> {
+        let call = self.open(id)?;
+        patch.status = None;
+        patch.title = patch.title.filter(|title| !title.trim().is_empty());
+        patch.name = patch.name.filter(|name| !name.is_empty());
+        patch.raw_input = patch
+            .raw_input
+            .and_then(|value| sanitize::raw(value, limits::RAW_BYTES));
+        patch.raw_output = patch
+            .raw_output
+            .and_then(|value| sanitize::raw(value, limits::RAW_BYTES));
+        if let Some(locations) = &mut patch.locations {
+            locations.truncate(limits::LOCATIONS);
+        }
+        let dropped = call.cap_content(&mut patch.content);
+        self.counters.content_dropped += dropped;
+        Some(patch)
+    }
+
+    fn apply(&mut self, id: &ToolCallId, patch: ToolCallPatch) -> ToolCallPatch {
+        if let Some(call) = self.calls.get_mut(id) {
+            patch.clone().apply(&mut call.report);
+        }
+        patch
+    }
+}
+
+impl Call {
+    /// Drops the items that are over the call's bounds, and returns how many.
+    fn cap_content(&mut self, content: &mut ContentPatch) -> u64 {
+        let (items, had) = match content {
+            ContentPatch::Set(items) => {
+                (self.content_bytes, self.content_dropped) = (0, 0);
+                (items, 0)
+            }
+            ContentPatch::Append(items) => (items, self.report.content.len()),
+            _ => return 0,
+        };
+        let mut dropped = 0;
+        let mut kept = had;
+        items.retain(|item: &Content| {
+            let bytes = item.byte_len();
+            let fits =
+                kept < limits::CONTENT_ITEMS && self.content_bytes + bytes <= limits::CONTENT_BYTES;
+            if fits {
+                kept += 1;
+                self.content_bytes += bytes;
+            } else {
+                dropped += 1;
+            }
+            fits
+        });
+        self.content_dropped += dropped;
+        dropped
+    }
+}
+
+impl Ended {
+    fn insert(&mut self, id: ToolCallId) {
+        if self.order.len() >= limits::ENDED_CALLS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.ids.remove(&oldest);
+        }
+        self.order.push_back(id.clone());
+        self.ids.insert(id);
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test needs some instant to begin at"
+)]
+mod tests {
+    use super::{Board, End, Moment};
+    use acp_types::{Content, Reason, Status, ToolCallId, ToolCallPatch, ToolKind};
+    use std::time::{Duration, Instant, SystemTime};
+
+    fn at(start: Instant, millis: u64) -> Moment {
+        let wall = SystemTime::UNIX_EPOCH + Duration::from_millis(millis);
+        Moment {
+            at: start + Duration::from_millis(millis),
+            wall,
+        }
+    }
+
+    fn announced(start: Instant) -> (Board, ToolCallId) {
+        let (mut board, id) = (Board::default(), ToolCallId::from("c"));
+        let patch = ToolCallPatch::announce("read_file", "Read x", ToolKind::Read);
+        board.announce(&id, "t", patch, at(start, 0)).unwrap();
+        (board, id)
+    }
+
+    #[test]
+    fn a_call_is_timed_from_its_start() {
+        let start = Instant::now();
+        let (mut board, id) = announced(start);
+        board.start(&id, at(start, 30)).unwrap();
+        let last = board.finish(&id, End::completed(), at(start, 75)).unwrap();
+        let meta = last.meta.unwrap();
+        assert_eq!((meta.queued_ms, meta.duration_ms), (Some(30), Some(45)));
+        assert_eq!(meta.started_at, Some(at(start, 30).wall));
+        assert_eq!(last.status, Some(Status::Completed));
+    }
+
+    #[test]
+    fn nothing_follows_an_end() {
+        let start = Instant::now();
+        let (mut board, id) = announced(start);
+        assert!(
+            board
+                .finish(&id, End::cancelled(Reason::User), at(start, 1))
+                .is_some()
+        );
+        assert_eq!(board.finish(&id, End::completed(), at(start, 2)), None);
+        assert_eq!(board.change(&id, ToolCallPatch::new().title("later")), None);
+        assert_eq!(board.start(&id, at(start, 3)), None);
+        let again = ToolCallPatch::announce("a", "b", ToolKind::Other);
+        assert_eq!(board.announce(&id, "t", again, at(start, 4)), None);
+        assert_eq!((board.counters().late, board.counters().illegal), (3, 1));
+    }
+
+    #[test]
+    fn a_call_that_never_ran_cannot_complete() {
+        let start = Instant::now();
+        let (mut board, id) = announced(start);
+        let last = board.finish(&id, End::completed(), at(start, 1)).unwrap();
+        assert_eq!(last.status, Some(Status::Failed));
+    }
+
+    #[test]
+    fn a_change_cannot_set_the_status_or_clear_the_title() {
+        let (mut board, id) = announced(Instant::now());
+        let patch = ToolCallPatch::new().status(Status::Completed).title(" ");
+        assert_eq!(board.change(&id, patch), None);
+        assert_eq!(board.tool_call(&id).unwrap().status, Status::Pending);
+    }
+
+    #[test]
+    fn content_over_its_bound_is_counted() {
+        let start = Instant::now();
+        let (mut board, id) = announced(start);
+        board.start(&id, at(start, 1));
+        for _ in 0..200 {
+            board.change(&id, ToolCallPatch::new().append(Content::text("x")));
+        }
+        let large = Content::text("x".repeat(crate::limits::CONTENT_BYTES));
+        assert_eq!(
+            board.tool_call(&id).unwrap().content.len(),
+            crate::limits::CONTENT_ITEMS
+        );
+        let end = End::completed().with(ToolCallPatch::new().append(large));
+        let last = board.finish(&id, end, at(start, 2)).unwrap();
+        assert_eq!(last.meta.unwrap().dropped.unwrap().items, 73);
+    }
+}

@@ -1,0 +1,65 @@
+//! The driver: takes what is due from the outbox and hands it to a sink, until told to stop.
+
+use crate::SessionHandle;
+use crate::outbox::Item;
+
+/// Where a session's items go: the connection to the client.
+pub trait Sink: Send {
+    /// Sends one item. It must not block; a sink with a queue of its own bounds it.
+    ///
+    /// A permission request is put to the client, and its answer comes back by
+    /// [`SessionHandle::answer`].
+    ///
+    /// # Errors
+    ///
+    /// [`Unreachable`] if the client is gone. Calls still run to their end.
+    fn deliver(&mut self, item: Item) -> Result<(), Unreachable>;
+}
+
+/// The client cannot be reached; what was to be sent is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the client cannot be reached")]
+pub struct Unreachable;
+
+/// Delivers what is due as long as it is polled. Returns never; drop it to stop.
+///
+/// A sink that fails loses its items, which are counted; a permission request that cannot be
+/// delivered is a no.
+pub async fn drive(session: SessionHandle, mut sink: impl Sink) -> std::convert::Infallible {
+    loop {
+        let (item, deadline) = session.poll();
+        match (item, deadline) {
+            (Some(item), _) => deliver(&session, &mut sink, item),
+            (None, Some(deadline)) => {
+                let due = tokio::time::sleep_until(deadline.into());
+                tokio::select! {
+                    () = due => {}
+                    () = session.changed() => {}
+                }
+            }
+            (None, None) => session.changed().await,
+        }
+    }
+}
+
+/// Delivers everything that waits, due or not: before the connection is closed.
+pub fn flush(session: &SessionHandle, sink: &mut impl Sink) {
+    session.with(|session, now| session.outbox_mut().flush(now.at));
+    while let (Some(item), _) = session.poll() {
+        deliver(session, sink, item);
+    }
+}
+
+fn deliver(session: &SessionHandle, sink: &mut impl Sink, item: Item) {
+    let request = match item {
+        Item::Permission(number) => Some(number),
+        _ => None,
+    };
+    if sink.deliver(item).is_err() {
+        session.with(|session, _| session.outbox_mut().count_undelivered());
+        if let Some(number) = request {
+            let gone = "the client cannot be reached".to_owned();
+            session.answer(number, crate::Answer::Failed(gone));
+        }
+    }
+}

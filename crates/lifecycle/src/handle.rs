@@ -1,0 +1,365 @@
+//! Async handles of a session and its calls. Dropping an open call ends it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use acp_types::schema::v1::SessionUpdate;
+use acp_types::{
+    CallMeta, Content, Exit, Location, Plan, Progress, Reason, TerminalId, TerminalPatch,
+    ToolCallId, ToolCallPatch,
+};
+use tokio::sync::{Notify, oneshot};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::board::{End, Moment};
+use crate::outbox::{Chunk, Item};
+use crate::permission::Answer;
+use crate::session::{Outcome, Permit, Request, Session};
+use crate::{Digest, Effects};
+
+/// A session that many tasks work on. Cheap to clone.
+///
+/// Its state lies behind one mutex that is never held across an await.
+#[derive(Clone)]
+pub struct SessionHandle {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    session: Mutex<Session>,
+    waiting: Mutex<HashMap<u64, Waiting>>,
+    changed: Notify,
+    wall: fn() -> SystemTime,
+}
+
+/// Who waits for the answer to a request, and how the client learns that nobody does any more.
+struct Waiting {
+    outcome: oneshot::Sender<Outcome>,
+    withdrawn: CancellationToken,
+    /// Cancels `withdrawn` when this is dropped, however that comes.
+    _on_drop: DropGuard,
+}
+
+impl SessionHandle {
+    /// Puts a session behind a handle. `wall` tells the time of the day: `SystemTime::now`.
+    #[must_use]
+    pub fn new(session: Session, wall: fn() -> SystemTime) -> Self {
+        let shared = Shared {
+            session: Mutex::new(session),
+            waiting: Mutex::default(),
+            changed: Notify::new(),
+            wall,
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// Changes the session in one step and wakes the driver.
+    pub fn with<T>(&self, change: impl FnOnce(&mut Session, Moment) -> T) -> T {
+        let now = self.now();
+        let result = change(&mut self.lock(), now);
+        self.shared.changed.notify_one();
+        result
+    }
+
+    /// Posts a call of a turn. The handle that comes back ends the call when it is dropped.
+    ///
+    /// `cancel` is the turn's token; the call gets one of its own beneath it.
+    pub fn announce(
+        &self,
+        id: &ToolCallId,
+        turn: &str,
+        patch: ToolCallPatch,
+        cancel: &CancellationToken,
+    ) -> OpenCall {
+        self.with(|session, now| session.announce(id, turn, patch, now));
+        let cancel = cancel.child_token();
+        OpenCall {
+            call: CallHandle {
+                session: self.clone(),
+                id: id.clone(),
+                cancel,
+            },
+        }
+    }
+
+    /// Says a piece of a message.
+    pub fn say(&self, chunk: Chunk) {
+        self.with(|session, now| session.say(chunk, now));
+    }
+
+    /// Sends a plan.
+    pub fn plan(&self, plan: Plan) {
+        self.with(|session, now| session.plan(plan, now));
+    }
+
+    /// Sends news of the session, of which the last wins.
+    pub fn news(&self, update: SessionUpdate) {
+        self.with(|session, now| session.news(update, now));
+    }
+
+    /// Ends a turn: all its open calls, then its answer.
+    pub fn end_turn(&self, turn: &str, reason: Reason) {
+        self.with(|session, now| session.end_turn(turn, reason, now));
+        self.release_withdrawn();
+    }
+
+    /// Ends every open call, of every turn.
+    pub fn end_all(&self, reason: Reason) {
+        self.with(|session, now| session.end_all(reason, now));
+        self.release_withdrawn();
+    }
+
+    /// Returns a permission request that waits to be put to the client.
+    #[must_use]
+    pub fn request(&self, number: u64) -> Option<Request> {
+        self.lock().request(number).cloned()
+    }
+
+    /// Takes the client's answer to a permission request. Late and second answers do nothing.
+    pub fn answer(&self, number: u64, answer: Answer) {
+        let outcome = self.with(|session, _| session.answer(number, answer));
+        let waiting = self.waiting().remove(&number);
+        if let (Some(outcome), Some(waiting)) = (outcome, waiting) {
+            // Nobody waits any more: the call has ended, and the answer is void.
+            drop(waiting.outcome.send(outcome));
+        }
+    }
+
+    /// Waits until a permission request is withdrawn, so that the client can be told.
+    pub async fn withdrawn(&self, number: u64) {
+        let token = self
+            .waiting()
+            .get(&number)
+            .map(|waiting| waiting.withdrawn.clone());
+        if let Some(token) = token {
+            token.cancelled().await;
+        }
+    }
+
+    /// Lets go of those who wait for requests that were withdrawn with their call.
+    fn release_withdrawn(&self) {
+        let numbers: Vec<_> = self.waiting().keys().copied().collect();
+        for number in numbers {
+            if self.request(number).is_none() {
+                drop(self.waiting().remove(&number));
+            }
+        }
+    }
+
+    /// Waits until something changed. For the driver.
+    pub(crate) async fn changed(&self) {
+        self.shared.changed.notified().await;
+    }
+
+    /// Takes the next item that is due, and tells when the one after it is.
+    pub(crate) fn poll(&self) -> (Option<Item>, Option<std::time::Instant>) {
+        let now = self.now();
+        let mut session = self.lock();
+        let item = session.outbox_mut().poll(now.at);
+        (item, session.outbox().next_deadline())
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        Moment {
+            at: tokio::time::Instant::now().into_std(),
+            wall: (self.shared.wall)(),
+        }
+    }
+
+    /// A panic while the lock was held left a whole step or none, so the state is still good.
+    fn lock(&self) -> MutexGuard<'_, Session> {
+        self.shared
+            .session
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashMap<u64, Waiting>> {
+        self.shared
+            .waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for SessionHandle {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("SessionHandle")
+            .finish_non_exhaustive()
+    }
+}
+
+/// A call that is announced and must end. Dropped without an end, it ends as `dropped`.
+#[derive(Debug)]
+#[must_use = "dropping it ends the call"]
+pub struct OpenCall {
+    call: CallHandle,
+}
+
+impl OpenCall {
+    /// Ends the call.
+    pub fn finish(self, end: End) {
+        self.call.finish(end);
+    }
+
+    /// Returns a handle that a tool may keep while the call is open.
+    #[must_use]
+    pub fn handle(&self) -> &CallHandle {
+        &self.call
+    }
+}
+
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        if self.call.is_open() {
+            self.call.finish(End::cancelled(Reason::Dropped));
+        }
+    }
+}
+
+/// What a tool may do to its call while it runs. After the call's end, nothing happens.
+#[derive(Debug, Clone)]
+pub struct CallHandle {
+    session: SessionHandle,
+    id: ToolCallId,
+    cancel: CancellationToken,
+}
+
+impl CallHandle {
+    /// Returns the call's id.
+    #[must_use]
+    pub fn id(&self) -> &ToolCallId {
+        &self.id
+    }
+
+    /// Returns the session's handle.
+    #[must_use]
+    pub fn session(&self) -> &SessionHandle {
+        &self.session
+    }
+
+    /// Returns the token that says that the call is to stop.
+    #[must_use]
+    pub fn cancel(&self) -> &CancellationToken {
+        &self.cancel
+    }
+
+    /// Returns whether the call has not ended.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.session.lock().board().tool_call(&self.id).is_some()
+    }
+
+    /// Changes the call.
+    pub fn change(&self, patch: ToolCallPatch) {
+        self.session
+            .with(|session, now| session.change(&self.id, patch, now));
+    }
+
+    /// Changes what the call tells beside the protocol's own fields.
+    pub fn change_meta(&self, change: impl FnOnce(&mut CallMeta)) {
+        self.session
+            .with(|session, now| session.change_meta(&self.id, change, now));
+    }
+
+    /// Adds one item to what the call shows.
+    pub fn append(&self, content: Content) {
+        self.change(ToolCallPatch::new().append(content));
+    }
+
+    /// Tells where the call works now.
+    pub fn locations(&self, locations: Vec<Location>) {
+        self.change(ToolCallPatch::new().locations(locations));
+    }
+
+    /// Tells how far the call is.
+    pub fn progress(&self, progress: Progress) {
+        self.change_meta(|meta| meta.progress = Some(progress));
+    }
+
+    /// Opens a terminal. Do it before the call shows it.
+    pub fn open_terminal(&self, id: &TerminalId, patch: TerminalPatch) {
+        self.session
+            .with(|session, now| session.open_terminal(id, patch, now));
+    }
+
+    /// Appends output to a terminal.
+    pub fn terminal_output(&self, id: &TerminalId, bytes: &[u8]) {
+        self.session
+            .with(|session, now| session.terminal_output(id, bytes, now));
+    }
+
+    /// Ends a terminal.
+    pub fn terminal_exit(&self, id: &TerminalId, exit: Exit) {
+        self.session
+            .with(|session, now| session.terminal_exit(id, exit, now));
+    }
+
+    pub(crate) fn start(&self) {
+        self.session
+            .with(|session, now| session.start(&self.id, now));
+    }
+
+    pub(crate) fn finish(&self, end: End) {
+        self.session
+            .with(|session, now| session.finish(&self.id, end, now));
+        self.session.release_withdrawn();
+    }
+
+    /// Decides whether the call may run, and waits for the client where it is asked. Dropping
+    /// this withdraws the request.
+    pub(crate) async fn permit(
+        &self,
+        effects: &Effects,
+        digest: Digest,
+        is_whole: bool,
+    ) -> Option<Outcome> {
+        let (outcome, answered) = oneshot::channel();
+        let number = {
+            let now = self.session.now();
+            let mut session = self.session.lock();
+            match session.permit(&self.id, effects, digest, is_whole, now) {
+                Permit::Granted(grant) => return Some(Outcome::Granted(grant)),
+                Permit::Denied => return None,
+                Permit::Asked(number) => {
+                    // Registered before the driver can see the request.
+                    let withdrawn = CancellationToken::new();
+                    let _on_drop = withdrawn.clone().drop_guard();
+                    let waiting = Waiting {
+                        outcome,
+                        withdrawn,
+                        _on_drop,
+                    };
+                    self.session.waiting().insert(number, waiting);
+                    number
+                }
+            }
+        };
+        self.session.shared.changed.notify_one();
+        let _withdraw = Withdraw {
+            session: &self.session,
+            number,
+        };
+        // No answer can come any more: the same as a no.
+        Some(answered.await.unwrap_or(Outcome::Rejected { reason: None }))
+    }
+}
+
+/// Takes a request back when nobody waits for it any more.
+struct Withdraw<'a> {
+    session: &'a SessionHandle,
+    number: u64,
+}
+
+impl Drop for Withdraw<'_> {
+    fn drop(&mut self) {
+        self.session
+            .with(|session, _| session.withdraw(self.number));
+        drop(self.session.waiting().remove(&self.number));
+    }
+}

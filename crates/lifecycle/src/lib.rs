@@ -1,0 +1,59 @@
+//! The life of an ACP tool call: announced, permitted, running, ended exactly once.
+//!
+//! This crate is *only* the state machine of that life, sans-IO: the [`Board`] knows which steps
+//! are legal and makes the patches, the [`Outbox`] orders everything a session sends, [`Rules`]
+//! and a [`Policy`] decide what may run, and a [`Grant`] is the only key to what was [`Pinned`].
+//! [`Session`] is all of it for one session. Time comes in as an argument. It knows nothing of
+//! files, processes, JSON-RPC or models; for tools, use `acp-tools`.
+//!
+//! With the feature `tokio` (on by default) there are async handles and a driver: see
+//! [`SessionHandle`] and [`perform`].
+//!
+//! ```
+//! use acp_lifecycle::{End, Item, Moment, Session};
+//! use acp_types::{ToolCallPatch, ToolKind};
+//! # use std::time::{Instant, SystemTime};
+//!
+//! let now = Moment { at: Instant::now(), wall: SystemTime::now() };
+//! let mut session = Session::new("/project");
+//! session.announce(&"c".into(), "turn1", ToolCallPatch::announce("x", "Do x", ToolKind::Other), now);
+//! session.start(&"c".into(), now);
+//! session.finish(&"c".into(), End::completed(), now);
+//! let mut sent = 0;
+//! while let Some(Item::ToolCall(..)) = session.outbox_mut().poll(now.at) {
+//!     sent += 1;
+//! }
+//! assert_eq!(sent, 3);
+//! ```
+
+pub mod board;
+pub mod effects;
+pub mod limits;
+pub mod outbox;
+pub mod permission;
+pub mod rules;
+pub mod sanitize;
+pub mod session;
+pub mod title;
+
+#[cfg(feature = "tokio")]
+pub mod driver;
+#[cfg(feature = "tokio")]
+pub mod handle;
+#[cfg(feature = "tokio")]
+pub mod perform;
+
+pub use board::{Board, Counters, End, Moment};
+pub use effects::{Effect, Effects};
+pub use outbox::{Chunk, IsFirst, Item, Outbox, Role};
+pub use permission::{Answer, AnyPlan, Decision, Digest, Grant, GrantMismatch, Pinned};
+pub use rules::{AllowPolicy, AskPolicy, Policy, Rule, Rules, Verdict};
+pub use session::{Outcome, Permit, Request, Session};
+pub use title::{Titles, TitlesError};
+
+#[cfg(feature = "tokio")]
+pub use driver::{Sink, Unreachable, drive};
+#[cfg(feature = "tokio")]
+pub use handle::{CallHandle, OpenCall, SessionHandle};
+#[cfg(feature = "tokio")]
+pub use perform::{Ended, Executor, Failure, Preview, Success, perform};

@@ -1,0 +1,33 @@
+//! Every bound of this crate, in one place.
+
+use std::time::Duration;
+
+/// The least time between two streamed updates of one call, terminal or message.
+pub const UPDATE_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Bytes of message text joined into one chunk; what comes after starts another.
+pub const CHUNK_BYTES: usize = 32 * 1024;
+
+/// Items of content that a call may have; what is over is counted.
+pub const CONTENT_ITEMS: usize = 128;
+
+/// Bytes of content that a call may have; what is over is counted.
+pub const CONTENT_BYTES: usize = 768 * 1024;
+
+/// Serialised bytes of raw input or raw output; a larger one is replaced by its size.
+pub const RAW_BYTES: usize = 128 * 1024;
+
+/// Locations that a call may have; what is over is left out.
+pub const LOCATIONS: usize = 20;
+
+/// Bytes of a command that a title holds; above, its first line and the count of lines.
+pub const TITLE_BYTES: usize = 4 * 1024;
+
+/// Ids of ended calls that are remembered, so that late events are known to be late.
+pub const ENDED_CALLS: usize = 4096;
+
+/// Rules that a session remembers; a further one is not remembered, and so asked about again.
+pub const RULES: usize = 1024;
+
+/// How long a cancelled call may take to end by itself before it is dropped.
+pub const CANCEL_GRACE: Duration = Duration::from_secs(2);

@@ -1,0 +1,284 @@
+//! The outbox: the one queue that orders everything a session sends.
+//!
+//! Between fences, what is offered to one lane (a call, a terminal, a message) is joined while
+//! it waits, and lanes do not wait for each other. Before a fence, everything offered earlier
+//! goes first. It reads no clock and sends nothing; a driver polls it.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Instant;
+
+use acp_types::schema::v1::SessionUpdate;
+use acp_types::{Plan, Status, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch};
+
+use crate::limits::{CHUNK_BYTES, UPDATE_INTERVAL};
+
+/// One thing to send.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the queue is short; most entries are patches"
+)]
+pub enum Item {
+    /// A change of a call.
+    ToolCall(ToolCallId, ToolCallPatch),
+    /// A change of a terminal.
+    Terminal(TerminalId, TerminalPatch),
+    /// A piece of a message.
+    Chunk(Chunk),
+    /// The whole plan.
+    Plan(Plan),
+    /// News of the session, of which the last wins: commands, mode, options, usage, title.
+    News(SessionUpdate),
+    /// A permission request, by its number.
+    Permission(u64),
+    /// The answer of the turn with this name.
+    Answer(String),
+}
+
+/// A piece of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chunk {
+    /// Whose message it is.
+    pub role: Role,
+    /// The message it belongs to; the same for all pieces of one message.
+    pub message: String,
+    /// The text that is added.
+    pub text: String,
+}
+
+/// Whose message a chunk belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Role {
+    /// What the agent says.
+    Agent,
+    /// What the agent thinks.
+    Thought,
+    /// What the user said, when a session is replayed.
+    User,
+}
+
+/// What has been offered and not yet handed over.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    queue: VecDeque<Entry>,
+    fences: usize,
+    sent: HashMap<Lane, Instant>,
+    counters: Counters,
+}
+
+/// What went in, what came out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Items offered.
+    pub offered: u64,
+    /// Items joined to one that was waiting.
+    pub joined: u64,
+    /// Items handed over.
+    pub handed_over: u64,
+    /// Items handed over that could not be sent.
+    pub undelivered: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    item: Item,
+    lane: Lane,
+    segment: Segment,
+    is_fence: bool,
+    due: Instant,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Lane {
+    ToolCall(ToolCallId),
+    Terminal(TerminalId),
+    Chunk,
+    Plan,
+    News(std::mem::Discriminant<SessionUpdate>),
+    Once,
+}
+
+/// The parts of a call's life that are never joined with one another, so that no status that a
+/// client must see is skipped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Segment {
+    Pending,
+    Running,
+    Final,
+}
+
+impl Outbox {
+    /// Takes an item into the queue, or joins it to the one of its lane that waits.
+    ///
+    /// `is_first` says that it is the first report of a call, which is a fence.
+    pub fn offer(&mut self, item: Item, is_first: IsFirst, now: Instant) {
+        self.counters.offered += 1;
+        let lane = lane(&item);
+        let (segment, is_fence) = self.place(&item, &lane, is_first);
+        let item = match is_fence {
+            true => Some(item),
+            false => self.join(item, &lane, segment),
+        };
+        let Some(item) = item else {
+            self.counters.joined += 1;
+            return;
+        };
+        let due = self
+            .sent
+            .get(&lane)
+            .map_or(now, |sent| now.max(*sent + UPDATE_INTERVAL));
+        self.fences += usize::from(is_fence);
+        self.queue.push_back(Entry {
+            item,
+            lane,
+            segment,
+            is_fence,
+            due,
+        });
+    }
+
+    /// Returns the next item that is due.
+    pub fn poll(&mut self, now: Instant) -> Option<Item> {
+        let at = match self.fences {
+            0 => self.queue.iter().position(|entry| entry.due <= now)?,
+            _ => 0,
+        };
+        let entry = self.queue.remove(at)?;
+        self.fences -= usize::from(entry.is_fence);
+        self.counters.handed_over += 1;
+        match entry.lane {
+            Lane::ToolCall(_) if entry.segment == Segment::Final => {
+                self.sent.remove(&entry.lane);
+            }
+            Lane::Once => {}
+            lane => {
+                self.sent.insert(lane, now);
+            }
+        }
+        Some(entry.item)
+    }
+
+    /// Returns when the next item is due, if one waits.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        match self.fences {
+            0 => self.queue.iter().map(|entry| entry.due).min(),
+            _ => self.queue.front().map(|entry| entry.due),
+        }
+    }
+
+    /// Lets everything that waits go at once: the end of a turn, or of the connection.
+    pub fn flush(&mut self, now: Instant) {
+        for entry in &mut self.queue {
+            entry.due = entry.due.min(now);
+        }
+    }
+
+    /// Takes a permission request back that has not been handed over.
+    pub fn withdraw(&mut self, request: u64) {
+        let before = self.queue.len();
+        self.queue
+            .retain(|entry| entry.item != Item::Permission(request));
+        self.fences -= before - self.queue.len();
+    }
+
+    /// Forgets when a terminal was last updated.
+    pub fn forget_terminal(&mut self, id: &TerminalId) {
+        self.sent.remove(&Lane::Terminal(id.clone()));
+    }
+
+    /// Counts an item that could not be sent.
+    pub fn count_undelivered(&mut self) {
+        self.counters.undelivered += 1;
+    }
+
+    /// Returns whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Returns what went in and what came out.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Finds the segment of an item, and whether all that was offered before must go first.
+    fn place(&self, item: &Item, lane: &Lane, is_first: IsFirst) -> (Segment, bool) {
+        match item {
+            Item::ToolCall(_, patch) => match patch.status {
+                Some(status) if status.is_final() => (Segment::Final, true),
+                Some(Status::InProgress) => (Segment::Running, is_first == IsFirst::Yes),
+                Some(Status::Paused) => (Segment::Running, false),
+                _ if is_first == IsFirst::Yes => (Segment::Pending, true),
+                _ => (self.waiting_segment(lane), false),
+            },
+            Item::Permission(_) | Item::Answer(_) => (Segment::Final, true),
+            _ => (Segment::Running, false),
+        }
+    }
+
+    /// A change without a status belongs to whatever segment of its call waits last.
+    fn waiting_segment(&self, lane: &Lane) -> Segment {
+        let last = self.queue.iter().rev().find(|entry| entry.lane == *lane);
+        last.map_or(Segment::Running, |entry| entry.segment)
+    }
+
+    /// Joins an item to the waiting one of its lane and segment; gives it back if there is none.
+    fn join(&mut self, item: Item, lane: &Lane, segment: Segment) -> Option<Item> {
+        let waiting = match lane {
+            Lane::Once => None,
+            // Text goes in the order in which it was said, so only the very last can grow.
+            Lane::Chunk => self.queue.back_mut(),
+            _ => self
+                .queue
+                .iter_mut()
+                .rev()
+                .find(|entry| entry.lane == *lane),
+        };
+        let Some(entry) = waiting.filter(|entry| entry.lane == *lane) else {
+            return Some(item);
+        };
+        match (&mut entry.item, item) {
+            (Item::ToolCall(_, patch), Item::ToolCall(_, later)) if entry.segment == segment => {
+                *patch = std::mem::take(patch).then(later);
+            }
+            (Item::Terminal(_, patch), Item::Terminal(_, later)) => {
+                *patch = std::mem::take(patch).then(later);
+            }
+            (Item::Chunk(chunk), Item::Chunk(later))
+                if (chunk.role, &chunk.message) == (later.role, &later.message)
+                    && chunk.text.len() + later.text.len() <= CHUNK_BYTES =>
+            {
+                chunk.text.push_str(&later.text);
+            }
+            (Item::Plan(plan), Item::Plan(later)) => *plan = later,
+            (Item::News(news), Item::News(later)) => *news = later,
+            (_, item) => return Some(item),
+        }
+        None
+    }
+}
+
+/// Whether a change of a call is its first of a kind: the announcement, or the first start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IsFirst {
+    /// It is.
+    Yes,
+    /// It is not.
+    No,
+}
+
+fn lane(item: &Item) -> Lane {
+    match item {
+        Item::ToolCall(id, _) => Lane::ToolCall(id.clone()),
+        Item::Terminal(id, _) => Lane::Terminal(id.clone()),
+        Item::Chunk(_) => Lane::Chunk,
+        Item::Plan(_) => Lane::Plan,
+        Item::News(update) => Lane::News(std::mem::discriminant(update)),
+        Item::Permission(_) | Item::Answer(_) => Lane::Once,
+    }
+}

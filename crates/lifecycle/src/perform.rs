@@ -1,0 +1,265 @@
+//! The whole life of one call in one function: preview, permit, run, end.
+//!
+//! The middleware and the agent use it alike. However a call ends, by itself, by a panic, by a
+//! cancelled turn or by nobody waiting for it, it ends once and says why (G2, G4).
+
+use std::panic::AssertUnwindSafe;
+
+use acp_types::{Content, Reason, Status, ToolCallPatch};
+use futures::FutureExt as _;
+use serde_json::json;
+
+use crate::board::End;
+use crate::handle::{CallHandle, OpenCall};
+use crate::limits::CANCEL_GRACE;
+use crate::session::Outcome;
+use crate::{Effects, Grant, Pinned};
+
+/// Something that can be previewed and, once permitted, run.
+pub trait Executor: Send {
+    /// What the preview decided and the run will do.
+    type Plan: Send;
+
+    /// Finds out what would be done, without doing it.
+    fn preview(
+        &mut self,
+        call: &CallHandle,
+    ) -> impl Future<Output = Result<Preview<Self::Plan>, Failure>> + Send;
+
+    /// Does what was permitted. It should end soon after `call.cancel()` says so; after 2 s it
+    /// is dropped.
+    fn run(
+        self,
+        pinned: Pinned<Self::Plan>,
+        grant: Grant,
+        call: &CallHandle,
+    ) -> impl Future<Output = Result<Success, Failure>> + Send;
+}
+
+/// What would be done.
+#[derive(Debug)]
+pub struct Preview<P> {
+    /// What the client is shown of it: title, locations, the change that would be made.
+    pub patch: ToolCallPatch,
+    /// What it would do to the world.
+    pub effects: Effects,
+    /// Whether the client is shown everything that will run; if not, its answer holds once.
+    pub is_whole: bool,
+    /// What will run.
+    pub pinned: Pinned<P>,
+}
+
+/// A call that did what it was asked to.
+#[derive(Debug, Clone, Default)]
+pub struct Success {
+    /// The result as the model reads it.
+    pub text: String,
+    /// What changes in the document with the end.
+    pub patch: ToolCallPatch,
+}
+
+/// A call that did not do what it was asked to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failure {
+    /// What went wrong and what to do next, as the model reads it.
+    pub text: String,
+    /// A stable word for it, such as `not_found`.
+    pub code: String,
+    /// Why the call ends.
+    pub reason: Reason,
+    /// Whether the turn cannot go on.
+    pub is_fatal: bool,
+    /// What changes in the document with the end.
+    pub patch: ToolCallPatch,
+}
+
+impl Failure {
+    /// Makes a failure that the model is told about and can act on.
+    #[must_use]
+    pub fn report(code: impl Into<String>, text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            code: code.into(),
+            reason: Reason::Error,
+            is_fatal: false,
+            patch: ToolCallPatch::new(),
+        }
+    }
+}
+
+/// How a call ended, for the turn that waits for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ended {
+    /// The final status.
+    pub status: Status,
+    /// Why, unless it completed.
+    pub reason: Option<Reason>,
+    /// What the model is told.
+    pub text: String,
+    /// Whether the turn is over: the client said so, or the failure was fatal.
+    pub ends_turn: bool,
+}
+
+/// Lives the life of an announced call to its end.
+pub async fn perform<E: Executor>(open: OpenCall, mut executor: E) -> Ended {
+    let call = open.handle().clone();
+    let permitted = tokio::select! {
+        biased;
+        () = call.cancel().cancelled() => Err(Stop::Cancelled),
+        permitted = permit(&call, &mut executor) => permitted,
+    };
+    let (pinned, grant) = match permitted {
+        Ok(permitted) => permitted,
+        Err(stop) => return stop.end(open),
+    };
+    if call.cancel().is_cancelled() {
+        return Stop::Cancelled.end(open);
+    }
+    call.start();
+    let run = AssertUnwindSafe(executor.run(pinned, grant, &call)).catch_unwind();
+    let done = tokio::select! {
+        done = run => done,
+        () = out_of_grace(&call) => return Stop::Cancelled.end(open),
+    };
+    match done {
+        Ok(Ok(success)) => succeed(open, success),
+        Ok(Err(failure)) => Stop::Failed(Box::new(failure)).end(open),
+        Err(_) => Stop::Failed(Box::new(panicked())).end(open),
+    }
+}
+
+/// Why a call ends before it is done.
+enum Stop {
+    Cancelled,
+    Rejected { reason: Option<String> },
+    Denied,
+    TurnOver,
+    Failed(Box<Failure>),
+}
+
+/// Previews and asks; a panic of the preview is a failure like any other.
+async fn permit<E: Executor>(
+    call: &CallHandle,
+    executor: &mut E,
+) -> Result<(Pinned<E::Plan>, Grant), Stop> {
+    let preview = AssertUnwindSafe(executor.preview(call))
+        .catch_unwind()
+        .await;
+    let preview = match preview {
+        Ok(preview) => preview.map_err(|failure| Stop::Failed(Box::new(failure)))?,
+        Err(_) => return Err(Stop::Failed(Box::new(panicked()))),
+    };
+    call.change(preview.patch);
+    let digest = preview.pinned.digest();
+    match call
+        .permit(&preview.effects, digest, preview.is_whole)
+        .await
+    {
+        Some(Outcome::Granted(grant)) => Ok((preview.pinned, grant)),
+        Some(Outcome::Rejected { reason }) => Err(Stop::Rejected { reason }),
+        Some(Outcome::Cancelled) => Err(Stop::TurnOver),
+        None => Err(Stop::Denied),
+    }
+}
+
+async fn out_of_grace(call: &CallHandle) {
+    call.cancel().cancelled().await;
+    tokio::time::sleep(CANCEL_GRACE).await;
+}
+
+fn succeed(open: OpenCall, success: Success) -> Ended {
+    open.finish(End::completed().with(success.patch));
+    Ended {
+        status: Status::Completed,
+        reason: None,
+        text: success.text,
+        ends_turn: false,
+    }
+}
+
+fn panicked() -> Failure {
+    Failure::report(
+        "internal_error",
+        "The tool failed by a fault of its own. Do not repeat it.",
+    )
+}
+
+impl Stop {
+    /// Ends the call and tells the model what that means.
+    fn end(self, open: OpenCall) -> Ended {
+        let cancelled = open.handle().cancel().is_cancelled();
+        let (end, text, code, ends_turn) = match self {
+            Self::Failed(failure) if !cancelled || failure.reason != Reason::Error => {
+                let end = match failure.reason {
+                    Reason::User | Reason::Turn | Reason::Shutdown => {
+                        End::cancelled(failure.reason)
+                    }
+                    reason => End::failed(reason),
+                };
+                (
+                    end.with(failure.patch),
+                    failure.text,
+                    failure.code,
+                    failure.is_fatal,
+                )
+            }
+            Self::Failed(failure) => {
+                let end = End::cancelled(Reason::Turn).with(failure.patch);
+                (end, failure.text, failure.code, true)
+            }
+            Self::Cancelled => {
+                let text = "Cancelled with its turn. It may have had effects already.";
+                (
+                    End::cancelled(Reason::Turn),
+                    text.to_owned(),
+                    "cancelled".to_owned(),
+                    true,
+                )
+            }
+            Self::TurnOver => {
+                let text = "Cancelled by the user before it ran.";
+                (
+                    End::cancelled(Reason::User),
+                    text.to_owned(),
+                    "cancelled".to_owned(),
+                    true,
+                )
+            }
+            Self::Denied => {
+                let text = "Not permitted by a rule of this session. It did not run.";
+                let end = End::failed(Reason::Permission);
+                (end, text.to_owned(), "not_permitted".to_owned(), false)
+            }
+            Self::Rejected { reason } => {
+                let said = reason
+                    .map(|said| format!(" They said: {said}"))
+                    .unwrap_or_default();
+                let text = format!("Rejected by the user. It did not run.{said}");
+                (
+                    End::failed(Reason::User),
+                    text,
+                    "rejected".to_owned(),
+                    false,
+                )
+            }
+        };
+        let mut patch = ToolCallPatch::new();
+        if end.status == Status::Failed {
+            patch = patch.append(Content::text(text.clone()));
+        }
+        patch = patch.raw_output(json!({ "error": text, "code": code }));
+        let (status, reason) = (end.status, end.reason);
+        // What the tool itself says of its end wins.
+        let end = End {
+            patch: patch.then(end.patch),
+            ..end
+        };
+        open.finish(end);
+        Ended {
+            status,
+            reason,
+            text,
+            ends_turn,
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! One session's calls, turn, requests and outbox as one state machine, without any I/O.
+//!
+//! Whatever happens to a call goes through here, so that every change is legal (the board),
+//! ordered (the outbox), and permitted (the rules). Time comes in with each step.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use acp_types::schema::v1::{PermissionOption, SessionUpdate};
+use acp_types::{
+    CallMeta, Exit, Plan, Reason, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch,
+};
+
+use crate::board::{Board, End, Moment};
+use crate::effects::Effects;
+use crate::outbox::{Chunk, IsFirst, Item, Outbox};
+use crate::permission::{self, Answer, Decision, Digest, Grant};
+use crate::rules::{AskPolicy, Policy, Rules, Verdict};
+
+/// The state of one session.
+#[derive(Debug)]
+pub struct Session {
+    board: Board,
+    outbox: Outbox,
+    rules: Rules,
+    policy: Arc<dyn Policy>,
+    cwd: PathBuf,
+    requests: HashMap<u64, Request>,
+    last_request: u64,
+}
+
+/// A permission request that waits for its answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// The call it is about.
+    pub call: ToolCallId,
+    /// What the client may choose.
+    pub options: Vec<PermissionOption>,
+    effects: Effects,
+    digest: Digest,
+}
+
+/// Whether a call may run.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Permit {
+    /// It may.
+    Granted(Grant),
+    /// It may not, by a rule or the policy.
+    Denied,
+    /// The client was asked; the answer comes under this number.
+    Asked(u64),
+}
+
+/// What became of a permission request.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The call may run.
+    Granted(Grant),
+    /// The call may not run, the turn goes on.
+    Rejected {
+        /// What the user said about it.
+        reason: Option<String>,
+    },
+    /// The turn is over.
+    Cancelled,
+}
+
+impl Session {
+    /// Makes the state of a new session whose relative paths begin at `cwd`.
+    #[must_use]
+    pub fn new(cwd: impl Into<PathBuf>) -> Self {
+        Self {
+            board: Board::default(),
+            outbox: Outbox::default(),
+            rules: Rules::default(),
+            policy: Arc::new(AskPolicy),
+            cwd: cwd.into(),
+            requests: HashMap::new(),
+            last_request: 0,
+        }
+    }
+
+    /// Sets what is done about effects that no rule speaks of.
+    pub fn set_policy(&mut self, policy: Arc<dyn Policy>) {
+        self.policy = policy;
+    }
+
+    /// Posts a call of a turn; see [`Board::announce`]. Returns whether it was posted.
+    pub fn announce(
+        &mut self,
+        id: &ToolCallId,
+        turn: &str,
+        patch: ToolCallPatch,
+        now: Moment,
+    ) -> bool {
+        let patch = self.board.announce(id, turn, patch, now);
+        self.offer_call(id, patch, IsFirst::Yes, now)
+    }
+
+    /// Changes an open call; see [`Board::change`].
+    pub fn change(&mut self, id: &ToolCallId, patch: ToolCallPatch, now: Moment) {
+        let patch = self.board.change(id, patch);
+        self.offer_call(id, patch, IsFirst::No, now);
+    }
+
+    /// Changes the metadata of an open call.
+    pub fn change_meta(
+        &mut self,
+        id: &ToolCallId,
+        change: impl FnOnce(&mut CallMeta),
+        now: Moment,
+    ) {
+        let patch = self.board.change_meta(id, change);
+        self.offer_call(id, patch, IsFirst::No, now);
+    }
+
+    /// Starts a call.
+    pub fn start(&mut self, id: &ToolCallId, now: Moment) {
+        let patch = self.board.start(id, now);
+        // Only the first start brings the time of it.
+        let first = patch.as_ref().is_some_and(|patch| patch.meta.is_some());
+        self.offer_call(
+            id,
+            patch,
+            if first { IsFirst::Yes } else { IsFirst::No },
+            now,
+        );
+    }
+
+    /// Ends a call, exactly once; what comes later is counted. Its requests are withdrawn.
+    pub fn finish(&mut self, id: &ToolCallId, end: End, now: Moment) {
+        let waiting: Vec<_> = self
+            .requests
+            .iter()
+            .filter_map(|(number, request)| (request.call == *id).then_some(*number))
+            .collect();
+        waiting.into_iter().for_each(|number| self.withdraw(number));
+        let patch = self.board.finish(id, end, now);
+        self.offer_call(id, patch, IsFirst::No, now);
+    }
+
+    /// Opens a terminal. It must be open before a call shows it.
+    pub fn open_terminal(&mut self, id: &TerminalId, patch: TerminalPatch, now: Moment) {
+        let patch = self.board.open_terminal(id, patch);
+        self.offer_terminal(id, patch, now);
+    }
+
+    /// Appends output to an open terminal.
+    pub fn terminal_output(&mut self, id: &TerminalId, bytes: &[u8], now: Moment) {
+        let patch = self.board.terminal_output(id, bytes);
+        self.offer_terminal(id, patch, now);
+    }
+
+    /// Ends a terminal.
+    pub fn terminal_exit(&mut self, id: &TerminalId, exit: Exit, now: Moment) {
+        let patch = self.board.terminal_exit(id, exit);
+        self.offer_terminal(id, patch, now);
+    }
+
+    /// Forgets a terminal that has been shown to its end.
+    pub fn forget_terminal(&mut self, id: &TerminalId) {
+        self.board.forget_terminal(id);
+        self.outbox.forget_terminal(id);
+    }
+
+    /// Says a piece of a message.
+    pub fn say(&mut self, chunk: Chunk, now: Moment) {
+        if !chunk.text.is_empty() {
+            self.outbox.offer(Item::Chunk(chunk), IsFirst::No, now.at);
+        }
+    }
+
+    /// Sends a plan, an empty one too.
+    pub fn plan(&mut self, plan: Plan, now: Moment) {
+        self.outbox.offer(Item::Plan(plan), IsFirst::No, now.at);
+    }
+
+    /// Sends news of the session, of which the last wins.
+    pub fn news(&mut self, update: SessionUpdate, now: Moment) {
+        self.outbox.offer(Item::News(update), IsFirst::No, now.at);
+    }
+
+    /// Decides whether a call may run: by rules and policy, else by asking the client.
+    ///
+    /// `is_whole` says that the request shows everything that will run; if it does not, the
+    /// answer cannot be remembered.
+    pub fn permit(
+        &mut self,
+        id: &ToolCallId,
+        effects: &Effects,
+        digest: Digest,
+        is_whole: bool,
+        now: Moment,
+    ) -> Permit {
+        match self.rules.judge(effects, &*self.policy) {
+            Verdict::Allow => return Permit::Granted(Grant::new(digest)),
+            Verdict::Deny => return Permit::Denied,
+            Verdict::Ask => {}
+        }
+        let mut options = permission::options(effects, |path| self.display(path));
+        if !is_whole {
+            options.retain(|option| option.kind != ALLOW_ALWAYS && option.kind != REJECT_ALWAYS);
+        }
+        self.last_request += 1;
+        let number = self.last_request;
+        let request = Request {
+            call: id.clone(),
+            options,
+            effects: effects.clone(),
+            digest,
+        };
+        self.requests.insert(number, request);
+        self.outbox
+            .offer(Item::Permission(number), IsFirst::No, now.at);
+        Permit::Asked(number)
+    }
+
+    /// Returns a request that waits for its answer.
+    #[must_use]
+    pub fn request(&self, number: u64) -> Option<&Request> {
+        self.requests.get(&number)
+    }
+
+    /// Takes the client's answer. Nothing for a request that was withdrawn or answered before.
+    pub fn answer(&mut self, number: u64, answer: Answer) -> Option<Outcome> {
+        let request = self.requests.remove(&number)?;
+        // An answer that came before its question: the question is void.
+        self.outbox.withdraw(number);
+        match permission::decide(answer, &request.options) {
+            Decision::Allowed { always } => {
+                if always {
+                    self.rules.remember(&request.effects, &*self.policy, true);
+                }
+                Some(Outcome::Granted(Grant::new(request.digest)))
+            }
+            Decision::Rejected { always, reason } => {
+                if always {
+                    self.rules.remember(&request.effects, &*self.policy, false);
+                }
+                Some(Outcome::Rejected { reason })
+            }
+            Decision::Cancelled => Some(Outcome::Cancelled),
+        }
+    }
+
+    /// Takes a request back; a later answer to it does nothing.
+    pub fn withdraw(&mut self, number: u64) {
+        if self.requests.remove(&number).is_some() {
+            self.outbox.withdraw(number);
+        }
+    }
+
+    /// Ends a turn: every open call of it, then, behind all of that, the answer.
+    pub fn end_turn(&mut self, turn: &str, reason: Reason, now: Moment) {
+        for id in self.board.open_calls(Some(turn)) {
+            self.finish(&id, End::cancelled(reason), now);
+        }
+        self.outbox
+            .offer(Item::Answer(turn.to_owned()), IsFirst::No, now.at);
+    }
+
+    /// Ends every open call, of every turn.
+    pub fn end_all(&mut self, reason: Reason, now: Moment) {
+        for id in self.board.open_calls(None) {
+            self.finish(&id, End::cancelled(reason), now);
+        }
+    }
+
+    /// Returns every open call and terminal.
+    #[must_use]
+    pub fn board(&self) -> &Board {
+        &self.board
+    }
+
+    /// Returns what waits to be sent.
+    #[must_use]
+    pub fn outbox(&self) -> &Outbox {
+        &self.outbox
+    }
+
+    /// Returns what waits to be sent, for the driver to take from.
+    pub fn outbox_mut(&mut self) -> &mut Outbox {
+        &mut self.outbox
+    }
+
+    /// Shows a path as people of this session call it: relative to `cwd` where it lies beneath.
+    #[must_use]
+    pub fn display(&self, path: &Path) -> String {
+        display(path, &self.cwd)
+    }
+
+    fn offer_call(
+        &mut self,
+        id: &ToolCallId,
+        patch: Option<ToolCallPatch>,
+        is_first: IsFirst,
+        now: Moment,
+    ) -> bool {
+        let Some(patch) = patch else { return false };
+        self.outbox
+            .offer(Item::ToolCall(id.clone(), patch), is_first, now.at);
+        true
+    }
+
+    fn offer_terminal(&mut self, id: &TerminalId, patch: Option<TerminalPatch>, now: Moment) {
+        if let Some(patch) = patch {
+            self.outbox
+                .offer(Item::Terminal(id.clone(), patch), IsFirst::No, now.at);
+        }
+    }
+}
+
+/// Shows a path relative to `cwd` where it lies beneath, whole otherwise, and visible in any case.
+#[must_use]
+pub fn display(path: &Path, cwd: &Path) -> String {
+    match path.strip_prefix(cwd) {
+        Ok(rest) if rest.as_os_str().is_empty() => ".".to_owned(),
+        Ok(rest) => crate::title::visible(&rest.to_string_lossy()),
+        Err(_) => crate::title::visible(&path.to_string_lossy()),
+    }
+}
+
+const ALLOW_ALWAYS: acp_types::schema::v1::PermissionOptionKind =
+    acp_types::schema::v1::PermissionOptionKind::AllowAlways;
+const REJECT_ALWAYS: acp_types::schema::v1::PermissionOptionKind =
+    acp_types::schema::v1::PermissionOptionKind::RejectAlways;

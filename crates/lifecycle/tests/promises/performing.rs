@@ -1,0 +1,349 @@
+//! G2, G4 and G7 with the async handles, on paused time.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use acp_lifecycle::{
+    Answer, CallHandle, Digest, Effect, Effects, Ended, Executor, Failure, Grant, Item, OpenCall,
+    Pinned, Preview, Session, SessionHandle, Sink, Success, Unreachable, drive, perform,
+};
+use acp_types::observe::v1::Observer;
+use acp_types::schema::v1::ToolCallStatus;
+use acp_types::wire::v1::{Sent, Surface};
+use acp_types::{Reason, Status, ToolCallPatch, ToolKind};
+use pretty_assertions::assert_eq;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+/// What the tool of a test does.
+#[derive(Clone, Copy, PartialEq)]
+enum Act {
+    Succeed,
+    Fail,
+    Panic,
+    PanicInPreview,
+    Hang,
+    StopOnCancel,
+}
+
+/// What the client of a test does when it is asked.
+#[derive(Clone, Copy, PartialEq)]
+enum Client {
+    Answers(&'static str),
+    SaysCancelled,
+    Errs,
+    IsSilent,
+    IsGone,
+}
+
+struct Tool {
+    act: Act,
+    ran: Arc<Mutex<bool>>,
+}
+
+impl Executor for Tool {
+    type Plan = ();
+
+    async fn preview(&mut self, _: &CallHandle) -> Result<Preview<()>, Failure> {
+        assert!(self.act != Act::PanicInPreview, "a planted panic");
+        let digest = Digest::of_call("tool", &json!({}), "/".as_ref(), b"");
+        let patch = ToolCallPatch::new().title("Do it");
+        let effects = Effects::from(Effect::Write("/p/f".into()));
+        Ok(Preview {
+            patch,
+            effects,
+            is_whole: true,
+            pinned: Pinned::new((), digest),
+        })
+    }
+
+    async fn run(
+        self,
+        pinned: Pinned<()>,
+        grant: Grant,
+        call: &CallHandle,
+    ) -> Result<Success, Failure> {
+        pinned.release(grant).expect("the grant is for this");
+        *self.ran.lock().unwrap() = true;
+        match self.act {
+            Act::Succeed => Ok(Success {
+                text: "done".to_owned(),
+                ..Success::default()
+            }),
+            Act::Panic => panic!("a planted panic"),
+            Act::Hang => std::future::pending().await,
+            Act::StopOnCancel => {
+                call.cancel().cancelled().await;
+                Err(Failure {
+                    reason: Reason::Turn,
+                    ..Failure::report("stopped", "half done")
+                })
+            }
+            _ => Err(Failure::report("no_luck", "It did not work.")),
+        }
+    }
+}
+
+/// A client behind the projections, with its observer.
+struct Wire {
+    session: SessionHandle,
+    client: Client,
+    sent: Sent,
+    seen: Arc<Mutex<Observer>>,
+}
+
+impl Sink for Wire {
+    fn deliver(&mut self, item: Item) -> Result<(), Unreachable> {
+        if self.client == Client::IsGone {
+            return Err(Unreachable);
+        }
+        let mut seen = self.seen.lock().unwrap();
+        match item {
+            Item::ToolCall(id, patch) => {
+                self.sent
+                    .tool_call(&id, &patch)
+                    .iter()
+                    .for_each(|update| seen.update(update));
+            }
+            Item::Permission(number) => {
+                let request = self.session.request(number).unwrap();
+                let request = self
+                    .sent
+                    .permission("s".into(), &request.call, request.options);
+                seen.permission(&request.unwrap());
+                let answer = match self.client {
+                    Client::Answers(option) => Answer::Selected {
+                        option_id: option.to_owned(),
+                        reason: None,
+                    },
+                    Client::SaysCancelled => Answer::Cancelled,
+                    Client::Errs => Answer::Failed("no".to_owned()),
+                    _ => return Ok(()),
+                };
+                self.session.answer(number, answer);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// A session with its client, and a call that is announced.
+struct Stage {
+    session: SessionHandle,
+    seen: Arc<Mutex<Observer>>,
+    ran: Arc<Mutex<bool>>,
+    cancel: CancellationToken,
+}
+
+impl Stage {
+    fn new(client: Client) -> Self {
+        let session = SessionHandle::new(Session::new("/p"), SystemTime::now);
+        let seen = Arc::<Mutex<Observer>>::default();
+        let wire = Wire {
+            session: session.clone(),
+            client,
+            sent: Sent::new(Surface::Text),
+            seen: seen.clone(),
+        };
+        tokio::spawn(drive(session.clone(), wire));
+        Self {
+            session,
+            seen,
+            ran: Arc::default(),
+            cancel: CancellationToken::new(),
+        }
+    }
+
+    fn announce(&self) -> OpenCall {
+        let patch = ToolCallPatch::announce("tool", "Tool", ToolKind::Edit);
+        self.session.announce(&"c".into(), "t", patch, &self.cancel)
+    }
+
+    fn tool(&self, act: Act) -> Tool {
+        Tool {
+            act,
+            ran: self.ran.clone(),
+        }
+    }
+
+    async fn perform(&self, act: Act) -> Ended {
+        perform(self.announce(), self.tool(act)).await
+    }
+
+    /// Lets the driver send everything, then returns the status that the client holds.
+    async fn status(&self) -> Option<ToolCallStatus> {
+        self.session.end_turn("t", Reason::Turn);
+        pass(9).await;
+        let mut seen = self.seen.lock().unwrap();
+        seen.turn_answered();
+        assert_eq!(seen.violations(), []);
+        seen.tool_call("c").map(|call| call.status)
+    }
+
+    fn has_run(&self) -> bool {
+        *self.ran.lock().unwrap()
+    }
+}
+
+/// Lets paused time go on once every other task waits.
+async fn pass(seconds: u64) {
+    let nothing = std::future::pending::<()>();
+    drop(tokio::time::timeout(Duration::from_secs(seconds), nothing).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_way_to_end_ends_once_and_says_why() {
+    use Client::{Answers, Errs, IsGone, SaysCancelled};
+    const REJECTED: (Status, Option<Reason>) = (Status::Failed, Some(Reason::User));
+    let allow = Answers("allow");
+    for (client, act, expected, ran, ends_turn) in [
+        (allow, Act::Succeed, (Status::Completed, None), true, false),
+        (
+            Answers("allow_always"),
+            Act::Succeed,
+            (Status::Completed, None),
+            true,
+            false,
+        ),
+        (
+            allow,
+            Act::Fail,
+            (Status::Failed, Some(Reason::Error)),
+            true,
+            false,
+        ),
+        (
+            allow,
+            Act::Panic,
+            (Status::Failed, Some(Reason::Error)),
+            true,
+            false,
+        ),
+        (
+            allow,
+            Act::PanicInPreview,
+            (Status::Failed, Some(Reason::Error)),
+            false,
+            false,
+        ),
+        (Answers("reject"), Act::Succeed, REJECTED, false, false),
+        (
+            Answers("reject_always"),
+            Act::Succeed,
+            REJECTED,
+            false,
+            false,
+        ),
+        (Answers("nonsense"), Act::Succeed, REJECTED, false, false),
+        (Errs, Act::Succeed, REJECTED, false, false),
+        (IsGone, Act::Succeed, REJECTED, false, false),
+        (
+            SaysCancelled,
+            Act::Succeed,
+            (Status::Cancelled, Some(Reason::User)),
+            false,
+            true,
+        ),
+    ] {
+        let stage = Stage::new(client);
+        let ended = stage.perform(act).await;
+        assert_eq!(
+            (ended.status, ended.reason, ended.ends_turn),
+            (expected.0, expected.1, ends_turn)
+        );
+        assert_eq!(stage.has_run(), ran);
+        let shown = match (client, expected.0) {
+            (IsGone, _) => None,
+            (_, Status::Completed) => Some(ToolCallStatus::Completed),
+            _ => Some(ToolCallStatus::Failed),
+        };
+        assert_eq!(stage.status().await, shown);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_remembered_is_not_asked_for_again() {
+    let stage = Stage::new(Client::Answers("allow_always"));
+    assert_eq!(stage.perform(Act::Succeed).await.status, Status::Completed);
+    stage
+        .session
+        .with(|session, _| session.set_policy(Arc::new(acp_lifecycle::AskPolicy)));
+    let patch = ToolCallPatch::announce("tool", "Tool", ToolKind::Edit);
+    let again = stage
+        .session
+        .announce(&"d".into(), "t", patch, &stage.cancel);
+    assert_eq!(
+        perform(again, stage.tool(Act::Succeed)).await.status,
+        Status::Completed
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancel_while_permission_is_pending_ends_the_call_before_it_ran() {
+    let stage = Stage::new(Client::IsSilent);
+    let task = tokio::spawn(perform(stage.announce(), stage.tool(Act::Succeed)));
+    pass(1).await;
+    stage.cancel.cancel();
+    let ended = task.await.unwrap();
+    assert_eq!(
+        (ended.status, ended.reason),
+        (Status::Cancelled, Some(Reason::Turn))
+    );
+    assert!(ended.ends_turn && !stage.has_run());
+    // The answer comes too late, and nothing runs.
+    stage.session.answer(
+        1,
+        Answer::Selected {
+            option_id: "allow".to_owned(),
+            reason: None,
+        },
+    );
+    assert_eq!(stage.status().await, Some(ToolCallStatus::Failed));
+    assert!(!stage.has_run());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_call_may_end_by_itself_and_is_dropped_after_its_grace() {
+    for (act, expected) in [
+        (Act::StopOnCancel, "half done"),
+        (Act::Hang, "Cancelled with its turn."),
+    ] {
+        let stage = Stage::new(Client::Answers("allow"));
+        let task = tokio::spawn(perform(stage.announce(), stage.tool(act)));
+        pass(1).await;
+        stage.cancel.cancel();
+        let ended = task.await.unwrap();
+        assert_eq!(
+            (ended.status, ended.reason),
+            (Status::Cancelled, Some(Reason::Turn))
+        );
+        assert!(ended.text.starts_with(expected), "{}", ended.text);
+        assert_eq!(stage.status().await, Some(ToolCallStatus::Failed));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_nobody_waits_for_ends() {
+    let stage = Stage::new(Client::Answers("allow"));
+    let task = tokio::spawn(perform(stage.announce(), stage.tool(Act::Hang)));
+    pass(1).await;
+    assert!(stage.has_run());
+    task.abort();
+    pass(1).await;
+    assert_eq!(
+        stage.seen.lock().unwrap().tool_call("c").unwrap().status,
+        ToolCallStatus::Failed
+    );
+    assert_eq!(stage.status().await, Some(ToolCallStatus::Failed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_ends_lets_nobody_wait_for_an_answer() {
+    let stage = Stage::new(Client::IsSilent);
+    let task = tokio::spawn(perform(stage.announce(), stage.tool(Act::Succeed)));
+    pass(1).await;
+    stage.session.end_turn("t", Reason::Shutdown);
+    let ended = tokio::time::timeout(Duration::from_secs(1), task).await;
+    assert!(ended.is_ok() && !stage.has_run());
+}

@@ -1,0 +1,245 @@
+//! `accept`: measures the release build against what is promised of it.
+//!
+//! Each check is one row of [`CHECKS`] and prints one JSON line on stdout: `id`, `pass`, `value`,
+//! `target`, `n`, `seed` and `secs`. `value` is null when nothing could be measured, `target` when
+//! the figure is only told, and `seed` as long as no check uses randomness. Remarks go to stderr.
+
+mod agent;
+mod figures;
+mod scratch;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use serde_json::json;
+
+use crate::process::{self, Outcome, Stop};
+use crate::ui::Ui;
+use crate::workspace::Workspace;
+
+/// One promise and how it is measured.
+struct Check {
+    name: &'static str,
+    what: &'static str,
+    /// How often it measures, unless `--n` says otherwise.
+    n: u32,
+    /// The largest value that passes; without one, every value does.
+    target: Option<f64>,
+    measure: fn(&Built, u32) -> Result<f64, Stop>,
+}
+
+const CHECKS: [Check; 3] = [
+    Check {
+        name: "startup",
+        what: "time from spawn to the answer to initialize, as a multiple of a minimal agent's",
+        n: 20,
+        target: Some(1.5),
+        measure: figures::startup,
+    },
+    Check {
+        name: "idle-memory",
+        what: "resident MiB with one session open, the largest of n processes",
+        n: 3,
+        target: Some(20.0),
+        measure: figures::idle_memory,
+    },
+    Check {
+        name: "read-call",
+        what: "milliseconds per read_file call in one turn of n calls",
+        n: 100,
+        target: None,
+        measure: figures::read_call,
+    },
+];
+
+/// The release binaries that are measured.
+struct Built {
+    callboard: PathBuf,
+    /// The minimal agent it is compared with.
+    echo: PathBuf,
+}
+
+/// Runs the named check, or all of them.
+pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> Outcome {
+    let (checks, n) = parse(args).map_err(Stop::Usage)?;
+    let built = build(workspace, ui)?;
+    run_checks(&checks, n, &built, ui)
+}
+
+fn run_checks(checks: &[&Check], n: Option<u32>, built: &Built, ui: &mut Ui<'_>) -> Outcome {
+    let passed = checks
+        .iter()
+        .filter(|check| passes(check, n.unwrap_or(check.n), built, ui));
+    match checks.len() - passed.count() {
+        0 => Ok(()),
+        count => Err(Stop::Failed(format!(
+            "{count} of {} checks failed",
+            checks.len()
+        ))),
+    }
+}
+
+/// Runs one check, prints its line, and tells whether it passed.
+fn passes(check: &Check, n: u32, built: &Built, ui: &mut Ui<'_>) -> bool {
+    ui.note(format_args!("{}: {} (n = {n})", check.name, check.what));
+    let start = Instant::now();
+    let measured = (check.measure)(built, n);
+    let secs = rounded(start.elapsed().as_secs_f64());
+    if let Some(why) = measured.as_ref().err().and_then(Stop::why) {
+        ui.note(format_args!("{}: {why}", check.name));
+    }
+    let value = measured.ok();
+    let pass = value.is_some_and(|value| check.target.is_none_or(|target| value <= target));
+    ui.line(json!({
+        "id": check.name, "pass": pass, "value": value.map(rounded), "target": check.target,
+        "n": n, "seed": null, "secs": secs,
+    }));
+    pass
+}
+
+/// Reads `NAME|all [--n N]`.
+fn parse(args: &[String]) -> Result<(Vec<&'static Check>, Option<u32>), String> {
+    let (name, n) = match args {
+        [name] => (name, None),
+        [name, flag, n] if flag == "--n" => {
+            let n = n.parse().ok().filter(|n| *n > 0);
+            (name, Some(n.ok_or("--n takes a whole number, 1 or more")?))
+        }
+        _ => return Err(format!("accept NAME|all [--n N]\n{}", names())),
+    };
+    let is_asked_for = |check: &&Check| name == "all" || name == check.name;
+    match CHECKS.iter().filter(is_asked_for).collect::<Vec<_>>() {
+        none if none.is_empty() => Err(format!("no check `{name}`\n{}", names())),
+        checks => Ok((checks, n)),
+    }
+}
+
+fn names() -> String {
+    let all = CHECKS.iter().map(|check| (check.name, check.what));
+    let rows = all
+        .chain([("all", "every check")])
+        .map(|(name, what)| format!("  {name:12} {what}"));
+    rows.collect::<Vec<_>>().join("\n")
+}
+
+fn build(workspace: &Workspace, ui: &Ui<'_>) -> Result<Built, Stop> {
+    for words in [
+        "build --release -p callboard --bins",
+        "build --release -p xtask --example echo_agent",
+    ] {
+        ui.note(format_args!("cargo {words}"));
+        process::run(&mut workspace.cargo(words))?;
+    }
+    let release = workspace.target.join("release");
+    Ok(Built {
+        callboard: release.join("callboard"),
+        echo: release.join("examples/echo_agent"),
+    })
+}
+
+/// A figure with as many digits as anyone reads.
+fn rounded(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    const FINE: Check = Check {
+        name: "fine",
+        what: "",
+        n: 7,
+        target: Some(2.0),
+        measure: |_, _| Ok(1.23456),
+    };
+    const SLOW: Check = Check {
+        name: "slow",
+        measure: |_, n| Ok(f64::from(n)),
+        ..FINE
+    };
+    const TOLD: Check = Check {
+        name: "told",
+        target: None,
+        ..SLOW
+    };
+    const BROKEN: Check = Check {
+        name: "broken",
+        measure: |_, _| Err(Stop::Failed("x".to_owned())),
+        ..TOLD
+    };
+
+    fn lines(checks: &[&Check], n: Option<u32>) -> (Outcome, Vec<Value>) {
+        let built = Built {
+            callboard: "a".into(),
+            echo: "b".into(),
+        };
+        let mut out = Vec::new();
+        let outcome = run_checks(checks, n, &built, &mut Ui::new(&mut out));
+        let lines = str::from_utf8(&out).unwrap().lines();
+        (
+            outcome,
+            lines
+                .map(|line| serde_json::from_str(line).unwrap())
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn a_check_prints_one_line_with_all_its_figures() {
+        let (outcome, lines) = lines(&[&FINE], None);
+        outcome.unwrap();
+        let mut line = lines[0].clone();
+        assert!(line["secs"].take().is_number());
+        let expected = json!({"id": "fine", "pass": true, "value": 1.235, "target": 2.0, "n": 7,
+            "seed": null, "secs": null});
+        assert_eq!((lines.len(), line), (1, expected));
+    }
+
+    #[test]
+    fn a_check_fails_over_its_target_and_when_nothing_was_measured() {
+        for (check, pass) in [
+            (&FINE, true),
+            (&SLOW, false),
+            (&TOLD, true),
+            (&BROKEN, false),
+        ] {
+            let (outcome, lines) = lines(&[check], Some(3));
+            assert_eq!(
+                (outcome.is_ok(), &lines[0]["pass"]),
+                (pass, &json!(pass)),
+                "{}",
+                check.name
+            );
+        }
+    }
+
+    #[test]
+    fn all_checks_run_though_one_fails() {
+        let (outcome, lines) = lines(&[&BROKEN, &FINE], None);
+        assert_eq!(outcome.unwrap_err().why(), Some("1 of 2 checks failed"));
+        assert_eq!(lines.len(), 2);
+    }
+
+    #[test]
+    fn the_command_line_names_checks_and_n() {
+        let parsed = |args: &[&str]| {
+            let args: Vec<_> = args.iter().map(ToString::to_string).collect();
+            parse(&args).map(|(checks, n)| (checks.len(), n))
+        };
+        assert_eq!(parsed(&["startup"]), Ok((1, None)));
+        assert_eq!(parsed(&["all", "--n", "5"]), Ok((CHECKS.len(), Some(5))));
+        for wrong in [
+            &["nothing"][..],
+            &[],
+            &["all", "--n", "0"],
+            &["all", "--n"],
+            &["all", "5"],
+        ] {
+            parsed(wrong).unwrap_err();
+        }
+        assert!(parsed(&["nothing"]).unwrap_err().contains("idle-memory"));
+    }
+}

@@ -1,0 +1,166 @@
+//! A client of one agent process: it asks, and reads up to the answer or a deadline.
+//!
+//! It knows JSON-RPC over lines and nothing of what the methods mean.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::process::Stop;
+
+/// How long an answer may take, in all.
+pub(super) const DEADLINE: Duration = Duration::from_secs(60);
+/// Messages read ahead of the one that is waited for.
+const MAX_AHEAD: usize = 256;
+/// Bytes read from one agent; what comes after is as good as the end of its output.
+const MAX_OUTPUT: u64 = 256 * 1024 * 1024;
+
+/// An agent process, ended when this is dropped.
+pub(super) struct Agent {
+    child: Child,
+    stdin: ChildStdin,
+    messages: Receiver<Value>,
+    last_id: u64,
+}
+
+impl Agent {
+    /// Starts an agent; its stderr is ours.
+    pub(super) fn start(command: &mut Command) -> Result<Self, Stop> {
+        let program = command.get_program().display().to_string();
+        let failed = |why: String| Stop::Failed(format!("cannot start {program}: {why}"));
+        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = piped.spawn().map_err(|error| failed(error.to_string()))?;
+        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(failed("it has no pipes".to_owned()));
+        };
+        let (sender, messages) = sync_channel(MAX_AHEAD);
+        thread::spawn(move || forward(stdout, &sender));
+        Ok(Self {
+            child,
+            stdin,
+            messages,
+            last_id: 0,
+        })
+    }
+
+    /// The process id.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a request and returns its result; what arrives before that goes to `seen`.
+    ///
+    /// Fails at the deadline, and at once if the agent ends, answers with an error, or asks
+    /// something itself: no check answers.
+    pub(super) fn request(
+        &mut self,
+        method: &str,
+        params: &Value,
+        deadline: Duration,
+        mut seen: impl FnMut(&Value),
+    ) -> Result<Value, Stop> {
+        let failed = |why: String| Stop::Failed(format!("{method}: {why}"));
+        self.last_id += 1;
+        let id = self.last_id;
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        // Requests are far smaller than a pipe, so that writing one never waits for the reader.
+        writeln!(self.stdin, "{request}").map_err(|error| failed(error.to_string()))?;
+        let end = Instant::now() + deadline;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let mut message = self
+                .messages
+                .recv_timeout(left)
+                .map_err(|error| failed(format!("no answer ({error})")))?;
+            if message["method"].is_string() {
+                if !message["id"].is_null() {
+                    return Err(failed(format!("asked for {}", message["method"])));
+                }
+                seen(&message);
+            } else if message["id"] == id {
+                return match message["error"].take() {
+                    Value::Null => Ok(message["result"].take()),
+                    error => Err(failed(format!("answered {error}"))),
+                };
+            }
+        }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // It may be gone already; either way nothing of it stays.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// Passes on each line that is JSON, up to the end of the output or of the one who reads.
+fn forward(stdout: ChildStdout, sender: &SyncSender<Value>) {
+    for line in BufReader::new(stdout.take(MAX_OUTPUT)).lines() {
+        let Ok(line) = line else { return };
+        let Ok(message) = serde_json::from_str(&line) else {
+            continue;
+        };
+        if sender.send(message).is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Asks an agent written in shell, and returns what it said before its answer, too.
+    fn ask(script: &str, deadline: Duration) -> (Result<Value, String>, usize) {
+        let mut shell = Command::new("sh");
+        let mut agent = Agent::start(shell.args(["-c", script])).unwrap();
+        let mut seen = 0;
+        let answer = agent.request("greet", &json!({}), deadline, |_| seen += 1);
+        (
+            answer.map_err(|stop| stop.why().unwrap_or_default().to_owned()),
+            seen,
+        )
+    }
+
+    #[test]
+    fn the_answer_is_found_behind_notifications_and_noise() {
+        let script = r#"read line
+            echo '{"method":"hello"}'
+            echo noise
+            echo '{"id":7,"result":"not this"}'
+            echo '{"id":1,"result":"this"}'"#;
+        assert_eq!(ask(script, DEADLINE), (Ok(json!("this")), 1));
+    }
+
+    #[test]
+    fn silence_ends_at_the_deadline() {
+        let (answer, _) = ask("read line; read line", Duration::from_millis(20));
+        assert!(
+            answer
+                .unwrap_err()
+                .starts_with("greet: no answer (timed out")
+        );
+    }
+
+    #[test]
+    fn an_end_an_error_and_a_question_are_failures_at_once() {
+        for (script, why) in [
+            ("read line", "no answer"),
+            (
+                r#"read line; echo '{"id":1,"error":{"code":-1}}'"#,
+                "answered {\"code\":-1}",
+            ),
+            ("cat", "asked for \"greet\""),
+        ] {
+            let (answer, _) = ask(script, DEADLINE);
+            let said = answer.unwrap_err();
+            assert!(said.contains(why), "{script}: {said}");
+        }
+    }
+}

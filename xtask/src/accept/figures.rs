@@ -1,0 +1,167 @@
+//! The figures: what is measured, and how.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::Built;
+use super::agent::{Agent, DEADLINE};
+use super::scratch::Scratch;
+use crate::process::Stop;
+
+/// Median time from spawn to the answer to `initialize`, divided by that of the echo agent.
+///
+/// The two take turns, so that whatever else the machine does slows both.
+pub(super) fn startup(built: &Built, n: u32) -> Result<f64, Stop> {
+    let scratch = Scratch::new("startup")?;
+    let (mut ours, mut echo) = (Vec::new(), Vec::new());
+    for _ in 0..n {
+        ours.push(time_to_initialize(&mut callboard(
+            built, &scratch, "direct",
+        ))?);
+        echo.push(time_to_initialize(&mut Command::new(&built.echo))?);
+    }
+    Ok(median(ours) / median(echo))
+}
+
+/// The largest resident memory of n processes, in MiB, after a session was opened.
+pub(super) fn idle_memory(built: &Built, n: u32) -> Result<f64, Stop> {
+    let scratch = Scratch::new("idle-memory")?;
+    let mut largest: f64 = 0.0;
+    for _ in 0..n {
+        let mut agent = Agent::start(&mut callboard(built, &scratch, "direct"))?;
+        open_session(&mut agent, &scratch.cwd())?;
+        let path = format!("/proc/{}/status", agent.pid());
+        let status =
+            fs::read_to_string(&path).map_err(|error| Stop::Failed(format!("{path}: {error}")))?;
+        let kib = resident_kib(&status)
+            .ok_or_else(|| Stop::Failed(format!("{path} does not tell the memory in use")))?;
+        largest = largest.max(kib / 1024.0);
+    }
+    Ok(largest)
+}
+
+/// Milliseconds per call of a turn that reads the same 2.5 kB n times, one call a reply.
+pub(super) fn read_call(built: &Built, n: u32) -> Result<f64, Stop> {
+    let scratch = Scratch::new("read-call")?;
+    scratch.write("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
+    let script = scratch.write("script.jsonl", &read_script(n))?;
+    let model = format!("script:{}", script.display());
+    let mut agent = Agent::start(&mut callboard(built, &scratch, &model))?;
+    let session = open_session(&mut agent, &scratch.cwd())?;
+    let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": "read"}]});
+    let mut completed = BTreeSet::new();
+    let start = Instant::now();
+    let answer = agent.request("session/prompt", &prompt, DEADLINE, |message| {
+        let update = &message["params"]["update"];
+        if update["status"] == "completed" {
+            completed.insert(update["toolCallId"].to_string());
+        }
+    })?;
+    let elapsed = start.elapsed();
+    if answer["stopReason"] != "end_turn" || completed.len() != n as usize {
+        let count = completed.len();
+        return Err(Stop::Failed(format!(
+            "{count} of {n} calls completed, then {answer}"
+        )));
+    }
+    Ok(elapsed.as_secs_f64() * 1000.0 / f64::from(n))
+}
+
+/// The shipped agent, away from the configuration and the state of whoever runs this.
+fn callboard(built: &Built, scratch: &Scratch, model: &str) -> Command {
+    let mut command = Command::new(&built.callboard);
+    command
+        .args(["acp", "--model", model])
+        .current_dir(scratch.cwd());
+    command.env("HOME", scratch.home());
+    for name in ["CACHE", "CONFIG", "DATA", "STATE"] {
+        command.env_remove(format!("XDG_{name}_HOME"));
+    }
+    command
+}
+
+fn time_to_initialize(command: &mut Command) -> Result<f64, Stop> {
+    let start = Instant::now();
+    let mut agent = Agent::start(command)?;
+    initialize(&mut agent)?;
+    Ok(start.elapsed().as_secs_f64())
+}
+
+fn initialize(agent: &mut Agent) -> Result<Value, Stop> {
+    let params = json!({"protocolVersion": 1, "clientCapabilities": {}});
+    agent.request("initialize", &params, DEADLINE, |_| ())
+}
+
+/// Initializes, opens a session and returns its id.
+fn open_session(agent: &mut Agent, cwd: &Path) -> Result<Value, Stop> {
+    initialize(agent)?;
+    let params = json!({"cwd": cwd, "mcpServers": []});
+    let mut session = agent.request("session/new", &params, DEADLINE, |_| ())?;
+    Ok(session["sessionId"].take())
+}
+
+/// A written conversation of n replies with one call each, and a last one that ends the turn.
+fn read_script(n: u32) -> String {
+    let args = json!({"path": "a.txt"});
+    let call = json!({"call": {"id": "c1", "name": "read_file", "args": args}});
+    let reply = format!("{call}\n{}\n", json!({"end": "tool_calls"}));
+    let last = format!(
+        "{}\n{}\n",
+        json!({"text": "done"}),
+        json!({"end": "end_turn"})
+    );
+    reply.repeat(n as usize) + &last
+}
+
+/// The value in the middle, of an even number the higher of the two; not a number for none.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Reads `VmRSS` from `/proc/PID/status`.
+fn resident_kib(status: &str) -> Option<f64> {
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix(" kB")?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_value_in_the_middle() {
+        assert_eq!(median(vec![9.0, 1.0, 2.0]).to_bits(), 2.0_f64.to_bits());
+        assert!(median(Vec::new()).is_nan());
+    }
+
+    #[test]
+    fn resident_memory_is_read_from_the_status_of_a_process() {
+        let status = "Name:\tx\nVmHWM:\t    9000 kB\nVmRSS:\t    2048 kB\n";
+        assert_eq!(resident_kib(status), Some(2048.0));
+        assert_eq!(resident_kib("Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn the_script_is_one_reply_a_call_and_one_that_ends() {
+        let script = read_script(2);
+        let ends: Vec<_> = script
+            .lines()
+            .filter(|line| line.contains("\"end\""))
+            .collect();
+        assert_eq!(ends.len(), 3);
+        assert_eq!(script.lines().count(), 6);
+        assert!(
+            script
+                .lines()
+                .all(|line| serde_json::from_str::<Value>(line).is_ok())
+        );
+    }
+}

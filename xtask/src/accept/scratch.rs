@@ -1,0 +1,54 @@
+//! A folder of its own for each agent that is measured, gone when the check ends.
+
+use std::env;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process;
+
+use crate::process::Stop;
+
+/// A home folder and a working folder that no one else uses.
+pub(super) struct Scratch {
+    root: PathBuf,
+}
+
+impl Scratch {
+    pub(super) fn new(name: &str) -> Result<Self, Stop> {
+        let scratch = Self {
+            root: env::temp_dir().join(format!("callboard-{name}-{}", process::id())),
+        };
+        for folder in [scratch.home(), scratch.cwd()] {
+            fs::create_dir_all(&folder).map_err(|error| cannot_write(&folder, &error))?;
+        }
+        Ok(scratch)
+    }
+
+    /// Where the agent finds its configuration, and keeps its state.
+    pub(super) fn home(&self) -> PathBuf {
+        self.root.join("home")
+    }
+
+    /// What the agent works on.
+    pub(super) fn cwd(&self) -> PathBuf {
+        self.root.join("cwd")
+    }
+
+    /// Writes a file beside the two folders, or in them, and returns its path.
+    pub(super) fn write(&self, name: &str, text: &str) -> Result<PathBuf, Stop> {
+        let path = self.root.join(name);
+        fs::write(&path, text).map_err(|error| cannot_write(&path, &error))?;
+        Ok(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed lies in the folder for such things.
+        fs::remove_dir_all(&self.root).ok();
+    }
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> Stop {
+    Stop::Failed(format!("cannot write {}: {error}", path.display()))
+}

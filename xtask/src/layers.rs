@@ -1,0 +1,348 @@
+//! `layers`: which crate may use which, and what must never reach the pure ones.
+//!
+//! The table is the rule and [`judge`] the decision, over data alone; [`run`] asks cargo for the
+//! data. Edges come from `cargo metadata`. What a crate drags in comes from `cargo tree`, one
+//! crate at a time, because metadata unifies the features of the whole workspace.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::process::{Outcome, Stop, capture};
+use crate::ui::Ui;
+use crate::workspace::Workspace;
+
+/// What one workspace member may have below it.
+struct Row {
+    member: &'static str,
+    /// Members it may depend on, as normal, build and dev-dependencies.
+    may_use: &'static [&'static str],
+    /// Crates that must not be among its normal and build dependencies, however far down, with
+    /// the default features off and `features` on.
+    never: &'static [&'static str],
+    /// The features that must not bring in a crate of `never` either.
+    features: &'static str,
+}
+
+const TABLE: &[Row] = &[
+    Row {
+        member: "acp-types",
+        may_use: &[],
+        never: &[
+            "agent-client-protocol",
+            "futures",
+            "getrandom",
+            "ignore",
+            "portable-pty",
+            "rand",
+            "rustix",
+            "schemars",
+            "similar",
+            "tokio",
+            "tokio-util",
+        ],
+        features: "v2",
+    },
+    Row {
+        member: "acp-lifecycle",
+        may_use: &["acp-types"],
+        never: &[
+            "agent-client-protocol",
+            "getrandom",
+            "ignore",
+            "portable-pty",
+            "rustix",
+            "similar",
+            "tokio",
+        ],
+        features: "v2",
+    },
+    Row {
+        member: "acp-tools",
+        may_use: &["acp-types", "acp-lifecycle"],
+        never: &["agent-client-protocol", "clap"],
+        features: "",
+    },
+    Row {
+        member: "callboard",
+        may_use: &["acp-types", "acp-lifecycle", "acp-tools"],
+        never: &[],
+        features: "",
+    },
+    Row {
+        member: "xtask",
+        may_use: &[],
+        never: &["clap", "serde", "syn", "tokio"],
+        features: "",
+    },
+];
+
+/// The crate of wire types: two versions of it would be two incompatible sets of them.
+const ONE_VERSION: &str = "agent-client-protocol-schema";
+
+/// A workspace member, as far as its edges go.
+struct Member {
+    name: String,
+    /// The name of each direct dependency, and its kind: normal, build or dev.
+    uses: Vec<(String, String)>,
+}
+
+/// Checks the table against cargo's view of the workspace.
+pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> Outcome {
+    let members = members(&workspace.metadata);
+    let mut closures = BTreeMap::new();
+    for row in TABLE.iter().filter(|row| has_closure(row, &members)) {
+        let mut tree = workspace.cargo("tree --no-default-features -e normal,build --prefix depth");
+        tree.args(["-p", row.member, "--features", row.features]);
+        closures.insert(row.member, capture(&mut tree)?);
+    }
+    let whole = capture(&mut workspace.cargo("tree --workspace --all-features --prefix depth"))?;
+    let violations = judge(TABLE, &members, &closures, &whole);
+    for violation in &violations {
+        ui.line(violation);
+    }
+    match violations.len() {
+        0 => Ok(()),
+        count => Err(Stop::Failed(format!("{count} edges against the layers"))),
+    }
+}
+
+/// Lists every violation of the table, each with the path that leads to it.
+///
+/// `closures` and `whole` are outputs of `cargo tree --prefix depth`: for each member with a
+/// `never`, and for the workspace with all features.
+fn judge(
+    table: &[Row],
+    members: &[Member],
+    closures: &BTreeMap<&str, String>,
+    whole: &str,
+) -> Vec<String> {
+    let mut found = Vec::new();
+    for member in members {
+        match table.iter().find(|row| row.member == member.name) {
+            Some(row) => found.extend(edges_against(row, member, members)),
+            None => found.push(format!("{}: no row in the table; add one", member.name)),
+        }
+    }
+    for row in table {
+        if !members.iter().any(|member| member.name == row.member) {
+            found.push(format!("{}: a row without a member; remove it", row.member));
+        }
+        let tree = closures.get(row.member).map_or("", String::as_str);
+        found.extend(forbidden(row, tree));
+    }
+    found.extend(versions(ONE_VERSION, whole));
+    found
+}
+
+fn edges_against(row: &Row, member: &Member, members: &[Member]) -> Vec<String> {
+    let is_member = |name: &str| members.iter().any(|other| other.name == name);
+    let is_against = |name: &str| name != row.member && !row.may_use.contains(&name);
+    let against = member
+        .uses
+        .iter()
+        .filter(|(name, _)| is_member(name) && is_against(name));
+    against
+        .map(|(name, kind)| {
+            format!(
+                "{} → {name} ({kind} dependency): it may use {:?}",
+                row.member, row.may_use
+            )
+        })
+        .collect()
+}
+
+fn forbidden(row: &Row, tree: &str) -> Vec<String> {
+    // A crate is shown once for each that uses it; the first way to it will do.
+    let mut seen = BTreeSet::new();
+    packages(tree)
+        .into_iter()
+        .filter(|package| row.never.contains(&package.name) && seen.insert(package.name))
+        .map(|package| format!("{}: never {}", package.path, package.name))
+        .collect()
+}
+
+fn versions(name: &str, whole: &str) -> Vec<String> {
+    let all = packages(whole)
+        .into_iter()
+        .filter(|package| package.name == name);
+    let by_version: BTreeMap<_, _> = all.map(|found| (found.version, found.path)).collect();
+    if by_version.len() == 1 {
+        return Vec::new();
+    }
+    let ways = by_version
+        .iter()
+        .map(|(version, path)| format!("\n  {version}: {path}"));
+    vec![format!(
+        "{name}: {} versions in the workspace, one is wanted{}",
+        by_version.len(),
+        ways.collect::<String>()
+    )]
+}
+
+/// A line of `cargo tree`.
+struct Package<'a> {
+    name: &'a str,
+    version: &'a str,
+    /// The way from the root of the tree to it: `a → b → c`.
+    path: String,
+}
+
+/// Reads `cargo tree --prefix depth`, whose lines look like `2serde v1.0.0 (*)`.
+fn packages(tree: &str) -> Vec<Package<'_>> {
+    let mut path: Vec<&str> = Vec::new();
+    let mut found = Vec::new();
+    for line in tree.lines() {
+        let after_depth = line.trim_start_matches(|c: char| c.is_ascii_digit());
+        let (depth, mut words) = (
+            &line[..line.len() - after_depth.len()],
+            after_depth.split(' '),
+        );
+        let (Ok(depth), Some(name)) = (depth.parse(), words.next()) else {
+            continue;
+        };
+        path.truncate(depth);
+        path.push(name);
+        let version = words.next().unwrap_or_default();
+        found.push(Package {
+            name,
+            version,
+            path: path.join(" → "),
+        });
+    }
+    found
+}
+
+fn has_closure(row: &Row, members: &[Member]) -> bool {
+    !row.never.is_empty() && members.iter().any(|member| member.name == row.member)
+}
+
+fn members(metadata: &Value) -> Vec<Member> {
+    let text = |value: &Value, or: &str| value.as_str().unwrap_or(or).to_owned();
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    list(&metadata["packages"])
+        .iter()
+        .map(|package| Member {
+            name: text(&package["name"], ""),
+            uses: list(&package["dependencies"])
+                .iter()
+                .map(|used| (text(&used["name"], ""), text(&used["kind"], "normal")))
+                .collect(),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const ROWS: &[Row] = &[
+        Row {
+            member: "low",
+            may_use: &[],
+            never: &["tokio"],
+            features: "",
+        },
+        Row {
+            member: "high",
+            may_use: &["low"],
+            never: &[],
+            features: "",
+        },
+    ];
+    const CLEAN: &str = "0low v0.1.0 (/x)\n1serde v1.0.0\n";
+    const WHOLE: &str = "0low v0.1.0\n1agent-client-protocol-schema v1.15.1\n\n\
+                         0high v0.1.0\n1agent-client-protocol-schema v1.15.1 (*)\n";
+
+    fn member(name: &str, uses: &[(&str, &str)]) -> Member {
+        let owned = |(name, kind): &(&str, &str)| ((*name).to_owned(), (*kind).to_owned());
+        Member {
+            name: name.to_owned(),
+            uses: uses.iter().map(owned).collect(),
+        }
+    }
+
+    fn good() -> Vec<Member> {
+        vec![
+            member("low", &[("serde", "normal"), ("low", "dev")]),
+            member("high", &[("low", "normal"), ("low", "dev")]),
+        ]
+    }
+
+    #[track_caller]
+    fn check(members: &[Member], closure: &str, whole: &str, expected: &[&str]) {
+        let closures = BTreeMap::from([("low", closure.to_owned())]);
+        assert_eq!(judge(ROWS, members, &closures, whole), expected);
+    }
+
+    #[test]
+    fn a_workspace_that_keeps_the_layers_passes() {
+        check(&good(), CLEAN, WHOLE, &[]);
+    }
+
+    #[test]
+    fn an_edge_to_the_right_is_found_whatever_its_kind() {
+        for kind in ["normal", "build", "dev"] {
+            let against = format!("low → high ({kind} dependency): it may use []");
+            let members = [member("low", &[("high", kind)]), member("high", &[])];
+            check(&members, CLEAN, WHOLE, &[&against]);
+        }
+    }
+
+    #[test]
+    fn the_real_table_forbids_types_to_use_tools() {
+        let mut members: Vec<_> = TABLE.iter().map(|row| member(row.member, &[])).collect();
+        members[0]
+            .uses
+            .push(("acp-tools".to_owned(), "normal".to_owned()));
+        let found = judge(TABLE, &members, &BTreeMap::new(), WHOLE);
+        assert_eq!(
+            found,
+            ["acp-types → acp-tools (normal dependency): it may use []"]
+        );
+    }
+
+    #[test]
+    fn a_forbidden_crate_deep_in_a_closure_is_found_once_with_its_path() {
+        let tree = "0low v0.1.0 (/x)\n1a v1.0.0\n2b v1.0.0\n1c v1.0.0\n2tokio v1.54.1\n\
+                    2tokio-util v0.7.0\n3tokio v1.54.1 (*)\n";
+        check(&good(), tree, WHOLE, &["low → c → tokio: never tokio"]);
+    }
+
+    #[test]
+    fn table_and_workspace_name_the_same_members() {
+        let members = [member("low", &[]), member("new", &[])];
+        let expected = [
+            "new: no row in the table; add one",
+            "high: a row without a member; remove it",
+        ];
+        check(&members, CLEAN, WHOLE, &expected);
+    }
+
+    #[test]
+    fn two_versions_of_the_wire_types_or_none_are_found() {
+        let none = "agent-client-protocol-schema: 0 versions in the workspace, one is wanted";
+        check(&good(), CLEAN, "0low v0.1.0\n", &[none]);
+        let two = "agent-client-protocol-schema: 2 versions in the workspace, one is wanted\
+                   \n  v1.14.0: high → sdk → agent-client-protocol-schema\
+                   \n  v1.15.1: low → agent-client-protocol-schema";
+        let whole = "0low v0.1.0\n1agent-client-protocol-schema v1.15.1\n0high v0.1.0\n\
+                     1sdk v5.0.0\n2agent-client-protocol-schema v1.14.0\n";
+        check(&good(), CLEAN, whole, &[two]);
+    }
+
+    #[test]
+    fn edges_are_read_from_metadata() {
+        let metadata = json!({"packages": [{"name": "high", "dependencies": [
+            {"name": "low", "kind": null}, {"name": "tempfile", "kind": "dev"},
+        ]}]});
+        let read = members(&metadata);
+        assert_eq!(read[0].name, "high");
+        assert_eq!(
+            read[0].uses,
+            member("", &[("low", "normal"), ("tempfile", "dev")]).uses
+        );
+    }
+}

@@ -1,0 +1,125 @@
+//! `package`: packages every published crate, and checks each as one who depends on it gets it.
+//!
+//! Cargo's own verification would do, but of packages that depend on one another it sees an old
+//! state: it takes the unpacked sources and the build of the run before for those of this one, as
+//! the version is the same. It also builds every dependency anew. So the packages are unpacked
+//! into a workspace of their own, which shares the target folder.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::process::{self, Outcome, Stop};
+use crate::ui::Ui;
+use crate::workspace::Workspace;
+
+/// A published crate.
+struct Published {
+    name: String,
+    version: String,
+}
+
+impl Published {
+    /// The name of the folder in its package, and of the package up to `.crate`.
+    fn folder(&self) -> String {
+        format!("{}-{}", self.name, self.version)
+    }
+}
+
+pub(crate) fn run(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> Outcome {
+    let all = published(&workspace.metadata);
+    let mut package = workspace.cargo("package --no-verify --allow-dirty");
+    package.args(all.iter().flat_map(|one| ["-p", &one.name]));
+    process::run(package.arg("--target-dir").arg(&workspace.target))?;
+
+    let packages = workspace.target.join("package");
+    let unpacked = packages.join("unpacked");
+    fresh(&unpacked, &all, &workspace.root)
+        .map_err(|error| Stop::Failed(format!("{}: {error}", unpacked.display())))?;
+    for one in &all {
+        let mut tar = Command::new("tar");
+        // With today's time on each file: cargo tells changes by it.
+        tar.arg("-xzmf")
+            .arg(packages.join(format!("{}.crate", one.folder())));
+        process::run(tar.current_dir(&unpacked))?;
+    }
+    for one in &all {
+        let mut check = workspace.cargo("check");
+        check
+            .args(["-p", &one.name])
+            .arg("--target-dir")
+            .arg(&workspace.target);
+        process::run(check.current_dir(&unpacked))?;
+    }
+    Ok(())
+}
+
+fn published(metadata: &Value) -> Vec<Published> {
+    let packages = metadata["packages"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    packages
+        .iter()
+        .filter(|package| package["publish"].is_null())
+        .map(|package| Published {
+            name: text(&package["name"]),
+            version: text(&package["version"]),
+        })
+        .collect()
+}
+
+/// Makes the folder anew, with a workspace manifest and the versions of the real one.
+fn fresh(folder: &Path, all: &[Published], root: &Path) -> std::io::Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder)?;
+    }
+    fs::create_dir_all(folder)?;
+    fs::write(folder.join("Cargo.toml"), manifest(all))?;
+    fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock")).map(drop)
+}
+
+/// A workspace in which each crate uses the packages of the others.
+///
+/// The profile is that of the real one, without which no build would be shared.
+fn manifest(all: &[Published]) -> String {
+    let folders: Vec<_> = all.iter().map(Published::folder).collect();
+    let patches = all.iter().zip(&folders);
+    let patches = patches.map(|(one, folder)| format!("{} = {{ path = {folder:?} }}\n", one.name));
+    format!(
+        "[workspace]\nresolver = \"3\"\nmembers = {folders:?}\n\n[patch.crates-io]\n{}\n\
+         [profile.dev]\ndebug = \"line-tables-only\"\n\n\
+         [profile.dev.package.\"*\"]\ndebug = false\n",
+        patches.collect::<String>(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_published_crate_is_a_member_and_a_patch_of_the_unpacked_workspace() {
+        let metadata = json!({"packages": [
+            {"name": "low", "version": "0.1.0", "publish": null},
+            {"name": "high", "version": "0.2.0", "publish": null},
+            {"name": "own", "version": "0.1.0", "publish": []},
+        ]});
+        let manifest = manifest(&published(&metadata));
+        for line in [
+            r#"members = ["low-0.1.0", "high-0.2.0"]"#,
+            r#"low = { path = "low-0.1.0" }"#,
+            r#"high = { path = "high-0.2.0" }"#,
+        ] {
+            assert!(
+                manifest.lines().any(|other| other == line),
+                "{line} in:\n{manifest}"
+            );
+        }
+        assert!(!manifest.contains("own"), "{manifest}");
+    }
+}

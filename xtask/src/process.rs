@@ -1,0 +1,125 @@
+//! Running other programs, and the reasons for which a command stops.
+
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+
+/// What a command comes to.
+pub(crate) type Outcome = Result<(), Stop>;
+
+/// Why a command ends before its end.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// A check says no, or a program failed: exit code 1.
+    Failed(String),
+    /// The command line makes no sense: exit code 2.
+    Usage(String),
+    /// A program that speaks for itself ended with this code, which is passed on.
+    Exit(u8),
+}
+
+impl Stop {
+    /// Says what a person is to be told, if anything.
+    pub(crate) fn why(&self) -> Option<&str> {
+        match self {
+            Self::Failed(why) | Self::Usage(why) => Some(why),
+            Self::Exit(_) => None,
+        }
+    }
+
+    pub(crate) fn code(&self) -> ExitCode {
+        match self {
+            Self::Failed(_) => ExitCode::FAILURE,
+            Self::Usage(_) => ExitCode::from(2),
+            Self::Exit(code) => ExitCode::from(*code),
+        }
+    }
+}
+
+/// Runs a program on our own streams and expects it to succeed.
+pub(crate) fn run(command: &mut Command) -> Outcome {
+    let status = command.status();
+    expect_success(command, status)
+}
+
+/// Runs a program on our own streams and passes its exit code on, 1 where a signal ended it.
+pub(crate) fn run_as_ours(command: &mut Command) -> Outcome {
+    let status = command
+        .status()
+        .map_err(|error| cannot_run(command, &error))?;
+    match status.code() {
+        Some(0) => Ok(()),
+        code => Err(Stop::Exit(
+            code.and_then(|code| code.try_into().ok()).unwrap_or(1),
+        )),
+    }
+}
+
+/// Runs a program that is expected to succeed and returns its stdout; its stderr stays ours.
+pub(crate) fn capture(command: &mut Command) -> Result<String, Stop> {
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| cannot_run(command, &error))?;
+    expect_success(command, Ok(output.status))?;
+    String::from_utf8(output.stdout)
+        .map_err(|error| Stop::Failed(format!("`{}`: {error}", shown(command))))
+}
+
+fn expect_success(command: &Command, status: std::io::Result<ExitStatus>) -> Outcome {
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(Stop::Failed(format!(
+            "`{}` ended with {status}",
+            shown(command)
+        ))),
+        Err(error) => Err(cannot_run(command, &error)),
+    }
+}
+
+fn cannot_run(command: &Command, error: &std::io::Error) -> Stop {
+    Stop::Failed(format!("cannot run `{}`: {error}", shown(command)))
+}
+
+/// The command line, for a person to read.
+fn shown(command: &Command) -> String {
+    let program = command.get_program().display().to_string();
+    command
+        .get_args()
+        .fold(program, |line, arg| line + " " + &arg.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn a_failed_program_is_named_with_its_arguments() {
+        let stop = run(&mut shell("exit 3")).unwrap_err();
+        let why = stop.why().unwrap();
+        assert!(why.contains("`sh -c exit 3`") && why.contains('3'), "{why}");
+        assert_eq!(stop.code(), ExitCode::FAILURE);
+    }
+
+    #[test]
+    fn the_exit_code_of_a_program_that_speaks_for_us_is_passed_on() {
+        let stop = run_as_ours(&mut shell("exit 7")).unwrap_err();
+        assert_eq!((stop.why(), stop.code()), (None, ExitCode::from(7)));
+        assert_eq!(
+            run_as_ours(&mut shell("kill -9 $$")).unwrap_err().code(),
+            ExitCode::FAILURE
+        );
+        run_as_ours(&mut shell("exit 0")).unwrap();
+    }
+
+    #[test]
+    fn captured_output_counts_only_when_the_program_succeeded() {
+        assert_eq!(capture(&mut shell("echo out")).unwrap(), "out\n");
+        capture(&mut shell("echo out; exit 1")).unwrap_err();
+        capture(&mut Command::new("./no-such-program")).unwrap_err();
+    }
+}

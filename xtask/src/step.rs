@@ -1,0 +1,113 @@
+//! Steps: what a command is made of, its timing, and the order in which `ci` runs them.
+//!
+//! A step knows nothing of those before and after it; each can be run alone.
+
+use std::time::Instant;
+
+use crate::process::{Outcome, Stop};
+use crate::ui::Ui;
+use crate::workspace::Workspace;
+
+/// One command, with what `help` says of it.
+pub(crate) struct Step {
+    pub(crate) name: &'static str,
+    /// The arguments it takes, for `help`; empty if it takes none.
+    pub(crate) args: &'static str,
+    /// What it does, in half a line.
+    pub(crate) what: &'static str,
+    pub(crate) run: fn(&Workspace, &mut Ui<'_>, &[String]) -> Outcome,
+}
+
+/// Runs one step between two lines that name it, and returns the seconds it took.
+pub(crate) fn run(
+    step: &Step,
+    workspace: &Workspace,
+    ui: &mut Ui<'_>,
+    args: &[String],
+) -> Result<f64, Stop> {
+    let name = step.name;
+    ui.line(format_args!("== {name}"));
+    let start = Instant::now();
+    let outcome = (step.run)(workspace, ui, args);
+    let seconds = start.elapsed().as_secs_f64();
+    let result = if outcome.is_ok() { "ok" } else { "FAILED" };
+    ui.line(format_args!("== {name}: {result} in {seconds:.1} s"));
+    outcome.map(|()| seconds)
+}
+
+/// Runs the steps in order, up to the first that fails, and closes with a table of seconds.
+pub(crate) fn run_all(steps: &[Step], workspace: &Workspace, ui: &mut Ui<'_>) -> Outcome {
+    let mut table = Vec::new();
+    for step in steps {
+        let name = step.name;
+        let seconds = run(step, workspace, ui, &[]).map_err(|stop| {
+            let why = stop.why().unwrap_or("its program failed");
+            let rerun = format!("run just this step with: cargo xtask {name}");
+            Stop::Failed(format!("step `{name}` failed: {why}\n{rerun}"))
+        })?;
+        table.push((name, seconds));
+    }
+    let total = table.iter().map(|(_, seconds)| seconds).sum();
+    ui.line("");
+    for (name, seconds) in table.into_iter().chain([("total", total)]) {
+        ui.line(format_args!("{name:10} {seconds:8.1} s"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: Step = Step {
+        name: "good",
+        args: "",
+        what: "",
+        run: |_, _, _| Ok(()),
+    };
+    const BAD: Step = Step {
+        name: "bad",
+        args: "",
+        what: "",
+        run: |_, _, _| Err(Stop::Failed("a reason".to_owned())),
+    };
+
+    fn all(steps: &[Step]) -> (Outcome, String) {
+        let workspace = Workspace {
+            root: "".into(),
+            target: "".into(),
+            metadata: serde_json::Value::Null,
+        };
+        let mut out = Vec::new();
+        let outcome = run_all(steps, &workspace, &mut Ui::new(&mut out));
+        (outcome, String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn the_first_failure_ends_the_run_and_says_how_to_repeat_it() {
+        let (outcome, out) = all(&[BAD, GOOD]);
+        let stop = outcome.unwrap_err();
+        let why = stop.why().unwrap();
+        assert!(
+            why.contains("a reason") && why.ends_with("cargo xtask bad"),
+            "{why}"
+        );
+        assert!(
+            out.contains("== bad: FAILED") && !out.contains("good"),
+            "{out}"
+        );
+    }
+
+    #[test]
+    fn good_steps_are_each_timed_and_summed() {
+        let (outcome, out) = all(&[GOOD]);
+        outcome.unwrap();
+        let lines: Vec<_> = out.lines().collect();
+        assert_eq!(lines[0], "== good");
+        assert!(lines[1].starts_with("== good: ok in "), "{out}");
+        assert!(
+            lines[3].starts_with("good") && lines[4].starts_with("total"),
+            "{out}"
+        );
+    }
+}

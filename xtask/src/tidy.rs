@@ -1,0 +1,213 @@
+//! `tidy`: the habits of this repository that no compiler and no linter checks.
+//!
+//! Every rule is a function over one file's path and text and knows nothing of the disk; only
+//! [`run`] asks git for the files and reads them. What a rule looks for is written here in two
+//! halves, so that this file passes its own check.
+
+mod manifest;
+mod rust;
+mod text;
+
+use std::fmt::{self, Display};
+use std::fs;
+
+use crate::process::{Outcome, Stop, capture};
+use crate::ui::Ui;
+use crate::workspace::Workspace;
+
+/// A place that breaks a rule, and what to do there.
+struct Violation {
+    path: String,
+    /// Counted from 1.
+    line: usize,
+    what: String,
+    weight: Weight,
+}
+
+/// Whether a violation stops the step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Weight {
+    Error,
+    Warning,
+}
+
+impl Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let weight = match self.weight {
+            Weight::Error => "",
+            Weight::Warning => "warning: ",
+        };
+        write!(f, "{}:{}: {weight}{}", self.path, self.line, self.what)
+    }
+}
+
+/// A file as the rules see it.
+struct File<'a> {
+    path: &'a str,
+    text: &'a str,
+    lines: Vec<&'a str>,
+}
+
+impl<'a> File<'a> {
+    fn new(path: &'a str, text: &'a str) -> Self {
+        let mut lines: Vec<_> = text.split('\n').collect();
+        if lines.last() == Some(&"") {
+            lines.pop();
+        }
+        Self { path, text, lines }
+    }
+
+    /// Reports at a line, counted from 0 as `lines` is.
+    fn at(&self, index: usize, what: impl Into<String>) -> Violation {
+        self.weighed(index, what, Weight::Error)
+    }
+
+    fn weighed(&self, index: usize, what: impl Into<String>, weight: Weight) -> Violation {
+        Violation {
+            path: self.path.to_owned(),
+            line: index + 1,
+            what: what.into(),
+            weight,
+        }
+    }
+}
+
+/// One rule: everything in the file that breaks it.
+type Rule = fn(&File<'_>) -> Vec<Violation>;
+
+/// Checks every file that git tracks, or would if it were added.
+pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> Outcome {
+    let mut git = std::process::Command::new("git");
+    git.args([
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ]);
+    let listed = capture(git.current_dir(&workspace.root))?;
+    // A file that was removed but is still tracked is not there to be checked.
+    let is_file = |path: &&str| workspace.root.join(path).is_file();
+    let paths: Vec<&str> = listed.split_terminator('\0').filter(is_file).collect();
+    let mut found = check_tree(&paths);
+    for path in paths {
+        let bytes = fs::read(workspace.root.join(path))
+            .map_err(|error| Stop::Failed(format!("{path}: {error}")))?;
+        if let Ok(text) = str::from_utf8(&bytes) {
+            found.extend(check_file(path, text));
+        }
+    }
+    for violation in &found {
+        ui.line(violation);
+    }
+    match found
+        .iter()
+        .filter(|violation| violation.weight == Weight::Error)
+        .count()
+    {
+        0 => Ok(()),
+        count => Err(Stop::Failed(format!("{count} untidy places"))),
+    }
+}
+
+/// Checks that no document is missing.
+fn check_tree(paths: &[&str]) -> Vec<Violation> {
+    let members = paths
+        .iter()
+        .filter_map(|path| path.strip_suffix("Cargo.toml"));
+    let readmes = members.map(|folder| format!("{folder}README.md"));
+    let root = ["ARCHITECTURE.md", "CHANGELOG.md", "README.md"].map(str::to_owned);
+    let missing = root
+        .into_iter()
+        .chain(readmes.filter(|path| path != "README.md"));
+    missing
+        .filter(|path| !paths.contains(&path.as_str()))
+        .map(|path| File::new(&path, "").at(0, "is missing; write it"))
+        .collect()
+}
+
+/// Checks one file.
+fn check_file(path: &str, text: &str) -> Vec<Violation> {
+    let file = File::new(path, text);
+    let special = match path {
+        path if path.ends_with(".rs") => rust::RULES,
+        path if path.ends_with("/Cargo.toml") => manifest::RULES,
+        _ => &[],
+    };
+    text::RULES
+        .iter()
+        .chain(special)
+        .flat_map(|rule| rule(&file))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks one file and compares the lines and the beginnings of what is said of them.
+    #[track_caller]
+    pub(super) fn check(path: &str, text: &str, expected: &[(usize, &str)]) {
+        let found = check_file(path, text);
+        let shown: Vec<_> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(found.len(), expected.len(), "{path}: {shown:#?}");
+        for (violation, (line, what)) in found.iter().zip(expected) {
+            let right = violation.line == *line && violation.what.starts_with(what);
+            assert!(right, "{path}: line {line}, `{what}` in {shown:#?}");
+        }
+    }
+
+    #[test]
+    fn a_violation_is_shown_as_path_line_and_what_to_do() {
+        let found = check_file("src/a.rs", "fn a() {}\n");
+        assert!(
+            found[0].to_string().starts_with("src/a.rs:1: no `//!`"),
+            "{}",
+            found[0]
+        );
+    }
+
+    #[test]
+    fn each_member_and_the_root_have_their_documents() {
+        let missing: Vec<_> = check_tree(&[
+            "Cargo.toml",
+            "README.md",
+            "ARCHITECTURE.md",
+            "crates/a/Cargo.toml",
+        ])
+        .into_iter()
+        .map(|violation| violation.path)
+        .collect();
+        assert_eq!(missing, ["CHANGELOG.md", "crates/a/README.md"]);
+    }
+
+    #[test]
+    fn untidy_files_of_a_repository_are_found_on_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let git = |args: &[&str]| {
+            let mut git = std::process::Command::new("git");
+            capture(git.args(args).current_dir(root)).unwrap();
+        };
+        git(&["init", "--quiet"]);
+        for name in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"] {
+            fs::write(root.join(name), "# A\n").unwrap();
+        }
+        fs::write(root.join(".gitignore"), "ignored.rs\n").unwrap();
+        fs::write(root.join("ignored.rs"), "fn a() {}\n").unwrap();
+        fs::write(root.join("binary.rs"), [0xff, 0xfe]).unwrap();
+        let workspace = Workspace {
+            root: root.to_owned(),
+            target: root.join("target"),
+            metadata: serde_json::Value::Null,
+        };
+        let mut out = Vec::new();
+        run(&workspace, &mut Ui::new(&mut out), &[]).unwrap();
+        assert!(out.is_empty());
+
+        fs::write(root.join("new.rs"), "fn a() {}\n").unwrap();
+        let stop = run(&workspace, &mut Ui::new(&mut out), &[]).unwrap_err();
+        assert_eq!(stop.why(), Some("1 untidy places"));
+        assert!(String::from_utf8(out).unwrap().starts_with("new.rs:1: "));
+    }
+}

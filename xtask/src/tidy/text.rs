@@ -1,0 +1,105 @@
+//! Rules for every text file, whatever is written in it.
+
+use super::{File, Rule, Violation};
+
+pub(super) const RULES: &[Rule] = &[one_newline_at_the_end, no_place_of_one_machine];
+
+/// Folders that only one machine has.
+const MACHINE_FOLDERS: &[&str] = &[
+    concat!("/wo", "rk/"),
+    concat!("/ro", "ot/"),
+    concat!("/fa", "rm/"),
+];
+const HOME: &str = concat!("/ho", "me/");
+/// Names under [`HOME`] that stand for anyone.
+const ANYONE: &[&str] = &["user", "me"];
+/// A folder beside the checkout.
+const OUTSIDE: &str = concat!("../sh", "ared");
+
+fn one_newline_at_the_end(file: &File<'_>) -> Vec<Violation> {
+    let text = file.text;
+    let is_right = text.is_empty() || (text.ends_with('\n') && !text.ends_with("\n\n"));
+    if is_right {
+        return Vec::new();
+    }
+    vec![file.at(
+        file.lines.len().saturating_sub(1),
+        "end the file with exactly one newline",
+    )]
+}
+
+fn no_place_of_one_machine(file: &File<'_>) -> Vec<Violation> {
+    let lines = file.lines.iter().enumerate();
+    lines
+        .filter_map(|(index, line)| {
+            let place = machine_place(line)?;
+            Some(file.at(
+                index,
+                format!("`{place}` is on one machine only; name no such path"),
+            ))
+        })
+        .collect()
+}
+
+fn machine_place(line: &str) -> Option<&'static str> {
+    let is_in = |place: &&&str| absolute(line, place).next().is_some();
+    let folder = MACHINE_FOLDERS.iter().find(is_in).copied();
+    let is_someone = |rest: &str| {
+        let is_in_name = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+        let end = rest.find(|c| !is_in_name(c)).unwrap_or(rest.len());
+        end > 0 && rest[end..].starts_with('/') && !ANYONE.contains(&&rest[..end])
+    };
+    let home = || absolute(line, HOME).any(is_someone).then_some(HOME);
+    let outside = || line.contains(OUTSIDE).then_some(OUTSIDE);
+    folder.or_else(home).or_else(outside)
+}
+
+/// What follows each place where `folder` begins an absolute path.
+fn absolute<'a>(line: &'a str, folder: &'a str) -> impl Iterator<Item = &'a str> {
+    let is_path = |c: char| c.is_ascii_alphanumeric() || "_-./~}$".contains(c);
+    line.match_indices(folder)
+        .filter(move |(at, _)| !line[..*at].ends_with(is_path))
+        .map(move |(at, _)| &line[at + folder.len()..])
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tidy::tests::check;
+
+    #[test]
+    fn files_end_with_exactly_one_newline() {
+        check("a.md", "text\n", &[]);
+        check("empty", "", &[]);
+        check("a.md", "text", &[(1, "end the file")]);
+        check("a.md", "text\n\n", &[(2, "end the file")]);
+    }
+
+    #[test]
+    fn places_of_one_machine_are_found_in_any_text() {
+        for untidy in [
+            concat!("see /wo", "rk/a"),
+            concat!("\"/ro", "ot/.cargo\""),
+            concat!("(/fa", "rm/x)"),
+            concat!("/ho", "me/alice/x"),
+            concat!("/home/user/a and /ho", "me/bob/b"),
+            concat!("in ../sh", "ared/notes"),
+        ] {
+            check("a.md", &format!("\n{untidy}\n"), &[(2, "`")]);
+        }
+    }
+
+    #[test]
+    fn places_of_anyone_and_ends_of_longer_paths_are_fine() {
+        for tidy in [
+            "/home/user/a /home/me/b",
+            "/home/<name>/c",
+            "https://example.org/work/x",
+            "crates/root/src",
+            "~/work/x",
+            "./farm/x",
+            "/tmp/a",
+        ] {
+            check("a.md", &format!("{tidy}\n"), &[]);
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The one place that writes for a person to read: results to stdout, remarks to stderr.
+
+use std::fmt::Display;
+use std::io::Write;
+
+/// Writes whole lines.
+///
+/// A reader that went away is no reason to stop a check, so failed writes are dropped.
+pub(crate) struct Ui<'a> {
+    out: &'a mut dyn Write,
+}
+
+impl<'a> Ui<'a> {
+    pub(crate) fn new(out: &'a mut dyn Write) -> Self {
+        Self { out }
+    }
+
+    /// Writes one line of the result, and flushes: child processes write to the same stream.
+    pub(crate) fn line(&mut self, text: impl Display) {
+        writeln!(self.out, "{text}")
+            .and_then(|()| self.out.flush())
+            .ok();
+    }
+
+    /// Writes one remark to stderr, where it is not in the way of a result that is parsed.
+    pub(crate) fn note(&self, text: impl Display) {
+        writeln!(std::io::stderr(), "{text}").ok();
+    }
+}
