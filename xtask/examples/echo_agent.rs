@@ -28,6 +28,5 @@ fn main() -> io::Result<()> {
 fn id_of_initialize(line: &str) -> Option<u64> {
     let (_, id) = line.split_once(r#""id":"#)?;
     let end = id.find(|c: char| !c.is_ascii_digit())?;
-    line.contains(r#""method":"initialize""#)
-        .then(|| id[..end].parse().ok())?
+    line.contains(r#""method":"initialize""#).then(|| id[..end].parse().ok())?
 }

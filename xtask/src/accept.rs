@@ -67,15 +67,10 @@ pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> Ou
 }
 
 fn run_checks(checks: &[&Check], n: Option<u32>, built: &Built, ui: &mut Ui<'_>) -> Outcome {
-    let passed = checks
-        .iter()
-        .filter(|check| passes(check, n.unwrap_or(check.n), built, ui));
+    let passed = checks.iter().filter(|check| passes(check, n.unwrap_or(check.n), built, ui));
     match checks.len() - passed.count() {
         0 => Ok(()),
-        count => Err(Stop::Failed(format!(
-            "{count} of {} checks failed",
-            checks.len()
-        ))),
+        count => Err(Stop::Failed(format!("{count} of {} checks failed", checks.len()))),
     }
 }
 
@@ -116,25 +111,20 @@ fn parse(args: &[String]) -> Result<(Vec<&'static Check>, Option<u32>), String> 
 
 fn names() -> String {
     let all = CHECKS.iter().map(|check| (check.name, check.what));
-    let rows = all
-        .chain([("all", "every check")])
-        .map(|(name, what)| format!("  {name:12} {what}"));
+    let rows =
+        all.chain([("all", "every check")]).map(|(name, what)| format!("  {name:12} {what}"));
     rows.collect::<Vec<_>>().join("\n")
 }
 
 fn build(workspace: &Workspace, ui: &Ui<'_>) -> Result<Built, Stop> {
-    for words in [
-        "build --release -p callboard --bins",
-        "build --release -p xtask --example echo_agent",
-    ] {
+    for words in
+        ["build --release -p callboard --bins", "build --release -p xtask --example echo_agent"]
+    {
         ui.note(format_args!("cargo {words}"));
         process::run(&mut workspace.cargo(words))?;
     }
     let release = workspace.target.join("release");
-    Ok(Built {
-        callboard: release.join("callboard"),
-        echo: release.join("examples/echo_agent"),
-    })
+    Ok(Built { callboard: release.join("callboard"), echo: release.join("examples/echo_agent") })
 }
 
 /// A figure with as many digits as anyone reads.
@@ -148,43 +138,19 @@ mod tests {
 
     use super::*;
 
-    const FINE: Check = Check {
-        name: "fine",
-        what: "",
-        n: 7,
-        target: Some(2.0),
-        measure: |_, _| Ok(1.23456),
-    };
-    const SLOW: Check = Check {
-        name: "slow",
-        measure: |_, n| Ok(f64::from(n)),
-        ..FINE
-    };
-    const TOLD: Check = Check {
-        name: "told",
-        target: None,
-        ..SLOW
-    };
-    const BROKEN: Check = Check {
-        name: "broken",
-        measure: |_, _| Err(Stop::Failed("x".to_owned())),
-        ..TOLD
-    };
+    const FINE: Check =
+        Check { name: "fine", what: "", n: 7, target: Some(2.0), measure: |_, _| Ok(1.23456) };
+    const SLOW: Check = Check { name: "slow", measure: |_, n| Ok(f64::from(n)), ..FINE };
+    const TOLD: Check = Check { name: "told", target: None, ..SLOW };
+    const BROKEN: Check =
+        Check { name: "broken", measure: |_, _| Err(Stop::Failed("x".to_owned())), ..TOLD };
 
     fn lines(checks: &[&Check], n: Option<u32>) -> (Outcome, Vec<Value>) {
-        let built = Built {
-            callboard: "a".into(),
-            echo: "b".into(),
-        };
+        let built = Built { callboard: "a".into(), echo: "b".into() };
         let mut out = Vec::new();
         let outcome = run_checks(checks, n, &built, &mut Ui::new(&mut out));
         let lines = str::from_utf8(&out).unwrap().lines();
-        (
-            outcome,
-            lines
-                .map(|line| serde_json::from_str(line).unwrap())
-                .collect(),
-        )
+        (outcome, lines.map(|line| serde_json::from_str(line).unwrap()).collect())
     }
 
     #[test]
@@ -200,12 +166,7 @@ mod tests {
 
     #[test]
     fn a_check_fails_over_its_target_and_when_nothing_was_measured() {
-        for (check, pass) in [
-            (&FINE, true),
-            (&SLOW, false),
-            (&TOLD, true),
-            (&BROKEN, false),
-        ] {
+        for (check, pass) in [(&FINE, true), (&SLOW, false), (&TOLD, true), (&BROKEN, false)] {
             let (outcome, lines) = lines(&[check], Some(3));
             assert_eq!(
                 (outcome.is_ok(), &lines[0]["pass"]),
@@ -231,13 +192,7 @@ mod tests {
         };
         assert_eq!(parsed(&["startup"]), Ok((1, None)));
         assert_eq!(parsed(&["all", "--n", "5"]), Ok((CHECKS.len(), Some(5))));
-        for wrong in [
-            &["nothing"][..],
-            &[],
-            &["all", "--n", "0"],
-            &["all", "--n"],
-            &["all", "5"],
-        ] {
+        for wrong in [&["nothing"][..], &[], &["all", "--n", "0"], &["all", "--n"], &["all", "5"]] {
             parsed(wrong).unwrap_err();
         }
         assert!(parsed(&["nothing"]).unwrap_err().contains("idle-memory"));

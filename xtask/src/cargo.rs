@@ -50,8 +50,6 @@ pub(crate) fn test(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) -> Ou
         run(command.args(args).stderr(io::stdout()))
     } else {
         // `--tests` is every target but the doc tests.
-        run(workspace
-            .cargo("test --workspace --all-features --tests")
-            .args(args))
+        run(workspace.cargo("test --workspace --all-features --tests").args(args))
     }
 }

@@ -69,12 +69,7 @@ const TABLE: &[Row] = &[
         never: &[],
         features: "",
     },
-    Row {
-        member: "xtask",
-        may_use: &[],
-        never: &["clap", "serde", "syn", "tokio"],
-        features: "",
-    },
+    Row { member: "xtask", may_use: &[], never: &["clap", "serde", "syn", "tokio"], features: "" },
 ];
 
 /// The crate of wire types: two versions of it would be two incompatible sets of them.
@@ -138,16 +133,10 @@ fn judge(
 fn edges_against(row: &Row, member: &Member, members: &[Member]) -> Vec<String> {
     let is_member = |name: &str| members.iter().any(|other| other.name == name);
     let is_against = |name: &str| name != row.member && !row.may_use.contains(&name);
-    let against = member
-        .uses
-        .iter()
-        .filter(|(name, _)| is_member(name) && is_against(name));
+    let against = member.uses.iter().filter(|(name, _)| is_member(name) && is_against(name));
     against
         .map(|(name, kind)| {
-            format!(
-                "{} → {name} ({kind} dependency): it may use {:?}",
-                row.member, row.may_use
-            )
+            format!("{} → {name} ({kind} dependency): it may use {:?}", row.member, row.may_use)
         })
         .collect()
 }
@@ -163,16 +152,12 @@ fn forbidden(row: &Row, tree: &str) -> Vec<String> {
 }
 
 fn versions(name: &str, whole: &str) -> Vec<String> {
-    let all = packages(whole)
-        .into_iter()
-        .filter(|package| package.name == name);
+    let all = packages(whole).into_iter().filter(|package| package.name == name);
     let by_version: BTreeMap<_, _> = all.map(|found| (found.version, found.path)).collect();
     if by_version.len() == 1 {
         return Vec::new();
     }
-    let ways = by_version
-        .iter()
-        .map(|(version, path)| format!("\n  {version}: {path}"));
+    let ways = by_version.iter().map(|(version, path)| format!("\n  {version}: {path}"));
     vec![format!(
         "{name}: {} versions in the workspace, one is wanted{}",
         by_version.len(),
@@ -194,21 +179,14 @@ fn packages(tree: &str) -> Vec<Package<'_>> {
     let mut found = Vec::new();
     for line in tree.lines() {
         let after_depth = line.trim_start_matches(|c: char| c.is_ascii_digit());
-        let (depth, mut words) = (
-            &line[..line.len() - after_depth.len()],
-            after_depth.split(' '),
-        );
+        let (depth, mut words) = (&line[..line.len() - after_depth.len()], after_depth.split(' '));
         let (Ok(depth), Some(name)) = (depth.parse(), words.next()) else {
             continue;
         };
         path.truncate(depth);
         path.push(name);
         let version = words.next().unwrap_or_default();
-        found.push(Package {
-            name,
-            version,
-            path: path.join(" → "),
-        });
+        found.push(Package { name, version, path: path.join(" → ") });
     }
     found
 }
@@ -239,18 +217,8 @@ mod tests {
     use super::*;
 
     const ROWS: &[Row] = &[
-        Row {
-            member: "low",
-            may_use: &[],
-            never: &["tokio"],
-            features: "",
-        },
-        Row {
-            member: "high",
-            may_use: &["low"],
-            never: &[],
-            features: "",
-        },
+        Row { member: "low", may_use: &[], never: &["tokio"], features: "" },
+        Row { member: "high", may_use: &["low"], never: &[], features: "" },
     ];
     const CLEAN: &str = "0low v0.1.0 (/x)\n1serde v1.0.0\n";
     const WHOLE: &str = "0low v0.1.0\n1agent-client-protocol-schema v1.15.1\n\n\
@@ -258,10 +226,7 @@ mod tests {
 
     fn member(name: &str, uses: &[(&str, &str)]) -> Member {
         let owned = |(name, kind): &(&str, &str)| ((*name).to_owned(), (*kind).to_owned());
-        Member {
-            name: name.to_owned(),
-            uses: uses.iter().map(owned).collect(),
-        }
+        Member { name: name.to_owned(), uses: uses.iter().map(owned).collect() }
     }
 
     fn good() -> Vec<Member> {
@@ -294,14 +259,9 @@ mod tests {
     #[test]
     fn the_real_table_forbids_types_to_use_tools() {
         let mut members: Vec<_> = TABLE.iter().map(|row| member(row.member, &[])).collect();
-        members[0]
-            .uses
-            .push(("acp-tools".to_owned(), "normal".to_owned()));
+        members[0].uses.push(("acp-tools".to_owned(), "normal".to_owned()));
         let found = judge(TABLE, &members, &BTreeMap::new(), WHOLE);
-        assert_eq!(
-            found,
-            ["acp-types → acp-tools (normal dependency): it may use []"]
-        );
+        assert_eq!(found, ["acp-types → acp-tools (normal dependency): it may use []"]);
     }
 
     #[test]
@@ -314,10 +274,8 @@ mod tests {
     #[test]
     fn table_and_workspace_name_the_same_members() {
         let members = [member("low", &[]), member("new", &[])];
-        let expected = [
-            "new: no row in the table; add one",
-            "high: a row without a member; remove it",
-        ];
+        let expected =
+            ["new: no row in the table; add one", "high: a row without a member; remove it"];
         check(&members, CLEAN, WHOLE, &expected);
     }
 
@@ -340,9 +298,6 @@ mod tests {
         ]}]});
         let read = members(&metadata);
         assert_eq!(read[0].name, "high");
-        assert_eq!(
-            read[0].uses,
-            member("", &[("low", "normal"), ("tempfile", "dev")]).uses
-        );
+        assert_eq!(read[0].uses, member("", &[("low", "normal"), ("tempfile", "dev")]).uses);
     }
 }

@@ -26,36 +26,16 @@ use workspace::Workspace;
 /// What `ci` runs, in this order: the quick and telling first, the tests last, so that the last
 /// lines a test runner prints are those of the tests.
 const STEPS: [Step; 7] = [
-    Step {
-        name: "fmt",
-        args: "",
-        what: "check the formatting",
-        run: cargo::fmt,
-    },
-    Step {
-        name: "layers",
-        args: "",
-        what: "check who may depend on whom",
-        run: layers::run,
-    },
-    Step {
-        name: "tidy",
-        args: "",
-        what: "check what no compiler checks",
-        run: tidy::run,
-    },
+    Step { name: "fmt", args: "", what: "check the formatting", run: cargo::fmt },
+    Step { name: "layers", args: "", what: "check who may depend on whom", run: layers::run },
+    Step { name: "tidy", args: "", what: "check what no compiler checks", run: tidy::run },
     Step {
         name: "clippy",
         args: "",
         what: "lint all; check the libraries alone",
         run: cargo::clippy,
     },
-    Step {
-        name: "doc",
-        args: "",
-        what: "build the docs, warnings denied",
-        run: cargo::doc,
-    },
+    Step { name: "doc", args: "", what: "build the docs, warnings denied", run: cargo::doc },
     Step {
         name: "package",
         args: "",
@@ -120,9 +100,7 @@ fn dispatch(ui: &mut Ui<'_>) -> Outcome {
     let named = |step: &&Step| step.name == name;
     let step = STEPS.iter().find(named);
     let Some(command) = step.or_else(|| COMMANDS.iter().find(named)) else {
-        return Err(Stop::Usage(format!(
-            "no command `{name}`; `cargo xtask help` lists them"
-        )));
+        return Err(Stop::Usage(format!("no command `{name}`; `cargo xtask help` lists them")));
     };
     if command.args.is_empty() && !rest.is_empty() {
         return Err(Stop::Usage(format!("`{name}` takes no arguments")));

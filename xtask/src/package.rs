@@ -41,25 +41,19 @@ pub(crate) fn run(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> Outcom
     for one in &all {
         let mut tar = Command::new("tar");
         // With today's time on each file: cargo tells changes by it.
-        tar.arg("-xzmf")
-            .arg(packages.join(format!("{}.crate", one.folder())));
+        tar.arg("-xzmf").arg(packages.join(format!("{}.crate", one.folder())));
         process::run(tar.current_dir(&unpacked))?;
     }
     for one in &all {
         let mut check = workspace.cargo("check");
-        check
-            .args(["-p", &one.name])
-            .arg("--target-dir")
-            .arg(&workspace.target);
+        check.args(["-p", &one.name]).arg("--target-dir").arg(&workspace.target);
         process::run(check.current_dir(&unpacked))?;
     }
     Ok(())
 }
 
 fn published(metadata: &Value) -> Vec<Published> {
-    let packages = metadata["packages"]
-        .as_array()
-        .map_or(&[][..], Vec::as_slice);
+    let packages = metadata["packages"].as_array().map_or(&[][..], Vec::as_slice);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     packages
         .iter()
@@ -115,10 +109,7 @@ mod tests {
             r#"low = { path = "low-0.1.0" }"#,
             r#"high = { path = "high-0.2.0" }"#,
         ] {
-            assert!(
-                manifest.lines().any(|other| other == line),
-                "{line} in:\n{manifest}"
-            );
+            assert!(manifest.lines().any(|other| other == line), "{line} in:\n{manifest}");
         }
         assert!(!manifest.contains("own"), "{manifest}");
     }

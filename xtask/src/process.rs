@@ -42,23 +42,17 @@ pub(crate) fn run(command: &mut Command) -> Outcome {
 
 /// Runs a program on our own streams and passes its exit code on, 1 where a signal ended it.
 pub(crate) fn run_as_ours(command: &mut Command) -> Outcome {
-    let status = command
-        .status()
-        .map_err(|error| cannot_run(command, &error))?;
+    let status = command.status().map_err(|error| cannot_run(command, &error))?;
     match status.code() {
         Some(0) => Ok(()),
-        code => Err(Stop::Exit(
-            code.and_then(|code| code.try_into().ok()).unwrap_or(1),
-        )),
+        code => Err(Stop::Exit(code.and_then(|code| code.try_into().ok()).unwrap_or(1))),
     }
 }
 
 /// Runs a program that is expected to succeed and returns its stdout; its stderr stays ours.
 pub(crate) fn capture(command: &mut Command) -> Result<String, Stop> {
-    let output = command
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|error| cannot_run(command, &error))?;
+    let output =
+        command.stderr(Stdio::inherit()).output().map_err(|error| cannot_run(command, &error))?;
     expect_success(command, Ok(output.status))?;
     String::from_utf8(output.stdout)
         .map_err(|error| Stop::Failed(format!("`{}`: {error}", shown(command))))
@@ -67,10 +61,7 @@ pub(crate) fn capture(command: &mut Command) -> Result<String, Stop> {
 fn expect_success(command: &Command, status: std::io::Result<ExitStatus>) -> Outcome {
     match status {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(Stop::Failed(format!(
-            "`{}` ended with {status}",
-            shown(command)
-        ))),
+        Ok(status) => Err(Stop::Failed(format!("`{}` ended with {status}", shown(command)))),
         Err(error) => Err(cannot_run(command, &error)),
     }
 }
@@ -82,9 +73,7 @@ fn cannot_run(command: &Command, error: &std::io::Error) -> Stop {
 /// The command line, for a person to read.
 fn shown(command: &Command) -> String {
     let program = command.get_program().display().to_string();
-    command
-        .get_args()
-        .fold(program, |line, arg| line + " " + &arg.display().to_string())
+    command.get_args().fold(program, |line, arg| line + " " + &arg.display().to_string())
 }
 
 #[cfg(test)]
@@ -109,10 +98,7 @@ mod tests {
     fn the_exit_code_of_a_program_that_speaks_for_us_is_passed_on() {
         let stop = run_as_ours(&mut shell("exit 7")).unwrap_err();
         assert_eq!((stop.why(), stop.code()), (None, ExitCode::from(7)));
-        assert_eq!(
-            run_as_ours(&mut shell("kill -9 $$")).unwrap_err().code(),
-            ExitCode::FAILURE
-        );
+        assert_eq!(run_as_ours(&mut shell("kill -9 $$")).unwrap_err().code(), ExitCode::FAILURE);
         run_as_ours(&mut shell("exit 0")).unwrap();
     }
 

@@ -59,12 +59,7 @@ pub(crate) fn run_all(steps: &[Step], workspace: &Workspace, ui: &mut Ui<'_>) ->
 mod tests {
     use super::*;
 
-    const GOOD: Step = Step {
-        name: "good",
-        args: "",
-        what: "",
-        run: |_, _, _| Ok(()),
-    };
+    const GOOD: Step = Step { name: "good", args: "", what: "", run: |_, _, _| Ok(()) };
     const BAD: Step = Step {
         name: "bad",
         args: "",
@@ -73,11 +68,8 @@ mod tests {
     };
 
     fn all(steps: &[Step]) -> (Outcome, String) {
-        let workspace = Workspace {
-            root: "".into(),
-            target: "".into(),
-            metadata: serde_json::Value::Null,
-        };
+        let workspace =
+            Workspace { root: "".into(), target: "".into(), metadata: serde_json::Value::Null };
         let mut out = Vec::new();
         let outcome = run_all(steps, &workspace, &mut Ui::new(&mut out));
         (outcome, String::from_utf8(out).unwrap())
@@ -88,14 +80,8 @@ mod tests {
         let (outcome, out) = all(&[BAD, GOOD]);
         let stop = outcome.unwrap_err();
         let why = stop.why().unwrap();
-        assert!(
-            why.contains("a reason") && why.ends_with("cargo xtask bad"),
-            "{why}"
-        );
-        assert!(
-            out.contains("== bad: FAILED") && !out.contains("good"),
-            "{out}"
-        );
+        assert!(why.contains("a reason") && why.ends_with("cargo xtask bad"), "{why}");
+        assert!(out.contains("== bad: FAILED") && !out.contains("good"), "{out}");
     }
 
     #[test]
@@ -105,9 +91,6 @@ mod tests {
         let lines: Vec<_> = out.lines().collect();
         assert_eq!(lines[0], "== good");
         assert!(lines[1].starts_with("== good: ok in "), "{out}");
-        assert!(
-            lines[3].starts_with("good") && lines[4].starts_with("total"),
-            "{out}"
-        );
+        assert!(lines[3].starts_with("good") && lines[4].starts_with("total"), "{out}");
     }
 }

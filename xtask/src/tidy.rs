@@ -63,12 +63,7 @@ impl<'a> File<'a> {
     }
 
     fn weighed(&self, index: usize, what: impl Into<String>, weight: Weight) -> Violation {
-        Violation {
-            path: self.path.to_owned(),
-            line: index + 1,
-            what: what.into(),
-            weight,
-        }
+        Violation { path: self.path.to_owned(), line: index + 1, what: what.into(), weight }
     }
 }
 
@@ -78,13 +73,7 @@ type Rule = fn(&File<'_>) -> Vec<Violation>;
 /// Checks every file that git tracks, or would if it were added.
 pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> Outcome {
     let mut git = std::process::Command::new("git");
-    git.args([
-        "ls-files",
-        "-z",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-    ]);
+    git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     let listed = capture(git.current_dir(&workspace.root))?;
     // A file that was removed but is still tracked is not there to be checked.
     let is_file = |path: &&str| workspace.root.join(path).is_file();
@@ -100,11 +89,7 @@ pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> Outco
     for violation in &found {
         ui.line(violation);
     }
-    match found
-        .iter()
-        .filter(|violation| violation.weight == Weight::Error)
-        .count()
-    {
+    match found.iter().filter(|violation| violation.weight == Weight::Error).count() {
         0 => Ok(()),
         count => Err(Stop::Failed(format!("{count} untidy places"))),
     }
@@ -112,14 +97,10 @@ pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> Outco
 
 /// Checks that no document is missing.
 fn check_tree(paths: &[&str]) -> Vec<Violation> {
-    let members = paths
-        .iter()
-        .filter_map(|path| path.strip_suffix("Cargo.toml"));
+    let members = paths.iter().filter_map(|path| path.strip_suffix("Cargo.toml"));
     let readmes = members.map(|folder| format!("{folder}README.md"));
     let root = ["ARCHITECTURE.md", "CHANGELOG.md", "README.md"].map(str::to_owned);
-    let missing = root
-        .into_iter()
-        .chain(readmes.filter(|path| path != "README.md"));
+    let missing = root.into_iter().chain(readmes.filter(|path| path != "README.md"));
     missing
         .filter(|path| !paths.contains(&path.as_str()))
         .map(|path| File::new(&path, "").at(0, "is missing; write it"))
@@ -134,11 +115,7 @@ fn check_file(path: &str, text: &str) -> Vec<Violation> {
         path if path.ends_with("/Cargo.toml") => manifest::RULES,
         _ => &[],
     };
-    text::RULES
-        .iter()
-        .chain(special)
-        .flat_map(|rule| rule(&file))
-        .collect()
+    text::RULES.iter().chain(special).flat_map(|rule| rule(&file)).collect()
 }
 
 #[cfg(test)]
@@ -160,24 +137,16 @@ mod tests {
     #[test]
     fn a_violation_is_shown_as_path_line_and_what_to_do() {
         let found = check_file("src/a.rs", "fn a() {}\n");
-        assert!(
-            found[0].to_string().starts_with("src/a.rs:1: no `//!`"),
-            "{}",
-            found[0]
-        );
+        assert!(found[0].to_string().starts_with("src/a.rs:1: no `//!`"), "{}", found[0]);
     }
 
     #[test]
     fn each_member_and_the_root_have_their_documents() {
-        let missing: Vec<_> = check_tree(&[
-            "Cargo.toml",
-            "README.md",
-            "ARCHITECTURE.md",
-            "crates/a/Cargo.toml",
-        ])
-        .into_iter()
-        .map(|violation| violation.path)
-        .collect();
+        let missing: Vec<_> =
+            check_tree(&["Cargo.toml", "README.md", "ARCHITECTURE.md", "crates/a/Cargo.toml"])
+                .into_iter()
+                .map(|violation| violation.path)
+                .collect();
         assert_eq!(missing, ["CHANGELOG.md", "crates/a/README.md"]);
     }
 

@@ -17,9 +17,7 @@ impl<'a> Ui<'a> {
 
     /// Writes one line of the result, and flushes: child processes write to the same stream.
     pub(crate) fn line(&mut self, text: impl Display) {
-        writeln!(self.out, "{text}")
-            .and_then(|()| self.out.flush())
-            .ok();
+        writeln!(self.out, "{text}").and_then(|()| self.out.flush()).ok();
     }
 
     /// Writes one remark to stderr, where it is not in the way of a result that is parsed.

@@ -31,19 +31,13 @@ impl Workspace {
         let metadata: Value = serde_json::from_str(&text)
             .map_err(|error| Stop::Failed(format!("cargo metadata: {error}")))?;
         let path = |key: &str| PathBuf::from(metadata[key].as_str().unwrap_or("."));
-        Ok(Self {
-            root: path("workspace_root"),
-            target: path("target_directory"),
-            metadata,
-        })
+        Ok(Self { root: path("workspace_root"), target: path("target_directory"), metadata })
     }
 
     /// Starts a cargo command line, given as words parted by spaces, in the root.
     pub(crate) fn cargo(&self, words: &str) -> Command {
         let mut command = Command::new(cargo_program());
-        command
-            .args(words.split_whitespace())
-            .current_dir(&self.root);
+        command.args(words.split_whitespace()).current_dir(&self.root);
         command
     }
 }

@@ -99,13 +99,7 @@ impl FileChange {
     /// Makes a change without texts and hunks.
     #[must_use]
     pub fn new(operation: Operation, path: impl Into<PathBuf>) -> Self {
-        Self {
-            operation,
-            path: path.into(),
-            old_text: None,
-            new_text: None,
-            hunks: Vec::new(),
-        }
+        Self { operation, path: path.into(), old_text: None, new_text: None, hunks: Vec::new() }
     }
 
     /// Returns the bytes of its texts, or of its hunks where it has no texts.
@@ -113,11 +107,7 @@ impl FileChange {
     pub fn byte_len(&self) -> usize {
         let whole = self.old_text.as_ref().map_or(0, String::len)
             + self.new_text.as_ref().map_or(0, String::len);
-        if whole > 0 {
-            whole
-        } else {
-            self.hunks.iter().map(Hunk::byte_len).sum()
-        }
+        if whole > 0 { whole } else { self.hunks.iter().map(Hunk::byte_len).sum() }
     }
 
     /// Returns how many lines come and go, as far as the hunks or the texts tell.
@@ -129,11 +119,7 @@ impl FileChange {
             return (lines(&self.new_text), lines(&self.old_text));
         }
         let count = |tag| {
-            self.hunks
-                .iter()
-                .flat_map(|hunk| &hunk.lines)
-                .filter(|line| line.tag == tag)
-                .count()
+            self.hunks.iter().flat_map(|hunk| &hunk.lines).filter(|line| line.tag == tag).count()
         };
         (count(LineTag::Added), count(LineTag::Removed))
     }
@@ -149,10 +135,7 @@ impl FileChange {
             room = room.saturating_sub(hunk.byte_len());
             fits
         };
-        Self {
-            hunks: self.hunks.iter().take_while(fits).cloned().collect(),
-            ..self.clone()
-        }
+        Self { hunks: self.hunks.iter().take_while(fits).cloned().collect(), ..self.clone() }
     }
 
     /// Returns the first line of each hunk that changes, after the change, from 1.
@@ -201,10 +184,7 @@ impl FileChange {
         let lines = |text: &Option<String>, tag| {
             let text = text.as_deref().unwrap_or_default();
             text.split_inclusive('\n')
-                .map(|line| HunkLine {
-                    tag,
-                    text: line.to_owned(),
-                })
+                .map(|line| HunkLine { tag, text: line.to_owned() })
                 .collect::<Vec<_>>()
         };
         let removed = lines(&self.old_text, LineTag::Removed);
@@ -237,22 +217,12 @@ impl Hunk {
     }
 
     fn text_without(&self, tag: LineTag) -> String {
-        self.lines
-            .iter()
-            .filter(|line| line.tag != tag)
-            .map(|line| line.text.as_str())
-            .collect()
+        self.lines.iter().filter(|line| line.tag != tag).map(|line| line.text.as_str()).collect()
     }
 
     fn first_changed_line(&self) -> u32 {
-        let context = self
-            .lines
-            .iter()
-            .take_while(|line| line.tag == LineTag::Context)
-            .count();
-        self.new_start
-            .max(1)
-            .saturating_add(u32::try_from(context).unwrap_or(u32::MAX))
+        let context = self.lines.iter().take_while(|line| line.tag == LineTag::Context).count();
+        self.new_start.max(1).saturating_add(u32::try_from(context).unwrap_or(u32::MAX))
     }
 
     fn count_without(&self, tag: LineTag) -> usize {
@@ -260,10 +230,7 @@ impl Hunk {
     }
 
     fn write_patch(&self, patch: &mut String) {
-        let (old, new) = (
-            self.count_without(LineTag::Added),
-            self.count_without(LineTag::Removed),
-        );
+        let (old, new) = (self.count_without(LineTag::Added), self.count_without(LineTag::Removed));
         let (old_start, new_start) = (self.old_start, self.new_start);
         // Writing to a String cannot fail.
         let _ = writeln!(patch, "@@ -{old_start},{old} +{new_start},{new} @@");
@@ -284,10 +251,7 @@ impl Hunk {
 /// Quotes a path as git does when it holds a quote, a backslash or a control character.
 fn quoted(path: &Path) -> String {
     let path = path.to_string_lossy();
-    if !path
-        .chars()
-        .any(|letter| letter.is_control() || letter == '"' || letter == '\\')
-    {
+    if !path.chars().any(|letter| letter.is_control() || letter == '"' || letter == '\\') {
         return path.into_owned();
     }
     let mut quoted = String::from("\"");
@@ -316,10 +280,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     fn line(tag: LineTag, text: &str) -> HunkLine {
-        HunkLine {
-            tag,
-            text: text.to_owned(),
-        }
+        HunkLine { tag, text: text.to_owned() }
     }
 
     fn hunk() -> Hunk {
@@ -338,46 +299,31 @@ mod tests {
     fn a_hunk_has_both_sides() {
         assert_eq!(hunk().old_text(), "a\nb\n");
         assert_eq!(hunk().new_text(), "a\nc");
-        let change = FileChange {
-            hunks: vec![hunk()],
-            ..FileChange::new(Operation::Modify, "/f")
-        };
+        let change = FileChange { hunks: vec![hunk()], ..FileChange::new(Operation::Modify, "/f") };
         assert_eq!(change.changed_lines().collect::<Vec<_>>(), [5]);
         assert_eq!(change.counts(), (1, 1));
     }
 
     #[test]
     fn git_patches_have_absolute_paths_without_prefixes() {
-        let modify = FileChange {
-            hunks: vec![hunk()],
-            ..FileChange::new(Operation::Modify, "/f")
-        };
+        let modify = FileChange { hunks: vec![hunk()], ..FileChange::new(Operation::Modify, "/f") };
         assert_eq!(
             modify.git_patch(),
             "diff --git /f /f\n--- /f\n+++ /f\n@@ -4,2 +4,2 @@\n a\n-b\n+c\n\\ No newline at end of file\n"
         );
-        let add = FileChange {
-            new_text: Some("x\n".into()),
-            ..FileChange::new(Operation::Add, "/f")
-        };
+        let add =
+            FileChange { new_text: Some("x\n".into()), ..FileChange::new(Operation::Add, "/f") };
         assert_eq!(
             add.git_patch(),
             "diff --git /f /f\nnew file mode 100644\n--- /dev/null\n+++ /f\n@@ -0,0 +1,1 @@\n+x\n"
         );
-        let delete = FileChange {
-            old_text: Some("x\n".into()),
-            ..FileChange::new(Operation::Delete, "/f")
-        };
+        let delete =
+            FileChange { old_text: Some("x\n".into()), ..FileChange::new(Operation::Delete, "/f") };
         assert_eq!(
             delete.git_patch(),
             "diff --git /f /f\ndeleted file mode 100644\n--- /f\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-x\n"
         );
-        let moved = FileChange::new(
-            Operation::Move {
-                from: "/a b".into(),
-            },
-            "/c\"\n",
-        );
+        let moved = FileChange::new(Operation::Move { from: "/a b".into() }, "/c\"\n");
         assert_eq!(
             moved.git_patch(),
             "diff --git /a b \"/c\\\"\\n\"\nrename from /a b\nrename to \"/c\\\"\\n\"\n"
@@ -386,10 +332,8 @@ mod tests {
 
     #[test]
     fn an_empty_new_file_has_no_hunk() {
-        let add = FileChange {
-            new_text: Some(String::new()),
-            ..FileChange::new(Operation::Add, "/f")
-        };
+        let add =
+            FileChange { new_text: Some(String::new()), ..FileChange::new(Operation::Add, "/f") };
         assert_eq!(add.git_patch(), "diff --git /f /f\nnew file mode 100644\n");
     }
 }

@@ -25,9 +25,7 @@ pub fn tool_call_id(
 
 fn is_safe(model_id: &str) -> bool {
     (1..=MODEL_ID_CHARS).contains(&model_id.len())
-        && model_id
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"_-.:".contains(&byte))
+        && model_id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.:".contains(&byte))
 }
 
 #[cfg(test)]

@@ -27,11 +27,7 @@ pub fn infer(declared: Option<ToolKind>, annotations: Annotations, name: &str) -
 }
 
 fn from_annotations(annotations: Annotations) -> Option<ToolKind> {
-    match (
-        annotations.read_only,
-        annotations.destructive,
-        annotations.open_world,
-    ) {
+    match (annotations.read_only, annotations.destructive, annotations.open_world) {
         (Some(true), _, Some(true)) => Some(ToolKind::Fetch),
         (Some(true), _, _) => Some(ToolKind::Read),
         (Some(false), Some(true), _) => Some(ToolKind::Delete),
@@ -40,12 +36,8 @@ fn from_annotations(annotations: Annotations) -> Option<ToolKind> {
 }
 
 fn from_words(name: &str) -> Option<ToolKind> {
-    words(name).find_map(|word| {
-        WORDS
-            .iter()
-            .find(|(known, _)| *known == word)
-            .map(|(_, kind)| *kind)
-    })
+    words(name)
+        .find_map(|word| WORDS.iter().find(|(known, _)| *known == word).map(|(_, kind)| *kind))
 }
 
 /// Splits at everything that is no letter and before each capital after a small letter.
@@ -129,25 +121,13 @@ mod tests {
 
     #[test]
     fn declared_beats_annotated_beats_named() {
-        let read_only = Annotations {
-            read_only: Some(true),
-            ..Annotations::default()
-        };
-        assert_eq!(
-            infer(Some(ToolKind::Edit), read_only, "delete_file"),
-            ToolKind::Edit
-        );
+        let read_only = Annotations { read_only: Some(true), ..Annotations::default() };
+        assert_eq!(infer(Some(ToolKind::Edit), read_only, "delete_file"), ToolKind::Edit);
         assert_eq!(infer(None, read_only, "delete_file"), ToolKind::Read);
-        let open = Annotations {
-            open_world: Some(true),
-            ..read_only
-        };
+        let open = Annotations { open_world: Some(true), ..read_only };
         assert_eq!(infer(None, open, "x"), ToolKind::Fetch);
-        let destructive = Annotations {
-            read_only: Some(false),
-            destructive: Some(true),
-            open_world: None,
-        };
+        let destructive =
+            Annotations { read_only: Some(false), destructive: Some(true), open_world: None };
         assert_eq!(infer(None, destructive, "x"), ToolKind::Delete);
     }
 }

@@ -24,14 +24,9 @@ impl Location {
     pub fn try_new(path: impl AsRef<Path>) -> Result<Self, LocationError> {
         let path = path.as_ref();
         if !path.is_absolute() {
-            return Err(LocationError::NotAbsolute {
-                path: path.to_owned(),
-            });
+            return Err(LocationError::NotAbsolute { path: path.to_owned() });
         }
-        Ok(Self {
-            path: normalise(path),
-            line: None,
-        })
+        Ok(Self { path: normalise(path), line: None })
     }
 
     /// Sets the line, counted from 1. Zero is no line.
@@ -100,16 +95,9 @@ mod tests {
             ("/../../b.rs", "/b.rs"),
             ("/", "/"),
         ] {
-            assert_eq!(
-                Location::try_new(given).unwrap().path(),
-                Path::new(expected),
-                "{given}"
-            );
+            assert_eq!(Location::try_new(given).unwrap().path(), Path::new(expected), "{given}");
         }
-        assert!(matches!(
-            Location::try_new("b.rs"),
-            Err(LocationError::NotAbsolute { .. })
-        ));
+        assert!(matches!(Location::try_new("b.rs"), Err(LocationError::NotAbsolute { .. })));
         assert!(Location::try_new("").is_err());
     }
 

@@ -126,10 +126,7 @@ pub struct Dropped {
     pub whole: Option<String>,
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "the signature serde asks for"
-)]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
@@ -226,10 +223,7 @@ mod tests {
             started_at: Some(SystemTime::UNIX_EPOCH + Duration::from_millis(1_500)),
             duration_ms: Some(3),
             reason: Some(Reason::Timeout),
-            custom: json!({"mine": 1, "durationMs": "not mine"})
-                .as_object()
-                .unwrap()
-                .clone(),
+            custom: json!({"mine": 1, "durationMs": "not mine"}).as_object().unwrap().clone(),
             ..CallMeta::default()
         };
         assert_eq!(
@@ -243,18 +237,12 @@ mod tests {
         let long = "x".repeat(META_BYTES);
         let meta = CallMeta {
             duration_ms: Some(1),
-            progress: Some(Progress {
-                current: 1.0,
-                total: None,
-                message: Some(long.clone()),
-            }),
+            progress: Some(Progress { current: 1.0, total: None, message: Some(long.clone()) }),
             title: Some(json!(long)),
             custom: json!({ "long": long }).as_object().unwrap().clone(),
             ..CallMeta::default()
         };
-        let Value::Object(object) = meta.to_meta("k")["k"].clone() else {
-            panic!("no object")
-        };
+        let Value::Object(object) = meta.to_meta("k")["k"].clone() else { panic!("no object") };
         assert!(byte_len(&object) <= META_BYTES);
         assert_eq!(object["durationMs"], 1);
         assert_eq!(object["progress"], json!({"current": 1.0}));

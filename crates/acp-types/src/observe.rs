@@ -65,10 +65,7 @@ struct Violations(Vec<Violation>);
 impl Violations {
     fn add(&mut self, rule: Rule, id: &str) {
         if self.0.len() < VIOLATIONS {
-            self.0.push(Violation {
-                rule,
-                id: id.to_owned(),
-            });
+            self.0.push(Violation { rule, id: id.to_owned() });
         }
     }
 }

@@ -215,29 +215,19 @@ impl TerminalPatch {
     /// Makes a patch that opens a terminal.
     #[must_use]
     pub fn open(command: impl Into<String>, cwd: impl Into<PathBuf>) -> Self {
-        Self {
-            command: Some(command.into()),
-            cwd: Some(cwd.into()),
-            ..Self::default()
-        }
+        Self { command: Some(command.into()), cwd: Some(cwd.into()), ..Self::default() }
     }
 
     /// Makes a patch that appends output.
     #[must_use]
     pub fn output(bytes: &[u8]) -> Self {
-        Self {
-            output: Output::new(bytes),
-            ..Self::default()
-        }
+        Self { output: Output::new(bytes), ..Self::default() }
     }
 
     /// Makes a patch that ends a terminal.
     #[must_use]
     pub fn exit(exit: Exit) -> Self {
-        Self {
-            exit: Some(exit),
-            ..Self::default()
-        }
+        Self { exit: Some(exit), ..Self::default() }
     }
 
     /// Returns whether it changes nothing.

@@ -89,11 +89,7 @@ mod tests {
         ];
         for from in Status::ALL {
             for to in Status::ALL {
-                assert_eq!(
-                    from.may_become(to),
-                    legal.contains(&(from, to)),
-                    "{from:?} -> {to:?}"
-                );
+                assert_eq!(from.may_become(to), legal.contains(&(from, to)), "{from:?} -> {to:?}");
             }
         }
     }

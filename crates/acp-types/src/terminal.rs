@@ -54,14 +54,7 @@ impl TerminalReport {
     /// Makes an empty document.
     #[must_use]
     pub fn new(id: TerminalId) -> Self {
-        Self {
-            id,
-            command: None,
-            cwd: None,
-            size: None,
-            output: Output::default(),
-            exit: None,
-        }
+        Self { id, command: None, cwd: None, size: None, output: Output::default(), exit: None }
     }
 }
 
@@ -122,8 +115,7 @@ impl Output {
         let room = OUTPUT_HEAD - self.head.len();
         let (to_head, to_tail) = bytes.split_at(room.min(bytes.len()));
         self.head.extend_from_slice(to_head);
-        self.tail
-            .extend_from_slice(&to_tail[to_tail.len().saturating_sub(OUTPUT_TAIL)..]);
+        self.tail.extend_from_slice(&to_tail[to_tail.len().saturating_sub(OUTPUT_TAIL)..]);
         // Trim by halves of the bound, so that a byte at a time costs no move each.
         if self.tail.len() > OUTPUT_TAIL {
             self.tail.drain(..self.tail.len() - OUTPUT_TAIL);
@@ -176,9 +168,7 @@ mod tests {
             Just(OUTPUT_HEAD + OUTPUT_TAIL + 7),
         ];
         (sizes, any::<u8>()).prop_map(|(size, first)| {
-            (0..size)
-                .map(|at| first.wrapping_add((at % 251) as u8))
-                .collect()
+            (0..size).map(|at| first.wrapping_add((at % 251) as u8)).collect()
         })
     }
 

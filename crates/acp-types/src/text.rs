@@ -57,11 +57,7 @@ pub fn fenced(language: &str, text: &str) -> String {
         longest = longest.max(run);
     }
     let fence = "`".repeat(3.max(longest + 1));
-    let end = if text.is_empty() || text.ends_with('\n') {
-        ""
-    } else {
-        "\n"
-    };
+    let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
     format!("{fence}{language}\n{text}{end}{fence}")
 }
 
@@ -81,13 +77,7 @@ mod tests {
 
     #[test]
     fn json_lengths_are_those_of_the_serialiser() {
-        for text in [
-            "",
-            "abc",
-            "\"\\\n\r\t\u{8}\u{c}",
-            "\u{1b}[0m\u{0}",
-            "äß€😀\u{7f}",
-        ] {
+        for text in ["", "abc", "\"\\\n\r\t\u{8}\u{c}", "\u{1b}[0m\u{0}", "äß€😀\u{7f}"] {
             let whole = serde_json::to_string(text).unwrap();
             assert_eq!(json_len(text), whole.len() - 2, "{text:?}");
         }

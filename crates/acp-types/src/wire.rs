@@ -10,8 +10,5 @@ use crate::schema::v1::Meta;
 /// Returns the `_meta` of a plan's step: the model's own id, for which no protocol has a place.
 fn plan_meta(entry: &PlanEntry, meta_key: &str) -> Option<Meta> {
     let id = entry.id.as_ref()?;
-    Some(Meta::from_iter([(
-        meta_key.to_owned(),
-        serde_json::json!({ "id": id }),
-    )]))
+    Some(Meta::from_iter([(meta_key.to_owned(), serde_json::json!({ "id": id }))]))
 }

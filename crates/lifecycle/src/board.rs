@@ -38,31 +38,19 @@ impl End {
     /// The call did what it was asked to.
     #[must_use]
     pub fn completed() -> Self {
-        Self {
-            status: Status::Completed,
-            reason: None,
-            patch: ToolCallPatch::new(),
-        }
+        Self { status: Status::Completed, reason: None, patch: ToolCallPatch::new() }
     }
 
     /// The call did not do what it was asked to.
     #[must_use]
     pub fn failed(reason: Reason) -> Self {
-        Self {
-            status: Status::Failed,
-            reason: Some(reason),
-            patch: ToolCallPatch::new(),
-        }
+        Self { status: Status::Failed, reason: Some(reason), patch: ToolCallPatch::new() }
     }
 
     /// The call was ended before it was done.
     #[must_use]
     pub fn cancelled(reason: Reason) -> Self {
-        Self {
-            status: Status::Cancelled,
-            reason: Some(reason),
-            patch: ToolCallPatch::new(),
-        }
+        Self { status: Status::Cancelled, reason: Some(reason), patch: ToolCallPatch::new() }
     }
 
     /// Adds what else changes.
@@ -176,10 +164,7 @@ impl Board {
             meta.started_at = Some(now.wall);
             meta.queued_ms = Some(millis(now.at.saturating_duration_since(call.announced)));
         }
-        Some(self.apply(
-            id,
-            ToolCallPatch::new().status(Status::InProgress).meta(meta),
-        ))
+        Some(self.apply(id, ToolCallPatch::new().status(Status::InProgress).meta(meta)))
     }
 
     /// Ends a call, exactly once: a second end is late, and counted.
@@ -192,13 +177,9 @@ impl Board {
         if !status.is_final() || !call.report.status.may_become(status) {
             status = Status::Failed;
         }
-        let mut meta = patch
-            .meta
-            .take()
-            .unwrap_or_else(|| call.report.meta.clone());
-        meta.duration_ms = call
-            .started
-            .map(|started| millis(now.at.saturating_duration_since(started)));
+        let mut meta = patch.meta.take().unwrap_or_else(|| call.report.meta.clone());
+        meta.duration_ms =
+            call.started.map(|started| millis(now.at.saturating_duration_since(started)));
         meta.reason = end.reason;
         if call.content_dropped > 0 {
             meta.dropped.get_or_insert_default().items = call.content_dropped;
@@ -227,9 +208,28 @@ impl Board {
             self.counters.illegal += 1;
             return None;
         }
-        self.terminals
-            .insert(id.clone(), TerminalReport::new(id.clone()));
+        self.terminals.insert(id.clone(), TerminalReport::new(id.clone()));
         self.change_terminal(id, patch)
+    }
+
+    /// Tells more of an open terminal: its command, its size.
+    pub fn describe_terminal(
+        &mut self,
+        id: &TerminalId,
+        patch: TerminalPatch,
+    ) -> Option<TerminalPatch> {
+        self.change_terminal(id, patch)
+    }
+
+    /// Returns the terminals that an open call shows.
+    #[must_use]
+    pub fn terminals_of(&self, id: &ToolCallId) -> Vec<TerminalId> {
+        let content = self.calls.get(id).map(|call| call.report.content.as_slice());
+        let shown = content.unwrap_or_default().iter().filter_map(|item| match item {
+            Content::Terminal(id) => Some(id.clone()),
+            _ => None,
+        });
+        shown.collect()
     }
 
     /// Appends output to an open terminal.
@@ -239,10 +239,7 @@ impl Board {
         }
         self.change_terminal(
             id,
-            TerminalPatch {
-                output: Output::new(bytes),
-                ..TerminalPatch::default()
-            },
+            TerminalPatch { output: Output::new(bytes), ..TerminalPatch::default() },
         )
     }
 
@@ -281,10 +278,7 @@ impl Board {
         let of_turn = |call: &&Call| turn.is_none_or(|turn| call.turn == turn);
         let mut calls: Vec<_> = self.calls.values().filter(of_turn).collect();
         calls.sort_by_key(|call| call.announced);
-        calls
-            .into_iter()
-            .map(|call| call.report.id.clone())
-            .collect()
+        calls.into_iter().map(|call| call.report.id.clone()).collect()
     }
 
     /// Returns what was counted and not done.
@@ -302,11 +296,7 @@ impl Board {
     }
 
     fn change_terminal(&mut self, id: &TerminalId, patch: TerminalPatch) -> Option<TerminalPatch> {
-        match self
-            .terminals
-            .get_mut(id)
-            .filter(|terminal| terminal.exit.is_none())
-        {
+        match self.terminals.get_mut(id).filter(|terminal| terminal.exit.is_none()) {
             Some(terminal) => patch.clone().apply(terminal),
             None => {
                 self.counters.late += 1;
@@ -322,12 +312,9 @@ impl Board {
         patch.status = None;
         patch.title = patch.title.filter(|title| !title.trim().is_empty());
         patch.name = patch.name.filter(|name| !name.is_empty());
-        patch.raw_input = patch
-            .raw_input
-            .and_then(|value| sanitize::raw(value, limits::RAW_BYTES));
-        patch.raw_output = patch
-            .raw_output
-            .and_then(|value| sanitize::raw(value, limits::RAW_BYTES));
+        patch.raw_input = patch.raw_input.and_then(|value| sanitize::raw(value, limits::RAW_BYTES));
+        patch.raw_output =
+            patch.raw_output.and_then(|value| sanitize::raw(value, limits::RAW_BYTES));
         if let Some(locations) = &mut patch.locations {
             locations.truncate(limits::LOCATIONS);
         }
@@ -391,10 +378,7 @@ fn millis(duration: Duration) -> u64 {
 }
 
 #[cfg(test)]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a test needs some instant to begin at"
-)]
+#[expect(clippy::disallowed_methods, reason = "a test needs some instant to begin at")]
 mod tests {
     use super::{Board, End, Moment};
     use acp_types::{Content, Reason, Status, ToolCallId, ToolCallPatch, ToolKind};
@@ -402,10 +386,7 @@ mod tests {
 
     fn at(start: Instant, millis: u64) -> Moment {
         let wall = SystemTime::UNIX_EPOCH + Duration::from_millis(millis);
-        Moment {
-            at: start + Duration::from_millis(millis),
-            wall,
-        }
+        Moment { at: start + Duration::from_millis(millis), wall }
     }
 
     fn announced(start: Instant) -> (Board, ToolCallId) {
@@ -431,11 +412,7 @@ mod tests {
     fn nothing_follows_an_end() {
         let start = Instant::now();
         let (mut board, id) = announced(start);
-        assert!(
-            board
-                .finish(&id, End::cancelled(Reason::User), at(start, 1))
-                .is_some()
-        );
+        assert!(board.finish(&id, End::cancelled(Reason::User), at(start, 1)).is_some());
         assert_eq!(board.finish(&id, End::completed(), at(start, 2)), None);
         assert_eq!(board.change(&id, ToolCallPatch::new().title("later")), None);
         assert_eq!(board.start(&id, at(start, 3)), None);
@@ -469,10 +446,7 @@ mod tests {
             board.change(&id, ToolCallPatch::new().append(Content::text("x")));
         }
         let large = Content::text("x".repeat(crate::limits::CONTENT_BYTES));
-        assert_eq!(
-            board.tool_call(&id).unwrap().content.len(),
-            crate::limits::CONTENT_ITEMS
-        );
+        assert_eq!(board.tool_call(&id).unwrap().content.len(), crate::limits::CONTENT_ITEMS);
         let end = End::completed().with(ToolCallPatch::new().append(large));
         let last = board.finish(&id, end, at(start, 2)).unwrap();
         assert_eq!(last.meta.unwrap().dropped.unwrap().items, 73);

@@ -1,5 +1,7 @@
 //! The driver: takes what is due from the outbox and hands it to a sink, until told to stop.
 
+use tokio_util::sync::CancellationToken;
+
 use crate::SessionHandle;
 use crate::outbox::Item;
 
@@ -21,32 +23,32 @@ pub trait Sink: Send {
 #[error("the client cannot be reached")]
 pub struct Unreachable;
 
-/// Delivers what is due as long as it is polled. Returns never; drop it to stop.
+/// Delivers what is due until `stop` says so, then everything that still waits.
 ///
 /// A sink that fails loses its items, which are counted; a permission request that cannot be
 /// delivered is a no.
-pub async fn drive(session: SessionHandle, mut sink: impl Sink) -> std::convert::Infallible {
-    loop {
+pub async fn drive(session: SessionHandle, mut sink: impl Sink, stop: CancellationToken) {
+    while !stop.is_cancelled() {
         let (item, deadline) = session.poll();
-        match (item, deadline) {
-            (Some(item), _) => deliver(&session, &mut sink, item),
-            (None, Some(deadline)) => {
-                let due = tokio::time::sleep_until(deadline.into());
-                tokio::select! {
-                    () = due => {}
-                    () = session.changed() => {}
-                }
+        if let Some(item) = item {
+            deliver(&session, &mut sink, item);
+            continue;
+        }
+        let due = async {
+            match deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+                None => std::future::pending().await,
             }
-            (None, None) => session.changed().await,
+        };
+        tokio::select! {
+            () = due => {}
+            () = session.changed() => {}
+            () = stop.cancelled() => {}
         }
     }
-}
-
-/// Delivers everything that waits, due or not: before the connection is closed.
-pub fn flush(session: &SessionHandle, sink: &mut impl Sink) {
     session.with(|session, now| session.outbox_mut().flush(now.at));
     while let (Some(item), _) = session.poll() {
-        deliver(session, sink, item);
+        deliver(&session, &mut sink, item);
     }
 }
 

@@ -52,9 +52,7 @@ impl SessionHandle {
             changed: Notify::new(),
             wall,
         };
-        Self {
-            shared: Arc::new(shared),
-        }
+        Self { shared: Arc::new(shared) }
     }
 
     /// Changes the session in one step and wakes the driver.
@@ -77,13 +75,7 @@ impl SessionHandle {
     ) -> OpenCall {
         self.with(|session, now| session.announce(id, turn, patch, now));
         let cancel = cancel.child_token();
-        OpenCall {
-            call: CallHandle {
-                session: self.clone(),
-                id: id.clone(),
-                cancel,
-            },
-        }
+        OpenCall { call: CallHandle { session: self.clone(), id: id.clone(), cancel } }
     }
 
     /// Says a piece of a message.
@@ -113,6 +105,12 @@ impl SessionHandle {
         self.release_withdrawn();
     }
 
+    /// Returns whether a call's id is or was in use.
+    #[must_use]
+    pub fn has_seen(&self, id: &ToolCallId) -> bool {
+        self.lock().board().has_seen(id)
+    }
+
     /// Returns a permission request that waits to be put to the client.
     #[must_use]
     pub fn request(&self, number: u64) -> Option<Request> {
@@ -131,10 +129,7 @@ impl SessionHandle {
 
     /// Waits until a permission request is withdrawn, so that the client can be told.
     pub async fn withdrawn(&self, number: u64) {
-        let token = self
-            .waiting()
-            .get(&number)
-            .map(|waiting| waiting.withdrawn.clone());
+        let token = self.waiting().get(&number).map(|waiting| waiting.withdrawn.clone());
         if let Some(token) = token {
             token.cancelled().await;
         }
@@ -164,33 +159,22 @@ impl SessionHandle {
     }
 
     pub(crate) fn now(&self) -> Moment {
-        Moment {
-            at: tokio::time::Instant::now().into_std(),
-            wall: (self.shared.wall)(),
-        }
+        Moment { at: tokio::time::Instant::now().into_std(), wall: (self.shared.wall)() }
     }
 
     /// A panic while the lock was held left a whole step or none, so the state is still good.
     fn lock(&self) -> MutexGuard<'_, Session> {
-        self.shared
-            .session
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.shared.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn waiting(&self) -> MutexGuard<'_, HashMap<u64, Waiting>> {
-        self.shared
-            .waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for SessionHandle {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("SessionHandle")
-            .finish_non_exhaustive()
+        formatter.debug_struct("SessionHandle").finish_non_exhaustive()
     }
 }
 
@@ -257,14 +241,12 @@ impl CallHandle {
 
     /// Changes the call.
     pub fn change(&self, patch: ToolCallPatch) {
-        self.session
-            .with(|session, now| session.change(&self.id, patch, now));
+        self.session.with(|session, now| session.change(&self.id, patch, now));
     }
 
     /// Changes what the call tells beside the protocol's own fields.
     pub fn change_meta(&self, change: impl FnOnce(&mut CallMeta)) {
-        self.session
-            .with(|session, now| session.change_meta(&self.id, change, now));
+        self.session.with(|session, now| session.change_meta(&self.id, change, now));
     }
 
     /// Adds one item to what the call shows.
@@ -282,32 +264,27 @@ impl CallHandle {
         self.change_meta(|meta| meta.progress = Some(progress));
     }
 
-    /// Opens a terminal. Do it before the call shows it.
-    pub fn open_terminal(&self, id: &TerminalId, patch: TerminalPatch) {
-        self.session
-            .with(|session, now| session.open_terminal(id, patch, now));
+    /// Tells more of a terminal of the call: its command, its size.
+    pub fn describe_terminal(&self, id: &TerminalId, patch: TerminalPatch) {
+        self.session.with(|session, now| session.describe_terminal(id, patch, now));
     }
 
     /// Appends output to a terminal.
     pub fn terminal_output(&self, id: &TerminalId, bytes: &[u8]) {
-        self.session
-            .with(|session, now| session.terminal_output(id, bytes, now));
+        self.session.with(|session, now| session.terminal_output(id, bytes, now));
     }
 
     /// Ends a terminal.
     pub fn terminal_exit(&self, id: &TerminalId, exit: Exit) {
-        self.session
-            .with(|session, now| session.terminal_exit(id, exit, now));
+        self.session.with(|session, now| session.terminal_exit(id, exit, now));
     }
 
     pub(crate) fn start(&self) {
-        self.session
-            .with(|session, now| session.start(&self.id, now));
+        self.session.with(|session, now| session.start(&self.id, now));
     }
 
     pub(crate) fn finish(&self, end: End) {
-        self.session
-            .with(|session, now| session.finish(&self.id, end, now));
+        self.session.with(|session, now| session.finish(&self.id, end, now));
         self.session.release_withdrawn();
     }
 
@@ -330,21 +307,14 @@ impl CallHandle {
                     // Registered before the driver can see the request.
                     let withdrawn = CancellationToken::new();
                     let _on_drop = withdrawn.clone().drop_guard();
-                    let waiting = Waiting {
-                        outcome,
-                        withdrawn,
-                        _on_drop,
-                    };
+                    let waiting = Waiting { outcome, withdrawn, _on_drop };
                     self.session.waiting().insert(number, waiting);
                     number
                 }
             }
         };
         self.session.shared.changed.notify_one();
-        let _withdraw = Withdraw {
-            session: &self.session,
-            number,
-        };
+        let _withdraw = Withdraw { session: &self.session, number };
         // No answer can come any more: the same as a no.
         Some(answered.await.unwrap_or(Outcome::Rejected { reason: None }))
     }
@@ -358,8 +328,7 @@ struct Withdraw<'a> {
 
 impl Drop for Withdraw<'_> {
     fn drop(&mut self) {
-        self.session
-            .with(|session, _| session.withdraw(self.number));
+        self.session.with(|session, _| session.withdraw(self.number));
         drop(self.session.waiting().remove(&self.number));
     }
 }

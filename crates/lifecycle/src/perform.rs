@@ -67,6 +67,8 @@ pub struct Failure {
     pub code: String,
     /// Why the call ends.
     pub reason: Reason,
+    /// What the client is shown of it, unless the call shows it already.
+    pub note: Option<String>,
     /// Whether the turn cannot go on.
     pub is_fatal: bool,
     /// What changes in the document with the end.
@@ -77,8 +79,10 @@ impl Failure {
     /// Makes a failure that the model is told about and can act on.
     #[must_use]
     pub fn report(code: impl Into<String>, text: impl Into<String>) -> Self {
+        let text = text.into();
         Self {
-            text: text.into(),
+            note: Some(text.clone()),
+            text,
             code: code.into(),
             reason: Reason::Error,
             is_fatal: false,
@@ -142,19 +146,14 @@ async fn permit<E: Executor>(
     call: &CallHandle,
     executor: &mut E,
 ) -> Result<(Pinned<E::Plan>, Grant), Stop> {
-    let preview = AssertUnwindSafe(executor.preview(call))
-        .catch_unwind()
-        .await;
+    let preview = AssertUnwindSafe(executor.preview(call)).catch_unwind().await;
     let preview = match preview {
         Ok(preview) => preview.map_err(|failure| Stop::Failed(Box::new(failure)))?,
         Err(_) => return Err(Stop::Failed(Box::new(panicked()))),
     };
     call.change(preview.patch);
     let digest = preview.pinned.digest();
-    match call
-        .permit(&preview.effects, digest, preview.is_whole)
-        .await
-    {
+    match call.permit(&preview.effects, digest, preview.is_whole).await {
         Some(Outcome::Granted(grant)) => Ok((preview.pinned, grant)),
         Some(Outcome::Rejected { reason }) => Err(Stop::Rejected { reason }),
         Some(Outcome::Cancelled) => Err(Stop::TurnOver),
@@ -169,97 +168,84 @@ async fn out_of_grace(call: &CallHandle) {
 
 fn succeed(open: OpenCall, success: Success) -> Ended {
     open.finish(End::completed().with(success.patch));
-    Ended {
-        status: Status::Completed,
-        reason: None,
-        text: success.text,
-        ends_turn: false,
-    }
+    Ended { status: Status::Completed, reason: None, text: success.text, ends_turn: false }
 }
 
 fn panicked() -> Failure {
-    Failure::report(
-        "internal_error",
-        "The tool failed by a fault of its own. Do not repeat it.",
-    )
+    Failure::report("internal_error", "The tool failed by a fault of its own. Do not repeat it.")
+}
+
+/// What an end means for the client, the model and the turn.
+struct Told {
+    end: End,
+    text: String,
+    code: String,
+    note: Option<String>,
+    ends_turn: bool,
 }
 
 impl Stop {
     /// Ends the call and tells the model what that means.
     fn end(self, open: OpenCall) -> Ended {
-        let cancelled = open.handle().cancel().is_cancelled();
-        let (end, text, code, ends_turn) = match self {
-            Self::Failed(failure) if !cancelled || failure.reason != Reason::Error => {
-                let end = match failure.reason {
-                    Reason::User | Reason::Turn | Reason::Shutdown => {
-                        End::cancelled(failure.reason)
-                    }
-                    reason => End::failed(reason),
-                };
-                (
-                    end.with(failure.patch),
-                    failure.text,
-                    failure.code,
-                    failure.is_fatal,
-                )
-            }
-            Self::Failed(failure) => {
-                let end = End::cancelled(Reason::Turn).with(failure.patch);
-                (end, failure.text, failure.code, true)
-            }
+        let is_cancelled = open.handle().cancel().is_cancelled();
+        let Told { end, text, code, note, ends_turn } = self.told(is_cancelled);
+        let mut patch = ToolCallPatch::new().raw_output(json!({ "error": text, "code": code }));
+        if end.status == Status::Failed
+            && let Some(note) = note
+        {
+            patch = patch.append(Content::text(note));
+        }
+        let (status, reason) = (end.status, end.reason);
+        // What the tool itself says of its end wins.
+        open.finish(End { patch: patch.then(end.patch), ..end });
+        Ended { status, reason, text, ends_turn }
+    }
+
+    fn told(self, is_cancelled: bool) -> Told {
+        let told = |end, code: &str, text: &str, ends_turn| Told {
+            end,
+            text: text.to_owned(),
+            code: code.to_owned(),
+            note: Some(text.to_owned()),
+            ends_turn,
+        };
+        match self {
+            Self::Failed(failure) => failure.told(is_cancelled),
             Self::Cancelled => {
                 let text = "Cancelled with its turn. It may have had effects already.";
-                (
-                    End::cancelled(Reason::Turn),
-                    text.to_owned(),
-                    "cancelled".to_owned(),
-                    true,
-                )
+                told(End::cancelled(Reason::Turn), "cancelled", text, true)
             }
             Self::TurnOver => {
                 let text = "Cancelled by the user before it ran.";
-                (
-                    End::cancelled(Reason::User),
-                    text.to_owned(),
-                    "cancelled".to_owned(),
-                    true,
-                )
+                told(End::cancelled(Reason::User), "cancelled", text, true)
             }
             Self::Denied => {
                 let text = "Not permitted by a rule of this session. It did not run.";
-                let end = End::failed(Reason::Permission);
-                (end, text.to_owned(), "not_permitted".to_owned(), false)
+                told(End::failed(Reason::Permission), "not_permitted", text, false)
             }
             Self::Rejected { reason } => {
-                let said = reason
-                    .map(|said| format!(" They said: {said}"))
-                    .unwrap_or_default();
+                let said = reason.map(|said| format!(" They said: {said}")).unwrap_or_default();
                 let text = format!("Rejected by the user. It did not run.{said}");
-                (
-                    End::failed(Reason::User),
-                    text,
-                    "rejected".to_owned(),
-                    false,
-                )
+                told(End::failed(Reason::User), "rejected", &text, false)
             }
-        };
-        let mut patch = ToolCallPatch::new();
-        if end.status == Status::Failed {
-            patch = patch.append(Content::text(text.clone()));
         }
-        patch = patch.raw_output(json!({ "error": text, "code": code }));
-        let (status, reason) = (end.status, end.reason);
-        // What the tool itself says of its end wins.
-        let end = End {
-            patch: patch.then(end.patch),
-            ..end
+    }
+}
+
+impl Failure {
+    fn told(self, is_cancelled: bool) -> Told {
+        let end = match self.reason {
+            // A cancelled call fails because it was cancelled, whatever it says.
+            Reason::Error if is_cancelled => End::cancelled(Reason::Turn),
+            Reason::User | Reason::Turn | Reason::Shutdown => End::cancelled(self.reason),
+            reason => End::failed(reason),
         };
-        open.finish(end);
-        Ended {
-            status,
-            reason,
-            text,
-            ends_turn,
+        Told {
+            end: end.with(self.patch),
+            text: self.text,
+            code: self.code,
+            note: self.note,
+            ends_turn: self.is_fatal || is_cancelled,
         }
     }
 }

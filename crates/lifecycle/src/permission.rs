@@ -63,11 +63,7 @@ impl<P> Pinned<P> {
     ///
     /// [`GrantMismatch`] if the grant is for something else; then nothing may run.
     pub fn release(self, grant: Grant) -> Result<P, GrantMismatch> {
-        if grant.digest == self.digest {
-            Ok(self.plan)
-        } else {
-            Err(GrantMismatch)
-        }
+        if grant.digest == self.digest { Ok(self.plan) } else { Err(GrantMismatch) }
     }
 }
 
@@ -75,10 +71,7 @@ impl<P: Any + Send> Pinned<P> {
     /// Sets the plan's type aside.
     #[must_use]
     pub fn erase(self) -> Pinned<AnyPlan> {
-        Pinned {
-            plan: Box::new(self.plan),
-            digest: self.digest,
-        }
+        Pinned { plan: Box::new(self.plan), digest: self.digest }
     }
 }
 
@@ -87,10 +80,7 @@ impl Pinned<AnyPlan> {
     #[must_use]
     pub fn downcast<P: Any>(self) -> Option<Pinned<P>> {
         let plan = *self.plan.downcast().ok()?;
-        Some(Pinned {
-            plan,
-            digest: self.digest,
-        })
+        Some(Pinned { plan, digest: self.digest })
     }
 }
 
@@ -180,24 +170,18 @@ pub fn options(effects: &Effects, display: impl Fn(&Path) -> String) -> Vec<Perm
 /// unknown option, an error, no answer are all a no.
 #[must_use]
 pub fn decide(answer: Answer, offered: &[PermissionOption]) -> Decision {
-    let rejected = |reason| Decision::Rejected {
-        always: false,
-        reason,
-    };
+    let rejected = |reason| Decision::Rejected { always: false, reason };
     match answer {
         Answer::Cancelled => Decision::Cancelled,
         Answer::Failed(_) => rejected(None),
         Answer::Selected { option_id, reason } => {
-            let option = offered
-                .iter()
-                .find(|option| *option.option_id.0 == *option_id);
+            let option = offered.iter().find(|option| *option.option_id.0 == *option_id);
             match option.map(|option| option.kind) {
                 Some(PermissionOptionKind::AllowOnce) => Decision::Allowed { always: false },
                 Some(PermissionOptionKind::AllowAlways) => Decision::Allowed { always: true },
-                Some(PermissionOptionKind::RejectAlways) => Decision::Rejected {
-                    always: true,
-                    reason,
-                },
+                Some(PermissionOptionKind::RejectAlways) => {
+                    Decision::Rejected { always: true, reason }
+                }
                 _ => rejected(reason),
             }
         }
@@ -214,7 +198,10 @@ fn describe(effects: &Effects, display: impl Fn(&Path) -> String) -> Option<Stri
             Effect::Delete(path) => format!("deleting {}", display(path)),
             Effect::Run { command, cwd } => {
                 let command = crate::title::visible(command);
-                format!("`{command}` in {}", display(cwd))
+                match display(cwd).as_str() {
+                    "." => format!("`{command}`"),
+                    cwd => format!("`{command}` in {cwd}"),
+                }
             }
             Effect::Connect(host) => format!("connecting to {host}"),
             Effect::Mcp { server, tool } => format!("{tool} of {server}"),
@@ -246,10 +233,7 @@ mod tests {
     fn a_grant_releases_what_it_was_given_for_and_nothing_else() {
         let pinned = || Pinned::new(7, digest("a"));
         assert_eq!(pinned().release(Grant::new(digest("a"))), Ok(7));
-        assert_eq!(
-            pinned().release(Grant::new(digest("b"))),
-            Err(GrantMismatch)
-        );
+        assert_eq!(pinned().release(Grant::new(digest("b"))), Err(GrantMismatch));
     }
 
     #[test]
@@ -269,33 +253,17 @@ mod tests {
     #[test]
     fn an_erased_plan_is_found_again_by_its_type() {
         let pinned = Pinned::new("plan", digest("a")).erase();
-        assert_eq!(
-            pinned
-                .downcast::<&str>()
-                .unwrap()
-                .release(Grant::new(digest("a"))),
-            Ok("plan")
-        );
-        assert!(
-            Pinned::new(1_u8, digest("a"))
-                .erase()
-                .downcast::<u16>()
-                .is_none()
-        );
+        assert_eq!(pinned.downcast::<&str>().unwrap().release(Grant::new(digest("a"))), Ok("plan"));
+        assert!(Pinned::new(1_u8, digest("a")).erase().downcast::<u16>().is_none());
     }
 
     #[test]
     fn an_option_says_what_will_be_remembered() {
-        let run = Effect::Run {
-            command: "cargo\ntest".to_owned(),
-            cwd: "/p".into(),
-        };
+        let run = Effect::Run { command: "cargo\ntest".to_owned(), cwd: "/p".into() };
         let effects = Effects::from_iter([Effect::Read("/r".into()), run]);
         let names = |effects: &Effects| {
             let all = options(effects, |path| path.display().to_string());
-            all.into_iter()
-                .map(|option| option.name)
-                .collect::<Vec<_>>()
+            all.into_iter().map(|option| option.name).collect::<Vec<_>>()
         };
         assert_eq!(
             names(&effects),
@@ -311,9 +279,7 @@ mod tests {
 
     #[test]
     fn only_an_offered_option_that_allows_allows() {
-        let offered = options(&Effects::from(Effect::Write("/a".into())), |_| {
-            String::new()
-        });
+        let offered = options(&Effects::from(Effect::Write("/a".into())), |_| String::new());
         let selected = |option_id: &str| Answer::Selected {
             option_id: option_id.to_owned(),
             reason: Some("why".to_owned()),
@@ -322,50 +288,20 @@ mod tests {
         for (answer, expected) in [
             (selected("allow"), Decision::Allowed { always: false }),
             (selected("allow_always"), Decision::Allowed { always: true }),
-            (
-                selected("reject"),
-                Decision::Rejected {
-                    always: false,
-                    reason: reason.clone(),
-                },
-            ),
+            (selected("reject"), Decision::Rejected { always: false, reason: reason.clone() }),
             (
                 selected("reject_always"),
-                Decision::Rejected {
-                    always: true,
-                    reason: reason.clone(),
-                },
+                Decision::Rejected { always: true, reason: reason.clone() },
             ),
-            (
-                selected("Allow"),
-                Decision::Rejected {
-                    always: false,
-                    reason: reason.clone(),
-                },
-            ),
-            (
-                selected(""),
-                Decision::Rejected {
-                    always: false,
-                    reason,
-                },
-            ),
-            (
-                Answer::Failed("no".to_owned()),
-                Decision::Rejected {
-                    always: false,
-                    reason: None,
-                },
-            ),
+            (selected("Allow"), Decision::Rejected { always: false, reason: reason.clone() }),
+            (selected(""), Decision::Rejected { always: false, reason }),
+            (Answer::Failed("no".to_owned()), Decision::Rejected { always: false, reason: None }),
             (Answer::Cancelled, Decision::Cancelled),
         ] {
             assert_eq!(decide(answer, &offered), expected);
         }
         let once = options(&Effects::from(Effect::Unknown), |_| String::new());
-        let refused = Decision::Rejected {
-            always: false,
-            reason: Some("why".to_owned()),
-        };
+        let refused = Decision::Rejected { always: false, reason: Some("why".to_owned()) };
         assert_eq!(decide(selected("allow_always"), &once), refused);
     }
 }

@@ -79,14 +79,8 @@ impl Rules {
     /// all of them are remembered: an unknown effect never is, and there are at most 1,024.
     pub fn remember(&mut self, effects: &Effects, policy: &dyn Policy, allows: bool) -> bool {
         let mut all = true;
-        for effect in effects
-            .iter()
-            .filter(|effect| policy.judge(effect) != Verdict::Allow)
-        {
-            let rule = Rule {
-                effect: effect.clone(),
-                allows,
-            };
+        for effect in effects.iter().filter(|effect| policy.judge(effect) != Verdict::Allow) {
+            let rule = Rule { effect: effect.clone(), allows };
             if *effect == Effect::Unknown || self.0.len() >= limits::RULES {
                 all = false;
             } else if !self.0.contains(&rule) {
@@ -147,10 +141,7 @@ mod tests {
             path().prop_map(Effect::Read),
             path().prop_map(Effect::Write),
             path().prop_map(Effect::Delete),
-            (0..3_u8, path()).prop_map(|(n, cwd)| Effect::Run {
-                command: n.to_string(),
-                cwd
-            }),
+            (0..3_u8, path()).prop_map(|(n, cwd)| Effect::Run { command: n.to_string(), cwd }),
             Just(Effect::Unknown),
         ]
     }
@@ -173,47 +164,26 @@ mod tests {
         assert_eq!(judge(Effect::Read("/a".into())), Verdict::Allow);
         assert_eq!(judge(Effect::Write("/a".into())), Verdict::Ask);
         assert_eq!(judge(Effect::Unknown), Verdict::Ask);
-        assert_eq!(
-            Rules::default().judge(&Effects::none(), &AskPolicy),
-            Verdict::Allow
-        );
+        assert_eq!(Rules::default().judge(&Effects::none(), &AskPolicy), Verdict::Allow);
     }
 
     #[test]
     fn an_answer_covers_the_same_effect_and_no_other() {
         let run = |command: &str, cwd: &str| {
-            Effects::from(Effect::Run {
-                command: command.to_owned(),
-                cwd: cwd.into(),
-            })
+            Effects::from(Effect::Run { command: command.to_owned(), cwd: cwd.into() })
         };
         let rules = rules(&[(run("cargo test", "/a"), true)]);
-        assert_eq!(
-            rules.judge(&run("cargo test", "/a"), &AskPolicy),
-            Verdict::Allow
-        );
-        assert_eq!(
-            rules.judge(&run("cargo test", "/b"), &AskPolicy),
-            Verdict::Ask
-        );
-        assert_eq!(
-            rules.judge(&run("cargo test; rm -rf .", "/a"), &AskPolicy),
-            Verdict::Ask
-        );
-        assert_eq!(
-            rules.judge(&run("cargo test", "/a"), &DenyPolicy),
-            Verdict::Deny
-        );
+        assert_eq!(rules.judge(&run("cargo test", "/a"), &AskPolicy), Verdict::Allow);
+        assert_eq!(rules.judge(&run("cargo test", "/b"), &AskPolicy), Verdict::Ask);
+        assert_eq!(rules.judge(&run("cargo test; rm -rf .", "/a"), &AskPolicy), Verdict::Ask);
+        assert_eq!(rules.judge(&run("cargo test", "/a"), &DenyPolicy), Verdict::Deny);
     }
 
     #[test]
     fn the_unknown_is_never_remembered() {
         let mut rules = Rules::default();
         assert!(!rules.remember(&Effects::from(Effect::Unknown), &AskPolicy, true));
-        assert_eq!(
-            rules.judge(&Effects::from(Effect::Unknown), &AskPolicy),
-            Verdict::Ask
-        );
+        assert_eq!(rules.judge(&Effects::from(Effect::Unknown), &AskPolicy), Verdict::Ask);
     }
 
     fn strictness(verdict: Verdict) -> u8 {

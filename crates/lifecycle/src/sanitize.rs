@@ -18,11 +18,7 @@ pub fn raw(value: Value, max: usize) -> Option<Value> {
         return Some(value);
     }
     let short = shorten(value);
-    if byte_len(&short) <= max {
-        Some(short)
-    } else {
-        Some(json!({ "bytesLeftOut": bytes }))
-    }
+    if byte_len(&short) <= max { Some(short) } else { Some(json!({ "bytesLeftOut": bytes })) }
 }
 
 /// Returns whether a raw value would be cut by [`raw`].
@@ -38,10 +34,9 @@ fn shorten(value: Value) -> Value {
             Value::String(format!("{head}… ({} bytes in all)", string.len()))
         }
         Value::Array(items) => items.into_iter().map(shorten).collect(),
-        Value::Object(fields) => fields
-            .into_iter()
-            .map(|(key, value)| (key, shorten(value)))
-            .collect(),
+        Value::Object(fields) => {
+            fields.into_iter().map(|(key, value)| (key, shorten(value))).collect()
+        }
         value => value,
     }
 }
@@ -62,10 +57,7 @@ mod tests {
         let long = json!({"path": "a", "content": "ä".repeat(1000)});
         let short = raw(long, 1500).unwrap();
         assert_eq!(short["path"], "a");
-        assert_eq!(
-            short["content"],
-            format!("{}… (2000 bytes in all)", "ä".repeat(512))
-        );
+        assert_eq!(short["content"], format!("{}… (2000 bytes in all)", "ä".repeat(512)));
         let many: Vec<u32> = (0..1000).collect();
         assert_eq!(raw(json!(many), 100), Some(json!({"bytesLeftOut": 3891})));
     }

@@ -122,15 +122,11 @@ impl Session {
         let patch = self.board.start(id, now);
         // Only the first start brings the time of it.
         let first = patch.as_ref().is_some_and(|patch| patch.meta.is_some());
-        self.offer_call(
-            id,
-            patch,
-            if first { IsFirst::Yes } else { IsFirst::No },
-            now,
-        );
+        self.offer_call(id, patch, if first { IsFirst::Yes } else { IsFirst::No }, now);
     }
 
-    /// Ends a call, exactly once; what comes later is counted. Its requests are withdrawn.
+    /// Ends a call, exactly once; what comes later is counted. Its requests are withdrawn, and
+    /// the terminals that it shows end with it.
     pub fn finish(&mut self, id: &ToolCallId, end: End, now: Moment) {
         let waiting: Vec<_> = self
             .requests
@@ -138,13 +134,27 @@ impl Session {
             .filter_map(|(number, request)| (request.call == *id).then_some(*number))
             .collect();
         waiting.into_iter().for_each(|number| self.withdraw(number));
+        let terminals = self.board.terminals_of(id);
+        for terminal in &terminals {
+            let report = self.board.terminal(terminal);
+            if report.is_some_and(|report| report.exit.is_none()) {
+                self.terminal_exit(terminal, Exit::default(), now);
+            }
+        }
         let patch = self.board.finish(id, end, now);
         self.offer_call(id, patch, IsFirst::No, now);
+        terminals.iter().for_each(|terminal| self.forget_terminal(terminal));
     }
 
     /// Opens a terminal. It must be open before a call shows it.
     pub fn open_terminal(&mut self, id: &TerminalId, patch: TerminalPatch, now: Moment) {
         let patch = self.board.open_terminal(id, patch);
+        self.offer_terminal(id, patch, now);
+    }
+
+    /// Tells more of an open terminal: its command, its size.
+    pub fn describe_terminal(&mut self, id: &TerminalId, patch: TerminalPatch, now: Moment) {
+        let patch = self.board.describe_terminal(id, patch);
         self.offer_terminal(id, patch, now);
     }
 
@@ -160,8 +170,7 @@ impl Session {
         self.offer_terminal(id, patch, now);
     }
 
-    /// Forgets a terminal that has been shown to its end.
-    pub fn forget_terminal(&mut self, id: &TerminalId) {
+    fn forget_terminal(&mut self, id: &TerminalId) {
         self.board.forget_terminal(id);
         self.outbox.forget_terminal(id);
     }
@@ -206,15 +215,9 @@ impl Session {
         }
         self.last_request += 1;
         let number = self.last_request;
-        let request = Request {
-            call: id.clone(),
-            options,
-            effects: effects.clone(),
-            digest,
-        };
+        let request = Request { call: id.clone(), options, effects: effects.clone(), digest };
         self.requests.insert(number, request);
-        self.outbox
-            .offer(Item::Permission(number), IsFirst::No, now.at);
+        self.outbox.offer(Item::Permission(number), IsFirst::No, now.at);
         Permit::Asked(number)
     }
 
@@ -258,8 +261,7 @@ impl Session {
         for id in self.board.open_calls(Some(turn)) {
             self.finish(&id, End::cancelled(reason), now);
         }
-        self.outbox
-            .offer(Item::Answer(turn.to_owned()), IsFirst::No, now.at);
+        self.outbox.offer(Item::Answer(turn.to_owned()), IsFirst::No, now.at);
     }
 
     /// Ends every open call, of every turn.
@@ -300,15 +302,13 @@ impl Session {
         now: Moment,
     ) -> bool {
         let Some(patch) = patch else { return false };
-        self.outbox
-            .offer(Item::ToolCall(id.clone(), patch), is_first, now.at);
+        self.outbox.offer(Item::ToolCall(id.clone(), patch), is_first, now.at);
         true
     }
 
     fn offer_terminal(&mut self, id: &TerminalId, patch: Option<TerminalPatch>, now: Moment) {
         if let Some(patch) = patch {
-            self.outbox
-                .offer(Item::Terminal(id.clone(), patch), IsFirst::No, now.at);
+            self.outbox.offer(Item::Terminal(id.clone(), patch), IsFirst::No, now.at);
         }
     }
 }

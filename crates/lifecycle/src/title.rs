@@ -55,21 +55,13 @@ impl Titles {
         for (name, value) in arguments {
             values.set(*name, FluentValue::from(shortened(value)));
         }
-        let pattern = self
-            .bundle
-            .get_message(key)
-            .and_then(|message| message.value());
+        let pattern = self.bundle.get_message(key).and_then(|message| message.value());
         let Some(pattern) = pattern else {
             let words = arguments.iter().map(|(_, value)| shortened(value));
-            return std::iter::once(key.to_owned())
-                .chain(words)
-                .collect::<Vec<_>>()
-                .join(" ");
+            return std::iter::once(key.to_owned()).chain(words).collect::<Vec<_>>().join(" ");
         };
         let mut errors = Vec::new();
-        self.bundle
-            .format_pattern(pattern, Some(&values), &mut errors)
-            .into_owned()
+        self.bundle.format_pattern(pattern, Some(&values), &mut errors).into_owned()
     }
 
     /// Returns whether there is a message of `key`.
@@ -113,11 +105,7 @@ fn shortened(argument: &str) -> String {
     }
     let first = visible(argument.lines().next().unwrap_or_default());
     let lines = argument.lines().count();
-    format!(
-        "{} … ({lines} lines, {} bytes)",
-        text::head(&first, TITLE_BYTES),
-        argument.len()
-    )
+    format!("{} … ({lines} lines, {} bytes)", text::head(&first, TITLE_BYTES), argument.len())
 }
 
 /// Controls, bidirectional controls, zero-width characters, tags and variation selectors.
@@ -154,10 +142,7 @@ mod tests {
         );
         let long = "x".repeat(TITLE_BYTES);
         assert_eq!(render("run", &long), format!("Run `{long}`"));
-        assert_eq!(
-            render("run", &format!("first\n{long}")),
-            "Run `first … (2 lines, 4102 bytes)`"
-        );
+        assert_eq!(render("run", &format!("first\n{long}")), "Run `first … (2 lines, 4102 bytes)`");
     }
 
     #[test]
@@ -168,18 +153,9 @@ mod tests {
 
     #[test]
     fn a_broken_catalogue_is_refused() {
-        assert!(matches!(
-            Titles::parse("e n", ""),
-            Err(TitlesError::Locale(_))
-        ));
-        assert!(matches!(
-            Titles::parse("en", "run = { $"),
-            Err(TitlesError::Messages(_))
-        ));
-        assert!(matches!(
-            Titles::parse("en", "a = 1\na = 2\n"),
-            Err(TitlesError::Messages(_))
-        ));
+        assert!(matches!(Titles::parse("e n", ""), Err(TitlesError::Locale(_))));
+        assert!(matches!(Titles::parse("en", "run = { $"), Err(TitlesError::Messages(_))));
+        assert!(matches!(Titles::parse("en", "a = 1\na = 2\n"), Err(TitlesError::Messages(_))));
     }
 
     #[test]
@@ -194,10 +170,7 @@ mod tests {
             '\u{e0041}',
             '\u{fe0f}',
         ] {
-            assert_eq!(
-                visible(&hidden.to_string()),
-                format!("\\u{{{:x}}}", u32::from(hidden))
-            );
+            assert_eq!(visible(&hidden.to_string()), format!("\\u{{{:x}}}", u32::from(hidden)));
         }
         assert_eq!(visible("päth 名前 😀"), "päth 名前 😀");
     }

@@ -39,12 +39,7 @@ impl Agent {
         };
         let (sender, messages) = sync_channel(MAX_AHEAD);
         thread::spawn(move || forward(stdout, &sender));
-        Ok(Self {
-            child,
-            stdin,
-            messages,
-            last_id: 0,
-        })
+        Ok(Self { child, stdin, messages, last_id: 0 })
     }
 
     /// The process id.
@@ -122,10 +117,7 @@ mod tests {
         let mut agent = Agent::start(shell.args(["-c", script])).unwrap();
         let mut seen = 0;
         let answer = agent.request("greet", &json!({}), deadline, |_| seen += 1);
-        (
-            answer.map_err(|stop| stop.why().unwrap_or_default().to_owned()),
-            seen,
-        )
+        (answer.map_err(|stop| stop.why().unwrap_or_default().to_owned()), seen)
     }
 
     #[test]
@@ -141,21 +133,14 @@ mod tests {
     #[test]
     fn silence_ends_at_the_deadline() {
         let (answer, _) = ask("read line; read line", Duration::from_millis(20));
-        assert!(
-            answer
-                .unwrap_err()
-                .starts_with("greet: no answer (timed out")
-        );
+        assert!(answer.unwrap_err().starts_with("greet: no answer (timed out"));
     }
 
     #[test]
     fn an_end_an_error_and_a_question_are_failures_at_once() {
         for (script, why) in [
             ("read line", "no answer"),
-            (
-                r#"read line; echo '{"id":1,"error":{"code":-1}}'"#,
-                "answered {\"code\":-1}",
-            ),
+            (r#"read line; echo '{"id":1,"error":{"code":-1}}'"#, "answered {\"code\":-1}"),
             ("cat", "asked for \"greet\""),
         ] {
             let (answer, _) = ask(script, DEADLINE);

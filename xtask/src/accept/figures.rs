@@ -20,9 +20,7 @@ pub(super) fn startup(built: &Built, n: u32) -> Result<f64, Stop> {
     let scratch = Scratch::new("startup")?;
     let (mut ours, mut echo) = (Vec::new(), Vec::new());
     for _ in 0..n {
-        ours.push(time_to_initialize(&mut callboard(
-            built, &scratch, "direct",
-        ))?);
+        ours.push(time_to_initialize(&mut callboard(built, &scratch, "direct"))?);
         echo.push(time_to_initialize(&mut Command::new(&built.echo))?);
     }
     Ok(median(ours) / median(echo))
@@ -65,9 +63,7 @@ pub(super) fn read_call(built: &Built, n: u32) -> Result<f64, Stop> {
     let elapsed = start.elapsed();
     if answer["stopReason"] != "end_turn" || completed.len() != n as usize {
         let count = completed.len();
-        return Err(Stop::Failed(format!(
-            "{count} of {n} calls completed, then {answer}"
-        )));
+        return Err(Stop::Failed(format!("{count} of {n} calls completed, then {answer}")));
     }
     Ok(elapsed.as_secs_f64() * 1000.0 / f64::from(n))
 }
@@ -75,9 +71,7 @@ pub(super) fn read_call(built: &Built, n: u32) -> Result<f64, Stop> {
 /// The shipped agent, away from the configuration and the state of whoever runs this.
 fn callboard(built: &Built, scratch: &Scratch, model: &str) -> Command {
     let mut command = Command::new(&built.callboard);
-    command
-        .args(["acp", "--model", model])
-        .current_dir(scratch.cwd());
+    command.args(["acp", "--model", model]).current_dir(scratch.cwd());
     command.env("HOME", scratch.home());
     for name in ["CACHE", "CONFIG", "DATA", "STATE"] {
         command.env_remove(format!("XDG_{name}_HOME"));
@@ -110,11 +104,7 @@ fn read_script(n: u32) -> String {
     let args = json!({"path": "a.txt"});
     let call = json!({"call": {"id": "c1", "name": "read_file", "args": args}});
     let reply = format!("{call}\n{}\n", json!({"end": "tool_calls"}));
-    let last = format!(
-        "{}\n{}\n",
-        json!({"text": "done"}),
-        json!({"end": "end_turn"})
-    );
+    let last = format!("{}\n{}\n", json!({"text": "done"}), json!({"end": "end_turn"}));
     reply.repeat(n as usize) + &last
 }
 
@@ -126,9 +116,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 /// Reads `VmRSS` from `/proc/PID/status`.
 fn resident_kib(status: &str) -> Option<f64> {
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.trim().strip_suffix(" kB")?.parse().ok()
 }
 
@@ -152,16 +140,9 @@ mod tests {
     #[test]
     fn the_script_is_one_reply_a_call_and_one_that_ends() {
         let script = read_script(2);
-        let ends: Vec<_> = script
-            .lines()
-            .filter(|line| line.contains("\"end\""))
-            .collect();
+        let ends: Vec<_> = script.lines().filter(|line| line.contains("\"end\"")).collect();
         assert_eq!(ends.len(), 3);
         assert_eq!(script.lines().count(), 6);
-        assert!(
-            script
-                .lines()
-                .all(|line| serde_json::from_str::<Value>(line).is_ok())
-        );
+        assert!(script.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
     }
 }

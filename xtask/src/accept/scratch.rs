@@ -15,9 +15,8 @@ pub(super) struct Scratch {
 
 impl Scratch {
     pub(super) fn new(name: &str) -> Result<Self, Stop> {
-        let scratch = Self {
-            root: env::temp_dir().join(format!("callboard-{name}-{}", process::id())),
-        };
+        let scratch =
+            Self { root: env::temp_dir().join(format!("callboard-{name}-{}", process::id())) };
         for folder in [scratch.home(), scratch.cwd()] {
             fs::create_dir_all(&folder).map_err(|error| cannot_write(&folder, &error))?;
         }

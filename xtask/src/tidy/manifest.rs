@@ -7,31 +7,22 @@ use super::{File, Rule, Violation};
 pub(super) const RULES: &[Rule] = &[inherits_lints, names_its_license, inherits_dependencies];
 
 fn inherits_lints(file: &File<'_>) -> Vec<Violation> {
-    let wanted = [
-        ("", "lints.workspace = true"),
-        ("lints", "workspace = true"),
-    ];
-    lacking(
-        file,
-        "inherit the lints: [lints] workspace = true",
-        |section, line| wanted.contains(&(section, line)),
-    )
+    let wanted = [("", "lints.workspace = true"), ("lints", "workspace = true")];
+    lacking(file, "inherit the lints: [lints] workspace = true", |section, line| {
+        wanted.contains(&(section, line))
+    })
 }
 
 fn names_its_license(file: &File<'_>) -> Vec<Violation> {
-    lacking(
-        file,
-        "name the license: license.workspace = true",
-        |section, line| section == "package" && line.starts_with("license"),
-    )
+    lacking(file, "name the license: license.workspace = true", |section, line| {
+        section == "package" && line.starts_with("license")
+    })
 }
 
 fn inherits_dependencies(file: &File<'_>) -> Vec<Violation> {
     let what = "take the version from the root: NAME.workspace = true";
     let breaks = |section: &str, line: &str| {
-        let names = line
-            .split_once('=')
-            .filter(|_| !line.starts_with(['#', '"', '[']));
+        let names = line.split_once('=').filter(|_| !line.starts_with(['#', '"', '[']));
         let inherits = |(name, value): (&str, &str)| {
             name.trim().ends_with(".workspace") || value.contains("workspace = true")
         };
@@ -48,11 +39,7 @@ fn inherits_dependencies(file: &File<'_>) -> Vec<Violation> {
 /// Reports at the first line what no line of the manifest says.
 fn lacking(file: &File<'_>, what: &str, says: impl Fn(&str, &str) -> bool) -> Vec<Violation> {
     let is_said = entries(file).any(|(_, section, line)| says(section, line));
-    if is_said {
-        Vec::new()
-    } else {
-        vec![file.at(0, what)]
-    }
+    if is_said { Vec::new() } else { vec![file.at(0, what)] }
 }
 
 /// The lines of a member's manifest, each with its index and section; none of the root's.
@@ -82,20 +69,12 @@ mod tests {
 
     #[test]
     fn the_root_is_where_versions_stand() {
-        check(
-            "Cargo.toml",
-            "[workspace.dependencies]\nserde = \"1\"\n",
-            &[],
-        );
+        check("Cargo.toml", "[workspace.dependencies]\nserde = \"1\"\n", &[]);
     }
 
     #[test]
     fn a_manifest_without_lints_and_license_is_found() {
-        check(
-            "a/Cargo.toml",
-            "[package]\n",
-            &[(1, "inherit the lints"), (1, "name the license")],
-        );
+        check("a/Cargo.toml", "[package]\n", &[(1, "inherit the lints"), (1, "name the license")]);
     }
 
     #[test]
@@ -104,17 +83,10 @@ mod tests {
             ("rand = \"0.9\"\n", 9),
             ("rand = { version = \"0.9\" }\n", 9),
             ("[dev-dependencies]\nrand = { path = \"../rand\" }\n", 10),
-            (
-                "[target.'cfg(os = \"x\")'.dependencies]\nrand = \"0.9\"\n",
-                10,
-            ),
+            ("[target.'cfg(os = \"x\")'.dependencies]\nrand = \"0.9\"\n", 10),
             ("[dependencies.rand]\nversion = \"0.9\"\n", 9),
         ] {
-            check(
-                "a/Cargo.toml",
-                &format!("{GOOD}{added}"),
-                &[(line, "take the version")],
-            );
+            check("a/Cargo.toml", &format!("{GOOD}{added}"), &[(line, "take the version")]);
         }
     }
 }

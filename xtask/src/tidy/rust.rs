@@ -20,11 +20,8 @@ const MANY_LINES: usize = 500;
 const EMPTY_NAMES: &[&str] = &["utils", "helpers", "common", "manager", "misc"];
 
 /// Code that says it is not finished.
-const LOOSE_CODE: &[&str] = &[
-    concat!("to", "do!("),
-    concat!("unimpl", "emented!("),
-    concat!("db", "g!("),
-];
+const LOOSE_CODE: &[&str] =
+    &[concat!("to", "do!("), concat!("unimpl", "emented!("), concat!("db", "g!(")];
 /// Words that say so, where they stand alone.
 const LOOSE_WORDS: &[&str] = &[concat!("FIX", "ME"), concat!("XX", "X")];
 
@@ -32,11 +29,7 @@ const LOOSE_WORDS: &[&str] = &[concat!("FIX", "ME"), concat!("XX", "X")];
 const SLEEPS: &[&str] = &[concat!("thread::", "sleep("), concat!("time::", "sleep(")];
 
 fn begins_with_its_doc(file: &File<'_>) -> Vec<Violation> {
-    let first = file
-        .lines
-        .iter()
-        .position(|line| !line.starts_with("#!"))
-        .unwrap_or(0);
+    let first = file.lines.iter().position(|line| !line.starts_with("#!")).unwrap_or(0);
     match file.lines.get(first) {
         Some(line) if line.starts_with("//!") => Vec::new(),
         _ => vec![file.at(first, "no `//!` on the first line; say what the file is")],
@@ -50,10 +43,7 @@ fn is_named_for_one_thing(file: &File<'_>) -> Vec<Violation> {
         found.push(file.at(0, "name it after its folder and put it beside that"));
     }
     for name in stem.split('/').filter(|part| EMPTY_NAMES.contains(part)) {
-        found.push(file.at(
-            0,
-            format!("`{name}` says nothing; name it for what it holds"),
-        ));
+        found.push(file.at(0, format!("`{name}` says nothing; name it for what it holds")));
     }
     found
 }
@@ -63,11 +53,7 @@ fn is_short(file: &File<'_>) -> Vec<Violation> {
     if code <= MANY_LINES {
         return Vec::new();
     }
-    let weight = if code <= MAX_LINES {
-        Weight::Warning
-    } else {
-        Weight::Error
-    };
+    let weight = if code <= MAX_LINES { Weight::Warning } else { Weight::Error };
     let what = "lines of code; find the second noun in it";
     vec![file.weighed(0, format!("{code} {what}"), weight)]
 }
@@ -142,11 +128,7 @@ mod tests {
     #[test]
     fn a_clean_file_passes() {
         check("src/a.rs", "//! A.\n\nfn a() {}\n", &[]);
-        check(
-            "src/main.rs",
-            "#!/usr/bin/env run\n#![no_std]\n//! A.\n",
-            &[],
-        );
+        check("src/main.rs", "#!/usr/bin/env run\n#![no_std]\n//! A.\n", &[]);
     }
 
     #[test]
@@ -160,17 +142,9 @@ mod tests {
 
     #[test]
     fn names_that_say_nothing_are_found() {
-        check(
-            "src/a/mod.rs",
-            "//! A.\n",
-            &[(1, "name it after its folder")],
-        );
+        check("src/a/mod.rs", "//! A.\n", &[(1, "name it after its folder")]);
         check("src/utils.rs", "//! A.\n", &[(1, "`utils` says nothing")]);
-        check(
-            "tests/it/common/a.rs",
-            "//! A.\n",
-            &[(1, "`common` says nothing")],
-        );
+        check("tests/it/common/a.rs", "//! A.\n", &[(1, "`common` says nothing")]);
         check("src/common_prefix.rs", "//! A.\n", &[]);
     }
 
@@ -179,15 +153,9 @@ mod tests {
         let lines = |n: usize| format!("//! A.\n{}", "x\n".repeat(n - 1));
         check("src/a.rs", &lines(500), &[]);
         check("src/a.rs", &lines(800), &[(1, "800 lines")]);
-        assert_eq!(
-            is_short(&File::new("a.rs", &lines(800)))[0].weight,
-            Weight::Warning
-        );
+        assert_eq!(is_short(&File::new("a.rs", &lines(800)))[0].weight, Weight::Warning);
         check("src/a.rs", &lines(801), &[(1, "801 lines")]);
-        assert_eq!(
-            is_short(&File::new("a.rs", &lines(801)))[0].weight,
-            Weight::Error
-        );
+        assert_eq!(is_short(&File::new("a.rs", &lines(801)))[0].weight, Weight::Error);
 
         check("src/a.rs", &format!("//! A.\n{TESTS}{}", lines(900)), &[]);
         check("tests/it/a.rs", &lines(900), &[]);
@@ -208,11 +176,7 @@ mod tests {
 
     #[test]
     fn stray_blanks_are_found() {
-        check(
-            "src/a.rs",
-            "//! A. \n//!\n\tx\n",
-            &[(1, "remove"), (3, "replace")],
-        );
+        check("src/a.rs", "//! A. \n//!\n\tx\n", &[(1, "remove"), (3, "replace")]);
         check("src/a.rs", "//! A.\r\n", &[(1, "remove")]);
     }
 
@@ -221,16 +185,8 @@ mod tests {
         for kind in ["thread", "time", "tokio::time"] {
             let line = sleep(kind);
             check("src/a.rs", &format!("//! A.\n{line}"), &[]);
-            check(
-                "tests/it/a.rs",
-                &format!("//! A.\n{line}"),
-                &[(2, "a test waits")],
-            );
-            check(
-                "src/a.rs",
-                &format!("//! A.\n{TESTS}{line}}}\n"),
-                &[(8, "a test waits")],
-            );
+            check("tests/it/a.rs", &format!("//! A.\n{line}"), &[(2, "a test waits")]);
+            check("src/a.rs", &format!("//! A.\n{TESTS}{line}}}\n"), &[(8, "a test waits")]);
         }
     }
 }

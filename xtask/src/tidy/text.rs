@@ -5,11 +5,8 @@ use super::{File, Rule, Violation};
 pub(super) const RULES: &[Rule] = &[one_newline_at_the_end, no_place_of_one_machine];
 
 /// Folders that only one machine has.
-const MACHINE_FOLDERS: &[&str] = &[
-    concat!("/wo", "rk/"),
-    concat!("/ro", "ot/"),
-    concat!("/fa", "rm/"),
-];
+const MACHINE_FOLDERS: &[&str] =
+    &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/fa", "rm/")];
 const HOME: &str = concat!("/ho", "me/");
 /// Names under [`HOME`] that stand for anyone.
 const ANYONE: &[&str] = &["user", "me"];
@@ -22,10 +19,7 @@ fn one_newline_at_the_end(file: &File<'_>) -> Vec<Violation> {
     if is_right {
         return Vec::new();
     }
-    vec![file.at(
-        file.lines.len().saturating_sub(1),
-        "end the file with exactly one newline",
-    )]
+    vec![file.at(file.lines.len().saturating_sub(1), "end the file with exactly one newline")]
 }
 
 fn no_place_of_one_machine(file: &File<'_>) -> Vec<Violation> {
@@ -33,10 +27,7 @@ fn no_place_of_one_machine(file: &File<'_>) -> Vec<Violation> {
     lines
         .filter_map(|(index, line)| {
             let place = machine_place(line)?;
-            Some(file.at(
-                index,
-                format!("`{place}` is on one machine only; name no such path"),
-            ))
+            Some(file.at(index, format!("`{place}` is on one machine only; name no such path")))
         })
         .collect()
 }

@@ -160,9 +160,7 @@ impl Observer {
                     self.terminals.insert(terminal_id, Terminal::default());
                 }
                 (OUTPUT, Some(terminal), true) if terminal.exit.is_none() => {
-                    terminal
-                        .output
-                        .push_str(event["data"].as_str().unwrap_or_default());
+                    terminal.output.push_str(event["data"].as_str().unwrap_or_default());
                 }
                 (EXIT, Some(terminal), true) if terminal.exit.is_none() => {
                     terminal.exit = Some(event);
@@ -216,10 +214,7 @@ mod tests {
 
     fn change(fields: Value) -> Value {
         let mut update = json!({"sessionUpdate": "tool_call_update", "toolCallId": "c"});
-        update
-            .as_object_mut()
-            .unwrap()
-            .extend(fields.as_object().unwrap().clone());
+        update.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         update
     }
 
@@ -230,11 +225,7 @@ mod tests {
             observer.update(&update);
         }
         observer.turn_answered();
-        let rules: Vec<_> = observer
-            .violations()
-            .iter()
-            .map(|violation| violation.rule)
-            .collect();
+        let rules: Vec<_> = observer.violations().iter().map(|violation| violation.rule).collect();
         assert_eq!(rules, expected, "{updates:?}");
     }
 
@@ -254,24 +245,12 @@ mod tests {
             change(json!({"_meta": {"terminal_output": {"terminal_id": "t", "data": "x"}}}));
         let untitled = json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": " "});
         check(std::slice::from_ref(&titled), &[Unannounced]);
-        check(
-            &[call("pending"), call("pending"), failed.clone()],
-            &[AnnouncedTwice],
-        );
+        check(&[call("pending"), call("pending"), failed.clone()], &[AnnouncedTwice]);
         check(&[call("pending"), failed.clone(), titled], &[AfterEnd]);
-        check(
-            &[call("pending"), change(json!({"status": "completed"}))],
-            &[IllegalStep],
-        );
+        check(&[call("pending"), change(json!({"status": "completed"}))], &[IllegalStep]);
         let back = change(json!({"status": "pending"}));
-        check(
-            &[call("pending"), running, back, failed.clone()],
-            &[IllegalStep],
-        );
-        check(
-            &[call("pending"), change(json!({})), failed.clone()],
-            &[Empty],
-        );
+        check(&[call("pending"), running, back, failed.clone()], &[IllegalStep]);
+        check(&[call("pending"), change(json!({})), failed.clone()], &[Empty]);
         check(&[call("pending")], &[OpenAtEnd]);
         check(&[untitled, failed.clone()], &[NoTitle]);
         check(&[call("pending"), output, failed], &[Terminal]);

@@ -69,9 +69,7 @@ impl Observer {
     /// Returns what the client holds of a terminal, and all bytes that were appended.
     #[must_use]
     pub fn terminal(&self, id: &str) -> Option<(&TerminalUpdate, &[u8])> {
-        self.terminals
-            .get(id)
-            .map(|(update, output)| (update, output.as_slice()))
+        self.terminals.get(id).map(|(update, output)| (update, output.as_slice()))
     }
 
     /// Returns the plan that was sent last.
@@ -89,11 +87,7 @@ impl Observer {
     fn change(&mut self, update: &ToolCallUpdate) {
         let id = update.tool_call_id.to_string();
         let Some(call) = self.calls.get_mut(&id) else {
-            if update
-                .title
-                .value()
-                .is_none_or(|title| title.trim().is_empty())
-            {
+            if update.title.value().is_none_or(|title| title.trim().is_empty()) {
                 self.violations.add(Rule::NoTitle, &id);
             }
             self.calls.insert(id, update.clone());
@@ -105,10 +99,7 @@ impl Observer {
         if is_final(call) {
             self.violations.add(Rule::AfterEnd, &id);
         } else if let Some(status) = update.status.value()
-            && !may_become(
-                call.status.value().unwrap_or(&ToolCallStatus::Pending),
-                status,
-            )
+            && !may_become(call.status.value().unwrap_or(&ToolCallStatus::Pending), status)
         {
             self.violations.add(Rule::IllegalStep, &id);
         }

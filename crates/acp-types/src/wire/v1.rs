@@ -126,11 +126,7 @@ impl Sent {
         let Some(call) = self.shown_by(id) else {
             return Vec::new();
         };
-        if self
-            .terminals
-            .get(id)
-            .is_some_and(|terminal| terminal.announced)
-        {
+        if self.terminals.get(id).is_some_and(|terminal| terminal.announced) {
             self.terminal_events(&call)
         } else {
             self.tool_call(&call, &ToolCallPatch::new())
@@ -170,10 +166,8 @@ impl Sent {
             changed(patch.raw_input.clone().map(Some), &mut before.raw_input).flatten();
         fields.raw_output =
             changed(patch.raw_output.clone().map(Some), &mut before.raw_output).flatten();
-        let locations = patch
-            .locations
-            .as_ref()
-            .map(|all| all.iter().map(location).collect::<Vec<_>>());
+        let locations =
+            patch.locations.as_ref().map(|all| all.iter().map(location).collect::<Vec<_>>());
         fields.locations = changed(locations, &mut before.locations);
         let mut update = ToolCallUpdate::new(id.clone(), fields);
         if let Some(meta) = &patch.meta {
@@ -218,32 +212,25 @@ impl Sent {
             }
         }
         if patch.status == Some(Status::Cancelled) {
-            content.push(cancelled_note(
-                patch.meta.as_ref().and_then(|meta| meta.reason),
-            ));
+            content.push(cancelled_note(patch.meta.as_ref().and_then(|meta| meta.reason)));
         }
         changed(Some(content), &mut sent.call.content)
     }
 
     fn terminal_entry(&mut self, id: &TerminalId) -> &mut SentTerminal {
-        self.terminals
-            .entry(id.clone())
-            .or_insert_with(|| SentTerminal {
-                report: TerminalReport::new(id.clone()),
-                announced: false,
-                exit_sent: false,
-                pending: Output::default(),
-                carry: Utf8Carry::default(),
-            })
+        self.terminals.entry(id.clone()).or_insert_with(|| SentTerminal {
+            report: TerminalReport::new(id.clone()),
+            announced: false,
+            exit_sent: false,
+            pending: Output::default(),
+            carry: Utf8Carry::default(),
+        })
     }
 
     fn shown_by(&self, id: &TerminalId) -> Option<ToolCallId> {
         let shows =
             |sent: &&SentCall| sent.told && sent.terminals.iter().any(|(_, shown)| shown == id);
-        self.calls
-            .values()
-            .find(shows)
-            .map(|sent| sent.call.tool_call_id.clone())
+        self.calls.values().find(shows).map(|sent| sent.call.tool_call_id.clone())
     }
 
     fn forget(&mut self, id: &ToolCallId) {
@@ -281,10 +268,7 @@ impl Sent {
                     updates.push(SessionUpdate::ToolCallUpdate(update.meta(meta)));
                 };
                 for data in terminal.take_output() {
-                    event(
-                        "terminal_output",
-                        json!({ "terminal_id": id, "data": data }),
-                    );
+                    event("terminal_output", json!({ "terminal_id": id, "data": data }));
                 }
                 if let Some(exit) = terminal.take_exit() {
                     let Exit { code, signal } = exit;
@@ -396,16 +380,25 @@ fn terminal_text(report: Option<&TerminalReport>, is_final: bool) -> ToolCallCon
     }
     let output = String::from_utf8_lossy(&report.output.to_bytes()).into_owned();
     let plain = encode::plain(&output);
-    let tail = if is_final {
-        &plain
-    } else {
-        text::tail(&plain, RUNNING_TEXT)
-    };
+    let tail = if is_final { &plain } else { text::tail(&plain, RUNNING_TEXT) };
     if tail.len() < plain.len() {
         shown.push_str(&gap_line((plain.len() - tail.len()) as u64));
     }
     shown.push_str(tail);
+    shown.push_str(&ending(report));
+    if shown.is_empty() {
+        return ToolCallContent::from(shown);
+    }
     ToolCallContent::from(text::fenced("console", &shown))
+}
+
+/// Says how a terminal ended, unless it ended well.
+fn ending(report: &TerminalReport) -> String {
+    match &report.exit {
+        Some(Exit { signal: Some(signal), .. }) => format!("\n[ended by {signal}]"),
+        Some(Exit { code: Some(code), .. }) if *code != 0 => format!("\n[exit code {code}]"),
+        _ => String::new(),
+    }
 }
 
 fn cancelled_note(reason: Option<Reason>) -> ToolCallContent {

@@ -34,10 +34,7 @@ pub struct Sent {
 
 impl Default for Sent {
     fn default() -> Self {
-        Self {
-            meta_key: DEFAULT_KEY.to_owned(),
-            calls: HashMap::new(),
-        }
+        Self { meta_key: DEFAULT_KEY.to_owned(), calls: HashMap::new() }
     }
 }
 
@@ -60,10 +57,8 @@ impl Sent {
     pub fn tool_call(&mut self, id: &ToolCallId, patch: &ToolCallPatch) -> Vec<SessionUpdate> {
         let is_first = !self.calls.contains_key(id);
         let is_final = patch.status.is_some_and(crate::Status::is_final);
-        let sent = self
-            .calls
-            .entry(id.clone())
-            .or_insert_with(|| ToolCallUpdate::new(id.0.clone()));
+        let sent =
+            self.calls.entry(id.clone()).or_insert_with(|| ToolCallUpdate::new(id.0.clone()));
         let mut update = ToolCallUpdate::new(id.0.clone());
         update.name = changed(patch.name.clone(), &mut sent.name);
         update.title = changed(patch.title.clone(), &mut sent.title);
@@ -71,10 +66,8 @@ impl Sent {
         update.status = changed(patch.status.map(encode::status), &mut sent.status);
         update.raw_input = changed(patch.raw_input.clone(), &mut sent.raw_input);
         update.raw_output = changed(patch.raw_output.clone(), &mut sent.raw_output);
-        let locations = patch
-            .locations
-            .as_ref()
-            .map(|all| all.iter().map(encode::location).collect());
+        let locations =
+            patch.locations.as_ref().map(|all| all.iter().map(encode::location).collect());
         update.locations = changed(locations, &mut sent.locations);
         let capabilities = patch.capabilities.map(encode::capabilities);
         update.capabilities = changed(capabilities, &mut sent.capabilities);
@@ -115,11 +108,7 @@ impl Sent {
         let mut opening = TerminalUpdate::new(id.0.clone());
         opening.command = maybe(patch.command.clone());
         opening.cwd = maybe(patch.cwd.clone().map(Into::into));
-        opening.size = maybe(
-            patch
-                .size
-                .map(|size| TerminalSize::new(size.cols, size.rows)),
-        );
+        opening.size = maybe(patch.size.map(|size| TerminalSize::new(size.cols, size.rows)));
         let mut closing = TerminalUpdate::new(id.0.clone());
         closing.exit_status = maybe(patch.exit.as_ref().map(exit_status));
         let none = TerminalUpdate::new(id.0.clone());
@@ -149,10 +138,7 @@ impl Sent {
     }
 
     fn content(&self, items: &[Content]) -> Vec<ToolCallContent> {
-        items
-            .iter()
-            .map(|item| encode::content(item, &self.meta_key))
-            .collect()
+        items.iter().map(|item| encode::content(item, &self.meta_key)).collect()
     }
 
     fn remember_chunks(&mut self, id: &ToolCallId, chunks: &[ToolCallContent]) {
@@ -171,23 +157,14 @@ impl Sent {
 /// Writes a whole document in the wire's form.
 #[must_use]
 pub fn tool_call(report: &ToolCallReport, meta_key: &str) -> ToolCallUpdate {
-    let content = report
-        .content
-        .iter()
-        .map(|item| encode::content(item, meta_key));
+    let content = report.content.iter().map(|item| encode::content(item, meta_key));
     let mut call = ToolCallUpdate::new(report.id.0.clone())
         .name(report.name.clone())
         .title(report.title.clone())
         .kind(encode::kind(report.kind))
         .status(encode::status(report.status))
         .content(content.collect::<Vec<_>>())
-        .locations(
-            report
-                .locations
-                .iter()
-                .map(encode::location)
-                .collect::<Vec<_>>(),
-        )
+        .locations(report.locations.iter().map(encode::location).collect::<Vec<_>>())
         .capabilities(encode::capabilities(report.capabilities))
         .meta(report.meta.to_meta(meta_key));
     call.raw_input = maybe(report.raw_input.clone());
@@ -198,18 +175,12 @@ pub fn tool_call(report: &ToolCallReport, meta_key: &str) -> ToolCallUpdate {
 /// Projects a plan. An empty one is sent too.
 #[must_use]
 pub fn plan(id: &str, plan: &Plan, meta_key: &str) -> SessionUpdate {
-    let entries = plan
-        .entries
-        .iter()
-        .map(|entry| encode::plan_entry(entry, meta_key))
-        .collect();
+    let entries = plan.entries.iter().map(|entry| encode::plan_entry(entry, meta_key)).collect();
     SessionUpdate::PlanUpdate(PlanUpdate::new(PlanUpdateContent::items(id, entries)))
 }
 
 fn exit_status(exit: &crate::Exit) -> TerminalExitStatus {
-    TerminalExitStatus::new()
-        .exit_code(exit.code.map(i64::from))
-        .signal(exit.signal.clone())
+    TerminalExitStatus::new().exit_code(exit.code.map(i64::from)).signal(exit.signal.clone())
 }
 
 /// Cuts output into pieces that fit a message, with a line in the place of what is left out.

@@ -80,10 +80,7 @@ impl Life {
         if !asked.is_empty() {
             // The announcement is the terminal's opening, if any, and the first report.
             let announced = sent.iter().position(|step| matches!(step, Step::Call(_)));
-            sent.insert(
-                announced.expect("a life begins with a report") + 1,
-                Step::Ask,
-            );
+            sent.insert(announced.expect("a life begins with a report") + 1, Step::Ask);
         }
         sent
     }
@@ -95,60 +92,35 @@ pub(crate) fn life() -> impl Strategy<Value = Life> {
     let running = vec(step(), 0..6);
     let end = prop_oneof![
         Just((true, Status::Completed)),
-        (
-            any::<bool>(),
-            select(vec![Status::Failed, Status::Cancelled])
-        ),
+        (any::<bool>(), select(vec![Status::Failed, Status::Cancelled])),
     ];
     let first = (any::<bool>(), any::<bool>(), patch());
-    (
-        first,
-        pending,
-        running,
-        end,
-        patch(),
-        vec(any::<bool>(), 16),
+    (first, pending, running, end, patch(), vec(any::<bool>(), 16)).prop_map(
+        |((shows, asks, first), pending, running, (runs, status), last, flush)| {
+            let mut announce =
+                first.then(ToolCallPatch::announce("tool", "A title", ToolKind::Read));
+            announce.status = Some(Status::Pending);
+            announce.content = match shows {
+                true => ContentPatch::Set(vec![Content::Terminal("t".into()), Content::text("x")]),
+                false => ContentPatch::Keep,
+            };
+            let mut steps =
+                vec![Step::Terminal(TerminalPatch::open("ls", "/tmp")), Step::Call(announce)];
+            steps.extend(asks.then_some(Step::Ask));
+            steps.extend(pending.into_iter().filter(|step| matches!(step, Step::Call(_))));
+            if runs {
+                steps.push(Step::Call(ToolCallPatch::new().status(Status::InProgress)));
+                steps.extend(running);
+            }
+            let mut last = last.status(status);
+            if status == Status::Cancelled {
+                last = last.meta(CallMeta { reason: Some(Reason::User), ..CallMeta::default() });
+            }
+            steps.push(Step::Terminal(TerminalPatch::exit(Exit { code: Some(0), signal: None })));
+            steps.push(Step::Call(last));
+            Life { steps, flush }
+        },
     )
-        .prop_map(
-            |((shows, asks, first), pending, running, (runs, status), last, flush)| {
-                let mut announce =
-                    first.then(ToolCallPatch::announce("tool", "A title", ToolKind::Read));
-                announce.status = Some(Status::Pending);
-                announce.content = match shows {
-                    true => {
-                        ContentPatch::Set(vec![Content::Terminal("t".into()), Content::text("x")])
-                    }
-                    false => ContentPatch::Keep,
-                };
-                let mut steps = vec![
-                    Step::Terminal(TerminalPatch::open("ls", "/tmp")),
-                    Step::Call(announce),
-                ];
-                steps.extend(asks.then_some(Step::Ask));
-                steps.extend(
-                    pending
-                        .into_iter()
-                        .filter(|step| matches!(step, Step::Call(_))),
-                );
-                if runs {
-                    steps.push(Step::Call(ToolCallPatch::new().status(Status::InProgress)));
-                    steps.extend(running);
-                }
-                let mut last = last.status(status);
-                if status == Status::Cancelled {
-                    last = last.meta(CallMeta {
-                        reason: Some(Reason::User),
-                        ..CallMeta::default()
-                    });
-                }
-                steps.push(Step::Terminal(TerminalPatch::exit(Exit {
-                    code: Some(0),
-                    signal: None,
-                })));
-                steps.push(Step::Call(last));
-                Life { steps, flush }
-            },
-        )
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -168,31 +140,20 @@ pub(crate) fn patch() -> impl Strategy<Value = ToolCallPatch> {
     ];
     let locations = of(vec((1..4_u32, 0..3_u32), 0..3));
     let raw = || of(vec(0..9_u32, 0..3).prop_map(|numbers| json!({ "numbers": numbers })));
-    (
-        words,
-        of(kind()),
-        content,
-        locations,
-        (raw(), raw()),
-        of(meta()),
-        of(any::<bool>()),
+    (words, of(kind()), content, locations, (raw(), raw()), of(meta()), of(any::<bool>())).prop_map(
+        |(title, kind, content, locations, (raw_input, raw_output), meta, cancel)| ToolCallPatch {
+            name: title.as_ref().map(|_| "tool".to_owned()),
+            title,
+            kind,
+            status: None,
+            content,
+            locations: locations.map(|all| all.into_iter().map(location).collect()),
+            raw_input,
+            raw_output,
+            meta,
+            capabilities: cancel.map(|cancel| Capabilities { cancel }),
+        },
     )
-        .prop_map(
-            |(title, kind, content, locations, (raw_input, raw_output), meta, cancel)| {
-                ToolCallPatch {
-                    name: title.as_ref().map(|_| "tool".to_owned()),
-                    title,
-                    kind,
-                    status: None,
-                    content,
-                    locations: locations.map(|all| all.into_iter().map(location).collect()),
-                    raw_input,
-                    raw_output,
-                    meta,
-                    capabilities: cancel.map(|cancel| Capabilities { cancel }),
-                }
-            },
-        )
 }
 
 pub(crate) fn terminal_patch() -> impl Strategy<Value = TerminalPatch> {
@@ -203,10 +164,8 @@ pub(crate) fn terminal_patch() -> impl Strategy<Value = TerminalPatch> {
             cwd: command.as_ref().map(|name| format!("/{name}").into()),
             command,
             size: size.map(|(cols, rows)| TerminalSize { cols, rows }),
-            exit: exit.map(|code| Exit {
-                code,
-                signal: code.is_none().then(|| "SIGKILL".to_owned()),
-            }),
+            exit: exit
+                .map(|code| Exit { code, signal: code.is_none().then(|| "SIGKILL".to_owned()) }),
             ..TerminalPatch::output(&bytes)
         }
     })
@@ -223,18 +182,11 @@ fn output() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn kind() -> impl Strategy<Value = ToolKind> {
-    select(vec![
-        ToolKind::Read,
-        ToolKind::Edit,
-        ToolKind::Execute,
-        ToolKind::Other,
-    ])
+    select(vec![ToolKind::Read, ToolKind::Edit, ToolKind::Execute, ToolKind::Other])
 }
 
 fn location((file, line): (u32, u32)) -> Location {
-    Location::try_new(format!("/p/{file}.rs"))
-        .expect("an absolute path")
-        .at_line(line)
+    Location::try_new(format!("/p/{file}.rs")).expect("an absolute path").at_line(line)
 }
 
 fn meta() -> impl Strategy<Value = CallMeta> {
@@ -245,9 +197,7 @@ fn meta() -> impl Strategy<Value = CallMeta> {
             total: Some(5.0),
             message: None,
         }),
-        custom: [("tool".to_owned(), Value::from(current))]
-            .into_iter()
-            .collect(),
+        custom: [("tool".to_owned(), Value::from(current))].into_iter().collect(),
         ..CallMeta::default()
     })
 }
@@ -270,25 +220,17 @@ fn change() -> impl Strategy<Value = FileChange> {
         Operation::Add,
         Operation::Modify,
         Operation::Delete,
-        Operation::Move {
-            from: "/p/old".into(),
-        },
-        Operation::Copy {
-            from: "/p/old".into(),
-        },
+        Operation::Move { from: "/p/old".into() },
+        Operation::Copy { from: "/p/old".into() },
     ]);
-    (
-        operation,
-        of("[a-z\n]{0,9}"),
-        of("[a-z\n]{0,9}"),
-        vec(hunk(), 0..3),
-    )
-        .prop_map(|(operation, old_text, new_text, hunks)| FileChange {
+    (operation, of("[a-z\n]{0,9}"), of("[a-z\n]{0,9}"), vec(hunk(), 0..3)).prop_map(
+        |(operation, old_text, new_text, hunks)| FileChange {
             old_text,
             new_text,
             hunks,
             ..FileChange::new(operation, "/p/new")
-        })
+        },
+    )
 }
 
 fn hunk() -> impl Strategy<Value = Hunk> {
@@ -297,9 +239,6 @@ fn hunk() -> impl Strategy<Value = Hunk> {
     (1..9_u32, lines).prop_map(|(start, lines)| Hunk {
         old_start: start,
         new_start: start,
-        lines: lines
-            .into_iter()
-            .map(|(tag, text)| HunkLine { tag, text })
-            .collect(),
+        lines: lines.into_iter().map(|(tag, text)| HunkLine { tag, text }).collect(),
     })
 }

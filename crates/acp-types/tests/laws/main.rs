@@ -1,10 +1,6 @@
 //! The laws of documents, patches, projections and observers, over random lives of calls.
 
-#![expect(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    reason = "a test may fail by a panic"
-)]
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail by a panic")]
 
 mod life;
 mod schema;
@@ -106,9 +102,7 @@ fn v1_holds(life: &Life, surface: Surface) {
             Step::Call(patch) => sent.tool_call(&"c".into(), &patch),
             Step::Terminal(patch) => sent.terminal(&"t".into(), &patch),
             Step::Ask => {
-                let request = sent
-                    .permission("s".into(), &"c".into(), Vec::new())
-                    .unwrap();
+                let request = sent.permission("s".into(), &"c".into(), Vec::new()).unwrap();
                 schema::check_v1_permission(&request);
                 observer.permission(&request);
                 Vec::new()
@@ -161,21 +155,14 @@ fn v2_holds(life: &Life) {
 
     let (report, terminal) = life.documents();
     let mut expected = wire::v2::tool_call(&report, KEY);
-    let mut held = observer
-        .tool_call("c")
-        .expect("the call was announced")
-        .clone();
+    let mut held = observer.tool_call("c").expect("the call was announced").clone();
     // What was never said stands at its default.
     for call in [&mut expected, &mut held] {
         call.content = MaybeUndefined::Value(call.content.value().cloned().unwrap_or_default());
         call.locations = MaybeUndefined::Value(call.locations.value().cloned().unwrap_or_default());
         call.capabilities =
             MaybeUndefined::Value(call.capabilities.value().cloned().unwrap_or_default());
-        if call
-            .meta
-            .value()
-            .is_none_or(|meta| meta[KEY] == serde_json::json!({}))
-        {
+        if call.meta.value().is_none_or(|meta| meta[KEY] == serde_json::json!({})) {
             call.meta = MaybeUndefined::Undefined;
         }
     }
@@ -193,13 +180,7 @@ fn assert_shows(output: &Output, shown: &[u8]) {
         let whole = [output.head(), output.tail()].concat();
         assert_eq!(lossy(shown), lossy(&whole));
     } else {
-        assert!(
-            lossy(shown).starts_with(&lossy(output.head())),
-            "the head is not shown"
-        );
-        assert!(
-            lossy(shown).ends_with(&lossy(output.tail())),
-            "the tail is not shown"
-        );
+        assert!(lossy(shown).starts_with(&lossy(output.head())), "the head is not shown");
+        assert!(lossy(shown).ends_with(&lossy(output.tail())), "the tail is not shown");
     }
 }

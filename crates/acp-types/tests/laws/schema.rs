@@ -37,9 +37,6 @@ fn validator<T: JsonSchema>() -> Validator {
 
 fn check(validator: &Validator, message: &impl Serialize) {
     let value = serde_json::to_value(message).expect("a message is JSON");
-    let errors: Vec<_> = validator
-        .iter_errors(&value)
-        .map(|error| error.to_string())
-        .collect();
+    let errors: Vec<_> = validator.iter_errors(&value).map(|error| error.to_string()).collect();
     assert!(errors.is_empty(), "{value}\n{errors:#?}");
 }

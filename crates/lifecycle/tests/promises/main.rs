@@ -1,15 +1,8 @@
 //! The promises, over random lives of a session and with the async handles.
 
-#![expect(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    reason = "a test may fail by a panic"
-)]
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail by a panic")]
 #![expect(clippy::panic, reason = "a tool that panics is what is tested")]
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a test reads the clock that the crate may not"
-)]
+#![expect(clippy::disallowed_methods, reason = "a test reads the clock that the crate may not")]
 
 mod lives;
 mod performing;

@@ -49,12 +49,7 @@ impl Executor for Tool {
         let digest = Digest::of_call("tool", &json!({}), "/".as_ref(), b"");
         let patch = ToolCallPatch::new().title("Do it");
         let effects = Effects::from(Effect::Write("/p/f".into()));
-        Ok(Preview {
-            patch,
-            effects,
-            is_whole: true,
-            pinned: Pinned::new((), digest),
-        })
+        Ok(Preview { patch, effects, is_whole: true, pinned: Pinned::new((), digest) })
     }
 
     async fn run(
@@ -66,18 +61,12 @@ impl Executor for Tool {
         pinned.release(grant).expect("the grant is for this");
         *self.ran.lock().unwrap() = true;
         match self.act {
-            Act::Succeed => Ok(Success {
-                text: "done".to_owned(),
-                ..Success::default()
-            }),
+            Act::Succeed => Ok(Success { text: "done".to_owned(), ..Success::default() }),
             Act::Panic => panic!("a planted panic"),
             Act::Hang => std::future::pending().await,
             Act::StopOnCancel => {
                 call.cancel().cancelled().await;
-                Err(Failure {
-                    reason: Reason::Turn,
-                    ..Failure::report("stopped", "half done")
-                })
+                Err(Failure { reason: Reason::Turn, ..Failure::report("stopped", "half done") })
             }
             _ => Err(Failure::report("no_luck", "It did not work.")),
         }
@@ -100,22 +89,16 @@ impl Sink for Wire {
         let mut seen = self.seen.lock().unwrap();
         match item {
             Item::ToolCall(id, patch) => {
-                self.sent
-                    .tool_call(&id, &patch)
-                    .iter()
-                    .for_each(|update| seen.update(update));
+                self.sent.tool_call(&id, &patch).iter().for_each(|update| seen.update(update));
             }
             Item::Permission(number) => {
                 let request = self.session.request(number).unwrap();
-                let request = self
-                    .sent
-                    .permission("s".into(), &request.call, request.options);
+                let request = self.sent.permission("s".into(), &request.call, request.options);
                 seen.permission(&request.unwrap());
                 let answer = match self.client {
-                    Client::Answers(option) => Answer::Selected {
-                        option_id: option.to_owned(),
-                        reason: None,
-                    },
+                    Client::Answers(option) => {
+                        Answer::Selected { option_id: option.to_owned(), reason: None }
+                    }
                     Client::SaysCancelled => Answer::Cancelled,
                     Client::Errs => Answer::Failed("no".to_owned()),
                     _ => return Ok(()),
@@ -146,13 +129,8 @@ impl Stage {
             sent: Sent::new(Surface::Text),
             seen: seen.clone(),
         };
-        tokio::spawn(drive(session.clone(), wire));
-        Self {
-            session,
-            seen,
-            ran: Arc::default(),
-            cancel: CancellationToken::new(),
-        }
+        tokio::spawn(drive(session.clone(), wire, CancellationToken::new()));
+        Self { session, seen, ran: Arc::default(), cancel: CancellationToken::new() }
     }
 
     fn announce(&self) -> OpenCall {
@@ -161,10 +139,7 @@ impl Stage {
     }
 
     fn tool(&self, act: Act) -> Tool {
-        Tool {
-            act,
-            ran: self.ran.clone(),
-        }
+        Tool { act, ran: self.ran.clone() }
     }
 
     async fn perform(&self, act: Act) -> Ended {
@@ -199,52 +174,16 @@ async fn every_way_to_end_ends_once_and_says_why() {
     let allow = Answers("allow");
     for (client, act, expected, ran, ends_turn) in [
         (allow, Act::Succeed, (Status::Completed, None), true, false),
-        (
-            Answers("allow_always"),
-            Act::Succeed,
-            (Status::Completed, None),
-            true,
-            false,
-        ),
-        (
-            allow,
-            Act::Fail,
-            (Status::Failed, Some(Reason::Error)),
-            true,
-            false,
-        ),
-        (
-            allow,
-            Act::Panic,
-            (Status::Failed, Some(Reason::Error)),
-            true,
-            false,
-        ),
-        (
-            allow,
-            Act::PanicInPreview,
-            (Status::Failed, Some(Reason::Error)),
-            false,
-            false,
-        ),
+        (Answers("allow_always"), Act::Succeed, (Status::Completed, None), true, false),
+        (allow, Act::Fail, (Status::Failed, Some(Reason::Error)), true, false),
+        (allow, Act::Panic, (Status::Failed, Some(Reason::Error)), true, false),
+        (allow, Act::PanicInPreview, (Status::Failed, Some(Reason::Error)), false, false),
         (Answers("reject"), Act::Succeed, REJECTED, false, false),
-        (
-            Answers("reject_always"),
-            Act::Succeed,
-            REJECTED,
-            false,
-            false,
-        ),
+        (Answers("reject_always"), Act::Succeed, REJECTED, false, false),
         (Answers("nonsense"), Act::Succeed, REJECTED, false, false),
         (Errs, Act::Succeed, REJECTED, false, false),
         (IsGone, Act::Succeed, REJECTED, false, false),
-        (
-            SaysCancelled,
-            Act::Succeed,
-            (Status::Cancelled, Some(Reason::User)),
-            false,
-            true,
-        ),
+        (SaysCancelled, Act::Succeed, (Status::Cancelled, Some(Reason::User)), false, true),
     ] {
         let stage = Stage::new(client);
         let ended = stage.perform(act).await;
@@ -266,17 +205,10 @@ async fn every_way_to_end_ends_once_and_says_why() {
 async fn an_answer_that_is_remembered_is_not_asked_for_again() {
     let stage = Stage::new(Client::Answers("allow_always"));
     assert_eq!(stage.perform(Act::Succeed).await.status, Status::Completed);
-    stage
-        .session
-        .with(|session, _| session.set_policy(Arc::new(acp_lifecycle::AskPolicy)));
+    stage.session.with(|session, _| session.set_policy(Arc::new(acp_lifecycle::AskPolicy)));
     let patch = ToolCallPatch::announce("tool", "Tool", ToolKind::Edit);
-    let again = stage
-        .session
-        .announce(&"d".into(), "t", patch, &stage.cancel);
-    assert_eq!(
-        perform(again, stage.tool(Act::Succeed)).await.status,
-        Status::Completed
-    );
+    let again = stage.session.announce(&"d".into(), "t", patch, &stage.cancel);
+    assert_eq!(perform(again, stage.tool(Act::Succeed)).await.status, Status::Completed);
 }
 
 #[tokio::test(start_paused = true)]
@@ -286,38 +218,25 @@ async fn cancel_while_permission_is_pending_ends_the_call_before_it_ran() {
     pass(1).await;
     stage.cancel.cancel();
     let ended = task.await.unwrap();
-    assert_eq!(
-        (ended.status, ended.reason),
-        (Status::Cancelled, Some(Reason::Turn))
-    );
+    assert_eq!((ended.status, ended.reason), (Status::Cancelled, Some(Reason::Turn)));
     assert!(ended.ends_turn && !stage.has_run());
     // The answer comes too late, and nothing runs.
-    stage.session.answer(
-        1,
-        Answer::Selected {
-            option_id: "allow".to_owned(),
-            reason: None,
-        },
-    );
+    stage.session.answer(1, Answer::Selected { option_id: "allow".to_owned(), reason: None });
     assert_eq!(stage.status().await, Some(ToolCallStatus::Failed));
     assert!(!stage.has_run());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_call_may_end_by_itself_and_is_dropped_after_its_grace() {
-    for (act, expected) in [
-        (Act::StopOnCancel, "half done"),
-        (Act::Hang, "Cancelled with its turn."),
-    ] {
+    for (act, expected) in
+        [(Act::StopOnCancel, "half done"), (Act::Hang, "Cancelled with its turn.")]
+    {
         let stage = Stage::new(Client::Answers("allow"));
         let task = tokio::spawn(perform(stage.announce(), stage.tool(act)));
         pass(1).await;
         stage.cancel.cancel();
         let ended = task.await.unwrap();
-        assert_eq!(
-            (ended.status, ended.reason),
-            (Status::Cancelled, Some(Reason::Turn))
-        );
+        assert_eq!((ended.status, ended.reason), (Status::Cancelled, Some(Reason::Turn)));
         assert!(ended.text.starts_with(expected), "{}", ended.text);
         assert_eq!(stage.status().await, Some(ToolCallStatus::Failed));
     }
@@ -331,10 +250,7 @@ async fn a_call_that_nobody_waits_for_ends() {
     assert!(stage.has_run());
     task.abort();
     pass(1).await;
-    assert_eq!(
-        stage.seen.lock().unwrap().tool_call("c").unwrap().status,
-        ToolCallStatus::Failed
-    );
+    assert_eq!(stage.seen.lock().unwrap().tool_call("c").unwrap().status, ToolCallStatus::Failed);
     assert_eq!(stage.status().await, Some(ToolCallStatus::Failed));
 }
 

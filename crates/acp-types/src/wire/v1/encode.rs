@@ -20,11 +20,7 @@ pub fn status(status: Status) -> ToolCallStatus {
 /// Projects a plan. An empty one is sent too; a cancelled step is completed and says so.
 #[must_use]
 pub fn plan(plan: &Plan, meta_key: &str) -> SessionUpdate {
-    let entries = plan
-        .entries
-        .iter()
-        .map(|entry| plan_entry(entry, meta_key))
-        .collect();
+    let entries = plan.entries.iter().map(|entry| plan_entry(entry, meta_key)).collect();
     SessionUpdate::Plan(v1::Plan::new(entries))
 }
 
@@ -38,10 +34,9 @@ fn plan_entry(entry: &PlanEntry, meta_key: &str) -> v1::PlanEntry {
         PlanStatus::Pending => (v1::PlanEntryStatus::Pending, entry.content.clone()),
         PlanStatus::InProgress => (v1::PlanEntryStatus::InProgress, entry.content.clone()),
         PlanStatus::Completed => (v1::PlanEntryStatus::Completed, entry.content.clone()),
-        PlanStatus::Cancelled => (
-            v1::PlanEntryStatus::Completed,
-            format!("{} (cancelled)", entry.content),
-        ),
+        PlanStatus::Cancelled => {
+            (v1::PlanEntryStatus::Completed, format!("{} (cancelled)", entry.content))
+        }
     };
     let mut encoded = v1::PlanEntry::new(content, priority, status);
     encoded.meta = super::super::plan_meta(entry, meta_key);
@@ -63,13 +58,7 @@ fn change(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
     if let Operation::Move { from } = &change.operation
         && let Some(old) = &change.old_text
     {
-        let gone = diff(
-            change,
-            from.clone(),
-            Some(old.clone()),
-            String::new(),
-            meta_key,
-        );
+        let gone = diff(change, from.clone(), Some(old.clone()), String::new(), meta_key);
         let come = diff(
             change,
             change.path.clone(),
@@ -165,9 +154,7 @@ pub(super) fn plain(output: &str) -> String {
                 plain.push('\n');
                 line = plain.len();
             }
-            '\r' if letters
-                .peek()
-                .is_none_or(|next| matches!(next, '\n' | '\r')) => {}
+            '\r' if letters.peek().is_none_or(|next| matches!(next, '\n' | '\r')) => {}
             '\r' => plain.truncate(line),
             '\u{8}' if plain.len() > line => {
                 plain.pop();

@@ -1,0 +1,33 @@
+//! Judges what an ACP v1 agent sent in one session: JSON-RPC messages on stdin, one a line.
+//!
+//! `cargo run -p acp-types --example fold < transcript.jsonl`. It prints what a client would hold
+//! at the end and every broken rule of order, and fails if there is one.
+
+use std::error::Error;
+use std::io::{self, BufRead as _, Write as _};
+use std::process::ExitCode;
+
+use acp_types::observe::v1::Observer;
+use serde_json::{Value, from_str, from_value};
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let mut observer = Observer::new();
+    for line in io::stdin().lock().lines() {
+        let mut message: Value = from_str(&line?)?;
+        let params = message["params"].take();
+        match message["method"].as_str() {
+            Some("session/update") => observer.update(&from_value(params["update"].clone())?),
+            Some("session/request_permission") => observer.permission(&from_value(params)?),
+            None if message["result"]["stopReason"].is_string() => observer.turn_answered(),
+            _ => {}
+        }
+    }
+    let mut out = io::stdout();
+    for call in observer.tool_calls() {
+        writeln!(out, "{:?}: {} ({})", call.status, call.title, call.tool_call_id)?;
+    }
+    for violation in observer.violations() {
+        writeln!(out, "broken: {violation}")?;
+    }
+    Ok(if observer.violations().is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,266 @@
+//! The demo: a whole turn against the shipped binary, on a scratch copy of a real folder.
+//!
+//! `cargo xtask demo [PATH]` builds and runs it. It is an ACP client made with the SDK: it starts
+//! `callboard acp` as a subprocess, plays a script that reads, lists, searches, edits with
+//! permission, runs a command with live output, writes a plan and hits one failing call, prints
+//! the cards as they change, and fails if the sequence of messages breaks a promise.
+
+use std::error::Error;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use acp_types::observe::v1::Observer;
+use agent_client_protocol::schema::ProtocolVersion;
+use agent_client_protocol::v1::ConnectionTo;
+use agent_client_protocol::v1::schema::{
+    ContentBlock, InitializeRequest, NewSessionRequest, PermissionOptionKind, PromptRequest,
+    RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse,
+    SelectedPermissionOutcome, SessionNotification, StopReason, ToolCallStatus,
+};
+use agent_client_protocol::{AcpAgent, Agent, Client, on_receive_notification, on_receive_request};
+use callboard::render::Cards;
+use callboard::ui::Ui;
+use ignore::WalkBuilder;
+use serde_json::{Value, json};
+
+/// What the demo copies at most, so that any folder will do.
+const MAX_FILES: usize = 2_000;
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let mut ui = Ui::stdout();
+    match demo(&mut ui).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            ui.line(&format!("The demo failed: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What is printed, and the oracle that judges it.
+struct Stage {
+    ui: Ui,
+    cards: Cards,
+    observer: Observer,
+}
+
+async fn demo(ui: &mut Ui) -> Result<(), Failure> {
+    let Args { agent, source } = Args::parse(std::env::args_os().skip(1))?;
+    let scratch = tempfile::tempdir()?;
+    let project = scratch.path().join("project");
+    let copied = copy(&source, &project)?;
+    let script = scratch.path().join("script.jsonl");
+    fs::write(&script, script_for(&project)?)?;
+    ui.line(&format!("A scratch copy of {} ({copied} files).\n", source.display()));
+
+    let model = format!("script:{}", script.display());
+    let command = [agent.as_os_str(), "acp".as_ref(), "--model".as_ref(), model.as_ref()];
+    let agent = AcpAgent::from_args(command.map(|word| word.to_string_lossy().into_owned()))?;
+    let stage = Arc::new(Mutex::new(Stage {
+        ui: Ui::stdout(),
+        cards: Cards::new(&project, ui.width()).coloured(),
+        observer: Observer::new(),
+    }));
+    let (shown, asked) = (stage.clone(), stage.clone());
+    let stop = Client
+        .v1()
+        .name("demo")
+        .on_receive_notification(
+            async move |notification: SessionNotification, _| {
+                shown.lock().unwrap_or_else(PoisonError::into_inner).update(&notification);
+                Ok(())
+            },
+            on_receive_notification!(),
+        )
+        .on_receive_request(
+            async move |request: RequestPermissionRequest, responder, _| {
+                let outcome = asked.lock().unwrap_or_else(PoisonError::into_inner).allow(&request);
+                responder.respond(RequestPermissionResponse::new(outcome))
+            },
+            on_receive_request!(),
+        )
+        .connect_with(agent, async |agent: ConnectionTo<Agent>| turn(&agent, project).await)
+        .await?;
+    let mut stage = stage.lock().unwrap_or_else(PoisonError::into_inner);
+    stage.judge(stop)
+}
+
+async fn turn(
+    agent: &ConnectionTo<Agent>,
+    project: PathBuf,
+) -> agent_client_protocol::Result<StopReason> {
+    agent.send_request(InitializeRequest::new(ProtocolVersion::V1)).block_task().await?;
+    let session = agent.send_request(NewSessionRequest::new(project)).block_task().await?;
+    let prompt = vec![ContentBlock::from("Show what you can do.".to_owned())];
+    let request = PromptRequest::new(session.session_id, prompt);
+    Ok(agent.send_request(request).block_task().await?.stop_reason)
+}
+
+impl Stage {
+    fn update(&mut self, notification: &SessionNotification) {
+        self.observer.update(&notification.update);
+        let text = self.cards.update(&notification.update, bytes(notification));
+        self.ui.print(&text);
+    }
+
+    fn allow(&mut self, request: &RequestPermissionRequest) -> RequestPermissionOutcome {
+        self.observer.permission(request);
+        let text = self.cards.permission(request, bytes(request));
+        self.ui.print(&text);
+        let allow = |option: &&agent_client_protocol::v1::schema::PermissionOption| {
+            option.kind == PermissionOptionKind::AllowOnce
+        };
+        match request.options.iter().find(allow) {
+            Some(option) => {
+                self.ui.line("  ▸ allowed by the demo");
+                let id = option.option_id.clone();
+                RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(id))
+            }
+            None => RequestPermissionOutcome::Cancelled,
+        }
+    }
+
+    /// Prints the table, and fails if a promise was broken or a call ended otherwise than meant.
+    fn judge(&mut self, stop: StopReason) -> Result<(), Failure> {
+        self.observer.turn_answered();
+        let end = self.cards.end_line();
+        let table = self.cards.table();
+        self.ui.print(&format!("{end}\n{table}\n"));
+        let violations = self.observer.violations();
+        if let Some(first) = violations.first() {
+            return Err(format!("{} broken rules, the first: {first}", violations.len()).into());
+        }
+        let calls = self.observer.tool_calls();
+        let failed = calls.filter(|call| call.status == ToolCallStatus::Failed).count();
+        let all = self.observer.tool_calls().count();
+        if (all, failed, stop) != (CALLS, FAILING, StopReason::EndTurn) {
+            let meant = format!("{CALLS} calls, {FAILING} failed, the end of the turn");
+            return Err(
+                format!("{all} calls, {failed} failed, {stop:?}; meant were {meant}").into()
+            );
+        }
+        self.ui.line(&format!(
+            "{all} calls, each announced, permitted where due, and ended once; {failed} failed as \
+             it should."
+        ));
+        Ok(())
+    }
+}
+
+/// How many calls the script makes, and how many of them are meant to fail.
+const CALLS: usize = 9;
+const FAILING: usize = 1;
+
+/// The conversation that the script model plays.
+fn script_for(project: &Path) -> Result<String, Failure> {
+    let (file, line) = first_line(project)?;
+    let word = line.split(|letter: char| !letter.is_alphanumeric()).find(|word| word.len() > 2);
+    let command = format!(
+        "for step in 1 2 3 4; do echo \"step $step of 4\"; sleep 0.15; done; wc -l '{file}'"
+    );
+    let plan = |first: &str, second: &str| {
+        json!({ "todos": [
+            { "content": "Look around", "status": first },
+            { "content": "Change a line", "status": second, "priority": "high" },
+            { "content": "Check it", "status": "pending" },
+        ] })
+    };
+    let call = |id: &str, name: &str, args: Value| json!({ "call": { "id": id, "name": name, "args": args, "chunk": 24 } });
+    let lines = [
+        json!({ "text": "I look around first.\n" }),
+        call("plan", "todo_write", plan("in_progress", "pending")),
+        json!({ "end": "tool_calls" }),
+        call("read", "read_file", json!({ "path": file, "limit": 6 })),
+        call("list", "list_directory", json!({ "path": "." })),
+        call("find", "find_path", json!({ "pattern": "*.md" })),
+        call("search", "grep", json!({ "pattern": word.unwrap_or("the"), "max_results": 5 })),
+        json!({ "end": "tool_calls" }),
+        json!({ "thought": "One line to change, then a command to check it." }),
+        call(
+            "edit",
+            "edit_file",
+            json!({
+                "path": file,
+                "old_text": line,
+                "new_text": format!("{line}\n\n_Changed by the demo._"),
+                "occurrence": 1,
+            }),
+        ),
+        call("run", "terminal", json!({ "command": command })),
+        json!({ "end": "tool_calls" }),
+        call("missing", "read_file", json!({ "path": "no/such/file.txt" })),
+        call("done", "todo_write", plan("completed", "completed")),
+        json!({ "end": "tool_calls" }),
+        json!({ "text": "Done: one line changed, and one file that is not there." }),
+        json!({ "end": "end_turn" }),
+    ];
+    Ok(lines.map(|line| format!("{line}\n")).concat())
+}
+
+/// Finds a text file at the top of the project, or makes one, and its first line.
+fn first_line(project: &Path) -> Result<(String, String), Failure> {
+    let readme = project.join("README.md");
+    if !readme.is_file() {
+        fs::write(&readme, "# A folder without a README\n")?;
+    }
+    let text = fs::read_to_string(&readme)?;
+    let line = text.lines().find(|line| !line.trim().is_empty());
+    match line {
+        Some(line) => Ok(("README.md".to_owned(), line.to_owned())),
+        None => Err("README.md is empty".into()),
+    }
+}
+
+/// Copies what git would keep of a folder, up to a bound. Returns how many files that were.
+fn copy(source: &Path, target: &Path) -> Result<usize, Failure> {
+    fs::create_dir_all(target)?;
+    let mut copied = 0;
+    for entry in WalkBuilder::new(source).hidden(false).require_git(false).build() {
+        let entry = entry?;
+        let path = entry.path().strip_prefix(source)?;
+        let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
+        if !is_file || path.starts_with(".git") || entry.metadata()?.len() > MAX_FILE_BYTES {
+            continue;
+        }
+        let place = target.join(path);
+        fs::create_dir_all(place.parent().unwrap_or(target))?;
+        fs::copy(entry.path(), place)?;
+        copied += 1;
+        if copied == MAX_FILES {
+            break;
+        }
+    }
+    Ok(copied)
+}
+
+fn bytes(message: &impl serde::Serialize) -> usize {
+    serde_json::to_vec(message).map_or(0, |bytes| bytes.len())
+}
+
+/// `--agent PROGRAM [PATH]`.
+struct Args {
+    agent: PathBuf,
+    source: PathBuf,
+}
+
+impl Args {
+    fn parse(mut words: impl Iterator<Item = OsString>) -> Result<Self, Failure> {
+        let (mut agent, mut source) = (None, PathBuf::from("."));
+        while let Some(word) = words.next() {
+            if word == "--agent" {
+                agent = words.next().map(PathBuf::from);
+            } else {
+                source = word.into();
+            }
+        }
+        let agent = agent.ok_or("say which program to start: --agent PROGRAM")?;
+        Ok(Self { agent: std::path::absolute(agent)?, source: fs::canonicalize(source)? })
+    }
+}

@@ -1,0 +1,257 @@
+//! The agent as one value that can be connected to any transport, and what its connections share.
+//!
+//! Handlers never await the client: what takes time goes to the session's own task.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use acp_lifecycle::TitlesError;
+use acp_tools::{Context, Registry, Workspace};
+use agent_client_protocol::schema::ProtocolVersion;
+use agent_client_protocol::v1::schema::{
+    AgentAuthCapabilities, AgentCapabilities, AuthMethod, AuthMethodAgent, AuthMethodTerminal,
+    AuthenticateRequest, AuthenticateResponse, CancelNotification, ClientCapabilities,
+    CloseSessionRequest, CloseSessionResponse, Implementation, InitializeRequest,
+    InitializeResponse, NewSessionRequest, NewSessionResponse, PromptCapabilities, PromptRequest,
+    SessionAdditionalDirectoriesCapabilities, SessionCapabilities, SessionCloseCapabilities,
+    SessionId,
+};
+use agent_client_protocol::v1::{ConnectionTo, Responder};
+use agent_client_protocol::{
+    Client, ConnectTo, Result, on_receive_notification, on_receive_request,
+};
+use ulid::Ulid;
+
+use crate::errors;
+use crate::limits;
+use crate::model::Model;
+use crate::session::Session;
+
+/// A coding agent for ACP clients: a model, tools, and what commands may see of the environment.
+///
+/// ```no_run
+/// use agent_client_protocol::ConnectTo as _;
+/// use callboard::{agent::Agent, model, transport};
+///
+/// # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
+/// let agent = Agent::new(model::parse("direct")?, acp_tools::env::parent())?;
+/// agent.connect_to(transport::stdio()?).await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Agent {
+    model: Arc<dyn Model>,
+    registry: Registry,
+    env: Arc<BTreeMap<String, String>>,
+}
+
+impl Agent {
+    /// Makes an agent with all built-in tools. Commands get what may pass of `env`.
+    ///
+    /// # Errors
+    ///
+    /// [`TitlesError`] if the built-in titles are broken.
+    pub fn new(
+        model: Arc<dyn Model>,
+        env: impl Iterator<Item = (String, String)>,
+    ) -> std::result::Result<Self, TitlesError> {
+        let env = Arc::new(acp_tools::env::base_env(env));
+        Ok(Self { model, registry: Registry::builtin()?, env })
+    }
+}
+
+impl ConnectTo<Client> for Agent {
+    async fn connect_to(self, client: impl ConnectTo<agent_client_protocol::Agent>) -> Result<()> {
+        let connection = Arc::new(Connection::new(self));
+        let shared = || connection.clone();
+        let (initialize, new, prompt) = (shared(), shared(), shared());
+        let (close, cancel, ended) = (shared(), shared(), shared());
+        agent_client_protocol::Agent
+            .v1()
+            .name("callboard")
+            .on_receive_request(
+                async move |request: InitializeRequest, responder, _| {
+                    responder.respond(initialize.initialize(request))
+                },
+                on_receive_request!(),
+            )
+            .on_receive_request(
+                async move |request: AuthenticateRequest, responder, _| {
+                    responder.respond_with_result(authenticate(&request))
+                },
+                on_receive_request!(),
+            )
+            .on_receive_request(
+                async move |request: NewSessionRequest, responder, client| {
+                    new.new_session(request, responder, client)
+                },
+                on_receive_request!(),
+            )
+            .on_receive_request(
+                async move |request: PromptRequest, responder, _| {
+                    prompt.prompt(&request, responder)
+                },
+                on_receive_request!(),
+            )
+            .on_receive_request(
+                async move |request: CloseSessionRequest, responder, _| {
+                    close.close_session(&request, responder)
+                },
+                on_receive_request!(),
+            )
+            .on_receive_notification(
+                async move |notification: CancelNotification, _| {
+                    if let Some(session) = cancel.session(&notification.session_id) {
+                        session.cancel();
+                    }
+                    Ok(())
+                },
+                on_receive_notification!(),
+            )
+            .on_close(async move |_| {
+                ended.close().await;
+                Ok(())
+            })
+            .connect_to(client)
+            .await
+    }
+}
+
+/// What one connection knows: the client's capabilities and the open sessions.
+#[derive(Debug)]
+struct Connection {
+    agent: Agent,
+    client: Mutex<ClientCapabilities>,
+    sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
+}
+
+impl Connection {
+    fn new(agent: Agent) -> Self {
+        Self { agent, client: Mutex::default(), sessions: Mutex::default() }
+    }
+
+    fn initialize(&self, request: InitializeRequest) -> InitializeResponse {
+        let client = request.client_info.as_ref();
+        tracing::info!(
+            name = client.map(|info| info.name.as_str()),
+            version = client.map(|info| info.version.as_str()),
+            capabilities = ?request.client_capabilities,
+            "a client is connected"
+        );
+        let methods = auth_methods(&request.client_capabilities);
+        *lock(&self.client) = request.client_capabilities;
+        let sessions = SessionCapabilities::new()
+            .close(SessionCloseCapabilities::new())
+            .additional_directories(SessionAdditionalDirectoriesCapabilities::new());
+        let capabilities = AgentCapabilities::new()
+            .prompt_capabilities(PromptCapabilities::new().embedded_context(true))
+            .session_capabilities(sessions)
+            .auth(AgentAuthCapabilities::new());
+        InitializeResponse::new(ProtocolVersion::V1)
+            .agent_capabilities(capabilities)
+            .agent_info(Implementation::new("callboard", VERSION).title("Callboard"))
+            .auth_methods(methods)
+    }
+
+    fn new_session(
+        &self,
+        request: NewSessionRequest,
+        responder: Responder<NewSessionResponse>,
+        client: ConnectionTo<Client>,
+    ) -> Result<()> {
+        let context = match self.context(request.cwd, request.additional_directories) {
+            Ok(context) => context,
+            Err(error) => return responder.respond_with_error(error),
+        };
+        if lock(&self.sessions).len() >= limits::MAX_SESSIONS {
+            let what = format!("{} sessions are open; close one first", limits::MAX_SESSIONS);
+            return responder.respond_with_error(errors::busy(what));
+        }
+        if !request.mcp_servers.is_empty() {
+            tracing::warn!(count = request.mcp_servers.len(), "MCP servers are not used yet");
+        }
+        let id = SessionId::new(format!("sess_{}", Ulid::generate()));
+        responder.respond(NewSessionResponse::new(id.clone()))?;
+        let Agent { model, registry, .. } = self.agent.clone();
+        let capabilities = lock(&self.client).clone();
+        let session = Session::open(id.clone(), model, registry, context, &capabilities, client);
+        lock(&self.sessions).insert(id, session);
+        Ok(())
+    }
+
+    fn context(&self, cwd: PathBuf, additional: Vec<PathBuf>) -> Result<Context> {
+        let workspace = Workspace::new(cwd, additional)
+            .map_err(|error| errors::invalid_params(error.to_string()))?;
+        Ok(Context { workspace: Arc::new(workspace), env: self.agent.env.clone() })
+    }
+
+    fn prompt(
+        &self,
+        request: &PromptRequest,
+        responder: Responder<agent_client_protocol::v1::schema::PromptResponse>,
+    ) -> Result<()> {
+        match self.session(&request.session_id) {
+            Some(session) => session.prompt(&request.prompt, responder),
+            None => responder.respond_with_error(errors::unknown_session(&request.session_id)),
+        }
+    }
+
+    fn close_session(
+        &self,
+        request: &CloseSessionRequest,
+        responder: Responder<CloseSessionResponse>,
+    ) -> Result<()> {
+        let Some(session) = lock(&self.sessions).remove(&request.session_id) else {
+            return responder.respond_with_error(errors::unknown_session(&request.session_id));
+        };
+        drop(tokio::spawn(async move {
+            session.close(limits::CLOSE_DEADLINE).await;
+            // The connection may be gone by now, and with it whoever asked.
+            drop(responder.respond(CloseSessionResponse::new()));
+        }));
+        Ok(())
+    }
+
+    /// Ends every session: the client is gone.
+    async fn close(&self) {
+        let sessions: Vec<_> = lock(&self.sessions).drain().map(|(_, session)| session).collect();
+        let closing = sessions.iter().map(|session| session.close(limits::CLOSE_DEADLINE));
+        futures::future::join_all(closing).await;
+    }
+
+    fn session(&self, id: &SessionId) -> Option<Arc<Session>> {
+        lock(&self.sessions).get(id).cloned()
+    }
+}
+
+/// A method that always works, because no model needs a key yet; and one that opens a terminal,
+/// for clients that can.
+fn auth_methods(client: &ClientCapabilities) -> Vec<AuthMethod> {
+    let setup = AuthMethodAgent::new(SETUP, "Set up a model")
+        .description("Callboard works without a key: its direct model runs your commands.");
+    let mut methods = vec![AuthMethod::Agent(setup)];
+    if client.auth.terminal {
+        let terminal = AuthMethodTerminal::new("setup-terminal", "Set up a model in a terminal")
+            .description("Shows which models there are and how to connect one.")
+            .args(vec!["setup".to_owned()]);
+        methods.push(AuthMethod::Terminal(terminal));
+    }
+    methods
+}
+
+fn authenticate(request: &AuthenticateRequest) -> Result<AuthenticateResponse> {
+    if *request.method_id.0 == *SETUP {
+        Ok(AuthenticateResponse::new())
+    } else {
+        Err(errors::invalid_params(format!("there is no method {}", request.method_id)))
+    }
+}
+
+/// A panic while one of these locks was held left a whole value, so it can be used on.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const SETUP: &str = "setup";
+const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,0 +1,191 @@
+//! The command line: what to run, with which model, and how the process ends.
+
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use agent_client_protocol::ConnectTo as _;
+use clap::{CommandFactory as _, Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+use crate::agent::Agent;
+use crate::exec::{self, Approval};
+use crate::model::direct::CONNECT;
+use crate::ui::Ui;
+use crate::{model, transport};
+
+/// A small, fast, safe coding agent for ACP clients.
+#[derive(Debug, Parser)]
+#[command(name = "callboard", version, about, arg_required_else_help = false)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    model: ModelArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct ModelArgs {
+    /// The model: `direct` (commands, no model) or `script:FILE` (a written conversation).
+    #[arg(
+        long,
+        global = true,
+        env = "CALLBOARD_MODEL",
+        default_value = "direct",
+        value_name = "MODEL"
+    )]
+    model: String,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve an ACP client on standard input and output. The default without a terminal.
+    Acp,
+    /// Run one prompt here, in the terminal.
+    Exec(ExecArgs),
+    /// Show which models there are and how to connect one.
+    Setup,
+}
+
+#[derive(Debug, clap::Args)]
+struct ExecArgs {
+    /// The prompt; `-` reads it from standard input.
+    prompt: String,
+    /// Allow every call without asking.
+    #[arg(long, conflicts_with = "deny_all")]
+    approve_all: bool,
+    /// Reject every call that would ask.
+    #[arg(long)]
+    deny_all: bool,
+    /// The directory to work in.
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<std::path::PathBuf>,
+}
+
+/// Runs the command line of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    log_to_stderr();
+    let cli = Cli::parse();
+    match cli.command {
+        Some(Command::Setup) => setup(),
+        Some(Command::Exec(args)) => exec(&cli.model.model, args),
+        Some(Command::Acp) => acp(&cli.model.model),
+        None if std::io::stdin().is_terminal() => help(),
+        None => acp(&cli.model.model),
+    }
+}
+
+/// Serves a client until it is gone.
+fn acp(model: &str) -> ExitCode {
+    let agent = match agent(model) {
+        Ok(agent) => agent,
+        Err(code) => return code,
+    };
+    // Before any other thread starts: nothing may write to the protocol's stream by accident.
+    let transport = match transport::stdio() {
+        Ok(transport) => transport,
+        Err(error) => return fail(&format!("cannot take over standard input and output: {error}")),
+    };
+    run(async move {
+        let serving = agent.connect_to(transport);
+        match serving.await {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&format!("the connection failed: {}", error.message)),
+        }
+    })
+}
+
+fn exec(model: &str, args: ExecArgs) -> ExitCode {
+    let agent = match agent(model) {
+        Ok(agent) => agent,
+        Err(code) => return code,
+    };
+    let approval = match (args.approve_all, args.deny_all) {
+        (true, _) => Approval::All,
+        (_, true) => Approval::None,
+        _ => Approval::Ask,
+    };
+    let prompt = match exec::read_prompt(args.prompt) {
+        Ok(prompt) => prompt,
+        Err(error) => return fail(&format!("cannot read the prompt: {error}")),
+    };
+    let cwd = match args.cwd.map_or_else(std::env::current_dir, std::path::absolute) {
+        Ok(cwd) => cwd,
+        Err(error) => return fail(&format!("cannot find the working directory: {error}")),
+    };
+    run(exec::run(agent, prompt, cwd, approval))
+}
+
+fn setup() -> ExitCode {
+    Ui::stdout().line(CONNECT);
+    ExitCode::SUCCESS
+}
+
+fn help() -> ExitCode {
+    Ui::stdout().print(&Cli::command().render_long_help().ansi().to_string());
+    ExitCode::SUCCESS
+}
+
+fn agent(model: &str) -> Result<Agent, ExitCode> {
+    let model = model::parse(model).map_err(|error| fail(&error.to_string()))?;
+    Agent::new(model, acp_tools::env::parent()).map_err(|error| fail(&error.to_string()))
+}
+
+/// Runs a future to its end, then leaves without waiting for threads that may never end: the one
+/// that reads standard input, or one that a dead disk holds.
+fn run(future: impl Future<Output = ExitCode>) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&format!("cannot start: {error}")),
+    };
+    let code = runtime.block_on(async {
+        tokio::select! {
+            code = future => code,
+            signal = interrupted() => ExitCode::from(128 + signal),
+        }
+    });
+    // Drops every task, and with it every process that one owns.
+    runtime.shutdown_timeout(Duration::from_millis(200));
+    code
+}
+
+/// Waits for a signal that asks this process to end, and returns its number.
+#[cfg(unix)]
+async fn interrupted() -> u8 {
+    use tokio::signal::unix::{SignalKind, signal};
+    let wait = async |kind: SignalKind| match signal(kind) {
+        Ok(mut signal) => signal.recv().await,
+        Err(_) => std::future::pending().await,
+    };
+    tokio::select! {
+        _ = wait(SignalKind::hangup()) => 1,
+        _ = wait(SignalKind::interrupt()) => 2,
+        _ = wait(SignalKind::terminate()) => 15,
+    }
+}
+
+/// Waits for a signal that asks this process to end.
+#[cfg(not(unix))]
+async fn interrupted() -> u8 {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+    2
+}
+
+fn fail(what: &str) -> ExitCode {
+    Ui::stderr().line(&format!("callboard: {what}"));
+    ExitCode::FAILURE
+}
+
+/// Standard output is the protocol's; what there is to log goes to standard error.
+fn log_to_stderr() {
+    let filter = EnvFilter::try_from_env("CALLBOARD_LOG")
+        .unwrap_or_else(|_| EnvFilter::new("warn,agent_client_protocol=error"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
+}

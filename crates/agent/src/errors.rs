@@ -1,0 +1,29 @@
+//! The JSON-RPC errors that this agent answers with. None of them repeats what the client sent.
+
+use agent_client_protocol::Error;
+use agent_client_protocol::v1::schema::SessionId;
+use serde_json::json;
+
+/// -32602: what is wrong with the parameters.
+pub(crate) fn invalid_params(what: impl Into<String>) -> Error {
+    Error::invalid_params().data(json!({ "reason": what.into() }))
+}
+
+/// -32002: a session that is not open.
+pub(crate) fn unknown_session(id: &SessionId) -> Error {
+    agent_client_protocol::v1::schema::Error::session_not_found(id.clone()).into()
+}
+
+/// -32603: a bound is reached; the same may work later.
+pub(crate) fn busy(what: impl Into<String>) -> Error {
+    let data = json!({ "reason": "busy", "message": what.into() });
+    Error::internal_error().data(data)
+}
+
+/// -32603: the model cannot go on.
+pub(crate) fn model(what: impl Into<String>) -> Error {
+    let what = what.into();
+    let mut error = Error::internal_error();
+    error.message = format!("The model failed: {what}");
+    error.data(json!({ "reason": "model_error" }))
+}

@@ -1,0 +1,22 @@
+//! Callboard: a small, fast, safe coding agent for every ACP client.
+//!
+//! This crate is *thin*: the connection over the ACP SDK and a transport of its own, sessions and
+//! turns, the models, and the command line. What a tool call is, lives in `acp-types`; how it
+//! lives, in `acp-lifecycle`; what it does, in `acp-tools`. Those are the crates to build another
+//! agent on; this one is for running and for embedding the whole.
+
+pub mod agent;
+pub mod cli;
+mod commands;
+mod errors;
+pub mod exec;
+pub mod limits;
+pub mod model;
+mod prompt;
+pub mod render;
+mod session;
+mod sys;
+pub mod transport;
+mod turn;
+pub mod ui;
+mod wire;

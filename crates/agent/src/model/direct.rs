@@ -1,0 +1,134 @@
+//! The model that needs no key, no server and no network: the prompt itself says what to call.
+//!
+//! Knows the names and arguments of the built-in tools, and nothing of what they do.
+
+pub mod command;
+
+use std::{fmt::Write as _, iter};
+
+use futures::{StreamExt as _, stream};
+
+use super::{Call, Event, Message, Model, Reply, Request, Stop, ToolResult};
+use command::{COMMANDS, Prompt, ToolUse};
+
+/// The model's name.
+pub const NAME: &str = "direct";
+
+/// The bytes of one fragment of arguments: small, so that clients see them stream.
+pub const FRAGMENT_BYTES: usize = 64;
+
+/// The characters the closing summary quotes of one failed call.
+pub const MAX_QUOTED_CHARS: usize = 200;
+
+/// How to have another model. Closes the help.
+pub const CONNECT: &str = "This is `direct`, the built-in model that does what these commands \
+    say and nothing else. `callboard acp --model …` chooses another: this build has `direct` and \
+    `script:FILE`. Models by key (Anthropic, OpenAI, Gemini, Ollama…) are not in this build yet.";
+
+/// The `direct` model. Its commands are [`COMMANDS`].
+///
+/// A prompt is all commands, or nothing of it is done. Each reply makes the next call of the
+/// prompt, so that a `read` sees what the `edit` before it did; the reply after the last result
+/// sums up. As in a shell, a call that failed does not stop those after it. Where a turn stands is
+/// told by the messages since its prompt; the model remembers nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Direct;
+
+impl Model for Direct {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn reply(&self, request: Request) -> Reply {
+        let (prompt, since) = turn(&request.messages);
+        let calls = match command::parse(prompt) {
+            Ok(Prompt::Calls(calls)) => calls,
+            Ok(Prompt::Help) => return say(help()),
+            Err(error) if error.is_unknown() => return say(format!("{error}\n\n{}", help())),
+            Err(error) => return say(error.to_string()),
+        };
+        if lacks_undo(&request, &calls) {
+            return say("This session has no `undo`. Nothing was run.".to_owned());
+        }
+        let done = since.iter().filter(|message| matches!(message, Message::Assistant { .. }));
+        let index = done.count();
+        match calls.into_iter().nth(index) {
+            Some(call) => make(call, index),
+            None => say(summary(since)),
+        }
+    }
+}
+
+/// The commands with an example each, and how to connect another model, in Markdown.
+pub fn help() -> String {
+    let mut help = "One command a line; several lines are several calls, in order.\n".to_owned();
+    for command in COMMANDS {
+        let (form, description) = (command.form(), command.description);
+        let example = match command.example {
+            example if example.contains('\n') => format!(":\n\n```\n{example}\n```\n"),
+            example => format!(", as in `{example}`"),
+        };
+        // Writing to a string cannot fail.
+        let _ = write!(help, "\n- `{form}`: {description}{example}");
+    }
+    format!("{help}\n\n{CONNECT}")
+}
+
+/// The last prompt, and the messages after it.
+fn turn(messages: &[Message]) -> (&str, &[Message]) {
+    let mut prompts = messages.iter().enumerate().rev();
+    let last = prompts.find_map(|(index, message)| match message {
+        Message::User(prompt) => Some((prompt.as_str(), &messages[index + 1..])),
+        _ => None,
+    });
+    last.unwrap_or(("", messages))
+}
+
+/// A mistyped tool fails by itself; `undo` is a command that some sessions simply do not have.
+fn lacks_undo(request: &Request, calls: &[ToolUse]) -> bool {
+    let is_offered = || request.tools.iter().any(|tool| tool.name == command::UNDO);
+    calls.iter().any(|call| call.tool == command::UNDO) && !is_offered()
+}
+
+fn make(ToolUse { tool, arguments }: ToolUse, index: usize) -> Reply {
+    let call = Call { id: format!("direct_{}", index + 1), name: tool, arguments };
+    let stop = iter::once(Event::Stop(Stop::ToolCalls));
+    stream::iter(call.into_events(FRAGMENT_BYTES).chain(stop)).boxed()
+}
+
+fn say(text: String) -> Reply {
+    stream::iter([Event::Text(text), Event::Stop(Stop::EndTurn)]).boxed()
+}
+
+fn summary(since: &[Message]) -> String {
+    let results: Vec<&ToolResult> = since
+        .iter()
+        .filter_map(|message| match message {
+            Message::ToolResults(results) => Some(results),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    let failed: Vec<_> = results.iter().filter(|result| result.is_error).collect();
+    let calls = match results.len() {
+        1 => "1 call".to_owned(),
+        count => format!("{count} calls"),
+    };
+    if failed.is_empty() {
+        return format!("Done: {calls}.");
+    }
+    let lines = failed.iter().map(|result| format!("\n- `{}`: {}", result.name, quote(result)));
+    format!("{calls}, {} failed:\n{}", failed.len(), lines.collect::<String>())
+}
+
+fn quote(result: &ToolResult) -> String {
+    let line =
+        result.text.lines().find(|line| !line.trim().is_empty()).unwrap_or("no reason given");
+    match line.char_indices().nth(MAX_QUOTED_CHARS) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! Whole turns.
+
+use pretty_assertions::assert_eq;
+use serde_json::Value;
+
+use super::*;
+use crate::model::ToolSpec;
+
+/// A session as the agent keeps it, answering each call with the next of `results`.
+#[derive(Default)]
+struct Session {
+    request: Request,
+    results: Vec<Result<&'static str, &'static str>>,
+}
+
+impl Session {
+    fn answering(results: Vec<Result<&'static str, &'static str>>) -> Self {
+        Self { results, ..Self::default() }
+    }
+
+    /// Plays a turn; returns the calls as `id name arguments`, and the text.
+    async fn prompt(&mut self, prompt: &str) -> (Vec<String>, String) {
+        let mut shown = Vec::new();
+        self.request.messages.push(Message::User(prompt.to_owned()));
+        loop {
+            let (text, calls, stop) = gather(Direct.reply(self.request.clone())).await;
+            let assistant = Message::Assistant {
+                text: text.clone(),
+                thought: String::new(),
+                calls: calls.clone(),
+            };
+            self.request.messages.push(assistant);
+            if stop != Stop::ToolCalls {
+                return (shown, text);
+            }
+            let results = calls.iter().map(|call| self.run(call)).collect();
+            self.request.messages.push(Message::ToolResults(results));
+            let show = |call: &Call| format!("{} {} {}", call.id, call.name, call.arguments);
+            shown.extend(calls.iter().map(show));
+        }
+    }
+
+    fn run(&mut self, call: &Call) -> ToolResult {
+        let result = self.results.remove(0);
+        ToolResult {
+            call_id: call.id.clone(),
+            name: call.name.clone(),
+            text: result.unwrap_or_else(|error| error).to_owned(),
+            is_error: result.is_err(),
+        }
+    }
+}
+
+/// What a well-formed reply said, called and ended with.
+async fn gather(mut reply: Reply) -> (String, Vec<Call>, Stop) {
+    let (mut said, mut calls, mut stop) = (String::new(), Vec::<Call>::new(), None);
+    while let Some(event) = reply.next().await {
+        assert_eq!(stop, None, "nothing follows the stop");
+        match event {
+            Event::Text(text) => said.push_str(&text),
+            Event::CallStart { id, name } => {
+                calls.push(Call { id, name, arguments: String::new() })
+            }
+            Event::CallArguments { id, fragment } => {
+                assert!(fragment.len() <= FRAGMENT_BYTES);
+                let call = calls.last_mut().expect("a call has started");
+                assert_eq!(call.id, id);
+                call.arguments.push_str(&fragment);
+            }
+            Event::CallEnd { id } => assert_eq!(calls.last().map(|call| &call.id), Some(&id)),
+            Event::Stop(reason) => stop = Some(reason),
+            event => panic!("{event:?}"),
+        }
+    }
+    (said, calls, stop.expect("a reply stops"))
+}
+
+#[tokio::test]
+async fn a_turn_makes_one_call_a_reply_in_order_and_then_sums_up() {
+    let mut session = Session::answering(vec![Ok("edited"), Ok("b")]);
+    let (calls, text) = session.prompt("edit f\n<<<\na\n===\nb\n>>>\nread f").await;
+    let expected = [
+        r#"direct_1 edit_file {"path":"f","old_text":"a","new_text":"b"}"#,
+        r#"direct_2 read_file {"path":"f"}"#,
+    ];
+    assert_eq!(calls, expected);
+    assert_eq!(text, "Done: 2 calls.");
+    assert_eq!(session.request.messages.len(), 6, "one call a reply");
+
+    session.results = vec![Ok("x")];
+    let (calls, text) = session.prompt("list").await;
+    assert_eq!(calls, [r#"direct_1 list_directory {"path":"."}"#], "a new turn counts anew");
+    assert_eq!(text, "Done: 1 call.");
+}
+
+#[tokio::test]
+async fn a_failed_call_does_not_stop_the_next_and_is_named_at_the_end() {
+    let mut session = Session::answering(vec![Err("\nno such file: x\nat all"), Ok("."), Err("")]);
+    let (calls, text) = session.prompt("read x\nlist\nrun false").await;
+    assert_eq!(calls.len(), 3);
+    let expected =
+        "3 calls, 2 failed:\n\n- `read_file`: no such file: x\n- `terminal`: no reason given";
+    assert_eq!(text, expected);
+}
+
+#[tokio::test]
+async fn a_long_failure_is_quoted_in_part() {
+    let mut session = Session::answering(vec![Err("é".repeat(MAX_QUOTED_CHARS + 1).leak())]);
+    let (_, text) = session.prompt("list").await;
+    assert!(text.ends_with("é…") && text.chars().filter(|c| *c == 'é').count() == MAX_QUOTED_CHARS);
+}
+
+#[tokio::test]
+async fn what_is_no_command_is_answered_with_words_and_no_call() {
+    let cases = [
+        ("", "One command a line"),
+        ("help", "One command a line"),
+        ("fix my bug", "Line 1 is not a command of the `direct` model. Nothing was run.\n\nOne "),
+        ("list\nread", "Line 2: a path is missing"),
+        ("list\nundo", "This session has no `undo`. Nothing was run."),
+    ];
+    for (prompt, expected) in cases {
+        let (calls, text) = Session::default().prompt(prompt).await;
+        assert_eq!(calls, [""; 0], "{prompt}");
+        assert!(text.starts_with(expected), "{prompt}: {text}");
+    }
+    let (text, _, stop) = gather(Direct.reply(Request::default())).await;
+    assert!(text.starts_with("One command a line") && stop == Stop::EndTurn, "no prompt at all");
+}
+
+#[tokio::test]
+async fn undo_is_called_where_the_session_has_it() {
+    let mut session = Session::answering(vec![Ok("undone")]);
+    let input_schema = Value::Null;
+    let undo = ToolSpec { name: "undo".into(), description: String::new(), input_schema };
+    session.request.tools.push(undo);
+    assert_eq!(session.prompt("undo").await.0, ["direct_1 undo {}"]);
+}
+
+#[test]
+fn the_help_shows_every_command_and_how_to_connect_a_model() {
+    let help = help();
+    for command in COMMANDS {
+        assert!(help.contains(&format!("- `{}`: ", command.form())), "{}", command.name);
+        assert!(help.contains(command.example), "{}", command.name);
+    }
+    assert!(help.ends_with(CONNECT));
+}

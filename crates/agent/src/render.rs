@@ -1,0 +1,176 @@
+//! Turns the messages of any ACP v1 agent into live cards for a terminal.
+//!
+//! It knows the protocol's own types and, where an agent sends them, Callboard's durations and
+//! reasons in `_meta`. It knows nothing of connections, agents and screens: text comes out, to be
+//! appended, so that it reads as well in a pipe or a log.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::PathBuf;
+
+use acp_types::schema::v1::{
+    Plan, PlanEntryStatus, RequestPermissionRequest, SessionUpdate, ToolCallId, ToolCallUpdate,
+};
+use anstyle::Style;
+
+mod card;
+mod console;
+mod content;
+mod diff;
+mod excerpt;
+mod input;
+mod limits;
+mod page;
+mod safe;
+mod table;
+
+use card::Card;
+use content::block_text;
+use page::{Owner, Page, Palette};
+use table::Totals;
+
+/// The cards of one session: what was told so far and what of that was printed.
+///
+/// Each message gives the text to print now, possibly none. All text of others in it is safe to
+/// show: it holds no escape sequence and no control character. What is remembered of a call is
+/// bounded, and little of it is left after its end.
+///
+/// ```
+/// use acp_types::schema::v1::{SessionUpdate, ToolCall, ToolCallStatus, ToolKind};
+/// use callboard::render::Cards;
+///
+/// let mut cards = Cards::new("/project", 80);
+/// let call = ToolCall::new("1", "Read src/lib.rs").kind(ToolKind::Read);
+/// let call = call.status(ToolCallStatus::Completed);
+/// assert_eq!(cards.update(&SessionUpdate::ToolCall(call), 120), "✓ Read src/lib.rs\n");
+/// assert!(cards.table().contains("1 call "));
+/// ```
+#[derive(Debug)]
+pub struct Cards {
+    page: Page,
+    calls: Vec<Card>,
+    /// The calls before them.
+    earlier: Totals,
+    plan: u64,
+}
+
+impl Cards {
+    /// Starts without colours. Paths below `cwd` are shown relative to it; lines that may be cut
+    /// have at most `width` characters.
+    #[must_use]
+    pub fn new(cwd: impl Into<PathBuf>, width: usize) -> Self {
+        Self {
+            page: Page::new(cwd.into(), width),
+            calls: Vec::new(),
+            earlier: Totals::default(),
+            plan: hash_of(&[]),
+        }
+    }
+
+    /// Adds colours, as SGR sequences; [`Ui`](crate::ui::Ui) strips them where nobody wants them.
+    #[must_use]
+    pub fn coloured(mut self) -> Self {
+        self.page.palette = Palette::coloured();
+        self
+    }
+
+    /// Takes a `session/update`, which had `bytes` on the wire; returns the text to print now.
+    pub fn update(&mut self, update: &SessionUpdate, bytes: usize) -> String {
+        match update {
+            SessionUpdate::AgentMessageChunk(chunk) => {
+                let text = block_text(&chunk.content);
+                self.page.message(chunk.message_id.as_ref(), &text);
+            }
+            SessionUpdate::AgentThoughtChunk(chunk) => {
+                let text = block_text(&chunk.content);
+                self.page.thought(chunk.message_id.as_ref(), &text);
+            }
+            SessionUpdate::ToolCall(call) => {
+                // An agent may use the id of a call again that has ended.
+                let id = &call.tool_call_id;
+                let at = self.place(id).filter(|at| !self.calls[*at].is_ended);
+                let at = at.unwrap_or_else(|| self.add(id));
+                let update = ToolCallUpdate::from(call.clone());
+                self.calls[at].update(&update, bytes, &mut self.page);
+            }
+            SessionUpdate::ToolCallUpdate(update) => {
+                let id = &update.tool_call_id;
+                let at = self.place(id).unwrap_or_else(|| self.add(id));
+                self.calls[at].update(update, bytes, &mut self.page);
+            }
+            SessionUpdate::Plan(plan) => self.show_plan(plan),
+            _ => {}
+        }
+        self.page.take()
+    }
+
+    /// Takes a `session/request_permission`, which had `bytes` on the wire; returns the text to
+    /// print before the user is asked: everything that is decided on, none of it cut, and the
+    /// options by their number from 1.
+    pub fn permission(&mut self, request: &RequestPermissionRequest, bytes: usize) -> String {
+        let id = &request.tool_call.tool_call_id;
+        let at = self.place(id).unwrap_or_else(|| self.add(id));
+        self.calls[at].ask(request, bytes, &mut self.page);
+        self.page.take()
+    }
+
+    /// Returns the line end that is missing, before something else is printed.
+    pub fn end_line(&mut self) -> String {
+        self.page.fresh();
+        self.page.take()
+    }
+
+    /// Returns a table of all calls with their messages, bytes and milliseconds.
+    #[must_use]
+    pub fn table(&self) -> String {
+        table::table(&self.calls, self.earlier, self.page.width)
+    }
+
+    /// Returns where the latest call of this id is.
+    fn place(&self, id: &ToolCallId) -> Option<usize> {
+        self.calls.iter().rposition(|card| card.id == *id)
+    }
+
+    fn add(&mut self, id: &ToolCallId) -> usize {
+        if self.calls.len() == limits::CALLS {
+            self.earlier.add(&self.calls.remove(0));
+        }
+        self.calls.push(Card::new(id.clone()));
+        self.calls.len() - 1
+    }
+
+    fn show_plan(&mut self, plan: &Plan) {
+        let lines: Vec<_> = plan
+            .entries
+            .iter()
+            .map(|entry| {
+                let mark = match entry.status {
+                    PlanEntryStatus::Completed => "[x]",
+                    PlanEntryStatus::InProgress => "[~]",
+                    _ => "[ ]",
+                };
+                let line = format!("  {mark} {}", safe::exact(&entry.content));
+                safe::cut(&line, self.page.width)
+            })
+            .collect();
+        let hash = hash_of(&lines);
+        if hash == self.plan {
+            return;
+        }
+        self.plan = hash;
+        self.page.blank();
+        let head = if lines.is_empty() { "Plan: no steps" } else { "Plan" };
+        self.page.write(self.page.palette.bold, head);
+        self.page.write(Style::new(), "\n");
+        lines.iter().for_each(|line| self.page.line(line));
+        self.page.owner = Owner::Plan;
+    }
+}
+
+fn hash_of(lines: &[String]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    lines.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,331 @@
+//! One call: what is known of it, and what of that is on the page already.
+
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hasher as _};
+
+use acp_types::schema::v1::{
+    Meta, ToolCallContent, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolKind,
+};
+use acp_types::{CallMeta, meta::DEFAULT_KEY, text};
+use anstyle::Style;
+use serde_json::Value;
+
+use super::console::{Console, Joint};
+use super::content::{block_text, unfence};
+use super::diff::{self, Extent};
+use super::excerpt::Excerpt;
+use super::limits::{
+    DIFF_LINES, ENDED_TITLE_BYTES, INPUT_BYTES, LINE_CHARS, SHOWN_ITEMS, TEXT_LINES, TITLE_BYTES,
+};
+use super::page::{Owner, Page};
+use super::{input, safe};
+
+mod ask;
+mod end;
+
+/// A call as it was told so far.
+#[derive(Debug)]
+pub(super) struct Card {
+    pub(super) id: ToolCallId,
+    /// Safe to show, in one line.
+    pub(super) title: String,
+    pub(super) kind: ToolKind,
+    pub(super) status: ToolCallStatus,
+    pub(super) is_cancelled: bool,
+    pub(super) is_ended: bool,
+    pub(super) updates: usize,
+    pub(super) bytes: usize,
+    pub(super) duration_ms: Option<u64>,
+    live: Live,
+}
+
+/// What is needed until a call ends.
+#[derive(Debug, Default)]
+struct Live {
+    /// The title that was printed last.
+    named: Option<String>,
+    /// Whether permission was asked for and it has not run since.
+    is_asked: bool,
+    input: Value,
+    console: Console,
+    /// Texts that are printed when the call ends: the last one, and before it all others.
+    texts: Vec<Text>,
+    shown: VecDeque<Shown>,
+    end: CallMeta,
+    is_exit_shown: bool,
+}
+
+/// A text that is held back.
+#[derive(Debug)]
+struct Text {
+    hash: u64,
+    excerpt: Excerpt,
+}
+
+/// A diff or text that is on the page.
+#[derive(Debug)]
+struct Shown {
+    hash: u64,
+    is_whole: bool,
+}
+
+impl Card {
+    pub(super) fn new(id: ToolCallId) -> Self {
+        Self {
+            id,
+            title: "Tool call".to_owned(),
+            kind: ToolKind::default(),
+            status: ToolCallStatus::default(),
+            is_cancelled: false,
+            is_ended: false,
+            updates: 0,
+            bytes: 0,
+            duration_ms: None,
+            live: Live::default(),
+        }
+    }
+
+    /// Takes an update of `bytes` and prints what is new. After its end a call is only counted.
+    pub(super) fn update(&mut self, update: &ToolCallUpdate, bytes: usize, page: &mut Page) {
+        self.learn(update, bytes);
+        if self.is_ended {
+            return;
+        }
+        self.announce(page);
+        if let Some(content) = &update.fields.content {
+            self.show_content(content, page);
+        }
+        if let Some(meta) = &update.meta {
+            self.show_events(meta, page);
+        }
+        if is_final(self.status) {
+            self.end(page);
+        }
+    }
+
+    fn learn(&mut self, update: &ToolCallUpdate, bytes: usize) {
+        self.updates += 1;
+        self.bytes += bytes;
+        if self.is_ended {
+            return;
+        }
+        let fields = &update.fields;
+        let named = |title: &&String| !title.trim().is_empty();
+        if let Some(title) = fields.title.as_ref().filter(named) {
+            text::head(&safe::exact(title), TITLE_BYTES).clone_into(&mut self.title);
+        } else if let (Some(name), None) = (fields.name.as_ref().filter(named), &self.live.named) {
+            text::head(&safe::exact(name), TITLE_BYTES).clone_into(&mut self.title);
+        }
+        self.kind = fields.kind.unwrap_or(self.kind);
+        self.status = fields.status.unwrap_or(self.status);
+        if let Some(input) = &fields.raw_input {
+            let bytes = serde_json::to_vec(input).map_or(0, |bytes| bytes.len());
+            self.live.input = if bytes <= INPUT_BYTES {
+                input.clone()
+            } else {
+                format!("… {bytes} bytes that are not shown").into()
+            };
+        }
+        let meta = update.meta.as_ref().and_then(|meta| meta.get(DEFAULT_KEY));
+        if let Some(Ok(meta)) = meta.map(|meta| serde_json::from_value::<CallMeta>(meta.clone())) {
+            self.duration_ms = meta.duration_ms.or(self.duration_ms);
+            self.live.end = CallMeta {
+                reason: meta.reason,
+                exit_code: meta.exit_code,
+                signal: meta.signal.map(|signal| safe::cut(&signal, LINE_CHARS)),
+                ..CallMeta::default()
+            };
+        }
+    }
+
+    /// Prints the head: the first time, when it runs after a permission, and when what runs is
+    /// called something else.
+    fn announce(&mut self, page: &mut Page) {
+        let is_running = self.status == ToolCallStatus::InProgress;
+        let is_due = match &self.live.named {
+            None => !is_final(self.status),
+            Some(named) => is_running && (self.live.is_asked || differs(named, &self.title)),
+        };
+        if is_due {
+            self.make_way(page);
+            let mark = if is_running { "● " } else { "○ " };
+            let kind = kind(self.kind);
+            let room = page.width.saturating_sub(kind.len() + 4);
+            page.write(Style::new(), &format!("{mark}{}", safe::cut(&self.title, room)));
+            page.write(page.palette.dim, format!("  {kind}").trim_end());
+            page.line("");
+            page.owner = Owner::Head(self.id.clone());
+            self.live.named = Some(self.title.clone());
+        }
+        self.live.is_asked &= !is_running;
+    }
+
+    /// Separates calls from what is no call, and a call from those that ran before.
+    fn make_way(&self, page: &mut Page) {
+        match &page.owner {
+            Owner::Head(_) => page.fresh(),
+            Owner::Call(id) if *id == self.id => page.fresh(),
+            _ => page.blank(),
+        }
+    }
+
+    /// Makes sure that what is printed next is seen to be this call's.
+    fn own(&self, page: &mut Page) {
+        let is_own = matches!(&page.owner, Owner::Head(id) | Owner::Call(id) if *id == self.id);
+        if !is_own {
+            match page.owner {
+                Owner::Head(_) | Owner::Call(_) => page.fresh(),
+                _ => page.blank(),
+            }
+            let title = safe::cut(&self.title, page.width.saturating_sub(2));
+            page.write(page.palette.dim, &format!("● {title}\n"));
+        }
+        page.owner = Owner::Call(self.id.clone());
+    }
+
+    fn show_content(&mut self, content: &[ToolCallContent], page: &mut Page) {
+        let mut extent = Extent::AtMost(DIFF_LINES);
+        let mut console = None;
+        let mut texts = Vec::new();
+        for item in content {
+            match item {
+                ToolCallContent::Diff(diff) => {
+                    let hash = hash((&diff.path, &diff.old_text, &diff.new_text));
+                    if self.shown(hash).is_none() {
+                        self.own(page);
+                        page.fresh();
+                        let is_whole = diff::print(diff, &mut extent, page);
+                        self.remember(hash, is_whole);
+                    }
+                }
+                ToolCallContent::Content(item) => {
+                    let text = block_text(&item.content);
+                    match unfence(&text) {
+                        ("console", output) if console.is_none() => {
+                            console = Some(output.to_owned());
+                        }
+                        (_, text) => texts.push(text.to_owned()),
+                    }
+                }
+                _ => {}
+            }
+        }
+        if let Some(output) = console {
+            let (joint, new) = self.live.console.replace(&output);
+            self.print_output(joint, new, page);
+        }
+        self.live.texts = hold(&texts);
+    }
+
+    /// Prints the events of a display-only terminal, a convention in `_meta`
+    /// (<https://github.com/zed-industries/zed/pull/39419>).
+    fn show_events(&mut self, meta: &Meta, page: &mut Page) {
+        if meta.contains_key("terminal_info")
+            && let Some(command) = input::command(&self.live.input)
+        {
+            self.print_output(Joint::NewLine, &format!("$ {command}\n"), page);
+        }
+        if let Some(Value::String(data)) = meta.get("terminal_output").and_then(|it| it.get("data"))
+        {
+            let lines = self.live.console.append(data);
+            self.print_output(Joint::GoesOn, &lines, page);
+        }
+        if let Some(exit) = meta.get("terminal_exit") {
+            self.end_output(page);
+            let code = exit.get("exit_code").and_then(Value::as_i64);
+            let signal = exit.get("signal").and_then(Value::as_str);
+            if let Some(exit) = exit_text(code, signal) {
+                self.own(page);
+                page.fresh();
+                page.write(page.palette.dim, &format!("  │ {exit}\n"));
+                self.live.is_exit_shown = true;
+            }
+        }
+    }
+
+    fn print_output(&mut self, joint: Joint, text: &str, page: &mut Page) {
+        if !text.is_empty() {
+            self.own(page);
+            self.live.console.print(joint, text, page);
+        }
+    }
+
+    fn end_output(&mut self, page: &mut Page) {
+        if self.live.console.has_rest() {
+            self.own(page);
+            self.live.console.finish(page);
+        }
+    }
+
+    /// Returns whether a diff or text was printed, and if so, whether as a whole.
+    fn shown(&self, hash: u64) -> Option<bool> {
+        let mut all = self.live.shown.iter();
+        all.find(|shown| shown.hash == hash).map(|shown| shown.is_whole)
+    }
+
+    fn remember(&mut self, hash: u64, is_whole: bool) {
+        self.live.shown.retain(|shown| shown.hash != hash);
+        if self.live.shown.len() == SHOWN_ITEMS {
+            self.live.shown.pop_front();
+        }
+        self.live.shown.push_back(Shown { hash, is_whole });
+    }
+}
+
+/// Returns whether nothing can follow.
+fn is_final(status: ToolCallStatus) -> bool {
+    matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed)
+}
+
+/// Returns the protocol's word for a kind, none for `other`.
+pub(super) fn kind(kind: ToolKind) -> &'static str {
+    match kind {
+        ToolKind::Read => "read",
+        ToolKind::Edit => "edit",
+        ToolKind::Delete => "delete",
+        ToolKind::Move => "move",
+        ToolKind::Search => "search",
+        ToolKind::Execute => "execute",
+        ToolKind::Think => "think",
+        ToolKind::Fetch => "fetch",
+        ToolKind::SwitchMode => "switch_mode",
+        _ => "",
+    }
+}
+
+/// Keeps the last text apart from the others: if the call fails, it says why.
+fn hold(texts: &[String]) -> Vec<Text> {
+    let Some((last, others)) = texts.split_last() else {
+        return Vec::new();
+    };
+    let others = (!others.is_empty()).then(|| others.join("\n"));
+    let held = |text: &str| {
+        let mut excerpt = Excerpt::new(TEXT_LINES, TEXT_LINES);
+        excerpt.push(safe::output(text).trim_end());
+        let hash = hash(text);
+        Text { hash, excerpt }
+    };
+    others.iter().chain([last]).map(|text| held(text)).collect()
+}
+
+/// Returns whether a title says something else, not only more or less or with other numbers.
+fn differs(old: &str, new: &str) -> bool {
+    let letters = |title: &str| title.chars().filter(|c| c.is_alphabetic()).collect::<String>();
+    let (old, new) = (letters(old), letters(new));
+    !old.starts_with(&new) && !new.starts_with(&old)
+}
+
+/// Says how a command ended.
+fn exit_text(code: Option<i64>, signal: Option<&str>) -> Option<String> {
+    match (signal, code) {
+        (Some(signal), _) => Some(format!("ended by {}", safe::exact(signal))),
+        (None, Some(code)) => Some(format!("exit code {code}")),
+        (None, None) => None,
+    }
+}
+
+fn hash(value: impl std::hash::Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}

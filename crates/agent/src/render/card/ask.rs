@@ -1,0 +1,76 @@
+//! A permission request: everything that is being decided on, none of it cut, and the options.
+
+use acp_types::schema::v1::{PermissionOption, RequestPermissionRequest, ToolCallContent};
+use anstyle::Style;
+
+use super::{Card, Extent, Owner, Page, block_text, diff, hash, input, kind, safe, unfence};
+
+impl Card {
+    /// Prints what is asked, and of the call what was not shown as a whole.
+    pub(in crate::render) fn ask(
+        &mut self,
+        request: &RequestPermissionRequest,
+        bytes: usize,
+        page: &mut Page,
+    ) {
+        self.learn(&request.tool_call, bytes);
+        let fields = &request.tool_call.fields;
+        let title = fields.title.as_deref().filter(|title| !title.trim().is_empty());
+        let title = title.map_or_else(|| self.title.clone(), safe::exact);
+        self.make_way(page);
+        page.write(page.palette.ask, &format!("▸ {title}"));
+        page.write(page.palette.dim, format!("  {}", kind(self.kind)).trim_end());
+        page.write(page.palette.ask, "  asks for permission\n");
+        page.owner = Owner::Call(self.id.clone());
+        let input = fields.raw_input.as_ref().unwrap_or(&self.live.input);
+        let command = input::command(input);
+        let content = fields.content.as_deref().unwrap_or_default();
+        let has_diff = content.iter().any(|item| matches!(item, ToolCallContent::Diff(_)));
+        // A diff says all that the input of an edit does, and in place.
+        let fields = if has_diff { Vec::new() } else { input::fields(input) };
+        if let Some(command) = &command {
+            input::lines("$ ", command).iter().for_each(|line| page.line(&format!("  {line}")));
+        }
+        fields.iter().for_each(|line| page.line(&format!("  {line}")));
+        self.show_whole(content, command.as_deref(), page);
+        if request.tool_call.fields.content.is_none() {
+            self.show_texts(page);
+        }
+        print_options(&request.options, page);
+        self.live.named = Some(self.title.clone());
+        self.live.is_asked = true;
+    }
+
+    fn show_whole(&mut self, content: &[ToolCallContent], command: Option<&str>, page: &mut Page) {
+        for item in content {
+            match item {
+                ToolCallContent::Diff(diff) => {
+                    let hash = hash((&diff.path, &diff.old_text, &diff.new_text));
+                    if self.shown(hash) != Some(true) {
+                        diff::print(diff, &mut Extent::Whole, page);
+                        self.remember(hash, true);
+                    }
+                }
+                ToolCallContent::Content(item) => {
+                    let text = block_text(&item.content);
+                    let (_, text) = unfence(&text);
+                    let is_command = command.is_some() && text.strip_prefix("$ ") == command;
+                    if !is_command && self.shown(hash(text)) != Some(true) {
+                        input::lines("", text)
+                            .iter()
+                            .for_each(|line| page.line(&format!("  {line}")));
+                        self.remember(hash(text), true);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn print_options(options: &[PermissionOption], page: &mut Page) {
+    for (at, option) in options.iter().enumerate() {
+        page.write(page.palette.ask, &format!("  {}", at + 1));
+        page.write(Style::new(), &format!("  {}\n", safe::exact(&option.name)));
+    }
+}

@@ -1,0 +1,117 @@
+//! The end of a call: what was held back, and the line that says how it ended.
+
+use acp_types::schema::v1::ToolCallStatus;
+use anstyle::Style;
+
+use super::{Card, ENDED_TITLE_BYTES, Live, Owner, Page, exit_text, safe, text};
+
+/// Columns of a title that its end does not take away.
+const MIN_TITLE: usize = 20;
+
+impl Card {
+    /// Prints the end, and forgets what was needed until then.
+    pub(super) fn end(&mut self, page: &mut Page) {
+        self.end_output(page);
+        let has_failed = self.status == ToolCallStatus::Failed;
+        let reason = has_failed.then(|| self.reason());
+        self.show_texts(page);
+        match page.owner {
+            Owner::Head(_) | Owner::Call(_) => page.fresh(),
+            _ => page.blank(),
+        }
+        let (mark, style) =
+            if has_failed { ("✗ ", page.palette.bad) } else { ("✓ ", page.palette.good) };
+        let mut reason = reason.map_or_else(String::new, |reason| format!("  {reason}"));
+        let details = self.details();
+        let taken = |reason: &str| 2 + reason.chars().count() + details.chars().count();
+        let title =
+            safe::cut(&self.title, page.width.saturating_sub(taken(&reason)).max(MIN_TITLE));
+        let over = (taken(&reason) + title.chars().count()).saturating_sub(page.width);
+        if over > 0 {
+            reason = safe::cut(&reason, reason.chars().count().saturating_sub(over));
+        }
+        page.write(style, mark);
+        page.write(Style::new(), &title);
+        page.write(page.palette.bad, &reason);
+        page.write(page.palette.dim, &details);
+        page.line("");
+        page.owner = Owner::Call(self.id.clone());
+        self.forget();
+    }
+
+    /// Prints the texts that were held back. The one that is a reason of one line is left for
+    /// the last line.
+    pub(super) fn show_texts(&mut self, page: &mut Page) {
+        let mut texts = std::mem::take(&mut self.live.texts);
+        let has_failed = self.status == ToolCallStatus::Failed;
+        if has_failed && texts.last().is_some_and(|last| last.excerpt.total() <= 1) {
+            texts.pop();
+        }
+        for text in texts {
+            if self.shown(text.hash).is_none() && text.excerpt.total() > 0 {
+                self.own(page);
+                page.fresh();
+                text.excerpt.lines().for_each(|line| page.gutter(&format!("{line}\n")));
+                self.remember(text.hash, false);
+            }
+        }
+    }
+
+    /// Says why it did not complete: by its last text, else by how its command ended.
+    fn reason(&mut self) -> String {
+        let end = &self.live.end;
+        let last = self.live.texts.last();
+        let said = last.and_then(|text| text.excerpt.first()).filter(|line| !line.is_empty());
+        // v1 has no such status; the projection says it by this sentence.
+        let sentence = end.reason.map(acp_types::Reason::sentence);
+        self.is_cancelled = said.is_some() && said == sentence;
+        if self.is_cancelled {
+            return format!("[cancelled] {}", said.unwrap_or_default());
+        }
+        let exit = exit_text(end.exit_code.map(i64::from), end.signal.as_deref());
+        let why = said.map(str::to_owned).or(exit).or(sentence.map(str::to_owned));
+        why.map_or_else(|| "failed".to_owned(), |why| format!("failed: {why}"))
+    }
+
+    /// Returns how its command ended, if that is worth a word, and how long it took.
+    fn details(&self) -> String {
+        let end = &self.live.end;
+        let code = end.exit_code.filter(|code| *code != 0).map(i64::from);
+        let is_told = self.live.is_exit_shown || self.status == ToolCallStatus::Failed;
+        let exit = exit_text(code, end.signal.as_deref()).filter(|_| !is_told);
+        let parts = exit.into_iter().chain(self.duration_ms.map(duration));
+        parts.map(|part| format!("  {part}")).collect()
+    }
+
+    fn forget(&mut self) {
+        self.is_ended = true;
+        self.live = Live::default();
+        self.title = text::head(&self.title, ENDED_TITLE_BYTES).to_owned();
+    }
+}
+
+fn duration(millis: u64) -> String {
+    match millis {
+        0..1_000 => format!("{millis} ms"),
+        1_000..60_000 => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),
+        _ => format!("{} min {} s", millis / 60_000, millis % 60_000 / 1_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::duration;
+
+    #[test]
+    fn durations_have_a_unit_that_fits() {
+        for (millis, expected) in [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (1_250, "1.2 s"),
+            (59_999, "59.9 s"),
+            (61_000, "1 min 1 s"),
+        ] {
+            assert_eq!(duration(millis), expected);
+        }
+    }
+}

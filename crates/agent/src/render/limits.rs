@@ -1,0 +1,40 @@
+//! What the renderer prints and remembers at most.
+
+/// Lines of the diffs of one message; the rest is counted. A permission request shows all.
+pub(super) const DIFF_LINES: usize = 40;
+
+/// Lines from the beginning of a text, and as many from its end; what is between is counted.
+pub(super) const TEXT_LINES: usize = 6;
+
+/// Lines of a command's output that are printed as they come; after them only the last
+/// [`TEXT_LINES`], when the call ends.
+pub(super) const LIVE_LINES: usize = 200;
+
+/// Characters of one line of output, text or diff. A permission request shows all.
+pub(super) const LINE_CHARS: usize = 300;
+
+/// Bytes of a command's output that are remembered, to find what is new in the next message. It
+/// is twice what Callboard sends while a command runs.
+pub(super) const SEEN_BYTES: usize = 8 << 10;
+
+/// Lines by which the output of two messages is aligned.
+pub(super) const ALIGNED_LINES: usize = 64;
+
+/// Bytes of an unfinished line of a terminal that wait for its end.
+pub(super) const PARTIAL_BYTES: usize = 4 << 10;
+
+/// Bytes of a call's input that are remembered for its permission request, which usually brings
+/// its own.
+pub(super) const INPUT_BYTES: usize = 64 << 10;
+
+/// Bytes of a title that are remembered: what a title of Callboard holds at most, and some.
+pub(super) const TITLE_BYTES: usize = 8 << 10;
+
+/// Bytes of the title of a call that has ended: what a row of the table can show.
+pub(super) const ENDED_TITLE_BYTES: usize = 1 << 10;
+
+/// Diffs and texts of a call that are known as shown; the oldest are forgotten.
+pub(super) const SHOWN_ITEMS: usize = 256;
+
+/// Calls that are remembered for the table; the oldest count in the totals only.
+pub(super) const CALLS: usize = 1000;

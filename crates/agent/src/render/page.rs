@@ -1,0 +1,180 @@
+//! The text that is printed next, and what was printed last: whose it was, and how it ended.
+//!
+//! It only appends, and knows nothing of what the text means.
+
+use std::path::{Path, PathBuf};
+
+use acp_types::schema::v1::{MessageId, ToolCallId};
+use anstyle::{AnsiColor, Style};
+
+use super::limits::LINE_CHARS;
+use super::safe;
+
+/// What is printed now, and how everything looks.
+#[derive(Debug)]
+pub(super) struct Page {
+    /// The directory that paths are shown relative to.
+    pub(super) cwd: PathBuf,
+    /// The columns of a line.
+    pub(super) width: usize,
+    /// The colours.
+    pub(super) palette: Palette,
+    /// Whose text was printed last.
+    pub(super) owner: Owner,
+    text: String,
+    /// Line ends at the end of everything printed so far; two are a blank line.
+    line_ends: usize,
+    /// Characters of the line that is not ended.
+    column: usize,
+}
+
+/// Whose text is on the page.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Owner {
+    Nobody,
+    Message(Option<MessageId>),
+    Thought(Option<MessageId>),
+    Plan,
+    /// A call of which only the head is printed.
+    Head(ToolCallId),
+    Call(ToolCallId),
+}
+
+/// The colours; none by default.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Palette {
+    pub(super) good: Style,
+    pub(super) bad: Style,
+    pub(super) ask: Style,
+    pub(super) dim: Style,
+    pub(super) bold: Style,
+}
+
+impl Palette {
+    pub(super) fn coloured() -> Self {
+        Self {
+            good: AnsiColor::Green.on_default(),
+            bad: AnsiColor::Red.on_default(),
+            ask: AnsiColor::Yellow.on_default(),
+            dim: Style::new().dimmed(),
+            bold: Style::new().bold(),
+        }
+    }
+}
+
+impl Page {
+    pub(super) fn new(cwd: PathBuf, width: usize) -> Self {
+        Self {
+            cwd,
+            width,
+            palette: Palette::default(),
+            owner: Owner::Nobody,
+            text: String::new(),
+            line_ends: 2,
+            column: 0,
+        }
+    }
+
+    /// Hands over what was written since the last time.
+    pub(super) fn take(&mut self) -> String {
+        std::mem::take(&mut self.text)
+    }
+
+    /// Writes `text`, which is safe to show.
+    pub(super) fn write(&mut self, style: Style, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.text.push_str(&format!("{style}{text}{style:#}"));
+        let line = text.rfind('\n').map_or(text, |end| &text[end + 1..]);
+        let words = text.trim_end_matches('\n');
+        let ends = text.len() - words.len();
+        self.line_ends = if words.is_empty() { self.line_ends + ends } else { ends };
+        self.column = line.chars().count() + if line.len() == text.len() { self.column } else { 0 };
+    }
+
+    /// Writes a line of plain text.
+    pub(super) fn line(&mut self, text: &str) {
+        self.write(Style::new(), text);
+        self.write(Style::new(), "\n");
+    }
+
+    /// Returns whether the next text begins a line.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.line_ends > 0
+    }
+
+    /// Ends the line that is not ended.
+    pub(super) fn fresh(&mut self) {
+        if !self.is_fresh() {
+            self.write(Style::new(), "\n");
+        }
+    }
+
+    /// Leaves a blank line, unless there is one.
+    pub(super) fn blank(&mut self) {
+        while self.line_ends < 2 {
+            self.write(Style::new(), "\n");
+        }
+    }
+
+    /// Writes a piece of a message as it streams.
+    pub(super) fn message(&mut self, id: Option<&MessageId>, text: &str) {
+        let text = self.begin(Owner::Message(id.cloned()), text);
+        self.write(Style::new(), &text);
+    }
+
+    /// Writes a piece of a thought as it streams: dimmed, under its mark.
+    pub(super) fn thought(&mut self, id: Option<&MessageId>, text: &str) {
+        let owner = Owner::Thought(id.cloned());
+        let mut mark = if self.owner == owner { "  " } else { "▸ " };
+        let dim = self.palette.dim;
+        for piece in self.begin(owner, text).split_inclusive('\n') {
+            if self.is_fresh() && piece != "\n" {
+                self.write(dim, mark);
+                mark = "  ";
+            }
+            self.write(dim, piece);
+        }
+    }
+
+    /// Makes way for text of `owner`; returns it safe to show.
+    fn begin(&mut self, owner: Owner, text: &str) -> String {
+        let text = safe::message(text);
+        if self.owner == owner {
+            return text;
+        }
+        let text = text.trim_start_matches('\n').to_owned();
+        if !text.is_empty() {
+            self.blank();
+            self.owner = owner;
+        }
+        text
+    }
+
+    /// Writes a piece of a call's text behind a gutter; it may begin and end within a line.
+    pub(super) fn gutter(&mut self, text: &str) {
+        for piece in text.split_inclusive('\n') {
+            let (line, end) = match piece.strip_suffix('\n') {
+                Some(line) => (line, "\n"),
+                None => (piece, ""),
+            };
+            if self.is_fresh() {
+                let gutter = if line.is_empty() { "  │" } else { "  │ " };
+                self.write(self.palette.dim, gutter);
+            }
+            let room = LINE_CHARS.saturating_sub(self.column);
+            if room > 0 {
+                self.write(Style::new(), &safe::cut(line, room));
+            }
+            self.write(Style::new(), end);
+        }
+    }
+
+    /// Returns a path as it is shown: relative to the directory where it lies beneath.
+    pub(super) fn path(&self, path: &Path) -> String {
+        let below = path.strip_prefix(&self.cwd).unwrap_or(path);
+        let path = if below.as_os_str().is_empty() { path } else { below };
+        safe::exact(&path.to_string_lossy())
+    }
+}

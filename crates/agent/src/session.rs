@@ -1,0 +1,218 @@
+//! One session: its prompts in order, its history, and how it is cancelled and closed.
+//!
+//! It knows nothing of other sessions and of how a turn is made.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use acp_lifecycle::{SessionHandle, drive};
+use acp_tools::{Context, Registry};
+use acp_types::Reason;
+use agent_client_protocol::v1::schema::{
+    ClientCapabilities, ContentBlock, PromptResponse, SessionId, StopReason,
+};
+use agent_client_protocol::v1::{ConnectionTo, Responder};
+use agent_client_protocol::{Client, Result};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::model::Model;
+use crate::turn::{self, History, Turn};
+use crate::wire::{Answers, Wire};
+use crate::{commands, errors, limits, prompt};
+
+/// An open session.
+pub(crate) struct Session {
+    handle: SessionHandle,
+    prompts: mpsc::Sender<Prompt>,
+    turns: Arc<Mutex<Turns>>,
+    /// Says that no prompt will come any more.
+    closing: CancellationToken,
+    /// Is cancelled when everything is done and sent.
+    closed: CancellationToken,
+}
+
+/// Which prompts may still run.
+#[derive(Debug, Default)]
+struct Turns {
+    /// Prompts of an earlier epoch were cancelled while they waited.
+    epoch: u64,
+    /// Cancels the turn that runs.
+    current: Option<CancellationToken>,
+}
+
+/// A prompt that waits for its turn.
+struct Prompt {
+    text: String,
+    responder: Responder<PromptResponse>,
+    epoch: u64,
+}
+
+impl Session {
+    /// Opens a session and starts its tasks.
+    pub(crate) fn open(
+        id: SessionId,
+        model: Arc<dyn Model>,
+        registry: Registry,
+        context: Context,
+        capabilities: &ClientCapabilities,
+        client: ConnectionTo<Client>,
+    ) -> Arc<Self> {
+        let core = acp_lifecycle::Session::new(context.workspace.cwd());
+        let handle = SessionHandle::new(core, SystemTime::now);
+        if let Some(news) = commands::available(&*model, &registry) {
+            handle.news(news);
+        }
+        let answers = Answers::default();
+        let wire = Wire::new(id, handle.clone(), answers.clone(), capabilities, client);
+        let (prompts, waiting) = mpsc::channel(limits::MAX_WAITING_PROMPTS);
+        let session = Arc::new(Self {
+            handle: handle.clone(),
+            prompts,
+            turns: Arc::default(),
+            closing: CancellationToken::new(),
+            closed: CancellationToken::new(),
+        });
+        let runner = Runner {
+            handle: handle.clone(),
+            model,
+            registry,
+            context,
+            answers,
+            turns: session.turns.clone(),
+            history: History::default(),
+            count: 0,
+        };
+        let (closing, closed) = (session.closing.clone(), session.closed.clone());
+        drop(tokio::spawn(async move {
+            let sent = CancellationToken::new();
+            let driver = tokio::spawn(drive(handle, wire, sent.clone()));
+            runner.run(waiting, &closing).await;
+            sent.cancel();
+            // A driver that panicked has nothing more to send.
+            drop(driver.await);
+            closed.cancel();
+        }));
+        session
+    }
+
+    /// Takes a prompt, which waits until those before it are done.
+    pub(crate) fn prompt(
+        &self,
+        blocks: &[ContentBlock],
+        responder: Responder<PromptResponse>,
+    ) -> Result<()> {
+        let text = prompt::text(blocks);
+        let epoch = lock(&self.turns).epoch;
+        match self.prompts.try_send(Prompt { text, responder, epoch }) {
+            Ok(()) => Ok(()),
+            Err(mpsc::error::TrySendError::Full(prompt)) => {
+                let what = format!("{} prompts wait already", limits::MAX_WAITING_PROMPTS);
+                prompt.responder.respond_with_error(errors::busy(what))
+            }
+            Err(mpsc::error::TrySendError::Closed(prompt)) => {
+                let what = "the session is closing";
+                prompt.responder.respond_with_error(errors::busy(what))
+            }
+        }
+    }
+
+    /// Cancels the turn that runs and every prompt that waits.
+    pub(crate) fn cancel(&self) {
+        let mut turns = lock(&self.turns);
+        turns.epoch += 1;
+        if let Some(current) = &turns.current {
+            current.cancel();
+        }
+    }
+
+    /// Cancels everything and waits until its end is sent, but no longer than `deadline`.
+    pub(crate) async fn close(&self, deadline: Duration) {
+        self.closing.cancel();
+        self.cancel();
+        if tokio::time::timeout(deadline, self.closed.cancelled()).await.is_err() {
+            // Whatever still runs is not waited for; its cards must not spin.
+            self.handle.end_all(Reason::Shutdown);
+        }
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Session").finish_non_exhaustive()
+    }
+}
+
+/// Runs the prompts of a session, one after the other.
+struct Runner {
+    handle: SessionHandle,
+    model: Arc<dyn Model>,
+    registry: Registry,
+    context: Context,
+    answers: Answers,
+    turns: Arc<Mutex<Turns>>,
+    history: History,
+    count: u64,
+}
+
+impl Runner {
+    async fn run(mut self, mut waiting: mpsc::Receiver<Prompt>, closing: &CancellationToken) {
+        loop {
+            let prompt = tokio::select! {
+                biased;
+                () = closing.cancelled() => break,
+                prompt = waiting.recv() => prompt,
+            };
+            let Some(prompt) = prompt else { return };
+            self.turn(prompt).await;
+        }
+        // Those that still wait were cancelled by the close.
+        waiting.close();
+        while let Some(prompt) = waiting.recv().await {
+            self.turn(prompt).await;
+        }
+    }
+
+    async fn turn(&mut self, prompt: Prompt) {
+        self.count += 1;
+        let name = format!("t{}", self.count);
+        let token = CancellationToken::new();
+        let Prompt { text, responder, epoch } = prompt;
+        let requested = responder.cancellation();
+        self.answers.expect(&name, responder);
+        let may_run = {
+            let mut turns = lock(&self.turns);
+            turns.current = Some(token.clone());
+            turns.epoch == epoch
+        };
+        let ending = if may_run && !requested.is_cancelled() {
+            let turn = Turn {
+                name: &name,
+                model: &*self.model,
+                registry: &self.registry,
+                context: &self.context,
+                handle: &self.handle,
+                cancel: &token,
+            };
+            let running = turn::run(turn, &mut self.history, text);
+            tokio::pin!(running);
+            tokio::select! {
+                ending = &mut running => ending,
+                () = requested.cancelled() => {
+                    token.cancel();
+                    running.await
+                }
+            }
+        } else {
+            Ok(StopReason::Cancelled)
+        };
+        lock(&self.turns).current = None;
+        self.answers.set(&name, ending.map(PromptResponse::new));
+        self.handle.end_turn(&name, Reason::Turn);
+    }
+}
+
+fn lock(turns: &Mutex<Turns>) -> MutexGuard<'_, Turns> {
+    turns.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,209 @@
+//! The JSON-RPC transport of the agent: newline-delimited messages over two byte streams.
+//!
+//! It stands in for the SDK's `Stdio` and survives what that does not: lines that are too long,
+//! too deep or not text, clients that ask and never read, clients that vanish. It knows nothing of
+//! ACP's methods.
+//!
+//! Three parties: a thread that reads (`reader`), a thread that writes (`writer`), and the
+//! connection's future (`drive`) that takes the SDK's frames. They meet in one `queue`. Every
+//! bound is in [`limits`].
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::task::Poll;
+use std::thread;
+
+use agent_client_protocol::{
+    Channel, ConnectTo, ConnectionDriver, Error, RawJsonRpcMessage, Result, Role, TransportFrame,
+};
+use futures::channel::{mpsc, oneshot};
+use futures::future::{Either, select};
+use futures::{FutureExt as _, Stream, StreamExt as _, stream};
+use tokio::time::timeout;
+
+use self::queue::{Kind, Queue};
+use self::reader::Reader;
+use self::writer::Writer;
+use crate::{limits, sys};
+
+pub use self::counters::{Counters, Counts};
+
+mod counters;
+mod decode;
+mod encode;
+mod framing;
+mod queue;
+mod reader;
+mod scan;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+/// Two byte streams that an SDK connection can be served over.
+///
+/// The connection must run in a Tokio runtime with time enabled. It ends when the input ends or
+/// when the client stops taking the output; what was accepted for writing before that is written,
+/// for at most [`limits::FLUSH_DEADLINE`]. Reading and writing block, each in a thread of its own
+/// (`acp-read`, `acp-write`) that may outlive the connection inside such a call.
+///
+/// ```
+/// use agent_client_protocol::Agent;
+/// use callboard::transport::Transport;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> agent_client_protocol::Result<()> {
+/// let transport = Transport::new(&b"not JSON\n"[..], std::io::sink());
+/// let counters = transport.counters();
+/// Agent.v1().connect_to(transport).await?;
+/// assert_eq!(counters.snapshot().lines_malformed, 1);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Transport {
+    input: Box<dyn Read + Send>,
+    output: Box<dyn Write + Send>,
+    counters: Arc<Counters>,
+}
+
+/// Takes the standard streams of this process for a [`Transport`].
+///
+/// From then on nothing else in the process or its children reads the standard input or writes
+/// the standard output: they find `/dev/null` and the standard error there (on Unix). Call it
+/// once, before any thread starts.
+///
+/// # Errors
+///
+/// When the process is out of file descriptors or cannot open `/dev/null`.
+pub fn stdio() -> io::Result<Transport> {
+    let (input, output) = sys::take_stdio()?;
+    Ok(Transport::new(input, output))
+}
+
+impl Transport {
+    /// Makes a transport of a stream to read and a stream to write. Nothing is read or written
+    /// before it is connected.
+    #[must_use]
+    pub fn new(input: impl Read + Send + 'static, output: impl Write + Send + 'static) -> Self {
+        Self { input: Box::new(input), output: Box::new(output), counters: Arc::default() }
+    }
+
+    /// Returns the handle to this transport's counts, which outlives it.
+    #[must_use]
+    pub fn counters(&self) -> Arc<Counters> {
+        self.counters.clone()
+    }
+
+    /// Splits into the SDK's end of the channel and the work that moves frames through it.
+    fn into_parts(self) -> (Channel, ConnectionDriver) {
+        let (sdk, ours) = Channel::duplex();
+        let (mut outgoing, incoming) = ours.into_parts();
+        let (finish, mut finished) = oneshot::channel();
+        // Asked to finish, no frame more is accepted; those accepted are still to come.
+        let frames = stream::poll_fn(move |context| {
+            if let Poll::Ready(Ok(())) = finished.poll_unpin(context) {
+                outgoing.close();
+            }
+            outgoing.poll_next_unpin(context)
+        });
+        let finish = move || {
+            let _ = finish.send(());
+        };
+        (sdk, ConnectionDriver::with_finish(drive(self, incoming, frames), finish))
+    }
+}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Transport")
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<R: Role> ConnectTo<R> for Transport {
+    async fn connect_to(self, client: impl ConnectTo<R::Counterpart>) -> Result<()> {
+        let (channel, mut driver) = self.into_parts();
+        let client = Box::pin(ConnectTo::<R>::connect_to(channel, client));
+        match select(client, &mut driver).await {
+            Either::Left((result, _)) => result?,
+            Either::Right((result, _)) => return result,
+        }
+        let _finishes = driver.request_finish();
+        driver.await
+    }
+
+    fn into_channel_and_future(self) -> (Channel, Option<ConnectionDriver>) {
+        let (channel, driver) = self.into_parts();
+        (channel, Some(driver))
+    }
+}
+
+/// Queues the SDK's frames until there are no more, then waits for the writer.
+///
+/// When the writer fails first it ends the input, upon which the SDK finishes as it does at the
+/// end of input; its frames are dropped meanwhile.
+async fn drive(
+    transport: Transport,
+    incoming: mpsc::UnboundedSender<TransportFrame>,
+    frames: impl Stream<Item = TransportFrame>,
+) -> Result<()> {
+    let Transport { input, output, counters } = transport;
+    let queue = Arc::new(Queue::new(counters.clone()));
+    let closing = CloseOnDrop(queue.clone());
+    let (done, written) = oneshot::channel();
+
+    let writer = Writer::new(queue.clone(), incoming.clone());
+    spawn("acp-write", move || drop(done.send(writer.run(output))))?;
+    let reader = Reader::new(incoming, queue.clone(), counters);
+    spawn("acp-read", move || reader.run(input))?;
+
+    pump(frames, &queue).await?;
+    drop(closing);
+    match timeout(limits::FLUSH_DEADLINE, written).await {
+        Ok(Ok(Err(error))) if !is_hangup(&error) => Err(Error::into_internal_error(error)),
+        Ok(_) => Ok(()),
+        Err(_) => {
+            tracing::warn!("the client does not read, the rest of the output is dropped");
+            Ok(())
+        }
+    }
+}
+
+async fn pump(frames: impl Stream<Item = TransportFrame>, queue: &Queue) -> Result<()> {
+    let mut frames = std::pin::pin!(frames);
+    let mut line = Vec::new();
+    while let Some(frame) = frames.next().await {
+        // The only other frame is a relay's malformed one.
+        let TransportFrame::Single(mut message) = frame else {
+            continue;
+        };
+        encode::encode(&mut message, &mut line).map_err(Error::into_internal_error)?;
+        let kind = match message {
+            RawJsonRpcMessage::Response(_) => Kind::Answer,
+            _ => Kind::Ours,
+        };
+        queue.push(&line, kind);
+    }
+    Ok(())
+}
+
+/// Lets the threads end, also when the connection's future is dropped.
+struct CloseOnDrop(Arc<Queue>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
+    thread.map(drop).map_err(Error::into_internal_error)
+}
+
+/// Whether the client closed its end, which is one way to end a connection.
+fn is_hangup(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}

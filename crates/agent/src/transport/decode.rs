@@ -1,0 +1,278 @@
+//! Turns one line into one JSON-RPC message, or says why not.
+//!
+//! Knows the JSON-RPC envelope and no ACP method. What it says of a bad line holds nothing of
+//! that line but a valid id.
+
+use std::borrow::Cow;
+
+use agent_client_protocol::{
+    Error, ErrorCode, RawJsonRpcError, RawJsonRpcId, RawJsonRpcMessage, RawJsonRpcNotification,
+    RawJsonRpcParams, RawJsonRpcRequest, RawJsonRpcResponse,
+};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::scan;
+use crate::limits::{MAX_DEPTH, MAX_ID_BYTES, MAX_JSON_VALUES, MAX_LINE_BYTES};
+
+/// Parses a line that is not blank.
+pub(super) fn decode(line: &[u8]) -> Result<RawJsonRpcMessage, Refused> {
+    let Ok(text) = str::from_utf8(line) else {
+        return Err(Fault::NotUtf8.into());
+    };
+    scan::check(line)?;
+    if !text.trim_start().starts_with('{') {
+        return Err(diagnose_other(text).into());
+    }
+    let envelope: Option<Envelope<'_>> = serde_json::from_str(text).ok();
+    envelope.and_then(Envelope::into_message).ok_or_else(|| diagnose_object(text))
+}
+
+/// What becomes of a line that is not handed over.
+#[derive(Debug, PartialEq)]
+pub(super) enum Refused {
+    /// It gets one error response with this id.
+    Answered(RawJsonRpcId, Fault),
+    /// It is a broken response: an answer to an answer might never end.
+    Dropped,
+}
+
+/// Why a line was refused; displayed, the `message` of the error response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Fault {
+    /// Over the bound of a line.
+    #[error("Parse error: the line is longer than {MAX_LINE_BYTES} bytes")]
+    TooLong,
+    /// Some byte is not UTF-8.
+    #[error("Parse error: the line is not UTF-8")]
+    NotUtf8,
+    /// Not one JSON value.
+    #[error("Parse error: the line is not JSON")]
+    NotJson,
+    /// Over the bound of nesting.
+    #[error("Parse error: the line is nested deeper than {MAX_DEPTH} levels")]
+    TooDeep,
+    /// Over the bound of values.
+    #[error("Parse error: the line holds more than {MAX_JSON_VALUES} values")]
+    TooManyValues,
+    /// An array; a scalar too.
+    #[error("Invalid request: not an object (batches are not supported)")]
+    NotAnObject,
+    /// An object that is no request, notification or response.
+    #[error("Invalid request: not a JSON-RPC 2.0 message")]
+    InvalidEnvelope,
+}
+
+impl Fault {
+    /// The error response's `error`.
+    pub(super) fn to_error(self) -> Error {
+        let code = match self {
+            Self::NotAnObject | Self::InvalidEnvelope => ErrorCode::INVALID_REQUEST,
+            _ => ErrorCode::PARSE_ERROR,
+        };
+        Error::new(code, self.to_string())
+    }
+}
+
+impl From<Fault> for Refused {
+    fn from(fault: Fault) -> Self {
+        Self::Answered(RawJsonRpcId::Null, fault)
+    }
+}
+
+/// The members of a message. Serde refuses one that comes twice; unknown ones are skipped.
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    jsonrpc: &'a str,
+    #[serde(default, deserialize_with = "present")]
+    id: Option<RawJsonRpcId>,
+    #[serde(borrow)]
+    method: Option<Cow<'a, str>>,
+    params: Option<RawJsonRpcParams>,
+    #[serde(default, deserialize_with = "present")]
+    result: Option<Value>,
+    error: Option<Box<RawJsonRpcError>>,
+}
+
+impl Envelope<'_> {
+    fn into_message(self) -> Option<RawJsonRpcMessage> {
+        if self.jsonrpc != "2.0" || self.id.as_ref().is_some_and(is_too_long) {
+            return None;
+        }
+        let Self { params, .. } = self;
+        Some(match (self.method, self.id, self.result, self.error) {
+            (Some(_), Some(RawJsonRpcId::Null), ..) => return None,
+            (Some(method), Some(id), None, None) => {
+                RawJsonRpcRequest { id, method: method.into(), params }.into()
+            }
+            (Some(method), None, None, None) => {
+                RawJsonRpcNotification { method: method.into(), params }.into()
+            }
+            (None, Some(id), Some(result), None) => {
+                RawJsonRpcResponse::Result { id, result }.into()
+            }
+            (None, Some(id), None, Some(error)) => RawJsonRpcResponse::Error { id, error }.into(),
+            _ => return None,
+        })
+    }
+}
+
+fn is_too_long(id: &RawJsonRpcId) -> bool {
+    serde_json::to_string(id).is_ok_and(|text| text.len() > MAX_ID_BYTES)
+}
+
+/// The members that decide how an invalid object is answered, whatever their values.
+#[derive(Deserialize)]
+struct Outline {
+    id: Option<AnyId>,
+    #[serde(default, deserialize_with = "present")]
+    method: Option<IgnoredAny>,
+    #[serde(default, deserialize_with = "present")]
+    result: Option<IgnoredAny>,
+    #[serde(default, deserialize_with = "present")]
+    error: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum AnyId {
+    Valid(RawJsonRpcId),
+    Other(IgnoredAny),
+}
+
+/// Tells a member that is null from one that is missing.
+fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    member: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(member).map(Some)
+}
+
+fn diagnose_object(text: &str) -> Refused {
+    let outline: Outline = match serde_json::from_str(text) {
+        Ok(outline) => outline,
+        Err(error) if error.is_data() => return Fault::InvalidEnvelope.into(),
+        Err(_) => return Fault::NotJson.into(),
+    };
+    if outline.method.is_none() && (outline.result.is_some() || outline.error.is_some()) {
+        return Refused::Dropped;
+    }
+    let id = match outline.id {
+        Some(AnyId::Valid(id)) if !is_too_long(&id) => id,
+        _ => RawJsonRpcId::Null,
+    };
+    Refused::Answered(id, Fault::InvalidEnvelope)
+}
+
+fn diagnose_other(text: &str) -> Fault {
+    match serde_json::from_str::<IgnoredAny>(text) {
+        Ok(_) => Fault::NotAnObject,
+        Err(_) => Fault::NotJson,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_valid_line_becomes_the_message_that_the_sdk_would_read() {
+        let rows = [
+            r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":[1,null,"x"]}}"#,
+            r#" {"params":[1],"method":"m","id":"1","jsonrpc":"2.0"} "#,
+            r#"{"jsonrpc":"2.0","id":-9223372036854775808,"method":"m"}"#,
+            r#"{"jsonrpc":"2.0","id":"","method":"m","params":null,"unknown":{}}"#,
+            r#"{"jsonrpc":"2.0","method":"m\u00e9\n","params":{"id":null}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":null}"#,
+            r#"{"jsonrpc":"2.0","id":"a","error":{"code":-1,"message":"m","more":1}}"#,
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"m","data":null}}"#,
+        ];
+        for line in rows {
+            let expected: RawJsonRpcMessage = serde_json::from_str(line).unwrap();
+            assert_eq!(decode(line.as_bytes()), Ok(expected), "{line}");
+        }
+    }
+
+    fn assert_refused(line: &[u8], id: impl Into<Value>, fault: Fault) {
+        let id = serde_json::from_value(id.into()).unwrap();
+        let start = String::from_utf8_lossy(&line[..line.len().min(80)]);
+        assert_eq!(decode(line), Err(Refused::Answered(id, fault)), "{start}");
+    }
+
+    #[test]
+    fn a_line_that_is_no_object_is_refused_without_an_id() {
+        let rows: &[(Fault, &[&[u8]])] = &[
+            (Fault::NotUtf8, &[b"\xff", b"{\"id\":1,\"x\":\"\xc3\"}"]),
+            (Fault::NotJson, &[b"garbage", b"[", b"\0", b"\xef\xbb\xbf{}", b"{\"id\":1", b"{}{}"]),
+            (Fault::NotJson, &[b"{\"id\":1.5,\"method\":", b"{\"jsonrpc\":\"2.0\",\"id\":1"]),
+            (Fault::NotAnObject, &[b"[]", b"[\"2.0\",1,\"m\"]", b"17", b"null", b"\"m\""]),
+        ];
+        for (fault, lines) in rows {
+            lines.iter().for_each(|line| assert_refused(line, Value::Null, *fault));
+        }
+    }
+
+    #[test]
+    fn a_line_of_a_bad_shape_is_refused_before_it_is_parsed() {
+        let deep = "[".repeat(MAX_DEPTH);
+        let many = "[0".to_owned() + &",0".repeat(MAX_JSON_VALUES) + "]";
+        for (params, fault) in [(deep, Fault::TooDeep), (many, Fault::TooManyValues)] {
+            let line = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{params}}}"#);
+            assert_refused(line.as_bytes(), Value::Null, fault);
+        }
+    }
+
+    #[test]
+    fn an_invalid_message_is_refused_with_the_id_that_it_validly_has() {
+        let longest = "i".repeat(MAX_ID_BYTES - 2);
+        let rows = [
+            (json!(null), r"{}"),
+            (json!(1), r#"{"id":1,"method":"m"}"#),
+            (json!("a"), r#"{"jsonrpc":"1.0","id":"a","method":"m"}"#),
+            (json!(longest), &format!(r#"{{"id":"{longest}","method":"m"}}"#)),
+            (json!(null), &format!(r#"{{"id":"{longest}i","method":"m"}}"#)),
+            (json!(1), r#"{"jsonrpc":2,"id":1,"method":"m"}"#),
+            (json!(1), r#"{"jsonrpc":"2.0","id":1}"#),
+            (json!(1), r#"{"jsonrpc":"2.0","id":1,"method":1}"#),
+            (json!(1), r#"{"jsonrpc":"2.0","id":1,"method":"m","params":5}"#),
+            (json!(1), r#"{"jsonrpc":"2.0","id":1,"method":"m","result":1}"#),
+            (json!(1), r#"{"jsonrpc":"2.0","id":1,"method":"m","params":[1e400]}"#),
+            (json!(1), r#"{"jsonrpc":"2.0","id":1,"method":"m","params":["\ud800"]}"#),
+            (json!(1), r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{},"params":{}}"#),
+            (json!(null), r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#),
+            (json!(null), r#"{"jsonrpc":"2.0","id":1.5,"method":"m"}"#),
+            (json!(null), r#"{"jsonrpc":"2.0","id":9223372036854775808,"method":"m"}"#),
+            (json!(null), r#"{"jsonrpc":"2.0","id":{"a":1},"method":"m"}"#),
+            (json!(null), r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"m"}"#),
+            (json!(null), r#"{"jsonrpc":"2.0","id":1,"\u0069d":2,"method":"m"}"#),
+        ];
+        for (id, line) in rows {
+            assert_refused(line.as_bytes(), id, Fault::InvalidEnvelope);
+        }
+    }
+
+    #[test]
+    fn a_request_id_over_its_bound_makes_the_message_invalid() {
+        for (length, is_valid) in [(MAX_ID_BYTES - 2, true), (MAX_ID_BYTES - 1, false)] {
+            let id = "i".repeat(length);
+            let line = format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"m"}}"#);
+            assert_eq!(decode(line.as_bytes()).is_ok(), is_valid, "{length}");
+        }
+    }
+
+    #[test]
+    fn a_broken_response_is_dropped() {
+        for line in [
+            r#"{"jsonrpc":"2.0","id":1,"result":1,"error":{"code":1,"message":""}}"#,
+            r#"{"jsonrpc":"2.0","id":1.5,"result":null}"#,
+            r#"{"jsonrpc":"2.0","result":null}"#,
+            r#"{"jsonrpc":"1.0","id":1,"error":{"code":1,"message":""}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"error":"text"}"#,
+        ] {
+            assert_eq!(decode(line.as_bytes()), Err(Refused::Dropped), "{line}");
+        }
+    }
+}

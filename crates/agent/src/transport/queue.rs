@@ -1,0 +1,271 @@
+//! What the reader, the writer and the connection's future share: the lines not yet written, and
+//! how much the client may still ask.
+//!
+//! Knows nothing of JSON and does no input or output.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::counters::{Counters, add};
+use crate::limits::{KEPT_BUFFER_BYTES, MAX_QUEUED_ANSWER_BYTES, MAX_UNANSWERED_REQUESTS};
+
+/// The outgoing lines in order, and the room for more requests.
+#[derive(Debug)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+    /// The writer waits here for lines.
+    filled: Condvar,
+    /// The reader waits here for room.
+    drained: Condvar,
+    counters: Arc<Counters>,
+}
+
+/// What a line is to the bounds of the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The response to a request.
+    Answer,
+    /// The error response to a line that was no message.
+    Refusal,
+    /// A request or notification of ours; bounded by whoever sends it.
+    Ours,
+}
+
+/// The queue takes no more lines.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Closed;
+
+#[derive(Debug, Default)]
+struct State {
+    /// The lines that the writer has not taken, back to back.
+    pending: Vec<u8>,
+    /// Every line not wholly written, those that the writer has taken first.
+    unwritten: VecDeque<(Kind, usize)>,
+    /// Bytes written of the first of them.
+    written: usize,
+    /// Bytes of those that are answers or refusals.
+    answer_bytes: usize,
+    /// Requests admitted and not answered.
+    unanswered: usize,
+    closed: bool,
+}
+
+impl Queue {
+    pub(super) fn new(counters: Arc<Counters>) -> Self {
+        let (state, filled, drained) = Default::default();
+        Self { state, filled, drained, counters }
+    }
+
+    /// Waits until one more request may be handed over, and counts it as unanswered.
+    pub(super) fn admit(&self) -> Result<(), Closed> {
+        self.wait_for_room(State::has_room_for_request)?.unanswered += 1;
+        Ok(())
+    }
+
+    /// Waits until one more answer may be queued, and queues it.
+    pub(super) fn refuse(&self, line: &[u8]) -> Result<(), Closed> {
+        let state = self.wait_for_room(State::has_room_for_answer)?;
+        self.append(state, line, Kind::Refusal);
+        Ok(())
+    }
+
+    /// Queues a line without waiting; drops it when the queue is closed.
+    pub(super) fn push(&self, line: &[u8], kind: Kind) {
+        let state = self.lock();
+        if !state.closed {
+            self.append(state, line, kind);
+        }
+    }
+
+    /// Waits for lines and swaps all of them for the emptied `buffer`. Returns whether there are
+    /// any, which is false only when the queue is closed and empty.
+    pub(super) fn take(&self, buffer: &mut Vec<u8>) -> bool {
+        buffer.clear();
+        buffer.shrink_to(KEPT_BUFFER_BYTES);
+        let mut state = self.lock();
+        while state.pending.is_empty() && !state.closed {
+            state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        std::mem::swap(&mut state.pending, buffer);
+        !buffer.is_empty()
+    }
+
+    /// Counts the next `bytes` of what was taken as written.
+    pub(super) fn advance(&self, bytes: usize) {
+        add(&self.counters.bytes_written, bytes);
+        add(&self.counters.lines_written, self.lock().advance(bytes));
+        self.drained.notify_all();
+    }
+
+    /// Takes no more lines and admits nothing; what is queued is still written.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.filled.notify_all();
+        self.drained.notify_all();
+    }
+
+    /// Closes the queue and forgets what is in it: nobody writes it any more.
+    pub(super) fn abandon(&self) {
+        self.lock().pending = Vec::new();
+        self.close();
+    }
+
+    fn append(&self, mut state: MutexGuard<'_, State>, line: &[u8], kind: Kind) {
+        state.append(line, kind);
+        add(&self.counters.lines_queued, 1);
+        drop(state);
+        self.filled.notify_all();
+        self.drained.notify_all();
+    }
+
+    fn wait_for_room(&self, has_room: fn(&State) -> bool) -> Result<MutexGuard<'_, State>, Closed> {
+        let full = |state: &mut State| !state.closed && !has_room(state);
+        let waited = self.drained.wait_while(self.lock(), full);
+        let state = waited.unwrap_or_else(PoisonError::into_inner);
+        if state.closed { Err(Closed) } else { Ok(state) }
+    }
+
+    /// No step leaves the state half changed, so a panic elsewhere does not spoil it.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn has_room_for_answer(&self) -> bool {
+        self.answer_bytes <= MAX_QUEUED_ANSWER_BYTES
+    }
+
+    fn has_room_for_request(&self) -> bool {
+        self.has_room_for_answer() && self.unanswered < MAX_UNANSWERED_REQUESTS
+    }
+
+    fn append(&mut self, line: &[u8], kind: Kind) {
+        self.pending.extend_from_slice(line);
+        self.unwritten.push_back((kind, line.len()));
+        if kind != Kind::Ours {
+            self.answer_bytes += line.len();
+        }
+        if kind == Kind::Answer {
+            self.unanswered = self.unanswered.saturating_sub(1);
+        }
+    }
+
+    /// Returns how many lines these bytes completed.
+    fn advance(&mut self, bytes: usize) -> usize {
+        self.written += bytes;
+        let mut lines = 0;
+        while let Some(&(kind, length)) = self.unwritten.front()
+            && length <= self.written
+        {
+            self.unwritten.pop_front();
+            self.written -= length;
+            if kind != Kind::Ours {
+                self.answer_bytes -= length;
+            }
+            lines += 1;
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    fn queue() -> (Queue, Arc<Counters>) {
+        let counters = Arc::<Counters>::default();
+        (Queue::new(counters.clone()), counters)
+    }
+
+    #[test]
+    fn lines_count_as_written_when_their_last_byte_is() {
+        let (queue, counters) = queue();
+        queue.push(b"one\n", Kind::Ours);
+        queue.push(b"three\n", Kind::Answer);
+        let mut taken = Vec::new();
+        assert!(queue.take(&mut taken));
+        assert_eq!(taken, b"one\nthree\n");
+        queue.push(b"x\n", Kind::Ours);
+
+        let mut seen = Vec::new();
+        for bytes in [3, 1, 5, 1, 2] {
+            queue.advance(bytes);
+            let counts = counters.snapshot();
+            seen.push((counts.lines_written, counts.in_flight(), queue.lock().answer_bytes));
+        }
+        assert_eq!(seen, [(0, 3, 6), (1, 2, 6), (1, 2, 6), (2, 1, 0), (3, 0, 0)]);
+    }
+
+    #[test]
+    fn requests_are_admitted_until_too_many_are_unanswered() {
+        let (queue, _) = queue();
+        for _ in 0..MAX_UNANSWERED_REQUESTS {
+            assert!(queue.lock().has_room_for_request());
+            queue.admit().unwrap();
+        }
+        assert!(!queue.lock().has_room_for_request() && queue.lock().has_room_for_answer());
+        queue.push(b"{}\n", Kind::Ours);
+        queue.refuse(b"{}\n").unwrap();
+        assert!(!queue.lock().has_room_for_request());
+
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| queue.admit());
+            queue.push(b"{}\n", Kind::Answer);
+            assert_eq!(waiting.join().unwrap(), Ok(()));
+        });
+        assert!(!queue.lock().has_room_for_request());
+    }
+
+    #[test]
+    fn unwritten_answers_hold_back_requests_and_refusals_and_ours_do_not() {
+        let line = vec![b'a'; MAX_QUEUED_ANSWER_BYTES + 1];
+        let (queue, _) = queue();
+        queue.push(&line, Kind::Ours);
+        assert!(queue.lock().has_room_for_request());
+        queue.push(&line, Kind::Answer);
+        assert!(!queue.lock().has_room_for_request() && !queue.lock().has_room_for_answer());
+
+        let mut taken = Vec::new();
+        queue.take(&mut taken);
+        assert!(!queue.lock().has_room_for_answer(), "taken is not written");
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| queue.refuse(b"{}\n"));
+            queue.advance(taken.len());
+            assert_eq!(waiting.join().unwrap(), Ok(()));
+        });
+    }
+
+    #[test]
+    fn closing_wakes_the_reader_and_lets_the_writer_finish() {
+        let (queue, counters) = queue();
+        (0..MAX_UNANSWERED_REQUESTS).for_each(|_| queue.admit().unwrap());
+        queue.push(b"kept\n", Kind::Ours);
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| queue.admit());
+            queue.close();
+            assert_eq!(waiting.join().unwrap(), Err(Closed));
+        });
+        queue.push(b"late\n", Kind::Ours);
+        assert_eq!(queue.refuse(b"late\n"), Err(Closed));
+
+        let mut taken = Vec::new();
+        assert!(queue.take(&mut taken));
+        assert_eq!(taken, b"kept\n");
+        assert!(!queue.take(&mut taken));
+        assert_eq!(counters.snapshot().lines_queued, 1);
+    }
+
+    #[test]
+    fn an_abandoned_queue_is_empty_and_closed() {
+        let (queue, _) = queue();
+        queue.push(b"lost\n", Kind::Ours);
+        queue.abandon();
+        assert!(!queue.take(&mut Vec::new()));
+        assert_eq!(queue.admit(), Err(Closed));
+    }
+}

@@ -1,0 +1,183 @@
+//! The thread that reads the client's lines and hands them to the SDK.
+//!
+//! Knows what a message is, not what it means; whether it may go on is the queue's word.
+
+use std::collections::VecDeque;
+use std::io::Read;
+use std::sync::Arc;
+use std::thread;
+
+use agent_client_protocol::{RawJsonRpcMessage, TransportFrame};
+use futures::channel::mpsc::UnboundedSender;
+
+use super::counters::{Counters, add};
+use super::decode::{Fault, Refused, decode};
+use super::encode::encode;
+use super::framing::{Line, Lines};
+use super::queue::{Closed, Queue};
+use crate::limits::{MAX_HANDED_OVER_BYTES, MAX_HANDED_OVER_FRAMES, RETRY_PAUSE};
+
+/// Everything the thread works with but the stream. Dropped, it ends the SDK's input, however the
+/// thread ends.
+pub(super) struct Reader {
+    handoff: Handoff,
+    queue: Arc<Queue>,
+    counters: Arc<Counters>,
+    answer: Vec<u8>,
+}
+
+impl Reader {
+    pub(super) fn new(
+        frames: UnboundedSender<TransportFrame>,
+        queue: Arc<Queue>,
+        counters: Arc<Counters>,
+    ) -> Self {
+        Self { handoff: Handoff::new(frames), queue, counters, answer: Vec::new() }
+    }
+
+    /// Reads until the end of input, an error of the stream (which is as good as the end) or the
+    /// end of the connection.
+    pub(super) fn run(mut self, input: impl Read) {
+        let mut lines = Lines::new(input);
+        loop {
+            let (line, bytes) = match lines.next() {
+                Ok(Some(line)) => line,
+                Ok(None) => return tracing::debug!("end of input"),
+                Err(error) => return tracing::warn!(%error, "cannot read, input ends"),
+            };
+            add(&self.counters.lines_read, 1);
+            add(&self.counters.bytes_read, bytes);
+            if self.handle(&line) == Err(Closed) {
+                return;
+            }
+        }
+    }
+
+    fn handle(&mut self, line: &Line<'_>) -> Result<(), Closed> {
+        let decoded = match line {
+            Line::Whole(bytes) if bytes.trim_ascii().is_empty() => return Ok(()),
+            Line::Whole(bytes) => decode(bytes).map(|message| (message, bytes.len())),
+            Line::TooLong => Err(Fault::TooLong.into()),
+        };
+        match decoded {
+            Ok((message, bytes)) => self.hand_over(message, bytes),
+            Err(refused) => self.refuse(refused),
+        }
+    }
+
+    fn hand_over(&mut self, message: RawJsonRpcMessage, bytes: usize) -> Result<(), Closed> {
+        if matches!(message, RawJsonRpcMessage::Request(_)) {
+            self.queue.admit()?;
+        }
+        self.handoff.send(message, bytes)
+    }
+
+    fn refuse(&mut self, refused: Refused) -> Result<(), Closed> {
+        add(&self.counters.lines_malformed, 1);
+        tracing::debug!(?refused, "refused a line");
+        let Refused::Answered(id, fault) = refused else {
+            return Ok(());
+        };
+        let mut answer = RawJsonRpcMessage::response(id, Err(fault.to_error()));
+        match encode(&mut answer, &mut self.answer) {
+            Ok(()) => self.queue.refuse(&self.answer),
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+/// The SDK's queue of messages, held to a bound that it does not have itself.
+struct Handoff {
+    frames: UnboundedSender<TransportFrame>,
+    /// Bytes of each message that the SDK had not taken when last looked at, oldest first.
+    sizes: VecDeque<usize>,
+    bytes: usize,
+}
+
+impl Handoff {
+    fn new(frames: UnboundedSender<TransportFrame>) -> Self {
+        Self { frames, sizes: VecDeque::new(), bytes: 0 }
+    }
+
+    /// The SDK does not say when it takes a message, so this looks again after a pause. Only a
+    /// flood, or a dispatch loop that stands still, ever gets that far.
+    fn send(&mut self, message: RawJsonRpcMessage, bytes: usize) -> Result<(), Closed> {
+        while self.is_full() && !self.frames.is_closed() {
+            thread::sleep(RETRY_PAUSE);
+        }
+        self.sizes.push_back(bytes);
+        self.bytes += bytes;
+        self.frames.unbounded_send(TransportFrame::Single(message)).map_err(|_closed| Closed)
+    }
+
+    fn is_full(&mut self) -> bool {
+        let waiting = self.frames.len();
+        while self.sizes.len() > waiting {
+            self.bytes -= self.sizes.pop_front().unwrap_or_default();
+        }
+        waiting >= MAX_HANDED_OVER_FRAMES || self.bytes > MAX_HANDED_OVER_BYTES
+    }
+}
+
+impl Drop for Handoff {
+    fn drop(&mut self) {
+        self.frames.close_channel();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::channel::mpsc::unbounded;
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+    use crate::limits::MAX_UNANSWERED_REQUESTS;
+
+    fn notification() -> RawJsonRpcMessage {
+        RawJsonRpcMessage::notification("m".into(), serde_json::Value::Null).unwrap()
+    }
+
+    #[test]
+    fn a_request_waits_for_answers_to_others_and_a_notification_does_not() {
+        let (frames, _taken) = unbounded();
+        let counters = Arc::<Counters>::default();
+        let queue = Arc::new(Queue::new(counters.clone()));
+        let mut reader = Reader::new(frames, queue.clone(), counters);
+        let request = Line::Whole(br#"{"jsonrpc":"2.0","id":1,"method":"m"}"#);
+        let notification = Line::Whole(br#"{"jsonrpc":"2.0","method":"m"}"#);
+        for _ in 0..MAX_UNANSWERED_REQUESTS {
+            assert_eq!(reader.handle(&request), Ok(()));
+        }
+        assert_eq!(reader.handle(&notification), Ok(()));
+        // It waits, or comes too late; only if it did neither would it pass.
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| reader.handle(&request));
+            queue.close();
+            assert_eq!(waiting.join().unwrap(), Err(Closed));
+        });
+    }
+
+    #[test]
+    fn the_sdks_queue_is_bounded_in_messages_and_in_bytes() {
+        for (bytes, fit) in [(0, MAX_HANDED_OVER_FRAMES), (MAX_HANDED_OVER_BYTES, 2)] {
+            let (frames, mut taken) = unbounded();
+            let mut handoff = Handoff::new(frames);
+            for _ in 0..fit {
+                assert!(!handoff.is_full());
+                handoff.send(notification(), bytes).unwrap();
+            }
+            assert!(handoff.is_full(), "{bytes}");
+            taken.try_recv().unwrap();
+            assert!(!handoff.is_full(), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn a_full_queue_that_nobody_takes_from_any_more_is_closed() {
+        let (frames, taken) = unbounded();
+        let mut handoff = Handoff::new(frames);
+        (0..MAX_HANDED_OVER_FRAMES).for_each(|_| handoff.send(notification(), 0).unwrap());
+        drop(taken);
+        assert_eq!(handoff.send(notification(), 0), Err(Closed));
+    }
+}

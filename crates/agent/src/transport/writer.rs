@@ -1,0 +1,106 @@
+//! The thread that writes the queued lines to the client.
+//!
+//! Knows bytes only.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use agent_client_protocol::TransportFrame;
+use futures::channel::mpsc::UnboundedSender;
+
+use super::framing::Patient;
+use super::queue::Queue;
+use crate::limits::MAX_WRITE_BYTES;
+
+/// Everything the thread works with but the stream. Dropped, it ends the connection, however the
+/// thread ends: without a reader of our output there is nothing left to do.
+pub(super) struct Writer {
+    queue: Arc<Queue>,
+    input: UnboundedSender<TransportFrame>,
+}
+
+impl Writer {
+    pub(super) fn new(queue: Arc<Queue>, input: UnboundedSender<TransportFrame>) -> Self {
+        Self { queue, input }
+    }
+
+    /// Writes until the queue is closed and empty, or until the stream fails.
+    pub(super) fn run(self, output: impl Write) -> io::Result<()> {
+        let mut output = Patient(output);
+        let mut lines = Vec::new();
+        while self.queue.take(&mut lines) {
+            self.write(&mut output, &lines)?;
+            output.flush()?;
+        }
+        Ok(())
+    }
+
+    fn write(&self, output: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let written = output.write(&bytes[..bytes.len().min(MAX_WRITE_BYTES)])?;
+            if written == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            self.queue.advance(written);
+            bytes = &bytes[written..];
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.queue.abandon();
+        self.input.close_channel();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::channel::mpsc::unbounded;
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+    use crate::transport::queue::{Closed, Kind};
+
+    fn queue(lines: &[u8]) -> Arc<Queue> {
+        let queue = Queue::new(Arc::default());
+        queue.push(lines, Kind::Ours);
+        Arc::new(queue)
+    }
+
+    #[test]
+    fn a_failed_stream_closes_the_queue_and_ends_the_input() {
+        let queue = queue(b"two bytes fit\n");
+        let (input, mut taken) = unbounded();
+        let mut room = [0; 2];
+        let error = Writer::new(queue.clone(), input).run(&mut room[..]).unwrap_err();
+
+        assert_eq!(error.kind(), io::ErrorKind::WriteZero);
+        assert_eq!(&room, b"tw");
+        assert_eq!(queue.admit(), Err(Closed));
+        assert!(taken.try_recv().is_err_and(|error| error.is_closed()));
+    }
+
+    #[test]
+    fn several_lines_are_one_write_and_a_long_one_is_several() {
+        struct Calls(Vec<usize>);
+        impl Write for &mut Calls {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                self.0.push(bytes.len());
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                self.0.push(0);
+                Ok(())
+            }
+        }
+        let queue = queue(b"one\n");
+        queue.push(b"two\n", Kind::Answer);
+        queue.push(&[b'a'; MAX_WRITE_BYTES], Kind::Ours);
+        queue.close();
+        let mut calls = Calls(Vec::new());
+        Writer::new(queue, unbounded().0).run(&mut calls).unwrap();
+        assert_eq!(calls.0, [MAX_WRITE_BYTES, 8, 0]);
+    }
+}

@@ -1,0 +1,184 @@
+//! The one writer of everything that the command line prints.
+//!
+//! It knows nothing of what it writes. A reader that goes away is no error: what follows is
+//! dropped, and [`Ui::is_closed`] says so.
+
+use std::fmt;
+use std::io::{IsTerminal as _, Write};
+
+use anstream::AutoStream;
+
+/// Columns taken where the environment does not say.
+pub const DEFAULT_WIDTH: usize = 100;
+
+/// Columns below which nothing would be readable; a smaller terminal wraps.
+pub const MIN_WIDTH: usize = 40;
+
+/// Standard output or standard error, with colours where they are wanted.
+///
+/// Colours are kept on a terminal and stripped elsewhere, or as `NO_COLOR`, `CLICOLOR` and
+/// `CLICOLOR_FORCE` say. Every write is flushed, so that unfinished lines appear.
+///
+/// ```
+/// use callboard::ui::Ui;
+///
+/// let mut ui = Ui::new(Vec::new());
+/// ui.print("half a line, ");
+/// ui.line("\u{1b}[1mand the rest\u{1b}[0m");
+/// assert!(!ui.is_terminal() && !ui.is_closed());
+/// ```
+pub struct Ui {
+    stream: Box<dyn Write + Send>,
+    is_terminal: bool,
+    is_closed: bool,
+    width: usize,
+}
+
+impl Ui {
+    /// Writes to standard output.
+    #[must_use]
+    pub fn stdout() -> Self {
+        let stdout = std::io::stdout();
+        let is_terminal = stdout.is_terminal();
+        Self::with(Box::new(AutoStream::auto(stdout)), is_terminal)
+    }
+
+    /// Writes to standard error.
+    #[must_use]
+    pub fn stderr() -> Self {
+        let stderr = std::io::stderr();
+        let is_terminal = stderr.is_terminal();
+        Self::with(Box::new(AutoStream::auto(stderr)), is_terminal)
+    }
+
+    /// Writes to something that is no terminal, without colours.
+    #[must_use]
+    pub fn new(writer: impl Write + Send + 'static) -> Self {
+        let writer: Box<dyn Write + Send> = Box::new(writer);
+        Self::with(Box::new(AutoStream::never(writer)), false)
+    }
+
+    fn with(stream: Box<dyn Write + Send>, is_terminal: bool) -> Self {
+        let columns = std::env::var("COLUMNS").ok();
+        Self { stream, is_terminal, is_closed: false, width: width(columns.as_deref()) }
+    }
+
+    /// Writes `text` and a line end.
+    pub fn line(&mut self, text: &str) {
+        self.print(&format!("{text}\n"));
+    }
+
+    /// Writes `text` as it is. It must be safe to show: see [`Cards`](crate::render::Cards).
+    pub fn print(&mut self, text: &str) {
+        if self.is_closed || text.is_empty() {
+            return;
+        }
+        let written = self.stream.write_all(text.as_bytes());
+        self.is_closed = written.and_then(|()| self.stream.flush()).is_err();
+    }
+
+    /// Returns whether a person may be looking.
+    #[must_use]
+    pub fn is_terminal(&self) -> bool {
+        self.is_terminal
+    }
+
+    /// Returns whether a write has failed, as it does when the reader of a pipe is gone.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Returns the columns of a line: those of `COLUMNS`, else [`DEFAULT_WIDTH`].
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.width
+    }
+}
+
+impl fmt::Debug for Ui {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = formatter.debug_struct("Ui");
+        shown.field("is_terminal", &self.is_terminal);
+        shown.field("is_closed", &self.is_closed);
+        shown.field("width", &self.width).finish_non_exhaustive()
+    }
+}
+
+fn width(columns: Option<&str>) -> usize {
+    let columns = columns.and_then(|columns| columns.trim().parse::<usize>().ok());
+    columns.map_or(DEFAULT_WIDTH, |columns| columns.max(MIN_WIDTH))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
+    use super::{DEFAULT_WIDTH, MIN_WIDTH, Ui, width};
+
+    /// A pipe whose reader leaves after some writes.
+    #[derive(Clone)]
+    struct Pipe {
+        read: Arc<Mutex<Vec<u8>>>,
+        writes_left: usize,
+    }
+
+    impl Write for Pipe {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let Some(left) = self.writes_left.checked_sub(1) else {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            };
+            self.writes_left = left;
+            self.read.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn pipe(writes_left: usize) -> Pipe {
+        Pipe { read: Arc::default(), writes_left }
+    }
+
+    fn read(pipe: &Pipe) -> String {
+        String::from_utf8(pipe.read.lock().unwrap().clone()).unwrap()
+    }
+
+    #[test]
+    fn colours_do_not_reach_a_pipe() {
+        let pipe = pipe(usize::MAX);
+        let mut ui = Ui::new(pipe.clone());
+        ui.print("\u{1b}[32ma");
+        ui.line("b\u{1b}[0m");
+        assert_eq!(read(&pipe), "ab\n");
+    }
+
+    #[test]
+    fn a_closed_pipe_ends_the_writing_and_nothing_else() {
+        let pipe = pipe(1);
+        let mut ui = Ui::new(pipe.clone());
+        ui.print("a");
+        assert!(!ui.is_closed());
+        ui.print("b");
+        ui.line("c");
+        assert!(ui.is_closed());
+        assert_eq!(read(&pipe), "a");
+    }
+
+    #[test]
+    fn the_width_is_that_of_the_environment_if_it_is_one() {
+        for (columns, expected) in [
+            (None, DEFAULT_WIDTH),
+            (Some("80"), 80),
+            (Some(" 120\n"), 120),
+            (Some("0"), MIN_WIDTH),
+            (Some("-1"), DEFAULT_WIDTH),
+            (Some("wide"), DEFAULT_WIDTH),
+        ] {
+            assert_eq!(width(columns), expected, "{columns:?}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Where a session's items become messages of ACP v1: the only place that sends for a session.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use acp_lifecycle::{Answer, Chunk, Item, Role, SessionHandle, Sink, Unreachable};
+use acp_types::meta::DEFAULT_KEY;
+use acp_types::wire::v1::{self, Sent, Surface};
+use agent_client_protocol::v1::schema::{
+    ClientCapabilities, ContentBlock, ContentChunk, MessageId, PromptResponse,
+    RequestPermissionOutcome, RequestPermissionResponse, SessionId, SessionNotification,
+    SessionUpdate,
+};
+use agent_client_protocol::v1::{ConnectionTo, Responder};
+use agent_client_protocol::{Client, Result};
+
+/// The client of one session.
+pub(crate) struct Wire {
+    session: SessionId,
+    handle: SessionHandle,
+    answers: Answers,
+    sent: Sent,
+    client: ConnectionTo<Client>,
+}
+
+impl Wire {
+    pub(crate) fn new(
+        session: SessionId,
+        handle: SessionHandle,
+        answers: Answers,
+        capabilities: &ClientCapabilities,
+        client: ConnectionTo<Client>,
+    ) -> Self {
+        Self { session, handle, answers, sent: Sent::new(surface(capabilities)), client }
+    }
+
+    fn update(&self, update: SessionUpdate) -> std::result::Result<(), Unreachable> {
+        let notification = SessionNotification::new(self.session.clone(), update);
+        self.client.send_notification(notification).map_err(|error| {
+            tracing::debug!(code = ?error.code, "an update could not be sent");
+            Unreachable
+        })
+    }
+
+    fn updates(&self, updates: Vec<SessionUpdate>) -> std::result::Result<(), Unreachable> {
+        updates.into_iter().try_for_each(|update| self.update(update))
+    }
+
+    /// Puts a permission request to the client. The answer comes to the session by a task of its
+    /// own; a request that is withdrawn is cancelled at the client (dropping it does that).
+    fn ask(&mut self, number: u64) -> std::result::Result<(), Unreachable> {
+        let Some(request) = self.handle.request(number) else { return Ok(()) };
+        let session = self.session.clone();
+        let Some(request) = self.sent.permission(session, &request.call, request.options) else {
+            return Err(Unreachable);
+        };
+        let asked = self.client.send_request(request);
+        let handle = self.handle.clone();
+        drop(tokio::spawn(async move {
+            tokio::select! {
+                response = asked.block_task() => handle.answer(number, answer(response)),
+                () = handle.withdrawn(number) => {}
+            }
+        }));
+        Ok(())
+    }
+}
+
+impl Sink for Wire {
+    fn deliver(&mut self, item: Item) -> std::result::Result<(), Unreachable> {
+        match item {
+            Item::ToolCall(id, patch) => {
+                let updates = self.sent.tool_call(&id, &patch);
+                self.updates(updates)
+            }
+            Item::Terminal(id, patch) => {
+                let updates = self.sent.terminal(&id, &patch);
+                self.updates(updates)
+            }
+            Item::Chunk(chunk) => self.update(chunk_update(chunk)),
+            Item::Plan(plan) => self.update(v1::plan(&plan, DEFAULT_KEY)),
+            Item::News(update) => self.update(update),
+            Item::Permission(number) => self.ask(number),
+            Item::Answer(turn) => self.answers.send(&turn),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Wire {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Wire").field("session", &self.session).finish_non_exhaustive()
+    }
+}
+
+/// The answers of turns, kept until all that goes before them is sent.
+#[derive(Clone, Default)]
+pub(crate) struct Answers(Arc<Mutex<HashMap<String, Pending>>>);
+
+type Pending = (Responder<PromptResponse>, Option<Result<PromptResponse>>);
+
+impl Answers {
+    /// Notes who waits for the answer of a turn.
+    pub(crate) fn expect(&self, turn: &str, responder: Responder<PromptResponse>) {
+        self.lock().insert(turn.to_owned(), (responder, None));
+    }
+
+    /// Sets what the answer will be.
+    pub(crate) fn set(&self, turn: &str, answer: Result<PromptResponse>) {
+        if let Some(pending) = self.lock().get_mut(turn) {
+            pending.1 = Some(answer);
+        }
+    }
+
+    fn send(&self, turn: &str) -> std::result::Result<(), Unreachable> {
+        let pending = self.lock().remove(turn);
+        let Some((responder, Some(answer))) = pending else { return Ok(()) };
+        responder.respond_with_result(answer).map_err(|_| Unreachable)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Pending>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A client that says so in its capabilities' `_meta` shows terminals by events.
+fn surface(capabilities: &ClientCapabilities) -> Surface {
+    let meta = capabilities.meta.as_ref();
+    let shows = meta.and_then(|meta| meta.get("terminal_output"));
+    match shows.and_then(serde_json::Value::as_bool) {
+        Some(true) => Surface::Meta,
+        _ => Surface::Text,
+    }
+}
+
+fn chunk_update(chunk: Chunk) -> SessionUpdate {
+    let content =
+        ContentChunk::new(ContentBlock::from(chunk.text)).message_id(MessageId::new(chunk.message));
+    match chunk.role {
+        Role::Thought => SessionUpdate::AgentThoughtChunk(content),
+        Role::User => SessionUpdate::UserMessageChunk(content),
+        _ => SessionUpdate::AgentMessageChunk(content),
+    }
+}
+
+fn answer(response: Result<RequestPermissionResponse>) -> Answer {
+    match response {
+        Ok(response) => match response.outcome {
+            RequestPermissionOutcome::Selected(selected) => {
+                let reason = selected.meta.as_ref().and_then(|meta| meta.get(DEFAULT_KEY));
+                let reason = reason.and_then(|ours| ours.get("reason")?.as_str());
+                Answer::Selected {
+                    option_id: selected.option_id.to_string(),
+                    reason: reason.map(str::to_owned),
+                }
+            }
+            RequestPermissionOutcome::Cancelled => Answer::Cancelled,
+            _ => Answer::Failed("the client answered in an unknown way".to_owned()),
+        },
+        Err(error) => {
+            tracing::warn!(code = ?error.code, "a permission request was answered by an error");
+            Answer::Failed(error.message)
+        }
+    }
+}

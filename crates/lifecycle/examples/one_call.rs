@@ -1,0 +1,72 @@
+//! One call of a tool of your own: announced, asked about, run and ended.
+//!
+//! `cargo run -p acp-lifecycle --example one_call` prints what a client would be sent.
+
+#![expect(clippy::disallowed_methods, reason = "a program reads the clock that the crate may not")]
+
+use std::io::{self, Write as _};
+use std::time::SystemTime;
+
+use acp_lifecycle::{
+    Answer, CallHandle, Digest, Effect, Effects, Executor, Failure, Grant, Item, Pinned, Preview,
+    Session, SessionHandle, Sink, Success, Unreachable, drive, perform,
+};
+use acp_types::{Reason, ToolCallPatch, ToolKind};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+/// A tool that greets somebody, once the client has allowed it.
+struct Greet(&'static str);
+
+impl Executor for Greet {
+    type Plan = String;
+
+    async fn preview(&mut self, _: &CallHandle) -> Result<Preview<String>, Failure> {
+        let args = json!({ "name": self.0 });
+        let digest = Digest::of_call("greet", &args, "/project".as_ref(), b"");
+        let pinned = Pinned::new(format!("Hello, {}.", self.0), digest);
+        let patch = ToolCallPatch::new().title(format!("Greet {}", self.0)).raw_input(args);
+        Ok(Preview { patch, effects: Effects::from(Effect::Unknown), is_whole: true, pinned })
+    }
+
+    async fn run(
+        self,
+        pinned: Pinned<String>,
+        grant: Grant,
+        _: &CallHandle,
+    ) -> Result<Success, Failure> {
+        let text =
+            pinned.release(grant).map_err(|error| Failure::report("bug", error.to_string()))?;
+        Ok(Success { text, ..Success::default() })
+    }
+}
+
+/// A client that prints what changes, and allows what it is asked about.
+struct Client(SessionHandle);
+
+impl Sink for Client {
+    fn deliver(&mut self, item: Item) -> Result<(), Unreachable> {
+        if let Item::Permission(number) = item {
+            self.0.answer(number, Answer::Selected { option_id: "allow".to_owned(), reason: None });
+        }
+        let line = match item {
+            Item::ToolCall(id, patch) => format!("{id}: {:?}, {:?}", patch.status, patch.title),
+            other => format!("{other:?}"),
+        };
+        writeln!(io::stdout(), "{line}").or(Err(Unreachable))
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> io::Result<()> {
+    let session = SessionHandle::new(Session::new("/project"), SystemTime::now);
+    let (cancel, stop) = (CancellationToken::new(), CancellationToken::new());
+    let driver = tokio::spawn(drive(session.clone(), Client(session.clone()), stop.clone()));
+    let patch = ToolCallPatch::announce("greet", "Greet somebody", ToolKind::Other);
+    let call = session.announce(&"t1/c1".into(), "t1", patch, &cancel);
+    let ended = perform(call, Greet("Ada")).await;
+    session.end_turn("t1", Reason::Turn);
+    stop.cancel();
+    driver.await?;
+    writeln!(io::stdout(), "The model reads: {}", ended.text)
+}

@@ -1,0 +1,55 @@
+//! Runs `read_file` with its whole life around it, and prints what a client would be sent.
+//!
+//! `cargo run -p acp-tools --example read [PATH]`; without a PATH, `Cargo.toml`.
+
+use std::error::Error;
+use std::io::{self, Write as _};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use acp_lifecycle::{Item, Session, SessionHandle, Sink, Unreachable, drive, perform};
+use acp_tools::{Context, Registry, Workspace, env};
+use acp_types::Reason;
+use acp_types::wire::v1::{Sent, Surface};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+/// A client of ACP v1 that prints each `session/update`. Reads are allowed, so it is never asked.
+struct Client(Sent);
+
+impl Sink for Client {
+    fn deliver(&mut self, item: Item) -> Result<(), Unreachable> {
+        let Item::ToolCall(id, patch) = item else { return Ok(()) };
+        for update in self.0.tool_call(&id, &patch) {
+            let line = serde_json::to_string(&update).or(Err(Unreachable))?;
+            writeln!(io::stdout(), "{line}").or(Err(Unreachable))?;
+        }
+        Ok(())
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let path = std::env::args().nth(1).unwrap_or_else(|| "Cargo.toml".to_owned());
+    let cwd = std::env::current_dir()?;
+    let context = Context {
+        workspace: Arc::new(Workspace::new(cwd.clone(), Vec::new())?),
+        env: Arc::new(env::base_env(env::parent())),
+    };
+    let registry = Registry::builtin()?;
+    let session = SessionHandle::new(Session::new(cwd), SystemTime::now);
+    let (cancel, stop) = (CancellationToken::new(), CancellationToken::new());
+    let client = Client(Sent::new(Surface::Text));
+    let driver = tokio::spawn(drive(session.clone(), client, stop.clone()));
+
+    let id = "t1/c1".into();
+    let call = registry.announce(&session, &id, "t1", "read_file", &context, &cancel);
+    let executor = registry.call("read_file", json!({ "path": path, "limit": 5 }), &context);
+    let ended = perform(call, executor).await;
+    session.end_turn("t1", Reason::Turn);
+
+    stop.cancel();
+    driver.await?;
+    writeln!(io::stdout(), "The model reads:\n{}", ended.text)?;
+    Ok(())
+}

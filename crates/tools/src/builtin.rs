@@ -1,0 +1,26 @@
+//! The built-in tools, one a file. This is the one list of them.
+
+use crate::registry::Registry;
+
+pub mod edit_file;
+pub mod find_path;
+pub mod grep;
+pub mod list_directory;
+pub mod read_file;
+pub mod terminal;
+pub mod think;
+pub mod todo_write;
+pub mod write_file;
+
+/// Adds every built-in tool.
+pub(crate) fn add_all(registry: &mut Registry) {
+    registry.add(read_file::ReadFile);
+    registry.add(list_directory::ListDirectory);
+    registry.add(find_path::FindPath);
+    registry.add(grep::Grep);
+    registry.add(write_file::WriteFile);
+    registry.add(edit_file::EditFile);
+    registry.add(terminal::Terminal);
+    registry.add(think::Think);
+    registry.add(todo_write::TodoWrite);
+}

@@ -1,0 +1,81 @@
+//! `find_path`: files and directories by name.
+
+use acp_lifecycle::{Effect, Effects, Grant, Pinned};
+use acp_types::{Content, Location, ToolKind};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::error::ToolError;
+use crate::find::find;
+use crate::limits::MATCH_LOCATIONS;
+use crate::tool::{Context, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking};
+
+/// Finds files and directories by name.
+#[derive(Debug, Clone, Copy)]
+pub struct FindPath;
+
+/// What to find, and where.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// A glob. Without a slash it matches names anywhere, with one it matches whole paths.
+    pub pattern: String,
+    /// The directory to search; the working directory if not given.
+    pub path: Option<String>,
+}
+
+impl Tool for FindPath {
+    type Args = Args;
+    type Plan = Args;
+
+    fn spec(&self) -> Spec {
+        Spec {
+            name: "find_path",
+            aliases: &["find", "glob"],
+            description: "Finds files and directories by a glob such as `*.rs` or \
+                          `src/**/mod.rs`. Leaves out what .gitignore names. Shows up to 1000 \
+                          paths.",
+            kind: ToolKind::Search,
+            reach: Reach::Reads,
+            title: "find-path",
+            surface: Surface::Content,
+        }
+    }
+
+    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Args>, ToolError> {
+        let at = context.workspace.resolve(args.path.as_deref().unwrap_or("."))?;
+        let path = context.workspace.display(at.path());
+        let pattern = args.pattern.clone();
+        let mut draft = Draft::new(args).titled("pattern", pattern).titled("path", path);
+        draft.effects = Effects::from(Effect::Read(at.path().to_owned()));
+        Ok(draft)
+    }
+
+    async fn run(
+        &self,
+        pinned: Pinned<Args>,
+        grant: Grant,
+        invocation: Invocation<'_>,
+    ) -> Result<Output, ToolError> {
+        let args = pinned.release(grant)?;
+        let workspace = invocation.context.workspace.clone();
+        let cancel = invocation.call.cancel().clone();
+        let (found, text) = blocking(move || {
+            let is_cancelled = || cancel.is_cancelled();
+            let found = find(&workspace, &args.pattern, args.path.as_deref(), &is_cancelled)?;
+            let text = found.to_text(&workspace);
+            Ok((found, text))
+        })
+        .await?;
+        let first = found.entries.iter().take(MATCH_LOCATIONS);
+        let locations = first.filter_map(|entry| Location::try_new(found.absolute(entry)).ok());
+        Ok(Output {
+            content: Some(vec![Content::code("", &text)]),
+            raw: Some(json!({ "paths": found.entries.len(), "leftOut": found.left_out })),
+            locations: Some(locations.collect()),
+            text,
+            ..Output::default()
+        })
+    }
+}

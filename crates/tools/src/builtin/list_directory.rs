@@ -1,0 +1,78 @@
+//! `list_directory`: what is in a directory.
+
+use acp_lifecycle::{Effect, Effects, Grant, Pinned};
+use acp_types::{Content, Location, ToolKind};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::error::ToolError;
+use crate::list::list;
+use crate::tool::{Context, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking};
+
+/// Lists a directory.
+#[derive(Debug, Clone, Copy)]
+pub struct ListDirectory;
+
+/// Which directory, and how deep.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// The directory, absolute or relative to the working directory; `.` for that itself.
+    #[serde(default = "here")]
+    pub path: String,
+    /// How many levels to show, 1 to 10; 1 if not given.
+    pub depth: Option<u32>,
+}
+
+impl Tool for ListDirectory {
+    type Args = Args;
+    type Plan = Args;
+
+    fn spec(&self) -> Spec {
+        Spec {
+            name: "list_directory",
+            aliases: &["list", "ls"],
+            description: "Lists a directory, directories first, files with their sizes. Leaves \
+                          out what .gitignore names.",
+            kind: ToolKind::Read,
+            reach: Reach::Reads,
+            title: "list-directory",
+            surface: Surface::Content,
+        }
+    }
+
+    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Args>, ToolError> {
+        let at = context.workspace.resolve(&args.path)?;
+        let path = context.workspace.display(at.path());
+        let mut draft = Draft::new(args).titled("path", path);
+        draft.locations = Location::try_new(at.path()).into_iter().collect();
+        draft.effects = Effects::from(Effect::Read(at.path().to_owned()));
+        Ok(draft)
+    }
+
+    async fn run(
+        &self,
+        pinned: Pinned<Args>,
+        grant: Grant,
+        invocation: Invocation<'_>,
+    ) -> Result<Output, ToolError> {
+        let args = pinned.release(grant)?;
+        let workspace = invocation.context.workspace.clone();
+        let cancel = invocation.call.cancel().clone();
+        let listing =
+            blocking(move || list(&workspace, &args.path, args.depth, &|| cancel.is_cancelled()))
+                .await?;
+        let text = listing.to_text();
+        Ok(Output {
+            content: Some(vec![Content::code("", &text)]),
+            raw: Some(json!({ "entries": listing.entries.len(), "leftOut": listing.left_out })),
+            text,
+            ..Output::default()
+        })
+    }
+}
+
+fn here() -> String {
+    ".".to_owned()
+}

@@ -1,0 +1,101 @@
+//! `read_file`: a window of lines of a text file.
+
+use acp_lifecycle::{Effect, Effects, Grant, Pinned};
+use acp_types::{Content, Location, ToolKind};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::error::ToolError;
+use crate::read::{Window, read_window};
+use crate::tool::{Context, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking};
+
+/// Reads lines of a text file.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadFile;
+
+/// Which file, and which lines of it.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// The file, absolute or relative to the working directory.
+    pub path: String,
+    /// The first line, from 1. Negative: that many lines from the end.
+    pub offset: Option<i64>,
+    /// How many lines; 2000 if not given.
+    pub limit: Option<u32>,
+}
+
+impl Tool for ReadFile {
+    type Args = Args;
+    type Plan = Args;
+
+    fn spec(&self) -> Spec {
+        Spec {
+            name: "read_file",
+            aliases: &["read"],
+            description: "Reads a text file and returns its lines with their numbers. Shows up \
+                          to 2000 lines or 256 KiB at once; `offset` and `limit` choose which. A \
+                          negative offset reads from the end.",
+            kind: ToolKind::Read,
+            reach: Reach::Reads,
+            title: "read-file",
+            surface: Surface::Content,
+        }
+    }
+
+    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Args>, ToolError> {
+        let at = context.workspace.resolve(&args.path)?;
+        let path = context.workspace.display(at.path());
+        let mut draft = Draft::new(args).titled("path", path);
+        let line = draft.plan.offset.and_then(|offset| u32::try_from(offset).ok()).unwrap_or(0);
+        if draft.plan.offset.is_some() || draft.plan.limit.is_some() {
+            draft.title_key = Some("read-file-lines");
+            let lines = lines_asked(&draft.plan);
+            draft = draft.titled("lines", lines);
+        }
+        draft.locations =
+            Location::try_new(at.path()).map(|at| at.at_line(line)).into_iter().collect();
+        draft.effects = Effects::from(Effect::Read(at.path().to_owned()));
+        Ok(draft)
+    }
+
+    async fn run(
+        &self,
+        pinned: Pinned<Args>,
+        grant: Grant,
+        invocation: Invocation<'_>,
+    ) -> Result<Output, ToolError> {
+        let args = pinned.release(grant)?;
+        let workspace = invocation.context.workspace.clone();
+        let window =
+            blocking(move || read_window(&workspace, &args.path, args.offset, args.limit)).await?;
+        Ok(output(&window))
+    }
+}
+
+fn lines_asked(args: &Args) -> String {
+    match (args.offset.unwrap_or(1), args.limit) {
+        (offset, _) if offset < 0 => format!("the last {}", offset.unsigned_abs()),
+        (offset, Some(limit)) => {
+            format!("{offset}-{}", offset.saturating_add(i64::from(limit) - 1))
+        }
+        (offset, None) => format!("{offset} on"),
+    }
+}
+
+fn output(window: &Window) -> Output {
+    let language = window.path.extension().and_then(|name| name.to_str()).unwrap_or_default();
+    Output {
+        text: window.for_model(),
+        content: Some(vec![Content::code(language, &window.text)]),
+        raw: Some(json!({
+            "firstLine": window.first_line,
+            "lastLine": window.last_line,
+            "totalLines": window.total_lines,
+            "nextOffset": window.next_offset(),
+            "bytes": window.bytes,
+        })),
+        ..Output::default()
+    }
+}

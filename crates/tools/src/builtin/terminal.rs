@@ -1,0 +1,153 @@
+//! `terminal`: runs a shell command and shows its output as it comes.
+
+use std::time::Duration;
+
+use acp_lifecycle::{Effect, Effects, Grant, Pinned};
+use acp_types::{Exit, Location, Reason, TerminalId, TerminalPatch, TerminalSize, ToolKind};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::error::{Code, ToolError};
+use crate::exec::text::HeadTail;
+use crate::exec::{self, Command, End, Size, SpawnError};
+use crate::limits::{COMMAND_OUTPUT_BYTES, COMMAND_TIMEOUT, COMMAND_TIMEOUT_MAX};
+use crate::tool::{Context, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
+
+/// Runs a shell command.
+#[derive(Debug, Clone, Copy)]
+pub struct Terminal;
+
+/// Which command, and where.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// The command line, for a shell.
+    pub command: String,
+    /// The directory to run it in; the working directory if not given.
+    pub cwd: Option<String>,
+    /// Milliseconds after which it is ended; 120000 if not given, at most 3600000.
+    pub timeout_ms: Option<u64>,
+}
+
+impl Tool for Terminal {
+    type Args = Args;
+    type Plan = Command;
+
+    fn spec(&self) -> Spec {
+        Spec {
+            name: "terminal",
+            aliases: &["run", "bash", "shell"],
+            description: "Runs a shell command and returns its output and exit code. Each \
+                          command gets a fresh shell without standard input; `cd` and variables \
+                          do not last. Everything it started is ended with it. Long output is \
+                          shown by its beginning and end.",
+            kind: ToolKind::Execute,
+            reach: Reach::Anything,
+            title: "terminal",
+            surface: Surface::Terminal,
+        }
+    }
+
+    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Command>, ToolError> {
+        if args.command.trim().is_empty() {
+            return Err(ToolError::invalid("The command is empty."));
+        }
+        if args.command.contains('\0') {
+            return Err(ToolError::invalid("The command contains a NUL character."));
+        }
+        let at = context.workspace.resolve(args.cwd.as_deref().unwrap_or("."))?;
+        if !context.workspace.metadata(&at)?.is_dir() {
+            let message = format!("{} is not a directory.", at.given());
+            return Err(ToolError::report(Code::NotADirectory, message));
+        }
+        let timeout = args.timeout_ms.map_or(COMMAND_TIMEOUT, Duration::from_millis);
+        let command = Command {
+            line: args.command.clone(),
+            cwd: at.path().to_owned(),
+            env: (*context.env).clone(),
+            size: Size::default(),
+            timeout: Some(timeout.min(COMMAND_TIMEOUT_MAX)),
+        };
+        let mut draft = Draft::new(command).titled("command", args.command.clone());
+        draft.locations = Location::try_new(at.path()).into_iter().collect();
+        let cwd = at.path().to_owned();
+        let size = TerminalSize { cols: draft.plan.size.cols, rows: draft.plan.size.rows };
+        let opening = TerminalPatch::open(args.command.clone(), cwd.clone());
+        draft.terminal = Some(TerminalPatch { size: Some(size), ..opening });
+        draft.effects = Effects::from(Effect::Run { command: args.command, cwd: cwd.clone() });
+        draft.cwd = Some(cwd);
+        Ok(draft)
+    }
+
+    async fn run(
+        &self,
+        pinned: Pinned<Command>,
+        grant: Grant,
+        invocation: Invocation<'_>,
+    ) -> Result<Output, ToolError> {
+        let command = pinned.release(grant)?;
+        let call = invocation.call;
+        let id = TerminalId::new(call.id().0.clone());
+        let timeout = command.timeout;
+        let mut kept = HeadTail::new(COMMAND_OUTPUT_BYTES);
+        let show = |bytes: &[u8]| {
+            kept.push(bytes);
+            call.terminal_output(&id, bytes);
+        };
+        let exit = exec::run(command, call.cancel().clone(), show).await.map_err(not_started)?;
+        call.terminal_exit(&id, Exit { code: exit.code, signal: exit.signal.clone() });
+        call.change_meta(|meta| {
+            meta.exit_code = exit.code;
+            meta.signal.clone_from(&exit.signal);
+        });
+        let (ending, output) = (ending(&exit, timeout), kept.to_text(COMMAND_OUTPUT_BYTES));
+        Ok(Output {
+            text: format!("[{ending}]\n{output}"),
+            raw: Some(json!({
+                "exitCode": exit.code,
+                "signal": exit.signal,
+                "timedOut": exit.end == End::TimedOut,
+                "outputBytes": kept.total(),
+            })),
+            failed: failed(&exit),
+            ..Output::default()
+        })
+    }
+}
+
+fn failed(exit: &exec::Exit) -> Option<(Code, Reason)> {
+    match exit.end {
+        End::TimedOut => Some((Code::TimedOut, Reason::Timeout)),
+        End::Cancelled => Some((Code::Cancelled, Reason::Turn)),
+        End::Exited if exit.code == Some(0) => None,
+        End::Exited => Some((Code::CommandFailed, Reason::Error)),
+    }
+}
+
+fn ending(exit: &exec::Exit, timeout: Option<Duration>) -> String {
+    let left_over = match exit.left_over {
+        0 => String::new(),
+        count => format!("; {count} processes that it left running were ended"),
+    };
+    let how = match (exit.end, exit.code, &exit.signal) {
+        (End::TimedOut, ..) => format!(
+            "ended after its timeout of {} ms; it may have had effects",
+            timeout.unwrap_or_default().as_millis()
+        ),
+        (End::Cancelled, ..) => "cancelled while it ran; it may have had effects".to_owned(),
+        (_, Some(code), _) => format!("exit code {code}"),
+        (_, None, Some(signal)) => format!("ended by {signal}"),
+        (_, None, None) => "it could not be ended".to_owned(),
+    };
+    how + &left_over
+}
+
+fn not_started(error: SpawnError) -> ToolError {
+    let code = match error {
+        SpawnError::Cwd { .. } => Code::NotADirectory,
+        SpawnError::TooLong { .. } => Code::TooLarge,
+        _ => Code::Io,
+    };
+    ToolError::report(code, format!("{error}."))
+}

@@ -1,0 +1,63 @@
+//! `think`: a place for the model to think aloud. It does nothing.
+
+use acp_lifecycle::{Grant, Pinned};
+use acp_types::{Content, ToolKind, text};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::error::ToolError;
+use crate::limits::THOUGHT_TITLE_BYTES;
+use crate::tool::{Context, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
+
+/// Notes a thought.
+#[derive(Debug, Clone, Copy)]
+pub struct Think;
+
+/// The thought.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// What is thought.
+    pub thought: String,
+}
+
+impl Tool for Think {
+    type Args = Args;
+    type Plan = String;
+
+    fn spec(&self) -> Spec {
+        Spec {
+            name: "think",
+            aliases: &["thinking"],
+            description: "Notes a thought for the user to see. Changes nothing and finds \
+                          nothing out.",
+            kind: ToolKind::Think,
+            reach: Reach::Nothing,
+            title: "think",
+            surface: Surface::Content,
+        }
+    }
+
+    async fn preview(&self, args: Args, _: &Context) -> Result<Draft<String>, ToolError> {
+        let first = args.thought.trim().lines().next().unwrap_or_default();
+        let mut title = text::head(first, THOUGHT_TITLE_BYTES).to_owned();
+        if title.len() < args.thought.trim().len() {
+            title.push('…');
+        }
+        Ok(Draft::new(args.thought).titled("thought", title))
+    }
+
+    async fn run(
+        &self,
+        pinned: Pinned<String>,
+        grant: Grant,
+        _: Invocation<'_>,
+    ) -> Result<Output, ToolError> {
+        let thought = pinned.release(grant)?;
+        Ok(Output {
+            text: "Noted.".to_owned(),
+            content: Some(vec![Content::text(thought)]),
+            ..Output::default()
+        })
+    }
+}

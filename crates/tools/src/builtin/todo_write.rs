@@ -1,0 +1,135 @@
+//! `todo_write`: the model's list of steps, which is the session's plan.
+
+use acp_lifecycle::{Grant, Pinned};
+use acp_types::{Plan, PlanEntry, PlanPriority, PlanStatus, ToolKind};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::error::ToolError;
+use crate::limits::{TODO_BYTES, TODOS};
+use crate::tool::{Context, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
+
+/// Replaces the plan.
+#[derive(Debug, Clone, Copy)]
+pub struct TodoWrite;
+
+/// The whole list.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// Every step, in order; an empty list removes the plan.
+    pub todos: Vec<Todo>,
+}
+
+/// One step.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Todo {
+    /// What is to be done.
+    pub content: String,
+    /// How far it is.
+    #[serde(default)]
+    pub status: Status,
+    /// How much it matters; medium if not given.
+    pub priority: Option<Priority>,
+    /// An id of the model's own.
+    pub id: Option<String>,
+}
+
+/// How far a step is.
+#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Not begun.
+    #[default]
+    Pending,
+    /// Being done.
+    InProgress,
+    /// Done.
+    #[serde(alias = "done")]
+    Completed,
+    /// Given up.
+    #[serde(alias = "canceled")]
+    Cancelled,
+}
+
+/// How much a step matters.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Priority {
+    /// The plan fails without it.
+    High,
+    /// As any other.
+    Medium,
+    /// It can be left out.
+    Low,
+}
+
+impl Tool for TodoWrite {
+    type Args = Args;
+    type Plan = Plan;
+
+    fn spec(&self) -> Spec {
+        Spec {
+            name: "todo_write",
+            aliases: &["todo"],
+            description: "Replaces the list of steps that the user sees as the plan. Send every \
+                          step each time, with its status.",
+            kind: ToolKind::Think,
+            reach: Reach::Nothing,
+            title: "todo-write",
+            surface: Surface::Content,
+        }
+    }
+
+    async fn preview(&self, args: Args, _: &Context) -> Result<Draft<Plan>, ToolError> {
+        if args.todos.len() > TODOS {
+            let message = format!("A plan has at most {TODOS} steps. Join some of them.");
+            return Err(ToolError::invalid(message));
+        }
+        let too_long = |todo: &Todo| todo.content.len() > TODO_BYTES;
+        if let Some(at) = args.todos.iter().position(too_long) {
+            let message = format!("Step {} is over {TODO_BYTES} bytes. Shorten it.", at + 1);
+            return Err(ToolError::invalid(message));
+        }
+        let count = args.todos.len().to_string();
+        let entries = args.todos.into_iter().map(entry).collect();
+        Ok(Draft::new(Plan { entries }).titled("count", count))
+    }
+
+    async fn run(
+        &self,
+        pinned: Pinned<Plan>,
+        grant: Grant,
+        invocation: Invocation<'_>,
+    ) -> Result<Output, ToolError> {
+        let plan = pinned.release(grant)?;
+        let open = |entry: &&PlanEntry| {
+            matches!(entry.status, PlanStatus::Pending | PlanStatus::InProgress)
+        };
+        let open = plan.entries.iter().filter(open).count();
+        let (text, steps) =
+            (format!("The plan is set; {open} steps are open."), plan.entries.len());
+        invocation.call.session().plan(plan);
+        Ok(Output { text, raw: Some(json!({ "steps": steps, "open": open })), ..Output::default() })
+    }
+}
+
+fn entry(todo: Todo) -> PlanEntry {
+    PlanEntry {
+        id: todo.id,
+        content: todo.content,
+        priority: match todo.priority {
+            Some(Priority::High) => PlanPriority::High,
+            Some(Priority::Low) => PlanPriority::Low,
+            Some(Priority::Medium) | None => PlanPriority::Medium,
+        },
+        status: match todo.status {
+            Status::Pending => PlanStatus::Pending,
+            Status::InProgress => PlanStatus::InProgress,
+            Status::Completed => PlanStatus::Completed,
+            Status::Cancelled => PlanStatus::Cancelled,
+        },
+    }
+}

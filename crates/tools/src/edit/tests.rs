@@ -1,0 +1,197 @@
+//! What an edit changes, what it leaves alone and what it refuses.
+
+use std::num::NonZeroU32;
+
+use pretty_assertions::assert_eq;
+use proptest::prelude::*;
+
+use super::{Done, Edit, EditReason, Which, apply, decode};
+use crate::error::{Code, ToolError};
+
+fn edit(old: &str, new: &str) -> Edit {
+    Edit { old_text: old.into(), new_text: new.into(), which: Which::Only }
+}
+
+fn nth(old: &str, new: &str, number: u32) -> Edit {
+    Edit { which: Which::Nth(NonZeroU32::new(number).unwrap()), ..edit(old, new) }
+}
+
+fn all(old: &str, new: &str) -> Edit {
+    Edit { which: Which::All, ..edit(old, new) }
+}
+
+fn edited(text: &str, edit: Edit) -> String {
+    apply(text, &[edit]).unwrap().text
+}
+
+fn refused(text: &str, edit: Edit) -> EditReason {
+    apply(text, &[edit]).unwrap_err().reason
+}
+
+#[test]
+fn one_place_is_replaced_literally() {
+    for (text, edit, expected) in [
+        ("a b c", edit("b", "x"), "a x c"),
+        ("a b c", edit("b", "$& \\1 $0"), "a $& \\1 $0 c"),
+        ("a b c", edit(" b", ""), "a c"),
+        ("a.c abc", edit("a.c", "x"), "x abc"),
+        ("one\ntwo\n", edit("one\ntwo\n", "1\n"), "1\n"),
+        ("one\ntwo", edit("two", "two\n"), "one\ntwo\n"),
+        ("äöü", edit("ö", "o"), "äoü"),
+        ("", edit("", "new\n"), "new\n"),
+        ("\u{feff}", edit("", "new\n"), "\u{feff}new\n"),
+        ("\u{feff}a\n", edit("a", "b"), "\u{feff}b\n"),
+        ("x x x", nth("x", "y", 2), "x y x"),
+        ("aaa", nth("aa", "b", 2), "ab"),
+        ("x x x", all("x", "xx"), "xx xx xx"),
+        ("aaa", all("aa", "b"), "ba"),
+    ] {
+        assert_eq!(edited(text, edit.clone()), expected, "{text:?} {edit:?}");
+    }
+}
+
+#[test]
+fn line_ends_are_those_of_the_place() {
+    for (text, edit, expected) in [
+        // Line feeds match CRLF, and new lines get what is around.
+        ("a\r\nb\r\nc\r\n", edit("a\nb\n", "a\nx\ny\n"), "a\r\nx\r\ny\r\nc\r\n"),
+        ("a\r\nb\r\n", edit("b", "b\nc"), "a\r\nb\r\nc\r\n"),
+        ("a\r\nb", edit("b", "b\nc"), "a\r\nb\r\nc"),
+        ("a\r\nb\r\n", edit("a\n", ""), "b\r\n"),
+        ("a\r\nb\r\n", edit("a\n", "a "), "a b\r\n"),
+        // Mixed ends: untouched lines keep theirs, also inside of the match.
+        ("a\r\nb\nc\r\nd\n", edit("a\nb\nc\nd\n", "a\nb\nx\nd\n"), "a\r\nb\nx\r\nd\n"),
+        ("a\nb\r\nc\n", edit("a", "a\nx"), "a\nx\nb\r\nc\n"),
+        ("a\nb\r\nc\n", edit("b", "b\nx"), "a\nb\r\nx\r\nc\n"),
+        ("x\r\ny\nx\r\nx\n", all("x", "1\n2"), "1\r\n2\r\ny\n1\r\n2\r\n1\n2\n"),
+        // Whoever names carriage returns means them where they are.
+        ("a\r\nb\r\n", edit("a\r\n", "a\n"), "a\nb\r\n"),
+        ("a\nb\n", edit("a\r\nb", "x\r\ny"), "x\ny\n"),
+        ("a\rb\r", edit("a\rb", "a\rc"), "a\rc\r"),
+    ] {
+        let result = apply(text, std::slice::from_ref(&edit));
+        assert_eq!(result.map(|done| done.text).as_deref(), Ok(expected), "{text:?} {edit:?}");
+    }
+}
+
+#[test]
+fn several_edits_are_all_done_or_none() {
+    let done = apply("a\nb\n", &[edit("a", "b b"), edit("b b", "c"), all("b", "d")]).unwrap();
+    assert_eq!(done.text, "c\nd\n");
+    assert_eq!(done.done, [Done::Replaced { places: 1 }; 3]);
+    let error = apply("a\nb\n", &[edit("a", "x"), edit("nothing", "y")]).unwrap_err();
+    assert_eq!((error.edit, error.edits), (2, 2));
+    assert!(error.to_string().starts_with("edit 2 of 2, so none was done: old_text is not"));
+}
+
+#[test]
+fn an_ambiguous_edit_lists_its_places() {
+    let text = "fn a() {\n    x();\n}\nfn b() {\n    x();\n}\n";
+    let EditReason::Ambiguous { places, lines } = refused(text, edit("x();", "y();")) else {
+        panic!("not ambiguous");
+    };
+    assert_eq!((places, lines), (2, vec![(2, "    x();".into()), (5, "    x();".into())]));
+    let error = ToolError::from(apply(text, &[edit("x();", "")]).unwrap_err());
+    assert_eq!(error.code(), Some(Code::AmbiguousMatch));
+    assert!(error.to_string().ends_with("occurrence 2, line 5:     x();"), "{error}");
+    // Places that overlap are ambiguous too.
+    assert!(matches!(refused("aaa", edit("aa", "b")), EditReason::Ambiguous { places: 2, .. }));
+    let many = refused(&"a\n".repeat(5_000), edit("a", "b"));
+    assert!(matches!(many, EditReason::Ambiguous { places: 1_000, lines } if lines.len() == 10));
+    let missing = refused("x x", nth("x", "y", 3));
+    assert_eq!(missing, EditReason::NoSuchOccurrence { places: 2 });
+}
+
+#[test]
+fn a_missing_text_is_answered_with_what_is_like_it() {
+    let text = "fn one() {\n    call(1);\n}\n\nfn two() {\n\tcall(2);\n}\n";
+    for (old, expected) in [
+        ("fn two() {\n    call(2);\n}\n", "line 5 differs in white space only"),
+        ("fn two() {\n\tcall(3);\n}\n", "line 6 is `\tcall(2);`, not `\tcall(3);`"),
+        ("fn two() {\n\tcall(2);\n}\nend", "but the file ends before `end`"),
+        ("\n\nfn tow() {", "line 5 is 66 % alike; line 5 is `fn two() {`, not `fn tow() {`"),
+        ("completely different", "nor is anything like it"),
+    ] {
+        let error = ToolError::from(apply(text, &[edit(old, "x")]).unwrap_err());
+        assert_eq!(error.code(), Some(Code::NoMatch));
+        assert!(error.to_string().contains(expected), "{old:?}: {error}");
+    }
+    let EditReason::NoMatch { near } = refused(&"let x = 1;\n".repeat(9), edit("let x = 2;", ""))
+    else {
+        panic!("a match");
+    };
+    assert_eq!(near.iter().map(|near| near.line).collect::<Vec<_>>(), [1, 2, 3]);
+}
+
+#[test]
+fn an_edit_that_is_done_already_is_no_error() {
+    let text = "before\nlet answer = 42;\nafter\n";
+    let done = apply(text, &[edit("let answer = 41;", "let answer = 42;")]).unwrap();
+    assert_eq!(
+        (done.text.as_str(), &done.done[..]),
+        (text, &[Done::AlreadyApplied { line: 2 }][..])
+    );
+    for (old, new) in [
+        // A short text is found by chance, and a part of the old one proves nothing.
+        ("x", "after"),
+        ("let answer = 42;\nlet other = 1;", "let answer = 42;"),
+        ("gone", ""),
+    ] {
+        assert!(matches!(refused(text, edit(old, new)), EditReason::NoMatch { .. }), "{old}");
+    }
+    let twice = text.repeat(2);
+    let again = edit("let answer = 41;", "let answer = 42;");
+    assert!(matches!(refused(&twice, again.clone()), EditReason::NoMatch { .. }));
+    assert_eq!(edited(&twice, Edit { which: Which::All, ..again }), twice);
+}
+
+#[test]
+fn an_edit_without_sense_is_refused() {
+    assert_eq!(refused("a", edit("a", "a")), EditReason::SameText);
+    assert_eq!(refused("a", edit("", "b")), EditReason::EmptyOldText);
+    assert!(Which::from_arguments(true, Some(1)).is_err());
+    assert!(Which::from_arguments(false, Some(0)).is_err());
+    assert_eq!(Which::from_arguments(false, None).unwrap(), Which::Only);
+    assert_eq!(Which::from_arguments(true, None).unwrap(), Which::All);
+}
+
+#[test]
+fn bytes_that_are_no_utf8_are_not_edited() {
+    assert_eq!(decode("f", "\u{feff}ä\r\n".into()).unwrap(), "\u{feff}ä\r\n");
+    let error = decode("f", b"ok\nGr\xfc\xdfe\n".to_vec()).unwrap_err();
+    assert_eq!(error.code(), Some(Code::NotUtf8));
+    assert!(error.to_string().contains("f is not UTF-8 (line 2)"), "{error}");
+    assert_eq!(decode("f", b"a\0".to_vec()).unwrap_err().code(), Some(Code::BinaryFile));
+}
+
+fn lines() -> impl Strategy<Value = String> {
+    let line = "[a-cä\u{feff} ]{0,3}(\n|\r\n|\r)?";
+    prop::collection::vec(line, 0..12).prop_map(|lines| lines.concat())
+}
+
+proptest! {
+    #[test]
+    fn all_outside_of_the_match_stays(
+        before in lines(),
+        after in lines(),
+        old in "[a-c]{0,3}(\n|\r\n)?X(\n|\r\n)?[a-c]{0,3}",
+        new in "[d-f]{0,3}(\n[d-f]{0,3}){0,3}",
+    ) {
+        // A carriage return and a line feed that come together would be another line end.
+        prop_assume!(!(before.ends_with('\r') && old.starts_with('\n')));
+        prop_assume!(!(old.ends_with('\r') && after.starts_with('\n')));
+        let text = format!("{before}{old}{after}");
+        for wanted in [old.clone(), old.replace("\r\n", "\n")] {
+            let result = edited(&text, edit(&wanted, &new));
+            let inner = result.strip_prefix(&before).and_then(|rest| rest.strip_suffix(&after));
+            prop_assert_eq!(inner.map(|inner| inner.replace("\r\n", "\n")), Some(new.clone()));
+        }
+    }
+
+    #[test]
+    fn no_edit_panics(text in lines(), old in lines(), new in lines(), number in 0u32..4) {
+        let which = NonZeroU32::new(number).map_or(Which::All, Which::Nth);
+        let edit = Edit { old_text: old, new_text: new, which };
+        drop(apply(&text, &[edit.clone(), Edit { which: Which::Only, ..edit }]));
+    }
+}

@@ -1,0 +1,141 @@
+//! The environment a command is given: a list of what may pass, never what happens to be there.
+//!
+//! Pure: reads nothing but its argument, except [`parent`], which is for callers that have no
+//! other source.
+
+use std::collections::BTreeMap;
+
+/// The variables that pass. Nothing else does, so that keys and tokens in our own environment
+/// do not reach commands, nor what changes how programs start (`LD_*`, `BASH_ENV`, `GIT_*`, …).
+pub const PASSED: &[&str] = &[
+    // Who and where.
+    "HOME",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "TMPDIR",
+    "USER",
+    // Language and time.
+    "LANG",
+    "TZ",
+    // Where toolchains are.
+    "CARGO_HOME",
+    "GOPATH",
+    "GOROOT",
+    "JAVA_HOME",
+    "NVM_DIR",
+    "PYENV_ROOT",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+    "VIRTUAL_ENV",
+    // The socket of an agent that signs, not a key: `git push` needs it.
+    "SSH_AUTH_SOCK",
+];
+
+/// Variables that pass if they begin so and are not shaped like a [secret](SECRET_WORDS).
+pub const PASSED_PREFIXES: &[&str] = &["LC_", "XDG_"];
+
+/// A variable with one of these in its name, in any case, never passes.
+pub const SECRET_WORDS: &[&str] =
+    &["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "COOKIE"];
+
+/// What is set whatever the parent has: output goes to a terminal nobody types at.
+pub const SET: &[(&str, &str)] = &[
+    ("GIT_PAGER", "cat"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("PAGER", "cat"),
+    ("TERM", "xterm-256color"),
+];
+
+/// Where programs are looked for if the parent does not say: editors may start agents with an
+/// empty environment.
+pub const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The environment for a command: what may pass of `parent`, and what is always [`SET`].
+///
+/// ```
+/// let parent = [("HOME", "/home/ada"), ("OPENAI_API_KEY", "sk-1")];
+/// let env = acp_tools::env::base_env(parent.map(|(n, v)| (n.into(), v.into())).into_iter());
+/// assert_eq!(env["HOME"], "/home/ada");
+/// assert_eq!(env["PAGER"], "cat");
+/// assert!(!env.contains_key("OPENAI_API_KEY"));
+/// ```
+pub fn base_env(parent: impl Iterator<Item = (String, String)>) -> BTreeMap<String, String> {
+    let mut env: BTreeMap<_, _> = parent.filter(|(name, _)| passes(name)).collect();
+    env.extend(SET.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+    let path = env.entry("PATH".to_owned()).or_default();
+    if path.is_empty() {
+        DEFAULT_PATH.clone_into(path);
+    }
+    env
+}
+
+/// Our own environment, without what is not Unicode (which `std::env::vars` panics on).
+pub fn parent() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+}
+
+fn passes(name: &str) -> bool {
+    let listed = PASSED.contains(&name);
+    let prefixed = PASSED_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    let upper = name.to_ascii_uppercase();
+    let secret = SECRET_WORDS.iter().any(|word| upper.contains(word));
+    (listed || prefixed) && !secret
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env(parent: &[(&str, &str)]) -> BTreeMap<String, String> {
+        base_env(parent.iter().map(|(name, value)| ((*name).into(), (*value).into())))
+    }
+
+    #[test]
+    fn only_what_is_listed_and_no_secret_passes() {
+        for (name, passes) in [
+            ("HOME", true),
+            ("CARGO_HOME", true),
+            ("SSH_AUTH_SOCK", true),
+            ("LC_ALL", true),
+            ("XDG_RUNTIME_DIR", true),
+            ("XDG_API_TOKEN", false),
+            ("LC_secret", false),
+            ("XDG_SESSION_COOKIE", false),
+            ("home", false),
+            ("HOME2", false),
+            ("", false),
+            ("OPENAI_API_KEY", false),
+            ("AWS_SECRET_ACCESS_KEY", false),
+            ("LD_PRELOAD", false),
+            ("BASH_ENV", false),
+            ("ENV", false),
+            ("GIT_DIR", false),
+            ("NODE_OPTIONS", false),
+            ("COLORTERM", false),
+            ("ACP_TOOLS_COMMAND", false),
+        ] {
+            assert_eq!(env(&[(name, "x")]).contains_key(name), passes, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_set_wins_over_the_parent() {
+        let env = env(&[("TERM", "dumb"), ("PAGER", "less"), ("GIT_TERMINAL_PROMPT", "1")]);
+        for (name, value) in SET {
+            assert_eq!(env[*name], *value);
+        }
+    }
+
+    #[test]
+    fn a_missing_or_empty_path_gets_a_default() {
+        for (parent, path) in [
+            (&[][..], DEFAULT_PATH),
+            (&[("PATH", "")][..], DEFAULT_PATH),
+            (&[("PATH", "/opt/bin")][..], "/opt/bin"),
+        ] {
+            assert_eq!(env(parent)["PATH"], path);
+        }
+    }
+}

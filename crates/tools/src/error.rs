@@ -1,0 +1,131 @@
+//! Why a tool did not do what it was asked: something to tell the model, or the end of the turn.
+//!
+//! It knows nothing of how either is sent.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+/// Why a tool did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ToolError {
+    /// The model is told and the turn goes on.
+    #[error(transparent)]
+    Report(#[from] Report),
+    /// Nothing the model does can help: the turn ends.
+    #[error("{0}")]
+    Fatal(#[source] Box<dyn StdError + Send + Sync>),
+}
+
+/// What the model is told: a code for machines and a sentence that says what to do next.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Report {
+    /// The kind of failure.
+    pub code: Code,
+    /// The text for the model. Paths are written as the model gave them.
+    pub message: String,
+}
+
+/// The kind of a failure, stable across versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Code {
+    /// Several places match where one was meant. Name the one, or more of its surroundings.
+    AmbiguousMatch,
+    /// A glob or regular expression that does not compile, or is too large. Correct it.
+    BadPattern,
+    /// The file holds no text. Another tool may read it.
+    BinaryFile,
+    /// The user or a newer call stopped it. Ask before another try.
+    Cancelled,
+    /// The file is not what the preview saw. Read it again.
+    ChangedSincePreview,
+    /// The command ran and did not end with exit code 0. Its output says why.
+    CommandFailed,
+    /// The arguments contradict each other or themselves. Correct them.
+    InvalidArguments,
+    /// The system failed in a way that has no code of its own.
+    Io,
+    /// A directory where a file was meant.
+    IsADirectory,
+    /// The text to be replaced is not in the file. Read it again.
+    NoMatch,
+    /// Something else where a directory was meant.
+    NotADirectory,
+    /// A FIFO, device or socket where a file was meant.
+    NotARegularFile,
+    /// There is no such file or directory. Look for the right name.
+    NotFound,
+    /// The file system or a rule forbids it. Do not try again in the same way.
+    NotPermitted,
+    /// The text is not UTF-8, so it cannot be edited without damage.
+    NotUtf8,
+    /// The path, or a link in it, leads out of the roots. Stay inside of them.
+    OutsideRoots,
+    /// It did not end in its time. Ask for less, or give it more time.
+    TimedOut,
+    /// The file or the argument is larger than the tool takes. Ask for a part.
+    TooLarge,
+}
+
+impl ToolError {
+    /// Makes an error that the model is told.
+    #[must_use]
+    pub fn report(code: Code, message: impl Into<String>) -> Self {
+        Self::Report(Report { code, message: message.into() })
+    }
+
+    /// Makes an error that ends the turn.
+    pub fn fatal(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::Fatal(source.into())
+    }
+
+    /// Makes the error of arguments that contradict each other or themselves.
+    #[must_use]
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::report(Code::InvalidArguments, message)
+    }
+
+    /// Returns the code of what the model is told.
+    #[must_use]
+    pub fn code(&self) -> Option<Code> {
+        match self {
+            Self::Report(report) => Some(report.code),
+            Self::Fatal(_) => None,
+        }
+    }
+}
+
+impl Code {
+    /// Returns the word for machines.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::AmbiguousMatch => "ambiguous_match",
+            Self::BadPattern => "bad_pattern",
+            Self::BinaryFile => "binary_file",
+            Self::Cancelled => "cancelled",
+            Self::ChangedSincePreview => "changed_since_preview",
+            Self::CommandFailed => "command_failed",
+            Self::InvalidArguments => "invalid_arguments",
+            Self::Io => "io",
+            Self::IsADirectory => "is_a_directory",
+            Self::NoMatch => "no_match",
+            Self::NotADirectory => "not_a_directory",
+            Self::NotARegularFile => "not_a_regular_file",
+            Self::NotFound => "not_found",
+            Self::NotPermitted => "not_permitted",
+            Self::NotUtf8 => "not_utf8",
+            Self::OutsideRoots => "outside_roots",
+            Self::TimedOut => "timed_out",
+            Self::TooLarge => "too_large",
+        }
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}

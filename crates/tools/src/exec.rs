@@ -1,0 +1,218 @@
+//! Runs one shell command in a pseudo-terminal: live output, bounded, and over when it says so.
+//!
+//! Knows nothing of tool calls, permissions, sessions or ACP: a [`Command`] goes in, bytes come
+//! out while it runs, an [`Exit`] at the end. One thread owns the processes from fork to reaping,
+//! one reads the terminal; [`run`] is the few lines between them.
+
+mod pty;
+pub mod text;
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::limits::{DRAIN_BYTES, KILL_DEADLINE, KILL_GRACE};
+use crate::sys::process::Ended;
+
+/// A shell command and where it runs.
+#[derive(Debug, Clone)]
+pub struct Command {
+    /// The text given to the shell, at most [`COMMAND_STRING_BYTES`](crate::limits::COMMAND_STRING_BYTES).
+    pub line: String,
+    /// The directory it starts in, which must exist.
+    pub cwd: PathBuf,
+    /// Its whole environment, already cleaned (see [`base_env`](crate::env::base_env)).
+    ///
+    /// One variable is added, `ACP_TOOLS_COMMAND`, whose value no other command has: it is how
+    /// processes that left the command's session are found again.
+    pub env: BTreeMap<String, String>,
+    /// What the terminal says its size is.
+    pub size: Size,
+    /// How long the command may run before it is ended; `None` means until it is done.
+    pub timeout: Option<Duration>,
+}
+
+/// The size of a terminal in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Width.
+    pub cols: u16,
+    /// Height.
+    pub rows: u16,
+}
+
+impl Default for Size {
+    fn default() -> Self {
+        Self { cols: 120, rows: 40 }
+    }
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Exit {
+    /// The shell's exit code; `None` if a signal ended it, or if it never ran or could not be ended.
+    pub code: Option<i32>,
+    /// The signal that ended the shell, as `SIGKILL`.
+    pub signal: Option<String>,
+    /// Who ended it.
+    pub end: End,
+    /// From the call to its return.
+    pub duration: Duration,
+    /// Processes that were still running some time after the shell was gone, and were ended too.
+    pub left_over: usize,
+}
+
+/// Who ended a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum End {
+    /// The command itself.
+    Exited,
+    /// Its timeout.
+    TimedOut,
+    /// The caller's token.
+    Cancelled,
+}
+
+/// Why a command could not be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpawnError {
+    /// The directory does not exist, is no directory or may not be entered. Tell the model.
+    #[error("cannot run a command in {}: {source}", path.display())]
+    Cwd {
+        /// The directory asked for.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The command or an environment variable is longer than the system passes on. Tell the model.
+    #[error("{what} is {bytes} bytes long, and the limit is {limit}")]
+    TooLong {
+        /// `the command`, or the variable's name.
+        what: String,
+        /// Its length.
+        bytes: usize,
+        /// The most there may be.
+        limit: usize,
+    },
+    /// The terminal, a thread or the shell could not be had.
+    #[error("cannot start the command: {0}")]
+    Start(#[source] Box<dyn Error + Send + Sync>),
+}
+
+/// Runs a command to its end and passes its output on as it comes.
+///
+/// - `output` gets the terminal's bytes in order, as they are: lines end in `\r\n`, colours and
+///   cursor movements are in there; [`text::plain`] makes text of them. While it does not return,
+///   no more than a bounded amount is read, and the command waits.
+/// - The command reads nothing: its standard input is empty from the start.
+/// - It is done when the shell has exited. What still runs then is hung up on by the terminal, has
+///   a moment to finish, and is ended, whatever session it is in. Only what another user runs, or
+///   what has cut all ties (session, parents and environment; outside Linux, the process group),
+///   can outlive the call, and it does not hold it up.
+/// - At the timeout, or when `cancel` fires, all its processes get SIGTERM, and SIGKILL after
+///   [`KILL_GRACE`]. A token that has fired already starts nothing.
+/// - Dropping the future kills at once.
+///
+/// Must be called inside a tokio runtime with time enabled.
+///
+/// ```
+/// # #[cfg(unix)]
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// use acp_tools::{env, exec::{Command, Size, run, text::plain}};
+/// let command = Command {
+///     line: "echo on stage; exit 3".into(),
+///     cwd: std::env::temp_dir(),
+///     env: env::base_env(env::parent()),
+///     size: Size::default(),
+///     timeout: None,
+/// };
+/// let mut output = Vec::new();
+/// let exit = run(command, Default::default(), |chunk| output.extend_from_slice(chunk)).await?;
+/// assert_eq!((plain(&output).as_str(), exit.code), ("on stage\n", Some(3)));
+/// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`SpawnError`] if nothing was started. All that happens afterwards is told by [`Exit`].
+pub async fn run(
+    command: Command,
+    cancel: CancellationToken,
+    mut output: impl FnMut(&[u8]) + Send,
+) -> Result<Exit, SpawnError> {
+    let begun = Instant::now();
+    if cancel.is_cancelled() {
+        return Ok(exit(Ended::default(), End::Cancelled, begun));
+    }
+    let timeout = command.timeout;
+    let mut live = pty::start(command).await?;
+    let tree = &live.tree;
+
+    let mut asked = End::Exited;
+    let ended = {
+        let stop = async {
+            asked = stop_asked(&cancel, timeout).await;
+            tree.terminate();
+            sleep(KILL_GRACE).await;
+            tree.kill();
+            // The kernel may be unable to end it (a dead network disk): the call ends all the same.
+            sleep(KILL_DEADLINE).await;
+            Ended { stopped: true, ..Ended::default() }
+        };
+        tokio::pin!(stop);
+        loop {
+            tokio::select! {
+                ended = &mut live.ended => break ended.unwrap_or_default(),
+                given_up = &mut stop => break given_up,
+                Some(chunk) = live.chunks.recv() => output(&chunk),
+            }
+        }
+    };
+    // What is still on its way; more only if a process escaped with the terminal and writes on.
+    drop(live.reading.take());
+    let mut left = DRAIN_BYTES;
+    while left > 0
+        && let Some(chunk) = live.chunks.recv().await
+    {
+        left = left.saturating_sub(chunk.len());
+        output(&chunk);
+    }
+    // A timeout that fires while left-overs are tidied up did not end the command.
+    let end = if ended.stopped { asked } else { End::Exited };
+    Ok(exit(ended, end, begun))
+}
+
+fn exit(ended: Ended, end: End, begun: Instant) -> Exit {
+    Exit {
+        code: ended.code,
+        signal: ended.signal,
+        end,
+        duration: begun.elapsed(),
+        left_over: ended.left_over,
+    }
+}
+
+async fn stop_asked(cancel: &CancellationToken, timeout: Option<Duration>) -> End {
+    let timed_out = async {
+        match timeout {
+            Some(timeout) => sleep(timeout).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = cancel.cancelled() => End::Cancelled,
+        () = timed_out => End::TimedOut,
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests;

@@ -1,0 +1,347 @@
+//! What a caller of [`run`] sees, with real shells.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use pretty_assertions::assert_eq;
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use tokio::sync::Notify;
+use tokio::task::yield_now;
+
+use super::text::plain;
+use super::*;
+use crate::env::base_env;
+use crate::limits::{COMMAND_STRING_BYTES, DRAIN_BYTES};
+
+/// Far beyond what any of these commands needs; a test that reaches it fails.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn command(line: &str) -> Command {
+    Command {
+        line: line.to_owned(),
+        cwd: std::env::temp_dir(),
+        env: base_env(std::iter::empty()),
+        size: Size::default(),
+        timeout: Some(PATIENCE),
+    }
+}
+
+/// Runs to the end, and returns what was printed as text.
+async fn finish(command: Command) -> (Exit, String) {
+    let mut output = Vec::new();
+    let cancel = CancellationToken::new();
+    let exit = run(command, cancel, |chunk| output.extend_from_slice(chunk)).await.unwrap();
+    (exit, plain(&output))
+}
+
+async fn check(line: &str, code: i32, expected: &str) {
+    let (exit, output) = finish(command(line)).await;
+    assert_eq!((exit.end, exit.code, exit.signal), (End::Exited, Some(code), None), "{line}");
+    assert_eq!(output, expected, "{line}");
+    assert_eq!(exit.left_over, 0, "{line}");
+}
+
+/// A duration for `sleep` that no other process has, to find it by.
+fn endless() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("600.{}00{count}", std::process::id())
+}
+
+/// The live processes that run `sleep` for this long. (A dead one has no arguments.)
+fn find(duration: &str) -> Vec<Pid> {
+    let line = format!("sleep\0{duration}\0");
+    fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter(|process| {
+            fs::read(process.path().join("cmdline")).is_ok_and(|read| read == line.as_bytes())
+        })
+        .filter_map(|process| Pid::from_raw(process.file_name().to_str()?.parse().ok()?))
+        .collect()
+}
+
+fn alive(duration: &str) -> usize {
+    find(duration).len()
+}
+
+async fn until(what: &str, mut reached: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !reached() {
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        yield_now().await;
+    }
+}
+
+/// An `output` that fires when the command has printed `word`.
+fn watch(word: &'static str) -> (Arc<Notify>, impl FnMut(&[u8]) + Send) {
+    let seen = Arc::new(Notify::new());
+    let (notify, mut output) = (Arc::clone(&seen), Vec::new());
+    let watch = move |chunk: &[u8]| {
+        output.extend_from_slice(chunk);
+        if plain(&output).contains(word) {
+            notify.notify_one();
+        }
+    };
+    (seen, watch)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_ends_with_its_exit_code_and_all_it_printed() {
+    check("true", 0, "").await;
+    check("exit 3", 3, "").await;
+    check("echo out; echo err >&2; exit 3", 3, "out\nerr\n").await;
+    check("printf 'no line end'", 0, "no line end").await;
+    check("yes | head -n 2", 0, "y\ny\n").await;
+    check(
+        "echo \"$0 $#\"; [ -t 1 ] && [ -t 2 ] && ! [ -t 0 ] && stty size </dev/tty",
+        0,
+        "/bin/bash 0\n40 120\n",
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_does_not_exist_is_the_shells_answer() {
+    let (exit, output) = finish(command("no-such-command-anywhere")).await;
+    assert_eq!(exit.code, Some(127));
+    assert!(output.contains("no-such-command-anywhere: command not found"), "{output}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_has_a_name_and_no_code() {
+    for (line, signal) in [("kill -9 $$", "SIGKILL"), ("kill -SEGV $$", "SIGSEGV")] {
+        let (exit, _) = finish(command(line)).await;
+        assert_eq!((exit.code, exit.signal.as_deref()), (None, Some(signal)));
+        assert_eq!(exit.end, End::Exited);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_output_comes_whole_and_in_order() {
+    let (exit, output) = finish(command("seq 1 100000")).await;
+    assert_eq!(exit.code, Some(0));
+    let lines = output.lines().map(|line| line.parse::<u32>().unwrap());
+    assert!(lines.eq(1..=100_000));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn output_comes_while_the_command_runs() {
+    let dir = TempDir::new().unwrap();
+    let waiting =
+        Command { cwd: dir.path().to_owned(), ..command("mkfifo gate && echo ready && cat gate") };
+    let gate = dir.path().join("gate");
+    let mut output = Vec::new();
+    let exit = run(waiting, CancellationToken::new(), |chunk| {
+        // Opening waits for the command, which waits for this.
+        if plain(&output).is_empty() {
+            fs::write(&gate, "go\n").unwrap();
+        }
+        output.extend_from_slice(chunk);
+    });
+    assert_eq!(exit.await.unwrap().end, End::Exited);
+    assert_eq!(plain(&output), "ready\ngo\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_reads_finds_the_end_of_its_input() {
+    check("cat; cat; echo done", 0, "done\n").await;
+    check("read line || echo \"nothing: $line\"", 0, "nothing: \n").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_environment_is_what_was_given_and_the_mark() {
+    let (_, output) = finish(Command {
+        env: [("PATH", "/usr/bin:/bin"), ("A", "1 2")].map(|(n, v)| (n.into(), v.into())).into(),
+        ..command("env")
+    })
+    .await;
+    let names: Vec<_> = output.lines().map(|line| line.split('=').next().unwrap()).collect();
+    // The last three are the shell's; SHELL is portable-pty's.
+    let mut expected = vec!["A", "ACP_TOOLS_COMMAND", "PATH", "SHELL", "PWD", "SHLVL", "_"];
+    expected.retain(|name| !names.contains(name));
+    assert_eq!((names.len(), expected), (7, vec![]), "{output}");
+    assert!(output.contains("A=1 2\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_timeout_ends_the_command_and_what_it_printed_stays() {
+    let sleep = endless();
+    let line = format!("echo begun; sleep {sleep}; echo not reached");
+    let (exit, output) =
+        finish(Command { timeout: Some(Duration::from_millis(500)), ..command(&line) }).await;
+    assert_eq!((exit.end, exit.code), (End::TimedOut, None));
+    assert_eq!(exit.signal.as_deref(), Some("SIGTERM"));
+    assert_eq!((output.as_str(), alive(&sleep)), ("begun\n", 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cancelling_leaves_nothing_behind() {
+    for start in [
+        "sleep @",
+        "sleep @ & wait",
+        // In sessions of their own, known by their parents or, those gone, by the mark.
+        "setsid sleep @ & sleep @",
+        "(setsid sleep @ &); sleep @",
+        "(setsid sh -c 'setsid sleep @ & setsid sleep @' &); sleep @",
+        "env -i setsid env -i sleep @ & wait",
+        "env -i setsid env -i sh -c 'trap \"\" TERM; sleep @' & wait",
+        // Deaf to requests, and stopped.
+        "trap '' TERM HUP INT; sleep @ & sleep @",
+        "nohup sleep @ & until grep -qsx sleep /proc/$!/comm; do :; done; kill -STOP $!; disown; sleep @",
+    ] {
+        let sleep = endless();
+        let line = format!("echo begun; {}", start.replace('@', &sleep));
+        let cancel = CancellationToken::new();
+        let (begun, output) = watch("begun");
+        let running = tokio::spawn(run(command(&line), cancel.clone(), output));
+        begun.notified().await;
+        until(start, || alive(&sleep) >= start.matches("sleep @").count()).await;
+        cancel.cancel();
+        let exit = running.await.unwrap().unwrap();
+        assert_eq!((exit.end, exit.code), (End::Cancelled, None), "{start}");
+        assert_eq!(alive(&sleep), 0, "{start}");
+        assert!(exit.duration < PATIENCE);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_tidies_up_when_asked_to_stop_may_finish() {
+    let cancel = CancellationToken::new();
+    let line = "trap 'echo tidy; exit 5' TERM; sleep 600 & echo begun; wait";
+    let mut output = Vec::new();
+    let exit = run(command(line), cancel.clone(), |chunk| {
+        output.extend_from_slice(chunk);
+        cancel.cancel();
+    });
+    let exit = exit.await.unwrap();
+    assert_eq!((exit.end, exit.code), (End::Cancelled, Some(5)));
+    assert_eq!(plain(&output), "begun\ntidy\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_runs_on_in_the_background_is_ended_with_the_shell() {
+    for (start, left_over) in [
+        // The terminal hangs up on it when the shell is gone.
+        ("sleep @ & echo hi", 0),
+        ("setsid sleep @ & echo hi", 1),
+        ("nohup sleep @ & echo hi", 1),
+        ("trap '' HUP TERM; sleep @ & echo hi", 1),
+    ] {
+        let sleep = endless();
+        // The shell must not be gone before the program is there to be left over.
+        let line = format!(
+            "{}; until grep -qsx sleep /proc/$!/comm; do :; done",
+            start.replace('@', &sleep)
+        );
+        let (exit, output) = finish(command(&line)).await;
+        assert_eq!((exit.end, exit.code), (End::Exited, Some(0)), "{start}");
+        assert_eq!((exit.left_over, alive(&sleep)), (left_over, 0), "{start}");
+        assert!(output.contains("hi\n"), "{start}: {output}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_ends_soon_after_the_shell_is_not_cut_off() {
+    let late = "read line; until [ ! -e /proc/$$/exe ]; do :; done; echo \"$line\"";
+    check(&format!("trap '' HUP; echo late > >({late})"), 0, "late\n").await;
+}
+
+/// What `sys::process` says it cannot find.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_cut_all_ties_does_not_hold_up_the_call() {
+    let dir = TempDir::new().unwrap();
+    let sleep = endless();
+    let line = format!("mkfifo gate; (env -i setsid env -i sleep {sleep} &); echo ready; cat gate");
+    let command = Command { cwd: dir.path().to_owned(), ..command(&line) };
+    let running = run(command, CancellationToken::new(), |_| {
+        let begun = Instant::now();
+        while alive(&sleep) == 0 && begun.elapsed() < PATIENCE {}
+        fs::write(dir.path().join("gate"), "").unwrap();
+    });
+    let exit = running.await.unwrap();
+    assert_eq!((exit.end, exit.code), (End::Exited, Some(0)));
+    assert!(exit.duration < PATIENCE);
+    for escaped in find(&sleep) {
+        kill_process(escaped, Signal::KILL).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dropping_the_call_kills_and_reaps() {
+    let sleep = endless();
+    let line = format!("echo $$ begun; setsid sleep {sleep} & sleep {sleep}");
+    let shell = Arc::new(std::sync::Mutex::new(String::new()));
+    let (begun, mut output) = watch("begun");
+    let printed = Arc::clone(&shell);
+    let running = tokio::spawn(run(command(&line), CancellationToken::new(), move |chunk| {
+        printed.lock().unwrap().push_str(&plain(chunk));
+        output(chunk);
+    }));
+    begun.notified().await;
+    until("the programs", || alive(&sleep) == 2).await;
+    running.abort();
+    until("their end", || alive(&sleep) == 0).await;
+    let shell = shell.lock().unwrap().split(' ').next().unwrap().to_owned();
+    until("the reaping", || !Path::new("/proc").join(&shell).exists()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_has_fired_starts_nothing() {
+    let dir = TempDir::new().unwrap();
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    let line = Command { cwd: dir.path().to_owned(), ..command("touch started") };
+    let exit = run(line, cancel, |_| {}).await.unwrap();
+    assert_eq!((exit.end, exit.code, exit.signal), (End::Cancelled, None, None));
+    assert!(!dir.path().join("started").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_started_says_why() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    for cwd in [Path::new("/no/such/directory"), file.path()] {
+        let error = run(
+            Command { cwd: cwd.to_owned(), ..command("true") },
+            CancellationToken::new(),
+            |_| {},
+        );
+        let error = error.await.unwrap_err();
+        assert!(matches!(&error, SpawnError::Cwd { path, .. } if path == cwd), "{error:?}");
+        assert!(error.to_string().contains(&cwd.display().to_string()), "{error}");
+    }
+    let long = command(&"x".repeat(COMMAND_STRING_BYTES + 1));
+    let error = run(long, CancellationToken::new(), |_| {}).await.unwrap_err();
+    assert!(error.to_string().starts_with("the command is 131071 bytes long"), "{error}");
+    let error = run(command("a\0b"), CancellationToken::new(), |_| {}).await.unwrap_err();
+    assert!(matches!(error, SpawnError::Start(_)), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_longest_command_runs() {
+    let line = format!("echo {}", ":".repeat(COMMAND_STRING_BYTES - 5));
+    let (exit, output) = finish(command(&line)).await;
+    assert_eq!((exit.code, output.len()), (Some(0), COMMAND_STRING_BYTES - 4));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_waits_for_a_slow_reader() {
+    const BYTES: u64 = 10_000_000;
+    let line = format!("echo $$; exec head -c {BYTES} /dev/zero");
+    let (mut read, mut most, mut shell) = (0, 0, None);
+    let exit = run(command(&line), CancellationToken::new(), |chunk| {
+        read += chunk.len() as u64;
+        let shell = shell.get_or_insert_with(|| plain(chunk).lines().next().unwrap().to_owned());
+        let io = fs::read_to_string(format!("/proc/{shell}/io")).unwrap_or_default();
+        let written: Option<u64> =
+            io.lines().find_map(|line| line.strip_prefix("wchar: ")?.parse().ok());
+        most = most.max(written.unwrap_or(0).saturating_sub(read));
+    });
+    let exit = exit.await.unwrap();
+    assert_eq!(exit.code, Some(0));
+    assert!(read > BYTES, "{read}");
+    assert!(most > 0 && most <= DRAIN_BYTES as u64, "{most}");
+}

@@ -1,0 +1,324 @@
+//! Makes text of what a program wrote to a terminal, and keeps it short.
+//!
+//! Pure. Knows nothing of processes; the raw bytes are for those who have a terminal to show them
+//! in, this is for those who read: the model, titles, logs.
+
+use std::collections::VecDeque;
+
+const ESCAPE: char = '\x1b';
+const BACKSPACE: char = '\x08';
+
+/// What a terminal would have left to read: no escape sequences, no control characters but the
+/// line break and the tab, of a line drawn several times the last state, `\n` at the ends of
+/// lines, and U+FFFD for what is not UTF-8.
+///
+/// A line that starts over (`\r`) is replaced as a whole, even by a shorter one, which is what
+/// progress bars mean. Movements to other lines are ignored.
+///
+/// ```
+/// use acp_tools::exec::text::plain;
+/// assert_eq!(plain(b"10%\r50%\r\x1b[32m100%\x1b[0m done\r\n"), "100% done\n");
+/// ```
+pub fn plain(raw: &[u8]) -> String {
+    let mut screen = Screen::default();
+    for c in String::from_utf8_lossy(raw).chars() {
+        screen.push(c);
+    }
+    screen.text
+}
+
+#[derive(Default)]
+struct Screen {
+    text: String,
+    /// Where the current line begins in `text`.
+    line: usize,
+    /// The next character starts the line over.
+    returned: bool,
+    within: Within,
+}
+
+#[derive(Default, Clone, Copy, PartialEq)]
+enum Within {
+    #[default]
+    Text,
+    /// After ESC, and the characters between it and the one that says what is meant.
+    Escape,
+    /// A control sequence: up to its final letter.
+    Control,
+    /// A string to the terminal, such as a title or a link: up to BEL or another escape.
+    String,
+}
+
+impl Screen {
+    fn push(&mut self, c: char) {
+        self.within = match (self.within, c) {
+            (_, ESCAPE) => Within::Escape,
+            // Ends whatever it is in: a broken sequence hides no more than the rest of its line.
+            (_, '\n') => self.newline(),
+            (Within::Text, c) => self.write(c),
+            (Within::Escape, '[') => Within::Control,
+            (Within::Escape, ']' | 'P' | 'X' | '^' | '_') => Within::String,
+            (Within::Escape, ' '..='/') => Within::Escape,
+            (Within::Control, 'K') => self.erase(),
+            (Within::Escape, _)
+            | (Within::Control, '@'..='~')
+            | (Within::String, '\x07' | '\u{9c}') => Within::Text,
+            (within, _) => within,
+        };
+    }
+
+    fn newline(&mut self) -> Within {
+        self.text.push('\n');
+        self.line = self.text.len();
+        self.returned = false;
+        Within::Text
+    }
+
+    fn write(&mut self, c: char) -> Within {
+        match c {
+            '\r' => self.returned = true,
+            BACKSPACE if self.text.len() > self.line && !self.returned => drop(self.text.pop()),
+            c if c.is_control() && c != '\t' => {}
+            c => {
+                self.erase();
+                self.text.push(c);
+            }
+        }
+        Within::Text
+    }
+
+    /// Erases the line if the cursor is at its beginning.
+    fn erase(&mut self) -> Within {
+        if self.returned {
+            self.text.truncate(self.line);
+            self.returned = false;
+        }
+        Within::Text
+    }
+}
+
+/// The beginning and the end of an output of any length, in bounded memory.
+///
+/// ```
+/// use acp_tools::exec::text::HeadTail;
+/// let mut output = HeadTail::new(8);
+/// for chunk in ["first ", "and all ", "between, ", "last"] {
+///     output.push(chunk.as_bytes());
+/// }
+/// assert_eq!(output.total(), 27);
+/// assert_eq!(output.to_text(100), "firs\n[... 19 bytes left out ...]\nlast");
+/// ```
+#[derive(Debug, Clone)]
+pub struct HeadTail {
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    /// The most that `head` and `tail` each may hold.
+    half: usize,
+    total: u64,
+}
+
+impl HeadTail {
+    /// Keeps up to `limit` bytes: one half of it from the beginning, the other from the end.
+    pub fn new(limit: usize) -> Self {
+        Self { head: Vec::new(), tail: VecDeque::new(), half: limit / 2, total: 0 }
+    }
+
+    /// Takes the next bytes of the output.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.total += bytes.len() as u64;
+        let room = self.half - self.head.len();
+        let (head, rest) = bytes.split_at(room.min(bytes.len()));
+        self.head.extend_from_slice(head);
+        let rest = &rest[rest.len().saturating_sub(self.half)..];
+        let over = (self.tail.len() + rest.len()).saturating_sub(self.half);
+        self.tail.drain(..over);
+        self.tail.extend(rest);
+    }
+
+    /// How many bytes the output had, kept or not.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The output as [plain] text of at most `limit` bytes, and a line that says how many were
+    /// left out of its middle, if any were.
+    pub fn to_text(&self, limit: usize) -> String {
+        let mut tail: Vec<u8> = self.tail.iter().copied().collect();
+        let lost = self.total - (self.head.len() + tail.len()) as u64;
+        if lost == 0 {
+            return head_tail(&plain(&[self.head.as_slice(), &tail].concat()), limit);
+        }
+        // Half a character at the gap is left out too, rather than shown as a broken one.
+        let torn = tail.iter().take(3).take_while(|byte| is_continuation(**byte)).count();
+        drop(tail.drain(..torn));
+        let raw_head = &self.head[..whole(&self.head)];
+        let lost = lost + (self.head.len() - raw_head.len() + torn) as u64;
+        let (head, tail) = (plain(raw_head), plain(&tail));
+        let (first, last) = (prefix(&head, limit / 2), suffix(&tail, limit / 2));
+        let cut = head.len() - first.len() + tail.len() - last.len();
+        join(first, lost + cut as u64, last)
+    }
+}
+
+/// Shortens a text to its beginning and its end, at most `limit` bytes of it, with a line between
+/// them that says how many are missing. Characters stay whole.
+///
+/// ```
+/// use acp_tools::exec::text::head_tail;
+/// assert_eq!(head_tail("all of it", 9), "all of it");
+/// assert_eq!(head_tail("0123456789", 4), "01\n[... 6 bytes left out ...]\n89");
+/// ```
+pub fn head_tail(text: &str, limit: usize) -> String {
+    if text.len() <= limit {
+        return text.to_owned();
+    }
+    let (first, last) = (prefix(text, limit / 2), suffix(text, limit / 2));
+    join(first, (text.len() - first.len() - last.len()) as u64, last)
+}
+
+fn join(first: &str, left_out: u64, last: &str) -> String {
+    format!("{first}\n[... {left_out} bytes left out ...]\n{last}")
+}
+
+fn prefix(text: &str, limit: usize) -> &str {
+    let limit = limit.min(text.len());
+    let end = (0..=limit).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
+}
+
+fn suffix(text: &str, limit: usize) -> &str {
+    let from = text.len().saturating_sub(limit);
+    let start = (from..text.len()).find(|start| text.is_char_boundary(*start));
+    &text[start.unwrap_or(text.len())..]
+}
+
+/// The length of `bytes` without the beginning of a character that is cut off at their end.
+fn whole(bytes: &[u8]) -> usize {
+    let last = bytes.iter().rposition(|byte| !is_continuation(*byte)).unwrap_or(0);
+    match str::from_utf8(&bytes[last..]) {
+        Err(error) if error.error_len().is_none() => last,
+        Ok(_) | Err(_) => bytes.len(),
+    }
+}
+
+fn is_continuation(byte: u8) -> bool {
+    byte & 0xC0 == 0x80
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_would_show_is_what_is_left() {
+        for (raw, expected) in [
+            ("", ""),
+            ("two\r\nlines\r\n", "two\nlines\n"),
+            ("two\nlines", "two\nlines"),
+            ("a\tb", "a\tb"),
+            // Lines drawn several times.
+            ("10%\r50%\r100%", "100%"),
+            ("10%\r50%\r100%\r\n", "100%\n"),
+            ("kept\n10%\r100%\nafter", "kept\n100%\nafter"),
+            ("a longer line\rshort", "short"),
+            ("the end is not erased\r", "the end is not erased"),
+            ("odd\r\r\nend", "odd\nend"),
+            ("Building 3/4\r\x1b[K", ""),
+            ("Building 3/4\r\x1b[2KFinished", "Finished"),
+            ("not at the start\x1b[K of it", "not at the start of it"),
+            // Backspaces.
+            ("abc\x08\x08xy", "axy"),
+            ("|\x08/\x08-\x08done", "done"),
+            ("line\n\x08\x08x", "line\nx"),
+            ("bo\x08oo\x08o", "boo"),
+            ("é\x08e", "e"),
+            // Escape sequences.
+            ("\x1b[1;31mred\x1b[0m", "red"),
+            ("\x1b[?25l\x1b[38;2;1;2;3mx\x1b[?25h", "x"),
+            ("\x1b]0;a title\x07text", "text"),
+            ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
+            ("\x1bPq#0\x1b\\after", "after"),
+            ("\x1b(Btext\x1b7\x1b=", "text"),
+            ("\x1b]0;never ended\nnext line", "\nnext line"),
+            ("\x1b[31", ""),
+            ("\x1b", ""),
+            // Control characters.
+            ("a\0b\x07c\x7fd\u{85}e\x0cf", "abcdef"),
+        ] {
+            assert_eq!(plain(raw.as_bytes()), expected, "{raw:?}");
+        }
+        assert_eq!(plain(b"\xffok\xe2\x82"), "\u{fffd}ok\u{fffd}");
+    }
+
+    #[test]
+    fn the_middle_is_left_out_between_whole_characters() {
+        for (text, limit, expected) in [
+            ("", 0, ""),
+            ("abc", 3, "abc"),
+            ("abc", 0, "\n[... 3 bytes left out ...]\n"),
+            ("abcdef", 5, "ab\n[... 2 bytes left out ...]\nef"),
+            ("ééé", 4, "é\n[... 2 bytes left out ...]\né"),
+            ("aéééb", 4, "a\n[... 6 bytes left out ...]\nb"),
+        ] {
+            assert_eq!(head_tail(text, limit), expected, "{text:?} {limit}");
+        }
+    }
+
+    #[test]
+    fn a_character_torn_by_the_gap_is_left_out() {
+        let mut output = HeadTail::new(8);
+        output.push("abcé0123456789éxyz".as_bytes());
+        assert_eq!(output.to_text(100), "abc\n[... 14 bytes left out ...]\nxyz");
+    }
+
+    #[test]
+    fn what_is_kept_is_shortened_again_after_cleaning() {
+        let mut output = HeadTail::new(100);
+        output.push("\x1b[31mhead".repeat(20).as_bytes());
+        assert_eq!(output.total(), 180);
+        assert!(output.to_text(8).starts_with("head\n[... "), "{}", output.to_text(8));
+        let shortened = HeadTail { half: 500, ..output };
+        assert!(!shortened.to_text(8).contains('\x1b'));
+    }
+
+    proptest! {
+        #[test]
+        fn no_control_character_survives(raw in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let text = plain(&raw);
+            prop_assert!(!text.chars().any(|c| c.is_control() && c != '\n' && c != '\t'));
+            prop_assert_eq!(plain(text.as_bytes()), text);
+        }
+
+        #[test]
+        fn it_does_not_matter_how_the_output_was_cut_into_chunks(
+            chunks in proptest::collection::vec("[a-zé\x1b\r\n]{0,12}", 0..12),
+            limit in 0_usize..60,
+        ) {
+            let (mut pieces, mut whole) = (HeadTail::new(limit), HeadTail::new(limit));
+            chunks.iter().for_each(|chunk| pieces.push(chunk.as_bytes()));
+            whole.push(chunks.concat().as_bytes());
+            prop_assert_eq!(pieces.total(), chunks.concat().len() as u64);
+            prop_assert_eq!(pieces.to_text(20), whole.to_text(20));
+            prop_assert!(pieces.head.len() + pieces.tail.len() <= limit);
+        }
+
+        #[test]
+        fn nothing_is_lost_uncounted(text in "[ -~é]{0,80}", kept in 0_usize..90, limit in 0_usize..90) {
+            let mut output = HeadTail::new(kept);
+            output.push(text.as_bytes());
+            let shown = output.to_text(limit);
+            let (shown_bytes, left_out) = match shown.split_once("\n[... ") {
+                None => (shown.len(), 0),
+                Some((head, rest)) => {
+                    let (count, tail) = rest.split_once(" bytes left out ...]\n").unwrap();
+                    (head.len() + tail.len(), count.parse().unwrap())
+                }
+            };
+            prop_assert_eq!(shown_bytes + left_out, text.len());
+            prop_assert!(shown_bytes <= limit);
+        }
+    }
+}

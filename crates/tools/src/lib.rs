@@ -1,0 +1,37 @@
+//! Tools for agents that speak ACP: each one previewed, permitted, run, and shown as it goes.
+//!
+//! This crate is *only* the tools and what they stand on: the [`Tool`] trait and the [`Registry`],
+//! the built-in tools ([`builtin`]), and the engines beneath them (read, list, find, search, edit,
+//! write, run a command), which work alone too. It knows nothing of JSON-RPC, sessions or models;
+//! `acp-lifecycle` drives a call, `callboard` is an agent made of it all.
+//!
+//! ```
+//! use acp_tools::Registry;
+//!
+//! let registry = Registry::builtin()?;
+//! let names: Vec<_> = registry.iter().map(|tool| tool.spec.name).collect();
+//! assert!(names.contains(&"read_file") && names.contains(&"terminal"));
+//! # Ok::<(), acp_lifecycle::TitlesError>(())
+//! ```
+
+pub mod builtin;
+pub mod diff;
+pub mod edit;
+pub mod env;
+pub mod error;
+pub mod exec;
+pub mod find;
+pub mod limits;
+pub mod list;
+pub mod read;
+pub mod registry;
+pub mod search;
+mod sys;
+pub mod tool;
+pub mod workspace;
+pub mod write;
+
+pub use error::{Code, Report, ToolError};
+pub use registry::{Listed, Registry, ToolCall};
+pub use tool::{Context, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
+pub use workspace::{Workspace, WorkspaceError};

@@ -1,0 +1,167 @@
+//! Every bound of this crate, in one place. It knows nothing of what the lifecycle bounds.
+
+use std::time::Duration;
+
+// Files and search
+
+/// Bytes of a path that is looked at, as in most kernels.
+pub const PATH_BYTES: usize = 4096;
+
+/// Bytes of a file that is read, searched or edited.
+pub const FILE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Bytes at the beginning of a file that tell whether it is text.
+pub const SNIFF_BYTES: usize = 8 * 1024;
+
+/// Lines in a window of a file, unless asked otherwise.
+pub const WINDOW_LINES: u32 = 2_000;
+
+/// Bytes of text in a window of a file.
+pub const WINDOW_BYTES: usize = 256 * 1024;
+
+/// Characters of one line in a window of a file.
+pub const LINE_CHARS: usize = 2_000;
+
+/// Similar names that are told for one that is missing.
+pub const SIMILAR_NAMES: usize = 3;
+
+/// Names of a directory among which similar ones are looked for.
+pub const NAMES_COMPARED: usize = 2_000;
+
+/// Levels of directories that one listing may show.
+pub const LIST_DEPTH: u32 = 10;
+
+/// Entries that one listing or one search for names shows.
+pub const ENTRIES: usize = 1_000;
+
+/// Entries that are gathered to be sorted before [`ENTRIES`] of them are shown.
+pub const ENTRIES_GATHERED: usize = 20_000;
+
+/// Entries of one directory that a walk looks at.
+pub const DIRECTORY_ENTRIES: usize = 500_000;
+
+/// Bytes of one `.gitignore` that are heeded.
+pub const IGNORE_FILE_BYTES: u64 = 256 * 1024;
+
+/// Lines of one `.gitignore` that are heeded.
+pub const IGNORE_FILE_LINES: usize = 5_000;
+
+/// Matches that one search of contents shows, unless asked otherwise.
+pub const MATCHES: u32 = 250;
+
+/// Matches that one search of contents shows at most.
+pub const MATCHES_MAX: u32 = 2_000;
+
+/// Lines of context on each side of a match.
+pub const MATCH_CONTEXT: u32 = 20;
+
+/// Bytes shown of one matching line.
+pub const MATCH_BYTES: usize = 500;
+
+/// Bytes of text that one search of contents shows.
+pub const MATCHES_BYTES: usize = 256 * 1024;
+
+/// Matches that are offered as locations for the client to follow.
+pub const MATCH_LOCATIONS: usize = 20;
+
+/// Bytes of the longest line that is searched.
+pub const SEARCHED_LINE_BYTES: usize = 4 * 1024 * 1024;
+
+/// Bytes of a glob or a regular expression.
+pub const PATTERN_BYTES: usize = 16 * 1024;
+
+/// Bytes of a compiled regular expression.
+pub const REGEX_BYTES: usize = 1024 * 1024;
+
+/// Bytes of the state cache of a regular expression.
+pub const REGEX_CACHE_BYTES: usize = 8 * 1024 * 1024;
+
+/// Threads that one walk or search uses.
+pub const SEARCH_THREADS: usize = 8;
+
+/// How long one listing or search may take; then it shows what it has.
+pub const SEARCH_TIME: Duration = Duration::from_secs(20);
+
+/// How long the smallest difference of two texts is looked for; then a larger one will do.
+pub const DIFF_TIME: Duration = Duration::from_millis(500);
+
+/// Matches of an edit that are counted.
+pub const EDIT_MATCHES: usize = 1_000;
+
+/// Matches of an edit that are listed when one was meant.
+pub const EDIT_MATCHES_SHOWN: usize = 10;
+
+/// Similar places that are told when an edit matches nowhere.
+pub const EDIT_NEAR: usize = 3;
+
+/// Lines of the text to be replaced that are compared to find similar places.
+pub const EDIT_NEAR_LINES: usize = 8;
+
+/// Bytes at the beginning of a file in which similar places are looked for.
+pub const EDIT_NEAR_BYTES: usize = 4 * 1024 * 1024;
+
+/// Bytes shown of a line in an error of an edit.
+pub const EDIT_LINE_BYTES: usize = 200;
+
+/// Tries to open a path while its directories are being renamed.
+pub const OPEN_TRIES: u32 = 8;
+
+/// Tries to find a name for a temporary file that nobody has.
+pub const TEMP_TRIES: u32 = 8;
+
+// Terminal
+
+/// Bytes of one string that the system passes to a program: a command line, or one variable of the
+/// environment with its name. (32 pages on Linux, less what ends and joins the strings.)
+pub const COMMAND_STRING_BYTES: usize = 128 * 1024 - 2;
+
+/// Bytes read from a terminal at once.
+pub const READ_BYTES: usize = 16 * 1024;
+
+/// Reads that may wait for whoever shows the output, before the command waits for them.
+pub const OUTPUT_CHUNKS: usize = 32;
+
+/// How long processes have from the request to end until they are killed.
+pub const KILL_GRACE: Duration = Duration::from_millis(500);
+
+/// How long killing is tried, and its success waited for.
+pub const KILL_DEADLINE: Duration = Duration::from_secs(2);
+
+/// How often processes are looked for until all of them have stopped, before they are signalled.
+pub const FREEZE_ROUNDS: usize = 10;
+
+/// How often the environment of a process is looked at while it seems to have none.
+pub const EXEC_TRIES: u32 = 3;
+
+/// How long a process takes to become another program, and then has an environment.
+pub const EXEC_TIME: Duration = Duration::from_millis(1);
+
+/// How long processes that outlive the shell have to end by themselves.
+pub const LEFT_OVER_GRACE: Duration = Duration::from_millis(200);
+
+/// How often is looked whether they have ended.
+pub const SWEEP_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Bytes read from a terminal after the end: more than can be between a command and the reader of
+/// its output, the kernel's buffers included.
+pub const DRAIN_BYTES: usize = (OUTPUT_CHUNKS + 1) * READ_BYTES + 64 * 1024;
+
+/// How long a command may run, unless asked otherwise.
+pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How long a command may run at most.
+pub const COMMAND_TIMEOUT_MAX: Duration = Duration::from_secs(3600);
+
+/// Bytes of a command's output that the model is told.
+pub const COMMAND_OUTPUT_BYTES: usize = 32 * 1024;
+
+// Plans and thoughts
+
+/// Steps of a plan.
+pub const TODOS: usize = 200;
+
+/// Bytes of one step of a plan.
+pub const TODO_BYTES: usize = 2 * 1024;
+
+/// Bytes of a thought that its title shows.
+pub const THOUGHT_TITLE_BYTES: usize = 80;

@@ -1,0 +1,264 @@
+//! Lists what is in a directory, and in those beneath it.
+//!
+//! It knows nothing of what the files hold.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use crate::error::ToolError;
+use crate::limits::{ENTRIES, ENTRIES_GATHERED, LIST_DEPTH};
+use crate::read::grouped;
+use crate::sys::fs::Kind;
+use crate::workspace::{Budget, Cancel, Order, Resolved, Stop, Walk, Workspace, shown};
+
+/// What is in a directory, directories first, in the order of the names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listing {
+    /// The absolute path of the directory.
+    pub path: PathBuf,
+    /// At most [`ENTRIES`] entries, each directory followed by what is in it.
+    pub entries: Vec<Entry>,
+    /// How many entries are not shown; at least so many where [`Listing::stop`] is set.
+    pub left_out: usize,
+    /// Why it did not look at everything, if so.
+    pub stop: Option<Stop>,
+    /// How many directories could not be read.
+    pub unreadable: usize,
+}
+
+/// One entry of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The path relative to the listed directory.
+    pub path: PathBuf,
+    /// What it is.
+    pub kind: EntryKind,
+}
+
+/// What an entry of a listing is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EntryKind {
+    /// A directory.
+    Directory,
+    /// A regular file.
+    File {
+        /// Its size.
+        bytes: u64,
+    },
+    /// A symbolic link, which is not followed.
+    Link {
+        /// The path that it holds.
+        target: PathBuf,
+    },
+    /// A FIFO, socket or device.
+    Special,
+}
+
+/// Lists a directory, `depth` levels deep: 1 if not given, at most [`LIST_DEPTH`].
+///
+/// Hidden files are shown, what `.gitignore` names and `.git` are not.
+///
+/// # Errors
+///
+/// As [`Workspace::resolve`]; `not_found`, `not_a_directory`, `not_permitted`.
+pub fn list(
+    workspace: &Workspace,
+    path: &str,
+    depth: Option<u32>,
+    cancel: &Cancel<'_>,
+) -> Result<Listing, ToolError> {
+    let at = workspace.resolve(path)?;
+    let depth = depth.unwrap_or(1).clamp(1, LIST_DEPTH) as usize;
+    let budget = Budget::new(cancel);
+    let mut walk = Walk::new(workspace, &at, depth, Order::DirectoriesFirst, budget)?;
+    let mut entries = Vec::new();
+    while entries.len() < ENTRIES
+        && let Some(found) = walk.next()
+    {
+        let kind = entry_kind(workspace, &walk.place(&found.path), found.kind);
+        entries.push(Entry { path: found.path, kind });
+    }
+    let left_out = walk.by_ref().take(ENTRIES_GATHERED).count();
+    Ok(Listing {
+        path: at.path().to_owned(),
+        entries,
+        left_out,
+        stop: walk.stop().or((left_out == ENTRIES_GATHERED).then_some(Stop::Enough)),
+        unreadable: walk.unreadable(),
+    })
+}
+
+fn entry_kind(workspace: &Workspace, at: &Resolved, kind: Kind) -> EntryKind {
+    match kind {
+        Kind::Directory => EntryKind::Directory,
+        Kind::Special => EntryKind::Special,
+        Kind::File => {
+            EntryKind::File { bytes: workspace.metadata(at).map_or(0, |metadata| metadata.len()) }
+        }
+        Kind::Link => EntryKind::Link { target: workspace.read_link(at).unwrap_or_default() },
+    }
+}
+
+impl Listing {
+    /// Returns the listing as text, one entry a line.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        for Entry { path, kind } in &self.entries {
+            let path = shown(path);
+            // Writing to a String cannot fail.
+            let _ = match kind {
+                EntryKind::Directory => writeln!(text, "{path}/"),
+                EntryKind::File { bytes } => writeln!(text, "{path} ({} bytes)", grouped(*bytes)),
+                EntryKind::Link { target } => writeln!(text, "{path} -> {}", shown(target)),
+                EntryKind::Special => writeln!(text, "{path} (FIFO, socket or device)"),
+            };
+        }
+        if self.entries.is_empty() {
+            text.push_str("[nothing here, or only what .gitignore hides]\n");
+        }
+        text + &ending(self.left_out, self.stop, self.unreadable)
+    }
+
+    /// Returns the absolute path of an entry.
+    #[must_use]
+    pub fn absolute(&self, entry: &Entry) -> PathBuf {
+        self.path.join(&entry.path)
+    }
+}
+
+/// Says what a listing or a search for names does not show.
+pub(crate) fn ending(left_out: usize, stop: Option<Stop>, unreadable: usize) -> String {
+    let mut text = String::new();
+    if left_out > 0 {
+        let at_least = if stop.is_some() { "at least " } else { "" };
+        let left_out = grouped(left_out as u64);
+        let _ = writeln!(text, "[{at_least}{left_out} more; narrow the path or the pattern]");
+    }
+    match stop {
+        Some(Stop::Cancelled) => text.push_str("[cancelled before everything was looked at]\n"),
+        Some(Stop::TimedOut) => text.push_str("[its time was over before all was looked at]\n"),
+        Some(Stop::Enough) | None => {}
+    }
+    if unreadable > 0 {
+        let _ = writeln!(text, "[{unreadable} directories could not be read]");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Listing, list};
+    use crate::error::Code;
+    use crate::limits::ENTRIES;
+    use crate::workspace::Stop;
+    use crate::workspace::testing::{Tree, tree};
+    use pretty_assertions::assert_eq;
+
+    fn listed(tree: &Tree, path: &str, depth: Option<u32>) -> Listing {
+        list(&tree.workspace, path, depth, &|| false).unwrap()
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_listing_has_directories_first_and_sizes_and_links() {
+        let tree = tree(&[
+            ("b/c/d.txt", "12345"),
+            ("b/.hidden", ""),
+            ("a.txt", &"x".repeat(1_234)),
+            ("z/", ""),
+            (".gitignore", "*.o\n/target/\n!keep.o\n"),
+            ("x.o", ""),
+            ("keep.o", ""),
+            ("target/x", ""),
+            ("b/target/x", ""),
+            (".git/config", ""),
+        ]);
+        tree.link("link", "/etc");
+        tree.fifo("fifo");
+        assert_eq!(
+            listed(&tree, ".", None).to_text(),
+            "b/\nz/\n.gitignore (21 bytes)\na.txt (1,234 bytes)\nfifo (FIFO, socket or device)\n\
+             keep.o (0 bytes)\nlink -> /etc\n"
+        );
+        assert_eq!(
+            listed(&tree, "b", Some(9)).to_text(),
+            "c/\nc/d.txt (5 bytes)\ntarget/\ntarget/x (0 bytes)\n.hidden (0 bytes)\n"
+        );
+        assert_eq!(listed(&tree, "b", Some(0)).entries.len(), 3);
+        tree.write("d/e/e/p/e/r/t/h/a/n/t/e/n", "");
+        assert_eq!(listed(&tree, "d", Some(99)).entries.len(), 10);
+        // What is asked for by name is shown, ignored or not.
+        assert_eq!(listed(&tree, "target", None).to_text(), "x (0 bytes)\n");
+        assert!(listed(&tree, "z", None).to_text().contains("nothing here"));
+    }
+
+    #[test]
+    fn rules_nearer_to_a_file_overrule_those_above() {
+        let tree = tree(&[
+            (".gitignore", "*.log\n"),
+            (".git/info/exclude", "private\n"),
+            ("private", ""),
+            ("a.log", ""),
+            ("dir/.ignore", "!important.log\n"),
+            ("dir/important.log", ""),
+            ("dir/other.log", ""),
+            ("dir/private", ""),
+        ]);
+        let text = listed(&tree, "dir", None).to_text();
+        assert_eq!(text, ".ignore (15 bytes)\nimportant.log (0 bytes)\n");
+        let text = listed(&tree, ".", Some(2)).to_text();
+        assert!(text.contains("dir/important.log") && !text.contains("other.log"), "{text}");
+    }
+
+    #[test]
+    fn the_rules_of_the_repository_above_the_root_count() {
+        let tree = tree(&[("a.log", ""), ("b", "")]);
+        std::fs::create_dir(tree.outer().join(".git")).unwrap();
+        std::fs::write(tree.outer().join(".gitignore"), "*.log\n").unwrap();
+        assert_eq!(listed(&tree, ".", None).to_text(), "b (0 bytes)\n");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn ignore_files_that_are_no_files_do_no_harm() {
+        let tree = tree(&[
+            ("a/x", ""),
+            ("b/x", ""),
+            ("c/x", ""),
+            ("d/.gitignore", "[\n\u{0}\nx\n"),
+            ("d/x", ""),
+        ]);
+        tree.fifo("a/.gitignore");
+        tree.link("b/.gitignore", "/dev/zero");
+        tree.link("c/.gitignore", ".gitignore");
+        let listing = listed(&tree, ".", Some(2));
+        assert_eq!(listing.entries.len(), 11);
+        assert_eq!(listing.unreadable, 0);
+    }
+
+    #[test]
+    fn a_long_listing_is_cut_and_counted() {
+        let tree = tree(&[]);
+        for name in 0..ENTRIES + 7 {
+            tree.write(&format!("{name:05}"), "");
+        }
+        let listing = listed(&tree, ".", None);
+        assert_eq!((listing.entries.len(), listing.left_out), (ENTRIES, 7));
+        assert!(listing.to_text().ends_with("[7 more; narrow the path or the pattern]\n"));
+        let listing = list(&tree.workspace, ".", None, &|| true).unwrap();
+        assert_eq!((listing.entries.len(), listing.stop), (0, Some(Stop::Cancelled)));
+    }
+
+    #[test]
+    fn only_directories_are_listed() {
+        let tree = tree(&[("file", "")]);
+        for (path, code) in
+            [("file", Code::NotADirectory), ("nothing", Code::NotFound), ("..", Code::OutsideRoots)]
+        {
+            let error = list(&tree.workspace, path, None, &|| false).unwrap_err();
+            assert_eq!(error.code(), Some(code), "{path}");
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! The one list of a session's tools: names, schemas, titles and dispatch come from it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use acp_lifecycle::{
+    AnyPlan, CallHandle, Digest, Executor, Failure, Grant, OpenCall, Pinned, Preview,
+    SessionHandle, Success, Titles, TitlesError, limits, sanitize,
+};
+use acp_types::{Content, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch, ToolKind};
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{Code, ToolError};
+use crate::tool::{Context, Draft, Invocation, Spec, Surface, Tool, end_patch};
+
+/// The tools of a session, in the order in which they were added.
+#[derive(Debug, Clone)]
+pub struct Registry {
+    tools: Vec<Arc<dyn AnyTool>>,
+    titles: Arc<Titles>,
+}
+
+/// A tool in the list: what the model is told of it.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// What it says of itself.
+    pub spec: Spec,
+    /// The JSON Schema of its arguments.
+    pub input_schema: Value,
+}
+
+impl Registry {
+    /// Makes an empty list whose titles come from a catalogue.
+    #[must_use]
+    pub fn new(titles: Titles) -> Self {
+        Self { tools: Vec::new(), titles: Arc::new(titles) }
+    }
+
+    /// Makes the list of all built-in tools.
+    ///
+    /// # Errors
+    ///
+    /// [`TitlesError`] if the built-in catalogue is broken, which a test rules out.
+    pub fn builtin() -> Result<Self, TitlesError> {
+        let mut registry = Self::new(Titles::parse("en", ENGLISH)?);
+        crate::builtin::add_all(&mut registry);
+        Ok(registry)
+    }
+
+    /// Adds a tool. One of the same name is replaced.
+    pub fn add(&mut self, tool: impl Tool) {
+        let name = tool.spec().name;
+        self.tools.retain(|other| other.spec().name != name);
+        self.tools.push(Arc::new(tool));
+    }
+
+    /// Returns what the model is told of each tool.
+    pub fn iter(&self) -> impl Iterator<Item = Listed> {
+        self.tools
+            .iter()
+            .map(|tool| Listed { spec: tool.spec(), input_schema: tool.input_schema() })
+    }
+
+    /// Finds a tool by a name that a model calls it by.
+    #[must_use]
+    pub fn spec(&self, name: &str) -> Option<Spec> {
+        self.find(name).map(|tool| tool.spec())
+    }
+
+    /// Posts a call of a tool whose arguments are not known yet. An unknown tool is posted too:
+    /// the user sees what the model tried.
+    pub fn announce(
+        &self,
+        session: &SessionHandle,
+        id: &ToolCallId,
+        turn: &str,
+        name: &str,
+        context: &Context,
+        cancel: &CancellationToken,
+    ) -> OpenCall {
+        let Some(spec) = self.spec(name) else {
+            let shown = acp_lifecycle::title::visible(name);
+            let patch = ToolCallPatch::announce(name, shown, ToolKind::Other);
+            return session.announce(id, turn, patch, cancel);
+        };
+        let title = self.titles.render(&format!("{}-pending", spec.title), &[]);
+        let mut patch = ToolCallPatch::announce(spec.name, title, spec.kind);
+        if spec.surface == Surface::Terminal {
+            // Clients that know display-only terminals must hear of it in the first report.
+            let terminal = TerminalId::new(id.0.clone());
+            let cwd = Some(context.workspace.cwd().to_owned());
+            let open = TerminalPatch { cwd, ..TerminalPatch::default() };
+            session.with(|session, now| session.open_terminal(&terminal, open, now));
+            patch = patch.content(vec![Content::Terminal(terminal)]);
+        }
+        session.announce(id, turn, patch, cancel)
+    }
+
+    /// Makes what `acp_lifecycle::perform` needs to run a call.
+    #[must_use]
+    pub fn call(&self, name: &str, args: Value, context: &Context) -> ToolCall {
+        ToolCall {
+            tool: self.find(name),
+            names: self.tools.iter().map(|tool| tool.spec().name).collect(),
+            name: name.to_owned(),
+            args,
+            context: context.clone(),
+            titles: self.titles.clone(),
+        }
+    }
+
+    fn find(&self, name: &str) -> Option<Arc<dyn AnyTool>> {
+        let called = |tool: &&Arc<dyn AnyTool>| {
+            let spec = tool.spec();
+            spec.name == name || spec.aliases.contains(&name)
+        };
+        self.tools.iter().find(called).cloned()
+    }
+}
+
+/// One call of a tool, ready to be previewed, permitted and run.
+#[derive(Debug)]
+pub struct ToolCall {
+    tool: Option<Arc<dyn AnyTool>>,
+    names: Vec<&'static str>,
+    name: String,
+    args: Value,
+    context: Context,
+    titles: Arc<Titles>,
+}
+
+impl Executor for ToolCall {
+    type Plan = AnyPlan;
+
+    async fn preview(&mut self, call: &CallHandle) -> Result<Preview<AnyPlan>, Failure> {
+        call.change(ToolCallPatch::new().raw_input(self.args.clone()));
+        let Some(tool) = self.tool.clone() else { return Err(self.unknown()) };
+        if !self.args.is_object() {
+            let text = "The arguments have to be one JSON object.";
+            return Err(Failure::report(Code::InvalidArguments.as_str(), text));
+        }
+        let draft = tool.preview(self.args.clone(), &self.context).await.map_err(failure)?;
+        let spec = tool.spec();
+        let cwd = draft.cwd.as_deref().unwrap_or(self.context.workspace.cwd());
+        let digest = Digest::of_call(spec.name, &self.args, cwd, &draft.pre_image);
+        let title = draft.title_key.unwrap_or(spec.title);
+        if let Some(terminal) = draft.terminal {
+            call.describe_terminal(&TerminalId::new(call.id().0.clone()), terminal);
+        }
+        let mut patch = ToolCallPatch::new()
+            .title(self.titles.render(title, &draft.title))
+            .locations(draft.locations);
+        if !draft.changes.is_empty() {
+            patch = patch.content(draft.changes.into_iter().map(Content::Change).collect());
+        }
+        let arguments = draft.title.iter().map(|(name, value)| ((*name).to_owned(), json!(value)));
+        let key = json!({ "key": title, "arguments": Value::Object(arguments.collect()) });
+        call.change_meta(|meta| meta.title = Some(key));
+        Ok(Preview {
+            patch,
+            effects: draft.effects,
+            is_whole: !sanitize::is_cut(&self.args, limits::RAW_BYTES),
+            pinned: Pinned::new(draft.plan, digest),
+        })
+    }
+
+    async fn run(
+        self,
+        pinned: Pinned<AnyPlan>,
+        grant: Grant,
+        call: &CallHandle,
+    ) -> Result<Success, Failure> {
+        let Some(tool) = &self.tool else { return Err(self.unknown()) };
+        let invocation = Invocation { call, context: &self.context };
+        let output = tool.run(pinned, grant, invocation).await.map_err(failure)?;
+        let (text, failed) = (output.text.clone(), output.failed);
+        let patch = end_patch(output);
+        match failed {
+            None => Ok(Success { text, patch }),
+            Some((code, reason)) => {
+                // The call shows already what went wrong.
+                let failure = Failure::report(code.as_str(), text);
+                Err(Failure { note: None, reason, patch, ..failure })
+            }
+        }
+    }
+}
+
+impl ToolCall {
+    fn unknown(&self) -> Failure {
+        let names = self.names.join(", ");
+        let text = format!("There is no tool {:?}. The tools are: {names}.", self.name);
+        Failure::report("unknown_tool", text)
+    }
+}
+
+fn failure(error: ToolError) -> Failure {
+    match error {
+        ToolError::Report(report) => Failure::report(report.code.as_str(), report.message),
+        ToolError::Fatal(source) => {
+            Failure { is_fatal: true, ..Failure::report("internal_error", source.to_string()) }
+        }
+    }
+}
+
+/// A tool whose types were set aside, so that it can stand in a list.
+trait AnyTool: fmt::Debug + Send + Sync {
+    fn spec(&self) -> Spec;
+    fn input_schema(&self) -> Value;
+    fn preview<'a>(
+        &'a self,
+        args: Value,
+        context: &'a Context,
+    ) -> BoxFuture<'a, Result<Draft<AnyPlan>, ToolError>>;
+    fn run<'a>(
+        &'a self,
+        pinned: Pinned<AnyPlan>,
+        grant: Grant,
+        invocation: Invocation<'a>,
+    ) -> BoxFuture<'a, Result<crate::tool::Output, ToolError>>;
+}
+
+impl<T: Tool> AnyTool for T {
+    fn spec(&self) -> Spec {
+        Tool::spec(self)
+    }
+
+    fn input_schema(&self) -> Value {
+        schemars::schema_for!(T::Args).to_value()
+    }
+
+    fn preview<'a>(
+        &'a self,
+        args: Value,
+        context: &'a Context,
+    ) -> BoxFuture<'a, Result<Draft<AnyPlan>, ToolError>> {
+        Box::pin(async move {
+            let args = serde_json::from_value(args).map_err(|error| {
+                ToolError::invalid(format!(
+                    "The arguments of {} do not fit: {error}.",
+                    Tool::spec(self).name
+                ))
+            })?;
+            let draft = Tool::preview(self, args, context).await?;
+            Ok(Draft {
+                plan: Box::new(draft.plan) as AnyPlan,
+                title: draft.title,
+                title_key: draft.title_key,
+                locations: draft.locations,
+                changes: draft.changes,
+                effects: draft.effects,
+                cwd: draft.cwd,
+                pre_image: draft.pre_image,
+                terminal: draft.terminal,
+            })
+        })
+    }
+
+    fn run<'a>(
+        &'a self,
+        pinned: Pinned<AnyPlan>,
+        grant: Grant,
+        invocation: Invocation<'a>,
+    ) -> BoxFuture<'a, Result<crate::tool::Output, ToolError>> {
+        Box::pin(async move {
+            match pinned.downcast() {
+                Some(pinned) => Tool::run(self, pinned, grant, invocation).await,
+                None => Err(ToolError::fatal("a plan was given to another tool")),
+            }
+        })
+    }
+}
+
+/// The English catalogue of titles.
+const ENGLISH: &str = include_str!("../locales/en.ftl");
+
+#[cfg(test)]
+mod tests {
+    use super::Registry;
+    use acp_types::ToolKind;
+    use pretty_assertions::assert_eq;
+
+    #[test]
+    fn every_built_in_tool_has_titles_a_schema_and_a_description() {
+        let registry = Registry::builtin().unwrap();
+        for tool in registry.iter() {
+            let spec = tool.spec;
+            assert!(registry.titles.has(spec.title), "{} has no title", spec.name);
+            let pending = format!("{}-pending", spec.title);
+            assert!(registry.titles.has(&pending), "{} has no pending title", spec.name);
+            assert!(spec.description.len() > 20, "{} says too little of itself", spec.name);
+            assert_eq!(tool.input_schema["type"], "object", "{}", spec.name);
+            assert_eq!(tool.input_schema["additionalProperties"], false, "{}", spec.name);
+            let properties = tool.input_schema["properties"].as_object().unwrap();
+            let undescribed = properties.iter().find(|(_, schema)| schema["description"].is_null());
+            assert_eq!(undescribed, None, "{} has an argument without a word", spec.name);
+        }
+    }
+
+    #[test]
+    fn names_and_kinds_are_those_that_stay() {
+        let registry = Registry::builtin().unwrap();
+        let listed: Vec<_> = registry.iter().map(|tool| (tool.spec.name, tool.spec.kind)).collect();
+        assert_eq!(
+            listed,
+            [
+                ("read_file", ToolKind::Read),
+                ("list_directory", ToolKind::Read),
+                ("find_path", ToolKind::Search),
+                ("grep", ToolKind::Search),
+                ("write_file", ToolKind::Edit),
+                ("edit_file", ToolKind::Edit),
+                ("terminal", ToolKind::Execute),
+                ("think", ToolKind::Think),
+                ("todo_write", ToolKind::Think),
+            ]
+        );
+        assert_eq!(registry.spec("thinking").map(|spec| spec.name), Some("think"));
+        assert!(registry.spec("no_such_tool").is_none());
+    }
+
+    #[test]
+    fn no_two_tools_share_a_name() {
+        let registry = Registry::builtin().unwrap();
+        let names = registry.iter().flat_map(|tool| {
+            std::iter::once(tool.spec.name).chain(tool.spec.aliases.iter().copied())
+        });
+        let mut seen = std::collections::HashSet::new();
+        for name in names {
+            assert!(seen.insert(name), "{name} is there twice");
+        }
+    }
+}

@@ -1,0 +1,618 @@
+//! Searches the contents of files for a regular expression, in this process.
+//!
+//! It knows nothing of ripgrep's command line or its configuration files.
+//!
+//! Several threads take files from one walk in the order of their names. Once enough matches
+//! are found no further file is begun, and those that were begun are finished; so the first
+//! matches in that order are always shown, whichever thread was faster. Every file is opened
+//! beneath its root; links are not followed.
+
+mod preview;
+
+use std::fmt::Write as _;
+use std::io;
+use std::panic::resume_unwind;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use acp_types::Location;
+use grep_matcher::{LineTerminator, Matcher as _};
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
+
+use crate::error::{Code, ToolError};
+use crate::find::PathGlob;
+use crate::limits::{
+    FILE_BYTES, MATCH_BYTES, MATCH_CONTEXT, MATCH_LOCATIONS, MATCHES, MATCHES_BYTES, MATCHES_MAX,
+    PATTERN_BYTES, REGEX_BYTES, REGEX_CACHE_BYTES, SEARCHED_LINE_BYTES,
+};
+use crate::sys::fs::Kind;
+use crate::workspace::{Budget, Cancel, Order, Resolved, Stop, Walk, Workspace, threads};
+
+use self::preview::preview;
+
+/// What to search for, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Query {
+    /// A regular expression that matches inside of one line.
+    pub pattern: String,
+    /// The file or directory to search, `cwd` if none.
+    pub path: Option<String>,
+    /// Which files to search, as in [`find`](crate::find::find).
+    pub glob: Option<String>,
+    /// Whether upper and lower case differ.
+    pub case_sensitive: bool,
+    /// How many lines to show before and after each match; at most [`MATCH_CONTEXT`].
+    pub context: u32,
+    /// How many matching lines to show; [`MATCHES`] if not given, at most [`MATCHES_MAX`].
+    pub max_results: Option<u32>,
+}
+
+/// What a search found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Matches {
+    /// The files with matches, in the order of the names.
+    pub files: Vec<FileMatches>,
+    /// How many matching lines are shown.
+    pub count: usize,
+    /// Whether there are more matches than are shown.
+    pub truncated: bool,
+    /// Why it did not look at everything, if not because of too many matches.
+    pub stop: Option<Stop>,
+    /// What was not searched. Where matches are left out this may differ between equal searches.
+    pub skipped: Skipped,
+}
+
+/// What one file holds of a search.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileMatches {
+    /// The absolute path.
+    pub path: PathBuf,
+    /// The matching lines and those around them.
+    pub lines: Vec<MatchLine>,
+}
+
+/// One line of a file with matches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MatchLine {
+    /// Its number, from 1.
+    pub number: u64,
+    /// The line, or what of a long one is around the match.
+    pub text: String,
+    /// Whether it matches; else it is context.
+    pub is_match: bool,
+}
+
+/// How many files and directories were not searched, or not whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Skipped {
+    /// They hold a NUL byte.
+    pub binary: usize,
+    /// They have more than [`FILE_BYTES`].
+    pub large: usize,
+    /// They have a line of more than [`SEARCHED_LINE_BYTES`], which is where it ended.
+    pub long_lines: usize,
+    /// They could not be read.
+    pub unreadable: usize,
+}
+
+impl Query {
+    /// Makes a search for a regular expression in all files beneath `cwd`, case-sensitive.
+    #[must_use]
+    pub fn new(pattern: impl Into<String>) -> Self {
+        Self {
+            pattern: pattern.into(),
+            path: None,
+            glob: None,
+            case_sensitive: true,
+            context: 0,
+            max_results: None,
+        }
+    }
+
+    fn matcher(&self) -> Result<RegexMatcher, ToolError> {
+        if self.pattern.len() > PATTERN_BYTES {
+            return Err(ToolError::report(Code::BadPattern, "the pattern is too long"));
+        }
+        RegexMatcherBuilder::new()
+            .case_insensitive(!self.case_sensitive)
+            .multi_line(true)
+            .unicode(true)
+            .octal(false)
+            .crlf(true)
+            .size_limit(REGEX_BYTES)
+            .dfa_size_limit(REGEX_CACHE_BYTES)
+            .build(&self.pattern)
+            .map_err(|error| {
+                let text = error.to_string();
+                let reason = text.lines().rev().find(|line| !line.trim().is_empty());
+                let reason = reason.unwrap_or(&text).trim_start_matches("error: ");
+                let message = format!("the regular expression does not work: {reason}");
+                ToolError::report(Code::BadPattern, message)
+            })
+    }
+}
+
+/// Searches the contents of a file, or of all files beneath a directory.
+///
+/// # Errors
+///
+/// As [`Workspace::resolve`]; `bad_pattern`; `not_found`, `not_a_regular_file`, `not_permitted`.
+pub fn search(
+    workspace: &Workspace,
+    query: &Query,
+    cancel: &Cancel<'_>,
+) -> Result<Matches, ToolError> {
+    let matcher = query.matcher()?;
+    let glob = query.glob.as_deref().map(PathGlob::parse).transpose()?;
+    let at = workspace.resolve(query.path.as_deref().unwrap_or("."))?;
+    let budget = Budget::new(cancel);
+    let run = Run {
+        workspace,
+        matcher,
+        budget,
+        context: query.context.min(MATCH_CONTEXT),
+        limit: query.max_results.unwrap_or(MATCHES).clamp(1, MATCHES_MAX) as usize,
+        found: AtomicUsize::new(0),
+        bytes: AtomicUsize::new(0),
+    };
+    if workspace.metadata(&at)?.is_dir() {
+        let walk = Walk::new(workspace, &at, usize::MAX, Order::ByName, budget)?;
+        Ok(run.all(walk, glob.as_ref()))
+    } else {
+        drop(workspace.open_read(&at)?);
+        let mut share = Share::default();
+        run.file(&mut run.searcher(), 0, &at, &mut share);
+        Ok(run.gathered(share, budget.stop()))
+    }
+}
+
+/// One search, shared by its threads.
+struct Run<'a> {
+    workspace: &'a Workspace,
+    matcher: RegexMatcher,
+    budget: Budget<'a>,
+    context: u32,
+    limit: usize,
+    /// The matches of all threads so far.
+    found: AtomicUsize,
+    /// The bytes of their text.
+    bytes: AtomicUsize,
+}
+
+/// What one thread found: files by their place in the order.
+#[derive(Default)]
+struct Share {
+    files: Vec<(usize, FileMatches)>,
+    skipped: Skipped,
+}
+
+impl Run<'_> {
+    fn all(&self, walk: Walk<'_>, glob: Option<&PathGlob>) -> Matches {
+        let files = Mutex::new((0, walk));
+        let next = || {
+            let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
+            let (count, walk) = &mut *files;
+            let found = walk.find(|found| {
+                found.kind == Kind::File && glob.is_none_or(|glob| glob.matches(&found.path))
+            })?;
+            *count += 1;
+            Some((*count, walk.place(&found.path)))
+        };
+        let shares = thread::scope(|scope| {
+            let workers: Vec<_> =
+                (0..threads()).map(|_| scope.spawn(|| self.work(&next))).collect();
+            workers
+                .into_iter()
+                .map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic)))
+                .fold(Share::default(), Share::with)
+        });
+        let (_, walk) = files.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut matches = self.gathered(shares, walk.stop());
+        matches.skipped.unreadable += walk.unreadable();
+        matches
+    }
+
+    fn work(&self, next: &dyn Fn() -> Option<(usize, Resolved)>) -> Share {
+        let mut share = Share::default();
+        let mut searcher = self.searcher();
+        while !self.is_full()
+            && let Some((index, at)) = next()
+        {
+            self.file(&mut searcher, index, &at, &mut share);
+        }
+        share
+    }
+
+    fn is_full(&self) -> bool {
+        self.found.load(Ordering::Relaxed) > self.limit
+            || self.bytes.load(Ordering::Relaxed) > MATCHES_BYTES
+    }
+
+    fn searcher(&self) -> Searcher {
+        SearcherBuilder::new()
+            .line_terminator(LineTerminator::crlf())
+            .before_context(self.context as usize)
+            .after_context(self.context as usize)
+            .binary_detection(BinaryDetection::quit(0))
+            .heap_limit(Some(SEARCHED_LINE_BYTES))
+            .build()
+    }
+
+    fn file(&self, searcher: &mut Searcher, index: usize, at: &Resolved, share: &mut Share) {
+        let skipped = &mut share.skipped;
+        let Ok(file) = self.workspace.open_read(at) else {
+            skipped.unreadable += 1;
+            return;
+        };
+        if file.metadata().is_ok_and(|metadata| metadata.len() > FILE_BYTES) {
+            skipped.large += 1;
+            return;
+        }
+        let mut sink =
+            Collector { run: self, lines: Vec::new(), found: 0, bytes: 0, binary: false };
+        let input = Stoppable { input: io::Read::take(file, FILE_BYTES), budget: self.budget };
+        match searcher.search_reader(&self.matcher, input, &mut sink) {
+            Ok(()) => {}
+            Err(_) if self.budget.stop().is_some() => {}
+            // The system's errors have a number; the searcher's own is the line's length.
+            Err(error) if error.raw_os_error().is_none() => skipped.long_lines += 1,
+            Err(_) => skipped.unreadable += 1,
+        }
+        if sink.binary {
+            skipped.binary += 1;
+        } else if sink.found > 0 {
+            self.found.fetch_add(sink.found, Ordering::Relaxed);
+            self.bytes.fetch_add(sink.bytes, Ordering::Relaxed);
+            share
+                .files
+                .push((index, FileMatches { path: at.path().to_owned(), lines: sink.lines }));
+        }
+    }
+
+    /// Brings the files into their order, and leaves out what is too much.
+    fn gathered(&self, share: Share, stop: Option<Stop>) -> Matches {
+        let mut matches = Matches { stop, skipped: share.skipped, ..Matches::default() };
+        let mut files = share.files;
+        files.sort_unstable_by_key(|(index, _)| *index);
+        let mut bytes = 0;
+        for (_, mut file) in files {
+            let mut last_match = 0;
+            let kept = file.lines.iter().take_while(|line| {
+                bytes += line.text.len();
+                if bytes > MATCHES_BYTES || (line.is_match && matches.count == self.limit) {
+                    matches.truncated = true;
+                } else if line.is_match {
+                    matches.count += 1;
+                    last_match = line.number;
+                }
+                !matches.truncated
+            });
+            let kept = kept.count();
+            if matches.truncated {
+                file.lines.truncate(kept);
+                // What was context of a match that is left out goes with it.
+                file.lines.retain(|line| line.number <= last_match + u64::from(self.context));
+            }
+            if !file.lines.is_empty() {
+                matches.files.push(file);
+            }
+            if matches.truncated {
+                break;
+            }
+        }
+        matches
+    }
+}
+
+impl Share {
+    fn with(mut self, other: Self) -> Self {
+        self.files.extend(other.files);
+        let (all, more) = (&mut self.skipped, other.skipped);
+        all.binary += more.binary;
+        all.large += more.large;
+        all.long_lines += more.long_lines;
+        all.unreadable += more.unreadable;
+        self
+    }
+}
+
+/// A file that ends with an error when the search has to stop.
+struct Stoppable<'a, R> {
+    input: R,
+    budget: Budget<'a>,
+}
+
+impl<R: io::Read> io::Read for Stoppable<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.budget.stop() {
+            Some(_) => Err(io::ErrorKind::TimedOut.into()),
+            None => self.input.read(buffer),
+        }
+    }
+}
+
+/// Takes the matches of one file.
+struct Collector<'a> {
+    run: &'a Run<'a>,
+    lines: Vec<MatchLine>,
+    found: usize,
+    bytes: usize,
+    binary: bool,
+}
+
+impl Collector<'_> {
+    fn push(&mut self, number: Option<u64>, text: String, is_match: bool) -> bool {
+        self.bytes += text.len();
+        self.found += usize::from(is_match);
+        self.lines.push(MatchLine { number: number.unwrap_or(0), text, is_match });
+        self.found <= self.run.limit && self.bytes <= MATCHES_BYTES
+    }
+}
+
+impl Sink for Collector<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, line: &SinkMatch<'_>) -> io::Result<bool> {
+        let found = self.run.matcher.find(line.bytes()).ok().flatten();
+        let found = found.map_or(0..0, |found| found.start()..found.end());
+        let text = preview(line.bytes(), found, MATCH_BYTES);
+        Ok(self.push(line.line_number(), text, true))
+    }
+
+    fn context(&mut self, _: &Searcher, line: &SinkContext<'_>) -> io::Result<bool> {
+        Ok(self.push(line.line_number(), preview(line.bytes(), 0..0, MATCH_BYTES), false))
+    }
+
+    fn binary_data(&mut self, _: &Searcher, _: u64) -> io::Result<bool> {
+        self.binary = true;
+        Ok(false)
+    }
+}
+
+impl Matches {
+    /// Returns the first matches as locations, for a client to follow.
+    pub fn locations(&self) -> impl Iterator<Item = Location> {
+        let lines = self.files.iter().flat_map(|file| {
+            file.lines.iter().filter(|line| line.is_match).map(|line| (&file.path, line.number))
+        });
+        lines.take(MATCH_LOCATIONS).filter_map(|(path, number)| {
+            let line = u32::try_from(number).unwrap_or(0);
+            Some(Location::try_new(path).ok()?.at_line(line))
+        })
+    }
+
+    /// Returns the matches as text, by file, relative to `cwd` where they are inside of it.
+    #[must_use]
+    pub fn to_text(&self, workspace: &Workspace) -> String {
+        let mut text = String::new();
+        for file in &self.files {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{}", workspace.display(&file.path));
+            let mut expected = None;
+            for MatchLine { number, text: line, is_match } in &file.lines {
+                // There are gaps only between lines with their context.
+                let has_gap = expected.is_some_and(|expected| expected != *number);
+                if has_gap && file.lines.iter().any(|line| !line.is_match) {
+                    text.push_str("--\n");
+                }
+                let _ = writeln!(text, "{number}{}{line}", if *is_match { ':' } else { '-' });
+                expected = Some(number + 1);
+            }
+            text.push('\n');
+        }
+        text + &self.ending()
+    }
+
+    fn ending(&self) -> String {
+        let files = self.files.len();
+        let mut text = match self.count {
+            0 => "[no match]\n".to_owned(),
+            count => format!("[{count} matching lines in {files} files]\n"),
+        };
+        if self.truncated {
+            text.push_str("[there are more; narrow the pattern, path or glob]\n");
+        }
+        match self.stop {
+            Some(Stop::Cancelled) => text.push_str("[cancelled; some files were not searched]\n"),
+            Some(_) => text.push_str("[its time was over; some files were not searched]\n"),
+            None => {}
+        }
+        let Skipped { binary, large, long_lines, unreadable } = self.skipped;
+        for (count, what) in [
+            (binary, "binary files were not searched"),
+            (large, "files were too large to be searched"),
+            (long_lines, "files were searched up to a line that was too long"),
+            (unreadable, "files or directories could not be read"),
+        ] {
+            if count > 0 && !self.truncated {
+                let _ = writeln!(text, "[{count} {what}]");
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Matches, Query, Skipped, search};
+    use crate::error::Code;
+    use crate::limits::{
+        FILE_BYTES, MATCH_LOCATIONS, MATCHES_BYTES, PATTERN_BYTES, SEARCHED_LINE_BYTES,
+    };
+    use crate::workspace::Stop;
+    use crate::workspace::testing::{Tree, tree};
+    use pretty_assertions::assert_eq;
+
+    fn found(tree: &Tree, query: &Query) -> Matches {
+        search(&tree.workspace, query, &|| false).unwrap()
+    }
+
+    fn small() -> Tree {
+        tree(&[
+            ("a.rs", "one\ntwo\nthree\nfour\nfive\n"),
+            ("b/c.txt", "ONE\r\ntwo\r\n"),
+            ("build/x.rs", "one"),
+            (".gitignore", "build\n"),
+            (".git/config", "one"),
+            (".hidden", "one\n"),
+        ])
+    }
+
+    #[test]
+    fn matches_are_shown_by_file_in_the_order_of_the_names() {
+        let tree = small();
+        let text = |query: Query| found(&tree, &query).to_text(&tree.workspace);
+        let query = || Query::new("one|three");
+        assert_eq!(
+            text(query()),
+            ".hidden\n1:one\n\na.rs\n1:one\n3:three\n\n[3 matching lines in 2 files]\n"
+        );
+        assert_eq!(
+            text(Query { case_sensitive: false, glob: Some("*.txt".into()), ..query() }),
+            "b/c.txt\n1:ONE\n\n[1 matching lines in 1 files]\n"
+        );
+        assert_eq!(
+            text(Query { path: Some("a.rs".into()), context: 1, ..Query::new("^one$|^five$") }),
+            "a.rs\n1:one\n2-two\n--\n4-four\n5:five\n\n[2 matching lines in 1 files]\n"
+        );
+        assert_eq!(
+            text(Query { path: Some("b".into()), ..Query::new("two$") }),
+            "b/c.txt\n2:two\n\n[1 matching lines in 1 files]\n"
+        );
+        assert_eq!(text(Query { glob: Some("b/*".into()), ..query() }), "[no match]\n");
+    }
+
+    #[test]
+    fn locations_name_file_and_line() {
+        let tree = tree(&[("a", &"x\n".repeat(MATCH_LOCATIONS + 1))]);
+        let matches = found(&tree, &Query::new("x"));
+        let locations: Vec<_> = matches.locations().collect();
+        assert_eq!(locations.len(), MATCH_LOCATIONS);
+        assert_eq!(locations[4].path(), tree.path("a"));
+        assert_eq!(locations[4].line().map(u32::from), Some(5));
+    }
+
+    #[test]
+    fn the_first_matches_are_shown_whichever_thread_was_faster() {
+        let tree = tree(&[]);
+        for name in 0..200 {
+            tree.write(&format!("{name:03}"), "x\ny\nx\n".repeat(1 + name % 9));
+        }
+        let query = Query { max_results: Some(33), context: 1, ..Query::new("x") };
+        let first = found(&tree, &query);
+        assert_eq!((first.count, first.truncated), (33, true));
+        let shown = first.files.iter().flat_map(|file| &file.lines).filter(|line| line.is_match);
+        assert_eq!(shown.count(), 33);
+        for _ in 0..20 {
+            assert_eq!(found(&tree, &query).files, first.files);
+        }
+        let all = found(&tree, &Query { max_results: Some(u32::MAX), ..Query::new("x") });
+        assert_eq!((all.count, all.truncated), (1_986, false));
+        assert!(all.files.is_sorted_by_key(|file| &file.path));
+        let exactly = found(&tree, &Query { max_results: Some(1_986), ..Query::new("x") });
+        assert!(!exactly.truncated);
+    }
+
+    #[test]
+    fn what_is_no_text_or_too_large_is_counted_not_searched() {
+        let tree = tree(&[("ok", "needle\n"), ("binary", "needle\n\0\n")]);
+        let line = "x".repeat(SEARCHED_LINE_BYTES * 2);
+        tree.write("long", format!("needle\n{line}\nneedle\n"));
+        let file = std::fs::File::create(tree.path("large")).unwrap();
+        file.set_len(FILE_BYTES + 1).unwrap();
+        let matches = found(&tree, &Query::new("needle"));
+        let names: Vec<_> = matches.files.iter().map(|file| file.path.clone()).collect();
+        assert_eq!(names, ["long", "ok"].map(|name| tree.path(name)));
+        assert_eq!(matches.skipped, Skipped { binary: 1, large: 1, long_lines: 1, unreadable: 0 });
+        assert!(matches.to_text(&tree.workspace).contains("[1 binary files were not searched]"));
+        let alone = Query { path: Some("binary".into()), ..Query::new("needle") };
+        assert_eq!(found(&tree, &alone).skipped.binary, 1);
+    }
+
+    #[test]
+    fn long_lines_are_shown_around_the_match() {
+        let tree =
+            tree(&[("min.js", &format!("{}needle{}", "ä".repeat(99_999), "b".repeat(99_999)))]);
+        let matches = found(&tree, &Query::new("needle"));
+        let line = &matches.files[0].lines[0].text;
+        assert!(
+            line.starts_with("…ä") && line.contains("needle") && line.ends_with("b…"),
+            "{line}"
+        );
+        assert!(line.len() < 520);
+    }
+
+    #[test]
+    fn the_text_is_bounded() {
+        let tree = tree(&[("a", &format!("{}\n", "x".repeat(400)).repeat(5_000))]);
+        let matches =
+            found(&tree, &Query { max_results: Some(2_000), context: 9, ..Query::new("x") });
+        assert!(matches.truncated);
+        let bytes: usize = matches.files[0].lines.iter().map(|line| line.text.len()).sum();
+        assert!(bytes <= MATCHES_BYTES && bytes > MATCHES_BYTES - 500);
+        assert!(matches.to_text(&tree.workspace).contains("there are more"));
+    }
+
+    #[test]
+    fn context_of_a_match_that_is_left_out_is_left_out_too() {
+        let tree = tree(&[("a", "x\nafter\nbefore\nx\n")]);
+        let matches = found(&tree, &Query { max_results: Some(1), context: 1, ..Query::new("x") });
+        let lines: Vec<_> = matches.files[0].lines.iter().map(|line| line.text.as_str()).collect();
+        assert_eq!((lines, matches.truncated), (vec!["x", "after"], true));
+    }
+
+    #[test]
+    fn a_pattern_that_does_not_work_is_explained_in_one_line() {
+        let tree = tree(&[]);
+        for (pattern, expected) in [
+            ("(", "unclosed group"),
+            ("a\\nb", "not allowed"),
+            (r"(?:\pL{100}){100}", "size limit"),
+            (&"a".repeat(PATTERN_BYTES + 1), "too long"),
+        ] {
+            let error = search(&tree.workspace, &Query::new(pattern), &|| false).unwrap_err();
+            assert_eq!(error.code(), Some(Code::BadPattern), "{pattern}");
+            assert!(error.to_string().contains(expected), "{error}");
+            assert!(!error.to_string().contains('\n'), "{error}");
+        }
+        let glob = Query { glob: Some("[".into()), ..Query::new("a") };
+        assert_eq!(
+            search(&tree.workspace, &glob, &|| false).unwrap_err().code(),
+            Some(Code::BadPattern)
+        );
+    }
+
+    #[test]
+    fn a_cancelled_search_shows_what_it_has() {
+        let tree = small();
+        let matches = search(&tree.workspace, &Query::new("one"), &|| true).unwrap();
+        assert_eq!((matches.count, matches.stop), (0, Some(Stop::Cancelled)));
+        let alone = Query { path: Some("a.rs".into()), ..Query::new("one") };
+        let matches = search(&tree.workspace, &alone, &|| true).unwrap();
+        assert_eq!((matches.count, matches.stop), (0, Some(Stop::Cancelled)));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn links_and_special_files_are_not_read() {
+        let tree = tree(&[("a", "secret\n")]);
+        tree.link("out", tree.outer().join("secret"));
+        tree.link("out-dir", tree.outer());
+        tree.fifo("fifo");
+        let matches = found(&tree, &Query::new("secret"));
+        assert_eq!((matches.count, matches.skipped), (1, Skipped::default()));
+        for (path, code) in [
+            ("out", Code::OutsideRoots),
+            ("out-dir", Code::OutsideRoots),
+            ("fifo", Code::NotARegularFile),
+            ("nothing", Code::NotFound),
+        ] {
+            let query = Query { path: Some(path.into()), ..Query::new("secret") };
+            let error = search(&tree.workspace, &query, &|| false).unwrap_err();
+            assert_eq!(error.code(), Some(code), "{path}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Opens files beneath a pinned directory, and changes directories entry by entry.
+//!
+//! It knows nothing of workspaces, permissions or what the model is told.
+//!
+//! On Linux the kernel keeps every path beneath the directory (`openat2`), whatever is renamed
+//! meanwhile. Elsewhere, and where the kernel or its sandbox has no `openat2`, the path is made
+//! canonical, compared and opened: who swaps a directory for a link in just that moment gets out.
+//! [`Root::is_kernel_fenced`] tells which it is.
+//!
+//! A path that leads out is [`io::ErrorKind::CrossesDevices`], also where it is a circle of links.
+
+#[cfg(any(test, not(unix)))]
+mod portable;
+#[cfg(test)]
+#[cfg(unix)]
+mod tests;
+#[cfg(unix)]
+mod unix;
+
+#[cfg(not(unix))]
+pub(crate) use portable::{Dir, Root, copy_access, links};
+#[cfg(unix)]
+pub(crate) use unix::{Dir, Root, copy_access, links};
+
+use std::ffi::OsString;
+use std::fs::FileType;
+use std::io;
+
+/// What a name in a directory stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Directory,
+    File,
+    Link,
+    /// A FIFO, socket or device.
+    Special,
+}
+
+/// One name in a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) name: OsString,
+    pub(crate) kind: Kind,
+}
+
+impl From<FileType> for Kind {
+    fn from(file_type: FileType) -> Self {
+        if file_type.is_dir() {
+            Self::Directory
+        } else if file_type.is_file() {
+            Self::File
+        } else if file_type.is_symlink() {
+            Self::Link
+        } else {
+            Self::Special
+        }
+    }
+}
+
+/// Who may read a file that is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// Its owner alone.
+    Owner,
+    /// Whoever the user's umask lets.
+    Everyone,
+}
+
+fn outside() -> io::Error {
+    io::ErrorKind::CrossesDevices.into()
+}

@@ -1,0 +1,112 @@
+//! Files beneath a directory by their canonical paths. It knows nothing of descriptors.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{Audience, Entry, Kind, outside};
+
+/// A directory by its canonical path.
+#[derive(Debug)]
+pub(crate) struct Root(PathBuf);
+
+impl Root {
+    pub(crate) fn pin(path: &Path) -> io::Result<Self> {
+        Ok(Self(path.canonicalize()?))
+    }
+
+    pub(crate) fn is_kernel_fenced(&self) -> bool {
+        false
+    }
+
+    /// Opens what is there for reading, whatever it is.
+    pub(crate) fn open(&self, path: &Path) -> io::Result<File> {
+        File::open(self.real(path)?)
+    }
+
+    /// Follows links, as [`fs::metadata`] does.
+    pub(crate) fn metadata(&self, path: &Path) -> io::Result<Metadata> {
+        fs::metadata(self.real(path)?)
+    }
+
+    pub(crate) fn dir(&self, path: &Path) -> io::Result<Dir> {
+        let real = self.real(path)?;
+        if real.is_dir() { Ok(Dir(real)) } else { Err(io::ErrorKind::NotADirectory.into()) }
+    }
+
+    fn real(&self, path: &Path) -> io::Result<PathBuf> {
+        let real = self.0.join(path).canonicalize()?;
+        if real.starts_with(&self.0) { Ok(real) } else { Err(outside()) }
+    }
+}
+
+/// A directory by its canonical path. All names are single components.
+#[derive(Debug)]
+pub(crate) struct Dir(PathBuf);
+
+impl Dir {
+    /// Returns at most `max` entries, in no order, and whether there are more.
+    pub(crate) fn entries(&self, max: usize) -> io::Result<(Vec<Entry>, bool)> {
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(&self.0)? {
+            let entry = entry?;
+            if entries.len() == max {
+                return Ok((entries, true));
+            }
+            let kind = entry.file_type().map_or(Kind::Special, Kind::from);
+            entries.push(Entry { name: entry.file_name(), kind });
+        }
+        Ok((entries, false))
+    }
+
+    pub(crate) fn kind(&self, name: &OsStr) -> io::Result<Kind> {
+        Ok(fs::symlink_metadata(self.0.join(name))?.file_type().into())
+    }
+
+    pub(crate) fn read_link(&self, name: &OsStr) -> io::Result<OsString> {
+        Ok(fs::read_link(self.0.join(name))?.into())
+    }
+
+    /// Opens a file for reading and writing.
+    pub(crate) fn change(&self, name: &OsStr) -> io::Result<File> {
+        if self.kind(name)? == Kind::Link {
+            return Err(outside());
+        }
+        File::options().read(true).write(true).open(self.0.join(name))
+    }
+
+    /// Makes a file that was not there.
+    pub(crate) fn create(&self, name: &OsStr, _: Audience) -> io::Result<File> {
+        File::create_new(self.0.join(name))
+    }
+
+    pub(crate) fn create_dir(&self, name: &OsStr) -> io::Result<()> {
+        fs::create_dir(self.0.join(name))
+    }
+
+    /// Moves a file over another one.
+    pub(crate) fn replace(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        fs::rename(self.0.join(from), self.0.join(to))
+    }
+
+    /// Moves a file to a name that nothing has.
+    pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        fs::hard_link(self.0.join(from), self.0.join(to))?;
+        self.remove(from)
+    }
+
+    pub(crate) fn remove(&self, name: &OsStr) -> io::Result<()> {
+        fs::remove_file(self.0.join(name))
+    }
+}
+
+/// Returns how many names the file has, as far as can be told.
+pub(crate) fn links(_: &Metadata) -> u64 {
+    1
+}
+
+/// Gives `to` the permissions that `from` has.
+pub(crate) fn copy_access(from: &Metadata, to: &File) -> io::Result<()> {
+    to.set_permissions(from.permissions())
+}

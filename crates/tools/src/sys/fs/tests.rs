@@ -1,0 +1,142 @@
+//! All fences hold the same table, and the kernel's also holds against a race.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use super::{Audience, Entry, Kind, portable, unix};
+
+fn tree() -> TempDir {
+    let outer = tempfile::tempdir().unwrap();
+    fs::write(outer.path().join("secret"), "secret").unwrap();
+    let root = outer.path().join("root");
+    fs::create_dir_all(root.join("dir")).unwrap();
+    fs::write(root.join("dir/file"), "inside").unwrap();
+    symlink("dir/file", root.join("in")).unwrap();
+    symlink("../secret", root.join("out")).unwrap();
+    symlink(outer.path(), root.join("out-dir")).unwrap();
+    outer
+}
+
+/// Checks one kind of root, of which `pin` makes one.
+macro_rules! holds {
+    ($name:ident, $pin:expr) => {
+        #[test]
+        fn $name() {
+            let outer = tree();
+            let root = $pin(&outer.path().join("root")).unwrap();
+            for (path, expected) in [
+                ("dir/file", Ok("inside")),
+                ("in", Ok("inside")),
+                ("nothing", Err(io::ErrorKind::NotFound)),
+                ("dir/file/more", Err(io::ErrorKind::NotADirectory)),
+                ("out", Err(io::ErrorKind::CrossesDevices)),
+                ("out-dir/secret", Err(io::ErrorKind::CrossesDevices)),
+                ("dir/../../secret", Err(io::ErrorKind::CrossesDevices)),
+                ("../secret", Err(io::ErrorKind::CrossesDevices)),
+            ] {
+                let mut text = String::new();
+                let read =
+                    root.open(Path::new(path)).and_then(|mut file| file.read_to_string(&mut text));
+                assert_eq!(
+                    read.map(|_| text.as_str()).map_err(|error| error.kind()),
+                    expected,
+                    "{path}"
+                );
+                let looked = root.metadata(Path::new(path)).map(|metadata| metadata.is_file());
+                assert_eq!(looked.ok(), expected.ok().map(|_| true), "{path}");
+            }
+            assert!(root.dir(Path::new("dir/file")).is_err());
+
+            let dir = root.dir(Path::new("")).unwrap();
+            let (mut entries, more) = dir.entries(9).unwrap();
+            entries.sort_by(|one, other| one.name.cmp(&other.name));
+            let kinds = [
+                ("dir", Kind::Directory),
+                ("in", Kind::Link),
+                ("out", Kind::Link),
+                ("out-dir", Kind::Link),
+            ];
+            let kinds = kinds.map(|(name, kind)| Entry { name: name.into(), kind });
+            assert_eq!((&entries[..], more), (&kinds[..], false));
+            assert!(dir.entries(2).unwrap().1);
+            assert_eq!(dir.read_link(OsStr::new("in")).unwrap(), "dir/file");
+
+            let [a, b, link] = ["a", "b", "in"].map(OsStr::new);
+            dir.create(a, Audience::Owner).unwrap().write_all(b"new").unwrap();
+            assert!(dir.create(a, Audience::Everyone).is_err());
+            dir.create(b, Audience::Everyone).unwrap();
+            assert_eq!(dir.rename(a, b).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+            dir.replace(a, b).unwrap();
+            dir.rename(b, a).unwrap();
+            assert_eq!(dir.kind(b).unwrap_err().kind(), io::ErrorKind::NotFound);
+            assert!(dir.change(link).is_err());
+            let mut text = String::new();
+            dir.change(a).unwrap().read_to_string(&mut text).unwrap();
+            assert_eq!(text, "new");
+            dir.remove(a).unwrap();
+            dir.create_dir(a).unwrap();
+            assert_eq!(dir.kind(a).unwrap(), Kind::Directory);
+        }
+    };
+}
+
+holds!(the_kernel_fence_holds, unix::Root::pin);
+holds!(the_compared_fence_holds, unix::Root::pin_compared);
+holds!(the_portable_fence_holds, portable::Root::pin);
+
+#[test]
+fn a_root_tells_its_fence() {
+    let outer = tree();
+    assert_eq!(
+        unix::Root::pin(outer.path()).unwrap().is_kernel_fenced(),
+        cfg!(target_os = "linux")
+    );
+    assert!(!unix::Root::pin_compared(outer.path()).unwrap().is_kernel_fenced());
+    assert!(!portable::Root::pin(outer.path()).unwrap().is_kernel_fenced());
+    let metadata = fs::metadata(outer.path().join("secret")).unwrap();
+    let copy = fs::File::create(outer.path().join("copy")).unwrap();
+    portable::copy_access(&metadata, &copy).unwrap();
+    assert_eq!(portable::links(&metadata), unix::links(&metadata));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn who_swaps_a_directory_for_a_link_gets_nothing_from_outside() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+    let outer = tempfile::tempdir().unwrap();
+    let [root, evil] = ["root", "evil"].map(|name| outer.path().join(name));
+    for (dir, text) in [(&root.join("dir"), "inside"), (&evil, "secret")] {
+        fs::create_dir_all(dir).unwrap();
+        fs::write(dir.join("file"), text).unwrap();
+    }
+    symlink(&evil, root.join("link")).unwrap();
+    let pinned = unix::Root::pin(&root).unwrap();
+    let done = AtomicBool::new(false);
+    let (mut inside, mut outside) = (0, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (dir, link) = (root.join("dir"), root.join("link"));
+            while !done.load(Ordering::Relaxed) {
+                let _ = renameat_with(CWD, &dir, CWD, &link, RenameFlags::EXCHANGE);
+            }
+        });
+        for _ in 0..20_000 {
+            let mut text = String::new();
+            let opened = pinned.open(Path::new("dir/file"));
+            if opened.and_then(|mut file| file.read_to_string(&mut text)).is_ok() {
+                *if text == "inside" { &mut inside } else { &mut outside } += 1;
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(outside, 0);
+    assert!(inside > 0);
+}

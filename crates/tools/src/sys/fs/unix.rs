@@ -1,0 +1,228 @@
+//! Files beneath a directory by its descriptor. It knows nothing of other systems than Unix.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::{fs as sys, process};
+
+use super::{Audience, Entry, Kind, outside};
+use crate::limits::OPEN_TRIES;
+
+/// Opens nothing, only names it; elsewhere than on Linux it opens.
+#[cfg(target_os = "linux")]
+const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+#[cfg(not(target_os = "linux"))]
+const LOOK: OFlags = READ;
+const DIRECTORY: OFlags = LOOK.union(OFlags::DIRECTORY);
+/// Never waits for a FIFO's other end, never takes a terminal.
+const QUIETLY: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+const READ: OFlags = OFlags::RDONLY.union(QUIETLY);
+const CHANGE: OFlags = OFlags::RDWR.union(OFlags::NOFOLLOW).union(QUIETLY);
+const CREATE: OFlags = CHANGE.union(OFlags::CREATE).union(OFlags::EXCL);
+
+/// A directory that stays the same one, however it is renamed.
+#[derive(Debug)]
+pub(crate) struct Root {
+    fd: OwnedFd,
+    /// The canonical path, for where the kernel has no fence.
+    path: PathBuf,
+    fence: Fence,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fence {
+    Kernel,
+    Compared,
+}
+
+impl Root {
+    pub(crate) fn pin(path: &Path) -> io::Result<Self> {
+        let path = path.canonicalize()?;
+        let fd = sys::open(&path, DIRECTORY, Mode::empty())?;
+        let fence = match beneath(&fd, Path::new("."), LOOK) {
+            Ok(_) => Fence::Kernel,
+            Err(_) => Fence::Compared,
+        };
+        Ok(Self { fd, path, fence })
+    }
+
+    pub(crate) fn is_kernel_fenced(&self) -> bool {
+        self.fence == Fence::Kernel
+    }
+
+    /// Opens what is there for reading, whatever it is. It never blocks.
+    pub(crate) fn open(&self, path: &Path) -> io::Result<File> {
+        Ok(self.open_with(path, READ)?.into())
+    }
+
+    /// Follows links, as [`std::fs::metadata`] does.
+    pub(crate) fn metadata(&self, path: &Path) -> io::Result<Metadata> {
+        File::from(self.open_with(path, LOOK)?).metadata()
+    }
+
+    pub(crate) fn dir(&self, path: &Path) -> io::Result<Dir> {
+        Ok(Dir(self.open_with(path, DIRECTORY)?))
+    }
+
+    fn open_with(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let opened = match self.fence {
+            Fence::Kernel => beneath(&self.fd, path, flags),
+            Fence::Compared => {
+                let real = self.path.join(path).canonicalize()?;
+                if !real.starts_with(&self.path) {
+                    return Err(outside());
+                }
+                sys::open(&real, flags | OFlags::NOFOLLOW, Mode::empty())
+            }
+        };
+        opened.map_err(|error| match error {
+            Errno::XDEV | Errno::LOOP => outside(),
+            other => other.into(),
+        })
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn beneath(root: &OwnedFd, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    use rustix::fs::ResolveFlags;
+
+    let fence = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    let mut opened = Err(Errno::AGAIN);
+    // The kernel gives up when directories are renamed meanwhile.
+    for _ in 0..OPEN_TRIES {
+        opened = sys::openat2(root, path, flags, Mode::empty(), fence);
+        if !matches!(opened, Err(Errno::AGAIN | Errno::INTR)) {
+            break;
+        }
+    }
+    opened
+}
+
+#[cfg(not(target_os = "linux"))]
+fn beneath(_: &OwnedFd, _: &Path, _: OFlags) -> rustix::io::Result<OwnedFd> {
+    Err(Errno::NOSYS)
+}
+
+/// An open directory. All names are single components and links in them are not followed.
+#[derive(Debug)]
+pub(crate) struct Dir(OwnedFd);
+
+impl Dir {
+    /// Returns at most `max` entries, in no order, and whether there are more.
+    pub(crate) fn entries(&self, max: usize) -> io::Result<(Vec<Entry>, bool)> {
+        let mut entries = Vec::new();
+        let readable = sys::openat(&self.0, ".", READ | OFlags::DIRECTORY, Mode::empty())?;
+        for entry in sys::Dir::new(readable)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if matches!(name, b"." | b"..") {
+                continue;
+            }
+            if entries.len() == max {
+                return Ok((entries, true));
+            }
+            let name = OsStr::from_bytes(name).to_owned();
+            let kind = match entry.file_type() {
+                // Some file systems do not tell at once.
+                FileType::Unknown => self.kind(&name).unwrap_or(Kind::Special),
+                known => known.into(),
+            };
+            entries.push(Entry { name, kind });
+        }
+        Ok((entries, false))
+    }
+
+    pub(crate) fn kind(&self, name: &OsStr) -> io::Result<Kind> {
+        let stat = sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(FileType::from_raw_mode(stat.st_mode).into())
+    }
+
+    pub(crate) fn read_link(&self, name: &OsStr) -> io::Result<OsString> {
+        Ok(OsString::from_vec(sys::readlinkat(&self.0, name, Vec::new())?.into_bytes()))
+    }
+
+    /// Opens a file for reading and writing.
+    pub(crate) fn change(&self, name: &OsStr) -> io::Result<File> {
+        Ok(sys::openat(&self.0, name, CHANGE, Mode::empty())?.into())
+    }
+
+    /// Makes a file that was not there.
+    pub(crate) fn create(&self, name: &OsStr, audience: Audience) -> io::Result<File> {
+        let mode = match audience {
+            Audience::Owner => 0o600,
+            Audience::Everyone => 0o666,
+        };
+        Ok(sys::openat(&self.0, name, CREATE, Mode::from_raw_mode(mode))?.into())
+    }
+
+    pub(crate) fn create_dir(&self, name: &OsStr) -> io::Result<()> {
+        Ok(sys::mkdirat(&self.0, name, Mode::from_raw_mode(0o777))?)
+    }
+
+    /// Moves a file over another one.
+    pub(crate) fn replace(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        Ok(sys::renameat(&self.0, from, &self.0, to)?)
+    }
+
+    /// Moves a file to a name that nothing has.
+    pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        #[cfg(any(target_os = "linux", target_vendor = "apple"))]
+        match sys::renameat_with(&self.0, from, &self.0, to, sys::RenameFlags::NOREPLACE) {
+            // Some file systems cannot.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
+            done => return Ok(done?),
+        }
+        sys::linkat(&self.0, from, &self.0, to, AtFlags::empty())?;
+        self.remove(from)
+    }
+
+    pub(crate) fn remove(&self, name: &OsStr) -> io::Result<()> {
+        Ok(sys::unlinkat(&self.0, name, AtFlags::empty())?)
+    }
+}
+
+impl From<FileType> for Kind {
+    fn from(file_type: FileType) -> Self {
+        match file_type {
+            FileType::Directory => Self::Directory,
+            FileType::RegularFile => Self::File,
+            FileType::Symlink => Self::Link,
+            _ => Self::Special,
+        }
+    }
+}
+
+/// Returns how many names the file has.
+pub(crate) fn links(metadata: &Metadata) -> u64 {
+    metadata.nlink()
+}
+
+/// Gives `to` the mode that `from` has, and its owner where that is permitted.
+pub(crate) fn copy_access(from: &Metadata, to: &File) -> io::Result<()> {
+    let now = to.metadata()?;
+    if (from.uid(), from.gid()) != (now.uid(), now.gid()) {
+        let (uid, gid) = (process::Uid::from_raw(from.uid()), process::Gid::from_raw(from.gid()));
+        // Only the superuser may; a group of one's own may be had without.
+        if sys::fchown(to, Some(uid), Some(gid)).is_err() {
+            let _ = sys::fchown(to, None, Some(gid));
+        }
+    }
+    // After the owner, as a change of owner takes the set-user-id bit away.
+    to.set_permissions(from.permissions())
+}
+
+#[cfg(test)]
+impl Root {
+    /// Pins a directory as where the kernel has no fence.
+    pub(crate) fn pin_compared(path: &Path) -> io::Result<Self> {
+        Ok(Self { fence: Fence::Compared, ..Self::pin(path)? })
+    }
+}

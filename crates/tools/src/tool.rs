@@ -1,0 +1,259 @@
+//! What a tool is: a spec, a preview that changes nothing, and a run that needs a grant.
+//!
+//! It knows nothing of models and protocols; `acp-lifecycle` drives it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use acp_lifecycle::{CallHandle, Effects, Grant, GrantMismatch, Pinned};
+use acp_types::{Content, FileChange, Location, Reason, TerminalPatch, ToolCallPatch, ToolKind};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::error::{Code, ToolError};
+use crate::workspace::Workspace;
+
+/// What a tool says of itself, once.
+#[derive(Debug, Clone, Copy)]
+pub struct Spec {
+    /// The name the model calls it by.
+    pub name: &'static str,
+    /// Other names that models call it by.
+    pub aliases: &'static [&'static str],
+    /// What it does and how it is used, for the model.
+    pub description: &'static str,
+    /// The category.
+    pub kind: ToolKind,
+    /// What it can do at worst, whatever its arguments.
+    pub reach: Reach,
+    /// The key of its title in the catalogue; `{key}-pending` is its title before the arguments
+    /// are known.
+    pub title: &'static str,
+    /// How its output is shown.
+    pub surface: Surface,
+}
+
+/// What a tool can do at worst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reach {
+    /// Nothing outside of the session.
+    Nothing,
+    /// It reads.
+    Reads,
+    /// It makes or changes files.
+    Changes,
+    /// Anything.
+    Anything,
+}
+
+/// How a tool's output is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Surface {
+    /// As items of content.
+    Content,
+    /// As a terminal, which is opened when the call is announced.
+    Terminal,
+}
+
+/// What every call of a session may use.
+#[derive(Clone)]
+pub struct Context {
+    /// The files it may reach.
+    pub workspace: Arc<Workspace>,
+    /// The environment of commands.
+    pub env: Arc<BTreeMap<String, String>>,
+}
+
+/// One call while it runs.
+#[derive(Debug, Clone, Copy)]
+pub struct Invocation<'a> {
+    /// The call, for progress, locations and output.
+    pub call: &'a CallHandle,
+    /// What it may use.
+    pub context: &'a Context,
+}
+
+/// What a call would do, before it is pinned.
+#[derive(Debug)]
+pub struct Draft<P> {
+    /// What [`Tool::run`] will get.
+    pub plan: P,
+    /// The arguments of the title.
+    pub title: Vec<(&'static str, String)>,
+    /// The key of the title, where it is not the tool's usual one.
+    pub title_key: Option<&'static str>,
+    /// The files it works on.
+    pub locations: Vec<Location>,
+    /// The changes it would make.
+    pub changes: Vec<FileChange>,
+    /// What it would do to the world.
+    pub effects: Effects,
+    /// The folder it works in, where that is not the session's.
+    pub cwd: Option<PathBuf>,
+    /// The bytes that it found and would change.
+    pub pre_image: Vec<u8>,
+    /// What its terminal would run, for tools that are shown as one.
+    pub terminal: Option<TerminalPatch>,
+}
+
+impl<P> Draft<P> {
+    /// Makes the draft of a call that does nothing to the world.
+    #[must_use]
+    pub fn new(plan: P) -> Self {
+        Self {
+            plan,
+            title: Vec::new(),
+            title_key: None,
+            locations: Vec::new(),
+            changes: Vec::new(),
+            effects: Effects::none(),
+            cwd: None,
+            pre_image: Vec::new(),
+            terminal: None,
+        }
+    }
+
+    /// Adds an argument of the title.
+    #[must_use]
+    pub fn titled(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.title.push((name, value.into()));
+        self
+    }
+}
+
+/// What a call did.
+#[derive(Debug, Clone, Default)]
+pub struct Output {
+    /// The result as the model reads it, within its bounds.
+    pub text: String,
+    /// What the client is shown, if it differs from what it is shown already.
+    pub content: Option<Vec<Content>>,
+    /// The result as data.
+    pub raw: Option<Value>,
+    /// The files it worked on, if that is known better now.
+    pub locations: Option<Vec<Location>>,
+    /// Why it counts as failed although it ran to its end and shows how: a command's exit code.
+    pub failed: Option<(Code, Reason)>,
+}
+
+/// A tool.
+///
+/// ```
+/// use acp_lifecycle::{Grant, Pinned};
+/// use acp_tools::{Context, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolError};
+///
+/// /// Says hello.
+/// #[derive(Debug)]
+/// struct Greet;
+///
+/// /// Whom to greet.
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Args {
+///     name: String,
+/// }
+///
+/// impl Tool for Greet {
+///     type Args = Args;
+///     type Plan = String;
+///
+///     fn spec(&self) -> Spec {
+///         Spec {
+///             name: "greet",
+///             aliases: &[],
+///             description: "Greets somebody.",
+///             kind: acp_types::ToolKind::Other,
+///             reach: Reach::Nothing,
+///             title: "greet",
+///             surface: Surface::Content,
+///         }
+///     }
+///
+///     async fn preview(&self, args: Args, _: &Context) -> Result<Draft<String>, ToolError> {
+///         Ok(Draft::new(args.name.clone()).titled("name", args.name))
+///     }
+///
+///     async fn run(
+///         &self,
+///         pinned: Pinned<String>,
+///         grant: Grant,
+///         _: Invocation<'_>,
+///     ) -> Result<Output, ToolError> {
+///         let name = pinned.release(grant)?;
+///         Ok(Output { text: format!("Hello, {name}."), ..Output::default() })
+///     }
+/// }
+/// ```
+pub trait Tool: fmt::Debug + Send + Sync + 'static {
+    /// The arguments, as the model gives them.
+    type Args: DeserializeOwned + JsonSchema + Send;
+    /// What the preview decided and the run does.
+    type Plan: Send + 'static;
+
+    /// Says what the tool is.
+    fn spec(&self) -> Spec;
+
+    /// Finds out what a call would do, without doing it.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError`] if it could not be done; then nobody is asked.
+    fn preview(
+        &self,
+        args: Self::Args,
+        context: &Context,
+    ) -> impl Future<Output = Result<Draft<Self::Plan>, ToolError>> + Send;
+
+    /// Does what was permitted: `pinned` gives its plan only for the grant that is meant for it.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError`] if it was not done.
+    fn run(
+        &self,
+        pinned: Pinned<Self::Plan>,
+        grant: Grant,
+        invocation: Invocation<'_>,
+    ) -> impl Future<Output = Result<Output, ToolError>> + Send;
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Values of the environment are nobody's business.
+        formatter
+            .debug_struct("Context")
+            .field("workspace", &self.workspace)
+            .finish_non_exhaustive()
+    }
+}
+
+impl From<GrantMismatch> for ToolError {
+    fn from(mismatch: GrantMismatch) -> Self {
+        Self::fatal(mismatch)
+    }
+}
+
+/// Runs blocking work where it holds up no other task.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(ToolError::fatal(error)),
+    }
+}
+
+/// Adds what changed with the end to a patch.
+pub(crate) fn end_patch(output: Output) -> ToolCallPatch {
+    let mut patch = ToolCallPatch::new();
+    if let Some(content) = output.content {
+        patch = patch.content(content);
+    }
+    patch.raw_output = output.raw;
+    patch.locations = output.locations;
+    patch
+}

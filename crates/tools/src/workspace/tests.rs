@@ -1,0 +1,188 @@
+//! What a path may name, and what it may not.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pretty_assertions::assert_eq;
+
+use super::testing::tree;
+use super::{Workspace, WorkspaceError};
+use crate::error::Code;
+
+#[test]
+fn paths_are_placed_by_their_text() {
+    let tree = tree(&[("src/lib.rs", "")]);
+    let root = tree.workspace.cwd().to_str().unwrap();
+    for (given, expected) in [
+        (".", Ok("")),
+        ("./", Ok("")),
+        ("src/lib.rs", Ok("src/lib.rs")),
+        ("./src//lib.rs", Ok("src/lib.rs")),
+        ("src/lib.rs/", Ok("src/lib.rs")),
+        ("src/../other", Ok("other")),
+        ("../root/src", Ok("src")),
+        ("~/x", Ok("~/x")),
+        ("..a/b", Ok("..a/b")),
+        ("%2e%2e/secret", Ok("%2e%2e/secret")),
+        ("file:///etc/passwd", Ok("file:/etc/passwd")),
+        (root, Ok("")),
+        (&format!("{root}/a"), Ok("a")),
+        (&format!("{root}//a/"), Ok("a")),
+        (&format!("{root}/../root/a"), Ok("a")),
+        ("..", Err(Code::OutsideRoots)),
+        ("../secret", Err(Code::OutsideRoots)),
+        ("../root-evil/secret", Err(Code::OutsideRoots)),
+        ("src/../../secret", Err(Code::OutsideRoots)),
+        (&format!("{root}-evil"), Err(Code::OutsideRoots)),
+        (&format!("{root}/../root-evil/secret"), Err(Code::OutsideRoots)),
+        ("/", Err(Code::OutsideRoots)),
+        ("/etc/passwd", Err(Code::OutsideRoots)),
+        ("//etc/passwd", Err(Code::OutsideRoots)),
+        ("/proc/self/root/etc/passwd", Err(Code::OutsideRoots)),
+        ("", Err(Code::InvalidArguments)),
+        ("a\0b", Err(Code::InvalidArguments)),
+        (&"a/".repeat(2_500), Err(Code::InvalidArguments)),
+    ] {
+        let resolved = tree.workspace.resolve(given);
+        let beneath = resolved.as_ref().map(|at| at.beneath().to_str().unwrap());
+        let beneath = beneath.map_err(|error| error.code().unwrap());
+        assert_eq!(beneath, expected, "{given}");
+        if let Ok(at) = resolved {
+            assert_eq!(at.path(), tree.path(expected.unwrap()).components().as_path(), "{given}");
+            assert_eq!(at.given(), given);
+        }
+    }
+}
+
+#[test]
+fn who_asks_for_the_outside_is_told_the_roots() {
+    let tree = tree(&[]);
+    let error = tree.workspace.resolve("../x").unwrap_err().to_string();
+    assert!(error.contains("../x is outside"), "{error}");
+    assert!(error.contains(tree.workspace.cwd().to_str().unwrap()), "{error}");
+}
+
+#[test]
+fn a_missing_file_is_answered_with_similar_names() {
+    let tree = tree(&[("src/main.rs", ""), ("src/README.md", ""), ("src/other", "")]);
+    for (given, expected) in [
+        ("src/mian.rs", "Similar: src/main.rs"),
+        ("src/readme.md", "Similar: src/README.md"),
+        ("src/zzz", "nothing beside it"),
+        ("nowhere/zzz", "nor does its directory"),
+    ] {
+        let error = tree.workspace.open_read(&tree.at(given)).unwrap_err();
+        assert_eq!(error.code(), Some(Code::NotFound));
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn links_are_followed_inside_the_roots_only() {
+    use std::os::unix::net::UnixListener;
+
+    let tree = tree(&[("dir/file", "inside")]);
+    tree.link("in", "dir/file");
+    tree.link("in-absolute", tree.path("dir/file"));
+    tree.link("up-and-in", "dir/../dir");
+    tree.link("out", "../secret");
+    tree.link("out-absolute", tree.outer().join("secret"));
+    tree.link("out-dir", tree.outer());
+    tree.link("magic", "/proc/self/root");
+    tree.link("circle", "circle");
+    tree.link("dangling", "nothing");
+    tree.fifo("fifo");
+    let _socket = UnixListener::bind(tree.path("socket")).unwrap();
+    for (given, expected) in [
+        ("dir/file", None),
+        ("in", None),
+        ("in-absolute", None),
+        ("up-and-in/file", None),
+        ("out", Some(Code::OutsideRoots)),
+        ("out-absolute", Some(Code::OutsideRoots)),
+        ("out-dir/secret", Some(Code::OutsideRoots)),
+        ("out-dir/nothing", Some(Code::OutsideRoots)),
+        ("magic/etc/passwd", Some(Code::OutsideRoots)),
+        ("circle", Some(Code::Io)),
+        ("dangling", Some(Code::NotFound)),
+        ("dir", Some(Code::IsADirectory)),
+        (".", Some(Code::IsADirectory)),
+        ("dir/file/more", Some(Code::NotADirectory)),
+        ("fifo", Some(Code::NotARegularFile)),
+        ("socket", Some(Code::Io)),
+        (&"n".repeat(300), Some(Code::Io)),
+    ] {
+        let opened = tree.workspace.open_read(&tree.at(given));
+        let code = opened.as_ref().err().map(|error| error.code().unwrap());
+        assert_eq!(code, expected, "{given}: {opened:?}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn settling_names_the_file_that_would_be_written() {
+    let tree = tree(&[("dir/file", ""), ("other/", "")]);
+    tree.link("link", "dir/file");
+    tree.link("dir-link", "dir");
+    tree.link("out", tree.outer());
+    for (given, expected) in [
+        ("link", "dir/file"),
+        ("dir-link/file", "dir/file"),
+        ("dir-link/new/file", "dir/new/file"),
+        ("dir-link", "dir"),
+        ("new", "new"),
+        (".", ""),
+    ] {
+        let settled = tree.workspace.settle(&tree.at(given)).unwrap();
+        assert_eq!(settled.beneath(), Path::new(expected), "{given}");
+    }
+    let error = tree.workspace.settle(&tree.at("out/new")).unwrap_err();
+    assert_eq!(error.code(), Some(Code::OutsideRoots));
+}
+
+#[cfg(unix)]
+#[test]
+fn every_root_counts_and_links_may_lead_from_one_to_another() {
+    let outer = tempfile::tempdir().unwrap();
+    let [one, two, alias] = ["one", "two", "alias"].map(|name| outer.path().join(name));
+    fs::create_dir(&one).unwrap();
+    fs::create_dir(&two).unwrap();
+    fs::write(two.join("file"), "two").unwrap();
+    std::os::unix::fs::symlink(&two, one.join("link")).unwrap();
+    std::os::unix::fs::symlink(&one, &alias).unwrap();
+
+    let workspace = Workspace::new(alias.clone(), vec![two.clone()]).unwrap();
+    assert_eq!(workspace.roots().collect::<Vec<_>>(), [&alias, &two]);
+    let by_link = workspace.resolve("link/file").unwrap();
+    assert!(workspace.open_read(&by_link).is_ok());
+    // Spelt out or not, a file of the first root has one path.
+    let real = one.canonicalize().unwrap().join("x");
+    assert_eq!(workspace.resolve(real.to_str().unwrap()).unwrap().path(), alias.join("x"));
+    assert_eq!(workspace.display(&alias.join("x")), "x");
+    assert_eq!(workspace.display(&alias), ".");
+    assert_eq!(workspace.display(&two.join("file")), two.join("file").to_str().unwrap());
+}
+
+#[test]
+fn roots_are_absolute_existing_directories() {
+    let tree = tree(&[("file", "")]);
+    let unusable = |path: PathBuf| Workspace::new(path, Vec::new()).unwrap_err();
+    assert!(matches!(unusable("relative".into()), WorkspaceError::NotAbsolute { .. }));
+    assert!(matches!(unusable(tree.path("nothing")), WorkspaceError::Unusable { .. }));
+    assert!(matches!(unusable(tree.path("file")), WorkspaceError::Unusable { .. }));
+    let cwd = tree.workspace.cwd().to_owned();
+    assert!(Workspace::new(cwd, vec![tree.path("nothing")]).is_err());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_name_without_meaning_as_text_is_shown_in_one_line() {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let tree = tree(&[]);
+    let odd = std::ffi::OsStr::from_bytes(b"a\xff\n\x1bb");
+    assert_eq!(tree.workspace.display(Path::new(odd)), "a\u{fffd}\\n\\u{1b}b");
+    fs::write(tree.path("").join(odd), "").unwrap();
+    assert!(tree.workspace.open_read(&tree.at("similar")).is_err());
+}

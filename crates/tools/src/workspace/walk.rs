@@ -1,0 +1,263 @@
+//! A walk through the files beneath a directory, without those that `.gitignore` hides.
+//!
+//! It knows nothing of what is looked for.
+//!
+//! Directories and ignore files are opened like every other file of the workspace: no link is
+//! followed and nothing blocks, whatever a repository holds. (The walker of the `ignore` crate
+//! opens ignore files by path and would wait for a FIFO called `.gitignore`.) The order is that of
+//! the names, so equal trees give equal answers. `.ignore`, `.gitignore` and `.git/info/exclude`
+//! are heeded, in the directories above up to the repository too, inside a repository or not; the
+//! user's global ignore file is not. Hidden files are shown, `.git` never is.
+
+use std::fmt;
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Instant;
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use super::{Resolved, Workspace};
+use crate::error::ToolError;
+use crate::limits::{
+    DIRECTORY_ENTRIES, IGNORE_FILE_BYTES, IGNORE_FILE_LINES, SEARCH_THREADS, SEARCH_TIME,
+};
+use crate::sys::fs::{Entry, Kind, Root as Pinned};
+
+/// Asked now and then, from several threads, whether to stop.
+pub type Cancel<'a> = dyn Fn() -> bool + Sync + 'a;
+
+/// Why a listing or search did not look at everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stop {
+    /// It was told to.
+    Cancelled,
+    /// It had found as much as is counted.
+    Enough,
+    /// Its time was over.
+    TimedOut,
+}
+
+/// How long a listing or search may go on.
+#[derive(Clone, Copy)]
+pub(crate) struct Budget<'a> {
+    deadline: Instant,
+    cancel: &'a Cancel<'a>,
+}
+
+/// In which order a walk shows the entries of one directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    ByName,
+    DirectoriesFirst,
+}
+
+/// Something a walk came across.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Relative to the directory that is walked.
+    pub(crate) path: PathBuf,
+    pub(crate) kind: Kind,
+}
+
+/// A walk beneath a directory, depth first, each directory before what is in it.
+pub(crate) struct Walk<'a> {
+    workspace: &'a Workspace,
+    top: Resolved,
+    /// The directories on the way down, with what of them is still to be shown.
+    levels: Vec<Level>,
+    /// The rules of the directories above.
+    above: Vec<Gitignore>,
+    order: Order,
+    depth: usize,
+    budget: Budget<'a>,
+    stop: Option<Stop>,
+    unreadable: usize,
+}
+
+struct Level {
+    path: PathBuf,
+    entries: std::vec::IntoIter<Entry>,
+    rules: Gitignore,
+}
+
+impl<'a> Budget<'a> {
+    pub(crate) fn new(cancel: &'a Cancel<'a>) -> Self {
+        Self { deadline: Instant::now() + SEARCH_TIME, cancel }
+    }
+
+    pub(crate) fn stop(&self) -> Option<Stop> {
+        if (self.cancel)() {
+            Some(Stop::Cancelled)
+        } else {
+            (Instant::now() >= self.deadline).then_some(Stop::TimedOut)
+        }
+    }
+}
+
+impl<'a> Walk<'a> {
+    /// Begins a walk at a directory, `depth` levels deep.
+    pub(crate) fn new(
+        workspace: &'a Workspace,
+        at: &Resolved,
+        depth: usize,
+        order: Order,
+        budget: Budget<'a>,
+    ) -> Result<Self, ToolError> {
+        let top = workspace.settle(at)?;
+        // Whoever asks for a missing directory should hear of it.
+        drop(workspace.open_dir(&top)?);
+        let above = rules_above(workspace, &top);
+        let mut walk = Self {
+            workspace,
+            top,
+            levels: Vec::new(),
+            above,
+            order,
+            depth,
+            budget,
+            stop: None,
+            unreadable: 0,
+        };
+        walk.descend(PathBuf::new());
+        Ok(walk)
+    }
+
+    /// Returns the absolute path of something found.
+    pub(crate) fn absolute(&self, path: &Path) -> PathBuf {
+        self.top.path.join(path)
+    }
+
+    /// Returns the place of something found.
+    pub(crate) fn place(&self, path: &Path) -> Resolved {
+        Resolved {
+            given: super::shown(path),
+            path: self.absolute(path),
+            root: self.top.root,
+            beneath: self.top.beneath.join(path),
+        }
+    }
+
+    pub(crate) fn stop(&self) -> Option<Stop> {
+        self.stop
+    }
+
+    /// Returns how many directories could not be read, or not whole.
+    pub(crate) fn unreadable(&self) -> usize {
+        self.unreadable
+    }
+
+    fn descend(&mut self, path: PathBuf) {
+        match self.level(path) {
+            Ok((level, more)) => {
+                self.unreadable += usize::from(more);
+                self.levels.push(level);
+            }
+            Err(_) => self.unreadable += 1,
+        }
+    }
+
+    fn level(&self, path: PathBuf) -> io::Result<(Level, bool)> {
+        let root = &self.workspace.roots[self.top.root];
+        let beneath = self.top.beneath.join(&path);
+        let (mut entries, more) = root.pinned.dir(&beneath)?.entries(DIRECTORY_ENTRIES)?;
+        match self.order {
+            Order::ByName => entries.sort_unstable_by(|one, other| one.name.cmp(&other.name)),
+            Order::DirectoriesFirst => entries.sort_unstable_by(|one, other| {
+                let key = |entry: &Entry| entry.kind != Kind::Directory;
+                key(one).cmp(&key(other)).then_with(|| one.name.cmp(&other.name))
+            }),
+        }
+        let rules = rules(&root.pinned, &beneath, &root.real.join(&beneath));
+        Ok((Level { path, entries: entries.into_iter(), rules }, more))
+    }
+
+    /// The rule that is nearest to the file decides.
+    fn is_ignored(&self, path: &Path, kind: Kind) -> bool {
+        let root = &self.workspace.roots[self.top.root];
+        let absolute = root.real.join(&self.top.beneath).join(path);
+        self.levels
+            .iter()
+            .rev()
+            .map(|level| &level.rules)
+            .chain(&self.above)
+            .filter(|rules| !rules.is_empty())
+            .map(|rules| rules.matched(&absolute, kind == Kind::Directory))
+            .find(|matched| !matched.is_none())
+            .is_some_and(|matched| matched.is_ignore())
+    }
+}
+
+impl Iterator for Walk<'_> {
+    type Item = Found;
+
+    fn next(&mut self) -> Option<Found> {
+        loop {
+            if self.stop.is_none() {
+                self.stop = self.budget.stop();
+            }
+            if self.stop.is_some() {
+                return None;
+            }
+            let level = self.levels.last_mut()?;
+            let Some(Entry { name, kind }) = level.entries.next() else {
+                self.levels.pop();
+                continue;
+            };
+            let path = level.path.join(&name);
+            if name == ".git" || self.is_ignored(&path, kind) {
+                continue;
+            }
+            if kind == Kind::Directory && self.levels.len() < self.depth {
+                self.descend(path.clone());
+            }
+            return Some(Found { path, kind });
+        }
+    }
+}
+
+impl fmt::Debug for Walk<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Walk").field("top", &self.top).finish_non_exhaustive()
+    }
+}
+
+/// Returns how many threads a search uses.
+pub(crate) fn threads() -> usize {
+    thread::available_parallelism().map_or(1, NonZeroUsize::get).min(SEARCH_THREADS)
+}
+
+/// Returns the rules of the directories above, the nearest first: those in the root, and those up
+/// to the repository that the root is a part of.
+fn rules_above(workspace: &Workspace, top: &Resolved) -> Vec<Gitignore> {
+    let root = &workspace.roots[top.root];
+    let inside = top.beneath.ancestors().skip(1);
+    let mut all: Vec<_> =
+        inside.map(|dir| rules(&root.pinned, dir, &root.real.join(dir))).collect();
+    let is_repository = |dir: &&Path| dir.join(".git").exists();
+    if let Some(repository) = root.real.ancestors().find(is_repository) {
+        let outside = root.real.ancestors().skip(1).take_while(|dir| dir.starts_with(repository));
+        all.extend(outside.filter_map(|dir| {
+            let pinned = Pinned::pin(dir).ok()?;
+            Some(rules(&pinned, Path::new(""), dir))
+        }));
+    }
+    all
+}
+
+/// Reads the rules of one directory; those of a later file overrule those of an earlier one.
+fn rules(root: &Pinned, beneath: &Path, real: &Path) -> Gitignore {
+    let mut builder = GitignoreBuilder::new(real);
+    for name in [".git/info/exclude", ".gitignore", ".ignore"] {
+        let Ok(file) = root.open(&beneath.join(name)) else { continue };
+        let lines = BufReader::new(file.take(IGNORE_FILE_BYTES)).split(b'\n');
+        for line in lines.take(IGNORE_FILE_LINES).map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line);
+            // A line that is no pattern hides nothing.
+            drop(builder.add_line(None, line.trim_start_matches('\u{feff}')));
+        }
+    }
+    builder.build().unwrap_or_else(|_| Gitignore::empty())
+}

@@ -1,0 +1,230 @@
+//! Cancelling, holding and closing: every turn is answered, and nothing stays behind.
+
+use acp_types::schema::v1::ToolCallStatus;
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::client::Permission;
+use crate::harness::script::{call, end, run, text};
+use crate::harness::session::{meta, shown};
+use crate::harness::{Agent, Options};
+
+/// A command that is over in ten minutes, and the text that follows it.
+fn long() -> [Value; 3] {
+    [run("echo started; sleep 600"), end(), text("Next.")]
+}
+
+/// Starts the long command in the first session; returns the prompt's id.
+async fn started() -> (Agent, Value) {
+    let mut agent = Agent::ready(long(), Options::default()).await;
+    let prompt = agent.prompt("go").await;
+    agent.until_shown(&agent.session_id(), "started").await;
+    (agent, prompt)
+}
+
+#[tokio::test]
+async fn cancel_ends_a_command_and_its_turn() {
+    let (mut agent, prompt) = started().await;
+    assert!(!agent.processes().is_empty());
+    agent.cancel().await;
+    assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
+    assert_eq!(agent.processes(), [""; 0]);
+    let call = agent.call("terminal");
+    assert_eq!(call.status, ToolCallStatus::Failed);
+    assert_eq!(meta(&call)["reason"], "turn");
+    assert!(shown(&call).contains("started"), "what was shown stays: {}", shown(&call));
+    assert_eq!(agent.turn("again").await, "end_turn");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn cancel_before_anything_changes_nothing() {
+    let mut agent = Agent::ready([text("Hello.")], Options::default()).await;
+    agent.cancel().await;
+    agent.cancel().await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    assert_eq!(agent.session().said(), "Hello.");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn cancel_stops_a_model_that_takes_its_time() {
+    let script = [text("Well"), json!({"delay_ms": 600_000}), text(", never.")];
+    let mut agent = Agent::ready(script, Options::default()).await;
+    let prompt = agent.prompt("go").await;
+    let session = agent.session_id();
+    agent.until(|client| client.session(&session).said() == "Well").await;
+    agent.cancel().await;
+    assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn cancel_of_one_session_leaves_the_others_alone() {
+    let wait = "echo started; cat gate";
+    let mut agent = Agent::ready([run(wait), end(), text("Done.")], Options::default()).await;
+    agent.scratch.fifo("gate");
+    let other = agent.new_session().await;
+    let first = agent.prompt("go").await;
+    let second = agent.prompt_in(&other, "go").await;
+    agent.until_shown(&agent.session_id(), "started").await;
+    agent.until_shown(&other, "started").await;
+    agent.cancel().await;
+    assert_eq!(agent.stop_reason(&first).await, "cancelled");
+    agent.scratch.open_fifo("gate").await;
+    assert_eq!(agent.stop_reason(&second).await, "end_turn");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_second_prompt_is_held_and_answered_after_the_first() {
+    let script = [
+        run("echo started; cat gate"),
+        end(),
+        text("One."),
+        json!({"end": "end_turn"}),
+        text("Two."),
+    ];
+    let mut agent = Agent::ready(script, Options::default()).await;
+    agent.scratch.fifo("gate");
+    let first = agent.prompt("go").await;
+    agent.until_shown(&agent.session_id(), "started").await;
+    let second = agent.prompt("and then").await;
+    agent.scratch.open_fifo("gate").await;
+    assert_eq!(agent.stop_reason(&first).await, "end_turn");
+    assert_eq!(agent.session().said(), "One.");
+    assert_eq!(agent.client.answer(&second), None);
+    assert_eq!(agent.stop_reason(&second).await, "end_turn");
+    assert_eq!(agent.session().said(), "One.Two.");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn cancel_answers_the_prompts_that_are_held() {
+    let (mut agent, first) = started().await;
+    let held = [agent.prompt("and").await, agent.prompt("then").await];
+    agent.cancel().await;
+    for prompt in [&first, &held[0], &held[1]] {
+        assert_eq!(agent.stop_reason(prompt).await, "cancelled");
+    }
+    assert_eq!(agent.session().calls().len(), 1);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn more_prompts_than_can_be_held_are_refused() {
+    let (mut agent, first) = started().await;
+    let mut held = Vec::new();
+    for _ in 0..8 {
+        held.push(agent.prompt("more").await);
+    }
+    let refused = agent.prompt("too many").await;
+    let error = agent.answer(&refused).await.unwrap_err();
+    assert_eq!(error["code"], -32603, "{error}");
+    assert!(error["data"]["reason"].is_string(), "{error}");
+    agent.cancel().await;
+    for prompt in held.iter().chain([&first]) {
+        assert_eq!(agent.stop_reason(prompt).await, "cancelled");
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_prompt_is_cancelled_by_its_request_too() {
+    let (mut agent, prompt) = started().await;
+    agent.notify("$/cancel_request", json!({ "requestId": prompt })).await;
+    match agent.answer(&prompt).await {
+        Ok(result) => assert_eq!(result["stopReason"], "cancelled"),
+        Err(error) => assert_eq!(error["code"], -32800),
+    }
+    assert_eq!(agent.processes(), [""; 0]);
+    assert_eq!(meta(&agent.call("terminal"))["reason"], "turn");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn close_cancels_what_runs_and_frees_the_session() {
+    let (mut agent, prompt) = started().await;
+    let held = agent.prompt("and then").await;
+    let params = json!({"sessionId": agent.session_id()});
+    let close = agent.send("session/close", params.clone()).await;
+    assert_eq!(agent.answer(&close).await, Ok(json!({})));
+    // CLOSE-002: they were answered before it.
+    assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
+    assert_eq!(agent.stop_reason(&held).await, "cancelled");
+    assert_eq!(agent.processes(), [""; 0]);
+    let id = agent.prompt("anyone?").await;
+    assert_eq!(agent.answer(&id).await.unwrap_err()["code"], -32002);
+    let second = agent.new_session().await;
+    let id = agent.prompt_in(&second, "go").await;
+    agent.until_shown(&second, "started").await;
+    agent.notify("session/cancel", json!({ "sessionId": second })).await;
+    assert_eq!(agent.stop_reason(&id).await, "cancelled");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn cancel_on_the_heels_of_a_prompt_cancels_that_one_alone() {
+    let reply = [json!({"delay_ms": 600_000}), json!({"end": "end_turn"})];
+    let mut agent = Agent::ready(vec![reply; 40].concat(), Options::default()).await;
+    for _ in 0..20 {
+        let cancelled = agent.prompt("go").await;
+        agent.cancel().await;
+        let next = agent.prompt("and then").await;
+        assert_eq!(agent.stop_reason(&cancelled).await, "cancelled");
+        agent.cancel().await;
+        assert_eq!(agent.stop_reason(&next).await, "cancelled");
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn cancel_ends_every_call_of_a_reply_and_runs_none_of_the_rest() {
+    let write = |name: &str| call("write_file", json!({"path": name, "content": "x"}));
+    let script = [write("a"), run("touch b"), write("c"), end(), text("This is never said.")];
+    let mut agent = Agent::ready(script, Permission::Never).await;
+    let prompt = agent.prompt("go").await;
+    agent.until(|client| !client.asked.is_empty()).await;
+    agent.cancel().await;
+    assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
+    let calls = agent.session().calls();
+    assert_eq!(calls.len(), 3);
+    for call in calls {
+        assert_eq!((call.status, &meta(call)["reason"]), (ToolCallStatus::Failed, &json!("turn")));
+    }
+    assert_eq!(agent.scratch.snapshot(), agent.scratch.untouched());
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_held_prompt_is_cancelled_by_its_request() {
+    let script = [run("echo started; cat gate"), end(), text("One.")];
+    let mut agent = Agent::ready(script, Options::default()).await;
+    agent.scratch.fifo("gate");
+    let first = agent.prompt("go").await;
+    agent.until_shown(&agent.session_id(), "started").await;
+    let held = agent.prompt("and then").await;
+    agent.notify("$/cancel_request", json!({ "requestId": held })).await;
+    agent.scratch.open_fifo("gate").await;
+    assert_eq!(agent.stop_reason(&first).await, "end_turn");
+    match agent.answer(&held).await {
+        Ok(result) => assert_eq!(result["stopReason"], "cancelled"),
+        Err(error) => assert_eq!(error["code"], -32800),
+    }
+    assert_eq!(agent.session().said(), "One.");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn cancel_arrives_though_the_client_does_not_read() {
+    let flood = "echo started; while :; do seq 1 1000; done";
+    let mut agent = Agent::ready([run(flood), end()], Options::default()).await;
+    let prompt = agent.prompt("go").await;
+    agent.until_shown(&agent.session_id(), "started").await;
+    let stopped = agent.stop_reading().await;
+    agent.cancel().await;
+    agent.until_alone().await;
+    drop(stopped);
+    assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
+    agent.finish().await;
+}

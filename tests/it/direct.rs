@@ -1,0 +1,71 @@
+//! The built-in model: the prompt itself says what to call.
+
+use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
+use pretty_assertions::assert_eq;
+
+use crate::harness::client::Permission;
+use crate::harness::script::Model;
+use crate::harness::session::shown;
+use crate::harness::{Agent, Options};
+
+const EDIT: &str = "edit notes.txt\n<<<\ntwo\n===\nzwei\n>>>";
+
+#[tokio::test]
+async fn a_prompt_that_says_read_reads() {
+    let mut agent = Agent::ready(Model::Direct, Options::default()).await;
+    assert_eq!(agent.turn("read README.md").await, "end_turn");
+    let call = agent.call("read_file");
+    assert_eq!(call.status, ToolCallStatus::Completed);
+    assert!(shown(&call).contains("A folder for one test."), "{}", shown(&call));
+    assert_eq!(agent.session().said(), "Done: 1 call.");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn several_lines_are_several_calls_in_order() {
+    let mut agent = Agent::ready(Model::Direct, Options::default()).await;
+    agent.turn(&format!("{EDIT}\nread notes.txt\nrun exit 3\nread missing.txt")).await;
+    let calls = agent.session().calls();
+    let names: Vec<_> = calls.iter().map(|call| call.name.clone().unwrap()).collect();
+    assert_eq!(names, ["edit_file", "read_file", "terminal", "read_file"]);
+    assert!(shown(calls[1]).contains("zwei"), "{}", shown(calls[1]));
+    let said = agent.session().said();
+    assert!(said.starts_with("4 calls, "), "{said}");
+    assert!(said.contains("missing.txt"), "{said}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn anything_else_is_answered_with_the_help() {
+    let mut agent = Agent::ready(Model::Direct, Options::default()).await;
+    for prompt in ["What is the time?", "help", "", "read README.md\nplease"] {
+        assert_eq!(agent.turn(prompt).await, "end_turn");
+    }
+    assert!(agent.session().said().contains("grep REGEX"), "{}", agent.session().said());
+    assert_eq!(agent.session().calls().len(), 0);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn an_edit_is_asked_about() {
+    for (answer, notes) in [
+        (PermissionOptionKind::AllowOnce, "one\nzwei\nthree\n"),
+        (PermissionOptionKind::RejectOnce, "one\ntwo\nthree\n"),
+    ] {
+        let mut agent = Agent::ready(Model::Direct, Permission::Select(answer)).await;
+        assert_eq!(agent.turn(EDIT).await, "end_turn");
+        assert_eq!(agent.client.asked.len(), 1);
+        assert_eq!(agent.scratch.read("notes.txt"), notes);
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_turn_remembers_nothing_of_the_one_before() {
+    let mut agent = Agent::ready(Model::Direct, Options::default()).await;
+    for _ in 0..3 {
+        agent.turn("think again\nthink once more").await;
+    }
+    assert_eq!(agent.session().calls().len(), 6);
+    agent.finish().await;
+}

@@ -1,0 +1,133 @@
+//! A folder of its own for every test: the agent's cwd, its home, its script, and what runs there.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::script::Model;
+
+/// What lies in the cwd at the beginning.
+const FILES: [(&str, &[u8]); 5] = [
+    ("README.md", b"# Scratch\n\nA folder for one test.\n"),
+    ("src/lib.rs", b"//! Nothing.\n\nfn main() {}\n"),
+    ("notes.txt", b"one\ntwo\nthree\n"),
+    ("binary.bin", b"\0\x01\x02\0\xff"),
+    (".gitignore", b"target/\n"),
+];
+
+/// The folder of one test, gone with it.
+pub(crate) struct Scratch(TempDir);
+
+impl Scratch {
+    /// Makes the folder and what lies in it.
+    pub(crate) fn new() -> Self {
+        let scratch = Self(TempDir::with_prefix("callboard-it-").unwrap());
+        fs::create_dir(scratch.0.path().join("home")).unwrap();
+        for (name, bytes) in FILES {
+            let path = scratch.path(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, bytes).unwrap();
+        }
+        scratch
+    }
+
+    /// The folder that sessions work in.
+    pub(crate) fn cwd(&self) -> PathBuf {
+        self.0.path().join("work")
+    }
+
+    /// The absolute path of something in the cwd.
+    pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.cwd().join(name)
+    }
+
+    /// The text of a file in the cwd.
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// Makes a FIFO in the cwd: what opens it waits for its other end.
+    pub(crate) fn fifo(&self, name: &str) {
+        let made = Command::new("mkfifo").arg(self.path(name)).status().unwrap();
+        assert!(made.success());
+    }
+
+    /// Opens and closes a FIFO for writing, once a command has it open for reading.
+    pub(crate) async fn open_fifo(&self, name: &str) {
+        let path = self.path(name);
+        let opened = tokio::task::spawn_blocking(|| fs::write(path, ""));
+        let opened = tokio::time::timeout(super::DEADLINE, opened).await;
+        opened.expect("a command waits at the FIFO").unwrap().unwrap();
+    }
+
+    /// What [`Scratch::snapshot`] gives at the beginning.
+    pub(crate) fn untouched(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        FILES.iter().map(|(name, bytes)| (self.path(name), bytes.to_vec())).collect()
+    }
+
+    /// The bytes of every file in the cwd.
+    pub(crate) fn snapshot(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut files = BTreeMap::new();
+        let mut folders = vec![self.cwd()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    files.insert(path.clone(), fs::read(&path).unwrap());
+                }
+            }
+        }
+        files
+    }
+
+    /// Names a model as `--model` does; a script becomes a file outside of the cwd.
+    pub(crate) fn model(&self, model: &Model) -> String {
+        match model {
+            Model::Direct => "direct".to_owned(),
+            Model::Script(text) => {
+                let path = self.0.path().join("script.jsonl");
+                fs::write(&path, text).unwrap();
+                format!("script:{}", path.display())
+            }
+        }
+    }
+
+    /// The whole environment of the agent.
+    pub(crate) fn env(&self) -> BTreeMap<String, String> {
+        let home = self.0.path().join("home");
+        let folder = |name: &str| home.join(name).to_string_lossy().into_owned();
+        let mut env = BTreeMap::from([
+            ("PATH".to_owned(), std::env::var("PATH").unwrap()),
+            ("HOME".to_owned(), folder("")),
+        ]);
+        for name in ["CONFIG_HOME", "DATA_HOME", "STATE_HOME", "CACHE_HOME", "RUNTIME_DIR"] {
+            env.insert(format!("XDG_{name}"), folder(name));
+        }
+        env
+    }
+
+    /// The processes of this test but for `spared`: their environment or cwd names the folder.
+    pub(crate) fn processes(&self, spared: Option<u32>) -> Vec<String> {
+        let folder = self.0.path().to_string_lossy().into_owned();
+        let all = fs::read_dir("/proc").unwrap().filter_map(Result::ok).map(|entry| entry.path());
+        let ours = all.filter(|process| {
+            let cwd = fs::read_link(process.join("cwd")).unwrap_or_default();
+            let env = fs::read(process.join("environ")).unwrap_or_default();
+            cwd.starts_with(&folder) || String::from_utf8_lossy(&env).contains(&folder)
+        });
+        let not_spared = ours
+            .filter(|process| spared.is_none_or(|spared| !process.ends_with(spared.to_string())));
+        not_spared.map(|process| describe(&process)).collect()
+    }
+}
+
+fn describe(process: &Path) -> String {
+    let command = fs::read(process.join("cmdline")).unwrap_or_default();
+    let command = String::from_utf8_lossy(&command).replace('\0', " ");
+    format!("{} {command}", process.display())
+}

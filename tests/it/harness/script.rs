@@ -1,0 +1,45 @@
+//! The lines of a script for the `script:FILE` model.
+
+use serde_json::{Value, json};
+
+/// The model that a test runs with.
+#[derive(Debug, Clone)]
+pub(crate) enum Model {
+    /// The prompt itself says what to call.
+    Direct,
+    /// A script's text says what is called, whatever the prompt is.
+    Script(String),
+}
+
+impl<const N: usize> From<[Value; N]> for Model {
+    fn from(lines: [Value; N]) -> Self {
+        Self::from(lines.to_vec())
+    }
+}
+
+impl From<Vec<Value>> for Model {
+    fn from(lines: Vec<Value>) -> Self {
+        Self::Script(lines.iter().map(|line| format!("{line}\n")).collect())
+    }
+}
+
+/// The model calls a tool. Calls of one reply are parallel.
+#[expect(clippy::needless_pass_by_value, reason = "called with json!")]
+pub(crate) fn call(name: &str, args: Value) -> Value {
+    json!({"call": {"name": name, "args": args}})
+}
+
+/// The model runs a command.
+pub(crate) fn run(command: &str) -> Value {
+    call("terminal", json!({"command": command}))
+}
+
+/// The model says something.
+pub(crate) fn text(text: &str) -> Value {
+    json!({"text": text})
+}
+
+/// The reply is whole, and the model waits for the results of its calls.
+pub(crate) fn end() -> Value {
+    json!({"end": "tool_calls"})
+}

@@ -1,0 +1,22 @@
+//! End-to-end tests: they drive the shipped binary as clients do, and judge every line of it.
+
+#![cfg(target_os = "linux")]
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "a test fails by a panic, and then shows what was said"
+)]
+
+mod bad_call;
+mod bad_input;
+mod cancel;
+mod direct;
+mod harness;
+mod permission;
+mod sdk_client;
+mod shutdown;
+mod tck;
+mod terminal;
+mod turn;

@@ -1,0 +1,213 @@
+//! Permission: what is asked, and what each answer comes to.
+
+use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus, ToolKind};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::Agent;
+use crate::harness::client::{Asked, Permission};
+use crate::harness::script::{call, end, run, text};
+use crate::harness::session::{diff, shown};
+
+const ALLOW: Permission = Permission::Select(PermissionOptionKind::AllowOnce);
+const ALLOW_ALWAYS: Permission = Permission::Select(PermissionOptionKind::AllowAlways);
+const REJECT: Permission = Permission::Select(PermissionOptionKind::RejectOnce);
+const REJECT_ALWAYS: Permission = Permission::Select(PermissionOptionKind::RejectAlways);
+
+const NOTES: &str = "one\ntwo\nthree\n";
+
+fn edit() -> Value {
+    let args = json!({"path": "notes.txt", "old_text": "two", "new_text": "2"});
+    call("edit_file", args)
+}
+
+#[tokio::test]
+async fn allowed_once_is_asked_again() {
+    let mut agent = Agent::ready([run("echo a"), end(), run("echo a"), end()], ALLOW).await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    assert_eq!(agent.client.asked.len(), 2);
+    assert!(agent.session().calls().iter().all(|call| call.status == ToolCallStatus::Completed));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn always_allowed_is_not_asked_again_and_covers_nothing_else() {
+    let script = [run("echo a"), end(), run("echo a"), end(), run("echo a; echo b"), end()];
+    let mut agent = Agent::ready(script, ALLOW_ALWAYS).await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    let input = |asked: &Asked| asked.request.tool_call.fields.raw_input.clone();
+    let asked: Vec<_> = agent.client.asked.iter().map(input).collect();
+    let commands = [json!({"command": "echo a"}), json!({"command": "echo a; echo b"})];
+    assert_eq!(asked, commands.map(Some));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn what_is_no_yes_fails_the_call_and_the_turn_goes_on() {
+    for no in [REJECT, REJECT_ALWAYS, Permission::Error, Permission::SelectId("no such option")] {
+        let mut agent = Agent::ready([edit(), end(), text("So be it.")], no).await;
+        assert_eq!(agent.turn("go").await, "end_turn", "{no:?}");
+        assert_eq!(agent.session().said(), "So be it.", "{no:?}");
+        let call = agent.call("edit_file");
+        assert_eq!(call.status, ToolCallStatus::Failed, "{no:?}");
+        assert!(!agent.session().observer.has_run(&call.tool_call_id.0), "{no:?}");
+        assert!(shown(&call).contains("Rejected by the user"), "{no:?}: {}", shown(&call));
+        assert_eq!(call.raw_output.unwrap()["code"], "rejected", "{no:?}");
+        assert_eq!(agent.scratch.read("notes.txt"), NOTES, "{no:?}");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn always_rejected_is_not_asked_again() {
+    let script = [run("touch x"), end(), run("touch x"), end(), run("touch y"), end()];
+    let mut agent = Agent::ready(script, REJECT_ALWAYS).await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    assert_eq!(agent.client.asked.len(), 2);
+    let calls = agent.session().calls();
+    assert!(calls.iter().all(|call| call.status == ToolCallStatus::Failed));
+    assert_eq!(calls[1].raw_output.as_ref().unwrap()["code"], "not_permitted");
+    assert!(!agent.scratch.path("x").exists() && !agent.scratch.path("y").exists());
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn the_outcome_cancelled_ends_the_turn() {
+    let script = [edit(), end(), text("This is never said.")];
+    let mut agent = Agent::ready(script, Permission::Cancelled).await;
+    assert_eq!(agent.turn("go").await, "cancelled");
+    assert_eq!(agent.session().said(), "");
+    assert_eq!(agent.call("edit_file").status, ToolCallStatus::Failed);
+    assert_eq!(agent.scratch.read("notes.txt"), NOTES);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_question_that_is_never_answered_is_taken_back_with_its_turn() {
+    let mut agent = Agent::ready([edit(), end()], Permission::Never).await;
+    let prompt = agent.prompt("go").await;
+    agent.until(|client| !client.asked.is_empty()).await;
+    agent.cancel().await;
+    assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
+    agent.until(|client| !client.withdrawn.is_empty()).await;
+    assert_eq!(agent.client.withdrawn, [agent.client.asked[0].id.clone()]);
+    // An answer that comes too late does nothing.
+    agent.permit(0, ALLOW).await;
+    agent.turn("again").await;
+    assert_eq!(agent.call("edit_file").status, ToolCallStatus::Failed);
+    assert_eq!(agent.scratch.read("notes.txt"), NOTES);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_question_shows_all_that_would_happen() {
+    let command = "echo one &&\n  echo two # to the end";
+    let mut agent = Agent::ready([edit(), end(), run(command), end()], ALLOW).await;
+    agent.turn("go").await;
+    let [edit, run] = &agent.client.asked[..] else { panic!("two questions") };
+
+    let fields = &edit.request.tool_call.fields;
+    let path = agent.scratch.path("notes.txt");
+    assert_eq!(fields.name.as_deref(), Some("edit_file"));
+    assert!(fields.title.as_ref().unwrap().contains("notes.txt"), "{:?}", fields.title);
+    assert_eq!(fields.kind, Some(ToolKind::Edit));
+    assert_eq!(fields.locations.as_ref().unwrap()[0].path, path);
+    assert_eq!(fields.raw_input.as_ref().unwrap()["new_text"], "2");
+    let diff = diff(fields.content.as_ref().unwrap());
+    assert_eq!((diff.old_text.as_deref(), &*diff.new_text), (Some(NOTES), "one\n2\nthree\n"));
+    assert_eq!(diff.path, path);
+
+    let fields = &run.request.tool_call.fields;
+    assert_eq!(fields.name.as_deref(), Some("terminal"));
+    let title = fields.title.as_ref().unwrap();
+    assert!(title.contains("echo one &&\\n  echo two # to the end"), "{title}");
+    assert_eq!(fields.kind, Some(ToolKind::Execute));
+    assert_eq!(fields.raw_input.as_ref().unwrap()["command"], command);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_question_offers_to_allow_and_reject_once_and_always() {
+    let mut agent = Agent::ready([run("true"), end()], ALLOW).await;
+    agent.turn("go").await;
+    let kinds: Vec<_> =
+        agent.client.asked[0].request.options.iter().map(|option| option.kind).collect();
+    let all = [
+        PermissionOptionKind::AllowOnce,
+        PermissionOptionKind::AllowAlways,
+        PermissionOptionKind::RejectOnce,
+        PermissionOptionKind::RejectAlways,
+    ];
+    assert_eq!(kinds, all);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn what_only_reads_or_thinks_is_not_asked_about() {
+    let script = [
+        call("read_file", json!({"path": "notes.txt"})),
+        call("list_directory", json!({"path": "."})),
+        call("grep", json!({"pattern": "two"})),
+        call("think", json!({"thought": "Hm."})),
+        end(),
+    ];
+    let mut agent = Agent::ready(script, REJECT).await;
+    agent.turn("go").await;
+    assert_eq!(agent.client.asked.len(), 0);
+    assert!(agent.session().calls().iter().all(|call| call.status == ToolCallStatus::Completed));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_file_that_changed_since_the_question_is_left_alone() {
+    let mut agent = Agent::ready([edit(), end()], Permission::Never).await;
+    let prompt = agent.prompt("go").await;
+    agent.until(|client| !client.asked.is_empty()).await;
+    std::fs::write(agent.scratch.path("notes.txt"), "mine\ntwo\n").unwrap();
+    agent.permit(0, ALLOW).await;
+    assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
+    assert_eq!(agent.call("edit_file").status, ToolCallStatus::Failed);
+    assert_eq!(agent.scratch.read("notes.txt"), "mine\ntwo\n");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn questions_of_calls_that_run_side_by_side_are_answered_apart() {
+    let script = [run("echo a > a"), run("echo b > b"), end(), text("Done.")];
+    let mut agent = Agent::ready(script, Permission::Never).await;
+    let prompt = agent.prompt("go").await;
+    agent.until(|client| client.asked.len() == 2).await;
+    let title = |asked: &Asked| asked.request.tool_call.fields.title.clone().unwrap();
+    let a = agent.client.asked.iter().position(|asked| title(asked).contains("echo a"));
+    let a = a.expect("a question about a");
+    agent.permit(1 - a, ALLOW).await;
+    agent.permit(a, REJECT).await;
+    assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
+    let statuses: Vec<_> = agent.session().calls().iter().map(|call| call.status).collect();
+    assert_eq!(statuses, [ToolCallStatus::Failed, ToolCallStatus::Completed]);
+    assert!(!agent.scratch.path("a").exists() && agent.scratch.path("b").exists());
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn what_would_hide_or_reorder_is_shown_as_it_is_written() {
+    let command = "echo \u{202e}txt.exe\u{200b}; echo 'a\tb'";
+    let mut agent = Agent::ready([run(command), end()], REJECT).await;
+    agent.turn("go").await;
+    let title = agent.client.asked[0].request.tool_call.fields.title.clone().unwrap();
+    assert!(title.contains("echo \\u{202e}txt.exe\\u{200b}; echo 'a\\tb'"), "{title}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_change_that_is_too_large_to_be_shown_whole_is_allowed_only_once() {
+    let content = "a line of some length\n".repeat(20_000);
+    let write = call("write_file", json!({"path": "large.txt", "content": content}));
+    let mut agent = Agent::ready([write, end()], ALLOW).await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    let kinds: Vec<_> =
+        agent.client.asked[0].request.options.iter().map(|option| option.kind).collect();
+    assert_eq!(kinds, [PermissionOptionKind::AllowOnce, PermissionOptionKind::RejectOnce]);
+    assert_eq!(agent.scratch.read("large.txt"), content);
+    agent.finish().await;
+}

@@ -1,0 +1,88 @@
+//! The end of the connection, however it comes: in time, and with nothing left behind.
+
+use acp_types::schema::v1::ToolCallStatus;
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use crate::harness::client::Permission;
+use crate::harness::script::{end, run, text};
+use crate::harness::session::meta;
+use crate::harness::{Agent, Options};
+
+/// Starts a command that says that it has started.
+async fn started(command: &str) -> Agent {
+    let mut agent = Agent::ready([run(command), end()], Options::default()).await;
+    agent.prompt("go").await;
+    agent.until_shown(&agent.session_id(), "started").await;
+    agent
+}
+
+#[tokio::test]
+async fn shutdown_001_it_ends_with_its_input_whenever_that_is() {
+    Agent::start([text("Hello.")], Options::default()).finish().await;
+    let mut agent = Agent::start([text("Hello.")], Options::default());
+    agent.initialize().await.unwrap();
+    agent.finish().await;
+    Agent::ready([text("Hello.")], Options::default()).await.finish().await;
+}
+
+#[tokio::test]
+async fn a_running_command_ends_with_the_input() {
+    let mut agent = started("echo started; sleep 600").await;
+    agent.finish().await;
+    // And the client is told so, if it still listens.
+    let call = agent.call("terminal");
+    assert_eq!(call.status, ToolCallStatus::Failed);
+    assert!(meta(&call)["reason"].is_string(), "{}", meta(&call));
+}
+
+#[tokio::test]
+async fn a_command_that_does_not_listen_ends_with_the_input() {
+    let deaf = "trap '' TERM HUP INT; echo started; while :; do sleep 600; done";
+    started(deaf).await.finish().await;
+}
+
+#[tokio::test]
+async fn commands_of_many_sessions_end_with_the_input() {
+    let mut agent = started("echo started; setsid sleep 600 & sleep 601").await;
+    for _ in 0..3 {
+        let session = agent.new_session().await;
+        agent.prompt_in(&session, "go").await;
+        agent.until_shown(&session, "started").await;
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_turn_that_waits_for_permission_ends_with_the_input() {
+    let mut agent = Agent::ready([run("true"), end()], Permission::Never).await;
+    agent.prompt("go").await;
+    agent.until(|client| !client.asked.is_empty()).await;
+    agent.finish().await;
+    assert_eq!(agent.call("terminal").status, ToolCallStatus::Failed);
+}
+
+#[tokio::test]
+async fn a_turn_whose_model_takes_its_time_ends_with_the_input() {
+    let script = [text("Well"), json!({"delay_ms": 600_000})];
+    let mut agent = Agent::ready(script, Options::default()).await;
+    agent.prompt("go").await;
+    let session = agent.session_id();
+    agent.until(|client| client.session(&session).said() == "Well").await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn prompts_that_were_never_begun_end_with_the_input() {
+    let mut agent = started("echo started; sleep 600").await;
+    agent.prompt("and").await;
+    agent.prompt("then").await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_client_that_takes_nothing_more_ends_it_too() {
+    let mut agent = started("echo started; while sleep 0.01; do echo more; done").await;
+    agent.vanish().await;
+    agent.finish().await;
+}

@@ -1,0 +1,246 @@
+//! The rows of the ACP conformance kit for v1 that no other test is about.
+//!
+//! The client of the harness checks these in every test: TRANSPORT-001/002, JSONRPC-001..003,
+//! ERROR-001, SCHEMA-001/002, SESSION-002, PROMPT-002, CANCEL-002, CLIENTCAP-001..003.
+//! CANCEL-001, CLOSE-001/002: `cancel.rs`. SHUTDOWN-001: `shutdown.rs`.
+
+use acp_types::schema::v1::ToolCallStatus;
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::scratch::Scratch;
+use crate::harness::script::{call, end, run, text};
+use crate::harness::{Agent, Options};
+
+#[tokio::test]
+async fn init_001_002_004_the_first_version_and_who_the_agent_is() {
+    let mut agent = Agent::start([text("Hello.")], Options::default());
+    let result = agent.initialize().await.unwrap();
+    assert_eq!(result["protocolVersion"], 1);
+    assert_eq!(result["agentInfo"]["name"], "callboard");
+    assert_eq!(result["agentInfo"]["version"], env!("CARGO_PKG_VERSION"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn init_003_a_version_of_the_future_is_answered_by_our_own() {
+    let mut agent = Agent::start([text("Hello.")], Options::default());
+    let params = json!({
+        "protocolVersion": 65535,
+        "clientCapabilities": {},
+        "info": {"name": "it", "version": "0"},
+        "capabilities": {},
+    });
+    let result = agent.request_unchecked("initialize", params).await.unwrap();
+    assert_eq!(result["protocolVersion"], 1);
+    agent.new_session().await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn jsonrpc_001_an_id_comes_back_as_it_was() {
+    let mut agent = Agent::start([text("Hello.")], Options::default());
+    for id in [json!("a string"), json!("1"), json!(0), json!(-7), json!(i64::MAX)] {
+        let params = json!({"protocolVersion": 1, "clientCapabilities": {}});
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": "initialize", "params": params});
+        agent.raw(&request.to_string()).await;
+        // Which of them succeed is not the point here.
+        drop(agent.answer(&id).await);
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn session_001_002_every_session_has_an_id_of_its_own() {
+    let mut agent = Agent::ready([text("Hello.")], Options::default()).await;
+    let other = agent.new_session().await;
+    assert_ne!(other, agent.session_id());
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn prompt_003_a_resource_link_is_a_prompt() {
+    let mut agent = Agent::ready([text("Hello.")], Options::default()).await;
+    let uri = format!("file://{}", agent.scratch.path("notes.txt").display());
+    let prompt = json!([
+        {"type": "text", "text": "What is this?"},
+        {"type": "resource_link", "uri": uri, "name": "notes.txt"},
+        {"type": "resource_link", "uri": "zed:///agent/thread/1", "name": "a thread"},
+    ]);
+    let params = json!({"sessionId": agent.session_id(), "prompt": prompt});
+    let result = agent.request("session/prompt", params).await.unwrap();
+    assert_eq!(result["stopReason"], "end_turn");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn prompts_of_every_advertised_kind_are_taken() {
+    let mut agent = Agent::start([text("Hello.")], Options::default());
+    let capabilities = agent.initialize().await.unwrap()["agentCapabilities"].clone();
+    agent.new_session().await;
+    let text = json!({"uri": "file:///x.txt", "text": "x"});
+    for (name, block) in [
+        ("image", json!({"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="})),
+        ("audio", json!({"type": "audio", "mimeType": "audio/wav", "data": "UklGRg=="})),
+        ("embeddedContext", json!({"type": "resource", "resource": text})),
+    ] {
+        if capabilities["promptCapabilities"][name] == true {
+            let params = json!({"sessionId": agent.session_id(), "prompt": [block]});
+            let result = agent.request("session/prompt", params).await;
+            assert_eq!(result.unwrap()["stopReason"], "end_turn", "{name}");
+        }
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn meta_001_metadata_does_no_harm() {
+    let mut agent = Agent::ready([text("Hello.")], Options::default()).await;
+    let meta =
+        json!({"traceparent": "00-80e1afed08e019fc1110464cfa66635c-7a085853722dc6d2-01", "x": 1});
+    let params = json!({
+        "sessionId": agent.session_id(),
+        "prompt": [{"type": "text", "text": "go", "_meta": meta}],
+        "_meta": meta,
+    });
+    let result = agent.request("session/prompt", params).await.unwrap();
+    assert_eq!(result["stopReason"], "end_turn");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn ext_001_a_request_of_somebody_else_gets_an_answer() {
+    let mut agent = Agent::ready([text("Hello.")], Options::default()).await;
+    let error = agent.request_unchecked("_tck.test/ping", json!({"x": 1})).await.unwrap_err();
+    assert_eq!(error["code"], -32601);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn config_003_no_boolean_option_unless_the_client_knows_them() {
+    let mut agent = Agent::start([text("Hello.")], Options::default());
+    agent.initialize().await.unwrap();
+    let params = json!({"cwd": agent.scratch.cwd(), "mcpServers": []});
+    let session = agent.request("session/new", params).await.unwrap();
+    let options = session["configOptions"].as_array().cloned().unwrap_or_default();
+    assert!(options.iter().all(|option| option["type"] == "select"), "{options:?}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn modes_001_config_001_what_is_set_is_one_of_what_there_is() {
+    let mut agent = Agent::start([text("Hello.")], Options::default());
+    agent.initialize().await.unwrap();
+    let params = json!({"cwd": agent.scratch.cwd(), "mcpServers": []});
+    let session = agent.request("session/new", params).await.unwrap();
+    if let Some(modes) = session.get("modes") {
+        let all = modes["availableModes"].as_array().unwrap();
+        assert!(all.iter().any(|mode| mode["id"] == modes["currentModeId"]), "{modes}");
+    }
+    for option in session["configOptions"].as_array().into_iter().flatten() {
+        let mut all = option["options"].as_array().unwrap().iter();
+        assert!(all.any(|value| value["value"] == option["currentValue"]), "{option}");
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn auth_001_002_005_methods_have_unique_ids_and_none_is_needed() {
+    let mut agent = Agent::start([text("Hello.")], Options::default());
+    let result = agent.initialize().await.unwrap();
+    let methods = result["authMethods"].as_array().cloned().unwrap_or_default();
+    let mut ids: Vec<_> = methods.iter().map(|method| method["id"].to_string()).collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), methods.len(), "AUTH-001");
+    assert!(methods.iter().all(|method| method["type"] != "terminal"), "AUTH-002: {methods:?}");
+    // AUTH-005: this would be -32000.
+    agent.new_session().await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn clientcap_001_002_003_every_tool_does_without_the_client() {
+    let capabilities = [
+        json!({}),
+        json!({"fs": {"readTextFile": false, "writeTextFile": false}, "terminal": false}),
+        json!({"elicitation": null}),
+    ];
+    for capabilities in capabilities {
+        let script = [
+            call("read_file", json!({"path": "notes.txt"})),
+            call("write_file", json!({"path": "x", "content": "x"})),
+            run("true"),
+            end(),
+        ];
+        let options = Options { capabilities, ..Options::default() };
+        let mut agent = Agent::ready(script, options).await;
+        assert_eq!(agent.turn("go").await, "end_turn");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn jsonrpc_004_005_an_error_is_not_the_end() {
+    let mut agent = Agent::ready([text("Hello.")], Options::default()).await;
+    let error = agent.request_unchecked("session/dance", json!({})).await.unwrap_err();
+    assert_eq!(error["code"], -32601);
+    assert_eq!(agent.turn("go").await, "end_turn");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn auth_003_a_method_that_is_offered_works_and_no_other() {
+    let mut agent = Agent::start([text("Hello.")], Options::default());
+    let methods = agent.initialize().await.unwrap()["authMethods"].clone();
+    for method in methods.as_array().into_iter().flatten() {
+        let params = json!({"methodId": method["id"]});
+        assert_eq!(agent.request("authenticate", params).await, Ok(json!({})));
+    }
+    let error = agent.request("authenticate", json!({"methodId": "none"})).await.unwrap_err();
+    assert_eq!(error["code"], -32602);
+    agent.new_session().await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn auth_002_a_terminal_to_log_in_is_for_clients_that_have_one() {
+    for (capabilities, offered) in [(json!({}), 0), (json!({"auth": {"terminal": true}}), 1)] {
+        let options = Options { capabilities, ..Options::default() };
+        let mut agent = Agent::start([text("Hello.")], options);
+        let result = agent.initialize().await.unwrap();
+        let methods = result["authMethods"].as_array().unwrap();
+        let terminals = methods.iter().filter(|method| method["type"] == "terminal").count();
+        assert_eq!(terminals, offered);
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn adddirs_001_a_folder_that_was_added_is_a_root() {
+    let (inside, outside) = (Scratch::new(), Scratch::new());
+    let path = |scratch: &Scratch| json!({"path": scratch.path("notes.txt")});
+    let script = [call("read_file", path(&inside)), call("read_file", path(&outside)), end()];
+    let mut agent = Agent::start(script, Options::default());
+    agent.initialize().await.unwrap();
+    let params = json!({
+        "cwd": agent.scratch.cwd(),
+        "mcpServers": [],
+        "additionalDirectories": [inside.cwd()],
+    });
+    agent.request("session/new", params).await.unwrap();
+    agent.turn("go").await;
+    let statuses: Vec<_> = agent.session().calls().iter().map(|call| call.status).collect();
+    assert_eq!(statuses, [ToolCallStatus::Completed, ToolCallStatus::Failed]);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn the_standard_output_stays_clean_and_the_log_is_quiet() {
+    let mut agent = Agent::ready([text("Hello.")], Options::default()).await;
+    agent.turn("go").await;
+    agent.finish().await;
+    assert_eq!(agent.log(), "");
+    assert_eq!(agent.client.strays, [Value::Null; 0]);
+}

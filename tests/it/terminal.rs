@@ -1,0 +1,139 @@
+//! Commands: their output as it comes, as text or as a terminal, and how they end.
+
+use acp_types::schema::v1::{ToolCall, ToolCallStatus};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::script::{call, end, run};
+use crate::harness::session::{meta, shown, terminal_id};
+use crate::harness::{Agent, Options};
+
+/// A client that shows terminals which the agent runs itself.
+fn with_terminals() -> Options {
+    Options { capabilities: json!({"_meta": {"terminal_output": true}}), ..Options::default() }
+}
+
+/// Runs one command to its end.
+async fn ran(args: Value, options: Options) -> (Agent, ToolCall) {
+    let mut agent = Agent::ready([call("terminal", args), end()], options).await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    let call = agent.call("terminal");
+    (agent, call)
+}
+
+#[tokio::test]
+async fn output_arrives_while_the_command_runs() {
+    let mut agent = Agent::ready([run("echo live; cat gate"), end()], Options::default()).await;
+    agent.scratch.fifo("gate");
+    let prompt = agent.prompt("go").await;
+    agent.until_shown(&agent.session_id(), "live").await;
+    assert_eq!(agent.call("terminal").status, ToolCallStatus::InProgress);
+    agent.scratch.open_fifo("gate").await;
+    assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn output_goes_to_the_terminal_of_a_client_that_has_one() {
+    let mut agent =
+        Agent::ready([run("echo live; cat gate; exit 3"), end()], with_terminals()).await;
+    agent.scratch.fifo("gate");
+    let prompt = agent.prompt("go").await;
+    agent.until_shown(&agent.session_id(), "live").await;
+    assert_eq!(agent.call("terminal").status, ToolCallStatus::InProgress);
+    agent.scratch.open_fifo("gate").await;
+    agent.stop_reason(&prompt).await;
+    let call = agent.call("terminal");
+    let id = terminal_id(&call).expect("a terminal");
+    let terminal = agent.session().observer.terminal(&id).unwrap();
+    assert_eq!(terminal.output, "live\r\n");
+    let exit = json!({"terminal_id": id, "exit_code": 3, "signal": null});
+    assert_eq!(terminal.exit, Some(exit));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn the_exit_code_is_told_in_words_and_in_the_metadata() {
+    for options in [Options::default(), with_terminals()] {
+        let (mut agent, call) = ran(json!({"command": "echo so; exit 3"}), options).await;
+        assert_eq!(call.status, ToolCallStatus::Failed);
+        assert_eq!(meta(&call)["exitCode"], 3);
+        let exit = agent.session().observer.terminal(&call.tool_call_id.0);
+        match exit.and_then(|terminal| terminal.exit.as_ref()) {
+            Some(exit) => assert_eq!(exit["exit_code"], 3),
+            None => assert!(shown(&call).contains("exit code 3"), "{}", shown(&call)),
+        }
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_takes_too_long_is_ended() {
+    let args = json!({"command": "echo started; sleep 600", "timeout_ms": 300});
+    let (mut agent, call) = ran(args, Options::default()).await;
+    assert_eq!(call.status, ToolCallStatus::Failed);
+    assert_eq!(meta(&call)["reason"], "timeout");
+    assert!(shown(&call).contains("started"), "{}", shown(&call));
+    assert_eq!(agent.processes(), [""; 0]);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn what_a_command_leaves_running_is_ended() {
+    let args = json!({"command": "setsid sleep 600 & sleep 601 & echo done"});
+    let (mut agent, call) = ran(args, Options::default()).await;
+    assert_eq!(call.status, ToolCallStatus::Completed);
+    assert_eq!(agent.processes(), [""; 0]);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_command_runs_in_the_folder_it_names() {
+    let (mut agent, call) = ran(json!({"command": "pwd", "cwd": "src"}), Options::default()).await;
+    let folder = agent.scratch.path("src");
+    let folder = folder.to_str().unwrap();
+    assert!(shown(&call).lines().any(|line| line == folder), "{}", shown(&call));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_command_reads_nothing_and_cannot_write_to_the_protocol() {
+    let command = "cat; echo '{\"jsonrpc\":\"2.0\"}'; echo '{}' >&2";
+    for options in [Options::default(), with_terminals()] {
+        let (mut agent, call) = ran(json!({ "command": command }), options).await;
+        assert_eq!(call.status, ToolCallStatus::Completed);
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_flood_of_output_is_bounded_and_keeps_its_beginning_and_end() {
+    let floods = [
+        "seq 1 300000",
+        // Six bytes of JSON each; then bytes that are no text.
+        "head -c 300000 /dev/zero | tr '\\0' '\\001'; echo",
+        "head -c 300000 /dev/zero | tr '\\0' '\\377'; echo",
+    ];
+    let surfaces = [Options::default(), with_terminals()];
+    for (flood, options) in floods.iter().flat_map(|flood| surfaces.clone().map(|o| (flood, o))) {
+        let command = format!("echo first; {flood}; echo last");
+        let (mut agent, call) = ran(json!({ "command": command }), options).await;
+        assert_eq!(call.status, ToolCallStatus::Completed);
+        let session = agent.session();
+        let output = match terminal_id(&call) {
+            Some(id) => session.observer.terminal(&id).unwrap().output.clone(),
+            None => shown(&call),
+        };
+        assert!(output.contains("first") && output.contains("last"), "{output}");
+        assert!(session.updates.len() < 500, "{} updates", session.updates.len());
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn control_sequences_are_no_part_of_the_text() {
+    let args = json!({"command": "printf '\\033[31mred\\033[0m\\n'"});
+    let (mut agent, call) = ran(args, Options::default()).await;
+    assert!(shown(&call).lines().any(|line| line == "red"), "{:?}", shown(&call));
+    agent.finish().await;
+}

@@ -1,0 +1,276 @@
+//! Whole turns: what a client is told of every tool, of several calls and of several sessions.
+
+use acp_types::schema::v1::{PlanEntryStatus, SessionUpdate, ToolCallStatus, ToolKind};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::script::{call, end, run, text};
+use crate::harness::session::{diff, meta, shown};
+use crate::harness::{Agent, Options};
+
+/// A call and what a client is to see of it.
+struct Case {
+    tool: &'static str,
+    args: Value,
+    kind: ToolKind,
+    /// A part of the title.
+    title: &'static str,
+    /// Where it works, relative to the cwd, and on which line.
+    location: Option<(&'static str, Option<u32>)>,
+    /// A part of the text it shows.
+    shows: &'static str,
+}
+
+fn cases() -> Vec<Case> {
+    let case = |tool, args, kind, title, location, shows| Case {
+        tool,
+        args,
+        kind,
+        title,
+        location,
+        shows,
+    };
+    vec![
+        case(
+            "read_file",
+            json!({"path": "notes.txt", "offset": 2}),
+            ToolKind::Read,
+            "notes.txt",
+            Some(("notes.txt", Some(2))),
+            "two",
+        ),
+        case(
+            "list_directory",
+            json!({"path": "src"}),
+            ToolKind::Read,
+            "src",
+            Some(("src", None)),
+            "lib.rs",
+        ),
+        case(
+            "find_path",
+            json!({"pattern": "**/*.rs"}),
+            ToolKind::Search,
+            "**/*.rs",
+            None,
+            "src/lib.rs",
+        ),
+        case(
+            "grep",
+            json!({"pattern": "t[wh]"}),
+            ToolKind::Search,
+            "t[wh]",
+            Some(("notes.txt", Some(2))),
+            "three",
+        ),
+        case(
+            "write_file",
+            json!({"path": "new/file.txt", "content": "new\n"}),
+            ToolKind::Edit,
+            "new/file.txt",
+            Some(("new/file.txt", None)),
+            "",
+        ),
+        case(
+            "edit_file",
+            json!({"path": "notes.txt", "old_text": "two", "new_text": "2"}),
+            ToolKind::Edit,
+            "notes.txt",
+            Some(("notes.txt", Some(2))),
+            "",
+        ),
+        case(
+            "terminal",
+            json!({"command": "echo said; pwd"}),
+            ToolKind::Execute,
+            "echo said; pwd",
+            None,
+            "said",
+        ),
+        case("think", json!({"thought": "It is late."}), ToolKind::Think, "", None, "It is late."),
+        case(
+            "todo_write",
+            json!({"todos": [{"content": "Sleep", "status": "in_progress"}]}),
+            ToolKind::Think,
+            "",
+            None,
+            "",
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn every_tool_shows_its_whole_life() {
+    let calls = cases().into_iter().flat_map(|case| [call(case.tool, case.args), end()]);
+    let script: Vec<_> = calls.chain([text("Done.")]).collect();
+    let mut agent = Agent::ready(script, Options::default()).await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    assert_eq!(agent.session().said(), "Done.");
+    for case in cases() {
+        check(&agent, &case);
+    }
+    agent.finish().await;
+}
+
+fn check(agent: &Agent, case: &Case) {
+    let call = agent.call(case.tool);
+    let tool = case.tool;
+    let life = [ToolCallStatus::Pending, ToolCallStatus::InProgress, ToolCallStatus::Completed];
+    assert_eq!(agent.session().statuses(&call), life, "{tool}");
+    assert_eq!(call.kind, case.kind, "{tool}");
+    assert!(call.title.contains(case.title), "{tool}: {}", call.title);
+    assert!(!call.title.contains(tool), "{tool}: {} is no title for people", call.title);
+    assert_eq!(call.raw_input.as_ref(), Some(&case.args), "{tool}");
+    // A thought has no result.
+    assert_eq!(call.raw_output.is_some(), tool != "think", "{tool}");
+    assert!(shown(&call).contains(case.shows), "{tool}: {}", shown(&call));
+    if let Some((path, line)) = case.location {
+        let location = call.locations.first().expect(tool);
+        assert_eq!(location.path, agent.scratch.path(path), "{tool}");
+        assert!(line.is_none() || location.line == line, "{tool}: {location:?}");
+    }
+    let meta = meta(&call);
+    assert!(meta["startedAt"].is_u64() && meta["durationMs"].is_u64(), "{tool}: {meta}");
+}
+
+#[tokio::test]
+async fn a_change_of_a_file_is_shown_as_a_diff_and_made() {
+    let edit = json!({"path": "notes.txt", "old_text": "two\n", "new_text": "2\n"});
+    let write = json!({"path": "new.txt", "content": "new\n"});
+    let script = [call("edit_file", edit), end(), call("write_file", write), end(), text("Done.")];
+    let mut agent = Agent::ready(script, Options::default()).await;
+    agent.turn("go").await;
+    for (tool, name, old, new) in [
+        ("edit_file", "notes.txt", Some("one\ntwo\nthree\n"), "one\n2\nthree\n"),
+        ("write_file", "new.txt", None, "new\n"),
+    ] {
+        let call = agent.call(tool);
+        let diff = diff(&call.content);
+        assert_eq!(diff.path, agent.scratch.path(name));
+        assert_eq!((diff.old_text.as_deref(), &*diff.new_text), (old, new));
+        assert_eq!(agent.scratch.read(name), new);
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn todos_are_sent_as_the_plan_each_time_whole() {
+    let todos = |todos: Value| call("todo_write", json!({ "todos": todos }));
+    let first = todos(json!([
+        {"content": "a", "status": "completed"}, {"content": "b", "status": "pending"},
+    ]));
+    let script = [first, end(), text("One."), json!({"end": "end_turn"}), todos(json!([])), end()];
+    let mut agent = Agent::ready(script, Options::default()).await;
+    agent.turn("go").await;
+    let plan = agent.session().observer.plan().expect("a plan");
+    let entries: Vec<_> =
+        plan.entries.iter().map(|entry| (&*entry.content, entry.status.clone())).collect();
+    assert_eq!(entries, [("a", PlanEntryStatus::Completed), ("b", PlanEntryStatus::Pending)]);
+    agent.turn("again").await;
+    assert_eq!(agent.session().observer.plan().expect("a plan").entries, []);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn calls_of_one_reply_run_side_by_side() {
+    // Each waits for the other.
+    let script = [run("echo a > one; cat two"), run("cat one; echo b > two"), end(), text("Done.")];
+    let mut agent = Agent::start(script, Options::default());
+    agent.scratch.fifo("one");
+    agent.scratch.fifo("two");
+    agent.initialize().await.unwrap();
+    agent.new_session().await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    let calls = agent.session().calls();
+    let shown: Vec<_> = calls.iter().map(|call| (call.status, shown(call))).collect();
+    for ((status, shown), output) in shown.iter().zip(["b", "a"]) {
+        assert_eq!(*status, ToolCallStatus::Completed);
+        assert!(shown.lines().any(|line| line == output), "{shown}");
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn sessions_have_turns_at_the_same_time_and_each_hears_of_its_own() {
+    // Both play the same script: the turns can only end together.
+    let meet = "mkdir first && cat gate || echo second > gate";
+    let mut agent = Agent::ready([run(meet), end(), text("Done.")], Options::default()).await;
+    agent.scratch.fifo("gate");
+    let sessions = [agent.session_id(), agent.new_session().await];
+    let mut prompts = Vec::new();
+    for session in &sessions {
+        prompts.push(agent.prompt_in(session, "go").await);
+    }
+    for prompt in &prompts {
+        assert_eq!(agent.stop_reason(prompt).await, "end_turn");
+    }
+    for session in &sessions {
+        let call = agent.client.session(session).call("terminal");
+        assert_eq!(call.status, ToolCallStatus::Completed);
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn ids_that_a_model_repeats_stay_apart() {
+    let think = |id: &str| json!({"call": {"id": id, "name": "think", "args": {"thought": "Hm."}}});
+    let script = [think("a"), end(), think("a"), think("b"), end(), think("a"), end()];
+    let mut agent = Agent::ready(script, Options::default()).await;
+    agent.turn("go").await;
+    assert_eq!(agent.session().calls().len(), 4);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_call_is_announced_while_the_model_still_speaks() {
+    let think = call("think", json!({"thought": "Hm."}));
+    let script = [think, json!({"delay_ms": 600_000}), end()];
+    let mut agent = Agent::ready(script, Options::default()).await;
+    let prompt = agent.prompt("go").await;
+    let session = agent.session_id();
+    agent.until(|client| !client.session(&session).calls().is_empty()).await;
+    assert_eq!(agent.call("think").status, ToolCallStatus::Pending);
+    agent.cancel().await;
+    assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
+    assert_eq!(agent.call("think").status, ToolCallStatus::Failed);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn arguments_in_fragments_are_the_same_arguments() {
+    let content = "Zeile für Zeile\n".repeat(200);
+    let args = json!({"path": "new.txt", "content": content});
+    for chunk in [1, 7, 4096] {
+        let call = json!({"call": {"name": "write_file", "args": args, "chunk": chunk}});
+        let mut agent = Agent::ready([call, end()], Options::default()).await;
+        agent.turn("go").await;
+        assert_eq!(agent.call("write_file").raw_input.as_ref(), Some(&args));
+        assert_eq!(agent.scratch.read("new.txt"), content);
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn text_and_thoughts_arrive_in_order() {
+    let script =
+        [json!({"thought": "Let me "}), json!({"thought": "see."}), text("It "), text("is so.")];
+    let mut agent = Agent::ready(script, Options::default()).await;
+    agent.turn("go").await;
+    assert_eq!(agent.session().thought(), "Let me see.");
+    assert_eq!(agent.session().said(), "It is so.");
+    let is_thought = |update: &SessionUpdate| matches!(update, SessionUpdate::AgentThoughtChunk(_));
+    let is_message = |update: &SessionUpdate| matches!(update, SessionUpdate::AgentMessageChunk(_));
+    let updates = &agent.session().updates;
+    assert!(updates.iter().rposition(is_thought) < updates.iter().position(is_message));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_turn_stops_for_the_reason_that_the_model_gives() {
+    for reason in ["end_turn", "max_tokens", "max_turn_requests", "refusal"] {
+        let script = [text("So."), json!({ "end": reason })];
+        let mut agent = Agent::ready(script, Options::default()).await;
+        assert_eq!(agent.turn("go").await, reason);
+        agent.finish().await;
+    }
+}
