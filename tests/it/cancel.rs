@@ -217,11 +217,16 @@ async fn a_held_prompt_is_cancelled_by_its_request() {
 
 #[tokio::test]
 async fn cancel_arrives_though_the_client_does_not_read() {
-    let flood = "echo started; while :; do seq 1 1000; done";
+    // Every line of it is among the last ones that a running command shows.
+    let flood = "while :; do seq 1 100; done";
     let mut agent = Agent::ready([run(flood), end()], Options::default()).await;
     let prompt = agent.prompt("go").await;
-    agent.until_shown(&agent.session_id(), "started").await;
+    agent.until_shown(&agent.session_id(), "50").await;
     let stopped = agent.stop_reading().await;
+    for _ in 0..1000 {
+        // More answers than a pipe holds.
+        agent.send_unchecked("session/dance", json!({})).await;
+    }
     agent.cancel().await;
     agent.until_alone().await;
     drop(stopped);

@@ -21,8 +21,9 @@ pub(crate) fn busy(what: impl Into<String>) -> Error {
 }
 
 /// -32603: the model cannot go on.
-pub(crate) fn model(what: impl Into<String>) -> Error {
-    let what = what.into();
+pub(crate) fn model(what: &str) -> Error {
+    // One line, as clients show it; a provider may have said several.
+    let what = acp_lifecycle::title::visible(what);
     let mut error = Error::internal_error();
     error.message = format!("The model failed: {what}");
     error.data(json!({ "reason": "model_error" }))

@@ -152,7 +152,7 @@ impl Turn<'_> {
             // A turn without the calls that it did not make.
             history.messages.push(Message::Assistant { text, thought, calls: Vec::new() });
             return ControlFlow::Break(match error {
-                Some(error) => Err(errors::model(error)),
+                Some(error) => Err(errors::model(&error)),
                 None => Ok(StopReason::Cancelled),
             });
         }

@@ -116,7 +116,10 @@ impl Answers {
     fn send(&self, turn: &str) -> std::result::Result<(), Unreachable> {
         let pending = self.lock().remove(turn);
         let Some((responder, Some(answer))) = pending else { return Ok(()) };
-        responder.respond_with_result(answer).map_err(|_| Unreachable)
+        responder.respond_with_result(answer).map_err(|error| {
+            tracing::debug!(code = ?error.code, "an answer could not be sent");
+            Unreachable
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Pending>> {

@@ -122,7 +122,7 @@ pub const READ_BYTES: usize = 16 * 1024;
 pub const OUTPUT_CHUNKS: usize = 32;
 
 /// How long processes have from the request to end until they are killed.
-pub const KILL_GRACE: Duration = Duration::from_millis(500);
+pub const KILL_GRACE: Duration = Duration::from_millis(400);
 
 /// How long killing is tried, and its success waited for.
 pub const KILL_DEADLINE: Duration = Duration::from_secs(2);

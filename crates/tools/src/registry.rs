@@ -237,11 +237,11 @@ impl<T: Tool> AnyTool for T {
         context: &'a Context,
     ) -> BoxFuture<'a, Result<Draft<AnyPlan>, ToolError>> {
         Box::pin(async move {
-            let args = serde_json::from_value(args).map_err(|error| {
-                ToolError::invalid(format!(
-                    "The arguments of {} do not fit: {error}.",
-                    Tool::spec(self).name
-                ))
+            let args = serde_path_to_error::deserialize(args).map_err(|error| {
+                let (name, path) = (Tool::spec(self).name, error.path().to_string());
+                let place = if path == "." { String::new() } else { format!(" {path}:") };
+                let what = error.into_inner();
+                ToolError::invalid(format!("The arguments of {name} do not fit:{place} {what}."))
             })?;
             let draft = Tool::preview(self, args, context).await?;
             Ok(Draft {

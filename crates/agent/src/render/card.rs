@@ -149,7 +149,7 @@ impl Card {
         if is_due {
             self.make_way(page);
             let mark = if is_running { "● " } else { "○ " };
-            let kind = kind(self.kind);
+            let kind = if self.live.named.is_none() { kind(self.kind) } else { "" };
             let room = page.width.saturating_sub(kind.len() + 4);
             page.write(Style::new(), &format!("{mark}{}", safe::cut(&self.title, room)));
             page.write(page.palette.dim, format!("  {kind}").trim_end());
@@ -210,11 +210,19 @@ impl Card {
                 _ => {}
             }
         }
-        if let Some(output) = console {
+        if let Some(output) = console.filter(|output| !self.is_mere_command(output)) {
             let (joint, new) = self.live.console.replace(&output);
             self.print_output(joint, new, page);
         }
         self.live.texts = hold(&texts);
+    }
+
+    /// Returns whether a terminal shows a command only that has not run: it waits for that.
+    fn is_mere_command(&self, output: &str) -> bool {
+        let command = input::command(&self.live.input);
+        self.status == ToolCallStatus::Pending
+            && command.is_some()
+            && output.strip_prefix("$ ") == command.as_deref()
     }
 
     /// Prints the events of a display-only terminal, a convention in `_meta`

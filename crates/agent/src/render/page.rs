@@ -85,9 +85,12 @@ impl Page {
         if text.is_empty() {
             return;
         }
-        self.text.push_str(&format!("{style}{text}{style:#}"));
-        let line = text.rfind('\n').map_or(text, |end| &text[end + 1..]);
         let words = text.trim_end_matches('\n');
+        if !words.is_empty() {
+            self.text.push_str(&format!("{style}{words}{style:#}"));
+        }
+        self.text.push_str(&text[words.len()..]);
+        let line = text.rfind('\n').map_or(text, |end| &text[end + 1..]);
         let ends = text.len() - words.len();
         self.line_ends = if words.is_empty() { self.line_ends + ends } else { ends };
         self.column = line.chars().count() + if line.len() == text.len() { self.column } else { 0 };

@@ -174,7 +174,7 @@ fn an_edit_shows_its_diff_once_and_asks() {
 ▸ Edit src/a.rs  edit  asks for permission
   1  Allow
   2  Reject
-● Edit src/a.rs  edit
+● Edit src/a.rs
 ✓ Edit src/a.rs  1.2 s
 ",
     );
@@ -269,6 +269,34 @@ fn a_permission_request_without_details_shows_what_was_told_before() {
   1  Allow
   2  Reject
 ✓ Plan  1 ms
+",
+    );
+}
+
+#[test]
+fn a_command_that_waits_is_shown_once() {
+    let fields = json!({
+        "title": "Run `ls`", "kind": "execute", "rawInput": {"command": "ls"},
+        "content": [text("```console\n$ ls\n```")],
+    });
+    check(
+        &[
+            call("1", "Run", "execute"),
+            change("1", fields.clone()),
+            ask("1", fields),
+            running("1"),
+            change("1", console("$ ls\na")),
+            ended("1", "completed", 1),
+        ],
+        "
+○ Run  execute
+▸ Run `ls`  execute  asks for permission
+  1  Allow
+  2  Reject
+● Run `ls`
+  │ $ ls
+  │ a
+✓ Run `ls`  1 ms
 ",
     );
 }
@@ -447,6 +475,19 @@ fn a_failure_of_several_lines_is_shown_before_its_end() {
 }
 
 #[test]
+fn a_reason_that_does_not_fit_is_shown_before_the_end() {
+    let reason = "word ".repeat(20);
+    let reason = reason.trim();
+    check(
+        &[
+            call("1", "Do", "other"),
+            change("1", json!({"status": "failed", "content": [text(reason)]})),
+        ],
+        &format!("○ Do\n  │ {reason}\n✗ Do  failed: {}…\n", &reason[..65]),
+    );
+}
+
+#[test]
 fn a_new_title_is_told_if_it_says_something_else() {
     let titled = |title: &str| change("1", json!({"title": title}));
     check(
@@ -460,7 +501,7 @@ fn a_new_title_is_told_if_it_says_something_else() {
         ],
         "
 ● Search  search
-● Count matches  search
+● Count matches
 ✓ Count matches (3)  1 ms
 ",
     );
@@ -525,7 +566,7 @@ fn nothing_of_others_moves_the_cursor() {
 }
 
 #[test]
-fn lines_fit_the_width() {
+fn lines_of_our_own_fit_the_width() {
     let long = "word ".repeat(40);
     let text = shown(&[
         call("1", &long, "execute"),
@@ -535,7 +576,8 @@ fn lines_fit_the_width() {
         ]}),
     ]);
     println!("{text}");
-    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let ours = |line: &&str| !line.starts_with("  │");
+    assert!(text.lines().filter(ours).all(|line| line.chars().count() <= 80), "{text}");
 }
 
 #[test]

@@ -59,7 +59,7 @@ async fn gather(mut reply: Reply) -> (String, Vec<Call>, Stop) {
         match event {
             Event::Text(text) => said.push_str(&text),
             Event::CallStart { id, name } => {
-                calls.push(Call { id, name, arguments: String::new() })
+                calls.push(Call { id, name, arguments: String::new() });
             }
             Event::CallArguments { id, fragment } => {
                 assert!(fragment.len() <= FRAGMENT_BYTES);

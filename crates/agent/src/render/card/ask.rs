@@ -28,7 +28,10 @@ impl Card {
         let has_diff = content.iter().any(|item| matches!(item, ToolCallContent::Diff(_)));
         // A diff says all that the input of an edit does, and in place.
         let fields = if has_diff { Vec::new() } else { input::fields(input) };
-        if let Some(command) = &command {
+        // A title that holds the whole command, as Callboard's do, says it already.
+        let is_in_title =
+            |command: &&String| title.contains(&format!("`{}`", safe::exact(command)));
+        if let Some(command) = command.as_ref().filter(|command| !is_in_title(command)) {
             input::lines("$ ", command).iter().for_each(|line| page.line(&format!("  {line}")));
         }
         fields.iter().for_each(|line| page.line(&format!("  {line}")));

@@ -8,12 +8,25 @@ use super::{Card, ENDED_TITLE_BYTES, Live, Owner, Page, exit_text, safe, text};
 /// Columns of a title that its end does not take away.
 const MIN_TITLE: usize = 20;
 
+/// What the last line says behind its mark.
+struct LastLine {
+    title: String,
+    why: String,
+    details: String,
+    /// Whether the reason did not fit.
+    is_cut: bool,
+}
+
 impl Card {
     /// Prints the end, and forgets what was needed until then.
     pub(super) fn end(&mut self, page: &mut Page) {
         self.end_output(page);
         let has_failed = self.status == ToolCallStatus::Failed;
-        let reason = has_failed.then(|| self.reason());
+        let line = self.last_line(page.width);
+        let is_said = has_failed && !line.is_cut;
+        if is_said && self.live.texts.last().is_some_and(|last| last.excerpt.total() <= 1) {
+            self.live.texts.pop();
+        }
         self.show_texts(page);
         match page.owner {
             Owner::Head(_) | Owner::Call(_) => page.fresh(),
@@ -21,33 +34,18 @@ impl Card {
         }
         let (mark, style) =
             if has_failed { ("✗ ", page.palette.bad) } else { ("✓ ", page.palette.good) };
-        let mut reason = reason.map_or_else(String::new, |reason| format!("  {reason}"));
-        let details = self.details();
-        let taken = |reason: &str| 2 + reason.chars().count() + details.chars().count();
-        let title =
-            safe::cut(&self.title, page.width.saturating_sub(taken(&reason)).max(MIN_TITLE));
-        let over = (taken(&reason) + title.chars().count()).saturating_sub(page.width);
-        if over > 0 {
-            reason = safe::cut(&reason, reason.chars().count().saturating_sub(over));
-        }
         page.write(style, mark);
-        page.write(Style::new(), &title);
-        page.write(page.palette.bad, &reason);
-        page.write(page.palette.dim, &details);
+        page.write(Style::new(), &line.title);
+        page.write(page.palette.bad, &line.why);
+        page.write(page.palette.dim, &line.details);
         page.line("");
         page.owner = Owner::Call(self.id.clone());
         self.forget();
     }
 
-    /// Prints the texts that were held back. The one that is a reason of one line is left for
-    /// the last line.
+    /// Prints the texts that were held back.
     pub(super) fn show_texts(&mut self, page: &mut Page) {
-        let mut texts = std::mem::take(&mut self.live.texts);
-        let has_failed = self.status == ToolCallStatus::Failed;
-        if has_failed && texts.last().is_some_and(|last| last.excerpt.total() <= 1) {
-            texts.pop();
-        }
-        for text in texts {
+        for text in std::mem::take(&mut self.live.texts) {
             if self.shown(text.hash).is_none() && text.excerpt.total() > 0 {
                 self.own(page);
                 page.fresh();
@@ -55,6 +53,20 @@ impl Card {
                 self.remember(text.hash, false);
             }
         }
+    }
+
+    /// Fits the last line into `width`: first the title gives way, then the reason.
+    fn last_line(&mut self, width: usize) -> LastLine {
+        let has_failed = self.status == ToolCallStatus::Failed;
+        let why = if has_failed { format!("  {}", self.reason()) } else { String::new() };
+        let details = self.details();
+        let len = |text: &str| text.chars().count();
+        let room = width.saturating_sub(2 + len(&details));
+        let title = safe::cut(&self.title, room.saturating_sub(len(&why)).max(MIN_TITLE));
+        let room = room.saturating_sub(len(&title));
+        let is_cut = len(&why) > room;
+        let why = if why.is_empty() { why } else { safe::cut(&why, room) };
+        LastLine { title, why, details, is_cut }
     }
 
     /// Says why it did not complete: by its last text, else by how its command ended.
