@@ -78,6 +78,7 @@ async fn a_request_that_is_wrong_says_how() {
         ("session/prompt", json!({"sessionId": "none", "prompt": prompt}), &[-32002]),
         ("session/close", json!({"sessionId": "none"}), &[-32002]),
         ("session/new", json!({"mcpServers": []}), &[-32602]),
+        ("session/new", json!({ "cwd": cwd }), &[-32602]),
         ("session/new", json!({"cwd": "src", "mcpServers": []}), &[-32602]),
         ("session/new", json!({"cwd": "", "mcpServers": []}), &[-32602]),
         ("session/new", json!({"cwd": missing, "mcpServers": []}), &[-32602, -32002]),

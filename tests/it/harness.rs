@@ -5,26 +5,22 @@
 
 pub(crate) mod client;
 mod envelope;
+mod process;
 mod schema;
 pub(crate) mod scratch;
 pub(crate) mod script;
 mod self_test;
 pub(crate) mod session;
 
-use std::process::Stdio;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use acp_types::schema::v1::ToolCall;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::OwnedMutexGuard;
-use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
-use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use self::client::{Client, Permission};
+use self::process::Process;
 use self::scratch::Scratch;
 use self::script::Model;
 use self::session::Session;
@@ -34,6 +30,9 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
 
 /// The longest that the agent may take to exit when its input ends.
 const EXIT_DEADLINE: Duration = Duration::from_secs(2);
+
+/// The longest that what was killed may take to be gone.
+const LEFT_BEHIND: Duration = Duration::from_millis(500);
 
 /// A result, or an error object.
 pub(crate) type Answer = Result<Value, Value>;
@@ -64,12 +63,7 @@ impl From<Permission> for Options {
 
 /// The running agent and the client that it serves. A test ends with [`Agent::finish`].
 pub(crate) struct Agent {
-    process: Child,
-    stdin: Option<ChildStdin>,
-    lines: UnboundedReceiver<Vec<u8>>,
-    reader: JoinHandle<()>,
-    reading: Arc<tokio::sync::Mutex<()>>,
-    log: Arc<Mutex<String>>,
+    process: Process,
     last_id: i64,
     is_finished: bool,
     capabilities: Value,
@@ -85,30 +79,8 @@ impl Agent {
         let Options { permission, capabilities } = options.into();
         let scratch = Scratch::new();
         let model = scratch.model(&model.into());
-        let mut process = Command::new(CALLBOARD)
-            .args(["acp", "--model", &model])
-            .current_dir(scratch.cwd())
-            .env_clear()
-            .envs(scratch.env())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .expect("the binary starts");
-        let (sender, lines) = mpsc::unbounded_channel();
-        let log = Arc::<Mutex<String>>::default();
-        let reading = Arc::<tokio::sync::Mutex<()>>::default();
-        let stdout = process.stdout.take().unwrap();
-        let reader = tokio::spawn(read_lines(stdout, sender, Arc::clone(&reading)));
-        tokio::spawn(read_log(process.stderr.take().unwrap(), Arc::clone(&log)));
         Self {
-            stdin: process.stdin.take(),
-            process,
-            lines,
-            reader,
-            reading,
-            log,
+            process: Process::start(&scratch, &model),
             last_id: 0,
             is_finished: false,
             capabilities,
@@ -179,10 +151,7 @@ impl Agent {
     /// Sends a line as it is.
     pub(crate) async fn raw(&mut self, line: &str) {
         self.client.sent(line);
-        let stdin = self.stdin.as_mut().expect("the input is open");
-        let line = format!("{line}\n");
-        let written = timeout(DEADLINE, stdin.write_all(line.as_bytes())).await;
-        written.expect("it reads its input").expect("its input is open");
+        self.process.write(line).await;
     }
 
     /// Waits for the answer to a request.
@@ -195,7 +164,7 @@ impl Agent {
     pub(crate) async fn until(&mut self, has: impl Fn(&Client) -> bool) {
         let waiting = async {
             while !has(&self.client) {
-                let line = self.lines.recv().await.expect("the agent ended before that");
+                let line = self.process.line().await.expect("the agent ended before that");
                 self.take(&line).await;
             }
         };
@@ -211,7 +180,7 @@ impl Agent {
 
     async fn take(&mut self, line: &[u8]) {
         if let Some(reply) = self.client.receive(line)
-            && self.stdin.is_some()
+            && self.process.listens()
         {
             self.raw(&reply.to_string()).await;
         }
@@ -275,38 +244,32 @@ impl Agent {
 
     /// Reads nothing more, beyond one line, until the guard is dropped.
     pub(crate) async fn stop_reading(&self) -> OwnedMutexGuard<()> {
-        Arc::clone(&self.reading).lock_owned().await
+        self.process.stop_reading().await
     }
 
     /// Closes the agent's output, and waits until it has noticed and exited.
     pub(crate) async fn vanish(&mut self) {
-        self.reader.abort();
-        let exited = timeout(EXIT_DEADLINE, self.process.wait()).await;
-        exited.expect("it exits when nobody reads its output").unwrap();
+        self.process.close_output();
+        self.process.exit().await;
     }
 
     /// Waits until nothing but the agent runs in the scratch folder.
     pub(crate) async fn until_alone(&self) {
-        let alone = async {
-            while !self.processes().is_empty() {
-                sleep(Duration::from_millis(5)).await;
-            }
-        };
-        timeout(DEADLINE, alone).await.expect("what it runs ends");
+        self.scratch.until_alone(self.process.id(), DEADLINE).await;
     }
 
     /// What the agent wrote to its standard error so far.
     pub(crate) fn log(&self) -> String {
-        self.log.lock().unwrap().clone()
+        self.process.log()
     }
 
     /// Ends the agent's input: it must say the rest by the rules, exit with 0 in time, and leave
     /// no process behind.
     pub(crate) async fn finish(&mut self) {
-        drop(self.stdin.take());
-        let exited = timeout(EXIT_DEADLINE, self.process.wait()).await;
-        let status = exited.expect("it exits when its input ends").unwrap();
-        while let Some(line) = timeout(DEADLINE, self.lines.recv()).await.expect("its output ends")
+        self.process.close_input();
+        let status = self.process.exit().await;
+        while let Some(line) =
+            timeout(DEADLINE, self.process.line()).await.expect("its output ends")
         {
             self.take(&line).await;
         }
@@ -314,14 +277,7 @@ impl Agent {
         self.client.judge();
         let log = self.log();
         assert!(!log.contains("panicked"), "{log}");
-        // What was killed may take a moment to be gone.
-        let gone = async {
-            while !self.scratch.processes(None).is_empty() {
-                sleep(Duration::from_millis(5)).await;
-            }
-        };
-        let gone = timeout(Duration::from_millis(500), gone).await;
-        assert!(gone.is_ok(), "left behind: {:#?}", self.scratch.processes(None));
+        self.scratch.until_alone(None, LEFT_BEHIND).await;
         self.is_finished = true;
     }
 }
@@ -333,27 +289,5 @@ impl Drop for Agent {
         } else {
             assert!(self.is_finished, "a test ends with finish()");
         }
-    }
-}
-
-async fn read_lines(
-    stdout: ChildStdout,
-    lines: UnboundedSender<Vec<u8>>,
-    reading: Arc<tokio::sync::Mutex<()>>,
-) {
-    let mut stdout = BufReader::new(stdout);
-    let mut line = Vec::new();
-    while stdout.read_until(b'\n', &mut line).await.is_ok_and(|bytes| bytes > 0) {
-        if lines.send(std::mem::take(&mut line)).is_err() {
-            break;
-        }
-        drop(reading.lock().await);
-    }
-}
-
-async fn read_log(mut stderr: ChildStderr, log: Arc<Mutex<String>>) {
-    let mut bytes = vec![0; 4096];
-    while let Ok(read @ 1..) = stderr.read(&mut bytes).await {
-        log.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..read]));
     }
 }

@@ -17,6 +17,7 @@ mod harness;
 mod permission;
 mod sdk_client;
 mod shutdown;
+mod side_by_side;
 mod tck;
 mod terminal;
 mod turn;

@@ -1,11 +1,12 @@
 //! Whole turns: what a client is told of every tool, of several calls and of several sessions.
 
+use acp_types::observe::v1::Observer;
 use acp_types::schema::v1::{PlanEntryStatus, SessionUpdate, ToolCallStatus, ToolKind};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::harness::script::{call, end, run, text};
-use crate::harness::session::{diff, meta, shown};
+use crate::harness::script::{Model, call, end, run, text};
+use crate::harness::session::{diff, meta, shown, text_of};
 use crate::harness::{Agent, Options};
 
 /// A call and what a client is to see of it.
@@ -172,46 +173,6 @@ async fn todos_are_sent_as_the_plan_each_time_whole() {
 }
 
 #[tokio::test]
-async fn calls_of_one_reply_run_side_by_side() {
-    // Each waits for the other.
-    let script = [run("echo a > one; cat two"), run("cat one; echo b > two"), end(), text("Done.")];
-    let mut agent = Agent::start(script, Options::default());
-    agent.scratch.fifo("one");
-    agent.scratch.fifo("two");
-    agent.initialize().await.unwrap();
-    agent.new_session().await;
-    assert_eq!(agent.turn("go").await, "end_turn");
-    let calls = agent.session().calls();
-    let shown: Vec<_> = calls.iter().map(|call| (call.status, shown(call))).collect();
-    for ((status, shown), output) in shown.iter().zip(["b", "a"]) {
-        assert_eq!(*status, ToolCallStatus::Completed);
-        assert!(shown.lines().any(|line| line == output), "{shown}");
-    }
-    agent.finish().await;
-}
-
-#[tokio::test]
-async fn sessions_have_turns_at_the_same_time_and_each_hears_of_its_own() {
-    // Both play the same script: the turns can only end together.
-    let meet = "mkdir first && cat gate || echo second > gate";
-    let mut agent = Agent::ready([run(meet), end(), text("Done.")], Options::default()).await;
-    agent.scratch.fifo("gate");
-    let sessions = [agent.session_id(), agent.new_session().await];
-    let mut prompts = Vec::new();
-    for session in &sessions {
-        prompts.push(agent.prompt_in(session, "go").await);
-    }
-    for prompt in &prompts {
-        assert_eq!(agent.stop_reason(prompt).await, "end_turn");
-    }
-    for session in &sessions {
-        let call = agent.client.session(session).call("terminal");
-        assert_eq!(call.status, ToolCallStatus::Completed);
-    }
-    agent.finish().await;
-}
-
-#[tokio::test]
 async fn ids_that_a_model_repeats_stay_apart() {
     let think = |id: &str| json!({"call": {"id": id, "name": "think", "args": {"thought": "Hm."}}});
     let script = [think("a"), end(), think("a"), think("b"), end(), think("a"), end()];
@@ -273,4 +234,40 @@ async fn a_turn_stops_for_the_reason_that_the_model_gives() {
         assert_eq!(agent.turn("go").await, reason);
         agent.finish().await;
     }
+}
+
+#[tokio::test]
+async fn a_call_has_its_title_and_its_input_before_it_runs() {
+    let args = json!({"pattern": "**/*.rs"});
+    let mut agent = Agent::ready(Model::Direct, Options::default()).await;
+    agent.turn(&"find **/*.rs\n".repeat(100)).await;
+    let mut observer = Observer::new();
+    for update in &agent.session().updates {
+        observer.update(update);
+        for call in observer.tool_calls() {
+            if call.status != ToolCallStatus::Pending {
+                assert!(call.title.contains("**/*.rs"), "{} runs", call.title);
+                assert_eq!(call.raw_input.as_ref(), Some(&args));
+            }
+        }
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_call_never_shows_an_empty_text() {
+    let script = [run("true"), call("think", json!({"thought": "Hm."})), run("echo"), end()];
+    let mut agent = Agent::ready(script, Options::default()).await;
+    agent.turn("go").await;
+    for update in &agent.session().updates {
+        let content = match update {
+            SessionUpdate::ToolCall(call) => &call.content[..],
+            SessionUpdate::ToolCallUpdate(update) => {
+                update.fields.content.as_deref().unwrap_or(&[])
+            }
+            _ => &[],
+        };
+        assert!(content.iter().all(|content| text_of(content) != Some("")), "{update:?}");
+    }
+    agent.finish().await;
 }

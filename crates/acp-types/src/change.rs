@@ -124,18 +124,29 @@ impl FileChange {
         (count(LineTag::Added), count(LineTag::Removed))
     }
 
-    /// Returns the change with as many of its first hunks as fit into `max` bytes.
+    /// Returns the change with as many lines of its first hunks as fit into `max` bytes.
     ///
     /// A change without hunks keeps its texts.
     #[must_use]
     pub fn within(&self, max: usize) -> Self {
         let mut room = max;
-        let fits = |hunk: &&Hunk| {
-            let fits = hunk.byte_len() <= room;
-            room = room.saturating_sub(hunk.byte_len());
-            fits
-        };
-        Self { hunks: self.hunks.iter().take_while(fits).cloned().collect(), ..self.clone() }
+        let mut hunks = Vec::new();
+        for hunk in &self.hunks {
+            let fits = |line: &&HunkLine| {
+                let fits = line.text.len() <= room;
+                room = room.saturating_sub(line.text.len());
+                fits
+            };
+            let lines: Vec<_> = hunk.lines.iter().take_while(fits).cloned().collect();
+            let is_cut = lines.len() < hunk.lines.len();
+            if !lines.is_empty() {
+                hunks.push(Hunk { lines, ..*hunk });
+            }
+            if is_cut {
+                break;
+            }
+        }
+        Self { hunks, ..self.clone() }
     }
 
     /// Returns the first line of each hunk that changes, after the change, from 1.
@@ -328,6 +339,19 @@ mod tests {
             moved.git_patch(),
             "diff --git /a b \"/c\\\"\\n\"\nrename from /a b\nrename to \"/c\\\"\\n\"\n"
         );
+    }
+
+    #[test]
+    fn a_change_is_cut_at_a_line() {
+        let two = vec![hunk(), hunk()];
+        let change = FileChange { hunks: two, ..FileChange::new(Operation::Modify, "/f") };
+        for (max, lines) in [(0, vec![]), (2, vec![1]), (4, vec![2]), (5, vec![3]), (9, vec![3, 2])]
+        {
+            let shown: Vec<_> =
+                change.within(max).hunks.iter().map(|hunk| hunk.lines.len()).collect();
+            assert_eq!(shown, lines, "{max}");
+        }
+        assert_eq!(change.within(10), change);
     }
 
     #[test]

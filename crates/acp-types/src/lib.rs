@@ -58,3 +58,8 @@ pub use plan::{Plan, PlanEntry, PlanPriority, PlanStatus};
 pub use report::{Capabilities, ToolCallReport};
 pub use status::Status;
 pub use terminal::{Exit, Output, TerminalReport, TerminalSize};
+
+// The examples of the README are tested like those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

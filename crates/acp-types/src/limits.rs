@@ -1,10 +1,10 @@
 //! Every bound of this crate, in one place. It knows nothing of rates and queues.
 
 /// Bytes kept of the beginning of a terminal's output.
-pub const OUTPUT_HEAD: usize = 16 * 1024;
+pub const OUTPUT_HEAD: usize = 8 * 1024;
 
 /// Bytes kept of the end of a terminal's output.
-pub const OUTPUT_TAIL: usize = 48 * 1024;
+pub const OUTPUT_TAIL: usize = 40 * 1024;
 
 /// Bytes of terminal output shown as text while its call runs, where text must be resent whole.
 pub const RUNNING_TEXT: usize = 4 * 1024;
@@ -14,6 +14,10 @@ pub const META_BYTES: usize = 2 * 1024;
 
 /// Serialised bytes of one message's terminal output. Many clients drop lines of 64 KiB.
 pub const CHUNK_BYTES: usize = 48 * 1024;
+
+/// Serialised bytes of a call's update that is neither its first report nor its end; what makes
+/// it larger waits for one of those, or for a permission request.
+pub const STREAMED_BYTES: usize = 56 * 1024;
 
 /// Bytes of old and new text up to which a change is sent as whole files; above, as hunks.
 pub const WHOLE_CHANGE_BYTES: usize = 16 * 1024;

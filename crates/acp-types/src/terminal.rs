@@ -58,7 +58,7 @@ impl TerminalReport {
     }
 }
 
-/// Bytes written by a terminal: how many there were, their first 16 KiB and their last 48 KiB.
+/// Bytes written by a terminal: how many there were, their first 8 KiB and their last 40 KiB.
 ///
 /// Both a document's output and what a patch appends to it are one of these, and
 /// [`append`](Self::append) is associative, so bytes may be joined in any grouping before they
@@ -85,13 +85,13 @@ impl Output {
         self.total
     }
 
-    /// Returns the first bytes, at most 16 KiB.
+    /// Returns the first bytes, at most 8 KiB.
     #[must_use]
     pub fn head(&self) -> &[u8] {
         &self.head
     }
 
-    /// Returns the last bytes that are not in the head, at most 48 KiB.
+    /// Returns the last bytes that are not in the head, at most 40 KiB.
     #[must_use]
     pub fn tail(&self) -> &[u8] {
         &self.tail

@@ -135,7 +135,7 @@ fn agent(model: &str) -> Result<Agent, ExitCode> {
 /// Runs a future to its end, then leaves without waiting for threads that may never end: the one
 /// that reads standard input, or one that a dead disk holds.
 fn run(future: impl Future<Output = ExitCode>) -> ExitCode {
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("cannot start: {error}")),
     };

@@ -20,3 +20,8 @@ pub mod transport;
 mod turn;
 pub mod ui;
 mod wire;
+
+// The examples of the README are tested like those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

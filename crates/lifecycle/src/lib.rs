@@ -7,7 +7,7 @@
 //! files, processes, JSON-RPC or models; for tools, use `acp-tools`.
 //!
 //! With the feature `tokio` (on by default) there are async handles and a driver: see
-//! [`SessionHandle`] and [`perform`].
+//! [`SessionHandle`] and [`perform()`].
 //!
 //! ```
 //! use acp_lifecycle::{End, Item, Moment, Session};
@@ -57,3 +57,8 @@ pub use driver::{Sink, Unreachable, drive};
 pub use handle::{CallHandle, OpenCall, SessionHandle};
 #[cfg(feature = "tokio")]
 pub use perform::{Ended, Executor, Failure, Preview, Success, perform};
+
+// The examples of the README are tested like those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -15,7 +15,7 @@ pub const CONTENT_ITEMS: usize = 128;
 pub const CONTENT_BYTES: usize = 768 * 1024;
 
 /// Serialised bytes of raw input or raw output; a larger one is replaced by its size.
-pub const RAW_BYTES: usize = 128 * 1024;
+pub const RAW_BYTES: usize = 64 * 1024;
 
 /// Locations that a call may have; what is over is left out.
 pub const LOCATIONS: usize = 20;

@@ -222,12 +222,13 @@ impl Outbox {
             Item::ToolCall(_, patch) => patch.status.is_none(),
             _ => false,
         };
-        // Only the very last change may go behind: an earlier one must not overtake a later.
+        // Only the very last change may go behind, and past no fence.
         let at = match segment {
             Segment::Final => self.queue.iter().rposition(|entry| entry.lane == *lane),
             _ => None,
         };
         let at = at.filter(has_no_status);
+        let at = at.filter(|at| self.queue.iter().skip(*at).all(|entry| !entry.is_fence));
         match at.and_then(|at| self.queue.remove(at)).map(|entry| entry.item) {
             Some(Item::ToolCall(_, patch)) => {
                 self.counters.joined += 1;
@@ -286,5 +287,59 @@ fn lane(item: &Item) -> Lane {
         Item::Plan(_) => Lane::Plan,
         Item::News(update) => Lane::News(std::mem::discriminant(update)),
         Item::Permission(_) | Item::Answer(_) => Lane::Once,
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test needs some instant to begin at")]
+mod tests {
+    use super::{IsFirst, Item, Outbox};
+    use acp_types::{Status, ToolCallPatch};
+    use pretty_assertions::assert_eq;
+    use std::time::Instant;
+
+    /// Offers changes of one call in turn, then takes all of them.
+    fn sent(patches: &[(ToolCallPatch, IsFirst)]) -> Vec<ToolCallPatch> {
+        let (mut outbox, now) = (Outbox::default(), Instant::now());
+        for (patch, is_first) in patches {
+            outbox.offer(Item::ToolCall("c".into(), patch.clone()), *is_first, now);
+        }
+        let items = std::iter::from_fn(|| outbox.poll(now));
+        let patches = items.map(|item| match item {
+            Item::ToolCall(_, patch) => patch,
+            item => panic!("{item:?}"),
+        });
+        patches.collect()
+    }
+
+    fn titled(title: &str) -> ToolCallPatch {
+        ToolCallPatch::new().title(title)
+    }
+
+    fn status(status: Status) -> ToolCallPatch {
+        ToolCallPatch::new().status(status)
+    }
+
+    #[test]
+    fn what_waits_is_joined_within_its_segment_only() {
+        let running = (status(Status::InProgress), IsFirst::Yes);
+        let done = (status(Status::Completed), IsFirst::No);
+        let change = |title| (titled(title), IsFirst::No);
+        let pending = (status(Status::Pending), IsFirst::Yes);
+        assert_eq!(
+            sent(&[pending, change("a"), running.clone(), change("b"), done.clone()]),
+            [
+                status(Status::Pending).title("a"),
+                status(Status::InProgress).title("b"),
+                status(Status::Completed),
+            ]
+        );
+        // A title that was offered before the start is told before it, though it waits alone.
+        assert_eq!(
+            sent(&[change("a"), running, done.clone()]),
+            [titled("a"), status(Status::InProgress), status(Status::Completed)]
+        );
+        // The last change goes with the end.
+        assert_eq!(sent(&[change("a"), done]), [status(Status::Completed).title("a")]);
     }
 }

@@ -137,6 +137,7 @@ enum Stop {
     Cancelled,
     Rejected { reason: Option<String> },
     Denied,
+    Unanswered { error: String },
     TurnOver,
     Failed(Box<Failure>),
 }
@@ -156,6 +157,7 @@ async fn permit<E: Executor>(
     match call.permit(&preview.effects, digest, preview.is_whole).await {
         Some(Outcome::Granted(grant)) => Ok((preview.pinned, grant)),
         Some(Outcome::Rejected { reason }) => Err(Stop::Rejected { reason }),
+        Some(Outcome::Unanswered(error)) => Err(Stop::Unanswered { error }),
         Some(Outcome::Cancelled) => Err(Stop::TurnOver),
         None => Err(Stop::Denied),
     }
@@ -222,6 +224,11 @@ impl Stop {
             Self::Denied => {
                 let text = "Not permitted by a rule of this session. It did not run.";
                 told(End::failed(Reason::Permission), "not_permitted", text, false)
+            }
+            Self::Unanswered { error } => {
+                let error = crate::title::visible(&error);
+                let text = format!("The client could not be asked for permission: {error}.");
+                told(End::failed(Reason::Permission), "not_permitted", &text, false)
             }
             Self::Rejected { reason } => {
                 let said = reason.map(|said| format!(" They said: {said}")).unwrap_or_default();

@@ -119,6 +119,8 @@ pub enum Decision {
         /// What the user said about it, for the model.
         reason: Option<String>,
     },
+    /// The client could not be asked, or gave no answer that means anything; it may not run.
+    Unanswered(String),
     /// The turn is over.
     Cancelled,
 }
@@ -173,7 +175,7 @@ pub fn decide(answer: Answer, offered: &[PermissionOption]) -> Decision {
     let rejected = |reason| Decision::Rejected { always: false, reason };
     match answer {
         Answer::Cancelled => Decision::Cancelled,
-        Answer::Failed(_) => rejected(None),
+        Answer::Failed(error) => Decision::Unanswered(error),
         Answer::Selected { option_id, reason } => {
             let option = offered.iter().find(|option| *option.option_id.0 == *option_id);
             match option.map(|option| option.kind) {
@@ -295,7 +297,7 @@ mod tests {
             ),
             (selected("Allow"), Decision::Rejected { always: false, reason: reason.clone() }),
             (selected(""), Decision::Rejected { always: false, reason }),
-            (Answer::Failed("no".to_owned()), Decision::Rejected { always: false, reason: None }),
+            (Answer::Failed("no".to_owned()), Decision::Unanswered("no".to_owned())),
             (Answer::Cancelled, Decision::Cancelled),
         ] {
             assert_eq!(decide(answer, &offered), expected);

@@ -64,6 +64,8 @@ pub enum Outcome {
         /// What the user said about it.
         reason: Option<String>,
     },
+    /// The client could not be asked; the call may not run, the turn goes on.
+    Unanswered(String),
     /// The turn is over.
     Cancelled,
 }
@@ -245,6 +247,7 @@ impl Session {
                 }
                 Some(Outcome::Rejected { reason })
             }
+            Decision::Unanswered(error) => Some(Outcome::Unanswered(error)),
             Decision::Cancelled => Some(Outcome::Cancelled),
         }
     }

@@ -35,3 +35,8 @@ pub use error::{Code, Report, ToolError};
 pub use registry::{Listed, Registry, ToolCall};
 pub use tool::{Context, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
 pub use workspace::{Workspace, WorkspaceError};
+
+// The examples of the README are tested like those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -152,6 +152,10 @@ pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long a command may run at most.
 pub const COMMAND_TIMEOUT_MAX: Duration = Duration::from_secs(3600);
 
+/// Bytes of a command's raw output that are kept to make text of: the model is told less, but
+/// escapes and overwritten lines take most of it.
+pub const COMMAND_KEPT_BYTES: usize = 1024 * 1024;
+
 /// Bytes of a command's output that the model is told.
 pub const COMMAND_OUTPUT_BYTES: usize = 32 * 1024;
 

@@ -7,7 +7,10 @@ use acp_lifecycle::{
     AnyPlan, CallHandle, Digest, Executor, Failure, Grant, OpenCall, Pinned, Preview,
     SessionHandle, Success, Titles, TitlesError, limits, sanitize,
 };
-use acp_types::{Content, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch, ToolKind};
+use acp_types::limits::CHANGE_BYTES;
+use acp_types::{
+    Content, FileChange, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch, ToolKind,
+};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -152,8 +155,9 @@ impl Executor for ToolCall {
         let mut patch = ToolCallPatch::new()
             .title(self.titles.render(title, &draft.title))
             .locations(draft.locations);
-        if !draft.changes.is_empty() {
-            patch = patch.content(draft.changes.into_iter().map(Content::Change).collect());
+        let (shown, is_shown) = shown(draft.changes);
+        if !shown.is_empty() {
+            patch = patch.content(shown);
         }
         let arguments = draft.title.iter().map(|(name, value)| ((*name).to_owned(), json!(value)));
         let key = json!({ "key": title, "arguments": Value::Object(arguments.collect()) });
@@ -161,7 +165,7 @@ impl Executor for ToolCall {
         Ok(Preview {
             patch,
             effects: draft.effects,
-            is_whole: !sanitize::is_cut(&self.args, limits::RAW_BYTES),
+            is_whole: is_shown && !sanitize::is_cut(&self.args, limits::RAW_BYTES),
             pinned: Pinned::new(draft.plan, digest),
         })
     }
@@ -194,6 +198,29 @@ impl ToolCall {
         let text = format!("There is no tool {:?}. The tools are: {names}.", self.name);
         Failure::report("unknown_tool", text)
     }
+}
+
+/// Bounds what is shown of changes, and tells whether that is everything.
+fn shown(changes: Vec<FileChange>) -> (Vec<Content>, bool) {
+    let (mut shown, mut room, mut is_whole) = (Vec::new(), CHANGE_BYTES, true);
+    for change in changes {
+        let bounded = if change.byte_len() > room { change.within(room) } else { change.clone() };
+        room = room.saturating_sub(bounded.byte_len());
+        let (added, removed) = change.counts();
+        let (shown_added, shown_removed) = bounded.counts();
+        let cut = (added - shown_added.min(added), removed - shown_removed.min(removed));
+        let path = change.path.display().to_string();
+        if !bounded.hunks.is_empty() || change.hunks.is_empty() {
+            shown.push(Content::Change(bounded));
+        }
+        if cut != (0, 0) {
+            is_whole = false;
+            let (added, removed) = cut;
+            let note = format!("{path}: +{added} −{removed} more lines are not shown.");
+            shown.push(Content::text(note));
+        }
+    }
+    (shown, is_whole)
 }
 
 fn failure(error: ToolError) -> Failure {

@@ -231,6 +231,8 @@ impl Asked {
                 selected(&option.unwrap_or_else(|| panic!("no option {kind:?}")).option_id.0)
             }
         };
-        Some(json!({"jsonrpc": "2.0", "id": self.id, "result": {"outcome": outcome}}))
+        let result = json!({ "outcome": outcome });
+        schema::check_reply(&result);
+        Some(json!({"jsonrpc": "2.0", "id": self.id, "result": result}))
     }
 }

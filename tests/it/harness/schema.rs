@@ -29,6 +29,14 @@ pub(crate) fn check_sent(method: &str, params: &Value) {
     }
 }
 
+/// Checks the client's result of a permission request.
+///
+/// # Panics
+/// If it is not as the protocol wants it.
+pub(crate) fn check_reply(result: &Value) {
+    check::<v1::RequestPermissionResponse>(result);
+}
+
 /// Checks the result of a request of the client; those of methods unknown here may be anything.
 ///
 /// # Panics

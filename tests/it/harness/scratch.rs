@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use tempfile::TempDir;
+use tokio::time::{sleep, timeout};
 
 use super::script::Model;
 
@@ -59,7 +61,7 @@ impl Scratch {
     pub(crate) async fn open_fifo(&self, name: &str) {
         let path = self.path(name);
         let opened = tokio::task::spawn_blocking(|| fs::write(path, ""));
-        let opened = tokio::time::timeout(super::DEADLINE, opened).await;
+        let opened = timeout(super::DEADLINE, opened).await;
         opened.expect("a command waits at the FIFO").unwrap().unwrap();
     }
 
@@ -123,6 +125,17 @@ impl Scratch {
         let not_spared = ours
             .filter(|process| spared.is_none_or(|spared| !process.ends_with(spared.to_string())));
         not_spared.map(|process| describe(&process)).collect()
+    }
+
+    /// Waits until nothing but `spared` runs in the folder.
+    pub(crate) async fn until_alone(&self, spared: Option<u32>, deadline: Duration) {
+        let alone = async {
+            while !self.processes(spared).is_empty() {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let alone = timeout(deadline, alone).await;
+        assert!(alone.is_ok(), "left behind: {:#?}", self.processes(spared));
     }
 }
 

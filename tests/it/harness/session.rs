@@ -101,7 +101,7 @@ impl Session {
     /// What the agent said.
     pub(crate) fn said(&self) -> String {
         let said = |update: &SessionUpdate| match update {
-            SessionUpdate::AgentMessageChunk(chunk) => Some(chunk_text(chunk)),
+            SessionUpdate::AgentMessageChunk(chunk) => Some(chunk_text(chunk).to_owned()),
             _ => None,
         };
         self.updates.iter().filter_map(said).collect()
@@ -110,7 +110,7 @@ impl Session {
     /// What the agent thought.
     pub(crate) fn thought(&self) -> String {
         let thought = |update: &SessionUpdate| match update {
-            SessionUpdate::AgentThoughtChunk(chunk) => Some(chunk_text(chunk)),
+            SessionUpdate::AgentThoughtChunk(chunk) => Some(chunk_text(chunk).to_owned()),
             _ => None,
         };
         self.updates.iter().filter_map(thought).collect()
@@ -119,11 +119,15 @@ impl Session {
 
 /// All text that a call shows.
 pub(crate) fn shown(call: &ToolCall) -> String {
-    let text = |content: &ToolCallContent| match content {
+    call.content.iter().filter_map(text_of).collect()
+}
+
+/// The text that an item of content is, if it is one.
+pub(crate) fn text_of(content: &ToolCallContent) -> Option<&str> {
+    match content {
         ToolCallContent::Content(content) => Some(block_text(&content.content)),
         _ => None,
-    };
-    call.content.iter().filter_map(text).collect()
+    }
 }
 
 /// The id of the terminal that a call shows, if it shows one.
@@ -148,13 +152,13 @@ pub(crate) fn meta(call: &ToolCall) -> &Value {
     &call.meta.as_ref().expect("metadata")["callboard"]
 }
 
-fn chunk_text(chunk: &ContentChunk) -> String {
+fn chunk_text(chunk: &ContentChunk) -> &str {
     block_text(&chunk.content)
 }
 
-fn block_text(block: &ContentBlock) -> String {
+fn block_text(block: &ContentBlock) -> &str {
     match block {
-        ContentBlock::Text(text) => text.text.clone(),
+        ContentBlock::Text(text) => &text.text,
         other => panic!("{other:?} is no text"),
     }
 }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::limits::{CHUNK_BYTES, RUNNING_TEXT};
+use crate::limits::{CHUNK_BYTES, RUNNING_TEXT, STREAMED_BYTES};
 use crate::meta::DEFAULT_KEY;
 use crate::schema::v1::{
     PermissionOption, RequestPermissionRequest, SessionId, SessionUpdate, ToolCall,
@@ -48,12 +48,41 @@ pub struct Sent {
     terminals: HashMap<TerminalId, SentTerminal>,
 }
 
-/// One open call: what the client holds of it, and which of its items show terminals.
+/// One open call: its items, and what the client holds of it.
 #[derive(Debug)]
 struct SentCall {
+    items: Vec<Content>,
     call: ToolCall,
-    terminals: Vec<(usize, TerminalId)>,
+    /// What is too large for a streamed update and goes with the next report that is not one.
+    held: ToolCallUpdateFields,
     told: bool,
+}
+
+impl SentCall {
+    /// Takes what is held back into an update, or holds back what is too large for a streamed
+    /// one; then the client holds what the update says.
+    fn tell(&mut self, update: &mut ToolCallUpdate, is_final: bool) {
+        let fields = &mut update.fields;
+        let held = std::mem::take(&mut self.held);
+        fields.content = fields.content.take().or(held.content);
+        fields.raw_input = fields.raw_input.take().or(held.raw_input);
+        fields.raw_output = fields.raw_output.take().or(held.raw_output);
+        if self.told && !is_final && json_bytes(fields) > STREAMED_BYTES {
+            self.held = ToolCallUpdateFields::new()
+                .content(fields.content.take())
+                .raw_input(fields.raw_input.take())
+                .raw_output(fields.raw_output.take());
+        }
+        self.call.update(fields.clone());
+    }
+
+    /// Returns the terminals that it shows, in order.
+    fn terminals(&self) -> impl Iterator<Item = &TerminalId> {
+        self.items.iter().filter_map(|item| match item {
+            Content::Terminal(id) => Some(id),
+            _ => None,
+        })
+    }
 }
 
 /// One terminal: its document, and what the client was told of it by events.
@@ -100,7 +129,7 @@ impl Sent {
         } else {
             sent.told = true;
             let mut call = sent.call.clone();
-            let shown = sent.terminals.first().map(|(_, id)| id.clone());
+            let shown = sent.terminals().next().cloned();
             if self.surface == Surface::Meta
                 && let Some(terminal) = shown
             {
@@ -143,6 +172,8 @@ impl Sent {
     ) -> Option<RequestPermissionRequest> {
         let sent = self.calls.get_mut(id)?;
         sent.told = true;
+        let held = std::mem::take(&mut sent.held);
+        sent.call.update(held);
         let mut update = ToolCallUpdate::from(sent.call.clone());
         // The metadata of the call rides along; events never do.
         update.meta = sent.call.meta.clone();
@@ -152,69 +183,67 @@ impl Sent {
     /// Changes what the client is to hold and returns what it must be told for that.
     fn apply(&mut self, id: &ToolCallId, patch: &ToolCallPatch) -> ToolCallUpdate {
         let sent = self.calls.entry(id.clone()).or_insert_with(|| SentCall {
+            items: Vec::new(),
             call: ToolCall::new(id.clone(), String::new()),
-            terminals: Vec::new(),
+            held: ToolCallUpdateFields::new(),
             told: false,
         });
-        let before = &mut sent.call;
+        let holds = &sent.call;
         let mut fields = ToolCallUpdateFields::new();
-        fields.name = changed(patch.name.clone().map(Some), &mut before.name).flatten();
-        fields.title = changed(patch.title.clone(), &mut before.title);
-        fields.kind = changed(patch.kind, &mut before.kind);
-        fields.status = changed(patch.status.map(status), &mut before.status);
+        fields.name = patch.name.clone().filter(|name| holds.name.as_ref() != Some(name));
+        fields.title = patch.title.clone().filter(|title| *title != holds.title);
+        fields.kind = patch.kind.filter(|kind| *kind != holds.kind);
+        fields.status = patch.status.map(status).filter(|status| *status != holds.status);
         fields.raw_input =
-            changed(patch.raw_input.clone().map(Some), &mut before.raw_input).flatten();
+            patch.raw_input.clone().filter(|input| holds.raw_input.as_ref() != Some(input));
         fields.raw_output =
-            changed(patch.raw_output.clone().map(Some), &mut before.raw_output).flatten();
-        let locations =
-            patch.locations.as_ref().map(|all| all.iter().map(location).collect::<Vec<_>>());
-        fields.locations = changed(locations, &mut before.locations);
+            patch.raw_output.clone().filter(|output| holds.raw_output.as_ref() != Some(output));
+        let locations = patch.locations.as_ref();
+        fields.locations = locations
+            .map(|all| all.iter().map(location).collect::<Vec<_>>())
+            .filter(|locations| *locations != holds.locations);
         let mut update = ToolCallUpdate::new(id.clone(), fields);
         if let Some(meta) = &patch.meta {
             let meta = (!meta.is_empty()).then(|| meta.to_meta(&self.meta_key));
-            update.meta = changed(Some(meta), &mut before.meta).flatten();
+            update.meta = changed(Some(meta), &mut sent.call.meta).flatten();
         }
-        update.fields.content = self.apply_content(id, patch);
+        update.fields.content = self.content(id, patch);
+        if let Some(sent) = self.calls.get_mut(id) {
+            let is_final = patch.status.is_some_and(Status::is_final);
+            sent.tell(&mut update, is_final);
+        }
         update
     }
 
-    /// Changes the content that the client is to hold and returns it if it changed.
-    fn apply_content(
-        &mut self,
-        id: &ToolCallId,
-        patch: &ToolCallPatch,
-    ) -> Option<Vec<ToolCallContent>> {
-        let is_final = patch.status.is_some_and(Status::is_final);
+    /// Changes the items of a call and returns its content if that is not what the client holds.
+    fn content(&mut self, id: &ToolCallId, patch: &ToolCallPatch) -> Option<Vec<ToolCallContent>> {
         let sent = self.calls.get_mut(id)?;
-        let mut content = match &patch.content {
-            ContentPatch::Set(_) => {
-                sent.terminals.clear();
-                Vec::new()
-            }
-            _ => sent.call.content.clone(),
+        match &patch.content {
+            ContentPatch::Keep => {}
+            ContentPatch::Append(items) => sent.items.extend_from_slice(items),
+            ContentPatch::Set(items) => sent.items.clone_from(items),
+        }
+        let is_cancelled = patch.status == Some(Status::Cancelled);
+        let keeps = patch.content == ContentPatch::Keep && !is_cancelled;
+        if keeps && sent.terminals().next().is_none() {
+            return None;
+        }
+        // The first terminal of a call that is about to be announced is opened with it.
+        let opens = match self.surface {
+            Surface::Meta if !sent.told => sent.terminals().next().cloned(),
+            _ => None,
         };
-        if let ContentPatch::Set(items) | ContentPatch::Append(items) = &patch.content {
-            for item in items {
-                if let Content::Terminal(terminal) = item {
-                    sent.terminals.push((content.len(), terminal.clone()));
-                }
-                content.extend(encode::content(item, &self.meta_key));
-            }
-        }
-        for (place, (at, id)) in sent.terminals.iter().enumerate() {
+        let is_final = patch.status.is_some_and(Status::is_final);
+        let mut content = encode::items(&sent.items, &self.meta_key, |id| {
             let terminal = self.terminals.get(id);
-            let opens = self.surface == Surface::Meta && !sent.told && place == 0;
-            if !opens
-                && !terminal.is_some_and(|terminal| terminal.announced)
-                && let Some(item) = content.get_mut(*at)
-            {
-                *item = terminal_text(terminal.map(|terminal| &terminal.report), is_final);
-            }
-        }
-        if patch.status == Some(Status::Cancelled) {
+            let is_shown = terminal.is_some_and(|terminal| terminal.announced);
+            (!is_shown && opens.as_ref() != Some(id))
+                .then(|| terminal_text(terminal.map(|terminal| &terminal.report), is_final))
+        });
+        if is_cancelled {
             content.push(cancelled_note(patch.meta.as_ref().and_then(|meta| meta.reason)));
         }
-        changed(Some(content), &mut sent.call.content)
+        (content != sent.call.content).then_some(content)
     }
 
     fn terminal_entry(&mut self, id: &TerminalId) -> &mut SentTerminal {
@@ -228,15 +257,14 @@ impl Sent {
     }
 
     fn shown_by(&self, id: &TerminalId) -> Option<ToolCallId> {
-        let shows =
-            |sent: &&SentCall| sent.told && sent.terminals.iter().any(|(_, shown)| shown == id);
+        let shows = |sent: &&SentCall| sent.told && sent.terminals().any(|shown| shown == id);
         self.calls.values().find(shows).map(|sent| sent.call.tool_call_id.clone())
     }
 
     fn forget(&mut self, id: &ToolCallId) {
         if let Some(sent) = self.calls.remove(id) {
-            for (_, terminal) in sent.terminals {
-                self.terminals.remove(&terminal);
+            for terminal in sent.terminals() {
+                self.terminals.remove(terminal);
             }
         }
     }
@@ -258,7 +286,7 @@ impl Sent {
             return Vec::new();
         };
         let mut updates = Vec::new();
-        for (_, id) in &sent.terminals {
+        for id in sent.terminals() {
             if let Some(terminal) = self.terminals.get_mut(id)
                 && terminal.announced
             {
@@ -349,17 +377,14 @@ pub fn tool_call<'a>(
 ) -> ToolCall {
     let report = lossy_v1(report.clone());
     let is_final = report.status.is_final();
-    let content = report.content.iter().flat_map(|item| match item {
-        Content::Terminal(id) if surface == Surface::Text => {
-            vec![terminal_text(terminal(id), is_final)]
-        }
-        item => encode::content(item, meta_key),
+    let content = encode::items(&report.content, meta_key, |id| {
+        (surface == Surface::Text).then(|| terminal_text(terminal(id), is_final))
     });
     let mut call = ToolCall::new(report.id, report.title)
         .name(Some(report.name).filter(|name| !name.is_empty()))
         .kind(report.kind)
         .status(status(report.status))
-        .content(content.collect())
+        .content(content)
         .locations(report.locations.iter().map(location).collect())
         .raw_input(report.raw_input)
         .raw_output(report.raw_output);
@@ -367,11 +392,10 @@ pub fn tool_call<'a>(
     call
 }
 
-/// Shows a terminal as text: its command, and its output as far as a message may hold it.
-fn terminal_text(report: Option<&TerminalReport>, is_final: bool) -> ToolCallContent {
-    let Some(report) = report else {
-        return ToolCallContent::from(String::new());
-    };
+/// Shows a terminal as text: its command, its output as far as a message may hold it, and how it
+/// ended, unless it ended well. Nothing, while nothing is known of it.
+fn terminal_text(report: Option<&TerminalReport>, is_final: bool) -> Option<ToolCallContent> {
+    let report = report?;
     let mut shown = String::new();
     if let Some(command) = &report.command {
         shown.push_str("$ ");
@@ -382,22 +406,23 @@ fn terminal_text(report: Option<&TerminalReport>, is_final: bool) -> ToolCallCon
     let plain = encode::plain(&output);
     let tail = if is_final { &plain } else { text::tail(&plain, RUNNING_TEXT) };
     if tail.len() < plain.len() {
-        shown.push_str(&gap_line((plain.len() - tail.len()) as u64));
+        shown.push_str(&gap_line(report.output.total().saturating_sub(tail.len() as u64)));
     }
     shown.push_str(tail);
-    shown.push_str(&ending(report));
-    if shown.is_empty() {
-        return ToolCallContent::from(shown);
+    if let Some(ending) = ending(report) {
+        if !shown.is_empty() && !shown.ends_with('\n') {
+            shown.push('\n');
+        }
+        shown.push_str(&ending);
     }
-    ToolCallContent::from(text::fenced("console", &shown))
+    (!shown.is_empty()).then(|| ToolCallContent::from(text::fenced("console", &shown)))
 }
 
-/// Says how a terminal ended, unless it ended well.
-fn ending(report: &TerminalReport) -> String {
-    match &report.exit {
-        Some(Exit { signal: Some(signal), .. }) => format!("\n[ended by {signal}]"),
-        Some(Exit { code: Some(code), .. }) if *code != 0 => format!("\n[exit code {code}]"),
-        _ => String::new(),
+fn ending(report: &TerminalReport) -> Option<String> {
+    match report.exit.as_ref()? {
+        Exit { signal: Some(signal), .. } => Some(format!("[ended by {signal}]")),
+        Exit { code: Some(code), .. } if *code != 0 => Some(format!("[exit code {code}]")),
+        _ => None,
     }
 }
 
@@ -414,6 +439,10 @@ fn changed<T: PartialEq + Clone>(value: Option<T>, field: &mut T) -> Option<T> {
     let value = value.filter(|value| value != field)?;
     field.clone_from(&value);
     Some(value)
+}
+
+fn json_bytes(fields: &ToolCallUpdateFields) -> usize {
+    serde_json::to_vec(fields).map_or(0, |bytes| bytes.len())
 }
 
 fn is_empty(update: &ToolCallUpdate) -> bool {

@@ -171,6 +171,7 @@ async fn pass(seconds: u64) {
 async fn every_way_to_end_ends_once_and_says_why() {
     use Client::{Answers, Errs, IsGone, SaysCancelled};
     const REJECTED: (Status, Option<Reason>) = (Status::Failed, Some(Reason::User));
+    const UNASKED: (Status, Option<Reason>) = (Status::Failed, Some(Reason::Permission));
     let allow = Answers("allow");
     for (client, act, expected, ran, ends_turn) in [
         (allow, Act::Succeed, (Status::Completed, None), true, false),
@@ -181,8 +182,8 @@ async fn every_way_to_end_ends_once_and_says_why() {
         (Answers("reject"), Act::Succeed, REJECTED, false, false),
         (Answers("reject_always"), Act::Succeed, REJECTED, false, false),
         (Answers("nonsense"), Act::Succeed, REJECTED, false, false),
-        (Errs, Act::Succeed, REJECTED, false, false),
-        (IsGone, Act::Succeed, REJECTED, false, false),
+        (Errs, Act::Succeed, UNASKED, false, false),
+        (IsGone, Act::Succeed, UNASKED, false, false),
         (SaysCancelled, Act::Succeed, (Status::Cancelled, Some(Reason::User)), false, true),
     ] {
         let stage = Stage::new(client);

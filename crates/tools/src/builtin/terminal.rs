@@ -11,7 +11,9 @@ use serde_json::json;
 use crate::error::{Code, ToolError};
 use crate::exec::text::HeadTail;
 use crate::exec::{self, Command, End, Size, SpawnError};
-use crate::limits::{COMMAND_OUTPUT_BYTES, COMMAND_TIMEOUT, COMMAND_TIMEOUT_MAX};
+use crate::limits::{
+    COMMAND_KEPT_BYTES, COMMAND_OUTPUT_BYTES, COMMAND_TIMEOUT, COMMAND_TIMEOUT_MAX,
+};
 use crate::tool::{Context, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
 
 /// Runs a shell command.
@@ -90,7 +92,7 @@ impl Tool for Terminal {
         let call = invocation.call;
         let id = TerminalId::new(call.id().0.clone());
         let timeout = command.timeout;
-        let mut kept = HeadTail::new(COMMAND_OUTPUT_BYTES);
+        let mut kept = HeadTail::new(COMMAND_KEPT_BYTES);
         let show = |bytes: &[u8]| {
             kept.push(bytes);
             call.terminal_output(&id, bytes);

@@ -4,7 +4,9 @@ use serde_json::json;
 
 use crate::limits::{CHANGE_BYTES, WHOLE_CHANGE_BYTES};
 use crate::schema::v1::{self, Diff, SessionUpdate, Terminal, ToolCallContent, ToolCallStatus};
-use crate::{Content, FileChange, Operation, Plan, PlanEntry, PlanPriority, PlanStatus, Status};
+use crate::{
+    Content, FileChange, Operation, Plan, PlanEntry, PlanPriority, PlanStatus, Status, TerminalId,
+};
 
 /// Returns v1's status for one of the model's: a cancelled call has failed, a paused one runs.
 #[must_use]
@@ -43,13 +45,27 @@ fn plan_entry(entry: &PlanEntry, meta_key: &str) -> v1::PlanEntry {
     encoded
 }
 
-/// Returns the items that one item of content takes in v1; a change may take several.
-pub(super) fn content(item: &Content, meta_key: &str) -> Vec<ToolCallContent> {
-    match item {
-        Content::Block(block) => vec![ToolCallContent::from(block.clone())],
-        Content::Terminal(id) => vec![ToolCallContent::Terminal(Terminal::new(id.clone()))],
-        Content::Change(change) => self::change(change, meta_key),
+/// Returns the items that content takes in v1; a change may take several.
+///
+/// `as_text` says of a terminal whether it is shown as text, and as which; one of which nothing
+/// is known yet takes no item.
+pub(super) fn items(
+    content: &[Content],
+    meta_key: &str,
+    as_text: impl Fn(&TerminalId) -> Option<Option<ToolCallContent>>,
+) -> Vec<ToolCallContent> {
+    let mut items = Vec::with_capacity(content.len());
+    for item in content {
+        match item {
+            Content::Block(block) => items.push(ToolCallContent::from(block.clone())),
+            Content::Change(change) => items.extend(self::change(change, meta_key)),
+            Content::Terminal(id) => match as_text(id) {
+                None => items.push(ToolCallContent::Terminal(Terminal::new(id.clone()))),
+                Some(text) => items.extend(text),
+            },
+        }
     }
+    items
 }
 
 /// A small change is one diff of whole files; a large one a diff a hunk; one without text, a
