@@ -40,14 +40,7 @@ fn cases() -> Vec<Case> {
             Some(("notes.txt", Some(2))),
             "two",
         ),
-        case(
-            "list_directory",
-            json!({"path": "src"}),
-            ToolKind::Read,
-            "src",
-            Some(("src", None)),
-            "lib.rs",
-        ),
+        case("list_directory", json!({"path": "src"}), ToolKind::Read, "src", None, "lib.rs"),
         case(
             "find_path",
             json!({"pattern": "**/*.rs"}),

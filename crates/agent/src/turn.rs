@@ -126,6 +126,14 @@ impl Turn<'_> {
                     call.arguments.push_str(&fragment);
                 }
             }
+            Event::CallEnd { id } => {
+                let begun = heard.calls.iter().rev().find(|begun| begun.call.id == id);
+                if let Some(Begun { open, call }) = begun
+                    && let Ok(args) = arguments(&call.arguments)
+                {
+                    self.registry.describe(open.handle(), &call.name, &args, self.context);
+                }
+            }
             Event::Stop(stop) => heard.stop = Some(stop),
             Event::Error(error) => heard.error = Some(error.to_string()),
             _ => {}

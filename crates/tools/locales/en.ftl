@@ -25,5 +25,5 @@ terminal-pending = Run a command
 think = Think: { $thought }
 think-pending = Think
 
-todo-write = Plan { $count } steps
+todo-write = Update the plan: { $done } of { $count } done
 todo-write-pending = Update the plan

@@ -12,11 +12,12 @@ use acp_types::{
     Content, FileChange, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch, ToolKind,
 };
 use futures::future::BoxFuture;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Code, ToolError};
-use crate::tool::{Context, Draft, Invocation, Spec, Surface, Tool, end_patch};
+use crate::tool::{Context, Description, Draft, Invocation, Spec, Surface, Tool, end_patch};
 
 /// The tools of a session, in the order in which they were added.
 #[derive(Debug, Clone)]
@@ -101,6 +102,14 @@ impl Registry {
         session.announce(id, turn, patch, cancel)
     }
 
+    /// Tells the client what a call is about, as soon as its arguments are there: its title, the
+    /// files it names, the arguments themselves.
+    pub fn describe(&self, call: &CallHandle, name: &str, args: &Value, context: &Context) {
+        if let Some(tool) = self.find(name) {
+            describe(&*tool, &self.titles, call, args, context);
+        }
+    }
+
     /// Makes what `acp_lifecycle::perform` needs to run a call.
     #[must_use]
     pub fn call(&self, name: &str, args: Value, context: &Context) -> ToolCall {
@@ -138,30 +147,24 @@ impl Executor for ToolCall {
     type Plan = AnyPlan;
 
     async fn preview(&mut self, call: &CallHandle) -> Result<Preview<AnyPlan>, Failure> {
-        call.change(ToolCallPatch::new().raw_input(self.args.clone()));
-        let Some(tool) = self.tool.clone() else { return Err(self.unknown()) };
+        let Some(tool) = self.tool.clone() else {
+            call.change(ToolCallPatch::new().raw_input(self.args.clone()));
+            return Err(self.unknown());
+        };
+        describe(&*tool, &self.titles, call, &self.args, &self.context);
         if !self.args.is_object() {
             let text = "The arguments have to be one JSON object.";
             return Err(Failure::report(Code::InvalidArguments.as_str(), text));
         }
         let draft = tool.preview(self.args.clone(), &self.context).await.map_err(failure)?;
-        let spec = tool.spec();
         let cwd = draft.cwd.as_deref().unwrap_or(self.context.workspace.cwd());
-        let digest = Digest::of_call(spec.name, &self.args, cwd, &draft.pre_image);
-        let title = draft.title_key.unwrap_or(spec.title);
-        if let Some(terminal) = draft.terminal {
-            call.describe_terminal(&TerminalId::new(call.id().0.clone()), terminal);
-        }
-        let mut patch = ToolCallPatch::new()
-            .title(self.titles.render(title, &draft.title))
-            .locations(draft.locations);
+        let digest = Digest::of_call(tool.spec().name, &self.args, cwd, &draft.pre_image);
+        let mut patch = ToolCallPatch::new();
+        patch.locations = draft.locations;
         let (shown, is_shown) = shown(draft.changes);
         if !shown.is_empty() {
             patch = patch.content(shown);
         }
-        let arguments = draft.title.iter().map(|(name, value)| ((*name).to_owned(), json!(value)));
-        let key = json!({ "key": title, "arguments": Value::Object(arguments.collect()) });
-        call.change_meta(|meta| meta.title = Some(key));
         Ok(Preview {
             patch,
             effects: draft.effects,
@@ -200,6 +203,28 @@ impl ToolCall {
     }
 }
 
+fn describe(
+    tool: &dyn AnyTool,
+    titles: &Titles,
+    call: &CallHandle,
+    args: &Value,
+    context: &Context,
+) {
+    let patch = ToolCallPatch::new().raw_input(args.clone());
+    let Some(description) = tool.describe(args, context) else {
+        call.change(patch);
+        return;
+    };
+    let Description { key, arguments, locations, terminal } = description;
+    if let Some(terminal) = terminal {
+        call.describe_terminal(&TerminalId::new(call.id().0.clone()), terminal);
+    }
+    call.change(patch.title(titles.render(key, &arguments)).locations(locations));
+    let arguments = arguments.into_iter().map(|(name, value)| (name.to_owned(), json!(value)));
+    let title = json!({ "key": key, "arguments": Value::Object(arguments.collect()) });
+    call.change_meta(|meta| meta.title = Some(title));
+}
+
 /// Bounds what is shown of changes, and tells whether that is everything.
 fn shown(changes: Vec<FileChange>) -> (Vec<Content>, bool) {
     let (mut shown, mut room, mut is_whole) = (Vec::new(), CHANGE_BYTES, true);
@@ -236,6 +261,7 @@ fn failure(error: ToolError) -> Failure {
 trait AnyTool: fmt::Debug + Send + Sync {
     fn spec(&self) -> Spec;
     fn input_schema(&self) -> Value;
+    fn describe(&self, args: &Value, context: &Context) -> Option<Description>;
     fn preview<'a>(
         &'a self,
         args: Value,
@@ -258,6 +284,11 @@ impl<T: Tool> AnyTool for T {
         schemars::schema_for!(T::Args).to_value()
     }
 
+    fn describe(&self, args: &Value, context: &Context) -> Option<Description> {
+        let args = T::Args::deserialize(args).ok()?;
+        Some(Tool::describe(self, &args, context))
+    }
+
     fn preview<'a>(
         &'a self,
         args: Value,
@@ -273,14 +304,11 @@ impl<T: Tool> AnyTool for T {
             let draft = Tool::preview(self, args, context).await?;
             Ok(Draft {
                 plan: Box::new(draft.plan) as AnyPlan,
-                title: draft.title,
-                title_key: draft.title_key,
                 locations: draft.locations,
                 changes: draft.changes,
                 effects: draft.effects,
                 cwd: draft.cwd,
                 pre_image: draft.pre_image,
-                terminal: draft.terminal,
             })
         })
     }

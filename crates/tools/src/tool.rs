@@ -83,12 +83,8 @@ pub struct Invocation<'a> {
 pub struct Draft<P> {
     /// What [`Tool::run`] will get.
     pub plan: P,
-    /// The arguments of the title.
-    pub title: Vec<(&'static str, String)>,
-    /// The key of the title, where it is not the tool's usual one.
-    pub title_key: Option<&'static str>,
-    /// The files it works on.
-    pub locations: Vec<Location>,
+    /// The places it would change, where they are known better than by the arguments.
+    pub locations: Option<Vec<Location>>,
     /// The changes it would make.
     pub changes: Vec<FileChange>,
     /// What it would do to the world.
@@ -97,8 +93,6 @@ pub struct Draft<P> {
     pub cwd: Option<PathBuf>,
     /// The bytes that it found and would change.
     pub pre_image: Vec<u8>,
-    /// What its terminal would run, for tools that are shown as one.
-    pub terminal: Option<TerminalPatch>,
 }
 
 impl<P> Draft<P> {
@@ -107,21 +101,56 @@ impl<P> Draft<P> {
     pub fn new(plan: P) -> Self {
         Self {
             plan,
-            title: Vec::new(),
-            title_key: None,
-            locations: Vec::new(),
+            locations: None,
             changes: Vec::new(),
             effects: Effects::none(),
             cwd: None,
             pre_image: Vec::new(),
-            terminal: None,
         }
+    }
+}
+
+/// What a call is about, by its arguments alone: shown before anything else is known of it.
+#[derive(Debug)]
+pub struct Description {
+    /// The key of its title in the catalogue.
+    pub key: &'static str,
+    /// The arguments of the title.
+    pub arguments: Vec<(&'static str, String)>,
+    /// The files it names.
+    pub locations: Vec<Location>,
+    /// What its terminal would run, for tools that are shown as one.
+    pub terminal: Option<TerminalPatch>,
+}
+
+impl Description {
+    /// Begins a description by the key of its title.
+    #[must_use]
+    pub fn new(key: &'static str) -> Self {
+        Self { key, arguments: Vec::new(), locations: Vec::new(), terminal: None }
     }
 
     /// Adds an argument of the title.
     #[must_use]
-    pub fn titled(mut self, name: &'static str, value: impl Into<String>) -> Self {
-        self.title.push((name, value.into()));
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.arguments.push((name, value.into()));
+        self
+    }
+
+    /// Adds a path as an argument of the title, in the words of the session.
+    #[must_use]
+    pub fn with_path(self, name: &'static str, given: &str, context: &Context) -> Self {
+        let workspace = &context.workspace;
+        let shown = workspace.resolve(given).map(|at| workspace.display(at.path()));
+        self.with(name, shown.unwrap_or_else(|_| given.to_owned()))
+    }
+
+    /// Adds a file that it names, and a line of it; 0 is no line.
+    #[must_use]
+    pub fn at(mut self, given: &str, line: u32, context: &Context) -> Self {
+        let at = context.workspace.resolve(given).ok();
+        let location = at.and_then(|at| Location::try_new(at.path()).ok());
+        self.locations.extend(location.map(|location| location.at_line(line)));
         self
     }
 }
@@ -145,7 +174,9 @@ pub struct Output {
 ///
 /// ```
 /// use acp_lifecycle::{Grant, Pinned};
-/// use acp_tools::{Context, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolError};
+/// use acp_tools::{
+///     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolError,
+/// };
 ///
 /// /// Says hello.
 /// #[derive(Debug)]
@@ -173,8 +204,12 @@ pub struct Output {
 ///         }
 ///     }
 ///
+///     fn describe(&self, args: &Args, _: &Context) -> Description {
+///         Description::new("greet").with("name", &args.name)
+///     }
+///
 ///     async fn preview(&self, args: Args, _: &Context) -> Result<Draft<String>, ToolError> {
-///         Ok(Draft::new(args.name.clone()).titled("name", args.name))
+///         Ok(Draft::new(args.name))
 ///     }
 ///
 ///     async fn run(
@@ -196,6 +231,9 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
 
     /// Says what the tool is.
     fn spec(&self) -> Spec;
+
+    /// Says what a call is about, by its arguments alone.
+    fn describe(&self, args: &Self::Args, context: &Context) -> Description;
 
     /// Finds out what a call would do, without doing it.
     ///

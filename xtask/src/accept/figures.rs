@@ -13,17 +13,25 @@ use super::agent::{Agent, DEADLINE};
 use super::scratch::Scratch;
 use crate::process::Stop;
 
-/// Median time from spawn to the answer to `initialize`, divided by that of the echo agent.
-///
-/// The two take turns, so that whatever else the machine does slows both.
+/// Median time from spawn to the answer to `initialize`, divided by that of a minimal SDK agent.
 pub(super) fn startup(built: &Built, n: u32) -> Result<f64, Stop> {
+    startup_against(&built.echo, built, n)
+}
+
+/// The same time, divided by that of a process without the SDK: what the machine takes at least.
+pub(super) fn startup_floor(built: &Built, n: u32) -> Result<f64, Stop> {
+    startup_against(&built.floor, built, n)
+}
+
+/// The two take turns, so that whatever else the machine does slows both.
+fn startup_against(other: &Path, built: &Built, n: u32) -> Result<f64, Stop> {
     let scratch = Scratch::new("startup")?;
-    let (mut ours, mut echo) = (Vec::new(), Vec::new());
+    let (mut ours, mut others) = (Vec::new(), Vec::new());
     for _ in 0..n {
         ours.push(time_to_initialize(&mut callboard(built, &scratch, "direct"))?);
-        echo.push(time_to_initialize(&mut Command::new(&built.echo))?);
+        others.push(time_to_initialize(&mut Command::new(other))?);
     }
-    Ok(median(ours) / median(echo))
+    Ok(median(ours) / median(others))
 }
 
 /// The largest resident memory of n processes, in MiB, after a session was opened.

@@ -8,7 +8,7 @@ use std::{fmt::Write as _, iter};
 
 use futures::{StreamExt as _, stream};
 
-use super::{Call, Event, Message, Model, Reply, Request, Stop, ToolResult};
+use super::{Call, Event, Message, Model, Reply, Request, Stop, ToolResult, ToolSpec};
 use command::{COMMANDS, Prompt, ToolUse};
 
 /// The model's name.
@@ -43,8 +43,10 @@ impl Model for Direct {
         let (prompt, since) = turn(&request.messages);
         let calls = match command::parse(prompt) {
             Ok(Prompt::Calls(calls)) => calls,
-            Ok(Prompt::Help) => return say(help()),
-            Err(error) if error.is_unknown() => return say(format!("{error}\n\n{}", help())),
+            Ok(Prompt::Help) => return say(help(&request.tools)),
+            Err(error) if error.is_unknown() => {
+                return say(format!("{error}\n\n{}", help(&request.tools)));
+            }
             Err(error) => return say(error.to_string()),
         };
         if lacks_undo(&request, &calls) {
@@ -60,9 +62,11 @@ impl Model for Direct {
 }
 
 /// The commands with an example each, and how to connect another model, in Markdown.
-pub fn help() -> String {
+pub fn help(tools: &[ToolSpec]) -> String {
     let mut help = "One command a line; several lines are several calls, in order.\n".to_owned();
-    for command in COMMANDS {
+    // `undo` is a command that some sessions do not have; a missing tool says so by itself.
+    let is_offered = |tool: &&str| *tool != command::UNDO || has_undo(tools);
+    for command in COMMANDS.iter().filter(|command| command.tool.as_ref().is_none_or(is_offered)) {
         let (form, description) = (command.form(), command.description);
         let example = match command.example {
             example if example.contains('\n') => format!(":\n\n```\n{example}\n```\n"),
@@ -86,8 +90,11 @@ fn turn(messages: &[Message]) -> (&str, &[Message]) {
 
 /// A mistyped tool fails by itself; `undo` is a command that some sessions simply do not have.
 fn lacks_undo(request: &Request, calls: &[ToolUse]) -> bool {
-    let is_offered = || request.tools.iter().any(|tool| tool.name == command::UNDO);
-    calls.iter().any(|call| call.tool == command::UNDO) && !is_offered()
+    calls.iter().any(|call| call.tool == command::UNDO) && !has_undo(&request.tools)
+}
+
+fn has_undo(tools: &[ToolSpec]) -> bool {
+    tools.iter().any(|tool| tool.name == command::UNDO)
 }
 
 fn make(ToolUse { tool, arguments }: ToolUse, index: usize) -> Reply {

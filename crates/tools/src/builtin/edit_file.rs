@@ -10,7 +10,9 @@ use crate::diff;
 use crate::edit::{Done, Edit, Which, apply, decode};
 use crate::error::{Code, ToolError};
 use crate::limits::FILE_BYTES;
-use crate::tool::{Context, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking};
+use crate::tool::{
+    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
+};
 use crate::workspace::{Resolved, Workspace};
 use crate::write::{PreImage, atomic_write, read_whole};
 
@@ -90,6 +92,19 @@ impl Tool for EditFile {
         }
     }
 
+    fn describe(&self, args: &Args, context: &Context) -> Description {
+        let mut paths: Vec<_> = args.path.iter().collect();
+        paths.extend(args.edits.iter().map(|edit| &edit.path));
+        paths.dedup();
+        let shown = |given: &&String| {
+            let at = context.workspace.resolve(given);
+            at.map_or_else(|_| (*given).clone(), |at| context.workspace.display(at.path()))
+        };
+        let names: Vec<_> = paths.iter().map(shown).collect();
+        let description = Description::new("edit-file").with("path", names.join(", "));
+        paths.into_iter().fold(description, |all, path| all.at(path, 0, context))
+    }
+
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
         let workspace = context.workspace.clone();
         let edits = args.into_edits()?;
@@ -99,7 +114,7 @@ impl Tool for EditFile {
                 add(&mut files, one, &workspace)?;
             }
             files.iter_mut().try_for_each(File::edit)?;
-            Ok(draft(files, &workspace))
+            Ok(draft(files))
         })
         .await
     }
@@ -181,8 +196,7 @@ impl File {
     }
 }
 
-fn draft(files: Vec<File>, workspace: &Workspace) -> Draft<Plan> {
-    let paths: Vec<_> = files.iter().map(|file| workspace.display(file.at.path())).collect();
+fn draft(files: Vec<File>) -> Draft<Plan> {
     let changed = || files.iter().filter(|file| file.old != file.new);
     let changes: Vec<_> = changed().map(File::change).collect();
     let locations = changes.iter().flat_map(|change| {
@@ -194,11 +208,11 @@ fn draft(files: Vec<File>, workspace: &Workspace) -> Draft<Plan> {
     let effects = changed().map(|file| Effect::Write(file.real.path().to_owned()));
     let pre_image = files.iter().flat_map(|file| file.old.as_bytes()).copied().collect();
     Draft {
-        locations: locations.collect(),
+        locations: Some(locations.collect()),
         effects: Effects::from_iter(effects),
         changes,
         pre_image,
-        ..Draft::new(Plan(files)).titled("path", paths.join(", "))
+        ..Draft::new(Plan(files))
     }
 }
 

@@ -9,7 +9,9 @@ use serde_json::json;
 use crate::error::ToolError;
 use crate::find::find;
 use crate::limits::MATCH_LOCATIONS;
-use crate::tool::{Context, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking};
+use crate::tool::{
+    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
+};
 
 /// Finds files and directories by name.
 #[derive(Debug, Clone, Copy)]
@@ -43,11 +45,16 @@ impl Tool for FindPath {
         }
     }
 
+    fn describe(&self, args: &Args, context: &Context) -> Description {
+        let path = args.path.as_deref().unwrap_or(".");
+        Description::new("find-path")
+            .with("pattern", &args.pattern)
+            .with_path("path", path, context)
+    }
+
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Args>, ToolError> {
         let at = context.workspace.resolve(args.path.as_deref().unwrap_or("."))?;
-        let path = context.workspace.display(at.path());
-        let pattern = args.pattern.clone();
-        let mut draft = Draft::new(args).titled("pattern", pattern).titled("path", path);
+        let mut draft = Draft::new(args);
         draft.effects = Effects::from(Effect::Read(at.path().to_owned()));
         Ok(draft)
     }

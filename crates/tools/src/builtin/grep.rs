@@ -8,7 +8,9 @@ use serde_json::json;
 
 use crate::error::ToolError;
 use crate::search::{Query, search};
-use crate::tool::{Context, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking};
+use crate::tool::{
+    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
+};
 
 /// Searches the contents of files.
 #[derive(Debug, Clone, Copy)]
@@ -50,10 +52,13 @@ impl Tool for Grep {
         }
     }
 
+    fn describe(&self, args: &Args, context: &Context) -> Description {
+        let path = args.path.as_deref().unwrap_or(".");
+        Description::new("grep").with("pattern", &args.pattern).with_path("path", path, context)
+    }
+
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Query>, ToolError> {
         let at = context.workspace.resolve(args.path.as_deref().unwrap_or("."))?;
-        let path = context.workspace.display(at.path());
-        let pattern = args.pattern.clone();
         let query = Query {
             pattern: args.pattern,
             path: args.path,
@@ -62,7 +67,7 @@ impl Tool for Grep {
             context: args.context.unwrap_or(0),
             max_results: args.max_results,
         };
-        let mut draft = Draft::new(query).titled("pattern", pattern).titled("path", path);
+        let mut draft = Draft::new(query);
         draft.effects = Effects::from(Effect::Read(at.path().to_owned()));
         Ok(draft)
     }

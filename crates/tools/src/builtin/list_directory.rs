@@ -1,14 +1,16 @@
 //! `list_directory`: what is in a directory.
 
 use acp_lifecycle::{Effect, Effects, Grant, Pinned};
-use acp_types::{Content, Location, ToolKind};
+use acp_types::{Content, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::error::ToolError;
 use crate::list::list;
-use crate::tool::{Context, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking};
+use crate::tool::{
+    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
+};
 
 /// Lists a directory.
 #[derive(Debug, Clone, Copy)]
@@ -42,11 +44,13 @@ impl Tool for ListDirectory {
         }
     }
 
+    fn describe(&self, args: &Args, context: &Context) -> Description {
+        Description::new("list-directory").with_path("path", &args.path, context)
+    }
+
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Args>, ToolError> {
         let at = context.workspace.resolve(&args.path)?;
-        let path = context.workspace.display(at.path());
-        let mut draft = Draft::new(args).titled("path", path);
-        draft.locations = Location::try_new(at.path()).into_iter().collect();
+        let mut draft = Draft::new(args);
         draft.effects = Effects::from(Effect::Read(at.path().to_owned()));
         Ok(draft)
     }

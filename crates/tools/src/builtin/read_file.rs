@@ -1,14 +1,16 @@
 //! `read_file`: a window of lines of a text file.
 
 use acp_lifecycle::{Effect, Effects, Grant, Pinned};
-use acp_types::{Content, Location, ToolKind};
+use acp_types::{Content, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::error::ToolError;
 use crate::read::{Window, read_window};
-use crate::tool::{Context, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking};
+use crate::tool::{
+    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
+};
 
 /// Reads lines of a text file.
 #[derive(Debug, Clone, Copy)]
@@ -44,18 +46,18 @@ impl Tool for ReadFile {
         }
     }
 
+    fn describe(&self, args: &Args, context: &Context) -> Description {
+        let line = args.offset.and_then(|offset| u32::try_from(offset).ok()).unwrap_or(0);
+        let description = match (args.offset, args.limit) {
+            (None, None) => Description::new("read-file"),
+            _ => Description::new("read-file-lines").with("lines", lines_asked(args)),
+        };
+        description.with_path("path", &args.path, context).at(&args.path, line, context)
+    }
+
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Args>, ToolError> {
         let at = context.workspace.resolve(&args.path)?;
-        let path = context.workspace.display(at.path());
-        let mut draft = Draft::new(args).titled("path", path);
-        let line = draft.plan.offset.and_then(|offset| u32::try_from(offset).ok()).unwrap_or(0);
-        if draft.plan.offset.is_some() || draft.plan.limit.is_some() {
-            draft.title_key = Some("read-file-lines");
-            let lines = lines_asked(&draft.plan);
-            draft = draft.titled("lines", lines);
-        }
-        draft.locations =
-            Location::try_new(at.path()).map(|at| at.at_line(line)).into_iter().collect();
+        let mut draft = Draft::new(args);
         draft.effects = Effects::from(Effect::Read(at.path().to_owned()));
         Ok(draft)
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use acp_lifecycle::{Effect, Effects, Grant, Pinned};
-use acp_types::{Exit, Location, Reason, TerminalId, TerminalPatch, TerminalSize, ToolKind};
+use acp_types::{Exit, Reason, TerminalId, TerminalPatch, TerminalSize, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -14,7 +14,7 @@ use crate::exec::{self, Command, End, Size, SpawnError};
 use crate::limits::{
     COMMAND_KEPT_BYTES, COMMAND_OUTPUT_BYTES, COMMAND_TIMEOUT, COMMAND_TIMEOUT_MAX,
 };
-use crate::tool::{Context, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
+use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
 
 /// Runs a shell command.
 #[derive(Debug, Clone, Copy)]
@@ -51,6 +51,16 @@ impl Tool for Terminal {
         }
     }
 
+    fn describe(&self, args: &Args, context: &Context) -> Description {
+        let at = context.workspace.resolve(args.cwd.as_deref().unwrap_or("."));
+        let cwd = at.map_or_else(|_| context.workspace.cwd().to_owned(), |at| at.path().to_owned());
+        let Size { cols, rows } = Size::default();
+        let opening = TerminalPatch::open(args.command.clone(), cwd);
+        let terminal = TerminalPatch { size: Some(TerminalSize { cols, rows }), ..opening };
+        let description = Description::new("terminal").with("command", &args.command);
+        Description { terminal: Some(terminal), ..description }
+    }
+
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Command>, ToolError> {
         if args.command.trim().is_empty() {
             return Err(ToolError::invalid("The command is empty."));
@@ -71,12 +81,8 @@ impl Tool for Terminal {
             size: Size::default(),
             timeout: Some(timeout.min(COMMAND_TIMEOUT_MAX)),
         };
-        let mut draft = Draft::new(command).titled("command", args.command.clone());
-        draft.locations = Location::try_new(at.path()).into_iter().collect();
+        let mut draft = Draft::new(command);
         let cwd = at.path().to_owned();
-        let size = TerminalSize { cols: draft.plan.size.cols, rows: draft.plan.size.rows };
-        let opening = TerminalPatch::open(args.command.clone(), cwd.clone());
-        draft.terminal = Some(TerminalPatch { size: Some(size), ..opening });
         draft.effects = Effects::from(Effect::Run { command: args.command, cwd: cwd.clone() });
         draft.cwd = Some(cwd);
         Ok(draft)

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::error::ToolError;
 use crate::limits::THOUGHT_TITLE_BYTES;
-use crate::tool::{Context, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
+use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
 
 /// Notes a thought.
 #[derive(Debug, Clone, Copy)]
@@ -38,13 +38,18 @@ impl Tool for Think {
         }
     }
 
-    async fn preview(&self, args: Args, _: &Context) -> Result<Draft<String>, ToolError> {
-        let first = args.thought.trim().lines().next().unwrap_or_default();
+    fn describe(&self, args: &Args, _: &Context) -> Description {
+        let thought = args.thought.trim();
+        let first = thought.lines().next().unwrap_or_default();
         let mut title = text::head(first, THOUGHT_TITLE_BYTES).to_owned();
-        if title.len() < args.thought.trim().len() {
+        if title.len() < thought.len() {
             title.push('…');
         }
-        Ok(Draft::new(args.thought).titled("thought", title))
+        Description::new("think").with("thought", title)
+    }
+
+    async fn preview(&self, args: Args, _: &Context) -> Result<Draft<String>, ToolError> {
+        Ok(Draft::new(args.thought))
     }
 
     async fn run(

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::error::ToolError;
 use crate::limits::{TODO_BYTES, TODOS};
-use crate::tool::{Context, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
+use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
 
 /// Replaces the plan.
 #[derive(Debug, Clone, Copy)]
@@ -83,6 +83,13 @@ impl Tool for TodoWrite {
         }
     }
 
+    fn describe(&self, args: &Args, _: &Context) -> Description {
+        let done = args.todos.iter().filter(|todo| matches!(todo.status, Status::Completed));
+        Description::new("todo-write")
+            .with("done", done.count().to_string())
+            .with("count", args.todos.len().to_string())
+    }
+
     async fn preview(&self, args: Args, _: &Context) -> Result<Draft<Plan>, ToolError> {
         if args.todos.len() > TODOS {
             let message = format!("A plan has at most {TODOS} steps. Join some of them.");
@@ -93,9 +100,8 @@ impl Tool for TodoWrite {
             let message = format!("Step {} is over {TODO_BYTES} bytes. Shorten it.", at + 1);
             return Err(ToolError::invalid(message));
         }
-        let count = args.todos.len().to_string();
         let entries = args.todos.into_iter().map(entry).collect();
-        Ok(Draft::new(Plan { entries }).titled("count", count))
+        Ok(Draft::new(Plan { entries }))
     }
 
     async fn run(

@@ -9,7 +9,9 @@ use serde_json::json;
 use crate::diff;
 use crate::error::ToolError;
 use crate::limits::FILE_BYTES;
-use crate::tool::{Context, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking};
+use crate::tool::{
+    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
+};
 use crate::workspace::Resolved;
 use crate::write::{PreImage, atomic_write, read_whole};
 
@@ -52,6 +54,12 @@ impl Tool for WriteFile {
         }
     }
 
+    fn describe(&self, args: &Args, context: &Context) -> Description {
+        Description::new("write-file")
+            .with_path("path", &args.path, context)
+            .at(&args.path, 0, context)
+    }
+
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
         let workspace = context.workspace.clone();
         blocking(move || {
@@ -67,16 +75,15 @@ impl Tool for WriteFile {
             };
             let change = diff::change(at.path(), operation, &old, &args.content);
             let line = change.changed_lines().next().unwrap_or(1);
-            let path = workspace.display(at.path());
             let pre_image = old.into_bytes();
             let location = Location::try_new(at.path()).map(|at| at.at_line(line));
             let plan = Plan { at, content: args.content, found };
             Ok(Draft {
-                locations: location.into_iter().collect(),
+                locations: location.ok().map(|location| vec![location]),
                 changes: vec![change],
                 effects: Effects::from(Effect::Write(real.path().to_owned())),
                 pre_image,
-                ..Draft::new(plan).titled("path", path)
+                ..Draft::new(plan)
             })
         })
         .await

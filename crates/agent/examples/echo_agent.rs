@@ -1,0 +1,52 @@
+//! The smallest agent that can hold a session: it sends each prompt's text back.
+//!
+//! It is an example of what the SDK needs for an agent at the least, and the yardstick of
+//! `cargo xtask accept startup`: what callboard takes longer than this one to answer `initialize`
+//! is callboard's own doing. It knows nothing of callboard, and nothing of clients that vanish,
+//! flood or send no JSON.
+
+use agent_client_protocol::v1::schema::{
+    ContentBlock, ContentChunk, InitializeRequest, InitializeResponse, NewSessionRequest,
+    NewSessionResponse, PromptRequest, PromptResponse, SessionNotification, SessionUpdate,
+    StopReason,
+};
+use agent_client_protocol::{Agent, Result, Stdio, on_receive_request};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let mut sessions = 0;
+    Agent
+        .v1()
+        .name("echo")
+        .on_receive_request(
+            async |request: InitializeRequest, responder, _| {
+                responder.respond(InitializeResponse::new(request.protocol_version))
+            },
+            on_receive_request!(),
+        )
+        .on_receive_request(
+            async move |_: NewSessionRequest, responder, _| {
+                sessions += 1;
+                responder.respond(NewSessionResponse::new(format!("sess_{sessions}")))
+            },
+            on_receive_request!(),
+        )
+        .on_receive_request(
+            async |request: PromptRequest, responder, client| {
+                let text: String = request.prompt.iter().filter_map(text).collect();
+                let update = SessionUpdate::AgentMessageChunk(ContentChunk::new(text.into()));
+                client.send_notification(SessionNotification::new(request.session_id, update))?;
+                responder.respond(PromptResponse::new(StopReason::EndTurn))
+            },
+            on_receive_request!(),
+        )
+        .connect_to(Stdio::new())
+        .await
+}
+
+fn text(block: &ContentBlock) -> Option<&str> {
+    match block {
+        ContentBlock::Text(text) => Some(&text.text),
+        _ => None,
+    }
+}
