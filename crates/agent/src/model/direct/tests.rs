@@ -4,7 +4,6 @@ use pretty_assertions::assert_eq;
 use serde_json::Value;
 
 use super::*;
-use crate::model::ToolSpec;
 
 /// A session as the agent keeps it, answering each call with the next of `results`.
 #[derive(Default)]
