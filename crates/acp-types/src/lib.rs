@@ -52,7 +52,7 @@ pub use agent_client_protocol_schema::v1::{ContentBlock, TerminalId};
 pub use change::{FileChange, Hunk, HunkLine, LineTag, Operation};
 pub use content::Content;
 pub use location::{Location, LocationError};
-pub use meta::{CallMeta, Dropped, Progress, Reason};
+pub use meta::{CallMeta, Dropped, Progress, Reason, Trace};
 pub use patch::{ContentPatch, TerminalPatch, ToolCallPatch};
 pub use plan::{Plan, PlanEntry, PlanPriority, PlanStatus};
 pub use report::{Capabilities, ToolCallReport};

@@ -57,9 +57,33 @@ pub struct CallMeta {
     /// The message key of its title and the arguments, for clients that render their own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<Value>,
+    /// The trace that it belongs to. Its keys go to the root of `_meta`, where they are reserved.
+    #[serde(skip_serializing_if = "Trace::is_empty")]
+    pub trace: Trace,
     /// What the tool adds under keys of its own. A field above wins over a key of its name.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub custom: Map<String, Value>,
+}
+
+/// W3C trace context (<https://www.w3.org/TR/trace-context/>), passed on as it came.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Trace {
+    /// The trace and the span.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    /// What vendors add.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tracestate: Option<String>,
+    /// What the application adds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baggage: Option<String>,
+}
+
+impl Trace {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// How far a call is, in units of its own.
@@ -153,7 +177,11 @@ impl CallMeta {
             shrink(&mut fitting);
             object = fitting.object();
         }
-        Meta::from_iter([(key.to_owned(), Value::Object(object))])
+        let mut meta = Meta::from_iter([(key.to_owned(), Value::Object(object))]);
+        if let Ok(Value::Object(trace)) = serde_json::to_value(&self.trace) {
+            meta.extend(trace);
+        }
+        meta
     }
 
     fn object(&self) -> Map<String, Value> {
@@ -161,6 +189,7 @@ impl CallMeta {
             return Map::new();
         };
         object.remove("custom");
+        object.remove("trace");
         for (key, value) in &self.custom {
             object.entry(key.as_str()).or_insert_with(|| value.clone());
         }
@@ -213,22 +242,26 @@ mod epoch_ms {
 
 #[cfg(test)]
 mod tests {
-    use super::{CallMeta, META_BYTES, Progress, Reason, byte_len};
+    use super::{CallMeta, META_BYTES, Progress, Reason, Trace, byte_len};
     use serde_json::{Value, json};
     use std::time::{Duration, SystemTime};
 
     #[test]
-    fn everything_lies_under_one_key() {
+    fn everything_lies_under_one_key_but_the_trace() {
         let meta = CallMeta {
             started_at: Some(SystemTime::UNIX_EPOCH + Duration::from_millis(1_500)),
             duration_ms: Some(3),
             reason: Some(Reason::Timeout),
+            trace: Trace { traceparent: Some("00-1-2-01".to_owned()), ..Trace::default() },
             custom: json!({"mine": 1, "durationMs": "not mine"}).as_object().unwrap().clone(),
             ..CallMeta::default()
         };
         assert_eq!(
             Value::Object(meta.to_meta("k")),
-            json!({"k": {"startedAt": 1500, "durationMs": 3, "reason": "timeout", "mine": 1}})
+            json!({
+                "k": {"startedAt": 1500, "durationMs": 3, "reason": "timeout", "mine": 1},
+                "traceparent": "00-1-2-01",
+            })
         );
     }
 

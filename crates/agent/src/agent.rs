@@ -27,6 +27,8 @@ use crate::errors;
 use crate::limits;
 use crate::model::Model;
 use crate::session::Session;
+use crate::transport::Counters;
+use crate::wire::Wire;
 
 /// A coding agent for ACP clients: a model, tools, and what commands may see of the environment.
 ///
@@ -44,6 +46,7 @@ pub struct Agent {
     model: Arc<dyn Model>,
     registry: Registry,
     env: Arc<BTreeMap<String, String>>,
+    counters: Option<Arc<Counters>>,
 }
 
 impl Agent {
@@ -57,7 +60,16 @@ impl Agent {
         env: impl Iterator<Item = (String, String)>,
     ) -> std::result::Result<Self, TitlesError> {
         let env = Arc::new(acp_tools::env::base_env(env));
-        Ok(Self { model, registry: Registry::builtin()?, env })
+        Ok(Self { model, registry: Registry::builtin()?, env, counters: None })
+    }
+
+    /// Sends no faster than a transport writes: see [`Transport::counters`].
+    ///
+    /// [`Transport::counters`]: crate::transport::Transport::counters
+    #[must_use]
+    pub fn with_counters(mut self, counters: Arc<Counters>) -> Self {
+        self.counters = Some(counters);
+        self
     }
 }
 
@@ -173,9 +185,12 @@ impl Connection {
         }
         let id = SessionId::new(format!("sess_{}", Ulid::generate()));
         responder.respond(NewSessionResponse::new(id.clone()))?;
-        let Agent { model, registry, .. } = self.agent.clone();
+        let Agent { model, registry, counters, .. } = self.agent.clone();
         let capabilities = lock(&self.client).clone();
-        let session = Session::open(id.clone(), model, registry, context, &capabilities, client);
+        let wire = |handle, answers| {
+            Wire::new(id.clone(), handle, answers, &capabilities, client, counters)
+        };
+        let session = Session::open(model, registry, context, wire);
         lock(&self.sessions).insert(id, session);
         Ok(())
     }

@@ -87,9 +87,9 @@ fn acp(model: &str) -> ExitCode {
         Ok(transport) => transport,
         Err(error) => return fail(&format!("cannot take over standard input and output: {error}")),
     };
+    let agent = agent.with_counters(transport.counters());
     run(async move {
-        let serving = agent.connect_to(transport);
-        match serving.await {
+        match agent.connect_to(transport).await {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(&format!("the connection failed: {}", error.message)),
         }

@@ -161,6 +161,11 @@ fn answer(
             of_kind(PermissionOptionKind::RejectOnce)
         }
     };
+    if approval != Approval::Ask
+        && let Some(option) = chosen
+    {
+        screen.show(|_| format!("  ▸ {}\n", option.name));
+    }
     match chosen {
         Some(option) => RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(
             option.option_id.clone(),

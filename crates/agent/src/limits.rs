@@ -58,6 +58,17 @@ pub const MAX_WRITE_BYTES: usize = 64 << 10;
 /// Time for a client to take what is still queued when the connection ends; the rest is dropped.
 pub const FLUSH_DEADLINE: Duration = Duration::from_secs(1);
 
+/// Messages of sessions that are handed over and unwritten; at this many, the next one waits in
+/// its session's outbox, where it is joined with what follows.
+pub const CREDIT_FRAMES: u64 = 8;
+
+/// Bytes of such messages that are queued and unwritten; above it, the next one waits.
+pub const CREDIT_BYTES: u64 = 256 << 10;
+
+/// Time after which messages are written off that were handed over and never reached the writer,
+/// although it has nothing to do.
+pub const CREDIT_WRITE_OFF: Duration = Duration::from_secs(5);
+
 // ---- The transport: its own working memory ----
 
 /// Bytes that a reused line or output buffer keeps between uses; after a larger line the surplus

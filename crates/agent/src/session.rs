@@ -9,11 +9,9 @@ use std::time::{Duration, SystemTime};
 use acp_lifecycle::{SessionHandle, drive};
 use acp_tools::{Context, Registry};
 use acp_types::Reason;
-use agent_client_protocol::v1::schema::{
-    ClientCapabilities, ContentBlock, PromptResponse, SessionId, StopReason,
-};
-use agent_client_protocol::v1::{ConnectionTo, Responder};
-use agent_client_protocol::{Client, Result};
+use agent_client_protocol::Result;
+use agent_client_protocol::v1::Responder;
+use agent_client_protocol::v1::schema::{ContentBlock, PromptResponse, StopReason};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -52,12 +50,10 @@ struct Prompt {
 impl Session {
     /// Opens a session and starts its tasks.
     pub(crate) fn open(
-        id: SessionId,
         model: Arc<dyn Model>,
         registry: Registry,
         context: Context,
-        capabilities: &ClientCapabilities,
-        client: ConnectionTo<Client>,
+        wire: impl FnOnce(SessionHandle, Answers) -> Wire,
     ) -> Arc<Self> {
         let core = acp_lifecycle::Session::new(context.workspace.cwd());
         let handle = SessionHandle::new(core, SystemTime::now);
@@ -65,7 +61,7 @@ impl Session {
             handle.news(news);
         }
         let answers = Answers::default();
-        let wire = Wire::new(id, handle.clone(), answers.clone(), capabilities, client);
+        let wire = wire(handle.clone(), answers.clone());
         let (prompts, waiting) = mpsc::channel(limits::MAX_WAITING_PROMPTS);
         let session = Arc::new(Self {
             handle: handle.clone(),

@@ -12,10 +12,11 @@ use agent_client_protocol::v1::schema::StopReason;
 use futures::StreamExt as _;
 use futures::future::join_all;
 use serde_json::{Value, json};
+use tokio::time::error::Elapsed;
 use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
 
-use crate::model::{Call, Event, Message, Model, Request, Stop, ToolResult, ToolSpec};
+use crate::model::{Call, Event, Message, Model, Reply, Request, Stop, ToolResult, ToolSpec};
 use crate::{errors, limits};
 
 /// What a session remembers between turns.
@@ -90,7 +91,7 @@ impl Turn<'_> {
                     heard.is_cancelled = true;
                     return heard;
                 }
-                event = tokio::time::timeout(limits::MODEL_IDLE, reply.next()) => event,
+                event = self.next(&mut reply) => event,
             };
             match event {
                 Ok(Some(event)) => self.hear(event, &message, &mut heard),
@@ -102,6 +103,12 @@ impl Turn<'_> {
             }
         }
         heard
+    }
+
+    /// Waits for what the model says next, and before that for a client that takes nothing.
+    async fn next(&self, reply: &mut Reply) -> Result<Option<Event>, Elapsed> {
+        self.handle.unstalled().await;
+        tokio::time::timeout(limits::MODEL_IDLE, reply.next()).await
     }
 
     fn hear(&self, event: Event, message: &str, heard: &mut Heard) {

@@ -15,6 +15,8 @@ use agent_client_protocol::v1::schema::{
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client, Result};
 
+use crate::transport::Counters;
+
 /// The client of one session.
 pub(crate) struct Wire {
     session: SessionId,
@@ -22,6 +24,7 @@ pub(crate) struct Wire {
     answers: Answers,
     sent: Sent,
     client: ConnectionTo<Client>,
+    counters: Option<Arc<Counters>>,
 }
 
 impl Wire {
@@ -31,12 +34,20 @@ impl Wire {
         answers: Answers,
         capabilities: &ClientCapabilities,
         client: ConnectionTo<Client>,
+        counters: Option<Arc<Counters>>,
     ) -> Self {
-        Self { session, handle, answers, sent: Sent::new(surface(capabilities)), client }
+        Self { session, handle, answers, sent: Sent::new(surface(capabilities)), client, counters }
+    }
+
+    fn hand_over(&self) {
+        if let Some(counters) = &self.counters {
+            counters.hand_over();
+        }
     }
 
     fn update(&self, update: SessionUpdate) -> std::result::Result<(), Unreachable> {
         let notification = SessionNotification::new(self.session.clone(), update);
+        self.hand_over();
         self.client.send_notification(notification).map_err(|error| {
             tracing::debug!(code = ?error.code, "an update could not be sent");
             Unreachable
@@ -55,6 +66,7 @@ impl Wire {
         let Some(request) = self.sent.permission(session, &request.call, request.options) else {
             return Err(Unreachable);
         };
+        self.hand_over();
         let asked = self.client.send_request(request);
         let handle = self.handle.clone();
         drop(tokio::spawn(async move {
@@ -68,6 +80,12 @@ impl Wire {
 }
 
 impl Sink for Wire {
+    async fn ready(&mut self) {
+        if let Some(counters) = &self.counters {
+            counters.credit().await;
+        }
+    }
+
     fn deliver(&mut self, item: Item) -> std::result::Result<(), Unreachable> {
         match item {
             Item::ToolCall(id, patch) => {

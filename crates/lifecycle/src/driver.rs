@@ -3,10 +3,18 @@
 use tokio_util::sync::CancellationToken;
 
 use crate::SessionHandle;
+use crate::limits::STALL;
 use crate::outbox::Item;
 
 /// Where a session's items go: the connection to the client.
 pub trait Sink: Send {
+    /// Waits until the client has taken enough of what it was sent that one more item may go.
+    ///
+    /// Meanwhile items wait in the outbox, where they join. The default never waits.
+    fn ready(&mut self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
     /// Sends one item. It must not block; a sink with a queue of its own bounds it.
     ///
     /// A permission request is put to the client, and its answer comes back by
@@ -29,6 +37,10 @@ pub struct Unreachable;
 /// delivered is a no.
 pub async fn drive(session: SessionHandle, mut sink: impl Sink, stop: CancellationToken) {
     while !stop.is_cancelled() {
+        tokio::select! {
+            () = ready(&session, &mut sink) => {}
+            () = stop.cancelled() => break,
+        }
         let (item, deadline) = session.poll();
         if let Some(item) = item {
             deliver(&session, &mut sink, item);
@@ -46,9 +58,21 @@ pub async fn drive(session: SessionHandle, mut sink: impl Sink, stop: Cancellati
             () = stop.cancelled() => {}
         }
     }
+    session.set_stalled(false);
     session.with(|session, now| session.outbox_mut().flush(now.at));
     while let (Some(item), _) = session.poll() {
         deliver(&session, &mut sink, item);
+    }
+}
+
+/// Waits for the sink. If that takes long, those who produce what is sent are told to wait too.
+async fn ready(session: &SessionHandle, sink: &mut impl Sink) {
+    let ready = sink.ready();
+    tokio::pin!(ready);
+    if tokio::time::timeout(STALL, &mut ready).await.is_err() {
+        session.set_stalled(true);
+        ready.await;
+        session.set_stalled(false);
     }
 }
 

@@ -10,7 +10,7 @@ use acp_types::{
     CallMeta, Content, Exit, Location, Plan, Progress, Reason, TerminalId, TerminalPatch,
     ToolCallId, ToolCallPatch,
 };
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::board::{End, Moment};
@@ -31,6 +31,8 @@ struct Shared {
     session: Mutex<Session>,
     waiting: Mutex<HashMap<u64, Waiting>>,
     changed: Notify,
+    /// Whether the client has taken nothing for a while.
+    stalled: watch::Sender<bool>,
     wall: fn() -> SystemTime,
 }
 
@@ -50,6 +52,7 @@ impl SessionHandle {
             session: Mutex::new(session),
             waiting: Mutex::default(),
             changed: Notify::new(),
+            stalled: watch::Sender::new(false),
             wall,
         };
         Self { shared: Arc::new(shared) }
@@ -143,6 +146,18 @@ impl SessionHandle {
                 drop(self.waiting().remove(&number));
             }
         }
+    }
+
+    /// Waits while the client takes nothing. Who produces what is sent waits for this now and
+    /// then, so that nothing piles up for a client that does not read.
+    pub async fn unstalled(&self) {
+        let mut stalled = self.shared.stalled.subscribe();
+        // The sender lives as long as this handle, so the wait cannot fail.
+        let _is_over = stalled.wait_for(|stalled| !stalled).await;
+    }
+
+    pub(crate) fn set_stalled(&self, stalled: bool) {
+        self.shared.stalled.send_if_modified(|was| std::mem::replace(was, stalled) != stalled);
     }
 
     /// Waits until something changed. For the driver.

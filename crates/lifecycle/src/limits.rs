@@ -31,3 +31,6 @@ pub const RULES: usize = 1024;
 
 /// How long a cancelled call may take to end by itself before it is dropped.
 pub const CANCEL_GRACE: Duration = Duration::from_secs(2);
+
+/// How long a client may take nothing before models and terminals are no longer read for it.
+pub const STALL: Duration = Duration::from_secs(1);

@@ -13,6 +13,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -146,7 +147,21 @@ pub enum SpawnError {
 pub async fn run(
     command: Command,
     cancel: CancellationToken,
+    output: impl FnMut(&[u8]) + Send,
+) -> Result<Exit, SpawnError> {
+    run_paced(command, cancel, output, || Box::pin(std::future::ready(()))).await
+}
+
+/// Runs a command as [`run`] does, at the pace of whoever takes its output: after each piece
+/// `ready` is waited for; meanwhile nothing is read, and the command waits.
+///
+/// # Errors
+/// [`SpawnError`] if nothing was started.
+pub async fn run_paced(
+    command: Command,
+    cancel: CancellationToken,
     mut output: impl FnMut(&[u8]) + Send,
+    mut ready: impl FnMut() -> BoxFuture<'static, ()> + Send,
 ) -> Result<Exit, SpawnError> {
     let begun = Instant::now();
     if cancel.is_cancelled() {
@@ -168,11 +183,16 @@ pub async fn run(
             Ended { stopped: true, ..Ended::default() }
         };
         tokio::pin!(stop);
+        let mut waiting = None;
         loop {
             tokio::select! {
                 ended = &mut live.ended => break ended.unwrap_or_default(),
                 given_up = &mut stop => break given_up,
-                Some(chunk) = live.chunks.recv() => output(&chunk),
+                Some(chunk) = live.chunks.recv(), if waiting.is_none() => {
+                    output(&chunk);
+                    waiting = Some(ready());
+                }
+                () = or_never(&mut waiting) => waiting = None,
             }
         }
     };
@@ -197,6 +217,13 @@ fn exit(ended: Ended, end: End, begun: Instant) -> Exit {
         end,
         duration: begun.elapsed(),
         left_over: ended.left_over,
+    }
+}
+
+async fn or_never(waiting: &mut Option<BoxFuture<'static, ()>>) {
+    match waiting {
+        Some(waiting) => waiting.await,
+        None => std::future::pending().await,
     }
 }
 

@@ -13,25 +13,25 @@ use super::agent::{Agent, DEADLINE};
 use super::scratch::Scratch;
 use crate::process::Stop;
 
-/// Median time from spawn to the answer to `initialize`, divided by that of a minimal SDK agent.
+/// Time from spawn to the answer to `initialize`, as a multiple of that of a minimal SDK agent.
 pub(super) fn startup(built: &Built, n: u32) -> Result<f64, Stop> {
-    startup_against(&built.echo, built, n)
+    startup_ratio(built, &built.echo, n)
 }
 
-/// The same time, divided by that of a process without the SDK: what the machine takes at least.
+/// The same time, as a multiple of that of a process without the SDK.
 pub(super) fn startup_floor(built: &Built, n: u32) -> Result<f64, Stop> {
-    startup_against(&built.floor, built, n)
+    startup_ratio(built, &built.floor, n)
 }
 
-/// The two take turns, so that whatever else the machine does slows both.
-fn startup_against(other: &Path, built: &Built, n: u32) -> Result<f64, Stop> {
+/// The median of n ratios, each of two processes started one right after the other, so that
+/// whatever else the machine does slows both.
+fn startup_ratio(built: &Built, other: &Path, n: u32) -> Result<f64, Stop> {
     let scratch = Scratch::new("startup")?;
-    let (mut ours, mut others) = (Vec::new(), Vec::new());
-    for _ in 0..n {
-        ours.push(time_to_initialize(&mut callboard(built, &scratch, "direct"))?);
-        others.push(time_to_initialize(&mut Command::new(other))?);
-    }
-    Ok(median(ours) / median(others))
+    let ratio = |_| {
+        let ours = time_to_initialize(&mut callboard(built, &scratch, "direct"))?;
+        Ok(ours / time_to_initialize(&mut Command::new(other))?)
+    };
+    Ok(median((0..n).map(ratio).collect::<Result<_, Stop>>()?))
 }
 
 /// The largest resident memory of n processes, in MiB, after a session was opened.

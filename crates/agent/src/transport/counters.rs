@@ -2,6 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use tokio::sync::Notify;
+
+use crate::limits::{CREDIT_BYTES, CREDIT_FRAMES, CREDIT_WRITE_OFF};
+
 /// Counts of one transport, written by its threads and read by whoever holds the handle.
 #[derive(Debug, Default)]
 pub struct Counters {
@@ -11,6 +15,15 @@ pub struct Counters {
     pub(super) lines_queued: AtomicU64,
     pub(super) lines_written: AtomicU64,
     pub(super) bytes_written: AtomicU64,
+    /// Messages that sessions handed to the SDK, less those written off.
+    handed_over: AtomicU64,
+    /// Of our own messages, those written.
+    pub(super) ours_written: AtomicU64,
+    /// Bytes of our own messages that are queued and unwritten.
+    pub(super) ours_bytes: AtomicU64,
+    written_off: AtomicU64,
+    /// Is told whenever lines were written.
+    pub(super) written: Notify,
 }
 
 /// The counts at one moment. Each only grows.
@@ -29,6 +42,8 @@ pub struct Counts {
     pub lines_written: u64,
     /// Bytes written.
     pub bytes_written: u64,
+    /// Messages of sessions that were never written although the writer had nothing to do.
+    pub written_off: u64,
 }
 
 impl Counters {
@@ -42,7 +57,38 @@ impl Counters {
             lines_written: self.lines_written.load(Relaxed),
             lines_queued: self.lines_queued.load(Relaxed),
             bytes_written: self.bytes_written.load(Relaxed),
+            written_off: self.written_off.load(Relaxed),
         }
+    }
+
+    /// Counts a message that a session hands to the SDK.
+    pub(crate) fn hand_over(&self) {
+        add(&self.handed_over, 1);
+    }
+
+    /// Waits until one more message may be handed over: fewer than 8 of them, and less than
+    /// 256 KiB, are unwritten. What the SDK swallowed is written off after a while.
+    pub(crate) async fn credit(&self) {
+        loop {
+            let written = self.written.notified();
+            if self.has_credit() {
+                return;
+            }
+            let waited = tokio::time::timeout(CREDIT_WRITE_OFF, written).await;
+            if waited.is_err() && self.snapshot().in_flight() == 0 {
+                let lost = self.outstanding();
+                self.handed_over.fetch_sub(lost, Relaxed);
+                self.written_off.fetch_add(lost, Relaxed);
+            }
+        }
+    }
+
+    fn has_credit(&self) -> bool {
+        self.outstanding() < CREDIT_FRAMES && self.ours_bytes.load(Relaxed) < CREDIT_BYTES
+    }
+
+    fn outstanding(&self) -> u64 {
+        self.handed_over.load(Relaxed).saturating_sub(self.ours_written.load(Relaxed))
     }
 }
 

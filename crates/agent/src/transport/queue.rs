@@ -4,6 +4,7 @@
 //! Knows nothing of JSON and does no input or output.
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::counters::{Counters, add};
@@ -50,6 +51,14 @@ struct State {
     closed: bool,
 }
 
+/// Lines that were wholly written.
+#[derive(Debug, Default)]
+struct Done {
+    lines: usize,
+    ours: usize,
+    ours_bytes: usize,
+}
+
 impl Queue {
     pub(super) fn new(counters: Arc<Counters>) -> Self {
         let (state, filled, drained) = Default::default();
@@ -93,8 +102,14 @@ impl Queue {
     /// Counts the next `bytes` of what was taken as written.
     pub(super) fn advance(&self, bytes: usize) {
         add(&self.counters.bytes_written, bytes);
-        add(&self.counters.lines_written, self.lock().advance(bytes));
+        let done = self.lock().advance(bytes);
+        add(&self.counters.lines_written, done.lines);
+        add(&self.counters.ours_written, done.ours);
+        self.counters.ours_bytes.fetch_sub(done.ours_bytes as u64, Relaxed);
         self.drained.notify_all();
+        if done.lines > 0 {
+            self.counters.written.notify_waiters();
+        }
     }
 
     /// Takes no more lines and admits nothing; what is queued is still written.
@@ -113,6 +128,9 @@ impl Queue {
     fn append(&self, mut state: MutexGuard<'_, State>, line: &[u8], kind: Kind) {
         state.append(line, kind);
         add(&self.counters.lines_queued, 1);
+        if kind == Kind::Ours {
+            add(&self.counters.ours_bytes, line.len());
+        }
         drop(state);
         self.filled.notify_all();
         self.drained.notify_all();
@@ -151,21 +169,24 @@ impl State {
         }
     }
 
-    /// Returns how many lines these bytes completed.
-    fn advance(&mut self, bytes: usize) -> usize {
+    /// Returns what these bytes completed.
+    fn advance(&mut self, bytes: usize) -> Done {
         self.written += bytes;
-        let mut lines = 0;
+        let mut done = Done::default();
         while let Some(&(kind, length)) = self.unwritten.front()
             && length <= self.written
         {
             self.unwritten.pop_front();
             self.written -= length;
-            if kind != Kind::Ours {
+            if kind == Kind::Ours {
+                done.ours += 1;
+                done.ours_bytes += length;
+            } else {
                 self.answer_bytes -= length;
             }
-            lines += 1;
+            done.lines += 1;
         }
-        lines
+        done
     }
 }
 

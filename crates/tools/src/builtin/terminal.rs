@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use acp_lifecycle::{Effect, Effects, Grant, Pinned};
 use acp_types::{Exit, Reason, TerminalId, TerminalPatch, TerminalSize, ToolKind};
+use futures::FutureExt as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -103,7 +104,13 @@ impl Tool for Terminal {
             kept.push(bytes);
             call.terminal_output(&id, bytes);
         };
-        let exit = exec::run(command, call.cancel().clone(), show).await.map_err(not_started)?;
+        let session = call.session().clone();
+        let ready = || {
+            let session = session.clone();
+            async move { session.unstalled().await }.boxed()
+        };
+        let cancel = call.cancel().clone();
+        let exit = exec::run_paced(command, cancel, show, ready).await.map_err(not_started)?;
         call.terminal_exit(&id, Exit { code: exit.code, signal: exit.signal.clone() });
         call.change_meta(|meta| {
             meta.exit_code = exit.code;
