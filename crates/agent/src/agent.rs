@@ -3,10 +3,10 @@
 //! Handlers never await the client: what takes time goes to the session's own task.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use acp_lifecycle::TitlesError;
 use acp_tools::{Context, Registry, Workspace};
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
@@ -19,7 +19,7 @@ use agent_client_protocol::v1::schema::{
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{
-    Client, ConnectTo, Result, on_receive_notification, on_receive_request,
+    Client, ConnectTo, Error, Result, on_receive_notification, on_receive_request,
 };
 use ulid::Ulid;
 
@@ -37,30 +37,40 @@ use crate::wire::Wire;
 /// use callboard::{agent::Agent, model, transport};
 ///
 /// # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
-/// let agent = Agent::new(model::parse("direct")?, acp_tools::env::parent())?;
+/// let agent = Agent::new(model::parse("direct")?, acp_tools::env::parent());
 /// agent.connect_to(transport::stdio()?).await?;
 /// # Ok(()) }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Agent {
     model: Arc<dyn Model>,
+    env: Arc<Vec<(String, String)>>,
+    tools: Arc<OnceLock<Tools>>,
+    counters: Option<Arc<Counters>>,
+}
+
+/// What every session gets. Made for the first one: nothing of it is needed to initialize.
+#[derive(Clone)]
+struct Tools {
     registry: Registry,
     env: Arc<BTreeMap<String, String>>,
-    counters: Option<Arc<Counters>>,
 }
 
 impl Agent {
     /// Makes an agent with all built-in tools. Commands get what may pass of `env`.
-    ///
-    /// # Errors
-    ///
-    /// [`TitlesError`] if the built-in titles are broken.
-    pub fn new(
-        model: Arc<dyn Model>,
-        env: impl Iterator<Item = (String, String)>,
-    ) -> std::result::Result<Self, TitlesError> {
-        let env = Arc::new(acp_tools::env::base_env(env));
-        Ok(Self { model, registry: Registry::builtin()?, env, counters: None })
+    #[must_use]
+    pub fn new(model: Arc<dyn Model>, env: impl Iterator<Item = (String, String)>) -> Self {
+        let env = Arc::new(env.collect());
+        Self { model, env, tools: Arc::default(), counters: None }
+    }
+
+    fn tools(&self) -> Result<Tools> {
+        if let Some(tools) = self.tools.get() {
+            return Ok(tools.clone());
+        }
+        let registry = Registry::builtin().map_err(Error::into_internal_error)?;
+        let env = Arc::new(acp_tools::env::base_env(self.env.iter().cloned()));
+        Ok(self.tools.get_or_init(|| Tools { registry, env }).clone())
     }
 
     /// Sends no faster than a transport writes: see [`Transport::counters`].
@@ -70,6 +80,13 @@ impl Agent {
     pub fn with_counters(mut self, counters: Arc<Counters>) -> Self {
         self.counters = Some(counters);
         self
+    }
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Values of the environment are nobody's business.
+        formatter.debug_struct("Agent").field("model", &self.model).finish_non_exhaustive()
     }
 }
 
@@ -172,8 +189,9 @@ impl Connection {
         responder: Responder<NewSessionResponse>,
         client: ConnectionTo<Client>,
     ) -> Result<()> {
-        let context = match self.context(request.cwd, request.additional_directories) {
-            Ok(context) => context,
+        let opened = self.context(request.cwd, request.additional_directories);
+        let (context, registry) = match opened {
+            Ok(opened) => opened,
             Err(error) => return responder.respond_with_error(error),
         };
         if lock(&self.sessions).len() >= limits::MAX_SESSIONS {
@@ -185,7 +203,7 @@ impl Connection {
         }
         let id = SessionId::new(format!("sess_{}", Ulid::generate()));
         responder.respond(NewSessionResponse::new(id.clone()))?;
-        let Agent { model, registry, counters, .. } = self.agent.clone();
+        let Agent { model, counters, .. } = self.agent.clone();
         let capabilities = lock(&self.client).clone();
         let wire = |handle, answers| {
             Wire::new(id.clone(), handle, answers, &capabilities, client, counters)
@@ -195,10 +213,11 @@ impl Connection {
         Ok(())
     }
 
-    fn context(&self, cwd: PathBuf, additional: Vec<PathBuf>) -> Result<Context> {
+    fn context(&self, cwd: PathBuf, additional: Vec<PathBuf>) -> Result<(Context, Registry)> {
         let workspace = Workspace::new(cwd, additional)
             .map_err(|error| errors::invalid_params(error.to_string()))?;
-        Ok(Context { workspace: Arc::new(workspace), env: self.agent.env.clone() })
+        let Tools { registry, env } = self.agent.tools()?;
+        Ok((Context { workspace: Arc::new(workspace), env }, registry))
     }
 
     fn prompt(

@@ -7,6 +7,7 @@ use std::time::Duration;
 use agent_client_protocol::ConnectTo as _;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::agent::Agent;
 use crate::exec::{self, Approval};
@@ -65,8 +66,11 @@ struct ExecArgs {
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
-    log_to_stderr();
     let cli = Cli::parse();
+    log_to_stderr(match cli.command {
+        Some(Command::Exec(_)) => LevelFilter::WARN,
+        _ => LevelFilter::INFO,
+    });
     match cli.command {
         Some(Command::Setup) => setup(),
         Some(Command::Exec(args)) => exec(&cli.model.model, args),
@@ -129,7 +133,7 @@ fn help() -> ExitCode {
 
 fn agent(model: &str) -> Result<Agent, ExitCode> {
     let model = model::parse(model).map_err(|error| fail(&error.to_string()))?;
-    Agent::new(model, acp_tools::env::parent()).map_err(|error| fail(&error.to_string()))
+    Ok(Agent::new(model, acp_tools::env::parent()))
 }
 
 /// Runs a future to its end, then leaves without waiting for threads that may never end: the one
@@ -179,10 +183,11 @@ fn fail(what: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Standard output is the protocol's; what there is to log goes to standard error.
-fn log_to_stderr() {
-    let filter = EnvFilter::try_from_env("CALLBOARD_LOG")
-        .unwrap_or_else(|_| EnvFilter::new("warn,agent_client_protocol=error"));
+/// Standard output is the protocol's; what there is to log goes to standard error: from `level`
+/// on, or as `CALLBOARD_LOG` says.
+fn log_to_stderr(level: LevelFilter) {
+    let ours = format!("warn,agent_client_protocol=error,callboard={level}");
+    let filter = EnvFilter::try_from_env("CALLBOARD_LOG").unwrap_or_else(|_| EnvFilter::new(ours));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

@@ -20,6 +20,13 @@ pub(crate) fn busy(what: impl Into<String>) -> Error {
     Error::internal_error().data(data)
 }
 
+/// -32603: a fault of the agent itself.
+pub(crate) fn fault(what: &str) -> Error {
+    let mut error = Error::internal_error();
+    error.message = format!("The agent failed: {}", acp_lifecycle::title::visible(what));
+    error.data(json!({ "reason": "fault" }))
+}
+
 /// -32603: the model cannot go on.
 pub(crate) fn model(what: &str) -> Error {
     // One line, as clients show it; a provider may have said several.

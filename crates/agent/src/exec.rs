@@ -55,6 +55,8 @@ pub async fn run(
     let cards = Cards::new(&cwd, ui.width()).coloured();
     let screen = Arc::new(Mutex::new(Screen { ui, cards, refused: false }));
     let (shown, asked) = (screen.clone(), screen.clone());
+    // One question at a time, from its card to its answer: nobody must answer another one.
+    let asking = Arc::new(Mutex::new(()));
     let result = Client
         .v1()
         .name("callboard-exec")
@@ -67,10 +69,12 @@ pub async fn run(
         )
         .on_receive_request(
             async move |request: RequestPermissionRequest, responder, client: ConnectionTo<_>| {
-                let asked = asked.clone();
+                let (asked, asking) = (asked.clone(), asking.clone());
                 client.spawn(async move {
-                    let answered =
-                        tokio::task::spawn_blocking(move || answer(&asked, &request, approval));
+                    let answered = tokio::task::spawn_blocking(move || {
+                        let _one = asking.lock().unwrap_or_else(PoisonError::into_inner);
+                        answer(&asked, &request, approval)
+                    });
                     let outcome = answered.await.unwrap_or(RequestPermissionOutcome::Cancelled);
                     responder.respond(RequestPermissionResponse::new(outcome))
                 })

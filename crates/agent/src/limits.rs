@@ -106,4 +106,7 @@ pub const MAX_ARGUMENT_BYTES: usize = 8 << 20;
 pub const MODEL_IDLE: Duration = Duration::from_secs(300);
 
 /// Time for a session to end its calls and send their ends when it is closed.
-pub const CLOSE_DEADLINE: Duration = Duration::from_millis(1_500);
+pub const CLOSE_DEADLINE: Duration = Duration::from_millis(1_200);
+
+/// Time after that for the ends of what did not end by itself.
+pub const LAST_WORDS: Duration = Duration::from_millis(300);

@@ -3,6 +3,7 @@
 //! It knows nothing of other sessions and of how a turn is made.
 
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -12,6 +13,7 @@ use acp_types::Reason;
 use agent_client_protocol::Result;
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{ContentBlock, PromptResponse, StopReason};
+use futures::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -22,11 +24,12 @@ use crate::{commands, errors, limits, prompt};
 
 /// An open session.
 pub(crate) struct Session {
-    handle: SessionHandle,
     prompts: mpsc::Sender<Prompt>,
     turns: Arc<Mutex<Turns>>,
     /// Says that no prompt will come any more.
     closing: CancellationToken,
+    /// Says that what runs is not waited for any more.
+    giving_up: CancellationToken,
     /// Is cancelled when everything is done and sent.
     closed: CancellationToken,
 }
@@ -64,10 +67,10 @@ impl Session {
         let wire = wire(handle.clone(), answers.clone());
         let (prompts, waiting) = mpsc::channel(limits::MAX_WAITING_PROMPTS);
         let session = Arc::new(Self {
-            handle: handle.clone(),
             prompts,
             turns: Arc::default(),
             closing: CancellationToken::new(),
+            giving_up: CancellationToken::new(),
             closed: CancellationToken::new(),
         });
         let runner = Runner {
@@ -79,6 +82,7 @@ impl Session {
             turns: session.turns.clone(),
             history: History::default(),
             count: 0,
+            giving_up: session.giving_up.clone(),
         };
         let (closing, closed) = (session.closing.clone(), session.closed.clone());
         drop(tokio::spawn(async move {
@@ -128,9 +132,19 @@ impl Session {
         self.closing.cancel();
         self.cancel();
         if tokio::time::timeout(deadline, self.closed.cancelled()).await.is_err() {
-            // Whatever still runs is not waited for; its cards must not spin.
-            self.handle.end_all(Reason::Shutdown);
+            // What still runs is left behind: its card ends, and its prompt is answered.
+            self.giving_up.cancel();
+            drop(tokio::time::timeout(limits::LAST_WORDS, self.closed.cancelled()).await);
         }
+    }
+}
+
+impl Drop for Session {
+    /// Ends what runs for a connection that was dropped without being closed.
+    fn drop(&mut self) {
+        self.closing.cancel();
+        self.giving_up.cancel();
+        self.cancel();
     }
 }
 
@@ -150,6 +164,7 @@ struct Runner {
     turns: Arc<Mutex<Turns>>,
     history: History,
     count: u64,
+    giving_up: CancellationToken,
 }
 
 impl Runner {
@@ -192,20 +207,30 @@ impl Runner {
                 cancel: &token,
             };
             let running = turn::run(turn, &mut self.history, text);
+            // A panic of a model or a description must not leave the prompt without an answer.
+            let running = AssertUnwindSafe(running).catch_unwind();
             tokio::pin!(running);
+            let cancelled = async {
+                requested.cancelled().await;
+                token.cancel();
+                std::future::pending::<()>().await;
+            };
             tokio::select! {
-                ending = &mut running => ending,
-                () = requested.cancelled() => {
-                    token.cancel();
-                    running.await
+                ending = &mut running => {
+                    ending.unwrap_or_else(|_| Err(errors::fault("something panicked")))
                 }
+                () = self.giving_up.cancelled() => Ok(StopReason::Cancelled),
+                () = cancelled => Ok(StopReason::Cancelled),
             }
         } else {
             Ok(StopReason::Cancelled)
         };
         lock(&self.turns).current = None;
         self.answers.set(&name, ending.map(PromptResponse::new));
-        self.handle.end_turn(&name, Reason::Turn);
+        let closing = self.giving_up.is_cancelled();
+        self.handle.end_turn(&name, if closing { Reason::Shutdown } else { Reason::Turn });
+        // Nothing of this turn runs on behind its answer.
+        token.cancel();
     }
 }
 

@@ -42,6 +42,15 @@ pub(crate) struct Turn<'a> {
 struct Begun {
     open: OpenCall,
     call: Call,
+    arguments: Arguments,
+}
+
+/// How much of a call's arguments has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Arguments {
+    Coming,
+    Whole,
+    TooLong,
 }
 
 /// What the model said in one reply.
@@ -122,23 +131,33 @@ impl Turn<'_> {
                 self.say(Role::Thought, message, text);
             }
             Event::CallStart { id, name } if heard.calls.len() < limits::MAX_REPLY_CALLS => {
-                let open = self.begin(&id, &name);
-                heard.calls.push(Begun { open, call: Call { id, name, arguments: String::new() } });
+                if let Some(open) = self.begin(&id, &name) {
+                    let call = Call { id, name, arguments: String::new() };
+                    heard.calls.push(Begun { open, call, arguments: Arguments::Coming });
+                }
             }
             Event::CallArguments { id, fragment } => {
                 let begun = heard.calls.iter_mut().rev().find(|begun| begun.call.id == id);
-                if let Some(Begun { call, .. }) = begun
-                    && call.arguments.len() + fragment.len() <= limits::MAX_ARGUMENT_BYTES
+                if let Some(begun) = begun
+                    && begun.arguments == Arguments::Coming
                 {
-                    call.arguments.push_str(&fragment);
+                    begun.call.arguments.push_str(&fragment);
+                    if begun.call.arguments.len() > limits::MAX_ARGUMENT_BYTES {
+                        begun.call.arguments.clear();
+                        begun.arguments = Arguments::TooLong;
+                    }
                 }
             }
             Event::CallEnd { id } => {
-                let begun = heard.calls.iter().rev().find(|begun| begun.call.id == id);
-                if let Some(Begun { open, call }) = begun
-                    && let Ok(args) = arguments(&call.arguments)
+                let begun = heard.calls.iter_mut().rev().find(|begun| begun.call.id == id);
+                if let Some(begun) = begun
+                    && begun.arguments == Arguments::Coming
                 {
-                    self.registry.describe(open.handle(), &call.name, &args, self.context);
+                    begun.arguments = Arguments::Whole;
+                    if let Ok(args) = arguments(&begun.call.arguments) {
+                        let call = begun.open.handle();
+                        self.registry.describe(call, &begun.call.name, &args, self.context);
+                    }
                 }
             }
             Event::Stop(stop) => heard.stop = Some(stop),
@@ -152,7 +171,7 @@ impl Turn<'_> {
     }
 
     /// Tells the client of a call whose arguments are still to come.
-    fn begin(&self, model_id: &str, name: &str) -> OpenCall {
+    fn begin(&self, model_id: &str, name: &str) -> Option<OpenCall> {
         let is_taken = |id: &str| self.handle.has_seen(&id.to_owned().into());
         let id = id::tool_call_id(self.name, model_id, is_taken, || Ulid::generate().to_string());
         self.registry.announce(self.handle, &id, self.name, name, self.context, self.cancel)
@@ -171,26 +190,31 @@ impl Turn<'_> {
                 None => Ok(StopReason::Cancelled),
             });
         }
+        if !matches!(stop, Some(Stop::ToolCalls | Stop::EndTurn)) {
+            // It stopped before it was done: what it began to ask for may be half of it.
+            calls.into_iter().for_each(|begun| begun.open.finish(End::cancelled(Reason::Error)));
+            history.messages.push(Message::Assistant { text, thought, calls: Vec::new() });
+            return ControlFlow::Break(Ok(stop_reason(stop)));
+        }
         let made = calls.iter().map(|begun| begun.call.clone()).collect();
         history.messages.push(Message::Assistant { text, thought, calls: made });
         if calls.is_empty() {
             return ControlFlow::Break(Ok(stop_reason(stop)));
         }
-        let (results, ends_turn) = self.run_calls(calls).await;
+        let (results, fault) = self.run_calls(calls).await;
         history.messages.push(Message::ToolResults(results));
-        if self.cancel.is_cancelled() || ends_turn {
-            return ControlFlow::Break(Ok(StopReason::Cancelled));
-        }
-        match stop {
-            Some(Stop::ToolCalls | Stop::EndTurn) | None => ControlFlow::Continue(()),
-            stop => ControlFlow::Break(Ok(stop_reason(stop))),
+        match fault {
+            Some(fault) => ControlFlow::Break(Err(errors::fault(&fault))),
+            None if self.cancel.is_cancelled() => ControlFlow::Break(Ok(StopReason::Cancelled)),
+            None => ControlFlow::Continue(()),
         }
     }
 
     /// Runs the calls of one reply. Neighbours that read, and neighbours that run commands, run
-    /// together; changes run one after the other, and nothing overtakes them.
-    async fn run_calls(&self, calls: Vec<Begun>) -> (Vec<ToolResult>, bool) {
-        let (mut results, mut ends_turn) = (Vec::new(), false);
+    /// together; changes run one after the other, and nothing overtakes them. Returns the results
+    /// and the fault, if one was fatal.
+    async fn run_calls(&self, calls: Vec<Begun>) -> (Vec<ToolResult>, Option<String>) {
+        let (mut results, mut fault) = (Vec::new(), None);
         let mut calls = calls.into_iter().peekable();
         while let Some(first) = calls.next() {
             let reach = self.reach(&first);
@@ -203,7 +227,9 @@ impl Turn<'_> {
             }
             for (call, ended) in join_all(group.into_iter().map(|begun| self.run_call(begun))).await
             {
-                ends_turn |= ended.ends_turn;
+                if ended.is_fatal {
+                    fault = Some(ended.text.clone());
+                }
                 results.push(ToolResult {
                     call_id: call.id,
                     name: call.name,
@@ -211,12 +237,12 @@ impl Turn<'_> {
                     text: ended.text,
                 });
             }
-            if ends_turn {
+            if fault.is_some() {
                 // The rest is never run; the end of the turn closes it.
-                self.cancel.cancel();
+                break;
             }
         }
-        (results, ends_turn)
+        (results, fault)
     }
 
     fn reach(&self, begun: &Begun) -> Option<Reach> {
@@ -227,16 +253,26 @@ impl Turn<'_> {
     }
 
     async fn run_call(&self, begun: Begun) -> (Call, Ended) {
-        let Begun { open, call } = begun;
-        let ended = match arguments(&call.arguments) {
+        let Begun { open, call, arguments: how } = begun;
+        let args = match how {
+            Arguments::Whole => arguments(&call.arguments),
+            Arguments::Coming => Err("The arguments did not come to their end.".to_owned()),
+            Arguments::TooLong => {
+                Err(format!("The arguments are over {} bytes.", limits::MAX_ARGUMENT_BYTES))
+            }
+        };
+        let ended = match args {
             Ok(args) => {
-                // A task of its own, so that calls of one reply use several cores, and a panic
-                // outside of the tool ends one call only.
+                // A task of its own, so that a panic outside of the tool ends one call only.
                 let tool = self.registry.call(&call.name, args, self.context);
                 tokio::spawn(perform(open, tool)).await.unwrap_or_else(|_| lost())
             }
             Err(text) => refuse(open, &call, text),
         };
+        if ended.ends_turn {
+            // Its neighbours must not keep the turn from ending.
+            self.cancel.cancel();
+        }
         (call, ended)
     }
 
@@ -267,12 +303,13 @@ fn refuse(open: OpenCall, call: &Call, text: String) -> Ended {
         .append(Content::text(text.clone()));
     open.finish(End::failed(Reason::Error).with(patch));
     let (status, reason) = (Status::Failed, Some(Reason::Error));
-    Ended { status, reason, text, ends_turn: false }
+    Ended { status, reason, text, ends_turn: false, is_fatal: false }
 }
 
 fn lost() -> Ended {
     let text = "The call was lost by a fault of the agent.".to_owned();
-    Ended { status: Status::Cancelled, reason: Some(Reason::Dropped), text, ends_turn: false }
+    let (status, reason) = (Status::Cancelled, Some(Reason::Dropped));
+    Ended { status, reason, text, ends_turn: false, is_fatal: false }
 }
 
 fn stop_reason(stop: Option<Stop>) -> StopReason {

@@ -64,6 +64,7 @@ async fn main() -> io::Result<()> {
     let driver = tokio::spawn(drive(session.clone(), Client(session.clone()), stop.clone()));
     let patch = ToolCallPatch::announce("greet", "Greet somebody", ToolKind::Other);
     let call = session.announce(&"t1/c1".into(), "t1", patch, &cancel);
+    let call = call.ok_or(io::ErrorKind::AlreadyExists)?;
     let ended = perform(call, Greet("Ada")).await;
     session.end_turn("t1", Reason::Turn);
     stop.cancel();

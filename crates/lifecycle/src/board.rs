@@ -8,8 +8,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use acp_types::{
     CallMeta, Content, ContentPatch, Exit, Output, Reason, Status, TerminalId, TerminalPatch,
-    TerminalReport, ToolCallId, ToolCallPatch, ToolCallReport,
+    TerminalReport, ToolCallId, ToolCallPatch, ToolCallReport, text,
 };
+use serde_json::json;
 
 use crate::limits;
 use crate::sanitize;
@@ -173,14 +174,20 @@ impl Board {
     pub fn finish(&mut self, id: &ToolCallId, end: End, now: Moment) -> Option<ToolCallPatch> {
         let mut patch = self.legal(id, end.patch)?;
         let call = self.open(id)?;
-        let mut status = end.status;
+        let (mut status, mut reason) = (end.status, end.reason);
         if !status.is_final() || !call.report.status.may_become(status) {
-            status = Status::Failed;
+            (status, reason) = (Status::Failed, reason.or(Some(Reason::Error)));
+        }
+        if let Some(reason) = reason
+            && call.report.raw_output.is_none()
+            && patch.raw_output.is_none()
+        {
+            patch.raw_output = Some(json!({ "error": reason.sentence(), "code": reason }));
         }
         let mut meta = patch.meta.take().unwrap_or_else(|| call.report.meta.clone());
         meta.duration_ms =
             call.started.map(|started| millis(now.at.saturating_duration_since(started)));
-        meta.reason = end.reason;
+        meta.reason = reason;
         if call.content_dropped > 0 {
             meta.dropped.get_or_insert_default().items = call.content_dropped;
         }
@@ -311,7 +318,10 @@ impl Board {
         let call = self.open(id)?;
         patch.status = None;
         patch.title = patch.title.filter(|title| !title.trim().is_empty());
+        let short = |text: String, max| text::head(&text, max).to_owned();
+        patch.title = patch.title.map(|title| short(title, 2 * limits::TITLE_BYTES));
         patch.name = patch.name.filter(|name| !name.is_empty());
+        patch.name = patch.name.map(|name| short(name, limits::NAME_BYTES));
         patch.raw_input = patch.raw_input.and_then(|value| sanitize::raw(value, limits::RAW_BYTES));
         patch.raw_output =
             patch.raw_output.and_then(|value| sanitize::raw(value, limits::RAW_BYTES));

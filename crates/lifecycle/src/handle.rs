@@ -31,6 +31,8 @@ struct Shared {
     session: Mutex<Session>,
     waiting: Mutex<HashMap<u64, Waiting>>,
     changed: Notify,
+    /// The tokens of the open calls.
+    calls: Mutex<HashMap<ToolCallId, CancellationToken>>,
     /// Whether the client has taken nothing for a while.
     stalled: watch::Sender<bool>,
     wall: fn() -> SystemTime,
@@ -52,6 +54,7 @@ impl SessionHandle {
             session: Mutex::new(session),
             waiting: Mutex::default(),
             changed: Notify::new(),
+            calls: Mutex::default(),
             stalled: watch::Sender::new(false),
             wall,
         };
@@ -66,7 +69,8 @@ impl SessionHandle {
         result
     }
 
-    /// Posts a call of a turn. The handle that comes back ends the call when it is dropped.
+    /// Posts a call of a turn. The handle that comes back ends the call when it is dropped; there
+    /// is none for an id that is or was in use, or a turn that was answered.
     ///
     /// `cancel` is the turn's token; the call gets one of its own beneath it.
     pub fn announce(
@@ -75,10 +79,13 @@ impl SessionHandle {
         turn: &str,
         patch: ToolCallPatch,
         cancel: &CancellationToken,
-    ) -> OpenCall {
-        self.with(|session, now| session.announce(id, turn, patch, now));
+    ) -> Option<OpenCall> {
+        if !self.with(|session, now| session.announce(id, turn, patch, now)) {
+            return None;
+        }
         let cancel = cancel.child_token();
-        OpenCall { call: CallHandle { session: self.clone(), id: id.clone(), cancel } }
+        self.calls().insert(id.clone(), cancel.clone());
+        Some(OpenCall { call: CallHandle { session: self.clone(), id: id.clone(), cancel } })
     }
 
     /// Says a piece of a message.
@@ -99,13 +106,13 @@ impl SessionHandle {
     /// Ends a turn: all its open calls, then its answer.
     pub fn end_turn(&self, turn: &str, reason: Reason) {
         self.with(|session, now| session.end_turn(turn, reason, now));
-        self.release_withdrawn();
+        self.release_ended();
     }
 
     /// Ends every open call, of every turn.
     pub fn end_all(&self, reason: Reason) {
         self.with(|session, now| session.end_all(reason, now));
-        self.release_withdrawn();
+        self.release_ended();
     }
 
     /// Returns whether a call's id is or was in use.
@@ -138,8 +145,17 @@ impl SessionHandle {
         }
     }
 
-    /// Lets go of those who wait for requests that were withdrawn with their call.
-    fn release_withdrawn(&self) {
+    /// Lets go of those who wait for requests that were withdrawn with their call, and stops what
+    /// still runs for a call that has ended.
+    fn release_ended(&self) {
+        let calls: Vec<_> = self.calls().keys().cloned().collect();
+        for id in calls {
+            if self.lock().board().tool_call(&id).is_none()
+                && let Some(cancel) = self.calls().remove(&id)
+            {
+                cancel.cancel();
+            }
+        }
         let numbers: Vec<_> = self.waiting().keys().copied().collect();
         for number in numbers {
             if self.request(number).is_none() {
@@ -177,9 +193,14 @@ impl SessionHandle {
         Moment { at: tokio::time::Instant::now().into_std(), wall: (self.shared.wall)() }
     }
 
-    /// A panic while the lock was held left a whole step or none, so the state is still good.
+    /// A panic while the lock was held can come only from foreign code in [`Self::with`] or a
+    /// [`Policy`](crate::Policy), which must not use this handle; the state is whole without it.
     fn lock(&self) -> MutexGuard<'_, Session> {
         self.shared.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn calls(&self) -> MutexGuard<'_, HashMap<ToolCallId, CancellationToken>> {
+        self.shared.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn waiting(&self) -> MutexGuard<'_, HashMap<u64, Waiting>> {
@@ -294,13 +315,13 @@ impl CallHandle {
         self.session.with(|session, now| session.terminal_exit(id, exit, now));
     }
 
-    pub(crate) fn start(&self) {
-        self.session.with(|session, now| session.start(&self.id, now));
+    pub(crate) fn start(&self) -> bool {
+        self.session.with(|session, now| session.start(&self.id, now))
     }
 
     pub(crate) fn finish(&self, end: End) {
         self.session.with(|session, now| session.finish(&self.id, end, now));
-        self.session.release_withdrawn();
+        self.session.release_ended();
     }
 
     /// Decides whether the call may run, and waits for the client where it is asked. Dropping

@@ -26,11 +26,21 @@ pub const TITLE_BYTES: usize = 4 * 1024;
 /// Ids of ended calls that are remembered, so that late events are known to be late.
 pub const ENDED_CALLS: usize = 4096;
 
+/// Names of answered turns that are remembered, so that nothing is posted in them any more.
+pub const ENDED_TURNS: usize = 64;
+
+/// Bytes of a tool's name, which a model may make up.
+pub const NAME_BYTES: usize = 256;
+
+/// Bytes of the words in which a permission option says what it remembers; above, the client can
+/// allow or reject only once.
+pub const OPTION_BYTES: usize = 256;
+
 /// Rules that a session remembers; a further one is not remembered, and so asked about again.
 pub const RULES: usize = 1024;
 
 /// How long a cancelled call may take to end by itself before it is dropped.
-pub const CANCEL_GRACE: Duration = Duration::from_secs(2);
+pub const CANCEL_GRACE: Duration = Duration::from_secs(1);
 
 /// How long a client may take nothing before models and terminals are no longer read for it.
 pub const STALL: Duration = Duration::from_secs(1);

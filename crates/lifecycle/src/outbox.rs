@@ -140,6 +140,9 @@ impl Outbox {
             Lane::ToolCall(_) if entry.segment == Segment::Final => {
                 self.sent.remove(&entry.lane);
             }
+            Lane::Terminal(_) if ends_terminal(&entry.item) => {
+                self.sent.remove(&entry.lane);
+            }
             Lane::Once => {}
             lane => {
                 self.sent.insert(lane, now);
@@ -169,11 +172,6 @@ impl Outbox {
         let before = self.queue.len();
         self.queue.retain(|entry| entry.item != Item::Permission(request));
         self.fences -= before - self.queue.len();
-    }
-
-    /// Forgets when a terminal was last updated.
-    pub fn forget_terminal(&mut self, id: &TerminalId) {
-        self.sent.remove(&Lane::Terminal(id.clone()));
     }
 
     /// Counts an item that could not be sent.
@@ -277,6 +275,10 @@ pub enum IsFirst {
     Yes,
     /// It is not.
     No,
+}
+
+fn ends_terminal(item: &Item) -> bool {
+    matches!(item, Item::Terminal(_, patch) if patch.exit.is_some())
 }
 
 fn lane(item: &Item) -> Lane {

@@ -26,7 +26,7 @@ pub trait Executor: Send {
         call: &CallHandle,
     ) -> impl Future<Output = Result<Preview<Self::Plan>, Failure>> + Send;
 
-    /// Does what was permitted. It should end soon after `call.cancel()` says so; after 2 s it
+    /// Does what was permitted. It should end soon after `call.cancel()` says so; after 1 s it
     /// is dropped.
     fn run(
         self,
@@ -100,8 +100,10 @@ pub struct Ended {
     pub reason: Option<Reason>,
     /// What the model is told.
     pub text: String,
-    /// Whether the turn is over: the client said so, or the failure was fatal.
+    /// Whether the turn is over, because the client or its cancellation said so.
     pub ends_turn: bool,
+    /// Whether the turn cannot go on, because of a fault that nobody can mend.
+    pub is_fatal: bool,
 }
 
 /// Lives the life of an announced call to its end.
@@ -109,21 +111,21 @@ pub async fn perform<E: Executor>(open: OpenCall, mut executor: E) -> Ended {
     let call = open.handle().clone();
     let permitted = tokio::select! {
         biased;
-        () = call.cancel().cancelled() => Err(Stop::Cancelled),
+        () = call.cancel().cancelled() => Err(Stop::Cancelled { ran: false }),
         permitted = permit(&call, &mut executor) => permitted,
     };
     let (pinned, grant) = match permitted {
         Ok(permitted) => permitted,
         Err(stop) => return stop.end(open),
     };
-    if call.cancel().is_cancelled() {
-        return Stop::Cancelled.end(open);
+    // A call that ended meanwhile, with its turn or its session, must not run.
+    if call.cancel().is_cancelled() || !call.start() {
+        return Stop::Cancelled { ran: false }.end(open);
     }
-    call.start();
     let run = AssertUnwindSafe(executor.run(pinned, grant, &call)).catch_unwind();
     let done = tokio::select! {
         done = run => done,
-        () = out_of_grace(&call) => return Stop::Cancelled.end(open),
+        () = out_of_grace(&call) => return Stop::Cancelled { ran: true }.end(open),
     };
     match done {
         Ok(Ok(success)) => succeed(open, success),
@@ -134,7 +136,7 @@ pub async fn perform<E: Executor>(open: OpenCall, mut executor: E) -> Ended {
 
 /// Why a call ends before it is done.
 enum Stop {
-    Cancelled,
+    Cancelled { ran: bool },
     Rejected { reason: Option<String> },
     Denied,
     Unanswered { error: String },
@@ -170,7 +172,8 @@ async fn out_of_grace(call: &CallHandle) {
 
 fn succeed(open: OpenCall, success: Success) -> Ended {
     open.finish(End::completed().with(success.patch));
-    Ended { status: Status::Completed, reason: None, text: success.text, ends_turn: false }
+    let (text, status) = (success.text, Status::Completed);
+    Ended { status, reason: None, text, ends_turn: false, is_fatal: false }
 }
 
 fn panicked() -> Failure {
@@ -184,13 +187,14 @@ struct Told {
     code: String,
     note: Option<String>,
     ends_turn: bool,
+    is_fatal: bool,
 }
 
 impl Stop {
     /// Ends the call and tells the model what that means.
     fn end(self, open: OpenCall) -> Ended {
         let is_cancelled = open.handle().cancel().is_cancelled();
-        let Told { end, text, code, note, ends_turn } = self.told(is_cancelled);
+        let Told { end, text, code, note, ends_turn, is_fatal } = self.told(is_cancelled);
         let mut patch = ToolCallPatch::new().raw_output(json!({ "error": text, "code": code }));
         if end.status == Status::Failed
             && let Some(note) = note
@@ -200,7 +204,7 @@ impl Stop {
         let (status, reason) = (end.status, end.reason);
         // What the tool itself says of its end wins.
         open.finish(End { patch: patch.then(end.patch), ..end });
-        Ended { status, reason, text, ends_turn }
+        Ended { status, reason, text, ends_turn, is_fatal }
     }
 
     fn told(self, is_cancelled: bool) -> Told {
@@ -210,11 +214,15 @@ impl Stop {
             code: code.to_owned(),
             note: Some(text.to_owned()),
             ends_turn,
+            is_fatal: false,
         };
         match self {
             Self::Failed(failure) => failure.told(is_cancelled),
-            Self::Cancelled => {
-                let text = "Cancelled with its turn. It may have had effects already.";
+            Self::Cancelled { ran } => {
+                let text = match ran {
+                    true => "Cancelled with its turn. It may have had effects already.",
+                    false => "Cancelled with its turn, before it ran.",
+                };
                 told(End::cancelled(Reason::Turn), "cancelled", text, true)
             }
             Self::TurnOver => {
@@ -252,7 +260,8 @@ impl Failure {
             text: self.text,
             code: self.code,
             note: self.note,
-            ends_turn: self.is_fatal || is_cancelled,
+            ends_turn: is_cancelled,
+            is_fatal: self.is_fatal,
         }
     }
 }

@@ -12,6 +12,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::effects::{Effect, Effects};
+use crate::limits::OPTION_BYTES;
 
 /// SHA-256 over the tool's name, its whole unredacted arguments, the effective `cwd` and the
 /// bytes that it found before it would change them.
@@ -190,7 +191,8 @@ pub fn decide(answer: Answer, offered: &[PermissionOption]) -> Decision {
     }
 }
 
-/// Says in words what would be remembered; nothing if that is nothing, or unknown.
+/// Says in words what would be remembered; nothing if that is nothing, unknown, or too long to be
+/// read on a button.
 fn describe(effects: &Effects, display: impl Fn(&Path) -> String) -> Option<String> {
     let mut words = Vec::new();
     for effect in effects.iter() {
@@ -211,7 +213,8 @@ fn describe(effects: &Effects, display: impl Fn(&Path) -> String) -> Option<Stri
         });
     }
     words.dedup();
-    (!words.is_empty()).then(|| words.join(", "))
+    let words = words.join(", ");
+    (1..=OPTION_BYTES).contains(&words.len()).then_some(words)
 }
 
 /// The ids of the options.

@@ -3,7 +3,7 @@
 //! Whatever happens to a call goes through here, so that every change is legal (the board),
 //! ordered (the outbox), and permitted (the rules). Time comes in with each step.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use acp_types::{
 
 use crate::board::{Board, End, Moment};
 use crate::effects::Effects;
+use crate::limits;
 use crate::outbox::{Chunk, IsFirst, Item, Outbox};
 use crate::permission::{self, Answer, Decision, Digest, Grant};
 use crate::rules::{AskPolicy, Policy, Rules, Verdict};
@@ -28,6 +29,8 @@ pub struct Session {
     cwd: PathBuf,
     requests: HashMap<u64, Request>,
     last_request: u64,
+    /// The newest turns that were answered.
+    ended_turns: VecDeque<String>,
 }
 
 /// A permission request that waits for its answer.
@@ -82,6 +85,7 @@ impl Session {
             cwd: cwd.into(),
             requests: HashMap::new(),
             last_request: 0,
+            ended_turns: VecDeque::new(),
         }
     }
 
@@ -90,7 +94,8 @@ impl Session {
         self.policy = policy;
     }
 
-    /// Posts a call of a turn; see [`Board::announce`]. Returns whether it was posted.
+    /// Posts a call of a turn; see [`Board::announce`]. Returns whether it was posted: not in a
+    /// turn that was answered.
     pub fn announce(
         &mut self,
         id: &ToolCallId,
@@ -98,6 +103,9 @@ impl Session {
         patch: ToolCallPatch,
         now: Moment,
     ) -> bool {
+        if self.ended_turns.iter().any(|ended| ended == turn) {
+            return false;
+        }
         let patch = self.board.announce(id, turn, patch, now);
         self.offer_call(id, patch, IsFirst::Yes, now)
     }
@@ -119,12 +127,12 @@ impl Session {
         self.offer_call(id, patch, IsFirst::No, now);
     }
 
-    /// Starts a call.
-    pub fn start(&mut self, id: &ToolCallId, now: Moment) {
+    /// Starts a call. Returns whether it runs now; a call that has ended does not.
+    pub fn start(&mut self, id: &ToolCallId, now: Moment) -> bool {
         let patch = self.board.start(id, now);
         // Only the first start brings the time of it.
         let first = patch.as_ref().is_some_and(|patch| patch.meta.is_some());
-        self.offer_call(id, patch, if first { IsFirst::Yes } else { IsFirst::No }, now);
+        self.offer_call(id, patch, if first { IsFirst::Yes } else { IsFirst::No }, now)
     }
 
     /// Ends a call, exactly once; what comes later is counted. Its requests are withdrawn, and
@@ -145,7 +153,7 @@ impl Session {
         }
         let patch = self.board.finish(id, end, now);
         self.offer_call(id, patch, IsFirst::No, now);
-        terminals.iter().for_each(|terminal| self.forget_terminal(terminal));
+        terminals.iter().for_each(|terminal| self.board.forget_terminal(terminal));
     }
 
     /// Opens a terminal. It must be open before a call shows it.
@@ -170,11 +178,6 @@ impl Session {
     pub fn terminal_exit(&mut self, id: &TerminalId, exit: Exit, now: Moment) {
         let patch = self.board.terminal_exit(id, exit);
         self.offer_terminal(id, patch, now);
-    }
-
-    fn forget_terminal(&mut self, id: &TerminalId) {
-        self.board.forget_terminal(id);
-        self.outbox.forget_terminal(id);
     }
 
     /// Says a piece of a message.
@@ -206,6 +209,9 @@ impl Session {
         is_whole: bool,
         now: Moment,
     ) -> Permit {
+        if self.board.tool_call(id).is_none() {
+            return Permit::Denied;
+        }
         match self.rules.judge(effects, &*self.policy) {
             Verdict::Allow => return Permit::Granted(Grant::new(digest)),
             Verdict::Deny => return Permit::Denied,
@@ -264,6 +270,10 @@ impl Session {
         for id in self.board.open_calls(Some(turn)) {
             self.finish(&id, End::cancelled(reason), now);
         }
+        if self.ended_turns.len() >= limits::ENDED_TURNS {
+            self.ended_turns.pop_front();
+        }
+        self.ended_turns.push_back(turn.to_owned());
         self.outbox.offer(Item::Answer(turn.to_owned()), IsFirst::No, now.at);
     }
 

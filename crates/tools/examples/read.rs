@@ -44,6 +44,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let id = "t1/c1".into();
     let call = registry.announce(&session, &id, "t1", "read_file", &context, &cancel);
+    let call = call.ok_or("the id is taken")?;
     let executor = registry.call("read_file", json!({ "path": path, "limit": 5 }), &context);
     let ended = perform(call, executor).await;
     session.end_turn("t1", Reason::Turn);

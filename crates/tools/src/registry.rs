@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use acp_lifecycle::{
-    AnyPlan, CallHandle, Digest, Executor, Failure, Grant, OpenCall, Pinned, Preview,
-    SessionHandle, Success, Titles, TitlesError, limits, sanitize,
+    AnyPlan, CallHandle, Digest, Effect, Effects, Executor, Failure, Grant, OpenCall, Pinned,
+    Preview, SessionHandle, Success, Titles, TitlesError, limits, sanitize,
 };
 use acp_types::limits::CHANGE_BYTES;
 use acp_types::{
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Code, ToolError};
-use crate::tool::{Context, Description, Draft, Invocation, Spec, Surface, Tool, end_patch};
+use crate::tool::{Context, Description, Draft, Invocation, Reach, Spec, Surface, Tool, end_patch};
 
 /// The tools of a session, in the order in which they were added.
 #[derive(Debug, Clone)]
@@ -83,7 +83,7 @@ impl Registry {
         name: &str,
         context: &Context,
         cancel: &CancellationToken,
-    ) -> OpenCall {
+    ) -> Option<OpenCall> {
         let Some(spec) = self.spec(name) else {
             let shown = acp_lifecycle::title::visible(name);
             let patch = ToolCallPatch::announce(name, shown, ToolKind::Other);
@@ -159,6 +159,7 @@ impl Executor for ToolCall {
         let draft = tool.preview(self.args.clone(), &self.context).await.map_err(failure)?;
         let cwd = draft.cwd.as_deref().unwrap_or(self.context.workspace.cwd());
         let digest = Digest::of_call(tool.spec().name, &self.args, cwd, &draft.pre_image);
+        let effects = told_effects(tool.spec(), &draft);
         let mut patch = ToolCallPatch::new();
         patch.locations = draft.locations;
         let (shown, is_shown) = shown(draft.changes);
@@ -167,7 +168,7 @@ impl Executor for ToolCall {
         }
         Ok(Preview {
             patch,
-            effects: draft.effects,
+            effects,
             is_whole: is_shown && !sanitize::is_cut(&self.args, limits::RAW_BYTES),
             pinned: Pinned::new(draft.plan, digest),
         })
@@ -223,6 +224,15 @@ fn describe(
     let arguments = arguments.into_iter().map(|(name, value)| (name.to_owned(), json!(value)));
     let title = json!({ "key": key, "arguments": Value::Object(arguments.collect()) });
     call.change_meta(|meta| meta.title = Some(title));
+}
+
+/// Returns what a call would do; a tool that can do anything, or would change something, and
+/// tells of no effect, has an unknown one, which is always asked about.
+fn told_effects<P>(spec: Spec, draft: &Draft<P>) -> Effects {
+    let is_silent = draft.effects.iter().next().is_none();
+    let acts = spec.reach == Reach::Anything
+        || draft.changes.iter().any(|change| change.old_text != change.new_text);
+    if is_silent && acts { Effects::from(Effect::Unknown) } else { draft.effects.clone() }
 }
 
 /// Bounds what is shown of changes, and tells whether that is everything.

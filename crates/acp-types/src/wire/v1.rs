@@ -188,6 +188,9 @@ impl Sent {
             held: ToolCallUpdateFields::new(),
             told: false,
         });
+        // What is set anew is held back no more.
+        sent.held.raw_input = sent.held.raw_input.take().filter(|_| patch.raw_input.is_none());
+        sent.held.raw_output = sent.held.raw_output.take().filter(|_| patch.raw_output.is_none());
         let holds = &sent.call;
         let mut fields = ToolCallUpdateFields::new();
         fields.name = patch.name.clone().filter(|name| holds.name.as_ref() != Some(name));
@@ -243,6 +246,7 @@ impl Sent {
         if is_cancelled {
             content.push(cancelled_note(patch.meta.as_ref().and_then(|meta| meta.reason)));
         }
+        sent.held.content = None;
         (content != sent.call.content).then_some(content)
     }
 

@@ -5,4 +5,5 @@
 #![expect(clippy::disallowed_methods, reason = "a test reads the clock that the crate may not")]
 
 mod lives;
+mod once_broken;
 mod performing;

@@ -134,8 +134,12 @@ impl Stage {
     }
 
     fn announce(&self) -> OpenCall {
+        self.announce_as("c").expect("the id is new")
+    }
+
+    fn announce_as(&self, id: &str) -> Option<OpenCall> {
         let patch = ToolCallPatch::announce("tool", "Tool", ToolKind::Edit);
-        self.session.announce(&"c".into(), "t", patch, &self.cancel)
+        self.session.announce(&id.to_owned().into(), "t", patch, &self.cancel)
     }
 
     fn tool(&self, act: Act) -> Tool {
@@ -207,8 +211,7 @@ async fn an_answer_that_is_remembered_is_not_asked_for_again() {
     let stage = Stage::new(Client::Answers("allow_always"));
     assert_eq!(stage.perform(Act::Succeed).await.status, Status::Completed);
     stage.session.with(|session, _| session.set_policy(Arc::new(acp_lifecycle::AskPolicy)));
-    let patch = ToolCallPatch::announce("tool", "Tool", ToolKind::Edit);
-    let again = stage.session.announce(&"d".into(), "t", patch, &stage.cancel);
+    let again = stage.announce_as("d").unwrap();
     assert_eq!(perform(again, stage.tool(Act::Succeed)).await.status, Status::Completed);
 }
 

@@ -1,0 +1,146 @@
+//! What once broke a promise, one test each.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Instant, SystemTime};
+
+use acp_lifecycle::{
+    CallHandle, Digest, Effect, Effects, End, Executor, Failure, Grant, Item, Moment, Permit,
+    Pinned, Preview, Session, SessionHandle, Success, perform,
+};
+use acp_types::{
+    Content, Exit, Reason, Status, TerminalPatch, ToolCallId, ToolCallPatch, ToolKind,
+};
+use pretty_assertions::assert_eq;
+use serde_json::json;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+fn now() -> Moment {
+    Moment { at: Instant::now(), wall: SystemTime::now() }
+}
+
+fn announcement() -> ToolCallPatch {
+    ToolCallPatch::announce("tool", "Tool", ToolKind::Other)
+}
+
+fn handle() -> SessionHandle {
+    SessionHandle::new(Session::new("/p"), SystemTime::now)
+}
+
+#[test]
+fn the_outbox_keeps_nothing_of_what_has_ended() {
+    let (mut session, now) = (Session::new("/p"), now());
+    for number in 0..100 {
+        let id = ToolCallId::from(format!("t/{number}"));
+        let terminal = acp_types::TerminalId::new(id.0.clone());
+        session.open_terminal(&terminal, TerminalPatch::open("ls", "/"), now);
+        let patch = announcement().append(Content::Terminal(terminal.clone()));
+        session.announce(&id, "t", patch, now);
+        session.start(&id, now);
+        session.terminal_output(&terminal, b"x", now);
+        session.terminal_exit(&terminal, Exit::default(), now);
+        session.finish(&id, End::completed(), now);
+        while session.outbox_mut().poll(now.at).is_some() {}
+    }
+    let kept = format!("{:?}", session.outbox());
+    assert_eq!(kept.matches("Terminal(").count() + kept.matches("ToolCall(").count(), 0);
+}
+
+#[test]
+fn nothing_is_posted_in_a_turn_that_was_answered() {
+    let (mut session, now) = (Session::new("/p"), now());
+    session.end_turn("t", Reason::Turn, now);
+    assert!(!session.announce(&"c".into(), "t", announcement(), now));
+    assert_eq!(session.outbox_mut().poll(now.at), Some(Item::Answer("t".to_owned())));
+    assert_eq!(session.outbox_mut().poll(now.at), None);
+    assert!(session.announce(&"c".into(), "u", announcement(), now));
+}
+
+#[test]
+fn a_call_that_cannot_complete_fails_with_a_reason() {
+    let (mut session, now, id) = (Session::new("/p"), now(), ToolCallId::from("c"));
+    session.announce(&id, "t", announcement(), now);
+    session.finish(&id, End::completed(), now);
+    let ends =
+        std::iter::from_fn(|| session.outbox_mut().poll(now.at)).filter_map(|item| match item {
+            Item::ToolCall(_, patch) => patch.status.map(|status| (status, patch)),
+            _ => None,
+        });
+    let (status, patch) = ends.last().unwrap();
+    assert_eq!(status, Status::Failed);
+    assert_eq!(patch.meta.unwrap().reason, Some(Reason::Error));
+    assert_eq!(patch.raw_output.unwrap()["code"], "error");
+}
+
+#[test]
+fn a_call_that_has_ended_gets_no_permission() {
+    let (mut session, now, id) = (Session::new("/p"), now(), ToolCallId::from("c"));
+    session.announce(&id, "t", announcement(), now);
+    session.finish(&id, End::cancelled(Reason::User), now);
+    let digest = Digest::of_call("tool", &json!({}), "/".as_ref(), b"");
+    let reads = Effects::from(Effect::Read("/p/x".into()));
+    assert!(matches!(session.permit(&id, &reads, digest, true, now), Permit::Denied));
+}
+
+#[tokio::test]
+async fn a_second_announcement_of_an_id_does_not_end_the_first() {
+    let (session, cancel) = (handle(), CancellationToken::new());
+    let first = session.announce(&"c".into(), "t", announcement(), &cancel).unwrap();
+    assert!(session.announce(&"c".into(), "t", announcement(), &cancel).is_none());
+    assert!(first.handle().is_open());
+}
+
+#[tokio::test]
+async fn the_end_of_a_call_stops_what_works_for_it() {
+    let (session, cancel) = (handle(), CancellationToken::new());
+    let dropped = session.announce(&"c".into(), "t", announcement(), &cancel).unwrap();
+    let kept = session.announce(&"d".into(), "t", announcement(), &cancel).unwrap();
+    let [first, second] = [&dropped, &kept].map(|open| open.handle().cancel().clone());
+    drop(dropped);
+    assert!(first.is_cancelled() && !second.is_cancelled());
+    session.end_turn("t", Reason::Turn);
+    assert!(second.is_cancelled() && !cancel.is_cancelled());
+}
+
+/// Previews when it is told to, and notes when it runs.
+struct Late {
+    go: Arc<Notify>,
+    ran: Arc<Mutex<bool>>,
+}
+
+impl Executor for Late {
+    type Plan = ();
+
+    async fn preview(&mut self, _: &CallHandle) -> Result<Preview<()>, Failure> {
+        self.go.notified().await;
+        let digest = Digest::of_call("tool", &json!({}), "/".as_ref(), b"");
+        let effects = Effects::from(Effect::Read("/p/x".into()));
+        let (patch, pinned) = (ToolCallPatch::new(), Pinned::new((), digest));
+        Ok(Preview { patch, effects, is_whole: true, pinned })
+    }
+
+    async fn run(
+        self,
+        pinned: Pinned<()>,
+        grant: Grant,
+        _: &CallHandle,
+    ) -> Result<Success, Failure> {
+        pinned.release(grant).unwrap();
+        *self.ran.lock().unwrap() = true;
+        Ok(Success::default())
+    }
+}
+
+#[tokio::test]
+async fn a_call_whose_turn_ended_during_its_preview_does_not_run() {
+    let (session, cancel) = (handle(), CancellationToken::new());
+    let open = session.announce(&"c".into(), "t", announcement(), &cancel).unwrap();
+    let (go, ran) = (Arc::<Notify>::default(), Arc::<Mutex<bool>>::default());
+    let late = Late { go: go.clone(), ran: ran.clone() };
+    let performed = tokio::spawn(perform(open, late));
+    tokio::task::yield_now().await;
+    session.end_turn("t", Reason::Shutdown);
+    go.notify_one();
+    let ended = performed.await.unwrap();
+    assert_eq!((ended.status, *ran.lock().unwrap()), (Status::Cancelled, false));
+}
