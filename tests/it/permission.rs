@@ -215,3 +215,14 @@ async fn a_change_that_is_too_large_to_be_shown_whole_is_allowed_only_once() {
     assert_eq!(agent.scratch.read("large.txt"), content);
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn an_outcome_cancelled_ends_the_calls_beside_it() {
+    let script = [run("sleep 600"), run("sleep 601"), end()];
+    let mut agent = Agent::ready(script, Permission::Never).await;
+    let prompt = agent.prompt("go").await;
+    agent.until(|client| client.asked.len() == 2).await;
+    agent.permit(1, Permission::Cancelled).await;
+    assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
+    agent.finish().await;
+}

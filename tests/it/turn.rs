@@ -264,3 +264,15 @@ async fn a_call_never_shows_an_empty_text() {
     }
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn calls_of_a_reply_that_was_broken_off_are_not_run() {
+    for stop in ["refusal", "max_tokens"] {
+        let mut agent =
+            Agent::ready([run("touch made"), json!({"end": stop})], Options::default()).await;
+        assert_eq!(agent.turn("go").await, stop);
+        assert_eq!(agent.call("terminal").status, ToolCallStatus::Failed);
+        assert!(agent.client.asked.is_empty() && !agent.scratch.path("made").exists());
+        agent.finish().await;
+    }
+}

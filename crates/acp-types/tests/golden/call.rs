@@ -1,0 +1,242 @@
+//! The fields of a call, its reports and its updates.
+
+use std::time::{Duration, SystemTime};
+
+use acp_types::wire::{self, v1::Surface};
+use acp_types::{
+    CallMeta, Capabilities, Content, Dropped, Location, Progress, Reason, Status, ToolCallPatch,
+    ToolKind, Trace,
+};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::{announce, id, v1_document, v2_document};
+
+/// What both connections send for patches in turn, each patch an array.
+fn check(patches: &[(ToolCallPatch, Value, Value)]) {
+    let mut v1 = wire::v1::Sent::new(Surface::Text);
+    let mut v2 = wire::v2::Sent::new();
+    for (patch, as_v1, as_v2) in patches {
+        assert_eq!(&crate::json(&v1.tool_call(&id(), patch)), as_v1, "v1");
+        assert_eq!(&crate::json(&v2.tool_call(&id(), patch)), as_v2, "v2");
+    }
+}
+
+#[test]
+fn a_whole_life() {
+    check(&[
+        (
+            announce().raw_input(json!({"path": "a"})).append(Content::text("one")),
+            json!([{
+                "sessionUpdate": "tool_call", "toolCallId": "c", "title": "A title", "name": "tool",
+                "kind": "read", "rawInput": {"path": "a"},
+                "content": [{"type": "content", "content": {"type": "text", "text": "one"}}],
+            }]),
+            json!([{
+                "sessionUpdate": "tool_call_update", "toolCallId": "c", "title": "A title",
+                "name": "tool", "kind": "read", "status": "pending", "rawInput": {"path": "a"},
+                "content": [{"type": "content", "content": {"type": "text", "text": "one"}}],
+            }]),
+        ),
+        (
+            ToolCallPatch::new().status(Status::InProgress).title("Another"),
+            json!([{
+                "sessionUpdate": "tool_call_update", "toolCallId": "c",
+                "title": "Another", "status": "in_progress",
+            }]),
+            json!([{
+                "sessionUpdate": "tool_call_update", "toolCallId": "c",
+                "title": "Another", "status": "in_progress",
+            }]),
+        ),
+        (
+            ToolCallPatch::new().append(Content::text("two")),
+            json!([{
+                "sessionUpdate": "tool_call_update", "toolCallId": "c",
+                "content": [
+                    {"type": "content", "content": {"type": "text", "text": "one"}},
+                    {"type": "content", "content": {"type": "text", "text": "two"}},
+                ],
+            }]),
+            json!([{
+                "sessionUpdate": "tool_call_content_chunk", "toolCallId": "c",
+                "content": {"type": "content", "content": {"type": "text", "text": "two"}},
+            }]),
+        ),
+        (
+            // What the client holds already is not sent again.
+            ToolCallPatch::new().title("Another").raw_input(json!({"path": "a"})),
+            json!([]),
+            json!([]),
+        ),
+        (
+            ToolCallPatch::new().content(Vec::new()),
+            json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c", "content": []}]),
+            json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c", "content": []}]),
+        ),
+        (
+            ToolCallPatch::new().status(Status::Completed).raw_output(json!({"lines": 2})),
+            json!([{
+                "sessionUpdate": "tool_call_update", "toolCallId": "c",
+                "status": "completed", "rawOutput": {"lines": 2},
+            }]),
+            json!([{
+                "sessionUpdate": "tool_call_update", "toolCallId": "c",
+                "status": "completed", "rawOutput": {"lines": 2},
+            }]),
+        ),
+    ]);
+}
+
+#[test]
+fn a_cancelled_call_has_failed_in_v1_and_says_why() {
+    let cancelled = |reason| {
+        let meta = CallMeta { reason: Some(reason), ..CallMeta::default() };
+        ToolCallPatch::new().status(Status::Cancelled).meta(meta)
+    };
+    for (reason, word, sentence) in [
+        (Reason::User, "user", "Cancelled by the user."),
+        (Reason::Turn, "turn", "Cancelled with its turn."),
+        (Reason::Shutdown, "shutdown", "Ended because the session was closing."),
+    ] {
+        let first = announce().content(vec![Content::text("one")]);
+        let one = json!({"type": "content", "content": {"type": "text", "text": "one"}});
+        let why = json!({"type": "content", "content": {"type": "text", "text": sentence}});
+        let mut v1 = wire::v1::Sent::new(Surface::Text);
+        let mut v2 = wire::v2::Sent::new();
+        drop((v1.tool_call(&id(), &first), v2.tool_call(&id(), &first)));
+        assert_eq!(
+            crate::json(&v1.tool_call(&id(), &cancelled(reason))),
+            json!([{
+                "sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "failed",
+                "content": [one, why], "_meta": {"callboard": {"reason": word}},
+            }])
+        );
+        assert_eq!(
+            crate::json(&v2.tool_call(&id(), &cancelled(reason))),
+            json!([{
+                "sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "cancelled",
+                "_meta": {"callboard": {"reason": word}},
+            }])
+        );
+        assert_eq!(v1_document(&first.then(cancelled(reason)), None)["content"], json!([one, why]));
+    }
+}
+
+#[test]
+fn statuses() {
+    for (status, v1, v2) in [
+        // The default of v1 is not written.
+        (Status::Pending, Value::Null, json!("pending")),
+        (Status::InProgress, json!("in_progress"), json!("in_progress")),
+        (Status::Paused, json!("in_progress"), json!("paused")),
+        (Status::Completed, json!("completed"), json!("completed")),
+        (Status::Failed, json!("failed"), json!("failed")),
+        (Status::Cancelled, json!("failed"), json!("cancelled")),
+    ] {
+        let patch = announce().status(status);
+        assert_eq!(v1_document(&patch, None)["status"], v1, "{status:?}");
+        assert_eq!(v2_document(&patch)["status"], v2, "{status:?}");
+        let mut sent = wire::v1::Sent::new(Surface::Text);
+        drop(sent.tool_call(&id(), &announce()));
+        let update = crate::json(&sent.tool_call(&id(), &ToolCallPatch::new().status(status)));
+        assert_eq!(update[0]["status"], v1, "{status:?}");
+        let mut sent = wire::v2::Sent::new();
+        assert_eq!(crate::json(&sent.tool_call(&id(), &patch))[0]["status"], v2, "{status:?}");
+    }
+}
+
+#[test]
+fn kinds() {
+    for (kind, word) in [
+        (ToolKind::Read, "read"),
+        (ToolKind::Edit, "edit"),
+        (ToolKind::Delete, "delete"),
+        (ToolKind::Move, "move"),
+        (ToolKind::Search, "search"),
+        (ToolKind::Execute, "execute"),
+        (ToolKind::Think, "think"),
+        (ToolKind::Fetch, "fetch"),
+        (ToolKind::SwitchMode, "switch_mode"),
+        (ToolKind::Other, "other"),
+    ] {
+        let patch = ToolCallPatch::announce("tool", "A title", kind);
+        // The default of v1 is not written.
+        let v1 = if word == "other" { Value::Null } else { json!(word) };
+        let mut sent = wire::v1::Sent::new(Surface::Text);
+        assert_eq!(crate::json(&sent.tool_call(&id(), &patch))[0]["kind"], v1);
+        assert_eq!(v1_document(&patch, None)["kind"], v1);
+        let mut sent = wire::v2::Sent::new();
+        assert_eq!(crate::json(&sent.tool_call(&id(), &patch))[0]["kind"], word);
+        assert_eq!(v2_document(&patch)["kind"], word);
+    }
+}
+
+#[test]
+fn locations_have_a_line_where_one_is_known() {
+    let file = |path| Location::try_new(path).unwrap();
+    let patch = announce().locations(vec![file("/p/a.rs"), file("/p/b.rs").at_line(7)]);
+    let expected = json!([{"path": "/p/a.rs"}, {"path": "/p/b.rs", "line": 7}]);
+    assert_eq!(v1_document(&patch, None)["locations"], expected);
+    assert_eq!(v2_document(&patch)["locations"], expected);
+    let none = json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c", "locations": []}]);
+    let mut v1 = wire::v1::Sent::new(Surface::Text);
+    let mut v2 = wire::v2::Sent::new();
+    assert_eq!(crate::json(&v1.tool_call(&id(), &patch))[0]["locations"], expected);
+    assert_eq!(crate::json(&v2.tool_call(&id(), &patch))[0]["locations"], expected);
+    let clear = ToolCallPatch::new().locations(Vec::new());
+    assert_eq!(crate::json(&v1.tool_call(&id(), &clear)), none);
+    assert_eq!(crate::json(&v2.tool_call(&id(), &clear)), none);
+}
+
+#[test]
+fn capabilities_are_told_in_v2_only() {
+    let can = |cancel| announce().capabilities(Capabilities { cancel });
+    for (cancel, expected) in [(true, json!({"cancel": {}})), (false, json!({}))] {
+        assert_eq!(v2_document(&can(cancel))["capabilities"], expected);
+        let mut sent = wire::v2::Sent::new();
+        let first = crate::json(&sent.tool_call(&id(), &can(cancel)));
+        assert_eq!(first[0]["capabilities"], expected);
+        assert_eq!(v1_document(&can(cancel), None)["capabilities"], Value::Null);
+    }
+}
+
+#[test]
+fn metadata_lies_under_one_key_and_its_trace_at_the_root() {
+    let meta = CallMeta {
+        started_at: Some(SystemTime::UNIX_EPOCH + Duration::from_millis(1_500)),
+        duration_ms: Some(30),
+        queued_ms: Some(4),
+        progress: Some(Progress { current: 1.0, total: Some(2.0), message: Some("half".into()) }),
+        parent: Some("p".to_owned()),
+        batch: Some("b".to_owned()),
+        retry_of: Some("r".to_owned()),
+        reason: Some(Reason::Timeout),
+        exit_code: Some(2),
+        signal: Some("SIGTERM".to_owned()),
+        dropped: Some(Dropped { bytes: 5, items: 1, whole: Some("file:///x".to_owned()) }),
+        title: Some(json!({"key": "read-file"})),
+        trace: Trace {
+            traceparent: Some("00-1-2-01".to_owned()),
+            tracestate: Some("v=1".to_owned()),
+            baggage: Some("u=2".to_owned()),
+        },
+        custom: [("mine".to_owned(), json!(true))].into_iter().collect(),
+    };
+    let object = json!({
+        "startedAt": 1500, "durationMs": 30, "queuedMs": 4,
+        "progress": {"current": 1.0, "total": 2.0, "message": "half"},
+        "parent": "p", "batch": "b", "retryOf": "r", "reason": "timeout",
+        "exitCode": 2, "signal": "SIGTERM",
+        "dropped": {"bytes": 5, "items": 1, "whole": "file:///x"},
+        "title": {"key": "read-file"}, "mine": true,
+    });
+    let under = |key: &str| json!({ key: object, "traceparent": "00-1-2-01", "tracestate": "v=1", "baggage": "u=2" });
+    let patch = announce().meta(meta.clone());
+    assert_eq!(v1_document(&patch, None)["_meta"], under("callboard"));
+    assert_eq!(v2_document(&patch)["_meta"], under("callboard"));
+    let mut v1 = wire::v1::Sent::new(Surface::Text).with_meta_key("own");
+    let mut v2 = wire::v2::Sent::new().with_meta_key("own");
+    assert_eq!(crate::json(&v1.tool_call(&id(), &patch))[0]["_meta"], under("own"));
+    assert_eq!(crate::json(&v2.tool_call(&id(), &patch))[0]["_meta"], under("own"));
+}

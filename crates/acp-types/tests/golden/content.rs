@@ -1,0 +1,286 @@
+//! Items of content: blocks and changes of files.
+
+use acp_types::limits::{CHANGE_BYTES, WHOLE_CHANGE_BYTES};
+use acp_types::schema::v1::{
+    Annotations, AudioContent, BlobResourceContents, EmbeddedResource, EmbeddedResourceResource,
+    ImageContent, ResourceLink, Role, TextContent, TextResourceContents,
+};
+use acp_types::wire::{self, v1::Surface};
+use acp_types::{
+    Content, ContentBlock, FileChange, Hunk, HunkLine, LineTag, Operation, ToolCallPatch,
+};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::{announce, id, v1_document, v2_document};
+
+/// Checks one item in a first report, in an update and in a document: several of v1, one of v2.
+fn check(item: impl Into<Content>, v1: &Value, v2: &Value) {
+    let item = item.into();
+    let patch = announce().content(vec![item.clone()]);
+    let later = ToolCallPatch::new().append(item);
+    assert_eq!(&v1_document(&patch, None)["content"], v1);
+    assert_eq!(v2_document(&patch)["content"], json!([v2]));
+    let mut sent = wire::v1::Sent::new(Surface::Text);
+    assert_eq!(&crate::json(&sent.tool_call(&id(), &patch))[0]["content"], v1);
+    let mut sent = wire::v2::Sent::new();
+    assert_eq!(crate::json(&sent.tool_call(&id(), &patch))[0]["content"], json!([v2]));
+    assert_eq!(
+        crate::json(&sent.tool_call(&id(), &later)),
+        json!([{"sessionUpdate": "tool_call_content_chunk", "toolCallId": "c", "content": v2}])
+    );
+}
+
+#[test]
+fn blocks_are_the_same_in_both_versions() {
+    let text = TextContent::new("x");
+    let about = Annotations::new().audience(vec![Role::User]).priority(0.5);
+    let link = ResourceLink::new("a.rs", "file:///p/a.rs")
+        .title("A")
+        .description("about")
+        .mime_type("text/x-rust")
+        .size(7);
+    let held = TextResourceContents::new("x", "file:///p/a.rs").mime_type("text/x-rust");
+    let blob = BlobResourceContents::new("AAEC", "file:///p/a.png").mime_type("image/png");
+    let resource = |held| ContentBlock::Resource(EmbeddedResource::new(held));
+    for (block, expected) in [
+        (ContentBlock::Text(text.clone()), json!({"type": "text", "text": "x"})),
+        (
+            ContentBlock::Text(text.annotations(about)),
+            json!({"type": "text", "text": "x",
+                   "annotations": {"audience": ["user"], "priority": 0.5}}),
+        ),
+        (
+            ContentBlock::Image(ImageContent::new("AAEC", "image/png").uri("file:///p/a.png")),
+            json!({"type": "image", "data": "AAEC", "mimeType": "image/png",
+                   "uri": "file:///p/a.png"}),
+        ),
+        (
+            ContentBlock::Audio(AudioContent::new("AAEC", "audio/wav")),
+            json!({"type": "audio", "data": "AAEC", "mimeType": "audio/wav"}),
+        ),
+        (
+            ContentBlock::ResourceLink(link),
+            json!({"type": "resource_link", "uri": "file:///p/a.rs", "name": "a.rs", "title": "A",
+                   "description": "about", "mimeType": "text/x-rust", "size": 7}),
+        ),
+        (
+            resource(EmbeddedResourceResource::TextResourceContents(held)),
+            json!({"type": "resource", "resource":
+                   {"uri": "file:///p/a.rs", "mimeType": "text/x-rust", "text": "x"}}),
+        ),
+        (
+            resource(EmbeddedResourceResource::BlobResourceContents(blob)),
+            json!({"type": "resource", "resource":
+                   {"uri": "file:///p/a.png", "mimeType": "image/png", "blob": "AAEC"}}),
+        ),
+    ] {
+        let item = json!({"type": "content", "content": expected});
+        check(Content::Block(block), &json!([item]), &item);
+    }
+}
+
+const PATH: &str = "/p/a.rs";
+const FROM: &str = "/p/old.rs";
+
+fn moved() -> Operation {
+    Operation::Move { from: FROM.into() }
+}
+
+fn copied() -> Operation {
+    Operation::Copy { from: FROM.into() }
+}
+
+fn change(operation: Operation, old: Option<&str>, new: Option<&str>) -> FileChange {
+    FileChange {
+        old_text: old.map(str::to_owned),
+        new_text: new.map(str::to_owned),
+        ..FileChange::new(operation, PATH)
+    }
+}
+
+fn sentence(text: &str) -> Value {
+    json!({"type": "content", "content": {"type": "text", "text": text}})
+}
+
+/// A text diff of v2 with the change and the lines of the patch.
+fn v2_diff(change: &Value, patch: &str) -> Value {
+    json!({"type": "diff", "changes": [change], "patch": {"format": "git_patch", "text": patch}})
+}
+
+#[test]
+fn whole_texts() {
+    check(
+        change(Operation::Add, None, Some("x\n")),
+        &json!([{"type": "diff", "path": PATH, "newText": "x\n",
+                 "_meta": {"callboard": {"kind": "add"}}}]),
+        &v2_diff(
+            &json!({"operation": "add", "path": PATH, "fileType": "text"}),
+            "diff --git /p/a.rs /p/a.rs\nnew file mode 100644\n\
+             --- /dev/null\n+++ /p/a.rs\n@@ -0,0 +1,1 @@\n+x\n",
+        ),
+    );
+    check(
+        change(Operation::Modify, Some("a\n"), Some("b")),
+        &json!([{"type": "diff", "path": PATH, "oldText": "a\n", "newText": "b",
+                 "_meta": {"callboard": {"kind": "modify"}}}]),
+        &v2_diff(
+            &json!({"operation": "modify", "path": PATH, "fileType": "text"}),
+            "diff --git /p/a.rs /p/a.rs\n--- /p/a.rs\n+++ /p/a.rs\n@@ -1,1 +1,1 @@\n-a\n+b\n\
+             \\ No newline at end of file\n",
+        ),
+    );
+    // v1 cannot say that a file is gone; the kind does.
+    check(
+        change(Operation::Delete, Some("a\n"), None),
+        &json!([{"type": "diff", "path": PATH, "oldText": "a\n", "newText": "",
+                 "_meta": {"callboard": {"kind": "delete"}}}]),
+        &v2_diff(
+            &json!({"operation": "delete", "path": PATH, "fileType": "text"}),
+            "diff --git /p/a.rs /p/a.rs\ndeleted file mode 100644\n\
+             --- /p/a.rs\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-a\n",
+        ),
+    );
+    check(
+        change(moved(), Some("a\n"), Some("b\n")),
+        &json!([
+            {"type": "diff", "path": FROM, "oldText": "a\n", "newText": "",
+             "_meta": {"callboard": {"kind": "move"}}},
+            {"type": "diff", "path": PATH, "newText": "b\n",
+             "_meta": {"callboard": {"kind": "move"}}},
+        ]),
+        &v2_diff(
+            &json!({"operation": "move", "oldPath": FROM, "path": PATH, "fileType": "text"}),
+            "diff --git /p/old.rs /p/a.rs\nrename from /p/old.rs\nrename to /p/a.rs\n\
+             --- /p/old.rs\n+++ /p/a.rs\n@@ -1,1 +1,1 @@\n-a\n+b\n",
+        ),
+    );
+    check(
+        change(copied(), Some("a\n"), Some("a\n")),
+        &json!([{"type": "diff", "path": PATH, "newText": "a\n",
+                 "_meta": {"callboard": {"kind": "copy"}}}]),
+        &v2_diff(
+            &json!({"operation": "copy", "oldPath": FROM, "path": PATH, "fileType": "text"}),
+            "diff --git /p/old.rs /p/a.rs\ncopy from /p/old.rs\ncopy to /p/a.rs\n",
+        ),
+    );
+}
+
+#[test]
+fn a_change_without_text_is_a_sentence_in_v1() {
+    for (operation, text, v2) in [
+        (Operation::Add, "Adds /p/a.rs", json!({"operation": "add", "path": PATH})),
+        (Operation::Modify, "Changes /p/a.rs", json!({"operation": "modify", "path": PATH})),
+        (Operation::Delete, "Deletes /p/a.rs", json!({"operation": "delete", "path": PATH})),
+        (
+            moved(),
+            "Moves /p/old.rs to /p/a.rs",
+            json!({"operation": "move", "oldPath": FROM, "path": PATH}),
+        ),
+        (
+            copied(),
+            "Copies /p/old.rs to /p/a.rs",
+            json!({"operation": "copy", "oldPath": FROM, "path": PATH}),
+        ),
+    ] {
+        check(
+            change(operation, None, None),
+            &json!([sentence(text)]),
+            &json!({"type": "diff", "changes": [v2]}),
+        );
+    }
+}
+
+fn line(tag: LineTag, text: &str) -> HunkLine {
+    HunkLine { tag, text: text.to_owned() }
+}
+
+/// Two places: a line that is replaced, and one that comes.
+fn hunks() -> Vec<Hunk> {
+    vec![
+        Hunk {
+            old_start: 4,
+            new_start: 4,
+            lines: vec![
+                line(LineTag::Context, "a\n"),
+                line(LineTag::Removed, "b\n"),
+                line(LineTag::Added, "c\n"),
+            ],
+        },
+        Hunk { old_start: 90, new_start: 90, lines: vec![line(LineTag::Added, "z\n")] },
+    ]
+}
+
+#[test]
+fn hunks_are_a_diff_each_in_v1() {
+    let large = "x\n".repeat(WHOLE_CHANGE_BYTES);
+    let places = "@@ -4,2 +4,2 @@\n a\n-b\n+c\n@@ -90,0 +90,1 @@\n+z\n";
+    let modified = json!([
+        {"type": "diff", "path": PATH, "oldText": "a\nb\n", "newText": "a\nc\n",
+         "_meta": {"callboard": {"kind": "modify", "oldStart": 4, "newStart": 4}}},
+        {"type": "diff", "path": PATH, "oldText": "", "newText": "z\n",
+         "_meta": {"callboard": {"kind": "modify", "oldStart": 90, "newStart": 90}}},
+    ]);
+    // The whole texts are too large, or are not kept.
+    for texts in [Some(large.as_str()), None] {
+        check(
+            FileChange { hunks: hunks(), ..change(Operation::Modify, texts, texts) },
+            &modified,
+            &v2_diff(
+                &json!({"operation": "modify", "path": PATH, "fileType": "text"}),
+                &format!("diff --git /p/a.rs /p/a.rs\n--- /p/a.rs\n+++ /p/a.rs\n{places}"),
+            ),
+        );
+    }
+    // A new file has no old text.
+    check(
+        FileChange { hunks: hunks()[1..].to_vec(), ..change(Operation::Add, None, None) },
+        &json!([{"type": "diff", "path": PATH, "newText": "z\n",
+                 "_meta": {"callboard": {"kind": "add", "oldStart": 90, "newStart": 90}}}]),
+        &v2_diff(
+            &json!({"operation": "add", "path": PATH, "fileType": "text"}),
+            "diff --git /p/a.rs /p/a.rs\nnew file mode 100644\n\
+             --- /dev/null\n+++ /p/a.rs\n@@ -90,0 +90,1 @@\n+z\n",
+        ),
+    );
+}
+
+#[test]
+fn a_small_change_with_hunks_is_one_diff_of_whole_files_in_v1() {
+    let small =
+        FileChange { hunks: hunks(), ..change(Operation::Modify, Some("a\n"), Some("b\n")) };
+    let content = &v1_document(&announce().append(small.into()), None)["content"];
+    assert_eq!(
+        content,
+        &json!([{"type": "diff", "path": PATH, "oldText": "a\n", "newText": "b\n",
+                 "_meta": {"callboard": {"kind": "modify"}}}])
+    );
+}
+
+#[test]
+fn a_change_over_its_bound_is_cut_and_says_so() {
+    let (old, last) = ("old\n", "x".repeat(CHANGE_BYTES - 5) + "\n");
+    let place = |start, new: &str| Hunk {
+        old_start: start,
+        new_start: start,
+        lines: vec![line(LineTag::Removed, old), line(LineTag::Added, new)],
+    };
+    // The first place takes all bytes that there are.
+    let hunks = vec![place(1, &last), place(5, "five\n"), place(9, "nine\n")];
+    let mut v2 = v2_diff(
+        &json!({"operation": "modify", "path": PATH, "fileType": "text"}),
+        &format!(
+            "diff --git /p/a.rs /p/a.rs\n--- /p/a.rs\n+++ /p/a.rs\n@@ -1,1 +1,1 @@\n-old\n+{last}"
+        ),
+    );
+    v2["_meta"] = json!({"callboard": {"hunksLeftOut": 2}});
+    check(
+        FileChange { hunks, ..change(Operation::Modify, None, None) },
+        &json!([
+            {"type": "diff", "path": PATH, "oldText": old, "newText": last,
+             "_meta": {"callboard": {"kind": "modify", "oldStart": 1, "newStart": 1}}},
+            sentence("/p/a.rs: 2 more changed places are not shown (+3 −3 lines in all)."),
+        ]),
+        &v2,
+    );
+}

@@ -1,0 +1,118 @@
+//! What is too large for a streamed v1 update waits, and is told in the end.
+
+use acp_types::wire::v1::{Sent, Surface};
+use acp_types::{Content, Status, ToolCallPatch};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::{announce, id};
+
+/// A connection that was told of a running call.
+fn running() -> Sent {
+    let mut sent = Sent::new(Surface::Text);
+    drop(sent.tool_call(&id(), &announce()));
+    drop(sent.tool_call(&id(), &ToolCallPatch::new().status(Status::InProgress)));
+    sent
+}
+
+fn large(letter: &str) -> Value {
+    json!({ "text": letter.repeat(65 * 1024) })
+}
+
+fn end() -> ToolCallPatch {
+    ToolCallPatch::new().status(Status::Completed)
+}
+
+fn update(fields: Value) -> Value {
+    let mut update = json!({"sessionUpdate": "tool_call_update", "toolCallId": "c"});
+    update.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    json!([update])
+}
+
+/// Checks what a running connection sends for each patch.
+fn check(steps: Vec<(ToolCallPatch, Value)>) {
+    let mut sent = running();
+    for (patch, expected) in steps {
+        let updates = crate::json(&sent.tool_call(&id(), &patch));
+        // A failure with 65 KB in it is unreadable.
+        let size = |value: &Value| value.to_string().len();
+        assert_eq!(size(&updates), size(&expected), "sizes");
+        assert!(updates == expected);
+    }
+}
+
+#[test]
+fn each_large_field_waits_for_the_end() {
+    let text = "x".repeat(65 * 1024);
+    let content = json!([{"type": "content", "content": {"type": "text", "text": text}}]);
+    for (patch, field, value) in [
+        (ToolCallPatch::new().raw_input(large("i")), "rawInput", large("i")),
+        (ToolCallPatch::new().raw_output(large("o")), "rawOutput", large("o")),
+        (ToolCallPatch::new().append(Content::text(text.clone())), "content", content),
+    ] {
+        check(vec![
+            (patch.title("New"), update(json!({"title": "New"}))),
+            (ToolCallPatch::new().title("Newer"), update(json!({"title": "Newer"}))),
+            (end(), update(json!({"status": "completed", field: value}))),
+        ]);
+    }
+}
+
+#[test]
+fn a_large_first_report_and_a_large_end_are_sent_at_once() {
+    let mut sent = Sent::new(Surface::Text);
+    let first = crate::json(&sent.tool_call(&id(), &announce().raw_input(large("i"))));
+    assert!(first[0]["rawInput"] == large("i"));
+    check(vec![(
+        end().raw_output(large("o")),
+        update(json!({"status": "completed", "rawOutput": large("o")})),
+    )]);
+}
+
+#[test]
+fn a_permission_request_tells_what_waited() {
+    let mut sent = running();
+    assert!(sent.tool_call(&id(), &ToolCallPatch::new().raw_input(large("i"))).is_empty());
+    let request = crate::json(&sent.permission("s".into(), &id(), Vec::new()).unwrap());
+    assert!(request["toolCall"]["rawInput"] == large("i"));
+    // Told once, it is not told again.
+    assert_eq!(crate::json(&sent.tool_call(&id(), &end())), update(json!({"status": "completed"})));
+}
+
+#[test]
+fn what_waited_is_told_once_there_is_room() {
+    check(vec![
+        (ToolCallPatch::new().raw_output(large("o")), json!([])),
+        (
+            ToolCallPatch::new().raw_output(json!({"small": 2})),
+            update(json!({"rawOutput": {"small": 2}})),
+        ),
+        (end(), update(json!({"status": "completed"}))),
+    ]);
+}
+
+#[test]
+fn a_value_that_was_replaced_is_never_told() {
+    let small = || json!({"small": 1});
+    check(vec![
+        (ToolCallPatch::new().raw_output(small()), update(json!({"rawOutput": small()}))),
+        (ToolCallPatch::new().raw_output(large("o")), json!([])),
+        // The client holds this already.
+        (ToolCallPatch::new().raw_output(small()), json!([])),
+        (end(), update(json!({"status": "completed"}))),
+    ]);
+    check(vec![
+        (ToolCallPatch::new().raw_input(small()), update(json!({"rawInput": small()}))),
+        (ToolCallPatch::new().raw_input(large("i")), json!([])),
+        (ToolCallPatch::new().raw_input(small()), json!([])),
+        (end(), update(json!({"status": "completed"}))),
+    ]);
+    let text = || vec![Content::text("small")];
+    let shown = json!([{"type": "content", "content": {"type": "text", "text": "small"}}]);
+    check(vec![
+        (ToolCallPatch::new().content(text()), update(json!({ "content": shown }))),
+        (ToolCallPatch::new().append(Content::text("x".repeat(65 * 1024))), json!([])),
+        (ToolCallPatch::new().content(text()), json!([])),
+        (end(), update(json!({"status": "completed"}))),
+    ]);
+}

@@ -1,0 +1,49 @@
+//! Golden messages: model values, and what the protocol's pages say they are on the wire.
+//!
+//! The expected side is written by hand and knows nothing of the projections.
+
+#![cfg(feature = "v2")]
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail by a panic")]
+
+mod call;
+mod content;
+mod held;
+mod permission;
+mod plan;
+mod terminal;
+
+use acp_types::wire::{self, v1::Surface};
+use acp_types::{TerminalId, TerminalReport, ToolCallId, ToolCallPatch, ToolCallReport, ToolKind};
+use serde::Serialize;
+use serde_json::Value;
+
+const KEY: &str = "callboard";
+
+fn json(message: &impl Serialize) -> Value {
+    serde_json::to_value(message).expect("a message is JSON")
+}
+
+fn id() -> ToolCallId {
+    "c".into()
+}
+
+fn announce() -> ToolCallPatch {
+    ToolCallPatch::announce("tool", "A title", ToolKind::Read)
+}
+
+/// The document that a patch makes of nothing.
+fn report(patch: ToolCallPatch) -> ToolCallReport {
+    let mut report = ToolCallReport::new(id());
+    patch.apply(&mut report);
+    report
+}
+
+/// A whole document as v1 writes it, its terminals as text.
+fn v1_document(patch: &ToolCallPatch, terminal: Option<&TerminalReport>) -> Value {
+    let find = |_: &TerminalId| terminal;
+    json(&wire::v1::tool_call(&report(patch.clone()), Surface::Text, KEY, find))
+}
+
+fn v2_document(patch: &ToolCallPatch) -> Value {
+    json(&wire::v2::tool_call(&report(patch.clone()), KEY))
+}

@@ -1,0 +1,79 @@
+//! Permission requests: the whole call again, in the words of the call.
+
+use acp_types::schema::{v1, v2};
+use acp_types::wire::{self, v1::Surface};
+use acp_types::{CallMeta, Content, Location, ToolCallPatch, ToolKind};
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use crate::id;
+
+fn call() -> ToolCallPatch {
+    ToolCallPatch::announce("edit_file", "Edit a.rs", ToolKind::Edit)
+        .raw_input(json!({"path": "a.rs"}))
+        .locations(vec![Location::try_new("/p/a.rs").unwrap().at_line(3)])
+        .content(vec![Content::text("one")])
+        .meta(CallMeta { queued_ms: Some(4), ..CallMeta::default() })
+}
+
+#[test]
+fn a_v1_request_repeats_the_call() {
+    let mut sent = wire::v1::Sent::new(Surface::Text);
+    drop(sent.tool_call(&id(), &call()));
+    let option = |id: &'static str, name, kind| v1::PermissionOption::new(id, name, kind);
+    let options = vec![
+        option("once", "Allow", v1::PermissionOptionKind::AllowOnce),
+        option("always", "Always", v1::PermissionOptionKind::AllowAlways),
+        option("no", "Reject", v1::PermissionOptionKind::RejectOnce),
+        option("never", "Never", v1::PermissionOptionKind::RejectAlways),
+    ];
+    assert_eq!(
+        crate::json(&sent.permission("s".into(), &id(), options)),
+        json!({
+            "sessionId": "s",
+            "toolCall": {
+                "toolCallId": "c", "title": "Edit a.rs", "name": "edit_file", "kind": "edit",
+                "status": "pending", "rawInput": {"path": "a.rs"},
+                "locations": [{"path": "/p/a.rs", "line": 3}],
+                "content": [{"type": "content", "content": {"type": "text", "text": "one"}}],
+                "_meta": {"callboard": {"queuedMs": 4}},
+            },
+            "options": [
+                {"optionId": "once", "name": "Allow", "kind": "allow_once"},
+                {"optionId": "always", "name": "Always", "kind": "allow_always"},
+                {"optionId": "no", "name": "Reject", "kind": "reject_once"},
+                {"optionId": "never", "name": "Never", "kind": "reject_always"},
+            ],
+        })
+    );
+}
+
+#[test]
+fn a_v2_request_has_the_call_as_its_subject() {
+    let mut sent = wire::v2::Sent::new();
+    drop(sent.tool_call(&id(), &call()));
+    let kind = v2::PermissionOptionKind::AllowOnce;
+    let options = vec![v2::PermissionOption::new("once", "Allow", kind)];
+    assert_eq!(
+        crate::json(&sent.permission("s".into(), &id(), options)),
+        json!({
+            "sessionId": "s",
+            "title": "Edit a.rs",
+            "subject": {"type": "tool_call", "toolCall": {
+                "toolCallId": "c", "title": "Edit a.rs", "name": "edit_file", "kind": "edit",
+                "status": "pending", "rawInput": {"path": "a.rs"},
+                "locations": [{"path": "/p/a.rs", "line": 3}],
+                "content": [{"type": "content", "content": {"type": "text", "text": "one"}}],
+                "_meta": {"callboard": {"queuedMs": 4}},
+            }},
+            "options": [{"optionId": "once", "name": "Allow", "kind": "allow_once"}],
+        })
+    );
+}
+
+#[test]
+fn nothing_is_asked_about_an_unknown_call() {
+    let mut v1 = wire::v1::Sent::new(Surface::Text);
+    assert!(v1.permission("s".into(), &id(), Vec::new()).is_none());
+    assert!(wire::v2::Sent::new().permission("s".into(), &id(), Vec::new()).is_none());
+}

@@ -1,0 +1,62 @@
+//! Plans: always whole, an empty one too.
+
+use acp_types::wire;
+use acp_types::{Plan, PlanEntry, PlanPriority, PlanStatus};
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use crate::KEY;
+
+fn entry(content: &str, priority: PlanPriority, status: PlanStatus) -> PlanEntry {
+    PlanEntry { id: None, content: content.to_owned(), priority, status }
+}
+
+#[test]
+fn every_priority_and_status() {
+    let plan = Plan {
+        entries: vec![
+            entry("a", PlanPriority::High, PlanStatus::Completed),
+            entry("b", PlanPriority::Medium, PlanStatus::InProgress),
+            PlanEntry {
+                id: Some("7".to_owned()),
+                ..entry("c", PlanPriority::Low, PlanStatus::Pending)
+            },
+            entry("d", PlanPriority::Low, PlanStatus::Cancelled),
+        ],
+    };
+    assert_eq!(
+        crate::json(&wire::v1::plan(&plan, KEY)),
+        json!({"sessionUpdate": "plan", "entries": [
+            {"content": "a", "priority": "high", "status": "completed"},
+            {"content": "b", "priority": "medium", "status": "in_progress"},
+            {"content": "c", "priority": "low", "status": "pending",
+             "_meta": {"callboard": {"id": "7"}}},
+            // v1 has no word for it.
+            {"content": "d (cancelled)", "priority": "low", "status": "completed"},
+        ]})
+    );
+    assert_eq!(
+        crate::json(&wire::v2::plan("p", &plan, KEY)),
+        json!({"sessionUpdate": "plan_update", "plan": {"type": "items", "planId": "p", "entries": [
+            {"content": "a", "priority": "high", "status": "completed"},
+            {"content": "b", "priority": "medium", "status": "in_progress"},
+            {"content": "c", "priority": "low", "status": "pending",
+             "_meta": {"callboard": {"id": "7"}}},
+            {"content": "d", "priority": "low", "status": "cancelled"},
+        ]}})
+    );
+}
+
+#[test]
+fn an_empty_plan_is_sent() {
+    let plan = Plan::default();
+    assert_eq!(
+        crate::json(&wire::v1::plan(&plan, KEY)),
+        json!({"sessionUpdate": "plan", "entries": []})
+    );
+    assert_eq!(
+        crate::json(&wire::v2::plan("p", &plan, KEY)),
+        json!({"sessionUpdate": "plan_update",
+               "plan": {"type": "items", "planId": "p", "entries": []}})
+    );
+}

@@ -1,0 +1,260 @@
+//! Terminals: as text, by the events of `_meta`, and as v2's own documents.
+
+use acp_types::limits::{OUTPUT_HEAD, OUTPUT_TAIL};
+use acp_types::schema::v1::SessionUpdate;
+use acp_types::wire::{self, v1::Sent, v1::Surface};
+use acp_types::{
+    Content, Exit, Status, TerminalId, TerminalPatch, TerminalReport, TerminalSize, ToolCallPatch,
+    ToolKind,
+};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::{id, v1_document};
+
+fn shown() -> TerminalId {
+    "t".into()
+}
+
+fn open() -> TerminalPatch {
+    TerminalPatch::open("ls", "/p")
+}
+
+fn output(text: &str) -> TerminalPatch {
+    TerminalPatch::output(text.as_bytes())
+}
+
+fn code(code: i32) -> TerminalPatch {
+    TerminalPatch::exit(Exit { code: Some(code), signal: None })
+}
+
+fn killed() -> TerminalPatch {
+    TerminalPatch::exit(Exit { code: None, signal: Some("SIGKILL".to_owned()) })
+}
+
+/// A call that shows the terminal, in a status.
+fn call(status: Status) -> ToolCallPatch {
+    ToolCallPatch::announce("terminal", "Run ls", ToolKind::Execute)
+        .status(status)
+        .content(vec![Content::Terminal(shown())])
+}
+
+fn console(text: &str) -> Value {
+    let text = format!("```console\n{text}```");
+    json!([{"type": "content", "content": {"type": "text", "text": text}}])
+}
+
+/// Checks the content of a call that shows a terminal as text: in its document, in a first
+/// report, and in an update.
+fn check_text(terminal: &TerminalPatch, status: Status, expected: &Value) {
+    let mut report = TerminalReport::new(shown());
+    terminal.clone().apply(&mut report);
+    assert_eq!(&v1_document(&call(status), Some(&report))["content"], expected, "the document");
+    let mut sent = Sent::new(Surface::Text);
+    assert_eq!(sent.terminal(&shown(), terminal), []);
+    let first = crate::json(&sent.tool_call(&id(), &call(status)));
+    assert_eq!(&first[0]["content"], expected, "the first report");
+    if !status.is_final() {
+        let mut sent = Sent::new(Surface::Text);
+        drop(sent.tool_call(&id(), &call(status)));
+        let updates = crate::json(&sent.terminal(&shown(), terminal));
+        assert_eq!(&updates[0]["content"], expected, "an update");
+    }
+}
+
+#[test]
+fn a_terminal_as_text() {
+    let lines = "0123456\n".repeat(1_000);
+    let tail = "0123456\n".repeat(512);
+    let running = Status::InProgress;
+    let ended = Status::Completed;
+    for (terminal, status, expected) in [
+        // Nothing is known of it yet.
+        (TerminalPatch::default(), running, Value::Null),
+        (open(), running, console("$ ls\n")),
+        (output("a\n"), running, console("a\n")),
+        (open().then(output("\u{1b}[31ma\u{1b}[0m\r\nb")), running, console("$ ls\na\nb\n")),
+        (
+            open().then(output(&lines)),
+            running,
+            console(&format!("$ ls\n\n[… 3904 bytes left out …]\n{tail}")),
+        ),
+        (open().then(output(&lines)).then(code(0)), ended, console(&format!("$ ls\n{lines}"))),
+        (open().then(output("a\n")).then(code(0)), ended, console("$ ls\na\n")),
+        (
+            open().then(output("a")).then(code(2)),
+            Status::Failed,
+            console("$ ls\na\n[exit code 2]\n"),
+        ),
+        (open().then(killed()), Status::Failed, console("$ ls\n[ended by SIGKILL]\n")),
+        (open().then(code(1)), running, console("$ ls\n[exit code 1]\n")),
+    ] {
+        check_text(&terminal, status, &expected);
+    }
+}
+
+#[test]
+fn text_of_an_ended_terminal_is_head_and_tail_around_a_marked_gap() {
+    let (head, tail) = ("h".repeat(OUTPUT_HEAD), "t".repeat(OUTPUT_TAIL));
+    let all = format!("{head}{}{tail}", "x".repeat(5_000));
+    let expected = format!("{head}\n[… 5000 bytes left out …]\n{tail}\n");
+    check_text(&output(&all), Status::Completed, &console(&expected));
+}
+
+#[test]
+fn text_of_a_terminal_is_told_as_it_grows_and_once() {
+    let mut sent = Sent::new(Surface::Text);
+    drop(sent.tool_call(&id(), &call(Status::InProgress)));
+    for (terminal, expected) in [
+        (open(), "$ ls\n"),
+        (output("a\n"), "$ ls\na\n"),
+        (output("b\n"), "$ ls\na\nb\n"),
+        (code(3), "$ ls\na\nb\n[exit code 3]\n"),
+    ] {
+        assert_eq!(
+            crate::json(&sent.terminal(&shown(), &terminal)),
+            json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c",
+                    "content": console(expected)}])
+        );
+    }
+    let end = ToolCallPatch::new().status(Status::Failed);
+    assert_eq!(
+        crate::json(&sent.tool_call(&id(), &end)),
+        json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "failed"}])
+    );
+}
+
+fn event(name: &str, value: &Value) -> Value {
+    json!({"sessionUpdate": "tool_call_update", "toolCallId": "c", "_meta": { name: value }})
+}
+
+#[test]
+fn a_terminal_by_events() {
+    for (exit, exit_code, signal) in
+        [(code(0), json!(0), Value::Null), (killed(), Value::Null, json!("SIGKILL"))]
+    {
+        let mut sent = Sent::new(Surface::Meta);
+        assert_eq!(sent.terminal(&shown(), &open().then(output("a\n"))), []);
+        assert_eq!(
+            crate::json(&sent.tool_call(&id(), &call(Status::Pending))),
+            json!([
+                {
+                    "sessionUpdate": "tool_call", "toolCallId": "c", "title": "Run ls",
+                    "name": "terminal", "kind": "execute",
+                    "content": [{"type": "terminal", "terminalId": "t"}],
+                    "_meta": {"terminal_info": {"terminal_id": "t", "cwd": "/p"}},
+                },
+                event("terminal_output", &json!({"terminal_id": "t", "data": "a\n"})),
+            ])
+        );
+        let running = ToolCallPatch::new().status(Status::InProgress);
+        assert_eq!(
+            crate::json(&sent.tool_call(&id(), &running)),
+            json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c",
+                    "status": "in_progress"}])
+        );
+        // Escape sequences stay; a character waits for its end.
+        let patch = TerminalPatch::output(b"\x1b[1mb\xc3");
+        assert_eq!(
+            crate::json(&sent.terminal(&shown(), &patch)),
+            json!([event("terminal_output", &json!({"terminal_id": "t", "data": "\u{1b}[1mb"}))])
+        );
+        assert_eq!(
+            crate::json(&sent.terminal(&shown(), &TerminalPatch::output(b"\xa9").then(exit))),
+            json!([
+                event("terminal_output", &json!({"terminal_id": "t", "data": "é"})),
+                event(
+                    "terminal_exit",
+                    &json!({"terminal_id": "t", "exit_code": exit_code, "signal": signal})
+                ),
+            ])
+        );
+        let end = ToolCallPatch::new().status(Status::Completed);
+        assert_eq!(
+            crate::json(&sent.tool_call(&id(), &end)),
+            json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "completed"}])
+        );
+    }
+}
+
+#[test]
+fn a_terminal_that_the_first_report_does_not_show_is_text_on_either_surface() {
+    for surface in [Surface::Text, Surface::Meta] {
+        let mut sent = Sent::new(surface);
+        let first = call(Status::Pending).content(Vec::new());
+        drop(sent.tool_call(&id(), &first));
+        assert_eq!(sent.terminal(&shown(), &open()), []);
+        let shows = ToolCallPatch::new().append(Content::Terminal(shown()));
+        assert_eq!(
+            crate::json(&sent.tool_call(&id(), &shows)),
+            json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c",
+                    "content": console("$ ls\n")}])
+        );
+    }
+}
+
+#[test]
+fn output_events_fit_a_message() {
+    // A line end takes two bytes in JSON, so that what is kept of it takes two messages.
+    let (head, tail) = ("\n".repeat(OUTPUT_HEAD), "\n".repeat(OUTPUT_TAIL));
+    let all = format!("{head}{}{tail}", "\n".repeat(7));
+    let mut sent = Sent::new(Surface::Meta);
+    drop(sent.tool_call(&id(), &call(Status::InProgress)));
+    let updates = sent.terminal(&shown(), &output(&all));
+    assert_eq!(updates.len(), 3);
+    let mut data = String::new();
+    for update in updates {
+        let value = crate::json(&update);
+        assert!(value.to_string().len() <= 60 * 1024);
+        let piece = &value["_meta"]["terminal_output"]["data"];
+        data.push_str(piece.as_str().expect("a piece of output"));
+        assert!(matches!(update, SessionUpdate::ToolCallUpdate(_)));
+    }
+    assert_eq!(data, format!("{head}\n[… 7 bytes left out …]\n{tail}"));
+}
+
+#[test]
+fn a_v2_terminal_has_messages_of_its_own() {
+    let sent = wire::v2::Sent::new();
+    let size = TerminalPatch {
+        size: Some(TerminalSize { cols: 80, rows: 24 }),
+        ..TerminalPatch::default()
+    };
+    for (patch, expected) in [
+        (TerminalPatch::default(), json!([])),
+        (
+            open().then(size),
+            json!([{"sessionUpdate": "terminal_update", "terminalId": "t", "command": "ls",
+                    "cwd": "/p", "size": {"cols": 80, "rows": 24}}]),
+        ),
+        (
+            TerminalPatch::output(b"hi\n\xc3"),
+            json!([{"sessionUpdate": "terminal_output_chunk", "terminalId": "t",
+                    "data": "aGkKww=="}]),
+        ),
+        (
+            code(3),
+            json!([{"sessionUpdate": "terminal_update", "terminalId": "t",
+                    "exitStatus": {"exitCode": 3}}]),
+        ),
+        (
+            killed(),
+            json!([{"sessionUpdate": "terminal_update", "terminalId": "t",
+                    "exitStatus": {"signal": "SIGKILL"}}]),
+        ),
+        (
+            open().then(output("hi\n")).then(code(0)),
+            json!([
+                {"sessionUpdate": "terminal_update", "terminalId": "t", "command": "ls",
+                 "cwd": "/p"},
+                {"sessionUpdate": "terminal_output_chunk", "terminalId": "t", "data": "aGkK"},
+                {"sessionUpdate": "terminal_update", "terminalId": "t",
+                 "exitStatus": {"exitCode": 0}},
+            ]),
+        ),
+    ] {
+        assert_eq!(crate::json(&sent.terminal(&shown(), &patch)), expected);
+    }
+    let first = crate::json(&wire::v2::Sent::new().tool_call(&id(), &call(Status::Pending)));
+    assert_eq!(first[0]["content"], json!([{"type": "terminal", "terminalId": "t"}]));
+}
