@@ -1,5 +1,7 @@
 //! Random lives of one call with one terminal, cut by random flush points.
 
+use std::ops::Range;
+
 use acp_types::{
     CallMeta, Capabilities, Content, ContentPatch, Exit, FileChange, Hunk, HunkLine, LineTag,
     Location, Operation, Progress, Reason, Status, TerminalPatch, TerminalReport, TerminalSize,
@@ -10,6 +12,9 @@ use proptest::option::of;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::sample::select;
 use serde_json::{Value, json};
+
+/// How many values are small, and how many too large for a streamed update or a whole diff.
+const LARGE: (u32, u32) = (20, 1);
 
 /// One thing that happens in a life.
 #[derive(Debug, Clone)]
@@ -139,7 +144,9 @@ pub(crate) fn patch() -> impl Strategy<Value = ToolCallPatch> {
         2 => vec(content(), 0..3).prop_map(ContentPatch::Append),
     ];
     let locations = of(vec((1..4_u32, 0..3_u32), 0..3));
-    let raw = || of(vec(0..9_u32, 0..3).prop_map(|numbers| json!({ "numbers": numbers })));
+    let small = || vec(0..9_u32, 0..3).prop_map(|numbers| json!({ "numbers": numbers }));
+    let large = || large_text(60_000..70_000).prop_map(|text| json!({ "text": text }));
+    let raw = || of(prop_oneof![LARGE.0 => small(), LARGE.1 => large()]);
     (words, of(kind()), content, locations, (raw(), raw()), of(meta()), of(any::<bool>())).prop_map(
         |(title, kind, content, locations, (raw_input, raw_output), meta, cancel)| ToolCallPatch {
             name: title.as_ref().map(|_| "tool".to_owned()),
@@ -204,9 +211,10 @@ fn meta() -> impl Strategy<Value = CallMeta> {
 
 fn content() -> impl Strategy<Value = Content> {
     prop_oneof![
-        "[a-z`\n]{0,6}".prop_map(Content::text),
-        change().prop_map(Content::Change),
-        Just(Content::Block(
+        LARGE.0 => "[a-z`\n]{0,6}".prop_map(Content::text),
+        LARGE.1 => large_text(60_000..70_000).prop_map(Content::text),
+        LARGE.0 => change().prop_map(Content::Change),
+        LARGE.0 => Just(Content::Block(
             serde_json::from_value(
                 json!({"type": "resource_link", "uri": "file:///x", "name": "x"})
             )
@@ -223,7 +231,13 @@ fn change() -> impl Strategy<Value = FileChange> {
         Operation::Move { from: "/p/old".into() },
         Operation::Copy { from: "/p/old".into() },
     ]);
-    (operation, of("[a-z\n]{0,9}"), of("[a-z\n]{0,9}"), vec(hunk(), 0..3)).prop_map(
+    let text = || {
+        of(prop_oneof![
+            LARGE.0 => "[a-z\n]{0,9}",
+            LARGE.1 => large_text(17_000..70_000),
+        ])
+    };
+    (operation, text(), text(), vec(hunk(), 0..3)).prop_map(
         |(operation, old_text, new_text, hunks)| FileChange {
             old_text,
             new_text,
@@ -241,4 +255,9 @@ fn hunk() -> impl Strategy<Value = Hunk> {
         new_start: start,
         lines: lines.into_iter().map(|(tag, text)| HunkLine { tag, text }).collect(),
     })
+}
+
+/// Lines of a letter, of about so many bytes.
+fn large_text(size: Range<usize>) -> impl Strategy<Value = String> {
+    ("[a-z]", size).prop_map(|(letter, size)| format!("{}\n", letter.repeat(63)).repeat(size / 64))
 }

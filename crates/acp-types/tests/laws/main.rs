@@ -6,7 +6,7 @@ mod life;
 mod schema;
 
 use acp_types::observe;
-use acp_types::schema::{MaybeUndefined, v2};
+use acp_types::schema::{MaybeUndefined, v1, v2};
 use acp_types::wire::{self, v1::Surface};
 use acp_types::{Output, TerminalPatch, TerminalReport, ToolCallPatch, ToolCallReport};
 use pretty_assertions::assert_eq;
@@ -97,20 +97,25 @@ proptest! {
 fn v1_holds(life: &Life, surface: Surface) {
     let mut sent = wire::v1::Sent::new(surface);
     let mut observer = observe::v1::Observer::new();
+    let mut bytes = Bytes::default();
     for step in life.flushed() {
         let updates = match step {
             Step::Call(patch) => sent.tool_call(&"c".into(), &patch),
             Step::Terminal(patch) => sent.terminal(&"t".into(), &patch),
             Step::Ask => {
-                let request = sent.permission("s".into(), &"c".into(), Vec::new()).unwrap();
+                let kind = v1::PermissionOptionKind::AllowOnce;
+                let options = vec![v1::PermissionOption::new("allow", "Allow", kind)];
+                let request = sent.permission("s".into(), &"c".into(), options).unwrap();
                 schema::check_v1_permission(&request);
                 observer.permission(&request);
+                bytes.sent += json_bytes(&request);
                 Vec::new()
             }
         };
         for update in updates {
             schema::check_v1(&update);
             observer.update(&update);
+            bytes.count(&update);
         }
     }
     observer.turn_answered();
@@ -121,9 +126,40 @@ fn v1_holds(life: &Life, surface: Surface) {
     assert_eq!(observer.tool_call("c"), Some(&expected));
     if surface == Surface::Meta && life.shows_terminal_first() {
         let shown = observer.terminal("t").expect("the terminal was opened");
-        assert_shows(&terminal.output, shown.output.as_bytes());
+        assert_shows_text(&terminal.output, &shown.output);
         assert_eq!(shown.exit.is_some(), terminal.exit.is_some());
     }
+    let bound = 3 * json_bytes(&expected) + 64 * 1024 + bytes.appended;
+    assert!(bytes.sent <= bound, "{} bytes sent, {bound} allowed", bytes.sent);
+}
+
+/// What a v1 connection was sent of a call.
+#[derive(Default)]
+struct Bytes {
+    sent: usize,
+    /// Those of terminal output that was appended.
+    appended: usize,
+}
+
+impl Bytes {
+    fn count(&mut self, update: &v1::SessionUpdate) {
+        let bytes = json_bytes(update);
+        self.sent += bytes;
+        let v1::SessionUpdate::ToolCallUpdate(update) = update else {
+            return;
+        };
+        if update.meta.as_ref().is_some_and(|meta| meta.contains_key("terminal_output")) {
+            self.appended += bytes;
+        }
+        let ends = [v1::ToolCallStatus::Completed, v1::ToolCallStatus::Failed];
+        if !update.fields.status.is_some_and(|status| ends.contains(&status)) {
+            assert!(bytes <= 60 * 1024, "a streamed update of {bytes} bytes");
+        }
+    }
+}
+
+fn json_bytes(message: &impl serde::Serialize) -> usize {
+    serde_json::to_vec(message).expect("a message is JSON").len()
 }
 
 fn v2_holds(life: &Life) {
@@ -173,14 +209,26 @@ fn v2_holds(life: &Life) {
     }
 }
 
-/// What is shown is all output, or begins and ends as the output does, around marked gaps.
+/// The bytes shown are all output, or begin and end as the output does, around marked gaps.
 fn assert_shows(output: &Output, shown: &[u8]) {
-    let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    if output.left_out() == 0 && !lossy(shown).contains("bytes left out") {
-        let whole = [output.head(), output.tail()].concat();
-        assert_eq!(lossy(shown), lossy(&whole));
+    if output.left_out() == 0 {
+        assert_eq!(shown, [output.head(), output.tail()].concat());
     } else {
-        assert!(lossy(shown).starts_with(&lossy(output.head())), "the head is not shown");
-        assert!(lossy(shown).ends_with(&lossy(output.tail())), "the tail is not shown");
+        assert!(shown.starts_with(output.head()), "the head is not shown");
+        assert!(shown.ends_with(output.tail()), "the tail is not shown");
+    }
+}
+
+/// As [`assert_shows`], where a character that the end of the head or the beginning of the tail
+/// cuts is shown whole.
+fn assert_shows_text(output: &Output, shown: &str) {
+    let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (head, tail) = (lossy(output.head()), lossy(output.tail()));
+    if output.left_out() == 0 {
+        assert_eq!(shown, lossy(&[output.head(), output.tail()].concat()));
+    } else {
+        let cut = char::REPLACEMENT_CHARACTER;
+        assert!(shown.starts_with(head.trim_end_matches(cut)), "the head is not shown");
+        assert!(shown.ends_with(tail.trim_start_matches(cut)), "the tail is not shown");
     }
 }

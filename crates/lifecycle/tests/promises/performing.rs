@@ -16,8 +16,8 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 /// What the tool of a test does.
-#[derive(Clone, Copy, PartialEq)]
-enum Act {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Act {
     Succeed,
     Fail,
     Panic,
@@ -27,8 +27,8 @@ enum Act {
 }
 
 /// What the client of a test does when it is asked.
-#[derive(Clone, Copy, PartialEq)]
-enum Client {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Client {
     Answers(&'static str),
     SaysCancelled,
     Errs,
@@ -36,7 +36,7 @@ enum Client {
     IsGone,
 }
 
-struct Tool {
+pub(crate) struct Tool {
     act: Act,
     ran: Arc<Mutex<bool>>,
 }
@@ -112,15 +112,15 @@ impl Sink for Wire {
 }
 
 /// A session with its client, and a call that is announced.
-struct Stage {
+pub(crate) struct Stage {
     session: SessionHandle,
-    seen: Arc<Mutex<Observer>>,
+    pub(crate) seen: Arc<Mutex<Observer>>,
     ran: Arc<Mutex<bool>>,
-    cancel: CancellationToken,
+    pub(crate) cancel: CancellationToken,
 }
 
 impl Stage {
-    fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client) -> Self {
         let session = SessionHandle::new(Session::new("/p"), SystemTime::now);
         let seen = Arc::<Mutex<Observer>>::default();
         let wire = Wire {
@@ -137,12 +137,12 @@ impl Stage {
         self.announce_as("c").expect("the id is new")
     }
 
-    fn announce_as(&self, id: &str) -> Option<OpenCall> {
+    pub(crate) fn announce_as(&self, id: &str) -> Option<OpenCall> {
         let patch = ToolCallPatch::announce("tool", "Tool", ToolKind::Edit);
         self.session.announce(&id.to_owned().into(), "t", patch, &self.cancel)
     }
 
-    fn tool(&self, act: Act) -> Tool {
+    pub(crate) fn tool(&self, act: Act) -> Tool {
         Tool { act, ran: self.ran.clone() }
     }
 
@@ -151,7 +151,7 @@ impl Stage {
     }
 
     /// Lets the driver send everything, then returns the status that the client holds.
-    async fn status(&self) -> Option<ToolCallStatus> {
+    pub(crate) async fn status(&self) -> Option<ToolCallStatus> {
         self.session.end_turn("t", Reason::Turn);
         pass(9).await;
         let mut seen = self.seen.lock().unwrap();
@@ -166,7 +166,7 @@ impl Stage {
 }
 
 /// Lets paused time go on once every other task waits.
-async fn pass(seconds: u64) {
+pub(crate) async fn pass(seconds: u64) {
     let nothing = std::future::pending::<()>();
     drop(tokio::time::timeout(Duration::from_secs(seconds), nothing).await);
 }

@@ -1,0 +1,96 @@
+//! G4 over random endings: whatever happens to the task of a call, the call ends once, in time,
+//! and says why.
+
+use acp_lifecycle::perform;
+use acp_types::schema::v1::ToolCallStatus;
+use pretty_assertions::assert_eq;
+use proptest::prelude::{Just, ProptestConfig, Strategy, prop_oneof, proptest};
+use proptest::sample::select;
+use proptest::{collection::vec, option::of};
+use tokio::task::JoinHandle;
+
+use crate::performing::{Act, Client, Stage, pass};
+
+/// What a call does, and what is done to its task after some time.
+#[derive(Debug, Clone, Copy)]
+struct Fate {
+    act: Act,
+    /// It is never performed: its handle is dropped.
+    is_dropped: bool,
+    /// Its task is aborted then.
+    aborted_after: Option<u64>,
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    let act = select(vec![
+        Act::Succeed,
+        Act::Fail,
+        Act::Panic,
+        Act::PanicInPreview,
+        Act::Hang,
+        Act::StopOnCancel,
+    ]);
+    let dropped = prop_oneof![4 => Just(false), 1 => Just(true)];
+    (act, dropped, of(0..3_u64)).prop_map(|(act, is_dropped, aborted_after)| Fate {
+        act,
+        is_dropped,
+        aborted_after,
+    })
+}
+
+fn client() -> impl Strategy<Value = Client> {
+    select(vec![
+        Client::Answers("allow"),
+        Client::Answers("reject"),
+        Client::SaysCancelled,
+        Client::Errs,
+        Client::IsSilent,
+    ])
+}
+
+async fn live(fates: &[Fate], client: Client, cancelled_after: Option<u64>) {
+    let stage = Stage::new(client);
+    let mut tasks: Vec<(Option<u64>, JoinHandle<_>)> = Vec::new();
+    for (number, fate) in fates.iter().enumerate() {
+        let open = stage.announce_as(&format!("c{number}")).expect("the id is new");
+        if !fate.is_dropped {
+            let task = tokio::spawn(perform(open, stage.tool(fate.act)));
+            tasks.push((fate.aborted_after, task));
+        }
+    }
+    for second in 0..3 {
+        if cancelled_after == Some(second) {
+            stage.cancel.cancel();
+        }
+        let due = tasks.iter().filter(|(after, _)| *after == Some(second));
+        due.for_each(|(_, task)| task.abort());
+        pass(1).await;
+    }
+    // The turn ends; the longest grace is over soon after.
+    stage.status().await;
+    assert!(tasks.iter().all(|(_, task)| task.is_finished()), "a task outlives its turn");
+    let seen = stage.seen.lock().unwrap();
+    for number in 0..fates.len() {
+        let call = seen.tool_call(&format!("c{number}")).expect("every call is told");
+        let is_done = call.status == ToolCallStatus::Completed;
+        let meta = call.meta.as_ref().map(|meta| meta["callboard"].clone()).unwrap_or_default();
+        assert_eq!(meta["reason"].is_null(), is_done, "{call:?}");
+        assert!(is_done || call.raw_output.is_some(), "{call:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(192))]
+
+    #[test]
+    fn g4_every_call_ends_with_a_reason(
+        fates in vec(fate(), 1..5), client in client(), cancelled_after in of(0..3_u64),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        runtime.block_on(live(&fates, client, cancelled_after));
+    }
+}
