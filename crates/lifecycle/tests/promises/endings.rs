@@ -66,6 +66,15 @@ async fn live(fates: &[Fate], client: Client, cancelled_after: Option<u64>) {
         due.for_each(|(_, task)| task.abort());
         pass(1).await;
     }
+    // A call that nobody waits for does not wait for the end of its turn.
+    for (number, fate) in fates.iter().enumerate() {
+        let seen = stage.seen.lock().unwrap();
+        let status = seen.tool_call(&format!("c{number}")).map(|call| call.status);
+        if fate.is_dropped || fate.aborted_after.is_some() {
+            let is_over = [ToolCallStatus::Completed, ToolCallStatus::Failed].map(Some);
+            assert!(is_over.contains(&status), "{fate:?}: {status:?}");
+        }
+    }
     // The turn ends; the longest grace is over soon after.
     stage.status().await;
     assert!(tasks.iter().all(|(_, task)| task.is_finished()), "a task outlives its turn");
