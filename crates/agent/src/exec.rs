@@ -2,6 +2,8 @@
 //!
 //! It is an ACP client like any other and knows nothing of the agent's inside.
 
+#![expect(clippy::disallowed_methods, reason = "a client has no outbox")]
+
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 use std::path::PathBuf;
 use std::process::ExitCode;

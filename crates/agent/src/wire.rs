@@ -1,5 +1,7 @@
 //! Where a session's items become messages of ACP v1: the only place that sends for a session.
 
+#![expect(clippy::disallowed_methods, reason = "this is where the outbox hands over")]
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

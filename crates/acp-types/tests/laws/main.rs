@@ -97,11 +97,19 @@ proptest! {
 fn v1_holds(life: &Life, surface: Surface) {
     let mut sent = wire::v1::Sent::new(surface);
     let mut observer = observe::v1::Observer::new();
+    let mut report = ToolCallReport::new("c".into());
+    let mut terminal = TerminalReport::new("t".into());
     let mut bytes = Bytes::default();
     for step in life.flushed() {
         let updates = match step {
-            Step::Call(patch) => sent.tool_call(&"c".into(), &patch),
-            Step::Terminal(patch) => sent.terminal(&"t".into(), &patch),
+            Step::Call(patch) => {
+                patch.clone().apply(&mut report);
+                sent.tool_call(&"c".into(), &patch)
+            }
+            Step::Terminal(patch) => {
+                patch.clone().apply(&mut terminal);
+                sent.terminal(&"t".into(), &patch)
+            }
             Step::Ask => {
                 let kind = v1::PermissionOptionKind::AllowOnce;
                 let options = vec![v1::PermissionOption::new("allow", "Allow", kind)];
@@ -117,20 +125,21 @@ fn v1_holds(life: &Life, surface: Surface) {
             observer.update(&update);
             bytes.count(&update);
         }
+        let document = wire::v1::tool_call(&report, surface, KEY, |_| Some(&terminal));
+        bytes.largest = bytes.largest.max(json_bytes(&document));
     }
     observer.turn_answered();
     assert_eq!(observer.violations(), []);
 
-    let (report, terminal) = life.documents();
     let expected = wire::v1::tool_call(&report, surface, KEY, |_| Some(&terminal));
     assert_eq!(observer.tool_call("c"), Some(&expected));
+    assert_eq!(life.documents(), (report, terminal.clone()));
     if surface == Surface::Meta && life.shows_terminal_first() {
         let shown = observer.terminal("t").expect("the terminal was opened");
         assert_shows_text(&terminal.output, &shown.output);
         assert_eq!(shown.exit.is_some(), terminal.exit.is_some());
     }
-    let bound = 3 * json_bytes(&expected) + 64 * 1024 + bytes.appended;
-    assert!(bytes.sent <= bound, "{} bytes sent, {bound} allowed", bytes.sent);
+    bytes.check();
 }
 
 /// What a v1 connection was sent of a call.
@@ -139,6 +148,8 @@ struct Bytes {
     sent: usize,
     /// Those of terminal output that was appended.
     appended: usize,
+    /// Those of the document when it was largest.
+    largest: usize,
 }
 
 impl Bytes {
@@ -155,6 +166,12 @@ impl Bytes {
         if !update.fields.status.is_some_and(|status| ends.contains(&status)) {
             assert!(bytes <= 60 * 1024, "a streamed update of {bytes} bytes");
         }
+    }
+
+    fn check(&self) {
+        let Self { sent, appended, largest } = self;
+        let bound = 3 * largest + 64 * 1024 + appended;
+        assert!(*sent <= bound, "{sent} bytes sent of a document of {largest}");
     }
 }
 
