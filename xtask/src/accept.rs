@@ -28,7 +28,7 @@ struct Check {
     measure: fn(&Built, u32) -> Result<f64, Stop>,
 }
 
-const CHECKS: [Check; 4] = [
+const CHECKS: [Check; 5] = [
     Check {
         name: "startup",
         what: "time from spawn to the answer to initialize, as a multiple of a minimal SDK agent's",
@@ -49,6 +49,13 @@ const CHECKS: [Check; 4] = [
         n: 3,
         target: Some(20.0),
         measure: figures::idle_memory,
+    },
+    Check {
+        name: "stuck-client",
+        what: "peak MiB while a model says n MiB to a client that reads nothing",
+        n: 8,
+        target: Some(96.0),
+        measure: figures::stuck_client,
     },
     Check {
         name: "read-call",

@@ -56,14 +56,31 @@ impl Agent {
         method: &str,
         params: &Value,
         deadline: Duration,
-        mut seen: impl FnMut(&Value),
+        seen: impl FnMut(&Value),
     ) -> Result<Value, Stop> {
-        let failed = |why: String| Stop::Failed(format!("{method}: {why}"));
+        self.send(method, params)?;
+        self.answer(method, deadline, seen)
+    }
+
+    /// Sends a request. Until its answer is read, no more than 256 messages are taken.
+    pub(super) fn send(&mut self, method: &str, params: &Value) -> Result<(), Stop> {
         self.last_id += 1;
         let id = self.last_id;
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         // Requests are far smaller than a pipe, so that writing one never waits for the reader.
-        writeln!(self.stdin, "{request}").map_err(|error| failed(error.to_string()))?;
+        writeln!(self.stdin, "{request}")
+            .map_err(|error| Stop::Failed(format!("{method}: {error}")))
+    }
+
+    /// Reads up to the answer of the request that was sent last.
+    pub(super) fn answer(
+        &mut self,
+        method: &str,
+        deadline: Duration,
+        mut seen: impl FnMut(&Value),
+    ) -> Result<Value, Stop> {
+        let failed = |why: String| Stop::Failed(format!("{method}: {why}"));
+        let id = self.last_id;
         let end = Instant::now() + deadline;
         loop {
             let left = end.saturating_duration_since(Instant::now());

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -41,12 +42,7 @@ pub(super) fn idle_memory(built: &Built, n: u32) -> Result<f64, Stop> {
     for _ in 0..n {
         let mut agent = Agent::start(&mut callboard(built, &scratch, "direct"))?;
         open_session(&mut agent, &scratch.cwd())?;
-        let path = format!("/proc/{}/status", agent.pid());
-        let status =
-            fs::read_to_string(&path).map_err(|error| Stop::Failed(format!("{path}: {error}")))?;
-        let kib = resident_kib(&status)
-            .ok_or_else(|| Stop::Failed(format!("{path} does not tell the memory in use")))?;
-        largest = largest.max(kib / 1024.0);
+        largest = largest.max(memory_mib(agent.pid(), "VmRSS:")?);
     }
     Ok(largest)
 }
@@ -75,6 +71,34 @@ pub(super) fn read_call(built: &Built, n: u32) -> Result<f64, Stop> {
     }
     Ok(elapsed.as_secs_f64() * 1000.0 / f64::from(n))
 }
+
+/// The most resident MiB of an agent whose model says n MiB to a client that reads nothing for a
+/// while. Afterwards all of it must arrive.
+pub(super) fn stuck_client(built: &Built, n: u32) -> Result<f64, Stop> {
+    let text = "said to nobody ".repeat(64);
+    let count = (n as usize * 1024 * 1024) / text.len();
+    let line = format!("{}\n", json!({ "text": text }));
+    let scratch = Scratch::new("stuck-client")?;
+    let model = format!("script:{}", scratch.write("script.jsonl", &line.repeat(count))?.display());
+    let mut agent = Agent::start(&mut callboard(built, &scratch, &model))?;
+    let session = open_session(&mut agent, &scratch.cwd())?;
+    let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": "go"}]});
+    agent.send("session/prompt", &prompt)?;
+    thread::sleep(STUCK);
+    let mut said = 0;
+    let answer = agent.answer("session/prompt", DEADLINE, |message| {
+        let text = message["params"]["update"]["content"]["text"].as_str();
+        said += text.map_or(0, str::len);
+    })?;
+    if answer["stopReason"] != "end_turn" || said != count * text.len() {
+        let all = count * text.len();
+        return Err(Stop::Failed(format!("{said} of {all} bytes arrived, then {answer}")));
+    }
+    memory_mib(agent.pid(), "VmHWM:")
+}
+
+/// How long the client of [`stuck_client`] reads nothing.
+const STUCK: Duration = Duration::from_secs(3);
 
 /// The shipped agent, away from the configuration and the state of whoever runs this.
 fn callboard(built: &Built, scratch: &Scratch, model: &str) -> Command {
@@ -122,9 +146,19 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Reads `VmRSS` from `/proc/PID/status`.
-fn resident_kib(status: &str) -> Option<f64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+/// Reads a figure of a process's memory, in MiB.
+fn memory_mib(pid: u32, figure: &str) -> Result<f64, Stop> {
+    let path = format!("/proc/{pid}/status");
+    let status =
+        fs::read_to_string(&path).map_err(|error| Stop::Failed(format!("{path}: {error}")))?;
+    let kib = memory_kib(&status, figure)
+        .ok_or_else(|| Stop::Failed(format!("{path} does not tell {figure}")))?;
+    Ok(kib / 1024.0)
+}
+
+/// Reads a figure from the text of `/proc/PID/status`.
+fn memory_kib(status: &str, figure: &str) -> Option<f64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(figure))?;
     line.trim().strip_suffix(" kB")?.parse().ok()
 }
 
@@ -141,8 +175,9 @@ mod tests {
     #[test]
     fn resident_memory_is_read_from_the_status_of_a_process() {
         let status = "Name:\tx\nVmHWM:\t    9000 kB\nVmRSS:\t    2048 kB\n";
-        assert_eq!(resident_kib(status), Some(2048.0));
-        assert_eq!(resident_kib("Name:\tx\n"), None);
+        assert_eq!(memory_kib(status, "VmRSS:"), Some(2048.0));
+        assert_eq!(memory_kib(status, "VmHWM:"), Some(9000.0));
+        assert_eq!(memory_kib("Name:\tx\n", "VmRSS:"), None);
     }
 
     #[test]
