@@ -149,6 +149,13 @@ impl FileChange {
         Self { hunks, ..self.clone() }
     }
 
+    /// Returns how many lines that come and that go `shown`, a part of this change, leaves out.
+    #[must_use]
+    pub fn left_out_of(&self, shown: &Self) -> (usize, usize) {
+        let ((added, removed), (shown_added, shown_removed)) = (self.counts(), shown.counts());
+        (added.saturating_sub(shown_added), removed.saturating_sub(shown_removed))
+    }
+
     /// Returns the first line of each hunk that changes, after the change, from 1.
     pub fn changed_lines(&self) -> impl Iterator<Item = u32> {
         self.hunks.iter().map(Hunk::first_changed_line)

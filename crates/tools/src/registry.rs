@@ -241,9 +241,7 @@ fn shown(changes: Vec<FileChange>) -> (Vec<Content>, bool) {
     for change in changes {
         let bounded = if change.byte_len() > room { change.within(room) } else { change.clone() };
         room = room.saturating_sub(bounded.byte_len());
-        let (added, removed) = change.counts();
-        let (shown_added, shown_removed) = bounded.counts();
-        let cut = (added - shown_added.min(added), removed - shown_removed.min(removed));
+        let cut = change.left_out_of(&bounded);
         let path = change.path.display().to_string();
         if !bounded.hunks.is_empty() || change.hunks.is_empty() {
             shown.push(Content::Change(bounded));

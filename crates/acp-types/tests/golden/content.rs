@@ -273,13 +273,13 @@ fn a_change_over_its_bound_is_cut_and_says_so() {
             "diff --git /p/a.rs /p/a.rs\n--- /p/a.rs\n+++ /p/a.rs\n@@ -1,1 +1,1 @@\n-old\n+{last}"
         ),
     );
-    v2["_meta"] = json!({"callboard": {"hunksLeftOut": 2}});
+    v2["_meta"] = json!({"callboard": {"linesLeftOut": {"added": 2, "removed": 2}}});
     check(
         FileChange { hunks, ..change(Operation::Modify, None, None) },
         &json!([
             {"type": "diff", "path": PATH, "oldText": old, "newText": last,
              "_meta": {"callboard": {"kind": "modify", "oldStart": 1, "newStart": 1}}},
-            sentence("/p/a.rs: 2 more changed places are not shown (+3 −3 lines in all)."),
+            sentence("/p/a.rs: +2 −2 more lines are not shown."),
         ]),
         &v2,
     );

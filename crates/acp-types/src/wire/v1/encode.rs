@@ -119,13 +119,11 @@ fn hunks(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
             ToolCallContent::Diff(item)
         })
         .collect();
-    let left = change.hunks.len() - items.len();
-    if left > 0 {
-        let (added, removed) = change.counts();
-        items.push(ToolCallContent::from(format!(
-            "{}: {left} more changed places are not shown (+{added} −{removed} lines in all).",
-            change.path.display()
-        )));
+    let (added, removed) = change.left_out_of(&bounded);
+    if (added, removed) != (0, 0) {
+        let path = change.path.display();
+        let note = format!("{path}: +{added} −{removed} more lines are not shown.");
+        items.push(ToolCallContent::from(note));
     }
     items
 }

@@ -75,9 +75,9 @@ fn diff(change: &FileChange, meta_key: &str) -> Diff {
     let operation = operation.file_type(DiffFileType::Text);
     let bounded = change.within(crate::limits::CHANGE_BYTES);
     let mut diff = Diff::patch(bounded.git_patch(), vec![operation]);
-    let left = change.hunks.len() - bounded.hunks.len();
-    if left > 0 {
-        let note = serde_json::json!({ "hunksLeftOut": left });
+    let (added, removed) = change.left_out_of(&bounded);
+    if (added, removed) != (0, 0) {
+        let note = serde_json::json!({ "linesLeftOut": { "added": added, "removed": removed } });
         diff.meta = Some(serde_json::Map::from_iter([(meta_key.to_owned(), note)]));
     }
     diff
