@@ -3,7 +3,7 @@
 //! It knows which steps are legal. What is offered to a call that has ended is dropped and
 //! counted. It reads no clock; every change brings its [`Moment`].
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use acp_types::{
@@ -12,6 +12,7 @@ use acp_types::{
 };
 use serde_json::json;
 
+use crate::history::History;
 use crate::limits;
 use crate::sanitize;
 
@@ -78,7 +79,7 @@ pub struct Counters {
 pub struct Board {
     calls: HashMap<ToolCallId, Call>,
     terminals: HashMap<TerminalId, TerminalReport>,
-    ended: Ended,
+    history: History,
     counters: Counters,
 }
 
@@ -90,13 +91,6 @@ struct Call {
     started: Option<Instant>,
     content_bytes: usize,
     content_dropped: u64,
-}
-
-/// The ids of calls that have ended, the newest 4,096.
-#[derive(Debug, Default)]
-struct Ended {
-    ids: HashSet<ToolCallId>,
-    order: VecDeque<ToolCallId>,
 }
 
 impl Board {
@@ -200,8 +194,9 @@ impl Board {
             patch.capabilities = Some(acp_types::Capabilities::default());
         }
         let patch = self.apply(id, patch);
-        self.calls.remove(id);
-        self.ended.insert(id.clone());
+        if let Some(call) = self.calls.remove(id) {
+            self.history.insert(call.report);
+        }
         Some(patch)
     }
 
@@ -275,7 +270,7 @@ impl Board {
     /// Returns whether an id is or was in use.
     #[must_use]
     pub fn has_seen(&self, id: &ToolCallId) -> bool {
-        self.calls.contains_key(id) || self.ended.ids.contains(id)
+        self.calls.contains_key(id) || self.history.contains(id)
     }
 
     /// Returns the open calls of a turn, of every turn without one, in the order of their
@@ -286,6 +281,12 @@ impl Board {
         let mut calls: Vec<_> = self.calls.values().filter(of_turn).collect();
         calls.sort_by_key(|call| call.announced);
         calls.into_iter().map(|call| call.report.id.clone()).collect()
+    }
+
+    /// Returns what is remembered of the calls that have ended.
+    #[must_use]
+    pub fn history(&self) -> &History {
+        &self.history
     }
 
     /// Returns what was counted and not done.
@@ -368,18 +369,6 @@ impl Call {
         });
         self.content_dropped += dropped;
         dropped
-    }
-}
-
-impl Ended {
-    fn insert(&mut self, id: ToolCallId) {
-        if self.order.len() >= limits::ENDED_CALLS
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.ids.remove(&oldest);
-        }
-        self.order.push_back(id.clone());
-        self.ids.insert(id);
     }
 }
 

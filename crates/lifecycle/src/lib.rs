@@ -28,6 +28,7 @@
 
 pub mod board;
 pub mod effects;
+pub mod history;
 pub mod limits;
 pub mod outbox;
 pub mod permission;
@@ -45,6 +46,7 @@ pub mod perform;
 
 pub use board::{Board, Counters, End, Moment};
 pub use effects::{Effect, Effects};
+pub use history::{History, Usage};
 pub use outbox::{Chunk, IsFirst, Item, Outbox, Role};
 pub use permission::{Answer, AnyPlan, Decision, Digest, Grant, GrantMismatch, Pinned};
 pub use rules::{AllowPolicy, AskPolicy, Policy, Rule, Rules, Verdict};

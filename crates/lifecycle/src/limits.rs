@@ -26,6 +26,15 @@ pub const TITLE_BYTES: usize = 4 * 1024;
 /// Ids of ended calls that are remembered, so that late events are known to be late.
 pub const ENDED_CALLS: usize = 4096;
 
+/// Calls that have ended whose documents are kept.
+pub const HISTORY_CALLS: usize = 256;
+
+/// Bytes of those documents.
+pub const HISTORY_BYTES: usize = 4 * 1024 * 1024;
+
+/// Tools over whose calls sums are kept; what models make up beyond is summed together.
+pub const USAGE_TOOLS: usize = 128;
+
 /// Names of answered turns that are remembered, so that nothing is posted in them any more.
 pub const ENDED_TURNS: usize = 64;
 

@@ -1,0 +1,161 @@
+//! What is remembered of calls that have ended: their documents, within bounds, and sums by tool.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use acp_types::{Content, Status, ToolCallId, ToolCallReport};
+
+use crate::limits;
+
+/// The newest calls that have ended, and sums over all of them.
+#[derive(Debug, Default)]
+pub struct History {
+    /// The documents that are kept; those of older calls are dropped, their ids stay longer.
+    reports: HashMap<ToolCallId, Option<ToolCallReport>>,
+    order: VecDeque<ToolCallId>,
+    kept: VecDeque<(ToolCallId, usize)>,
+    bytes: usize,
+    usage: BTreeMap<String, Usage>,
+}
+
+/// Sums over the calls of one tool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Calls that completed.
+    pub completed: u64,
+    /// Calls that failed.
+    pub failed: u64,
+    /// Calls that were cancelled.
+    pub cancelled: u64,
+    /// Milliseconds that they ran, all together.
+    pub ran_ms: u64,
+}
+
+impl History {
+    /// Returns the document of a call that has ended, if it is still kept.
+    #[must_use]
+    pub fn get(&self, id: &ToolCallId) -> Option<&ToolCallReport> {
+        self.reports.get(id)?.as_ref()
+    }
+
+    /// Returns whether a call is known to have ended.
+    #[must_use]
+    pub fn contains(&self, id: &ToolCallId) -> bool {
+        self.reports.contains_key(id)
+    }
+
+    /// Returns the kept documents, the oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &ToolCallReport> {
+        self.kept.iter().filter_map(|(id, _)| self.get(id))
+    }
+
+    /// Returns the sums by tool, in the order of the names.
+    pub fn usage(&self) -> impl Iterator<Item = (&str, Usage)> {
+        self.usage.iter().map(|(name, usage)| (name.as_str(), *usage))
+    }
+
+    pub(crate) fn insert(&mut self, report: ToolCallReport) {
+        self.count(&report);
+        let (id, bytes) = (report.id.clone(), byte_len(&report));
+        self.reports.insert(id.clone(), Some(report));
+        self.order.push_back(id.clone());
+        self.kept.push_back((id, bytes));
+        self.bytes += bytes;
+        while self.bytes > limits::HISTORY_BYTES || self.kept.len() > limits::HISTORY_CALLS {
+            let Some((oldest, bytes)) = self.kept.pop_front() else { break };
+            self.bytes -= bytes;
+            self.reports.insert(oldest, None);
+        }
+        if self.order.len() > limits::ENDED_CALLS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.reports.remove(&oldest);
+        }
+    }
+
+    /// Tools that come up when there are too many are summed under no name.
+    fn count(&mut self, report: &ToolCallReport) {
+        let is_known = self.usage.contains_key(&report.name);
+        let has_room = self.usage.len() < limits::USAGE_TOOLS;
+        let name = if is_known || has_room { report.name.as_str() } else { "" };
+        let usage = self.usage.entry(name.to_owned()).or_default();
+        match report.status {
+            Status::Completed => usage.completed += 1,
+            Status::Cancelled => usage.cancelled += 1,
+            _ => usage.failed += 1,
+        }
+        usage.ran_ms = usage.ran_ms.saturating_add(report.meta.duration_ms.unwrap_or(0));
+    }
+}
+
+/// About how many bytes a document takes.
+fn byte_len(report: &ToolCallReport) -> usize {
+    let content: usize = report.content.iter().map(Content::byte_len).sum();
+    let raw = [&report.raw_input, &report.raw_output].into_iter().flatten();
+    let raw: usize = raw.map(|value| value.to_string().len()).sum();
+    content + raw + report.title.len() + report.name.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{History, Usage};
+    use crate::limits;
+    use acp_types::{CallMeta, Content, Status, ToolCallReport};
+    use pretty_assertions::assert_eq;
+
+    fn report(number: usize, name: &str, status: Status, text: &str) -> ToolCallReport {
+        ToolCallReport {
+            name: name.to_owned(),
+            status,
+            content: vec![Content::text(text)],
+            meta: CallMeta { duration_ms: Some(2), ..CallMeta::default() },
+            ..ToolCallReport::new(format!("c{number}").into())
+        }
+    }
+
+    #[test]
+    fn the_newest_documents_are_kept_within_their_bytes_and_their_number() {
+        let mut history = History::default();
+        let half = "x".repeat(limits::HISTORY_BYTES / 2);
+        for number in 0..3 {
+            history.insert(report(number, "t", Status::Completed, &half));
+        }
+        let kept: Vec<_> = history.iter().map(|report| report.id.to_string()).collect();
+        assert_eq!(kept, ["c2"]);
+        assert!(history.contains(&"c0".into()) && history.get(&"c0".into()).is_none());
+        for number in 3..limits::ENDED_CALLS + 10 {
+            history.insert(report(number, "t", Status::Completed, ""));
+        }
+        assert_eq!(history.iter().count(), limits::HISTORY_CALLS);
+        assert!(!history.contains(&"c0".into()));
+        assert_eq!(history.reports.len(), limits::ENDED_CALLS);
+    }
+
+    #[test]
+    fn calls_are_summed_by_tool() {
+        let mut history = History::default();
+        for (number, (name, status)) in [
+            ("read", Status::Completed),
+            ("read", Status::Failed),
+            ("edit", Status::Cancelled),
+            ("read", Status::Completed),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            history.insert(report(number, name, status, ""));
+        }
+        let read = Usage { completed: 2, failed: 1, cancelled: 0, ran_ms: 6 };
+        let edit = Usage { cancelled: 1, ran_ms: 2, ..Usage::default() };
+        assert_eq!(history.usage().collect::<Vec<_>>(), [("edit", edit), ("read", read)]);
+    }
+
+    #[test]
+    fn names_that_a_model_makes_up_do_not_pile_up() {
+        let mut history = History::default();
+        for number in 0..limits::USAGE_TOOLS + 5 {
+            history.insert(report(number, &format!("tool{number}"), Status::Failed, ""));
+        }
+        assert_eq!(history.usage().count(), limits::USAGE_TOOLS + 1);
+        assert_eq!(history.usage().next().map(|(name, usage)| (name, usage.failed)), Some(("", 5)));
+    }
+}
