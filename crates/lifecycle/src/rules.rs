@@ -74,7 +74,33 @@ impl Policy for AllowPolicy {
     }
 }
 
+impl Rule {
+    /// Returns the effect that it speaks of.
+    #[must_use]
+    pub fn effect(&self) -> &Effect {
+        &self.effect
+    }
+
+    /// Returns whether it allows the effect; it denies it otherwise.
+    #[must_use]
+    pub fn is_allowing(&self) -> bool {
+        self.allows
+    }
+}
+
 impl Rules {
+    /// Returns what is remembered, the oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &Rule> {
+        self.0.iter()
+    }
+
+    /// Forgets a rule. Returns whether it was remembered.
+    pub fn revoke(&mut self, rule: &Rule) -> bool {
+        let before = self.0.len();
+        self.0.retain(|other| other != rule);
+        self.0.len() < before
+    }
+
     /// Remembers an answer for each effect that `policy` alone would not allow. Returns whether
     /// all of them are remembered: an unknown effect never is, and there are at most 1,024.
     pub fn remember(&mut self, effects: &Effects, policy: &dyn Policy, allows: bool) -> bool {
@@ -177,6 +203,17 @@ mod tests {
         assert_eq!(rules.judge(&run("cargo test", "/b"), &AskPolicy), Verdict::Ask);
         assert_eq!(rules.judge(&run("cargo test; rm -rf .", "/a"), &AskPolicy), Verdict::Ask);
         assert_eq!(rules.judge(&run("cargo test", "/a"), &DenyPolicy), Verdict::Deny);
+    }
+
+    #[test]
+    fn a_rule_that_is_revoked_counts_no_more() {
+        let write = Effects::from(Effect::Write("/a".into()));
+        let mut rules = rules(&[(write.clone(), true), (write.clone(), false)]);
+        assert_eq!(rules.judge(&write, &AskPolicy), Verdict::Deny);
+        let denial = rules.iter().find(|rule| !rule.is_allowing()).unwrap().clone();
+        assert_eq!(denial.effect(), &Effect::Write("/a".into()));
+        assert!(rules.revoke(&denial) && !rules.revoke(&denial));
+        assert_eq!(rules.judge(&write, &AskPolicy), Verdict::Allow);
     }
 
     #[test]

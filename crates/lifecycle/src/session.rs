@@ -17,7 +17,7 @@ use crate::effects::Effects;
 use crate::limits;
 use crate::outbox::{Chunk, IsFirst, Item, Outbox};
 use crate::permission::{self, Answer, Decision, Digest, Grant};
-use crate::rules::{AskPolicy, Policy, Rules, Verdict};
+use crate::rules::{AskPolicy, Policy, Rule, Rules, Verdict};
 
 /// The state of one session.
 #[derive(Debug)]
@@ -92,6 +92,17 @@ impl Session {
     /// Sets what is done about effects that no rule speaks of.
     pub fn set_policy(&mut self, policy: Arc<dyn Policy>) {
         self.policy = policy;
+    }
+
+    /// Returns the answers that are remembered.
+    #[must_use]
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Forgets an answer that is remembered. Returns whether it was.
+    pub fn revoke(&mut self, rule: &Rule) -> bool {
+        self.rules.revoke(rule)
     }
 
     /// Posts a call of a turn; see [`Board::announce`]. Returns whether it was posted: not in a
