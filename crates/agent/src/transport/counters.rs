@@ -103,3 +103,59 @@ impl Counts {
 pub(super) fn add(counter: &AtomicU64, count: usize) {
     counter.fetch_add(count as u64, Relaxed);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering::Relaxed;
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::{Counters, add};
+    use crate::limits::{CREDIT_BYTES, CREDIT_FRAMES, CREDIT_WRITE_OFF};
+
+    /// Waits for credit less long than it takes to write anything off.
+    async fn has_credit(counters: &Counters) -> bool {
+        timeout(Duration::from_millis(10), counters.credit()).await.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn credit_is_spent_by_frames_and_comes_back_as_they_are_written() {
+        let counters = Arc::<Counters>::default();
+        for _ in 0..CREDIT_FRAMES {
+            assert!(has_credit(&counters).await);
+            counters.hand_over();
+        }
+        assert!(!has_credit(&counters).await);
+        let waiting = tokio::spawn({
+            let counters = counters.clone();
+            async move { counters.credit().await }
+        });
+        tokio::task::yield_now().await;
+        add(&counters.ours_written, 1);
+        counters.written.notify_waiters();
+        assert!(timeout(Duration::from_millis(10), waiting).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn credit_is_spent_by_bytes_too() {
+        let counters = Counters::default();
+        counters.ours_bytes.store(CREDIT_BYTES, Relaxed);
+        assert!(!has_credit(&counters).await);
+        counters.ours_bytes.store(CREDIT_BYTES - 1, Relaxed);
+        assert!(has_credit(&counters).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_never_reaches_an_idle_writer_is_written_off_and_counted() {
+        let counters = Counters::default();
+        (0..CREDIT_FRAMES).for_each(|_| counters.hand_over());
+        // A line that is queued and not written keeps everything waiting.
+        add(&counters.lines_queued, 1);
+        assert!(timeout(CREDIT_WRITE_OFF * 4, counters.credit()).await.is_err());
+        add(&counters.lines_written, 1);
+        assert!(timeout(CREDIT_WRITE_OFF * 2, counters.credit()).await.is_ok());
+        assert_eq!(counters.snapshot().written_off, CREDIT_FRAMES);
+    }
+}

@@ -8,3 +8,4 @@ mod endings;
 mod lives;
 mod once_broken;
 mod performing;
+mod stalling;

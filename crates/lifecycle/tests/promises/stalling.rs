@@ -1,0 +1,72 @@
+//! A client that takes nothing: items wait and join, producers wait, the end sends the rest.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use acp_lifecycle::{Chunk, Item, Role, Session, SessionHandle, Sink, Unreachable, drive};
+use pretty_assertions::assert_eq;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::performing::pass;
+
+/// A client that takes something only while its gate is open.
+struct Gated {
+    is_open: watch::Receiver<bool>,
+    taken: Arc<Mutex<Vec<Item>>>,
+}
+
+impl Sink for Gated {
+    async fn ready(&mut self) {
+        self.is_open.wait_for(|is_open| *is_open).await.unwrap();
+    }
+
+    fn deliver(&mut self, item: Item) -> Result<(), Unreachable> {
+        self.taken.lock().unwrap().push(item);
+        Ok(())
+    }
+}
+
+fn say(session: &SessionHandle, text: &str) {
+    let (role, message) = (Role::Agent, "m".to_owned());
+    session.say(Chunk { role, message, text: text.to_owned() });
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_sent_without_room_and_producers_wait_until_there_is_some() {
+    let session = SessionHandle::new(Session::new("/p"), SystemTime::now);
+    let (gate, is_open) = watch::channel(false);
+    let taken = Arc::<Mutex<Vec<Item>>>::default();
+    let stop = CancellationToken::new();
+    let sink = Gated { is_open, taken: taken.clone() };
+    let driver = tokio::spawn(drive(session.clone(), sink, stop.clone()));
+    let may_produce = async || timeout(Duration::from_millis(1), session.unstalled()).await.is_ok();
+
+    ["a", "b"].iter().for_each(|text| say(&session, text));
+    assert!(may_produce().await);
+    pass(2).await;
+    assert!(!may_produce().await);
+    say(&session, "c");
+    assert_eq!(taken.lock().unwrap().len(), 0);
+
+    gate.send(true).unwrap();
+    pass(1).await;
+    assert!(may_produce().await);
+    let texts = |taken: &Mutex<Vec<Item>>| -> Vec<String> {
+        let taken = taken.lock().unwrap();
+        let texts = taken.iter().filter_map(|item| match item {
+            Item::Chunk(chunk) => Some(chunk.text.clone()),
+            _ => None,
+        });
+        texts.collect()
+    };
+    assert_eq!(texts(&taken), ["abc"]);
+
+    // What still waits when the driver is stopped is sent, room or not.
+    gate.send(false).unwrap();
+    say(&session, "d");
+    stop.cancel();
+    driver.await.unwrap();
+    assert_eq!(texts(&taken), ["abc", "d"]);
+}
