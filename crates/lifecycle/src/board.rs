@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::history::History;
 use crate::limits;
-use crate::sanitize;
+use crate::sanitize::{self, Losses, Redactor, Secrets, Stream};
 
 /// When something happens: by the clock that only goes forward, and by the clock on the wall.
 #[derive(Debug, Clone, Copy)]
@@ -81,6 +81,15 @@ pub struct Board {
     terminals: HashMap<TerminalId, TerminalReport>,
     history: History,
     counters: Counters,
+    secrets: Secrets,
+    /// What is held back of the output of terminals, and how much of them was redacted.
+    screened: HashMap<TerminalId, Screened>,
+}
+
+#[derive(Debug, Default)]
+struct Screened {
+    output: Stream,
+    redacted: u64,
 }
 
 #[derive(Debug)]
@@ -91,9 +100,29 @@ struct Call {
     started: Option<Instant>,
     content_bytes: usize,
     content_dropped: u64,
+    losses: Losses,
 }
 
 impl Board {
+    /// Sets what must never be shown, from now on.
+    pub fn set_secrets(&mut self, secrets: Secrets) {
+        self.secrets = secrets;
+    }
+
+    /// Returns what must never be shown.
+    #[must_use]
+    pub fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
+    /// Returns whether an open call shows everything that it was told: nothing of it was redacted,
+    /// cut or left out.
+    #[must_use]
+    pub fn is_whole(&self, id: &ToolCallId) -> bool {
+        let is_whole = |call: &Call| !call.losses.is_any() && call.content_dropped == 0;
+        self.calls.get(id).is_some_and(is_whole) && self.redacted_in_terminals(id) == 0
+    }
+
     /// Posts a call. It begins pending, whatever `patch` says.
     ///
     /// Returns nothing for an id that is or was in use, which is counted as illegal.
@@ -115,6 +144,7 @@ impl Board {
             started: None,
             content_bytes: 0,
             content_dropped: 0,
+            losses: Losses::default(),
         };
         self.calls.insert(id.clone(), call);
         let mut patch = self.legal(id, patch)?;
@@ -239,20 +269,25 @@ impl Board {
         if bytes.is_empty() {
             return None;
         }
-        self.change_terminal(
-            id,
-            TerminalPatch { output: Output::new(bytes), ..TerminalPatch::default() },
-        )
+        if self.secrets.is_empty() || !self.terminals.contains_key(id) {
+            return self.change_terminal(id, TerminalPatch::output(bytes));
+        }
+        let screened = self.screened.entry(id.clone()).or_default();
+        let shown = screened.output.push(&self.secrets, bytes);
+        (!shown.is_empty()).then(|| self.change_terminal(id, TerminalPatch::output(&shown)))?
     }
 
     /// Ends a terminal, exactly once.
     pub fn terminal_exit(&mut self, id: &TerminalId, exit: Exit) -> Option<TerminalPatch> {
-        self.change_terminal(id, TerminalPatch::exit(exit))
+        let held = self.screened.get_mut(id).map(|screened| screened.output.flush());
+        let output = Output::new(&held.unwrap_or_default());
+        self.change_terminal(id, TerminalPatch { output, ..TerminalPatch::exit(exit) })
     }
 
     /// Forgets a terminal whose output nobody needs any more.
     pub fn forget_terminal(&mut self, id: &TerminalId) {
         self.terminals.remove(id);
+        self.screened.remove(id);
     }
 
     /// Returns the document of an open call.
@@ -303,7 +338,14 @@ impl Board {
         call
     }
 
-    fn change_terminal(&mut self, id: &TerminalId, patch: TerminalPatch) -> Option<TerminalPatch> {
+    fn change_terminal(
+        &mut self,
+        id: &TerminalId,
+        mut patch: TerminalPatch,
+    ) -> Option<TerminalPatch> {
+        let mut redactor = Redactor::new(&self.secrets);
+        redactor.terminal(&mut patch);
+        let redacted = redactor.take_count();
         match self.terminals.get_mut(id).filter(|terminal| terminal.exit.is_none()) {
             Some(terminal) => patch.clone().apply(terminal),
             None => {
@@ -311,27 +353,49 @@ impl Board {
                 return None;
             }
         }
+        if redacted > 0 {
+            self.screened.entry(id.clone()).or_default().redacted += redacted;
+        }
         Some(patch)
+    }
+
+    fn redacted_in_terminals(&self, id: &ToolCallId) -> u64 {
+        let terminals = self.terminals_of(id);
+        terminals.iter().filter_map(|id| self.screened.get(id)).map(|it| it.redacted).sum()
     }
 
     /// Leaves out of a patch what may not be, or does not fit.
     fn legal(&mut self, id: &ToolCallId, mut patch: ToolCallPatch) -> Option<ToolCallPatch> {
-        let call = self.open(id)?;
+        self.open(id)?;
+        let call = self.calls.get_mut(id)?;
+        sanitize::patch(&mut patch, &self.secrets, &mut call.losses);
         patch.status = None;
         patch.title = patch.title.filter(|title| !title.trim().is_empty());
         let short = |text: String, max| text::head(&text, max).to_owned();
         patch.title = patch.title.map(|title| short(title, 2 * limits::TITLE_BYTES));
         patch.name = patch.name.filter(|name| !name.is_empty());
         patch.name = patch.name.map(|name| short(name, limits::NAME_BYTES));
-        patch.raw_input = patch.raw_input.and_then(|value| sanitize::raw(value, limits::RAW_BYTES));
-        patch.raw_output =
-            patch.raw_output.and_then(|value| sanitize::raw(value, limits::RAW_BYTES));
         if let Some(locations) = &mut patch.locations {
             locations.truncate(limits::LOCATIONS);
         }
         let dropped = call.cap_content(&mut patch.content);
         self.counters.content_dropped += dropped;
+        self.tell_losses(id, &mut patch);
         Some(patch)
+    }
+
+    /// Tells in the metadata what is not shown of the call, if that is not what it tells already.
+    fn tell_losses(&self, id: &ToolCallId, patch: &mut ToolCallPatch) {
+        let Some(call) = self.calls.get(id) else { return };
+        let lost =
+            (call.losses.redacted() + self.redacted_in_terminals(id), call.losses.raw_bytes());
+        let meta = patch.meta.as_ref().unwrap_or(&call.report.meta);
+        let told = meta.dropped.as_ref().map(|dropped| (dropped.redacted, dropped.raw_bytes));
+        if told.unwrap_or_default() != lost {
+            let meta = patch.meta.get_or_insert_with(|| call.report.meta.clone());
+            let dropped = meta.dropped.get_or_insert_default();
+            (dropped.redacted, dropped.raw_bytes) = lost;
+        }
     }
 
     fn apply(&mut self, id: &ToolCallId, patch: ToolCallPatch) -> ToolCallPatch {

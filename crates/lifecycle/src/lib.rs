@@ -50,6 +50,7 @@ pub use history::{History, Usage};
 pub use outbox::{Chunk, IsFirst, Item, Outbox, Role};
 pub use permission::{Answer, AnyPlan, Decision, Digest, Grant, GrantMismatch, Pinned};
 pub use rules::{AllowPolicy, AskPolicy, Policy, Rule, Rules, Verdict};
+pub use sanitize::Secrets;
 pub use session::{Outcome, Permit, Request, Session};
 pub use title::{Titles, TitlesError};
 

@@ -14,8 +14,20 @@ pub const CONTENT_ITEMS: usize = 128;
 /// Bytes of content that a call may have; what is over is counted.
 pub const CONTENT_BYTES: usize = 768 * 1024;
 
-/// Serialised bytes of raw input or raw output; a larger one is replaced by its size.
+/// Serialised bytes of raw input or raw output; a larger one is cut, in its own shape.
 pub const RAW_BYTES: usize = 64 * 1024;
+
+/// Depth of raw input or raw output; arrays and objects beneath are shown empty.
+pub const RAW_DEPTH: usize = 32;
+
+/// Known secrets that are looked for; what is over is counted.
+pub const SECRETS: usize = 256;
+
+/// Bytes of them all; what is over is counted. Each costs about 200 bytes of memory.
+pub const SECRETS_BYTES: usize = 32 * 1024;
+
+/// Bytes under which a value is no secret, and the beginning of a secret is shown.
+pub const SECRET_MIN_BYTES: usize = 8;
 
 /// Locations that a call may have; what is over is left out.
 pub const LOCATIONS: usize = 20;

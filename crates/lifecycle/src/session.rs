@@ -3,21 +3,23 @@
 //! Whatever happens to a call goes through here, so that every change is legal (the board),
 //! ordered (the outbox), and permitted (the rules). Time comes in with each step.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use acp_types::schema::v1::{PermissionOption, SessionUpdate};
 use acp_types::{
-    CallMeta, Exit, Plan, Reason, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch,
+    CallMeta, Content, Exit, Plan, Reason, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch,
 };
 
 use crate::board::{Board, End, Moment};
 use crate::effects::Effects;
 use crate::limits;
-use crate::outbox::{Chunk, IsFirst, Item, Outbox};
+use crate::outbox::{Chunk, IsFirst, Item, Outbox, Role};
 use crate::permission::{self, Answer, Decision, Digest, Grant};
 use crate::rules::{AskPolicy, Policy, Rule, Rules, Verdict};
+use crate::sanitize::{Redactor, Secrets, Stream};
 
 /// The state of one session.
 #[derive(Debug)]
@@ -31,6 +33,16 @@ pub struct Session {
     last_request: u64,
     /// The newest turns that were answered.
     ended_turns: VecDeque<String>,
+    /// The message that is being said, while secrets are looked for.
+    speech: Option<Speech>,
+}
+
+/// What is held back of a message.
+#[derive(Debug)]
+struct Speech {
+    role: Role,
+    message: String,
+    text: Stream,
 }
 
 /// A permission request that waits for its answer.
@@ -86,12 +98,24 @@ impl Session {
             requests: HashMap::new(),
             last_request: 0,
             ended_turns: VecDeque::new(),
+            speech: None,
         }
     }
 
     /// Sets what is done about effects that no rule speaks of.
     pub fn set_policy(&mut self, policy: Arc<dyn Policy>) {
         self.policy = policy;
+    }
+
+    /// Sets what must never be shown, from now on.
+    pub fn set_secrets(&mut self, secrets: Secrets) {
+        self.board.set_secrets(secrets);
+    }
+
+    /// Returns what must never be shown.
+    #[must_use]
+    pub fn secrets(&self) -> &Secrets {
+        self.board.secrets()
     }
 
     /// Returns the answers that are remembered.
@@ -192,20 +216,58 @@ impl Session {
     }
 
     /// Says a piece of a message.
-    pub fn say(&mut self, chunk: Chunk, now: Moment) {
+    ///
+    /// The end of the piece may be the beginning of a secret. Then it is held back until the next
+    /// piece, or until something else is sent that stands behind it.
+    pub fn say(&mut self, mut chunk: Chunk, now: Moment) {
+        if !self.secrets().is_empty() {
+            chunk.text = self.screen(&chunk, now);
+        }
         if !chunk.text.is_empty() {
             self.outbox.offer(Item::Chunk(chunk), IsFirst::No, now.at);
         }
     }
 
+    /// Returns what can be shown of a message now that a piece of it has come.
+    fn screen(&mut self, piece: &Chunk, now: Moment) -> String {
+        let is_more =
+            |speech: &Speech| (speech.role, &speech.message) == (piece.role, &piece.message);
+        let mut speech = match self.speech.take() {
+            Some(speech) if is_more(&speech) => speech,
+            before => {
+                self.speech = before;
+                self.end_speech(now);
+                let (role, message) = (piece.role, piece.message.clone());
+                Speech { role, message, text: Stream::default() }
+            }
+        };
+        let shown = speech.text.push(self.board.secrets(), piece.text.as_bytes());
+        self.speech = Some(speech);
+        String::from_utf8_lossy(&shown).into_owned()
+    }
+
+    /// Says what is held back of a message, because something else comes behind it.
+    fn end_speech(&mut self, now: Moment) {
+        let Some(Speech { role, message, text }) = &mut self.speech else { return };
+        let shown = text.flush();
+        if !shown.is_empty() {
+            let text = String::from_utf8_lossy(&shown).into_owned();
+            let chunk = Chunk { role: *role, message: message.clone(), text };
+            self.outbox.offer(Item::Chunk(chunk), IsFirst::No, now.at);
+        }
+    }
+
     /// Sends a plan, an empty one too.
-    pub fn plan(&mut self, plan: Plan, now: Moment) {
-        self.outbox.offer(Item::Plan(plan), IsFirst::No, now.at);
+    pub fn plan(&mut self, mut plan: Plan, now: Moment) {
+        Redactor::new(self.secrets()).plan(&mut plan);
+        self.offer(Item::Plan(plan), IsFirst::No, now);
     }
 
     /// Sends news of the session, of which the last wins.
-    pub fn news(&mut self, update: SessionUpdate, now: Moment) {
-        self.outbox.offer(Item::News(update), IsFirst::No, now.at);
+    pub fn news(&mut self, mut update: SessionUpdate, now: Moment) {
+        if Redactor::new(self.secrets()).news(&mut update) {
+            self.offer(Item::News(update), IsFirst::No, now);
+        }
     }
 
     /// Decides whether a call may run: by rules and policy, else by asking the client.
@@ -229,14 +291,22 @@ impl Session {
             Verdict::Ask => {}
         }
         let mut options = permission::options(effects, |path| self.display(path));
-        if !is_whole {
+        let is_shown = self.board.is_whole(id);
+        if !is_shown {
+            let note = ToolCallPatch::new().append(Content::text(NOT_WHOLE));
+            self.change(id, note, now);
+        }
+        let names_secret = |option: &PermissionOption| {
+            matches!(self.secrets().redact(&option.name), Cow::Owned(_))
+        };
+        if !is_whole || !is_shown || options.iter().any(names_secret) {
             options.retain(|option| option.kind != ALLOW_ALWAYS && option.kind != REJECT_ALWAYS);
         }
         self.last_request += 1;
         let number = self.last_request;
         let request = Request { call: id.clone(), options, effects: effects.clone(), digest };
         self.requests.insert(number, request);
-        self.outbox.offer(Item::Permission(number), IsFirst::No, now.at);
+        self.offer(Item::Permission(number), IsFirst::No, now);
         Permit::Asked(number)
     }
 
@@ -285,7 +355,7 @@ impl Session {
             self.ended_turns.pop_front();
         }
         self.ended_turns.push_back(turn.to_owned());
-        self.outbox.offer(Item::Answer(turn.to_owned()), IsFirst::No, now.at);
+        self.offer(Item::Answer(turn.to_owned()), IsFirst::No, now);
     }
 
     /// Ends every open call, of every turn.
@@ -326,8 +396,14 @@ impl Session {
         now: Moment,
     ) -> bool {
         let Some(patch) = patch else { return false };
-        self.outbox.offer(Item::ToolCall(id.clone(), patch), is_first, now.at);
+        self.offer(Item::ToolCall(id.clone(), patch), is_first, now);
         true
+    }
+
+    /// Offers what stands behind all that was said before.
+    fn offer(&mut self, item: Item, is_first: IsFirst, now: Moment) {
+        self.end_speech(now);
+        self.outbox.offer(item, is_first, now.at);
     }
 
     fn offer_terminal(&mut self, id: &TerminalId, patch: Option<TerminalPatch>, now: Moment) {
@@ -346,6 +422,10 @@ pub fn display(path: &Path, cwd: &Path) -> String {
         Err(_) => crate::title::visible(&path.to_string_lossy()),
     }
 }
+
+/// What a call says that waits for a permission which can be given only once for this reason.
+const NOT_WHOLE: &str =
+    "Not everything of this call is shown: secrets are hidden, or long arguments are cut.";
 
 const ALLOW_ALWAYS: acp_types::schema::v1::PermissionOptionKind =
     acp_types::schema::v1::PermissionOptionKind::AllowAlways;

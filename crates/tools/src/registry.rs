@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use acp_lifecycle::{
     AnyPlan, CallHandle, Digest, Effect, Effects, Executor, Failure, Grant, OpenCall, Pinned,
-    Preview, SessionHandle, Success, Titles, TitlesError, limits, sanitize,
+    Preview, SessionHandle, Success, Titles, TitlesError,
 };
 use acp_types::limits::CHANGE_BYTES;
 use acp_types::{
@@ -166,12 +166,7 @@ impl Executor for ToolCall {
         if !shown.is_empty() {
             patch = patch.content(shown);
         }
-        Ok(Preview {
-            patch,
-            effects,
-            is_whole: is_shown && !sanitize::is_cut(&self.args, limits::RAW_BYTES),
-            pinned: Pinned::new(draft.plan, digest),
-        })
+        Ok(Preview { patch, effects, is_whole: is_shown, pinned: Pinned::new(draft.plan, digest) })
     }
 
     async fn run(
