@@ -367,7 +367,18 @@ impl Board {
             meaningless += self.check(id, meta);
         }
         self.counters.fields_dropped += meaningless;
+        self.note_retry(id, &mut patch);
         Some(patch)
+    }
+
+    /// Says of a call with the tool and the arguments of one that failed which one that was.
+    fn note_retry(&self, id: &ToolCallId, patch: &mut ToolCallPatch) {
+        let (Some(input), Some(call)) = (&patch.raw_input, self.calls.get(id)) else { return };
+        let name = patch.name.as_ref().unwrap_or(&call.report.name);
+        if let Some(earlier) = self.history.newest_failed(name, input) {
+            let meta = patch.meta.get_or_insert_with(|| call.report.meta.clone());
+            meta.retry_of.get_or_insert_with(|| earlier.to_string());
+        }
     }
 
     /// Takes away what means nothing of a call's metadata, and returns how much that was.
@@ -439,6 +450,7 @@ mod tests {
     use acp_types::{
         CallMeta, Content, Progress, Reason, Status, ToolCallId, ToolCallPatch, ToolKind,
     };
+    use serde_json::json;
     use std::time::{Duration, Instant, SystemTime};
 
     fn at(start: Instant, millis: u64) -> Moment {
@@ -527,6 +539,28 @@ mod tests {
         assert_eq!(ends(ToolKind::Execute, false, cancelled()), Some(false));
         assert_eq!(ends(ToolKind::Read, true, End::failed(Reason::Error)), Some(false));
         assert_eq!(ends(ToolKind::Execute, true, End::completed()), None);
+    }
+
+    #[test]
+    fn a_call_that_tries_a_failed_one_again_says_so() {
+        let start = Instant::now();
+        let mut board = Board::default();
+        let mut live = |id: &str, path: &str, end: End| {
+            let id = ToolCallId::new(id);
+            let patch = ToolCallPatch::announce("read_file", "Read", ToolKind::Read);
+            board.announce(&id, "t", patch, at(start, 0)).unwrap();
+            let input = ToolCallPatch::new().raw_input(json!({ "path": path }));
+            board.change(&id, input).unwrap();
+            board.start(&id, at(start, 1)).unwrap();
+            board.finish(&id, end, at(start, 2)).unwrap();
+            board.history().get(&id).unwrap().meta.retry_of.clone()
+        };
+        let failed = || End::failed(Reason::Error);
+        assert_eq!(live("a", "x", failed()), None);
+        assert_eq!(live("b", "y", End::completed()), None);
+        assert_eq!(live("c", "y", failed()), None);
+        assert_eq!(live("d", "x", failed()).as_deref(), Some("a"));
+        assert_eq!(live("e", "x", End::completed()).as_deref(), Some("d"));
     }
 
     #[test]

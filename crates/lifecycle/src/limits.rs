@@ -42,6 +42,9 @@ pub const HISTORY_CALLS: usize = 256;
 /// Bytes of those documents.
 pub const HISTORY_BYTES: usize = 4 * 1024 * 1024;
 
+/// Calls that failed among which one that tries again finds what it repeats.
+pub const FAILED_CALLS: usize = 16;
+
 /// Tools over whose calls sums are kept; what models make up beyond is summed together.
 pub const USAGE_TOOLS: usize = 128;
 
