@@ -254,6 +254,7 @@ impl<'a> Redactor<'a> {
         if let Some(whole) = meta.dropped.as_mut().and_then(|dropped| dropped.whole.as_mut()) {
             self.text(whole);
         }
+        meta.arriving.retain(|key, _| !self.secrets.finds(key.as_bytes()));
         self.fields(&mut meta.custom, IsSecret::No);
     }
 

@@ -212,6 +212,8 @@ fn metadata_lies_under_one_key_and_its_trace_at_the_root() {
         batch: Some("b".to_owned()),
         retry_of: Some("r".to_owned()),
         reason: Some(Reason::Timeout),
+        may_have_acted: Some(true),
+        arriving: [("content".to_owned(), 7)].into(),
         exit_code: Some(2),
         signal: Some("SIGTERM".to_owned()),
         dropped: Some(Dropped {
@@ -233,6 +235,7 @@ fn metadata_lies_under_one_key_and_its_trace_at_the_root() {
         "startedAt": 1500, "durationMs": 30, "queuedMs": 4,
         "progress": {"current": 1.0, "total": 2.0, "message": "half"},
         "parent": "p", "batch": "b", "retryOf": "r", "reason": "timeout",
+        "mayHaveActed": true, "arriving": {"content": 7},
         "exitCode": 2, "signal": "SIGTERM",
         "dropped": {
             "bytes": 5, "rawBytes": 6, "redacted": 2, "items": 1, "whole": "file:///x",
