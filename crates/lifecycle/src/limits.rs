@@ -39,6 +39,9 @@ pub const ARRIVING_BYTES: usize = 4 * 1024;
 /// Arguments whose lengths are told while they arrive.
 pub const ARRIVING_FIELDS: usize = 16;
 
+/// Messages of which it is remembered how they ended, in case that was within a secret.
+pub const SPEECHES: usize = 4;
+
 /// Locations that a call may have; what is over is left out.
 pub const LOCATIONS: usize = 20;
 

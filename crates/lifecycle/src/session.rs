@@ -34,8 +34,8 @@ pub struct Session {
     last_request: u64,
     /// The newest turns that were answered.
     ended_turns: VecDeque<String>,
-    /// The message that is being said, while secrets are looked for.
-    speech: Option<Speech>,
+    /// The newest messages, while secrets are looked for; the one that is being said is the last.
+    speeches: VecDeque<Speech>,
 }
 
 /// What is held back of a message.
@@ -99,7 +99,7 @@ impl Session {
             requests: HashMap::new(),
             last_request: 0,
             ended_turns: VecDeque::new(),
-            speech: None,
+            speeches: VecDeque::new(),
         }
     }
 
@@ -291,25 +291,27 @@ impl Session {
 
     /// Returns what can be shown of a message now that a piece of it has come.
     fn screen(&mut self, piece: &Chunk, now: Moment) -> String {
-        let is_more =
+        let is_same =
             |speech: &Speech| (speech.role, &speech.message) == (piece.role, &piece.message);
-        let mut speech = match self.speech.take() {
-            Some(speech) if is_more(&speech) => speech,
-            before => {
-                self.speech = before;
-                self.end_speech(now);
-                let (role, message) = (piece.role, piece.message.clone());
-                Speech { role, message, text: Stream::default() }
+        if !self.speeches.back().is_some_and(is_same) {
+            self.end_speech(now);
+            let before = self.speeches.iter().position(is_same);
+            let (role, message) = (piece.role, piece.message.clone());
+            let new = || Speech { role, message, text: Stream::default() };
+            let speech = before.and_then(|at| self.speeches.remove(at)).unwrap_or_else(new);
+            self.speeches.push_back(speech);
+            if self.speeches.len() > limits::SPEECHES {
+                self.speeches.pop_front();
             }
-        };
+        }
+        let Some(speech) = self.speeches.back_mut() else { return String::new() };
         let shown = speech.text.push(self.board.secrets(), piece.text.as_bytes());
-        self.speech = Some(speech);
         String::from_utf8_lossy(&shown).into_owned()
     }
 
-    /// Says what is held back of a message, because something else comes behind it.
+    /// Says what is held back of the newest message, because something else comes behind it.
     fn end_speech(&mut self, now: Moment) {
-        let Some(Speech { role, message, text }) = &mut self.speech else { return };
+        let Some(Speech { role, message, text }) = self.speeches.back_mut() else { return };
         let shown = text.flush();
         if !shown.is_empty() {
             let text = String::from_utf8_lossy(&shown).into_owned();

@@ -8,7 +8,7 @@ use base64::prelude::BASE64_STANDARD_NO_PAD as STANDARD_NO_PAD;
 /// Returns a secret in every form that is looked for:
 ///
 /// - as it is, and with the line ends that a terminal makes of its own;
-/// - escaped inside JSON and inside Rust's debug output;
+/// - escaped inside JSON and inside Rust's debug output, once and twice;
 /// - percent-encoded as in a URL, in upper and lower case, and as in a form;
 /// - in Base64 of both alphabets, alone or anywhere inside of a longer text that was encoded.
 pub(super) fn of(secret: &str) -> BTreeSet<String> {
@@ -16,11 +16,10 @@ pub(super) fn of(secret: &str) -> BTreeSet<String> {
     if secret.contains('\n') {
         forms.insert(secret.replace("\r\n", "\n").replace('\n', "\r\n"));
     }
-    let json = serde_json::Value::from(secret).to_string();
-    for quoted in [json, format!("{secret:?}")] {
-        let inside = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-        forms.extend(inside.map(str::to_owned));
-    }
+    // Twice, because JSON lies in strings of JSON, and is logged.
+    let once = escaped(secret);
+    forms.extend(once.iter().flat_map(|once| escaped(once)));
+    forms.extend(once);
     forms.insert(percent(secret, "-._~", |byte| format!("%{byte:02X}")));
     forms.insert(percent(secret, "-._~", |byte| format!("%{byte:02x}")));
     // What browsers leave alone, and what they make of forms.
@@ -35,6 +34,11 @@ pub(super) fn of(secret: &str) -> BTreeSet<String> {
         forms.insert(encoded);
     }
     forms
+}
+
+fn escaped(text: &str) -> [String; 2] {
+    let quoted = [serde_json::Value::from(text).to_string(), format!("{text:?}")];
+    quoted.map(|quoted| quoted[1..quoted.len() - 1].to_owned())
 }
 
 fn percent(secret: &str, kept: &str, encode: impl Fn(u8) -> String) -> String {
@@ -63,6 +67,7 @@ mod tests {
             "pa ss\"w/ü~?\n",
             "pa ss\"w/ü~?\r\n",
             "pa ss\\\"w/ü~?\\n",
+            "pa ss\\\\\\\"w/ü~?\\\\n",
             "pa%20ss%22w%2F%C3%BC~%3F%0A",
             "pa%20ss%22w%2f%c3%bc~%3f%0a",
             "pa+ss%22w%2F%C3%BC%7E%3F%0A",
