@@ -16,6 +16,7 @@ mod direct;
 mod harness;
 mod permission;
 mod sdk_client;
+mod secrets;
 mod shutdown;
 mod side_by_side;
 mod tck;

@@ -161,7 +161,7 @@ pub struct Dropped {
     /// Bytes left out of raw input and raw output.
     #[serde(skip_serializing_if = "is_zero")]
     pub raw_bytes: u64,
-    /// Secrets that were replaced.
+    /// Secrets that were replaced, counted wherever they were shown.
     #[serde(skip_serializing_if = "is_zero")]
     pub redacted: u64,
     /// Items of content left out.

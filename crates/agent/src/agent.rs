@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use acp_lifecycle::Secrets;
 use acp_tools::{Context, Registry, Workspace};
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
@@ -26,6 +27,7 @@ use ulid::Ulid;
 use crate::errors;
 use crate::limits;
 use crate::model::Model;
+use crate::secrets;
 use crate::session::Session;
 use crate::transport::Counters;
 use crate::wire::Wire;
@@ -54,6 +56,8 @@ pub struct Agent {
 struct Tools {
     registry: Registry,
     env: Arc<BTreeMap<String, String>>,
+    /// What commands do not get of the environment, nobody is shown.
+    secrets: Secrets,
 }
 
 impl Agent {
@@ -70,7 +74,8 @@ impl Agent {
         }
         let registry = Registry::builtin().map_err(Error::into_internal_error)?;
         let env = Arc::new(acp_tools::env::base_env(self.env.iter().cloned()));
-        Ok(self.tools.get_or_init(|| Tools { registry, env }).clone())
+        let secrets = secrets::of_env(self.env.iter().map(|(name, value)| (&**name, &**value)));
+        Ok(self.tools.get_or_init(|| Tools { registry, env, secrets }).clone())
     }
 
     /// Sends no faster than a transport writes: see [`Transport::counters`].
@@ -190,7 +195,7 @@ impl Connection {
         client: ConnectionTo<Client>,
     ) -> Result<()> {
         let opened = self.context(request.cwd, request.additional_directories);
-        let (context, registry) = match opened {
+        let (context, tools) = match opened {
             Ok(opened) => opened,
             Err(error) => return responder.respond_with_error(error),
         };
@@ -208,16 +213,16 @@ impl Connection {
         let wire = |handle, answers| {
             Wire::new(id.clone(), handle, answers, &capabilities, client, counters)
         };
-        let session = Session::open(model, registry, context, wire);
+        let session = Session::open(model, tools.registry, context, tools.secrets, wire);
         lock(&self.sessions).insert(id, session);
         Ok(())
     }
 
-    fn context(&self, cwd: PathBuf, additional: Vec<PathBuf>) -> Result<(Context, Registry)> {
+    fn context(&self, cwd: PathBuf, additional: Vec<PathBuf>) -> Result<(Context, Tools)> {
         let workspace = Workspace::new(cwd, additional)
             .map_err(|error| errors::invalid_params(error.to_string()))?;
-        let Tools { registry, env } = self.agent.tools()?;
-        Ok((Context { workspace: Arc::new(workspace), env }, registry))
+        let tools = self.agent.tools()?;
+        Ok((Context { workspace: Arc::new(workspace), env: tools.env.clone() }, tools))
     }
 
     fn prompt(

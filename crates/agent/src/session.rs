@@ -7,7 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use acp_lifecycle::{SessionHandle, drive};
+use acp_lifecycle::{Secrets, SessionHandle, drive};
 use acp_tools::{Context, Registry};
 use acp_types::Reason;
 use agent_client_protocol::Result;
@@ -56,9 +56,11 @@ impl Session {
         model: Arc<dyn Model>,
         registry: Registry,
         context: Context,
+        secrets: Secrets,
         wire: impl FnOnce(SessionHandle, Answers) -> Wire,
     ) -> Arc<Self> {
-        let core = acp_lifecycle::Session::new(context.workspace.cwd());
+        let mut core = acp_lifecycle::Session::new(context.workspace.cwd());
+        core.set_secrets(secrets.clone());
         let handle = SessionHandle::new(core, SystemTime::now);
         if let Some(news) = commands::available(&*model, &registry) {
             handle.news(news);
@@ -78,6 +80,7 @@ impl Session {
             model,
             registry,
             context,
+            secrets,
             answers,
             turns: session.turns.clone(),
             history: History::default(),
@@ -160,6 +163,7 @@ struct Runner {
     model: Arc<dyn Model>,
     registry: Registry,
     context: Context,
+    secrets: Secrets,
     answers: Answers,
     turns: Arc<Mutex<Turns>>,
     history: History,
@@ -226,6 +230,10 @@ impl Runner {
             Ok(StopReason::Cancelled)
         };
         lock(&self.turns).current = None;
+        let ending = ending.map_err(|mut error| {
+            error.message = self.secrets.redact(&error.message).into_owned();
+            error
+        });
         self.answers.set(&name, ending.map(PromptResponse::new));
         let closing = self.giving_up.is_cancelled();
         self.handle.end_turn(&name, if closing { Reason::Shutdown } else { Reason::Turn });

@@ -159,11 +159,11 @@ impl<'a> Redactor<'a> {
 
     fn value(&mut self, value: &mut Value, is_secret: IsSecret) {
         match value {
-            Value::String(text) if is_secret == IsSecret::Yes => {
-                if !text.is_empty() && text != MARKER {
-                    MARKER.clone_into(text);
-                    self.count += 1;
-                }
+            Value::String(text)
+                if is_secret == IsSecret::Yes && !text.is_empty() && text != MARKER =>
+            {
+                MARKER.clone_into(text);
+                self.count += 1;
             }
             Value::String(text) => self.text(text),
             Value::Array(items) => items.iter_mut().for_each(|item| self.value(item, is_secret)),
@@ -204,7 +204,8 @@ impl<'a> Redactor<'a> {
                 // Pictures and sounds show no text.
                 Content::Block(ContentBlock::Image(_) | ContentBlock::Audio(_)) => {}
                 Content::Block(block) => {
-                    if !self.serialised(block) {
+                    let is_readable = self.serialised(block);
+                    if !is_readable {
                         *item = Content::text(MARKER);
                     }
                 }

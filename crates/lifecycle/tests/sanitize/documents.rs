@@ -124,7 +124,7 @@ impl Stage {
                 Between::Nothing => {}
                 Between::Send => self.send(),
                 Between::Thought => {
-                    self.say(Role::Thought, "thought", said.get(at).map_or("", |text| text))
+                    self.say(Role::Thought, "thought", said.get(at).map_or("", |text| text));
                 }
                 Between::Plan => {
                     let content = planted::write(&told.text, &told.secrets);

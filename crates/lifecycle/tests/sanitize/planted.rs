@@ -72,15 +72,15 @@ pub(crate) fn text() -> impl Strategy<Value = Vec<Part>> {
 
 pub(crate) fn value() -> impl Strategy<Value = Plan> {
     let leaf = prop_oneof![
-        2 => any::<i64>().prop_map(|number| Plan::Leaf(number.into())),
-        1 => any::<bool>().prop_map(|is| Plan::Leaf(is.into())),
-        1 => Just(Plan::Leaf(Value::Null)),
-        1 => any::<Index>().prop_map(Plan::Number),
-        8 => text().prop_map(Plan::Text),
+        20 => any::<i64>().prop_map(|number| Plan::Leaf(number.into())),
+        10 => any::<bool>().prop_map(|is| Plan::Leaf(is.into())),
+        10 => Just(Plan::Leaf(Value::Null)),
+        10 => any::<Index>().prop_map(Plan::Number),
+        80 => text().prop_map(Plan::Text),
         1 => (text(), 1..6_000_usize).prop_map(|(text, times)| Plan::Long(text, times)),
     ];
     leaf.prop_recursive(4, 24, 5, |inner| {
-        let times = prop_oneof![30 => Just(1_usize), 1 => 1..2_000_usize];
+        let times = prop_oneof![60 => Just(1_usize), 1 => 1..1_000_usize];
         prop_oneof![
             (vec(inner.clone(), 0..5), times).prop_map(|(items, times)| Plan::Array(items, times)),
             vec((text(), inner), 0..5).prop_map(Plan::Object),
