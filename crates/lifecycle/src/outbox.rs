@@ -185,6 +185,12 @@ impl Outbox {
         self.queue.is_empty()
     }
 
+    /// Returns how many items wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
     /// Returns what went in and what came out.
     #[must_use]
     pub fn counters(&self) -> Counters {
