@@ -35,7 +35,9 @@ proptest! {
     #[test]
     fn updates_of_one_call_keep_their_distance(gaps in vec(0..40_u64, 1..80)) {
         let mut world = World::new(Pace::AsToldTo);
-        [Event::Announce(1), Event::Start(1), Event::Take(9)].map(|event| world.happen(event));
+        for event in [Event::Announce(1), Event::Start(1), Event::Take(9)] {
+            world.happen(event);
+        }
         let (start, mut sent) = (world.now.at, 0);
         let id = world.call_id(1);
         for gap in gaps {

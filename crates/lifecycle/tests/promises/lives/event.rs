@@ -2,6 +2,7 @@
 //!
 //! A new operation is a variant of [`Event`], a line of [`event`] and an arm of `World::happen`.
 
+use acp_types::Status;
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any};
 use proptest::sample::select;
@@ -22,6 +23,12 @@ pub(crate) enum Event {
     Output(u8, Vec<u8>),
     Exit(u8, i32),
     Start(u8),
+    Pause(u8),
+    /// Somebody else's agent tells of a call.
+    Upsert(u8, Status),
+    /// The first call made the second.
+    Adopt(u8, u8),
+    OfferCancel(u8),
     Finish(u8, u8),
     Ask(u8, Wish),
     Answer(u8, Reply),
@@ -93,6 +100,15 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
         (5, (call(), output()).prop_map(|(call, bytes)| Event::Output(call, bytes)).boxed()),
         (1, (call(), 0..2_i32).prop_map(|(call, code)| Event::Exit(call, code)).boxed()),
         (5, call().prop_map(Event::Start).boxed()),
+        (2, call().prop_map(Event::Pause).boxed()),
+        (
+            2,
+            (call(), select(&Status::ALL[..]))
+                .prop_map(|(call, status)| Event::Upsert(call, status))
+                .boxed(),
+        ),
+        (2, (call(), call()).prop_map(|(parent, call)| Event::Adopt(parent, call)).boxed()),
+        (1, call().prop_map(Event::OfferCancel).boxed()),
         (4, (call(), 0..5_u8).prop_map(|(call, end)| Event::Finish(call, end)).boxed()),
         (4, (call(), wish).prop_map(|(call, wish)| Event::Ask(call, wish)).boxed()),
         (4, (any::<u8>(), reply()).prop_map(|(which, reply)| Event::Answer(which, reply)).boxed()),

@@ -50,7 +50,7 @@ impl Order {
         match item {
             Item::ToolCall(id, patch) => self.take_call(id, patch.status),
             Item::Terminal(id, _) => {
-                let call = ToolCallId::from(id.0.as_ref());
+                let call = ToolCallId::new(id.0.clone());
                 assert!(!self.ended.contains(&call), "output of {id:?} follows its call's end");
             }
             Item::Chunk(chunk) => self.heard.push_str(&chunk.text),
@@ -75,7 +75,7 @@ impl Order {
             self.pass(&Fence::Announced(id.clone()));
         }
         match status {
-            Some(Status::InProgress) if self.ran.insert(id.clone()) => {
+            Some(Status::InProgress | Status::Paused) if self.ran.insert(id.clone()) => {
                 self.pass(&Fence::Ran(id.clone()));
             }
             Some(status) if status.is_final() => {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use acp_lifecycle::{Answer, Digest, Effect, Effects, Grant, Outcome, Permit, Pinned, Rule};
-use acp_types::schema::v1::PermissionOptionKind;
 use acp_types::ToolCallId;
+use acp_types::schema::v1::PermissionOptionKind;
 use pretty_assertions::assert_eq;
 
 use super::event::{Reply, Wish};
@@ -77,7 +77,7 @@ impl Asked {
 impl World {
     pub(super) fn ask(&mut self, call: u8, wish: Wish) {
         let (id, effect) = (self.call_id(call), effect(call, wish));
-        let arguments = self.open_call(&id).map(|call| call.arguments);
+        let arguments = self.arguments(&id);
         let digest = digest(&id, arguments.unwrap_or_default());
         let effects = Effects::from(effect.clone());
         let permit = self.session.permit(&id, &effects, digest, wish != Wish::CutWrite, self.now);
@@ -114,7 +114,9 @@ impl World {
 
     fn answer_to(&mut self, number: u64, reply: Reply) {
         let answer = match reply {
-            Reply::Option(option) => Answer::Selected { option_id: option.to_owned(), reason: None },
+            Reply::Option(option) => {
+                Answer::Selected { option_id: option.to_owned(), reason: None }
+            }
             Reply::Cancelled => Answer::Cancelled,
             Reply::Failed => Answer::Failed("no".to_owned()),
         };
@@ -163,8 +165,7 @@ impl World {
 
     /// A tool is about to run: the grant opens what it was given for and nothing else.
     fn run(&mut self, id: &ToolCallId, granted: u8, grant: Grant) {
-        let call = self.open_call(id).expect("only an open call is granted anything");
-        let now = call.arguments;
+        let now = self.arguments(id).expect("only an open call is granted anything");
         let released = Pinned::new((), digest(id, now)).release(grant);
         assert_eq!(released.is_ok(), now == granted, "granted {granted}, would run {now}");
     }

@@ -1,12 +1,12 @@
 //! A session, a small model of what it must do, and its clients.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use acp_lifecycle::{Chunk, End, Item, Moment, Role, Session};
 use acp_types::{
-    Content, Exit, Output, Plan, PlanEntry, Progress, Reason, Status, TerminalId, TerminalPatch,
-    TerminalReport, ToolCallId, ToolCallPatch, ToolKind,
+    Capabilities, Content, Exit, Output, Plan, PlanEntry, PlanPriority, PlanStatus, Progress,
+    Reason, Status, TerminalId, TerminalPatch, TerminalReport, ToolCallId, ToolCallPatch, ToolKind,
 };
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -23,9 +23,9 @@ pub(crate) struct World {
     pub(crate) session: Session,
     pub(crate) now: Moment,
     pace: Pace,
-    pub(crate) turn: u32,
-    calls: BTreeMap<ToolCallId, Call>,
-    terminals: BTreeMap<TerminalId, TerminalReport>,
+    turn: u32,
+    calls: HashMap<ToolCallId, Call>,
+    terminals: HashMap<TerminalId, TerminalReport>,
     pub(crate) permits: Permits,
     plan: Option<usize>,
     says: usize,
@@ -34,26 +34,40 @@ pub(crate) struct World {
 }
 
 /// What a call must have come to.
-pub(crate) struct Call {
-    pub(crate) status: Status,
+struct Call {
+    status: Status,
     title: String,
     items: usize,
-    pub(crate) arguments: u8,
+    arguments: u8,
     output: Option<Value>,
     terminal: Option<TerminalId>,
+    parent: Option<ToolCallId>,
+}
+
+impl Call {
+    fn titled(title: &str) -> Self {
+        Self {
+            status: Status::Pending,
+            title: title.to_owned(),
+            items: 0,
+            arguments: 0,
+            output: None,
+            terminal: None,
+            parent: None,
+        }
+    }
 }
 
 impl World {
     pub(crate) fn new(pace: Pace) -> Self {
-        #[expect(clippy::disallowed_methods, reason = "a life begins at some instant")]
         let at = Instant::now();
         let mut world = Self {
             session: Session::new("/p"),
             now: Moment { at, wall: SystemTime::UNIX_EPOCH },
             pace,
             turn: 0,
-            calls: BTreeMap::new(),
-            terminals: BTreeMap::new(),
+            calls: HashMap::new(),
+            terminals: HashMap::new(),
             permits: Permits::default(),
             plan: None,
             says: 0,
@@ -99,6 +113,13 @@ impl World {
             Event::Output(call, bytes) => self.output(call, &bytes),
             Event::Exit(call, code) => self.exit(call, code),
             Event::Start(call) => self.start(call),
+            Event::Pause(call) => self.pause(call),
+            Event::Upsert(call, status) => self.upsert(call, status),
+            Event::Adopt(parent, call) => self.adopt(parent, call),
+            Event::OfferCancel(call) => {
+                let capabilities = Capabilities { cancel: true };
+                self.change(call, ToolCallPatch::new().capabilities(capabilities), |_| ());
+            }
             Event::Finish(call, end) => self.finish(call, end),
             Event::Ask(call, wish) => self.ask(call, wish),
             Event::Answer(which, reply) => self.answer(which, reply),
@@ -120,7 +141,7 @@ impl World {
 
     /// Ends the turn, sends the rest, and compares what the clients hold with the documents.
     pub(crate) fn end(mut self) {
-        self.end_turn();
+        self.happen(Event::EndTurn);
         if self.pace == Pace::Stuck {
             self.pace = Pace::AsToldTo;
         }
@@ -132,6 +153,11 @@ impl World {
         assert!(self.permits.are_over());
     }
 
+    /// The version of an open call's arguments.
+    pub(crate) fn arguments(&mut self, id: &ToolCallId) -> Option<u8> {
+        self.open_call(id).map(|call| call.arguments)
+    }
+
     /// The call of this turn with a number; beyond them, one of the turn before.
     pub(crate) fn call_id(&self, call: u8) -> ToolCallId {
         match call {
@@ -140,22 +166,14 @@ impl World {
         }
     }
 
-    pub(crate) fn open_call(&mut self, id: &ToolCallId) -> Option<&mut Call> {
+    fn open_call(&mut self, id: &ToolCallId) -> Option<&mut Call> {
         self.calls.get_mut(id).filter(|call| !call.status.is_final())
     }
 
     fn announce(&mut self, number: u8) {
         let (id, now) = (self.call_id(number), self.now);
-        let turn = id.0.split('/').next().unwrap_or_default().to_owned();
         let is_new = number < CALLS && !self.calls.contains_key(&id);
-        let mut call = Call {
-            status: Status::Pending,
-            title: "Title".to_owned(),
-            items: 0,
-            arguments: 0,
-            output: None,
-            terminal: None,
-        };
+        let mut call = Call::titled("Title");
         let mut patch = ToolCallPatch::announce("tool", "Title", ToolKind::Execute);
         patch = patch.raw_input(arguments(0));
         if number.is_multiple_of(2) && is_new {
@@ -163,7 +181,7 @@ impl World {
             patch = patch.append(Content::Terminal(terminal.clone()));
             (call.items, call.terminal) = (1, Some(terminal));
         }
-        assert_eq!(self.session.announce(&id, &turn, patch, now), is_new);
+        assert_eq!(self.session.announce(&id, turn_of(&id), patch, now), is_new);
         if is_new {
             self.order.offer(Fence::Announced(id.clone()));
             self.calls.insert(id, call);
@@ -226,16 +244,72 @@ impl World {
 
     fn start(&mut self, call: u8) {
         let id = self.call_id(call);
-        let status = self.open_call(&id).map(|call| call.status);
-        let is_first = status == Some(Status::Pending);
-        let starts = is_first || status == Some(Status::Paused);
-        assert_eq!(self.session.start(&id, self.now), starts);
-        if starts && let Some(call) = self.open_call(&id) {
-            call.status = Status::InProgress;
+        let starts = self.session.start(&id, self.now);
+        assert_eq!(starts, self.started(&id));
+    }
+
+    /// A call was told to start. Returns whether that is a step.
+    fn started(&mut self, id: &ToolCallId) -> bool {
+        let Some(call) = self.open_call(id) else { return false };
+        let before = std::mem::replace(&mut call.status, Status::InProgress);
+        if before == Status::Pending {
+            self.order.offer(Fence::Ran(id.clone()));
         }
-        if is_first {
-            self.order.offer(Fence::Ran(id));
+        before != Status::InProgress
+    }
+
+    fn pause(&mut self, call: u8) {
+        let id = self.call_id(call);
+        self.session.pause(&id, self.now);
+        self.paused(&id);
+    }
+
+    fn paused(&mut self, id: &ToolCallId) {
+        if let Some(call) = self.open_call(id)
+            && call.status == Status::InProgress
+        {
+            call.status = Status::Paused;
         }
+    }
+
+    fn upsert(&mut self, number: u8, status: Status) {
+        let id = self.call_id(number);
+        let patch = ToolCallPatch::announce("tool", "Told", ToolKind::Execute).status(status);
+        self.session.upsert(&id, turn_of(&id), patch, self.now);
+        if number < CALLS && !self.calls.contains_key(&id) {
+            self.calls.insert(id.clone(), Call::titled("Told"));
+            self.order.offer(Fence::Announced(id.clone()));
+        }
+        let Some(call) = self.open_call(&id) else { return };
+        "Told".clone_into(&mut call.title);
+        match status {
+            Status::InProgress => drop(self.started(&id)),
+            Status::Paused => self.paused(&id),
+            Status::Completed => {
+                self.started(&id);
+                self.ended(&id, &End::completed());
+            }
+            Status::Cancelled => self.ended(&id, &End::cancelled(Reason::User)),
+            Status::Failed => self.ended(&id, &End::failed(Reason::Error)),
+            _ => {}
+        }
+    }
+
+    fn adopt(&mut self, parent: u8, call: u8) {
+        let (parent, id) = (self.call_id(parent), self.call_id(call));
+        self.session.change_meta(&id, |meta| meta.parent = Some(parent.to_string()), self.now);
+        // Nobody, itself and its own children are no parents, so it has none then.
+        let is_known = parent != id && self.calls.contains_key(&parent);
+        let parent = Some(parent).filter(|parent| is_known && !self.descends(parent, &id));
+        if let Some(call) = self.open_call(&id) {
+            call.parent = parent;
+        }
+    }
+
+    /// Whether a call was made by another, by way of others perhaps.
+    fn descends(&self, id: &ToolCallId, other: &ToolCallId) -> bool {
+        let parent = self.calls.get(id).and_then(|call| call.parent.as_ref());
+        parent.is_some_and(|parent| parent == other || self.descends(parent, other))
     }
 
     fn finish(&mut self, call: u8, end: u8) {
@@ -252,6 +326,13 @@ impl World {
 
     /// A call has ended, unless it had already.
     fn ended(&mut self, id: &ToolCallId, end: &End) {
+        if self.open_call(id).is_none() {
+            return;
+        }
+        let is_child = |call: &Call| call.parent.as_ref() == Some(id);
+        let children = self.calls.iter().filter(|(_, call)| is_child(call));
+        let children: Vec<_> = children.map(|(id, _)| id.clone()).collect();
+        children.iter().for_each(|id| self.ended(id, &End::cancelled(Reason::Dropped)));
         let Some(call) = self.open_call(id) else { return };
         let has_run = call.status == Status::InProgress;
         call.status = match end.status {
@@ -278,7 +359,8 @@ impl World {
     }
 
     fn set_plan(&mut self, steps: usize) {
-        let entry = PlanEntry { content: "step".to_owned(), ..PlanEntry::default() };
+        let (priority, status) = (PlanPriority::Medium, PlanStatus::Pending);
+        let entry = PlanEntry { id: None, content: "step".to_owned(), priority, status };
         self.session.plan(Plan { entries: vec![entry; steps] }, self.now);
         self.plan = Some(steps);
     }
@@ -331,14 +413,14 @@ impl World {
     }
 
     /// What was offered waits, was joined, was taken back or was handed over, and a client that
-    /// takes nothing costs at most three entries a call (G6).
+    /// takes nothing costs at most four entries a call (G6).
     fn check_queue(&self) {
         let outbox = self.session.outbox();
         let counters = outbox.counters();
         assert_eq!(counters.handed_over, self.order.handed_over);
         let gone = counters.joined + counters.handed_over + self.permits.taken_back();
         assert_eq!(counters.offered, outbox.len() as u64 + gone);
-        let calls = 3 * self.calls.len() + self.terminals.len() + self.permits.asked();
+        let calls = 4 * self.calls.len() + self.terminals.len() + self.permits.asked();
         let most = calls + self.says + self.turn as usize + usize::from(self.plan.is_some());
         assert!(outbox.len() <= most, "{} entries, at most {most}", outbox.len());
     }
@@ -377,6 +459,10 @@ impl World {
             self.plan.into_iter().for_each(|steps| self.clients.check_plan(steps));
         }
     }
+}
+
+fn turn_of(id: &ToolCallId) -> &str {
+    id.0.split('/').next().unwrap_or_default()
 }
 
 /// The arguments of a call, in one of their versions.
