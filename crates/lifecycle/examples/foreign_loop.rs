@@ -40,7 +40,7 @@ async fn run_tool(name: &str, args: Value) -> Result<String, String> {
             let mut page = 0.0;
             while page < count {
                 page += 1.0;
-                tokio::time::sleep(Duration::from_millis(10)).await;
+                tokio::time::sleep(Duration::from_millis(60)).await;
                 // The one line that a tool may add, if it wants to tell how far it is.
                 acp_lifecycle::progress(page, count, "fetching");
             }
@@ -117,24 +117,25 @@ impl<W: Write + Send> Sink for Lines<W> {
                 // This client lets nothing be deleted.
                 let deletes = params["toolCall"]["kind"] == "delete";
                 let option_id = if deletes { "reject" } else { "allow" }.to_owned();
-                self.line(&json!({ "id": number, "method": "session/request_permission", "params": params }))?;
+                self.line(json!({ "id": number, "method": "session/request_permission", "params": params }))?;
                 self.session.answer(number, Answer::Selected { option_id, reason: None });
                 return Ok(());
             }
             Item::Answer(_) => {
-                return self.line(&json!({ "id": 0, "result": { "stopReason": "end_turn" } }));
+                return self.line(json!({ "id": 0, "result": { "stopReason": "end_turn" } }));
             }
             _ => Vec::new(),
         };
         updates.iter().try_for_each(|update| {
             let params = json!({ "sessionId": session, "update": update });
-            self.line(&json!({ "method": "session/update", "params": params }))
+            self.line(json!({ "method": "session/update", "params": params }))
         })
     }
 }
 
 impl<W: Write> Lines<W> {
-    fn line(&mut self, message: &Value) -> Result<(), Unreachable> {
+    fn line(&mut self, mut message: Value) -> Result<(), Unreachable> {
+        message["jsonrpc"] = "2.0".into();
         writeln!(self.out, "{message}").or(Err(Unreachable))
     }
 }
