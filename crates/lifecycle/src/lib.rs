@@ -26,6 +26,7 @@
 //! assert_eq!(sent, 3);
 //! ```
 
+pub mod arriving;
 pub mod board;
 pub mod effects;
 pub mod history;
@@ -49,6 +50,7 @@ pub mod perform;
 #[cfg(feature = "tokio")]
 mod span;
 
+pub use arriving::Arriving;
 pub use board::{Board, Counters, End, Moment};
 pub use effects::{Effect, Effects};
 pub use history::History;
