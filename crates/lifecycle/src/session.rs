@@ -11,16 +11,18 @@ use std::sync::Arc;
 use acp_types::schema::v1::{PermissionOption, SessionUpdate};
 use acp_types::{
     CallMeta, Content, Exit, Plan, Reason, Status, TerminalId, TerminalPatch, ToolCallId,
-    ToolCallPatch,
+    ToolCallPatch, Trace,
 };
 
 use crate::board::{Board, End, Moment};
 use crate::effects::Effects;
 use crate::limits;
-use crate::outbox::{Chunk, IsFirst, Item, Outbox, Role};
+use crate::outbox::{Chunk, IsFirst, Item, Outbox};
 use crate::permission::{self, Answer, Decision, Digest, Grant};
 use crate::rules::{AskPolicy, Policy, Rule, Rules, Verdict};
-use crate::sanitize::{Redactor, Secrets, Stream};
+use crate::sanitize::{Redactor, Secrets};
+use crate::speech::Speeches;
+use crate::usage::{SessionUsage, Updates};
 
 /// The state of one session.
 #[derive(Debug)]
@@ -34,16 +36,9 @@ pub struct Session {
     last_request: u64,
     /// The newest turns that were answered.
     ended_turns: VecDeque<String>,
-    /// The newest messages, while secrets are looked for; the one that is being said is the last.
-    speeches: VecDeque<Speech>,
-}
-
-/// What is held back of a message.
-#[derive(Debug)]
-struct Speech {
-    role: Role,
-    message: String,
-    text: Stream,
+    speeches: Speeches,
+    /// The traces of open turns that have one.
+    traces: HashMap<String, Trace>,
 }
 
 /// A permission request that waits for its answer.
@@ -99,7 +94,8 @@ impl Session {
             requests: HashMap::new(),
             last_request: 0,
             ended_turns: VecDeque::new(),
-            speeches: VecDeque::new(),
+            speeches: Speeches::default(),
+            traces: HashMap::new(),
         }
     }
 
@@ -130,17 +126,29 @@ impl Session {
         self.rules.revoke(rule)
     }
 
+    /// Notes the trace that a turn belongs to; every call announced in it after this tells it.
+    ///
+    /// At most 64 open turns have one; of a further one, none is told.
+    pub fn trace_turn(&mut self, turn: &str, trace: Trace) {
+        if !trace.is_empty() && self.traces.len() < limits::TRACED_TURNS {
+            self.traces.insert(turn.to_owned(), trace);
+        }
+    }
+
     /// Posts a call of a turn; see [`Board::announce`]. Returns whether it was posted: not in a
     /// turn that was answered.
     pub fn announce(
         &mut self,
         id: &ToolCallId,
         turn: &str,
-        patch: ToolCallPatch,
+        mut patch: ToolCallPatch,
         now: Moment,
     ) -> bool {
         if self.ended_turns.iter().any(|ended| ended == turn) {
             return false;
+        }
+        if let Some(trace) = self.traces.get(turn) {
+            patch.meta.get_or_insert_default().trace.clone_from(trace);
         }
         let patch = self.board.announce(id, turn, patch, now);
         self.offer_call(id, patch, IsFirst::Yes, now)
@@ -282,40 +290,15 @@ impl Session {
     /// piece, or until something else is sent that stands behind it.
     pub fn say(&mut self, mut chunk: Chunk, now: Moment) {
         if !self.secrets().is_empty() {
-            chunk.text = self.screen(&chunk, now);
+            let (before, text) = self.speeches.push(&chunk, self.board.secrets());
+            self.offer_chunk(before, now);
+            chunk.text = text;
         }
-        if !chunk.text.is_empty() {
-            self.outbox.offer(Item::Chunk(chunk), IsFirst::No, now.at);
-        }
+        self.offer_chunk(Some(chunk), now);
     }
 
-    /// Returns what can be shown of a message now that a piece of it has come.
-    fn screen(&mut self, piece: &Chunk, now: Moment) -> String {
-        let is_same =
-            |speech: &Speech| (speech.role, &speech.message) == (piece.role, &piece.message);
-        if !self.speeches.back().is_some_and(is_same) {
-            self.end_speech(now);
-            let before = self.speeches.iter().position(is_same);
-            let (role, message) = (piece.role, piece.message.clone());
-            let new = || Speech { role, message, text: Stream::default() };
-            let speech = before.and_then(|at| self.speeches.remove(at)).unwrap_or_else(new);
-            self.speeches.push_back(speech);
-            if self.speeches.len() > limits::SPEECHES {
-                self.speeches.pop_front();
-            }
-        }
-        let Some(speech) = self.speeches.back_mut() else { return String::new() };
-        let shown = speech.text.push(self.board.secrets(), piece.text.as_bytes());
-        String::from_utf8_lossy(&shown).into_owned()
-    }
-
-    /// Says what is held back of the newest message, because something else comes behind it.
-    fn end_speech(&mut self, now: Moment) {
-        let Some(Speech { role, message, text }) = self.speeches.back_mut() else { return };
-        let shown = text.flush();
-        if !shown.is_empty() {
-            let text = String::from_utf8_lossy(&shown).into_owned();
-            let chunk = Chunk { role: *role, message: message.clone(), text };
+    fn offer_chunk(&mut self, chunk: Option<Chunk>, now: Moment) {
+        if let Some(chunk) = chunk.filter(|chunk| !chunk.text.is_empty()) {
             self.outbox.offer(Item::Chunk(chunk), IsFirst::No, now.at);
         }
     }
@@ -418,6 +401,7 @@ impl Session {
             self.ended_turns.pop_front();
         }
         self.ended_turns.push_back(turn.to_owned());
+        self.traces.remove(turn);
         self.offer(Item::Answer(turn.to_owned()), IsFirst::No, now);
     }
 
@@ -432,6 +416,14 @@ impl Session {
     #[must_use]
     pub fn board(&self) -> &Board {
         &self.board
+    }
+
+    /// Sums up the calls that have ended, and what was sent of them.
+    #[must_use]
+    pub fn usage(&self) -> SessionUsage {
+        let tools = self.board.history().usage();
+        let tools = tools.map(|(name, usage)| (name.to_owned(), usage.clone())).collect();
+        SessionUsage { tools, updates: Updates::of(&self.outbox, &self.board) }
     }
 
     /// Returns what waits to be sent.
@@ -465,7 +457,8 @@ impl Session {
 
     /// Offers what stands behind all that was said before.
     fn offer(&mut self, item: Item, is_first: IsFirst, now: Moment) {
-        self.end_speech(now);
+        let before = self.speeches.end();
+        self.offer_chunk(before, now);
         self.outbox.offer(item, is_first, now.at);
     }
 
