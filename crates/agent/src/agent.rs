@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use acp_tools::{Context, Registry, Workspace};
+use acp_types::Trace;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
     AgentAuthCapabilities, AgentCapabilities, AuthMethod, AuthMethodAgent, AuthMethodTerminal,
@@ -27,6 +28,7 @@ use crate::errors;
 use crate::limits;
 use crate::model::Model;
 use crate::session::Session;
+use crate::telemetry;
 use crate::transport::Counters;
 use crate::wire::Wire;
 
@@ -208,7 +210,8 @@ impl Connection {
         let wire = |handle, answers| {
             Wire::new(id.clone(), handle, answers, &capabilities, client, counters)
         };
-        let session = Session::open(model, registry, context, wire);
+        let session =
+            telemetry::session(&id).in_scope(|| Session::open(model, registry, context, wire));
         lock(&self.sessions).insert(id, session);
         Ok(())
     }
@@ -226,7 +229,10 @@ impl Connection {
         responder: Responder<agent_client_protocol::v1::schema::PromptResponse>,
     ) -> Result<()> {
         match self.session(&request.session_id) {
-            Some(session) => session.prompt(&request.prompt, responder),
+            Some(session) => {
+                let trace = Trace::from_meta(request.meta.as_ref());
+                session.prompt(&request.prompt, trace, responder)
+            }
             None => responder.respond_with_error(errors::unknown_session(&request.session_id)),
         }
     }

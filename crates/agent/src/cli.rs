@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use agent_client_protocol::ConnectTo as _;
 use clap::{CommandFactory as _, Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::agent::Agent;
 use crate::exec::{self, Approval};
 use crate::model::direct::CONNECT;
 use crate::ui::Ui;
-use crate::{model, transport};
+use crate::{model, telemetry, transport};
 
 /// A small, fast, safe coding agent for ACP clients.
 #[derive(Debug, Parser)]
@@ -67,17 +66,19 @@ struct ExecArgs {
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    log_to_stderr(match cli.command {
+    let telemetry = telemetry::start(match cli.command {
         Some(Command::Exec(_)) => LevelFilter::WARN,
         _ => LevelFilter::INFO,
     });
-    match cli.command {
+    let code = match cli.command {
         Some(Command::Setup) => setup(),
         Some(Command::Exec(args)) => exec(&cli.model.model, args),
         Some(Command::Acp) => acp(&cli.model.model),
         None if std::io::stdin().is_terminal() => help(),
         None => acp(&cli.model.model),
-    }
+    };
+    telemetry.finish();
+    code
 }
 
 /// Serves a client until it is gone.
@@ -181,16 +182,4 @@ async fn interrupted() -> u8 {
 fn fail(what: &str) -> ExitCode {
     Ui::stderr().line(&format!("callboard: {what}"));
     ExitCode::FAILURE
-}
-
-/// Standard output is the protocol's; what there is to log goes to standard error: from `level`
-/// on, or as `CALLBOARD_LOG` says.
-fn log_to_stderr(level: LevelFilter) {
-    let ours = format!("warn,agent_client_protocol=error,callboard={level}");
-    let filter = EnvFilter::try_from_env("CALLBOARD_LOG").unwrap_or_else(|_| EnvFilter::new(ours));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
 }

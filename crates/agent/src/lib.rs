@@ -16,6 +16,7 @@ mod prompt;
 pub mod render;
 mod session;
 mod sys;
+mod telemetry;
 pub mod transport;
 mod turn;
 pub mod ui;

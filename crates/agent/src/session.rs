@@ -7,20 +7,22 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use acp_lifecycle::{SessionHandle, drive};
+use acp_lifecycle::{Chunk, Role, SessionHandle, drive};
 use acp_tools::{Context, Registry};
-use acp_types::Reason;
+use acp_types::{Reason, Trace};
 use agent_client_protocol::Result;
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{ContentBlock, PromptResponse, StopReason};
 use futures::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, field};
+use ulid::Ulid;
 
 use crate::model::Model;
 use crate::turn::{self, History, Turn};
 use crate::wire::{Answers, Wire};
-use crate::{commands, errors, limits, prompt};
+use crate::{commands, errors, limits, prompt, telemetry};
 
 /// An open session.
 pub(crate) struct Session {
@@ -46,12 +48,14 @@ struct Turns {
 /// A prompt that waits for its turn.
 struct Prompt {
     text: String,
+    /// What the client traces it by.
+    trace: Trace,
     responder: Responder<PromptResponse>,
     epoch: u64,
 }
 
 impl Session {
-    /// Opens a session and starts its tasks.
+    /// Opens a session and starts its tasks, in the span that is current.
     pub(crate) fn open(
         model: Arc<dyn Model>,
         registry: Registry,
@@ -60,9 +64,7 @@ impl Session {
     ) -> Arc<Self> {
         let core = acp_lifecycle::Session::new(context.workspace.cwd());
         let handle = SessionHandle::new(core, SystemTime::now);
-        if let Some(news) = commands::available(&*model, &registry) {
-            handle.news(news);
-        }
+        handle.news(commands::available(&*model, &registry));
         let answers = Answers::default();
         let wire = wire(handle.clone(), answers.clone());
         let (prompts, waiting) = mpsc::channel(limits::MAX_WAITING_PROMPTS);
@@ -85,15 +87,16 @@ impl Session {
             giving_up: session.giving_up.clone(),
         };
         let (closing, closed) = (session.closing.clone(), session.closed.clone());
-        drop(tokio::spawn(async move {
+        let life = async move {
             let sent = CancellationToken::new();
-            let driver = tokio::spawn(drive(handle, wire, sent.clone()));
+            let driver = tokio::spawn(drive(handle, wire, sent.clone()).in_current_span());
             runner.run(waiting, &closing).await;
             sent.cancel();
             // A driver that panicked has nothing more to send.
             drop(driver.await);
             closed.cancel();
-        }));
+        };
+        drop(tokio::spawn(life.in_current_span()));
         session
     }
 
@@ -101,11 +104,12 @@ impl Session {
     pub(crate) fn prompt(
         &self,
         blocks: &[ContentBlock],
+        trace: Trace,
         responder: Responder<PromptResponse>,
     ) -> Result<()> {
         let text = prompt::text(blocks);
         let epoch = lock(&self.turns).epoch;
-        match self.prompts.try_send(Prompt { text, responder, epoch }) {
+        match self.prompts.try_send(Prompt { text, trace, responder, epoch }) {
             Ok(()) => Ok(()),
             Err(mpsc::error::TrySendError::Full(prompt)) => {
                 let what = format!("{} prompts wait already", limits::MAX_WAITING_PROMPTS);
@@ -189,7 +193,9 @@ impl Runner {
         self.count += 1;
         let name = format!("t{}", self.count);
         let token = CancellationToken::new();
-        let Prompt { text, responder, epoch } = prompt;
+        let Prompt { text, trace, responder, epoch } = prompt;
+        let span = telemetry::turn(&name, self.model.name(), &trace);
+        self.handle.trace_turn(&name, trace);
         let requested = responder.cancellation();
         self.answers.expect(&name, responder);
         let may_run = {
@@ -206,7 +212,17 @@ impl Runner {
                 handle: &self.handle,
                 cancel: &token,
             };
-            let running = turn::run(turn, &mut self.history, text);
+            let running = async {
+                match commands::answer(&text, &self.handle) {
+                    Some(text) => {
+                        let message = Ulid::generate().to_string();
+                        self.handle.say(Chunk { role: Role::Agent, message, text });
+                        Ok(StopReason::EndTurn)
+                    }
+                    None => turn::run(turn, &mut self.history, text).await,
+                }
+            };
+            let running = running.instrument(span.clone());
             // A panic of a model or a description must not leave the prompt without an answer.
             let running = AssertUnwindSafe(running).catch_unwind();
             tokio::pin!(running);
@@ -226,6 +242,9 @@ impl Runner {
             Ok(StopReason::Cancelled)
         };
         lock(&self.turns).current = None;
+        if let Ok(stop) = &ending {
+            span.record("stop_reason", field::debug(stop));
+        }
         self.answers.set(&name, ending.map(PromptResponse::new));
         let closing = self.giving_up.is_cancelled();
         self.handle.end_turn(&name, if closing { Reason::Shutdown } else { Reason::Turn });
