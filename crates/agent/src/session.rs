@@ -17,7 +17,7 @@ use agent_client_protocol::{RequestCancellation, Result};
 use futures::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument as _, field};
+use tracing::Instrument as _;
 use ulid::Ulid;
 
 use crate::model::Model;
@@ -281,7 +281,8 @@ impl Runner {
         };
         lock(&self.turns).current = None;
         if let Ok(stop) = &ending {
-            span.record("stop_reason", field::debug(stop));
+            let word = serde_json::to_value(stop).unwrap_or_default();
+            span.record("stop_reason", word.as_str());
         }
         self.answers.set(&name, ending.map(PromptResponse::new));
         let closing = self.giving_up.is_cancelled();
