@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use acp_lifecycle::Secrets;
 use acp_tools::{Context, Registry, Workspace};
+use acp_types::Trace;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
     AgentAuthCapabilities, AgentCapabilities, AuthMethod, AuthMethodAgent, AuthMethodTerminal,
@@ -29,6 +30,7 @@ use crate::limits;
 use crate::model::Model;
 use crate::secrets;
 use crate::session::Session;
+use crate::telemetry;
 use crate::transport::Counters;
 use crate::wire::Wire;
 
@@ -213,7 +215,8 @@ impl Connection {
         let wire = |handle, answers| {
             Wire::new(id.clone(), handle, answers, &capabilities, client, counters)
         };
-        let session = Session::open(model, tools.registry, context, tools.secrets, wire);
+        let session = telemetry::session(&id)
+            .in_scope(|| Session::open(model, tools.registry, context, tools.secrets, wire));
         lock(&self.sessions).insert(id, session);
         Ok(())
     }
@@ -231,7 +234,10 @@ impl Connection {
         responder: Responder<agent_client_protocol::v1::schema::PromptResponse>,
     ) -> Result<()> {
         match self.session(&request.session_id) {
-            Some(session) => session.prompt(&request.prompt, responder),
+            Some(session) => {
+                let trace = Trace::from_meta(request.meta.as_ref());
+                session.prompt(&request.prompt, trace, responder)
+            }
             None => responder.respond_with_error(errors::unknown_session(&request.session_id)),
         }
     }

@@ -12,7 +12,7 @@ use crate::agent::Agent;
 use crate::exec::{self, Approval};
 use crate::model::direct::CONNECT;
 use crate::ui::Ui;
-use crate::{log, model, secrets, transport};
+use crate::{model, secrets, telemetry, transport};
 
 /// A small, fast, safe coding agent for ACP clients.
 #[derive(Debug, Parser)]
@@ -66,17 +66,19 @@ struct ExecArgs {
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    log::to_stderr(match cli.command {
+    let telemetry = telemetry::start(match cli.command {
         Some(Command::Exec(_)) => LevelFilter::WARN,
         _ => LevelFilter::INFO,
     });
-    match cli.command {
+    let code = match cli.command {
         Some(Command::Setup) => setup(),
         Some(Command::Exec(args)) => exec(&cli.model.model, args),
         Some(Command::Acp) => acp(&cli.model.model),
         None if std::io::stdin().is_terminal() => help(),
         None => acp(&cli.model.model),
-    }
+    };
+    telemetry.finish();
+    code
 }
 
 /// Serves a client until it is gone.

@@ -18,6 +18,7 @@ pub mod render;
 mod secrets;
 mod session;
 mod sys;
+mod telemetry;
 pub mod transport;
 mod turn;
 pub mod ui;

@@ -108,6 +108,12 @@ pub(crate) const ARGUMENTS_TOLD_EVERY: usize = 1024;
 /// Time for a model to say the next thing.
 pub const MODEL_IDLE: Duration = Duration::from_secs(300);
 
+/// Time for what is not exported yet to be sent when the process ends (feature `otlp`).
+pub const EXPORT_FLUSH: Duration = Duration::from_millis(500);
+
+/// Bytes of a collector's answer that are read (feature `otlp`).
+pub const EXPORT_ANSWER_BYTES: u64 = 64 << 10;
+
 /// Time for a session to end its calls and send their ends when it is closed.
 pub const CLOSE_DEADLINE: Duration = Duration::from_millis(1_200);
 

@@ -1,39 +1,31 @@
 //! The log: lines on standard error, without the secrets that are known.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, Write};
 use std::panic;
 
 use acp_lifecycle::Secrets;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
 
 use crate::secrets;
 
-/// Standard output is the protocol's; what there is to log goes to standard error: from `level`
-/// on, or as `CALLBOARD_LOG` says. So do panics.
-pub(crate) fn to_stderr(level: LevelFilter) {
-    let ours = format!("warn,agent_client_protocol=error,callboard={level}");
-    let filter = EnvFilter::try_from_env("CALLBOARD_LOG").unwrap_or_else(|_| EnvFilter::new(ours));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(|| Redacting { to: io::stderr(), secrets: secrets::of_process() })
-        .with_ansi(io::stderr().is_terminal())
-        .init();
+/// Where lines of the log go, each as a whole.
+pub(crate) fn lines() -> Redacting<'static, io::Stderr> {
+    Redacting { to: io::stderr(), secrets: secrets::of_process() }
+}
+
+/// Lets panics be told there too.
+pub(crate) fn take_panics() {
     panic::set_hook(Box::new(|panic| {
         let trace = Backtrace::capture();
         let trace = (trace.status() == BacktraceStatus::Captured).then(|| trace.to_string());
         let text = format!("{panic}\n{}", trace.unwrap_or_default());
         // Where standard error is gone there is nobody to tell.
-        drop(
-            Redacting { to: io::stderr(), secrets: secrets::of_process() }
-                .write_all(text.as_bytes()),
-        );
+        drop(lines().write_all(text.as_bytes()));
     }));
 }
 
 /// Writes what it is given at once, as the subscriber gives a line, without secrets.
-struct Redacting<'a, W> {
+pub(crate) struct Redacting<'a, W> {
     to: W,
     secrets: &'a Secrets,
 }

@@ -23,6 +23,8 @@ use super::{input, safe};
 mod ask;
 mod end;
 
+pub(crate) use end::duration;
+
 /// A call as it was told so far.
 #[derive(Debug)]
 pub(super) struct Card {
