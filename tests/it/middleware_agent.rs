@@ -92,7 +92,7 @@ async fn foreign_tools_live_the_whole_life_of_a_call() {
             StopReason::EndTurn,
             "Rejected by the user. It did not run.",
         ),
-        (Does::CancelsTheTurn, StopReason::Cancelled, "Cancelled by the user."),
+        (Does::CancelsTheTurn, StopReason::Cancelled, "Cancelled "),
     ] {
         let (stopped, observer) = play(does).await;
         assert_eq!(observer.violations(), []);
