@@ -312,9 +312,12 @@ impl Board {
         calls.into_iter().map(|call| call.report.id.clone()).collect()
     }
 
-    /// Returns the open calls that a call made, in the order of their announcement.
+    /// Returns the open calls that an open call made, in the order of their announcement.
     #[must_use]
     pub fn children(&self, id: &ToolCallId) -> Vec<ToolCallId> {
+        if !self.calls.contains_key(id) {
+            return Vec::new();
+        }
         let mut children = self.open_calls(None);
         children.retain(|child| {
             let meta = self.calls.get(child).map(|call| &call.report.meta);
@@ -401,8 +404,17 @@ impl Board {
         let retry_of = told.and_then(|told| told.retry_of.clone());
         let stays = |told: &Option<String>, other: &String| told.as_ref() == Some(other);
         drop_if(&mut meta.progress, |progress| !progress.is_finite())
-            + drop_if(&mut meta.parent, |other| !stays(&parent, other) && !is_known(other))
+            + drop_if(&mut meta.parent, |other| {
+                !stays(&parent, other) && (!is_known(other) || self.descends(other, id))
+            })
             + drop_if(&mut meta.retry_of, |other| !stays(&retry_of, other) && !is_known(other))
+    }
+
+    /// Whether an open call was made by another, by way of others perhaps: never in a circle.
+    fn descends(&self, id: &str, other: &ToolCallId) -> bool {
+        let parent = self.calls.get(&ToolCallId::new(id)).map(|call| &call.report.meta.parent);
+        let parent = parent.and_then(Option::as_deref);
+        parent.is_some_and(|parent| *parent == *other.0 || self.descends(parent, other))
     }
 
     fn apply(&mut self, id: &ToolCallId, patch: ToolCallPatch) -> ToolCallPatch {
