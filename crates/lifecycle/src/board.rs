@@ -8,13 +8,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use acp_types::{
     CallMeta, Content, ContentPatch, Exit, Output, Reason, Status, TerminalId, TerminalPatch,
-    TerminalReport, ToolCallId, ToolCallPatch, ToolCallReport, text,
+    TerminalReport, ToolCallId, ToolCallPatch, ToolCallReport,
 };
 use serde_json::json;
 
 use crate::history::History;
-use crate::limits;
-use crate::sanitize;
+use crate::{limits, sanitize, title};
 
 /// When something happens: by the clock that only goes forward, and by the clock on the wall.
 #[derive(Debug, Clone, Copy)]
@@ -89,6 +88,9 @@ struct Call {
     turn: String,
     announced: Instant,
     started: Option<Instant>,
+    /// The title without what follows it while the call runs.
+    base: String,
+    subtitle: Option<String>,
     content_bytes: usize,
     content_dropped: u64,
 }
@@ -113,16 +115,17 @@ impl Board {
             turn: turn.to_owned(),
             announced: now.at,
             started: None,
+            base: String::new(),
+            subtitle: None,
             content_bytes: 0,
             content_dropped: 0,
         };
         self.calls.insert(id.clone(), call);
         let mut patch = self.legal(id, patch)?;
         patch.status = Some(Status::Pending);
-        let fallback = || patch.name.clone().filter(|name| !name.is_empty());
-        if patch.title.is_none() {
-            patch.title = Some(fallback().unwrap_or_else(|| "Tool call".to_owned()));
-        }
+        let fallback = || patch.name.clone().unwrap_or_else(|| "Tool call".to_owned());
+        let base = patch.title.get_or_insert_with(fallback);
+        self.open(id)?.base.clone_from(base);
         Some(self.apply(id, patch))
     }
 
@@ -142,6 +145,15 @@ impl Board {
         let mut meta = self.open(id)?.report.meta.clone();
         change(&mut meta);
         self.change(id, ToolCallPatch::new().meta(meta))
+    }
+
+    /// Sets or removes what follows an open call's title until it ends, as one short visible
+    /// line. The title itself is the base: setting another keeps the subtitle.
+    pub fn subtitle(&mut self, id: &ToolCallId, subtitle: Option<&str>) -> Option<ToolCallPatch> {
+        let call = self.open(id)?;
+        call.subtitle = subtitle.and_then(title::one_line);
+        let title = title::compose(&call.base, call.subtitle.as_deref());
+        (title != call.report.title).then(|| self.apply(id, ToolCallPatch::new().title(title)))
     }
 
     /// Starts a pending call, or goes on with a paused one.
@@ -168,6 +180,9 @@ impl Board {
     pub fn finish(&mut self, id: &ToolCallId, end: End, now: Moment) -> Option<ToolCallPatch> {
         let mut patch = self.legal(id, end.patch)?;
         let call = self.open(id)?;
+        if call.subtitle.take().is_some() {
+            patch.title = Some(call.base.clone());
+        }
         let (mut status, mut reason) = (end.status, end.reason);
         if !status.is_final() || !call.report.status.may_become(status) {
             (status, reason) = (Status::Failed, reason.or(Some(Reason::Error)));
@@ -318,11 +333,13 @@ impl Board {
     fn legal(&mut self, id: &ToolCallId, mut patch: ToolCallPatch) -> Option<ToolCallPatch> {
         let call = self.open(id)?;
         patch.status = None;
-        patch.title = patch.title.filter(|title| !title.trim().is_empty());
-        let short = |text: String, max| text::head(&text, max).to_owned();
-        patch.title = patch.title.map(|title| short(title, 2 * limits::TITLE_BYTES));
+        // Whoever made them: what is shown of a call hides nothing.
+        if let Some(base) = patch.title.take().filter(|title| !title.trim().is_empty()) {
+            call.base = title::bounded(&base, limits::BASE_BYTES);
+            patch.title = Some(title::compose(&call.base, call.subtitle.as_deref()));
+        }
         patch.name = patch.name.filter(|name| !name.is_empty());
-        patch.name = patch.name.map(|name| short(name, limits::NAME_BYTES));
+        patch.name = patch.name.map(|name| title::bounded(&name, limits::NAME_BYTES));
         patch.raw_input = patch.raw_input.and_then(|value| sanitize::raw(value, limits::RAW_BYTES));
         patch.raw_output =
             patch.raw_output.and_then(|value| sanitize::raw(value, limits::RAW_BYTES));
