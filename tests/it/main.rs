@@ -20,4 +20,5 @@ mod shutdown;
 mod side_by_side;
 mod tck;
 mod terminal;
+mod titles;
 mod turn;
