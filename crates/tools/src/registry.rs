@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use acp_lifecycle::{
-    AnyPlan, CallHandle, Digest, Effect, Effects, Executor, Failure, Grant, OpenCall, Pinned,
-    Preview, SessionHandle, Success, Titles, TitlesError, limits, sanitize, title::visible,
+    AnyPlan, Arriving, CallHandle, Digest, Effect, Effects, Executor, Failure, Grant, OpenCall,
+    Pinned, Preview, SessionHandle, Success, Titles, TitlesError, limits, sanitize, title::visible,
 };
 use acp_types::limits::CHANGE_BYTES;
 use acp_types::{
@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Code, ToolError};
+use crate::partial;
 use crate::tool::{Context, Description, Draft, Invocation, Reach, Spec, Surface, Tool, end_patch};
 
 /// The tools of a session, in the order in which they were added.
@@ -119,6 +120,25 @@ impl Registry {
         if let Some(tool) = self.find(name) {
             describe(&*tool, &self.titles, call, args, context);
         }
+    }
+
+    /// Tells the client what is known of a call while its arguments still stream: those that are
+    /// whole, how much has come of the rest, and its title and files as soon as these are known.
+    pub fn arriving(&self, call: &CallHandle, name: &str, args: &Arriving, context: &Context) {
+        if let Some(tool) = self.find(name) {
+            let about = partial::describe(&tool.input_schema(), args.fields(), |args| {
+                tool.describe(args, context)
+            });
+            if let Some(Description { key, arguments, locations, .. }) = about {
+                let title = self.titles.render(key, &arguments);
+                call.change(ToolCallPatch::new().title(title).locations(locations));
+                call.change_meta(|meta| meta.title = Some(told_title(key, &arguments)));
+            }
+        }
+        if !args.fields().is_empty() {
+            call.change(ToolCallPatch::new().raw_input(Value::Object(args.fields().clone())));
+        }
+        call.change_meta(|meta| meta.arriving.clone_from(args.rest()));
     }
 
     /// Makes what `acp_lifecycle::perform` needs to run a call.
@@ -232,7 +252,10 @@ fn describe(
         call.describe_terminal(&TerminalId::new(call.id().0.clone()), terminal);
     }
     call.change(patch.title(titles.render(key, &arguments)).locations(locations));
-    call.change_meta(|meta| meta.title = Some(told_title(key, &arguments)));
+    call.change_meta(|meta| {
+        meta.title = Some(told_title(key, &arguments));
+        meta.arriving.clear();
+    });
 }
 
 /// What a client needs to write a title in words of its own; it must not be fooled either.
