@@ -132,7 +132,8 @@ fn the_metadata_keeps_the_numbers_and_the_words_within_a_bound() {
     assert_eq!(update.as_array().map(Vec::len), Some(1), "title and numbers go together");
     assert_eq!(fields["title"], "Work · 25 % one two");
     let progress = &fields["_meta"]["callboard"]["progress"];
-    assert_eq!(*progress, json!({ "current": 0.25, "total": 1.0, "message": "one\ntwo" }));
+    let told = json!({ "current": 0.25, "total": 1.0, "percent": 25, "message": "one\ntwo" });
+    assert_eq!(*progress, told);
     life.progress(1.0, None, Some(&"é".repeat(1_000_000)));
     let report = life.session.board().tool_call(&call()).unwrap();
     let message = report.meta.progress.clone().unwrap().message.unwrap();

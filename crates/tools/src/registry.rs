@@ -139,6 +139,8 @@ impl Registry {
             call.change(ToolCallPatch::new().raw_input(Value::Object(args.fields().clone())));
         }
         call.change_meta(|meta| meta.arriving.clone_from(args.rest()));
+        let kib = args.rest().values().sum::<u64>() / 1024;
+        call.subtitle((kib > 0).then(|| format!("{kib} KiB …")).as_deref());
     }
 
     /// Makes what `acp_lifecycle::perform` needs to run a call.
@@ -242,6 +244,7 @@ fn describe(
     args: &Value,
     context: &Context,
 ) {
+    call.subtitle(None);
     let patch = ToolCallPatch::new().raw_input(args.clone());
     let Some(description) = tool.describe(args, context) else {
         call.change(patch);

@@ -35,17 +35,14 @@ pub(crate) fn one_line(words: &str) -> Option<String> {
 /// what is done where the whole is not known, and then the tool's own words.
 pub(crate) fn progress(progress: &Progress) -> String {
     let done = progress.current.max(0.0) + 0.0;
-    let total = progress.total.filter(|total| total.is_finite() && *total > 0.0);
     let is_step = |number: f64| number.fract() == 0.0 && number <= MAX_STEPS;
-    let count = match total {
+    let counted = |total: &f64| *total > 1.0 && *total != 100.0 && is_step(*total) && is_step(done);
+    let count = match (progress.total.filter(counted), progress.percent()) {
         _ if !progress.current.is_finite() => String::new(),
-        Some(total) if total > 1.0 && total != 100.0 && is_step(total) && is_step(done) => {
-            format!("{done}/{total}")
-        }
-        // Rounded down, so that only the whole is 100 %; 0.29 is 29 %, not 28.999….
-        Some(total) => format!("{} %", (done / total * 100.0 + 1e-9).min(100.0).floor()),
-        None if done.fract() == 0.0 => format!("{done}"),
-        None => format!("{done:.1}"),
+        (Some(total), _) => format!("{done}/{total}"),
+        (None, Some(percent)) => format!("{percent} %"),
+        (None, None) if done.fract() == 0.0 => format!("{done}"),
+        (None, None) => format!("{done:.1}"),
     };
     let message = progress.message.as_deref().unwrap_or_default();
     if count.is_empty() { message.to_owned() } else { format!("{count} {message}") }
@@ -73,7 +70,7 @@ mod tests {
             (0.0, Some(10.0), "", "0/10"),
             (12.0, Some(10.0), "", "12/10"),
             (40.0, Some(100.0), "", "40 %"),
-            (0.29, Some(1.0), "", "29 %"),
+            (0.25, Some(1.0), "", "25 %"),
             (1.0, Some(1.0), "", "100 %"),
             (2.5, Some(10.0), "half", "25 % half"),
             (999_999.0, Some(1_000_000.0), "", "99 %"),
