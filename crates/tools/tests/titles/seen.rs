@@ -35,6 +35,7 @@ fn titles_are_those_that_were_last_seen() {
             seen.push('\n');
         }
     }
+    seen.truncate(seen.trim_end().len() + 1);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/titles/seen.txt");
     if std::env::var_os("UPDATE_SEEN").is_some() {
         std::fs::write(&path, &seen).unwrap();
