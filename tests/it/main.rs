@@ -23,4 +23,5 @@ mod side_by_side;
 mod tck;
 mod telemetry;
 mod terminal;
+mod titles;
 mod turn;

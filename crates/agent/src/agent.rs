@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use acp_lifecycle::Secrets;
+use acp_lifecycle::{Secrets, title};
 use acp_tools::{Context, Registry, Workspace};
 use acp_types::Trace;
 use agent_client_protocol::schema::ProtocolVersion;
@@ -49,6 +49,7 @@ use crate::wire::Wire;
 pub struct Agent {
     model: Arc<dyn Model>,
     env: Arc<Vec<(String, String)>>,
+    locale: Option<String>,
     tools: Arc<OnceLock<Tools>>,
     counters: Option<Arc<Counters>>,
 }
@@ -63,18 +64,32 @@ struct Tools {
 }
 
 impl Agent {
-    /// Makes an agent with all built-in tools. Commands get what may pass of `env`.
+    /// Makes an agent with all built-in tools. Commands get what may pass of `env`, and its
+    /// `LC_ALL`, `LC_MESSAGES` or `LANG` says in which language titles are.
     #[must_use]
     pub fn new(model: Arc<dyn Model>, env: impl Iterator<Item = (String, String)>) -> Self {
         let env = Arc::new(env.collect());
-        Self { model, env, tools: Arc::default(), counters: None }
+        Self { model, env, locale: None, tools: Arc::default(), counters: None }
+    }
+
+    /// Writes titles in the language of a locale, such as `de`, whatever the environment says;
+    /// in English where there are none in that language.
+    #[must_use]
+    pub fn with_locale(mut self, locale: impl Into<String>) -> Self {
+        self.locale = Some(locale.into());
+        self
     }
 
     fn tools(&self) -> Result<Tools> {
         if let Some(tools) = self.tools.get() {
             return Ok(tools.clone());
         }
-        let registry = Registry::builtin().map_err(Error::into_internal_error)?;
+        let variable = |name: &str| {
+            let found = self.env.iter().find(|(other, _)| other == name);
+            found.map(|(_, value)| value.clone())
+        };
+        let locale = title::wanted(self.locale.as_deref(), variable).unwrap_or_default();
+        let registry = Registry::builtin_in(&locale).map_err(Error::into_internal_error)?;
         let env = Arc::new(acp_tools::env::base_env(self.env.iter().cloned()));
         let secrets = secrets::of_env(self.env.iter().map(|(name, value)| (&**name, &**value)));
         Ok(self.tools.get_or_init(|| Tools { registry, env, secrets }).clone())

@@ -21,11 +21,11 @@ struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
-    model: ModelArgs,
+    agent: AgentArgs,
 }
 
 #[derive(Debug, clap::Args)]
-struct ModelArgs {
+struct AgentArgs {
     /// The model: `direct` (commands, no model) or `script:FILE` (a written conversation).
     #[arg(
         long,
@@ -35,6 +35,10 @@ struct ModelArgs {
         value_name = "MODEL"
     )]
     model: String,
+    /// The language of titles, such as `de`; else that of LC_ALL, LC_MESSAGES or LANG. English
+    /// where there are none in it.
+    #[arg(long, global = true, env = "CALLBOARD_LOCALE", value_name = "LOCALE")]
+    locale: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -72,18 +76,18 @@ pub fn main() -> ExitCode {
     });
     let code = match cli.command {
         Some(Command::Setup) => setup(),
-        Some(Command::Exec(args)) => exec(&cli.model.model, args),
-        Some(Command::Acp) => acp(&cli.model.model),
+        Some(Command::Exec(args)) => exec(cli.agent, args),
+        Some(Command::Acp) => acp(cli.agent),
         None if std::io::stdin().is_terminal() => help(),
-        None => acp(&cli.model.model),
+        None => acp(cli.agent),
     };
     telemetry.finish();
     code
 }
 
 /// Serves a client until it is gone.
-fn acp(model: &str) -> ExitCode {
-    let agent = match agent(model) {
+fn acp(args: AgentArgs) -> ExitCode {
+    let agent = match agent(args) {
         Ok(agent) => agent,
         Err(code) => return code,
     };
@@ -101,8 +105,8 @@ fn acp(model: &str) -> ExitCode {
     })
 }
 
-fn exec(model: &str, args: ExecArgs) -> ExitCode {
-    let agent = match agent(model) {
+fn exec(agent_args: AgentArgs, args: ExecArgs) -> ExitCode {
+    let agent = match agent(agent_args) {
         Ok(agent) => agent,
         Err(code) => return code,
     };
@@ -132,9 +136,13 @@ fn help() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn agent(model: &str) -> Result<Agent, ExitCode> {
-    let model = model::parse(model).map_err(|error| fail(&error.to_string()))?;
-    Ok(Agent::new(model, acp_tools::env::parent()))
+fn agent(args: AgentArgs) -> Result<Agent, ExitCode> {
+    let model = model::parse(&args.model).map_err(|error| fail(&error.to_string()))?;
+    let agent = Agent::new(model, acp_tools::env::parent());
+    Ok(match args.locale {
+        Some(locale) => agent.with_locale(locale),
+        None => agent,
+    })
 }
 
 /// Runs a future to its end, then leaves without waiting for threads that may never end: the one

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use acp_types::{
     CallMeta, Content, ContentPatch, Exit, Output, Reason, Status, TerminalId, TerminalPatch,
-    TerminalReport, ToolCallId, ToolCallPatch, ToolCallReport, kind, text,
+    TerminalReport, ToolCallId, ToolCallPatch, ToolCallReport, kind,
 };
 use serde_json::json;
 
 use crate::history::History;
-use crate::limits;
 use crate::sanitize::{self, Losses, Redactor, Secrets, Stream};
+use crate::{limits, title};
 
 /// When something happens: by the clock that only goes forward, and by the clock on the wall.
 #[derive(Debug, Clone, Copy)]
@@ -100,6 +100,9 @@ struct Call {
     turn: String,
     announced: Instant,
     started: Option<Instant>,
+    /// The title without what follows it while the call runs.
+    base: String,
+    subtitle: Option<String>,
     content_bytes: usize,
     content_dropped: u64,
     losses: Losses,
@@ -144,6 +147,8 @@ impl Board {
             turn: turn.to_owned(),
             announced: now.at,
             started: None,
+            base: String::new(),
+            subtitle: None,
             content_bytes: 0,
             content_dropped: 0,
             losses: Losses::default(),
@@ -151,10 +156,9 @@ impl Board {
         self.calls.insert(id.clone(), call);
         let mut patch = self.legal(id, patch)?;
         patch.status = Some(Status::Pending);
-        let fallback = || patch.name.clone().filter(|name| !name.is_empty());
-        if patch.title.is_none() {
-            patch.title = Some(fallback().unwrap_or_else(|| "Tool call".to_owned()));
-        }
+        let fallback = || patch.name.clone().unwrap_or_else(|| "Tool call".to_owned());
+        let base = patch.title.get_or_insert_with(fallback);
+        self.open(id)?.base.clone_from(base);
         Some(self.apply(id, patch))
     }
 
@@ -174,6 +178,17 @@ impl Board {
         let mut meta = self.open(id)?.report.meta.clone();
         change(&mut meta);
         self.change(id, ToolCallPatch::new().meta(meta))
+    }
+
+    /// Sets or removes what follows an open call's title until it ends, as one short visible
+    /// line. The title itself is the base: setting another keeps the subtitle.
+    pub fn subtitle(&mut self, id: &ToolCallId, subtitle: Option<&str>) -> Option<ToolCallPatch> {
+        self.open(id)?;
+        let call = self.calls.get_mut(id)?;
+        let subtitle = subtitle.map(|subtitle| self.secrets.redact(subtitle));
+        call.subtitle = subtitle.as_deref().and_then(title::one_line);
+        let title = title::compose(&call.base, call.subtitle.as_deref());
+        (title != call.report.title).then(|| self.apply(id, ToolCallPatch::new().title(title)))
     }
 
     /// Starts a pending call, or goes on with a paused one.
@@ -215,6 +230,9 @@ impl Board {
         let mut patch = self.legal(id, end.patch)?;
         let output_bytes = self.output_bytes(id);
         let call = self.open(id)?;
+        if call.subtitle.take().is_some() {
+            patch.title = Some(call.base.clone());
+        }
         let (mut status, mut reason) = (end.status, end.reason);
         if !status.is_final() || !call.report.status.may_become(status) {
             (status, reason) = (Status::Failed, reason.or(Some(Reason::Error)));
@@ -415,9 +433,13 @@ impl Board {
         patch.status = None;
         let mut meaningless = drop_if(&mut patch.title, |title| title.trim().is_empty());
         meaningless += drop_if(&mut patch.name, String::is_empty);
-        let short = |text: String, max| text::head(&text, max).to_owned();
-        patch.title = patch.title.map(|title| short(title, 2 * limits::TITLE_BYTES));
-        patch.name = patch.name.map(|name| short(name, limits::NAME_BYTES));
+        // Whoever made them: what is shown of a call hides nothing.
+        if let Some(base) = patch.title.take() {
+            call.base = title::bounded(&base, limits::BASE_BYTES);
+            call.losses.is_title_cut |= call.base.ends_with('…') && !base.ends_with('…');
+            patch.title = Some(title::compose(&call.base, call.subtitle.as_deref()));
+        }
+        patch.name = patch.name.map(|name| title::bounded(&name, limits::NAME_BYTES));
         if let Some(locations) = &mut patch.locations {
             locations.truncate(limits::LOCATIONS);
         }

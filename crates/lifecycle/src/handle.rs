@@ -362,9 +362,15 @@ impl CallHandle {
         self.change(ToolCallPatch::new().locations(locations));
     }
 
-    /// Tells how far the call is.
+    /// Tells how far the call is, in its metadata and behind its title.
     pub fn progress(&self, progress: Progress) {
-        self.change_meta(|meta| meta.progress = Some(progress));
+        self.session.with(|session, now| session.progress(&self.id, progress, now));
+    }
+
+    /// Says in a few words, or no longer, what the call is doing: it follows the title until the
+    /// call ends or the client is asked for permission.
+    pub fn subtitle(&self, subtitle: Option<&str>) {
+        self.session.with(|session, now| session.subtitle(&self.id, subtitle, now));
     }
 
     /// Tells more of a terminal of the call: its command, its size.

@@ -48,6 +48,16 @@ pub const LOCATIONS: usize = 20;
 /// Bytes of a command that a title holds; above, its first line and the count of lines.
 pub const TITLE_BYTES: usize = 4 * 1024;
 
+/// Bytes of a title: two such arguments and the words around them; what is over is cut, and says
+/// so.
+pub const BASE_BYTES: usize = 3 * TITLE_BYTES;
+
+/// Bytes of what follows a title while its call runs; what is over is cut, and says so.
+pub const SUBTITLE_BYTES: usize = 160;
+
+/// Bytes of the words of a progress that a document keeps.
+pub const PROGRESS_BYTES: usize = 1024;
+
 /// Ids of ended calls that are remembered, so that late events are known to be late.
 pub const ENDED_CALLS: usize = 4096;
 

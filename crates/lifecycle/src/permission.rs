@@ -200,20 +200,17 @@ fn describe(effects: &Effects, display: impl Fn(&Path) -> String) -> Option<Stri
             Effect::Read(_) => continue,
             Effect::Write(path) => format!("changing {}", display(path)),
             Effect::Delete(path) => format!("deleting {}", display(path)),
-            Effect::Run { command, cwd } => {
-                let command = crate::title::visible(command);
-                match display(cwd).as_str() {
-                    "." => format!("`{command}`"),
-                    cwd => format!("`{command}` in {cwd}"),
-                }
-            }
+            Effect::Run { command, cwd } => match display(cwd).as_str() {
+                "." => format!("`{command}`"),
+                cwd => format!("`{command}` in {cwd}"),
+            },
             Effect::Connect(host) => format!("connecting to {host}"),
             Effect::Mcp { server, tool } => format!("{tool} of {server}"),
             Effect::Unknown => return None,
         });
     }
     words.dedup();
-    let words = words.join(", ");
+    let words = crate::title::visible(&words.join(", "));
     (1..=OPTION_BYTES).contains(&words.len()).then_some(words)
 }
 

@@ -33,7 +33,7 @@ pub const MARKER: &str = "[redacted]";
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
     title: u64,
-    is_title_cut: bool,
+    pub(crate) is_title_cut: bool,
     content: u64,
     locations: u64,
     meta: u64,
@@ -70,7 +70,6 @@ pub(crate) fn patch(patch: &mut ToolCallPatch, secrets: &Secrets, losses: &mut L
     if let Some(title) = &mut patch.title {
         redactor.text(title);
         losses.title = losses.title.max(redactor.take_count());
-        losses.is_title_cut |= title.len() > 2 * limits::TITLE_BYTES;
     }
     if let Some(meta) = &mut patch.meta {
         redactor.meta(meta);

@@ -10,18 +10,19 @@ use std::sync::Arc;
 
 use acp_types::schema::v1::{PermissionOption, SessionUpdate};
 use acp_types::{
-    CallMeta, Content, Exit, Plan, Reason, Status, TerminalId, TerminalPatch, ToolCallId,
-    ToolCallPatch, Trace,
+    CallMeta, Content, Exit, Plan, Progress, Reason, Status, TerminalId, TerminalPatch, ToolCallId,
+    ToolCallPatch, Trace, text,
 };
 
 use crate::board::{Board, End, Moment};
 use crate::effects::Effects;
-use crate::limits;
+use crate::limits::{self, PROGRESS_BYTES};
 use crate::outbox::{Chunk, IsFirst, Item, Outbox};
 use crate::permission::{self, Answer, Decision, Digest, Grant};
 use crate::rules::{AskPolicy, Policy, Rule, Rules, Verdict};
 use crate::sanitize::{Redactor, Secrets};
 use crate::speech::Speeches;
+use crate::title;
 use crate::usage::{SessionUsage, Updates};
 
 /// The state of one session.
@@ -169,6 +170,36 @@ impl Session {
     ) {
         let patch = self.board.change_meta(id, change);
         self.offer_call(id, patch, IsFirst::No, now);
+    }
+
+    /// Sets or removes what follows a call's title until it ends, as one short line; see
+    /// [`Board::subtitle`]. Nothing follows a title while the client is asked for permission: what
+    /// is approved is the call, not how far it is.
+    pub fn subtitle(&mut self, id: &ToolCallId, subtitle: Option<&str>, now: Moment) {
+        if !self.is_asked(id) {
+            let patch = self.board.subtitle(id, subtitle);
+            self.offer_call(id, patch, IsFirst::No, now);
+        }
+    }
+
+    /// Tells how far a call is: in its metadata, and behind its title.
+    pub fn progress(&mut self, id: &ToolCallId, progress: Progress, now: Moment) {
+        let subtitle = title::progress(&progress);
+        // A secret must not be cut before it is found.
+        let message = progress.message.map(|text| {
+            let shown = self.board.secrets().redact(&text);
+            text::head(&shown, PROGRESS_BYTES).to_owned()
+        });
+        let told = Progress { message, ..progress };
+        let Some(mut patch) = self.board.change_meta(id, |meta| meta.progress = Some(told)) else {
+            return;
+        };
+        if !self.is_asked(id)
+            && let Some(shown) = self.board.subtitle(id, Some(&subtitle))
+        {
+            patch = patch.then(shown);
+        }
+        self.offer_call(id, Some(patch), IsFirst::No, now);
     }
 
     /// Starts a call. Returns whether it runs now; a call that has ended does not.
@@ -331,6 +362,7 @@ impl Session {
         if self.board.tool_call(id).is_none() {
             return Permit::Denied;
         }
+        self.subtitle(id, None, now);
         match self.rules.judge(effects, &*self.policy) {
             Verdict::Allow => return Permit::Granted(Grant::new(digest)),
             Verdict::Deny => return Permit::Denied,
@@ -443,6 +475,10 @@ impl Session {
         display(path, &self.cwd)
     }
 
+    fn is_asked(&self, id: &ToolCallId) -> bool {
+        self.requests.values().any(|request| request.call == *id)
+    }
+
     fn offer_call(
         &mut self,
         id: &ToolCallId,
@@ -474,8 +510,8 @@ impl Session {
 pub fn display(path: &Path, cwd: &Path) -> String {
     match path.strip_prefix(cwd) {
         Ok(rest) if rest.as_os_str().is_empty() => ".".to_owned(),
-        Ok(rest) => crate::title::visible(&rest.to_string_lossy()),
-        Err(_) => crate::title::visible(&path.to_string_lossy()),
+        Ok(rest) => title::visible(&rest.to_string_lossy()),
+        Err(_) => title::visible(&path.to_string_lossy()),
     }
 }
 
