@@ -214,8 +214,7 @@ impl Connection {
     }
 
     fn context(&self, cwd: PathBuf, additional: Vec<PathBuf>) -> Result<(Context, Registry)> {
-        let workspace = Workspace::new(cwd, additional)
-            .map_err(|error| errors::invalid_params(error.to_string()))?;
+        let workspace = Workspace::new(cwd, additional).map_err(|error| errors::root(&error))?;
         let Tools { registry, env } = self.agent.tools()?;
         Ok((Context { workspace: Arc::new(workspace), env }, registry))
     }
@@ -227,7 +226,7 @@ impl Connection {
     ) -> Result<()> {
         match self.session(&request.session_id) {
             Some(session) => session.prompt(&request.prompt, responder),
-            None => responder.respond_with_error(errors::unknown_session(&request.session_id)),
+            None => responder.respond_with_error(errors::unknown_session()),
         }
     }
 
@@ -237,7 +236,7 @@ impl Connection {
         responder: Responder<CloseSessionResponse>,
     ) -> Result<()> {
         let Some(session) = lock(&self.sessions).remove(&request.session_id) else {
-            return responder.respond_with_error(errors::unknown_session(&request.session_id));
+            return responder.respond_with_error(errors::unknown_session());
         };
         drop(tokio::spawn(async move {
             session.close(limits::CLOSE_DEADLINE).await;
@@ -278,7 +277,7 @@ fn authenticate(request: &AuthenticateRequest) -> Result<AuthenticateResponse> {
     if *request.method_id.0 == *SETUP {
         Ok(AuthenticateResponse::new())
     } else {
-        Err(errors::invalid_params(format!("there is no method {}", request.method_id)))
+        Err(errors::invalid_params("there is no such method"))
     }
 }
 

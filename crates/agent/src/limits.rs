@@ -33,6 +33,18 @@ pub const MAX_ID_BYTES: usize = 258;
 /// and with it everything behind it.
 pub const MAX_UNANSWERED_REQUESTS: usize = 256;
 
+/// Bytes, as lines, of those requests; one that is over is answered as busy, so that a cancel still
+/// gets through. As many as two of the largest lines take.
+pub const MAX_UNANSWERED_BYTES: usize = 2 * MAX_LINE_BYTES;
+
+/// Bytes of a request that [`MAX_UNANSWERED_BYTES`] does not hold back: as many of these as may be
+/// unanswered take half as much.
+pub const SMALL_REQUEST_BYTES: usize = 64 << 10;
+
+/// Time without room for another request after which the reader looks whether anyone still writes
+/// to its input.
+pub const PARKED_LOOK: Duration = Duration::from_millis(250);
+
 /// Bytes of answers that are queued and unwritten; above it, the next request or refused line
 /// waits. A client that asks and never reads fills this and then stalls itself.
 pub const MAX_QUEUED_ANSWER_BYTES: usize = 1 << 20;
@@ -46,10 +58,13 @@ pub const MAX_HANDED_OVER_BYTES: usize = MAX_LINE_BYTES;
 
 // ---- The transport: lines to the client ----
 
-/// Serialised bytes of an outgoing error's `data`; a larger one is left out of the answer.
-///
-/// The SDK puts the client's own parameters there, which may be 16 MiB or a secret.
-pub const MAX_ERROR_DATA_BYTES: usize = 512;
+/// Bytes of an error's line, newline included; from a longer one its `data` is left out, unless
+/// that is at most [`SMALL_DATA_BYTES`].
+pub const MAX_ERROR_BYTES: usize = 512;
+
+/// Serialised bytes of an error's `data` that goes even with a long message: a word that programs
+/// act on.
+pub const SMALL_DATA_BYTES: usize = 64;
 
 /// Bytes of one call of `write`: what a pipe holds on Linux, so that each call can make progress
 /// and lines are counted as written soon after they are.
@@ -81,6 +96,12 @@ pub const READ_BUFFER_BYTES: usize = 64 << 10;
 /// Pause of a transport thread before it tries again what cannot be waited for: a descriptor that
 /// another process made non-blocking, or the SDK's queue.
 pub const RETRY_PAUSE: Duration = Duration::from_millis(2);
+
+// ---- The end ----
+
+/// Time from the end of input, or a signal, to the end of the connection, whatever still runs.
+/// With the 200 ms in which the runtime ends, the process is gone within 2 s.
+pub const EXIT_DEADLINE: Duration = Duration::from_millis(1_700);
 
 // ---- Sessions and turns ----
 

@@ -9,12 +9,13 @@ use std::thread;
 
 use agent_client_protocol::{RawJsonRpcMessage, TransportFrame};
 use futures::channel::mpsc::UnboundedSender;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::counters::{Counters, add};
 use super::decode::{Fault, Refused, decode};
 use super::encode::encode;
 use super::framing::{Line, Lines};
-use super::queue::{Closed, Queue};
+use super::queue::{Admission, Closed, Queue};
 use crate::limits::{MAX_HANDED_OVER_BYTES, MAX_HANDED_OVER_FRAMES, RETRY_PAUSE};
 
 /// Everything the thread works with but the stream. Dropped, it ends the SDK's input, however the
@@ -24,6 +25,7 @@ pub(super) struct Reader {
     queue: Arc<Queue>,
     counters: Arc<Counters>,
     answer: Vec<u8>,
+    _ended: DropGuard,
 }
 
 impl Reader {
@@ -31,8 +33,10 @@ impl Reader {
         frames: UnboundedSender<TransportFrame>,
         queue: Arc<Queue>,
         counters: Arc<Counters>,
+        ended: CancellationToken,
     ) -> Self {
-        Self { handoff: Handoff::new(frames), queue, counters, answer: Vec::new() }
+        let (handoff, _ended) = (Handoff::new(frames), ended.drop_guard());
+        Self { handoff, queue, counters, answer: Vec::new(), _ended }
     }
 
     /// Reads until the end of input, an error of the stream (which is as good as the end) or the
@@ -66,14 +70,20 @@ impl Reader {
     }
 
     fn hand_over(&mut self, message: RawJsonRpcMessage, bytes: usize) -> Result<(), Closed> {
-        if matches!(message, RawJsonRpcMessage::Request(_)) {
-            self.queue.admit()?;
+        if let RawJsonRpcMessage::Request(request) = &message
+            && self.queue.admit(&request.id, bytes)? == Admission::Busy
+        {
+            let id = request.id.clone();
+            drop(message);
+            return self.refuse(Refused::Answered(id, Fault::Busy));
         }
         self.handoff.send(message, bytes)
     }
 
     fn refuse(&mut self, refused: Refused) -> Result<(), Closed> {
-        add(&self.counters.lines_malformed, 1);
+        if !matches!(refused, Refused::Answered(_, Fault::Busy)) {
+            add(&self.counters.lines_malformed, 1);
+        }
         tracing::debug!(?refused, "refused a line");
         let Refused::Answered(id, fault) = refused else {
             return Ok(());
@@ -141,8 +151,9 @@ mod tests {
     fn a_request_waits_for_answers_to_others_and_a_notification_does_not() {
         let (frames, _taken) = unbounded();
         let counters = Arc::<Counters>::default();
-        let queue = Arc::new(Queue::new(counters.clone()));
-        let mut reader = Reader::new(frames, queue.clone(), counters);
+        let queue = Arc::new(Queue::new(counters.clone(), Box::new(|| false)));
+        let ended = CancellationToken::new();
+        let mut reader = Reader::new(frames, queue.clone(), counters, ended.clone());
         let request = Line::Whole(br#"{"jsonrpc":"2.0","id":1,"method":"m"}"#);
         let notification = Line::Whole(br#"{"jsonrpc":"2.0","method":"m"}"#);
         for _ in 0..MAX_UNANSWERED_REQUESTS {
@@ -155,6 +166,9 @@ mod tests {
             queue.close();
             assert_eq!(waiting.join().unwrap(), Err(Closed));
         });
+        assert!(!ended.is_cancelled());
+        drop(reader);
+        assert!(ended.is_cancelled(), "however the thread ends, that is told");
     }
 
     #[test]
