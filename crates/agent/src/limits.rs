@@ -16,11 +16,18 @@ pub const MAX_LINE_BYTES: usize = 16 << 20;
 /// SDK, far from the end of the stack.
 pub const MAX_DEPTH: usize = 64;
 
-/// Commas and opening brackets in one line, which is at least its number of JSON values less one.
+/// JSON values in one line, where a key counts as one too, and an array or object as four.
 ///
-/// A parsed value takes tens of bytes where its text took two; this bounds what [`MAX_LINE_BYTES`]
-/// alone does not.
+/// A parsed value takes tens of bytes where its text took two, and an array or object of one value
+/// hundreds; this bounds what [`MAX_LINE_BYTES`] alone does not.
 pub const MAX_JSON_VALUES: usize = 100_000;
+
+/// How many values an array or object counts as.
+pub const CONTAINER_VALUES: usize = 4;
+
+/// Bytes that one value is taken for when the memory of a message is estimated; with the bytes of
+/// its line, that is near to what the densest messages take.
+pub const VALUE_BYTES: usize = 128;
 
 /// Bytes of a message's id as JSON text: 256 plain characters and their quotes; a longer one is
 /// invalid.
@@ -33,12 +40,12 @@ pub const MAX_ID_BYTES: usize = 258;
 /// and with it everything behind it.
 pub const MAX_UNANSWERED_REQUESTS: usize = 256;
 
-/// Bytes, as lines, of those requests; one that is over is answered as busy, so that a cancel still
-/// gets through. As many as two of the largest lines take.
-pub const MAX_UNANSWERED_BYTES: usize = 2 * MAX_LINE_BYTES;
+/// Estimated bytes of those requests; one that is over is answered as busy, so that a cancel still
+/// gets through. As many as four of the largest lines take.
+pub const MAX_UNANSWERED_BYTES: usize = 4 * MAX_LINE_BYTES;
 
 /// Bytes of a request that [`MAX_UNANSWERED_BYTES`] does not hold back: as many of these as may be
-/// unanswered take half as much.
+/// unanswered take a quarter of it.
 pub const SMALL_REQUEST_BYTES: usize = 64 << 10;
 
 /// Time without room for another request after which the reader looks whether anyone still writes
@@ -52,8 +59,8 @@ pub const MAX_QUEUED_ANSWER_BYTES: usize = 1 << 20;
 /// Messages handed to the SDK that it has not taken from its queue, which has no bound of its own.
 pub const MAX_HANDED_OVER_FRAMES: usize = 1024;
 
-/// Bytes, as lines, of the messages that [`MAX_HANDED_OVER_FRAMES`] counts: one largest line may
-/// wait while the next one is parsed.
+/// Estimated bytes of the messages that [`MAX_HANDED_OVER_FRAMES`] counts; beyond it, the next
+/// line is not even parsed. A message that is larger alone waits until there is no other.
 pub const MAX_HANDED_OVER_BYTES: usize = MAX_LINE_BYTES;
 
 // ---- The transport: lines to the client ----

@@ -77,7 +77,8 @@ pub(crate) fn error(line: &str) -> Result<(Value, i64), String> {
     if line.contains(MARKER) {
         return Err(format!("an answer repeats the line: {start}"));
     }
-    let mut answer: Value = serde_json::from_str(line).map_err(|_| format!("no JSON: {start}"))?;
+    let mut answer: Value =
+        serde_json::from_str(line).map_err(|error| format!("{error}: {start}"))?;
     match answer["error"]["code"].as_i64() {
         Some(code) => Ok((answer["id"].take(), code)),
         None => Err(format!("no error: {start}")),

@@ -17,17 +17,32 @@ use super::scan;
 use super::strict::Strict;
 use crate::limits::{MAX_DEPTH, MAX_ID_BYTES, MAX_JSON_VALUES, MAX_LINE_BYTES};
 
-/// Parses a line that is not blank.
-pub(super) fn decode(line: &[u8]) -> Result<RawJsonRpcMessage, Refused> {
+/// A line that may be parsed.
+#[derive(Debug)]
+pub(super) struct Checked<'a> {
+    text: &'a str,
+    /// The estimated bytes of its message.
+    pub(super) size: usize,
+}
+
+/// Checks what can be told of a line, which is not blank, without parsing it.
+pub(super) fn check(line: &[u8]) -> Result<Checked<'_>, Fault> {
     let Ok(text) = str::from_utf8(line) else {
-        return Err(Fault::NotUtf8.into());
+        return Err(Fault::NotUtf8);
     };
-    scan::check(line)?;
-    if !text.trim_start().starts_with('{') {
-        return Err(diagnose_other(text).into());
+    Ok(Checked { text, size: scan::check(line)? })
+}
+
+impl Checked<'_> {
+    /// Parses the line.
+    pub(super) fn decode(self) -> Result<RawJsonRpcMessage, Refused> {
+        let text = self.text;
+        if !text.trim_start().starts_with('{') {
+            return Err(diagnose_other(text).into());
+        }
+        let envelope: Option<Envelope<'_>> = serde_json::from_str(text).ok();
+        envelope.and_then(Envelope::into_message).ok_or_else(|| diagnose_object(text))
     }
-    let envelope: Option<Envelope<'_>> = serde_json::from_str(text).ok();
-    envelope.and_then(Envelope::into_message).ok_or_else(|| diagnose_object(text))
 }
 
 /// What becomes of a line that is not handed over.
@@ -189,6 +204,10 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+
+    fn decode(line: &[u8]) -> Result<RawJsonRpcMessage, Refused> {
+        check(line)?.decode()
+    }
 
     #[test]
     fn a_valid_line_becomes_the_message_that_the_sdk_would_read() {

@@ -65,7 +65,7 @@ struct State {
     written: usize,
     /// Bytes of those that are answers or refusals.
     answer_bytes: usize,
-    /// Requests admitted and not answered, with the bytes of their lines.
+    /// Requests admitted and not answered, with the bytes that each may take.
     unanswered: VecDeque<(RawJsonRpcId, usize)>,
     /// Bytes of those.
     unanswered_bytes: usize,

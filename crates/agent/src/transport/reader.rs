@@ -12,7 +12,7 @@ use futures::channel::mpsc::UnboundedSender;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::counters::{Counters, add};
-use super::decode::{Fault, Refused, decode};
+use super::decode::{Fault, Refused, check};
 use super::encode::encode;
 use super::framing::{Line, Lines};
 use super::queue::{Admission, Closed, Queue};
@@ -58,26 +58,32 @@ impl Reader {
     }
 
     fn handle(&mut self, line: &Line<'_>) -> Result<(), Closed> {
-        let decoded = match line {
+        let line = match line {
             Line::Whole(bytes) if bytes.trim_ascii().is_empty() => return Ok(()),
-            Line::Whole(bytes) => decode(bytes).map(|message| (message, bytes.len())),
-            Line::TooLong => Err(Fault::TooLong.into()),
+            Line::Whole(bytes) => bytes,
+            Line::TooLong => return self.refuse(Fault::TooLong.into()),
         };
-        match decoded {
-            Ok((message, bytes)) => self.hand_over(message, bytes),
+        let checked = match check(line) {
+            Ok(checked) => checked,
+            Err(fault) => return self.refuse(fault.into()),
+        };
+        let size = checked.size;
+        self.handoff.wait_for_room(size);
+        match checked.decode() {
+            Ok(message) => self.hand_over(message, size),
             Err(refused) => self.refuse(refused),
         }
     }
 
-    fn hand_over(&mut self, message: RawJsonRpcMessage, bytes: usize) -> Result<(), Closed> {
+    fn hand_over(&mut self, message: RawJsonRpcMessage, size: usize) -> Result<(), Closed> {
         if let RawJsonRpcMessage::Request(request) = &message
-            && self.queue.admit(&request.id, bytes)? == Admission::Busy
+            && self.queue.admit(&request.id, size)? == Admission::Busy
         {
             let id = request.id.clone();
             drop(message);
             return self.refuse(Refused::Answered(id, Fault::Busy));
         }
-        self.handoff.send(message, bytes)
+        self.handoff.send(message, size)
     }
 
     fn refuse(&mut self, refused: Refused) -> Result<(), Closed> {
@@ -99,33 +105,40 @@ impl Reader {
 /// The SDK's queue of messages, held to a bound that it does not have itself.
 struct Handoff {
     frames: UnboundedSender<TransportFrame>,
-    /// Bytes of each message that the SDK had not taken when last looked at, oldest first.
+    /// The size of each message that the SDK had not taken when last looked at, oldest first.
     sizes: VecDeque<usize>,
-    bytes: usize,
+    /// Their sum.
+    size: usize,
 }
 
 impl Handoff {
     fn new(frames: UnboundedSender<TransportFrame>) -> Self {
-        Self { frames, sizes: VecDeque::new(), bytes: 0 }
+        Self { frames, sizes: VecDeque::new(), size: 0 }
     }
 
+    /// Waits until a message of this size may be sent, or until nobody takes any.
+    ///
     /// The SDK does not say when it takes a message, so this looks again after a pause. Only a
     /// flood, or a dispatch loop that stands still, ever gets that far.
-    fn send(&mut self, message: RawJsonRpcMessage, bytes: usize) -> Result<(), Closed> {
-        while self.is_full() && !self.frames.is_closed() {
+    fn wait_for_room(&mut self, size: usize) {
+        while !self.has_room(size) && !self.frames.is_closed() {
             thread::sleep(RETRY_PAUSE);
         }
-        self.sizes.push_back(bytes);
-        self.bytes += bytes;
+    }
+
+    fn send(&mut self, message: RawJsonRpcMessage, size: usize) -> Result<(), Closed> {
+        self.sizes.push_back(size);
+        self.size += size;
         self.frames.unbounded_send(TransportFrame::Single(message)).map_err(|_closed| Closed)
     }
 
-    fn is_full(&mut self) -> bool {
+    fn has_room(&mut self, size: usize) -> bool {
         let waiting = self.frames.len();
         while self.sizes.len() > waiting {
-            self.bytes -= self.sizes.pop_front().unwrap_or_default();
+            self.size -= self.sizes.pop_front().unwrap_or_default();
         }
-        waiting >= MAX_HANDED_OVER_FRAMES || self.bytes > MAX_HANDED_OVER_BYTES
+        let fits = self.size + size <= MAX_HANDED_OVER_BYTES;
+        waiting == 0 || (waiting < MAX_HANDED_OVER_FRAMES && fits)
     }
 }
 
@@ -173,16 +186,17 @@ mod tests {
 
     #[test]
     fn the_sdks_queue_is_bounded_in_messages_and_in_bytes() {
-        for (bytes, fit) in [(0, MAX_HANDED_OVER_FRAMES), (MAX_HANDED_OVER_BYTES, 2)] {
+        let half = MAX_HANDED_OVER_BYTES / 2;
+        for (size, fit) in [(0, MAX_HANDED_OVER_FRAMES), (half, 2), (half + 1, 1), (half * 3, 1)] {
             let (frames, mut taken) = unbounded();
             let mut handoff = Handoff::new(frames);
             for _ in 0..fit {
-                assert!(!handoff.is_full());
-                handoff.send(notification(), bytes).unwrap();
+                assert!(handoff.has_room(size), "{size}");
+                handoff.send(notification(), size).unwrap();
             }
-            assert!(handoff.is_full(), "{bytes}");
+            assert!(!handoff.has_room(size), "{size}");
             taken.try_recv().unwrap();
-            assert!(!handoff.is_full(), "{bytes}");
+            assert!(handoff.has_room(size), "{size}");
         }
     }
 
@@ -192,6 +206,7 @@ mod tests {
         let mut handoff = Handoff::new(frames);
         (0..MAX_HANDED_OVER_FRAMES).for_each(|_| handoff.send(notification(), 0).unwrap());
         drop(taken);
+        handoff.wait_for_room(0);
         assert_eq!(handoff.send(notification(), 0), Err(Closed));
     }
 }
