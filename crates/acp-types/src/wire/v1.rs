@@ -16,7 +16,7 @@ use crate::schema::v1::{
 };
 use crate::terminal::gap_line;
 use crate::{
-    Content, ContentPatch, Exit, Location, Output, Reason, Status, TerminalId, TerminalPatch,
+    CallMeta, Content, ContentPatch, Exit, Location, Output, Status, TerminalId, TerminalPatch,
     TerminalReport, ToolCallId, ToolCallPatch, ToolCallReport, text,
 };
 
@@ -244,7 +244,9 @@ impl Sent {
                 .then(|| terminal_text(terminal.map(|terminal| &terminal.report), is_final))
         });
         if is_cancelled {
-            content.push(cancelled_note(patch.meta.as_ref().and_then(|meta| meta.reason)));
+            let ending =
+                patch.meta.as_ref().map_or_else(|| CallMeta::default().ending(), CallMeta::ending);
+            content.push(ToolCallContent::from(ending));
         }
         sent.held.content = None;
         (content != sent.call.content).then_some(content)
@@ -351,7 +353,7 @@ impl SentTerminal {
 /// | field | rule |
 /// |---|---|
 /// | status | `paused` is `in_progress`, `cancelled` is `failed` |
-/// | content | of a cancelled call: one text more, which says why |
+/// | content | of a cancelled call: one text more, which says why, and whether it may have acted |
 /// | capabilities | none |
 /// | the rest | kept |
 #[must_use]
@@ -359,8 +361,7 @@ pub fn lossy_v1(mut report: ToolCallReport) -> ToolCallReport {
     match report.status {
         Status::Cancelled => {
             report.status = Status::Failed;
-            let reason = report.meta.reason.unwrap_or(Reason::Dropped);
-            report.content.push(Content::text(reason.sentence()));
+            report.content.push(Content::text(report.meta.ending()));
         }
         Status::Paused => report.status = Status::InProgress,
         _ => {}
@@ -428,10 +429,6 @@ fn ending(report: &TerminalReport) -> Option<String> {
         Exit { code: Some(code), .. } if *code != 0 => Some(format!("[exit code {code}]")),
         _ => None,
     }
-}
-
-fn cancelled_note(reason: Option<Reason>) -> ToolCallContent {
-    ToolCallContent::from(reason.unwrap_or(Reason::Dropped).sentence().to_owned())
 }
 
 fn location(location: &Location) -> ToolCallLocation {
