@@ -101,7 +101,7 @@ pub(super) fn stuck_client(built: &Built, n: u32) -> Result<f64, Stop> {
 const STUCK: Duration = Duration::from_secs(3);
 
 /// The shipped agent, away from the configuration and the state of whoever runs this.
-fn callboard(built: &Built, scratch: &Scratch, model: &str) -> Command {
+pub(super) fn callboard(built: &Built, scratch: &Scratch, model: &str) -> Command {
     let mut command = Command::new(&built.callboard);
     command.args(["acp", "--model", model]).current_dir(scratch.cwd());
     command.env("HOME", scratch.home());
@@ -147,7 +147,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// Reads a figure of a process's memory, in MiB.
-fn memory_mib(pid: u32, figure: &str) -> Result<f64, Stop> {
+pub(super) fn memory_mib(pid: u32, figure: &str) -> Result<f64, Stop> {
     let path = format!("/proc/{pid}/status");
     let status =
         fs::read_to_string(&path).map_err(|error| Stop::Failed(format!("{path}: {error}")))?;
