@@ -5,11 +5,13 @@
 //! the figure is only told, and `seed` when the check uses no randomness. Remarks go to stderr.
 
 mod agent;
+mod cancel;
 mod figures;
 mod lines;
 mod raw;
 mod scratch;
 mod seed;
+mod slow;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -32,7 +34,7 @@ struct Check {
     measure: fn(&Built, u32) -> Result<f64, Stop>,
 }
 
-const CHECKS: [Check; 9] = [
+const CHECKS: [Check; 12] = [
     Check {
         name: "startup",
         what: "time from spawn to the answer to initialize, as a multiple of a minimal SDK agent's",
@@ -96,6 +98,27 @@ const CHECKS: [Check; 9] = [
         target: Some(160.0),
         measure: lines::dense_line,
     },
+    Check {
+        name: "slow-client",
+        what: "MiB grown while a call makes n patches, for a client that reads 10 lines a second",
+        n: 1_000_000,
+        target: Some(16.0),
+        measure: slow::slow_client,
+    },
+    Check {
+        name: "never-reading",
+        what: "peak MiB of a call without end, for a client that reads nothing, n times",
+        n: 1,
+        target: Some(96.0),
+        measure: slow::never_reading,
+    },
+    Check {
+        name: "cancel",
+        what: "ms from a cancel at any point to its turn's answer, p99 of n turns, no command",
+        n: 1_250,
+        target: Some(50.0),
+        measure: cancel::cancel,
+    },
 ];
 
 /// The release binaries that are measured, and the randomness to do it with.
@@ -105,6 +128,8 @@ struct Built {
     echo: PathBuf,
     /// The least a process that answers can be: `xtask/examples/echo_floor.rs`.
     floor: PathBuf,
+    /// Callboard with a tool that never stops: `crates/agent/examples/flood_agent.rs`.
+    flood: PathBuf,
     seed: Seed,
 }
 
@@ -185,11 +210,12 @@ fn build(workspace: &Workspace, seed: Option<u64>, ui: &Ui<'_>) -> Result<Built,
     let release = workspace.target.join("release");
     let echo = release.join("examples/echo_agent");
     let floor = release.join("examples/echo_floor");
+    let flood = release.join("examples/flood_agent");
     // Three builds: one of all would give the measured program the features of the others.
     cargo("build --release -p callboard --bins")?;
-    cargo("build --release -p callboard --example echo_agent")?;
+    cargo("build --release -p callboard --example echo_agent --example flood_agent")?;
     cargo("build --release -p xtask --example echo_floor")?;
-    Ok(Built { callboard: release.join("callboard"), echo, floor, seed: Seed::new(seed) })
+    Ok(Built { callboard: release.join("callboard"), echo, floor, flood, seed: Seed::new(seed) })
 }
 
 /// A figure with as many digits as anyone reads.
@@ -219,8 +245,8 @@ mod tests {
         Check { name: "broken", measure: |_, _| Err(Stop::Failed("x".to_owned())), ..TOLD };
 
     fn lines(checks: &[&Check], n: Option<u32>) -> (Outcome, Vec<Value>) {
-        let (callboard, echo, floor) = ("a".into(), "b".into(), "c".into());
-        let built = Built { callboard, echo, floor, seed: Seed::new(Some(7)) };
+        let (callboard, echo, floor, flood) = ("a".into(), "b".into(), "c".into(), "d".into());
+        let built = Built { callboard, echo, floor, flood, seed: Seed::new(Some(7)) };
         let mut out = Vec::new();
         let outcome = run_checks(checks, n, &built, &mut Ui::new(&mut out));
         let lines = str::from_utf8(&out).unwrap().lines();

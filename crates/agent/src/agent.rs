@@ -73,6 +73,14 @@ impl Agent {
         Ok(self.tools.get_or_init(|| Tools { registry, env }).clone())
     }
 
+    /// Gives sessions these tools in the place of the built-in ones.
+    #[must_use]
+    pub fn with_tools(mut self, registry: Registry) -> Self {
+        let env = Arc::new(acp_tools::env::base_env(self.env.iter().cloned()));
+        self.tools = Arc::new(OnceLock::from(Tools { registry, env }));
+        self
+    }
+
     /// Sends no faster than a transport writes: see [`Transport::counters`].
     ///
     /// [`Transport::counters`]: crate::transport::Transport::counters

@@ -4,11 +4,15 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use super::agent::DEADLINE;
 use crate::process::Stop;
+
+/// Between two looks at whether a process has exited.
+const EXIT_LOOK: Duration = Duration::from_millis(5);
 
 /// An agent process, ended when this is dropped.
 pub(super) struct Raw {
@@ -50,6 +54,29 @@ impl Raw {
     /// Takes the input away, so that another thread can write it.
     pub(super) fn take_input(&mut self) -> Input {
         Input(self.stdin.take())
+    }
+
+    /// Ends the input, and returns how long the process took to exit upon it.
+    pub(super) fn end_input(&mut self, deadline: Duration) -> Result<Duration, Stop> {
+        drop(self.stdin.take());
+        let start = Instant::now();
+        while start.elapsed() < deadline {
+            match self.child.try_wait() {
+                Ok(Some(_)) => return Ok(start.elapsed()),
+                Ok(None) => thread::sleep(EXIT_LOOK),
+                Err(error) => return Err(Stop::Failed(format!("cannot wait: {error}"))),
+            }
+        }
+        Err(Stop::Failed(format!("it runs {deadline:?} after the end of its input")))
+    }
+
+    /// Waits for the next line for so long; none if there was none.
+    pub(super) fn line_within(&mut self, wait: Duration) -> Result<Option<String>, Stop> {
+        match self.lines.recv_timeout(wait) {
+            Ok(line) => Ok(Some(line)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(error) => Err(Stop::Failed(format!("no line came: {error}"))),
+        }
     }
 
     /// Waits for the next line, newline included.
