@@ -3,7 +3,9 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::channel;
 use std::thread;
+use std::time::Duration;
 
 use pretty_assertions::assert_eq;
 use serde_json::Value;
@@ -110,4 +112,16 @@ fn no_line_of_the_table_is_there_twice() {
     for (at, line) in lines.iter().enumerate() {
         assert!(!lines[..at].contains(line), "{}", ROWS[at].name);
     }
+}
+
+#[test]
+fn a_client_that_floods_it_and_never_reads_does_not_keep_it_from_ending() {
+    let Agent { _scratch, mut child, mut stdin, stdout } = Agent::start();
+    // More than may wait to be answered, and no more than fits into the pipe behind that.
+    stdin.write_all(&b"x\n".repeat(30_000)).unwrap();
+    drop(stdin);
+    let (ended, end) = channel();
+    thread::spawn(move || ended.send(child.wait().unwrap()));
+    assert!(end.recv_timeout(Duration::from_secs(2)).expect("it ends in time").success());
+    drop(stdout);
 }

@@ -70,8 +70,11 @@ impl Tool for Flood {
         let mut done = 0;
         while done < patches && !call.cancel().is_cancelled() {
             if done % AT_ONCE == 0 {
-                call.session().unstalled().await;
-                tokio::task::yield_now().await;
+                // Who waits for a client has to hear that nobody waits for it any more.
+                tokio::select! {
+                    () = call.session().unstalled() => tokio::task::yield_now().await,
+                    () = call.cancel().cancelled() => {}
+                }
             }
             done += 1;
             if done % 2 == 0 {

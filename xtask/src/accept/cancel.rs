@@ -79,7 +79,8 @@ fn script(random: &mut Random, runs_commands: bool) -> String {
     let replies = 1 + random.below(3);
     for reply in 0..=replies {
         let mut calls = Vec::new();
-        for _ in 0..random.below(4) {
+        // A reply without a call would end the turn.
+        for _ in 0..=random.below(3) {
             calls.push(match random.below(7) {
                 0 => ("read_file", json!({"path": "a.txt"})),
                 1 => ("grep", json!({"pattern": "[a-z]+"})),
