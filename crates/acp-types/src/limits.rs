@@ -19,6 +19,11 @@ pub const CHUNK_BYTES: usize = 48 * 1024;
 /// it larger waits for one of those, or for a permission request.
 pub const STREAMED_BYTES: usize = 56 * 1024;
 
+/// Serialised bytes that a call's streamed updates may repeat of what grows or is replaced, beside
+/// as much again as it has now. What is over waits for a report that is not streamed; up to
+/// [`RUNNING_TEXT`] bytes always go, because their rate is bounded.
+pub const REPEATED_BYTES: usize = 64 * 1024;
+
 /// Bytes of old and new text up to which a change is sent as whole files; above, as hunks.
 pub const WHOLE_CHANGE_BYTES: usize = 16 * 1024;
 
@@ -30,3 +35,16 @@ pub const MODEL_ID_CHARS: usize = 64;
 
 /// Violations an observer keeps; the rest is counted.
 pub const VIOLATIONS: usize = 64;
+
+/// Bytes of a `traceparent`. The version in use has 55; a later one may have more.
+pub const TRACEPARENT_BYTES: usize = 256;
+
+/// Bytes of a `tracestate`: what <https://www.w3.org/TR/trace-context/#tracestate-limits> asks
+/// everybody to pass on.
+pub const TRACESTATE_BYTES: usize = 512;
+
+/// Members of a `tracestate`, from the same source.
+pub const TRACESTATE_MEMBERS: usize = 32;
+
+/// Bytes of `baggage`: what <https://www.w3.org/TR/baggage/#limits> asks everybody to pass on.
+pub const BAGGAGE_BYTES: usize = 8 * 1024;

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::limits::{CHUNK_BYTES, RUNNING_TEXT, STREAMED_BYTES};
+use crate::limits::{CHUNK_BYTES, RUNNING_TEXT};
 use crate::meta::DEFAULT_KEY;
 use crate::schema::v1::{
     PermissionOption, RequestPermissionRequest, SessionId, SessionUpdate, ToolCall,
@@ -55,6 +55,8 @@ struct SentCall {
     call: ToolCall,
     /// What is too large for a streamed update and goes with the next report that is not one.
     held: ToolCallUpdateFields,
+    /// Bytes of content, raw input and raw output that streamed updates have held.
+    streamed: usize,
     told: bool,
 }
 
@@ -67,11 +69,19 @@ impl SentCall {
         fields.content = fields.content.take().or(held.content);
         fields.raw_input = fields.raw_input.take().or(held.raw_input);
         fields.raw_output = fields.raw_output.take().or(held.raw_output);
-        if self.told && !is_final && json_bytes(fields) > STREAMED_BYTES {
-            self.held = ToolCallUpdateFields::new()
-                .content(fields.content.take())
-                .raw_input(fields.raw_input.take())
-                .raw_output(fields.raw_output.take());
+        let is_streamed = self.told && !is_final;
+        let line = if is_streamed { super::json_bytes(fields) } else { 0 };
+        let large = ToolCallUpdateFields::new()
+            .content(fields.content.take())
+            .raw_input(fields.raw_input.take())
+            .raw_output(fields.raw_output.take());
+        if is_streamed && !super::may_stream(line, || super::json_bytes(&large), &mut self.streamed)
+        {
+            self.held = large;
+        } else {
+            fields.content = large.content;
+            fields.raw_input = large.raw_input;
+            fields.raw_output = large.raw_output;
         }
         self.call.update(fields.clone());
     }
@@ -186,6 +196,7 @@ impl Sent {
             items: Vec::new(),
             call: ToolCall::new(id.clone(), String::new()),
             held: ToolCallUpdateFields::new(),
+            streamed: 0,
             told: false,
         });
         // What is set anew is held back no more.
@@ -207,7 +218,9 @@ impl Sent {
             .filter(|locations| *locations != holds.locations);
         let mut update = ToolCallUpdate::new(id.clone(), fields);
         if let Some(meta) = &patch.meta {
-            let meta = (!meta.is_empty()).then(|| meta.to_meta(&self.meta_key));
+            // Nothing is not told, unless there was something before: then it must be taken back.
+            let is_told = !meta.is_empty() || sent.call.meta.is_some();
+            let meta = is_told.then(|| meta.to_meta(&self.meta_key));
             update.meta = changed(Some(meta), &mut sent.call.meta).flatten();
         }
         update.fields.content = self.content(id, patch);
@@ -440,10 +453,6 @@ fn changed<T: PartialEq + Clone>(value: Option<T>, field: &mut T) -> Option<T> {
     let value = value.filter(|value| value != field)?;
     field.clone_from(&value);
     Some(value)
-}
-
-fn json_bytes(fields: &ToolCallUpdateFields) -> usize {
-    serde_json::to_vec(fields).map_or(0, |bytes| bytes.len())
 }
 
 fn is_empty(update: &ToolCallUpdate) -> bool {
