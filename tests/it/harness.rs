@@ -267,13 +267,25 @@ impl Agent {
     /// no process behind.
     pub(crate) async fn finish(&mut self) {
         self.process.close_input();
+        self.end(0).await;
+    }
+
+    /// Sends SIGTERM to the agent, whose input stays open: it must end as with its input, but with
+    /// the code that says so.
+    pub(crate) async fn terminate(&mut self) {
+        self.process.terminate();
+        self.end(128 + 15).await;
+    }
+
+    async fn end(&mut self, code: i32) {
         let status = self.process.exit().await;
+        self.process.close_input();
         while let Some(line) =
             timeout(DEADLINE, self.process.line()).await.expect("its output ends")
         {
             self.take(&line).await;
         }
-        assert_eq!(status.code(), Some(0), "{status}");
+        assert_eq!(status.code(), Some(code), "{status}");
         self.client.judge();
         let log = self.log();
         assert!(!log.contains("panicked"), "{log}");

@@ -14,6 +14,7 @@ mod bad_input;
 mod cancel;
 mod direct;
 mod harness;
+mod malformed;
 mod middleware_agent;
 mod permission;
 mod sdk_client;

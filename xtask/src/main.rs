@@ -66,7 +66,7 @@ const COMMANDS: [Step; 3] = [
     },
     Step {
         name: "accept",
-        args: "NAME|all [--n N]",
+        args: "NAME|all [--n N] [--seed S]",
         what: "measure the release build, one JSON line a check",
         run: accept::run,
     },

@@ -90,9 +90,20 @@ impl Agent {
         };
         let locale = title::wanted(self.locale.as_deref(), variable).unwrap_or_default();
         let registry = Registry::builtin_in(&locale).map_err(Error::into_internal_error)?;
+        Ok(self.tools.get_or_init(|| self.tools_of(registry)).clone())
+    }
+
+    fn tools_of(&self, registry: Registry) -> Tools {
         let env = Arc::new(acp_tools::env::base_env(self.env.iter().cloned()));
         let secrets = secrets::of_env(self.env.iter().map(|(name, value)| (&**name, &**value)));
-        Ok(self.tools.get_or_init(|| Tools { registry, env, secrets }).clone())
+        Tools { registry, env, secrets }
+    }
+
+    /// Gives sessions these tools in the place of the built-in ones.
+    #[must_use]
+    pub fn with_tools(mut self, registry: Registry) -> Self {
+        self.tools = Arc::new(OnceLock::from(self.tools_of(registry)));
+        self
     }
 
     /// Sends no faster than a transport writes: see [`Transport::counters`].
@@ -237,8 +248,7 @@ impl Connection {
     }
 
     fn context(&self, cwd: PathBuf, additional: Vec<PathBuf>) -> Result<(Context, Tools)> {
-        let workspace = Workspace::new(cwd, additional)
-            .map_err(|error| errors::invalid_params(error.to_string()))?;
+        let workspace = Workspace::new(cwd, additional).map_err(|error| errors::root(&error))?;
         let tools = self.agent.tools()?;
         Ok((Context { workspace: Arc::new(workspace), env: tools.env.clone() }, tools))
     }
@@ -253,7 +263,7 @@ impl Connection {
                 let trace = Trace::from_meta(request.meta.as_ref());
                 session.prompt(&request.prompt, trace, responder)
             }
-            None => responder.respond_with_error(errors::unknown_session(&request.session_id)),
+            None => responder.respond_with_error(errors::unknown_session()),
         }
     }
 
@@ -263,7 +273,7 @@ impl Connection {
         responder: Responder<CloseSessionResponse>,
     ) -> Result<()> {
         let Some(session) = lock(&self.sessions).remove(&request.session_id) else {
-            return responder.respond_with_error(errors::unknown_session(&request.session_id));
+            return responder.respond_with_error(errors::unknown_session());
         };
         drop(tokio::spawn(async move {
             session.close(limits::CLOSE_DEADLINE).await;
@@ -304,7 +314,7 @@ fn authenticate(request: &AuthenticateRequest) -> Result<AuthenticateResponse> {
     if *request.method_id.0 == *SETUP {
         Ok(AuthenticateResponse::new())
     } else {
-        Err(errors::invalid_params(format!("there is no method {}", request.method_id)))
+        Err(errors::invalid_params("there is no such method"))
     }
 }
 

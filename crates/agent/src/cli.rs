@@ -1,6 +1,7 @@
 //! The command line: what to run, with which model, and how the process ends.
 
 use std::io::IsTerminal as _;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -11,8 +12,9 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::agent::Agent;
 use crate::exec::{self, Approval};
 use crate::model::direct::CONNECT;
+use crate::transport::{self, Transport};
 use crate::ui::Ui;
-use crate::{model, secrets, telemetry, transport};
+use crate::{limits, model, secrets, telemetry};
 
 /// A small, fast, safe coding agent for ACP clients.
 #[derive(Debug, Parser)]
@@ -97,12 +99,46 @@ fn acp(args: AgentArgs) -> ExitCode {
         Err(error) => return fail(&format!("cannot take over standard input and output: {error}")),
     };
     let agent = agent.with_counters(transport.counters());
-    run(async move {
-        match agent.connect_to(transport).await {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(&format!("the connection failed: {}", error.message)),
+    run(serve(agent, transport))
+}
+
+/// Serves a client until it is gone, or until a signal ends the connection in the same way: what
+/// runs is cancelled, and the client is told. A second signal, or [`limits::EXIT_DEADLINE`], ends
+/// it as it is.
+async fn serve(agent: Agent, transport: Transport) -> ExitCode {
+    let ended = transport.ended();
+    let mut connection = pin!(agent.connect_to(transport));
+    let out_of_time = async {
+        ended.cancelled().await;
+        tokio::time::sleep(limits::EXIT_DEADLINE).await;
+    };
+    let mut out_of_time = pin!(out_of_time);
+    tokio::select! {
+        result = &mut connection => code(result),
+        () = &mut out_of_time => late(),
+        signal = interrupted() => {
+            ended.cancel();
+            tokio::select! {
+                _ = connection => {}
+                () = out_of_time => drop(late()),
+                _ = interrupted() => {}
+            }
+            ExitCode::from(128 + signal)
         }
-    })
+    }
+}
+
+fn code(result: agent_client_protocol::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&format!("the connection failed: {}", error.message)),
+    }
+}
+
+/// What the client was not told by now, it is not told at all.
+fn late() -> ExitCode {
+    tracing::warn!("something did not end in time, it is left behind");
+    ExitCode::SUCCESS
 }
 
 fn exec(agent_args: AgentArgs, args: ExecArgs) -> ExitCode {
@@ -123,7 +159,12 @@ fn exec(agent_args: AgentArgs, args: ExecArgs) -> ExitCode {
         Ok(cwd) => cwd,
         Err(error) => return fail(&format!("cannot find the working directory: {error}")),
     };
-    run(exec::run(agent, prompt, cwd, approval))
+    run(async {
+        tokio::select! {
+            code = exec::run(agent, prompt, cwd, approval) => code,
+            signal = interrupted() => ExitCode::from(128 + signal),
+        }
+    })
 }
 
 fn setup() -> ExitCode {
@@ -152,12 +193,7 @@ fn run(future: impl Future<Output = ExitCode>) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("cannot start: {error}")),
     };
-    let code = runtime.block_on(async {
-        tokio::select! {
-            code = future => code,
-            signal = interrupted() => ExitCode::from(128 + signal),
-        }
-    });
+    let code = runtime.block_on(future);
     // Drops every task, and with it every process that one owns.
     runtime.shutdown_timeout(Duration::from_millis(200));
     code

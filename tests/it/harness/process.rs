@@ -3,6 +3,7 @@
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::OwnedMutexGuard;
@@ -82,6 +83,12 @@ impl Process {
     /// Closes its input.
     pub(crate) fn close_input(&mut self) {
         drop(self.stdin.take());
+    }
+
+    /// Asks it to end by SIGTERM.
+    pub(crate) fn terminate(&self) {
+        let id = self.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
+        kill_process(id.expect("it runs"), Signal::TERM).unwrap();
     }
 
     /// Waits for its end, which must not take long.
