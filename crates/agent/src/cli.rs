@@ -13,7 +13,7 @@ use crate::agent::Agent;
 use crate::exec::{self, Approval};
 use crate::model::direct::CONNECT;
 use crate::ui::Ui;
-use crate::{model, transport};
+use crate::{check_wire, model, transport};
 
 /// A small, fast, safe coding agent for ACP clients.
 #[derive(Debug, Parser)]
@@ -46,6 +46,8 @@ enum Command {
     Exec(ExecArgs),
     /// Show which models there are and how to connect one.
     Setup,
+    /// Judge what any agent and its client said to one another, by the rules of ACP v1.
+    CheckWire(CheckWireArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -63,6 +65,13 @@ struct ExecArgs {
     cwd: Option<std::path::PathBuf>,
 }
 
+#[derive(Debug, clap::Args)]
+struct CheckWireArgs {
+    /// Transcripts, one JSON-RPC message a line; `-` is standard input.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<std::path::PathBuf>,
+}
+
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -73,6 +82,7 @@ pub fn main() -> ExitCode {
     });
     match cli.command {
         Some(Command::Setup) => setup(),
+        Some(Command::CheckWire(args)) => check_wire::run(&args.files),
         Some(Command::Exec(args)) => exec(&cli.model.model, args),
         Some(Command::Acp) => acp(&cli.model.model),
         None if std::io::stdin().is_terminal() => help(),

@@ -6,6 +6,7 @@
 //! agent on; this one is for running and for embedding the whole.
 
 pub mod agent;
+pub mod check_wire;
 pub mod cli;
 mod commands;
 mod errors;
@@ -16,6 +17,8 @@ mod prompt;
 pub mod render;
 mod session;
 mod sys;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod transport;
 mod turn;
 pub mod ui;
