@@ -39,6 +39,8 @@ mod requests;
 mod rule;
 mod session;
 mod shape;
+#[cfg(test)]
+mod tests;
 mod transcript;
 
 pub(crate) use command::run;
