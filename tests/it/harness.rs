@@ -200,10 +200,15 @@ impl Agent {
         self.scratch.processes(self.kit.id())
     }
 
-    /// Closes the agent's output, and waits until it has noticed and exited.
-    pub(crate) async fn vanish(&mut self) {
+    /// Closes the agent's output.
+    pub(crate) fn close_output(&mut self) {
         self.is_wild = true;
         self.kit.close_output();
+    }
+
+    /// Closes the agent's output, and waits until it has noticed and exited.
+    pub(crate) async fn vanish(&mut self) {
+        self.close_output();
         let exited = timeout(EXIT_DEADLINE, self.kit.exit()).await;
         exited.expect("it exits in time").expect("it can be waited for");
     }

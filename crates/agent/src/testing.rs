@@ -40,6 +40,8 @@ mod services;
 mod session;
 mod streams;
 mod terminals;
+#[cfg(test)]
+mod tests;
 
 pub use agent::{Agent, Error};
 pub use behaviour::{Behaviour, Cut, Files, Permission, Service, Terminals, Timing};

@@ -147,6 +147,7 @@ impl Transcript {
             Some(Value::String(name)) => self.call(side, &name, &message, is_sound),
             Some(other) => {
                 self.faults.add(Rule::BadMethod, format!("{} is no method", excerpt(&other)));
+                self.broken(side, message.get("id"));
             }
             None => self.answer(side, &mut message),
         }
@@ -170,7 +171,6 @@ impl Transcript {
         let method = methods::find(name);
         let sender = side.or_else(|| self.sender(name, method, params)).unwrap_or(Side::Client);
         self.faults.side = sender;
-        let is_id = |id: &Value| id.is_string() || id.is_i64() || id.is_u64();
         if id.is_some_and(|id| !is_id(id)) {
             return self.faults.add(Rule::BadId, "an id is a string or an integer");
         }
@@ -323,6 +323,14 @@ impl Transcript {
         }
     }
 
+    /// Takes a message that may have been a request: it may be answered, as its id can be read.
+    fn broken(&mut self, side: Option<Side>, id: Option<&Value>) {
+        let Some(id) = id.filter(|id| is_id(id)) else { return };
+        let (name, is_sound) = (String::new(), false);
+        let asked = Asked { name, method: None, session: None, permission: None, is_sound };
+        self.ask(side.unwrap_or(Side::Client), id, asked);
+    }
+
     /// Takes an answer.
     fn answer(&mut self, side: Option<Side>, message: &mut Object) {
         let id = message.remove("id").unwrap_or_default();
@@ -331,6 +339,9 @@ impl Transcript {
         self.faults.side = asker.other();
         if result.is_some() == error.is_some() {
             self.faults.add(Rule::ResultOrError, "an answer has either a result or an error");
+            if result.is_none() && self.requests(asker).find(&id).is_none() {
+                return self.broken(side, Some(&id));
+            }
         }
         if let Some(error) = &error {
             self.error(error);
@@ -493,6 +504,10 @@ fn is_streamed(message: &Object) -> bool {
     let update = message.get("params").map_or(&Value::Null, |params| &params["update"]);
     let is_final = matches!(update["status"].as_str(), Some("completed" | "failed"));
     update["sessionUpdate"].is_string() && update["sessionUpdate"] != "tool_call" && !is_final
+}
+
+fn is_id(id: &Value) -> bool {
+    id.is_string() || id.is_i64() || id.is_u64()
 }
 
 fn session_id(params: &Value) -> Option<&str> {

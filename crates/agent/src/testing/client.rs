@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use acp_types::schema::v1::{PermissionOptionKind, RequestPermissionRequest, SessionNotification};
 use serde::Deserialize as _;
-use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::behaviour::{Behaviour, Permission, Timing};
@@ -310,11 +309,11 @@ fn keep<T>(kept: &mut Vec<T>, value: T) {
     }
 }
 
-/// A line with its direction, as the agent sees it; one that is no JSON as a string.
+/// A line with its direction, as the agent sees it; one that is no object as a string.
 fn wrapped(side: Side, line: &[u8]) -> String {
     let direction = if side == Side::Client { "in" } else { "out" };
     let text = String::from_utf8_lossy(line.trim_ascii());
-    let is_json = serde_json::from_str::<IgnoredAny>(&text).is_ok() && !text.contains('\n');
-    let message = if is_json { text.into_owned() } else { json!(text).to_string() };
+    let is_object = text.starts_with('{') && serde_json::from_str::<Value>(&text).is_ok();
+    let message = if is_object { text.into_owned() } else { json!(text).to_string() };
     format!("{{\"dir\":\"{direction}\",\"msg\":{message}}}")
 }
