@@ -33,6 +33,7 @@ use serde_json::Value;
 
 mod calls;
 mod command;
+mod gates;
 mod known;
 mod methods;
 mod requests;

@@ -4,7 +4,7 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::known::Known;
 use super::{Faults, Rule, excerpt};
@@ -231,9 +231,4 @@ pub(super) fn is_absolute(path: &str) -> bool {
         (Some(drive), Some(b':'), Some(b'\\' | b'/')) => drive.is_ascii_alphabetic(),
         _ => false,
     }
-}
-
-/// The entries of an object; none for anything else.
-pub(super) fn entries(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
-    value.as_object().into_iter().flat_map(Map::iter)
 }

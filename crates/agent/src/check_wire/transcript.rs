@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::calls::{entries, items};
+use super::calls::items;
+use super::gates;
 use super::known::{Known, key};
 use super::methods::{self, CANCEL_REQUEST, DRAFT_UPDATES, Method};
 use super::requests::{Asked, Permission, Requests};
@@ -233,7 +234,7 @@ impl Transcript {
             (method.params)(params, name, &mut self.faults);
         }
         let can = if sender == Side::Agent { &self.client_can } else { &self.agent_can };
-        if method.gate.is_some_and(|gate| !has(can, gate)) {
+        if method.gate.is_some_and(|gate| !gates::has(can, gate)) {
             self.faults.add(Rule::Capability, format!("{name} without its capability"));
         }
     }
@@ -263,7 +264,11 @@ impl Transcript {
             "terminal/create" => path(params, "cwd", faults),
             _ => {}
         }
-        self.gates(name, params);
+        match name {
+            "session/prompt" => gates::prompt(&self.agent_can, params, faults),
+            "session/update" => gates::update(&self.client_can, &params["update"], faults),
+            _ => {}
+        }
         self.fold_in_session(name, id, params);
     }
 
@@ -284,42 +289,6 @@ impl Transcript {
             ("session/request_permission", ..) => session.ask(params, faults),
             (_, _, Some(terminal)) => session.use_terminal(name, terminal, faults),
             _ => {}
-        }
-    }
-
-    /// Looks for what needs a capability inside of a message.
-    fn gates(&mut self, name: &str, params: &Value) {
-        let update = &params["update"];
-        let gate = match update["sessionUpdate"].as_str() {
-            _ if name == "session/prompt" => return self.prompt_gates(params),
-            Some("notice") => "/session/notices",
-            Some("compaction_update" | "compaction_summary_chunk") => "/session/compaction",
-            Some("tool_call" | "tool_call_update") => {
-                let has_event =
-                    entries(&update["_meta"]).any(|(key, _)| TERMINAL_EVENTS.contains(&&**key));
-                if !has_event {
-                    return;
-                }
-                "/_meta/terminal_output"
-            }
-            _ => return,
-        };
-        if !has(&self.client_can, gate) {
-            self.faults.add(Rule::Capability, format!("an update without {gate}"));
-        }
-    }
-
-    fn prompt_gates(&mut self, params: &Value) {
-        for block in items(&params["prompt"]) {
-            let gate = match block["type"].as_str() {
-                Some("image") => "/promptCapabilities/image",
-                Some("audio") => "/promptCapabilities/audio",
-                Some("resource") => "/promptCapabilities/embeddedContext",
-                _ => continue,
-            };
-            if !has(&self.agent_can, gate) {
-                self.faults.add(Rule::Capability, format!("a prompt without {gate}"));
-            }
         }
     }
 
@@ -355,22 +324,9 @@ impl Transcript {
             check(result, &format!("the result of {}", asked.name), &mut self.faults);
         }
         if let Some(result) = &result {
-            self.result_gates(result);
+            gates::result(&self.client_can, result, &mut self.faults);
         }
         self.fold_answer(&id, &asked, result.as_ref());
-    }
-
-    /// Looks for what needs a capability inside of a result.
-    fn result_gates(&mut self, result: &Value) {
-        for (list, kind, gate) in [
-            ("authMethods", "terminal", "/auth/terminal"),
-            ("configOptions", "boolean", "/session/configOptions/boolean"),
-        ] {
-            let is_used = items(&result[list]).any(|item| item["type"] == kind);
-            if is_used && !has(&self.client_can, gate) {
-                self.faults.add(Rule::Capability, format!("{list} without {gate}"));
-            }
-        }
     }
 
     fn error(&mut self, error: &Value) {
@@ -486,9 +442,6 @@ impl fmt::Debug for Transcript {
 /// The bytes of `{"dir":"out","msg":` and its end.
 const WRAPPER_BYTES: usize = 20;
 
-/// The events of the convention for terminals that are only shown.
-const TERMINAL_EVENTS: [&str; 3] = ["terminal_info", "terminal_output", "terminal_exit"];
-
 /// The side of a line that says its direction.
 fn direction(value: &Value) -> Option<Side> {
     let wrapped = value.as_object().filter(|object| object.contains_key("msg"))?;
@@ -512,13 +465,6 @@ fn is_id(id: &Value) -> bool {
 
 fn session_id(params: &Value) -> Option<&str> {
     params["sessionId"].as_str()
-}
-
-/// Whether capabilities have what a pointer names: null and false say no.
-fn has(capabilities: &Value, gate: &str) -> bool {
-    capabilities
-        .pointer(gate)
-        .is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false)))
 }
 
 /// What is asked, where it is permission.
