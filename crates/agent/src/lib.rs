@@ -25,6 +25,6 @@ pub mod ui;
 mod wire;
 
 // The examples of the README are tested like those of the documentation.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "testing"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

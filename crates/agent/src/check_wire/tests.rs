@@ -156,7 +156,7 @@ fn lines() -> Vec<Planted> {
 }
 
 fn sessions() -> Vec<Planted> {
-    let write = json!({"path": "/work/x", "content": "x"});
+    let write = json!({"path": "/project/x", "content": "x"});
     vec![
         (Capability, 7, vec![ask(7, "fs/write_text_file", write)]),
         (Capability, 20, vec![replace(1, "\"terminal_output\":true", "\"x\":1")]),
@@ -229,11 +229,11 @@ fn calls() -> Vec<Planted> {
         (CallOpenAtAnswer, 27, vec![Remove(14)]),
         (EmptyUpdate, 8, vec![change(8, &json!({}))]),
         (EmptyUpdate, 27, vec![replace(27, "Done.", "")]),
-        (ArrayResent, 9, vec![change(9, &json!({"locations": [{"path": "/work/notes.txt"}]}))]),
+        (ArrayResent, 9, vec![change(9, &json!({"locations": [{"path": "/project/notes.txt"}]}))]),
         (NoTitle, 7, vec![replace(7, "Read notes.txt", " ")]),
-        (RelativePath, 7, vec![replace(7, "/work/notes.txt", "notes.txt")]),
-        (RelativePath, 15, vec![replace(15, "/work/notes.txt", "./notes.txt")]),
-        (RelativePath, 3, vec![replace(3, "/work", "work")]),
+        (RelativePath, 7, vec![replace(7, "/project/notes.txt", "notes.txt")]),
+        (RelativePath, 15, vec![replace(15, "/project/notes.txt", "./notes.txt")]),
+        (RelativePath, 3, vec![replace(3, "/project", "project")]),
         (LineZero, 15, vec![replace(15, "\"line\":2", "\"line\":0")]),
         (PermissionUnknownCall, 16, vec![replace(16, "t1/call_3", "t1/call_9")]),
         (
@@ -310,14 +310,14 @@ fn every_rule_is_planted() {
 
 #[test]
 fn a_fault_says_whose_it_is_and_of_which_call() {
-    let call = judge(&edited(&[replace(7, "/work/notes.txt", "no\u{202e}tes")]));
+    let call = judge(&edited(&[replace(7, "/project/notes.txt", "no\u{202e}tes")]));
     let [fault] = &call[..] else { panic!("{call:#?}") };
     assert_eq!((fault.side, fault.tool_call_id.as_deref()), (Side::Agent, Some("t1/call_1")));
     assert_eq!(
         fault.to_string(),
         "7: relative-path: agent: call t1/call_1: a location with the path \"no\\u{202e}tes\""
     );
-    let client = judge(&edited(&[replace(3, "/work", "work")]));
+    let client = judge(&edited(&[replace(3, "/project", "project")]));
     assert_eq!(client[0].side, Side::Client);
 }
 
