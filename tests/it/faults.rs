@@ -80,6 +80,14 @@ async fn a_client_that_is_gone_with_a_question_runs_nothing() {
 }
 
 #[tokio::test]
+async fn an_agent_that_is_told_to_end_leaves_nothing() {
+    let mut agent = Agent::ready([run("echo started; sleep 600"), end()], Options::default()).await;
+    agent.prompt("go").await;
+    agent.until_shown(&agent.session_id(), "started").await;
+    agent.terminate().await;
+}
+
+#[tokio::test]
 async fn a_client_that_reads_slowly_gets_the_whole_call() {
     let options = Options { pause: Duration::from_millis(20), ..Options::default() };
     let mut agent = Agent::ready([run("seq 1 20000"), end(), text("Done.")], options).await;

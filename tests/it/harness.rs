@@ -16,6 +16,7 @@ use std::time::Duration;
 use acp_types::schema::v1::ToolCall;
 use callboard::check_wire::{Rule, Side};
 use callboard::testing::{self, Error};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -221,9 +222,23 @@ impl Agent {
     /// Ends the agent's input: it must say the rest by the rules, exit with 0 in time, and leave
     /// no process behind.
     pub(crate) async fn finish(&mut self) {
-        let ended = timeout(EXIT_DEADLINE, self.kit.end()).await.expect("it exits in time");
+        self.kit.close_input();
+        self.end(0).await;
+    }
+
+    /// Sends SIGTERM to the agent, whose input stays open: it must end as with its input, but with
+    /// the code that says so.
+    pub(crate) async fn terminate(&mut self) {
+        let id = self.kit.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
+        kill_process(id.expect("it runs"), Signal::TERM).unwrap();
+        self.is_wild = true;
+        self.end(128 + 15).await;
+    }
+
+    async fn end(&mut self, code: i32) {
+        let ended = timeout(EXIT_DEADLINE, self.kit.ended()).await.expect("it exits in time");
         let status = ended.expect("its output ends").expect("it is a process");
-        assert_eq!(status.code(), Some(0), "{status}");
+        assert_eq!(status.code(), Some(code), "{status}");
         self.judge();
         let log = self.log();
         assert!(!log.contains("panicked"), "{log}");

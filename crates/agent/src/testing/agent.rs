@@ -397,9 +397,18 @@ impl Agent {
     ///
     /// # Errors
     ///
-    /// [`Error::Deadline`] if it does not end, [`Error::Io`] if it cannot be waited for.
+    /// As [`Agent::ended`].
     pub async fn end(&mut self) -> Result<Option<ExitStatus>, Error> {
         self.close_input();
+        self.ended().await
+    }
+
+    /// Takes in what the agent still says until it ends, and waits until it has exited.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Deadline`] if it does not end, [`Error::Io`] if it cannot be waited for.
+    pub async fn ended(&mut self) -> Result<Option<ExitStatus>, Error> {
         let deadline = self.client.behaviour().deadline;
         let rest = async {
             while self.step().await? {}

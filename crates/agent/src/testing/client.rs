@@ -133,10 +133,17 @@ impl Client {
         let (id, method) = (&message["id"], message["method"].as_str());
         let Some(method) = method.filter(|_| id.is_string() || id.is_i64()) else { return };
         let session = message["params"]["sessionId"].as_str().map(str::to_owned);
-        if method == "session/prompt"
-            && let Some(session) = session.as_ref().and_then(|id| self.sessions.get_mut(id))
-        {
-            session.prompts.push(id.clone());
+        match (method, &session) {
+            ("session/prompt", Some(session)) => {
+                if let Some(session) = self.sessions.get_mut(session) {
+                    session.prompts.push(id.clone());
+                }
+            }
+            // What it was is told before the answer.
+            ("session/load" | "session/resume", Some(session)) => {
+                self.sessions.insert(session.clone(), Session::default());
+            }
+            _ => {}
         }
         let request = Request { method: method.to_owned(), session };
         self.requests.insert(id.to_string(), request);
