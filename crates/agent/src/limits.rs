@@ -134,6 +134,10 @@ pub const MAX_OPEN_REQUESTS: usize = 4096;
 /// Answers of one side that are remembered, to tell a second answer from one that nobody asked.
 pub const MAX_REMEMBERED_ANSWERS: usize = 4096;
 
+/// Options of a permission request that are remembered; the answer to one behind them is taken for
+/// unknown.
+pub const MAX_JUDGED_OPTIONS: usize = 64;
+
 /// Bytes of an id that are kept; longer ones that begin alike are taken for one.
 pub const MAX_KEY_BYTES: usize = 256;
 
@@ -145,8 +149,8 @@ pub const MAX_SHOWN_FAULTS: usize = 200;
 
 // ---- The test kit ----
 
-/// Updates of a session that the test kit's client keeps; likewise faults, answers, questions and
-/// errors.
+/// Updates of a session that the test kit's client keeps; likewise faults, answers, questions,
+/// errors, and lines that come while it writes.
 pub const MAX_KEPT: usize = 100_000;
 
 /// Bytes of a transcript that it keeps; the oldest lines go.

@@ -13,7 +13,8 @@ use super::session::{Session, path};
 use super::shape::check;
 use super::{Fault, Faults, Rule, Side, excerpt, shown};
 use crate::limits::{
-    MAX_AGENT_LINE_BYTES, MAX_JUDGED_SESSIONS, MAX_LINE_BYTES, MAX_STREAMED_UPDATE_BYTES,
+    MAX_AGENT_LINE_BYTES, MAX_JUDGED_OPTIONS, MAX_JUDGED_SESSIONS, MAX_LINE_BYTES,
+    MAX_STREAMED_UPDATE_BYTES,
 };
 use crate::transport::is_within_bounds;
 use acp_types::schema::v1;
@@ -476,6 +477,6 @@ fn permission(name: &str, params: &Value) -> Option<Permission> {
     let call = params["toolCall"]["toolCallId"].as_str().unwrap_or_default();
     (name == "session/request_permission").then(|| Permission {
         call: key(call).to_owned(),
-        options: items(&params["options"]).filter_map(option).collect(),
+        options: items(&params["options"]).take(MAX_JUDGED_OPTIONS).filter_map(option).collect(),
     })
 }

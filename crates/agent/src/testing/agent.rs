@@ -1,5 +1,6 @@
 //! A running agent, and the client that it serves: the part that does input and output.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -21,7 +22,7 @@ use super::behaviour::{Behaviour, Permission};
 use super::client::{Client, Todo, failure, success};
 use super::services::{Served, Services};
 use super::streams::{Event, Input, read_lines, read_log};
-use crate::limits::{MAX_UNREAD_LINES, MAX_WRITE_BYTES};
+use crate::limits::{MAX_KEPT, MAX_UNREAD_LINES, MAX_WRITE_BYTES};
 use crate::transport::Transport;
 
 /// Why a test cannot go on.
@@ -54,6 +55,8 @@ pub struct Agent {
     input: Option<Input>,
     sender: Sender<Event>,
     events: Receiver<Event>,
+    /// What came while something was written.
+    unseen: VecDeque<Event>,
     has_ended: bool,
     reader: JoinHandle<()>,
     reading: Arc<tokio::sync::Mutex<()>>,
@@ -98,6 +101,7 @@ impl Agent {
             input: Some(Box::new(input)),
             sender,
             events,
+            unseen: VecDeque::new(),
             has_ended: false,
             reader: tokio::spawn(lines),
             reading,
@@ -259,15 +263,22 @@ impl Agent {
     pub async fn raw(&mut self, line: &[u8]) -> Result<(), Error> {
         self.client.sent(line);
         let deadline = self.client.behaviour().deadline;
-        let Some(input) = &mut self.input else {
+        let Self { input: Some(input), events, unseen, .. } = self else {
             return Err(io::Error::from(io::ErrorKind::BrokenPipe).into());
         };
+        let line = [line, b"\n"].concat();
         let writing = async {
-            input.write_all(&[line, b"\n"].concat()).await?;
+            input.write_all(&line).await?;
             input.flush().await
         };
-        within(deadline, writing).await??;
-        Ok(())
+        // An agent that cannot write need not read: what it says meanwhile is kept for later.
+        let mut writing = std::pin::pin!(within(deadline, writing));
+        loop {
+            tokio::select! {
+                written = &mut writing => return Ok(written??),
+                Some(event) = events.recv(), if unseen.len() < MAX_KEPT => unseen.push_back(event),
+            }
+        }
     }
 
     async fn say(&mut self, message: &Value) -> Result<(), Error> {
@@ -312,7 +323,11 @@ impl Agent {
         if self.has_ended {
             return Ok(false);
         }
-        match self.events.recv().await {
+        let event = match self.unseen.pop_front() {
+            Some(event) => Some(event),
+            None => self.events.recv().await,
+        };
+        match event {
             Some(Event::Line(line)) => {
                 for todo in self.client.receive(&line) {
                     self.attend(todo).await?;

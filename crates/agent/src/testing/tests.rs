@@ -245,6 +245,28 @@ async fn faults_of_the_agent_are_kept_with_the_transcript() {
 }
 
 #[tokio::test]
+async fn a_flood_does_not_drown_an_agent_that_answers_each_request() {
+    let (mut agent, puppet) = puppet(Behaviour::default());
+    let Puppet { mut says, mut hears } = puppet;
+    let echo = tokio::spawn(async move {
+        let mut line = String::new();
+        while hears.read_line(&mut line).await.unwrap() > 0 {
+            let request: Value = serde_json::from_str(&line).unwrap();
+            let answer = json!({"jsonrpc": "2.0", "id": request["id"], "result": "x".repeat(500)});
+            says.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+            line.clear();
+        }
+    });
+    // Far more than both pipes and the queue behind them hold.
+    let ids = agent.flood(10_000, "_x/ping", &json!({"x": "x".repeat(500)})).await.unwrap();
+    for id in &ids {
+        assert!(agent.answer(id).await.is_ok());
+    }
+    agent.end().await.unwrap();
+    echo.await.unwrap();
+}
+
+#[tokio::test]
 async fn what_cannot_come_is_an_error_and_no_hang() {
     let (mut agent, puppet) = puppet(Behaviour::default());
     drop(puppet);
