@@ -321,6 +321,82 @@ fn a_fault_says_whose_it_is_and_of_which_call() {
     assert_eq!(client[0].side, Side::Client);
 }
 
+/// The beginning of a connection whose client has files, terminals and sessions to load.
+fn start() -> Vec<Value> {
+    let client = json!({"fs": {"readTextFile": true, "writeTextFile": true}, "terminal": true});
+    let params = json!({"protocolVersion": 1, "clientCapabilities": client});
+    let agent = json!({"loadSession": true});
+    vec![
+        json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}),
+        json!({"jsonrpc": "2.0", "id": 0,
+            "result": {"protocolVersion": 1, "agentCapabilities": agent}}),
+    ]
+}
+
+fn request(id: u64, method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+fn result(id: u64, result: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "result": result})
+}
+
+fn rules(messages: &[Value]) -> Vec<(Rule, u64)> {
+    let lines: Vec<_> = messages.iter().map(|line| line.to_string().into_bytes()).collect();
+    judge(&lines).iter().map(|fault| (fault.rule, fault.line)).collect()
+}
+
+#[test]
+fn ids_of_both_sides_may_meet_and_terminals_end_with_their_release() {
+    let terminal = json!({"sessionId": "s1", "terminalId": "t"});
+    let shows = json!({"sessionUpdate": "tool_call_update", "toolCallId": "c",
+        "content": [{"type": "terminal", "terminalId": "t"}]});
+    let status = |status: &str| {
+        let update = json!({"sessionUpdate": "tool_call_update", "toolCallId": "c"});
+        let mut update = told("s1", &update);
+        update["params"]["update"]["status"] = json!(status);
+        update
+    };
+    let mut messages = start();
+    messages.extend([
+        request(1, "session/new", json!({"cwd": "/", "mcpServers": []})),
+        result(1, json!({"sessionId": "s1"})),
+        request(0, "session/prompt", json!({"sessionId": "s1", "prompt": []})),
+        told("s1", &json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "T"})),
+        status("in_progress"),
+        request(0, "terminal/create", json!({"sessionId": "s1", "command": "true"})),
+        result(0, json!({"terminalId": "t"})),
+        told("s1", &shows),
+        request(1, "terminal/wait_for_exit", terminal.clone()),
+        result(1, json!({"exitCode": 0, "signal": null})),
+        request(2, "terminal/release", terminal.clone()),
+        result(2, json!(null)),
+        status("completed"),
+        result(0, json!({"stopReason": "end_turn"})),
+    ]);
+    assert_eq!(rules(&messages), []);
+    messages.insert(14, request(3, "terminal/output", terminal));
+    messages.insert(15, result(3, json!({"output": "", "truncated": false})));
+    assert_eq!(rules(&messages), [(TerminalUnknown, 15)]);
+    messages.truncate(10);
+    messages.remove(8);
+    assert_eq!(rules(&messages)[0], (TerminalUnknown, 9));
+}
+
+#[test]
+fn the_past_of_a_session_is_told_outside_of_its_turns() {
+    let load = json!({"sessionId": "s1", "cwd": "/", "mcpServers": []});
+    let mut messages = start();
+    messages.extend([
+        request(1, "session/load", load),
+        told("s1", &says("What was said.")),
+        result(1, json!({})),
+    ]);
+    assert_eq!(rules(&messages), []);
+    messages.push(told("s1", &says("And more.")));
+    assert_eq!(rules(&messages), [(OutsideTurn, 6)]);
+}
+
 #[test]
 fn nothing_that_a_transcript_holds_ends_the_judge() {
     let lines = edited(&[]);
