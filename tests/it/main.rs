@@ -12,7 +12,9 @@
 mod bad_call;
 mod bad_input;
 mod cancel;
+mod check_wire;
 mod direct;
+mod faults;
 mod harness;
 mod malformed;
 mod middleware_agent;

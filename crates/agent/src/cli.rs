@@ -14,7 +14,7 @@ use crate::exec::{self, Approval};
 use crate::model::direct::CONNECT;
 use crate::transport::{self, Transport};
 use crate::ui::Ui;
-use crate::{limits, model, secrets, telemetry};
+use crate::{check_wire, limits, model, secrets, telemetry};
 
 /// A small, fast, safe coding agent for ACP clients.
 #[derive(Debug, Parser)]
@@ -51,6 +51,8 @@ enum Command {
     Exec(ExecArgs),
     /// Show which models there are and how to connect one.
     Setup,
+    /// Judge what any agent and its client said to one another, by the rules of ACP v1.
+    CheckWire(CheckWireArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -68,6 +70,13 @@ struct ExecArgs {
     cwd: Option<std::path::PathBuf>,
 }
 
+#[derive(Debug, clap::Args)]
+struct CheckWireArgs {
+    /// Transcripts, one JSON-RPC message a line; `-` is standard input.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<std::path::PathBuf>,
+}
+
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -78,6 +87,7 @@ pub fn main() -> ExitCode {
     });
     let code = match cli.command {
         Some(Command::Setup) => setup(),
+        Some(Command::CheckWire(args)) => check_wire::run(&args.files),
         Some(Command::Exec(args)) => exec(cli.agent, args),
         Some(Command::Acp) => acp(cli.agent),
         None if std::io::stdin().is_terminal() => help(),

@@ -6,6 +6,7 @@
 //! agent on; this one is for running and for embedding the whole.
 
 pub mod agent;
+pub mod check_wire;
 pub mod cli;
 mod commands;
 mod errors;
@@ -19,12 +20,14 @@ mod secrets;
 mod session;
 mod sys;
 mod telemetry;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod transport;
 mod turn;
 pub mod ui;
 mod wire;
 
 // The examples of the README are tested like those of the documentation.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "testing"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

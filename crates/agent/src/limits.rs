@@ -147,3 +147,54 @@ pub const CLOSE_DEADLINE: Duration = Duration::from_millis(1_200);
 
 /// Time after that for the ends of what did not end by itself.
 pub const LAST_WORDS: Duration = Duration::from_millis(300);
+
+// ---- Judging transcripts ----
+
+/// Bytes of one line of an agent, above which clients are known to fail.
+pub const MAX_AGENT_LINE_BYTES: usize = 1 << 20;
+
+/// Bytes of an update that is streamed: many clients end at a line of 64 KiB.
+pub const MAX_STREAMED_UPDATE_BYTES: usize = 60 << 10;
+
+/// Sessions of one transcript that are remembered; the oldest is forgotten.
+pub const MAX_JUDGED_SESSIONS: usize = 64;
+
+/// Calls of one session that are remembered, and its terminals; the oldest is forgotten.
+pub const MAX_JUDGED_CALLS: usize = 4096;
+
+/// Requests of one side that may wait for their answers; further ones are not judged.
+pub const MAX_OPEN_REQUESTS: usize = 4096;
+
+/// Answers of one side that are remembered, to tell a second answer from one that nobody asked.
+pub const MAX_REMEMBERED_ANSWERS: usize = 4096;
+
+/// Options of a permission request that are remembered; the answer to one behind them is taken for
+/// unknown.
+pub const MAX_JUDGED_OPTIONS: usize = 64;
+
+/// Bytes of an id that are kept; longer ones that begin alike are taken for one.
+pub const MAX_KEY_BYTES: usize = 256;
+
+/// Characters of a peer's text that a fault repeats.
+pub const MAX_EXCERPT_CHARS: usize = 200;
+
+/// Faults of one file that are printed; all are counted.
+pub const MAX_SHOWN_FAULTS: usize = 200;
+
+// ---- The test kit ----
+
+/// Updates of a session that the test kit's client keeps; likewise faults, answers, questions,
+/// errors, and lines that come while it writes.
+pub const MAX_KEPT: usize = 100_000;
+
+/// Bytes of a transcript that it keeps; the oldest lines go.
+pub const MAX_KEPT_TRANSCRIPT_BYTES: usize = 64 << 20;
+
+/// Bytes of an agent's standard error that it keeps; the rest is read and dropped.
+pub const MAX_KEPT_LOG_BYTES: usize = 1 << 20;
+
+/// Lines that it has read and not looked at; then it reads no more.
+pub const MAX_UNREAD_LINES: usize = 4096;
+
+/// Bytes of output that one of its terminals keeps; the rest is read and dropped.
+pub const MAX_TERMINAL_BYTES: usize = 16 << 20;

@@ -231,6 +231,11 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     thread.map(drop).map_err(Error::into_internal_error)
 }
 
+/// Whether a line is nested no deeper and holds no more values than a message may.
+pub(crate) fn is_within_bounds(line: &[u8]) -> bool {
+    scan::check(line).is_ok()
+}
+
 /// Whether the client closed its end, which is one way to end a connection.
 fn is_hangup(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
