@@ -48,8 +48,11 @@ pub use board::{Board, Counters, End, Moment};
 pub use effects::{Effect, Effects};
 pub use history::{History, Usage};
 pub use outbox::{Chunk, IsFirst, Item, Outbox, Role};
-pub use permission::{Answer, AnyPlan, Decision, Digest, Grant, GrantMismatch, Pinned};
-pub use rules::{AllowPolicy, AskPolicy, Policy, Rule, Rules, Verdict};
+pub use permission::{Answer, AnyPlan, Digest, Grant, GrantMismatch, Pinned};
+pub use rules::{
+    AllowPolicy, AskAlwaysPolicy, AskPolicy, Matcher, Policy, ReadOnlyPolicy, Rule, RuleStore,
+    Rules, Scope, Verdict,
+};
 pub use session::{Outcome, Permit, Request, Session};
 pub use title::{Titles, TitlesError};
 

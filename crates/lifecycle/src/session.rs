@@ -3,45 +3,33 @@
 //! Whatever happens to a call goes through here, so that every change is legal (the board),
 //! ordered (the outbox), and permitted (the rules). Time comes in with each step.
 
-use std::collections::{HashMap, VecDeque};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+mod permits;
 
-use acp_types::schema::v1::{PermissionOption, SessionUpdate};
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+use acp_types::schema::v1::SessionUpdate;
 use acp_types::{
     CallMeta, Exit, Plan, Reason, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch,
 };
 
 use crate::board::{Board, End, Moment};
-use crate::effects::Effects;
 use crate::limits;
 use crate::outbox::{Chunk, IsFirst, Item, Outbox};
-use crate::permission::{self, Answer, Decision, Digest, Grant};
-use crate::rules::{AskPolicy, Policy, Rule, Rules, Verdict};
+use crate::permission::Grant;
+use permits::Permits;
+
+pub use permits::Request;
 
 /// The state of one session.
 #[derive(Debug)]
 pub struct Session {
     board: Board,
     outbox: Outbox,
-    rules: Rules,
-    policy: Arc<dyn Policy>,
+    permits: Permits,
     cwd: PathBuf,
-    requests: HashMap<u64, Request>,
-    last_request: u64,
     /// The newest turns that were answered.
     ended_turns: VecDeque<String>,
-}
-
-/// A permission request that waits for its answer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Request {
-    /// The call it is about.
-    pub call: ToolCallId,
-    /// What the client may choose.
-    pub options: Vec<PermissionOption>,
-    effects: Effects,
-    digest: Digest,
 }
 
 /// Whether a call may run.
@@ -80,29 +68,10 @@ impl Session {
         Self {
             board: Board::default(),
             outbox: Outbox::default(),
-            rules: Rules::default(),
-            policy: Arc::new(AskPolicy),
+            permits: Permits::default(),
             cwd: cwd.into(),
-            requests: HashMap::new(),
-            last_request: 0,
             ended_turns: VecDeque::new(),
         }
-    }
-
-    /// Sets what is done about effects that no rule speaks of.
-    pub fn set_policy(&mut self, policy: Arc<dyn Policy>) {
-        self.policy = policy;
-    }
-
-    /// Returns the answers that are remembered.
-    #[must_use]
-    pub fn rules(&self) -> &Rules {
-        &self.rules
-    }
-
-    /// Forgets an answer that is remembered. Returns whether it was.
-    pub fn revoke(&mut self, rule: &Rule) -> bool {
-        self.rules.revoke(rule)
     }
 
     /// Posts a call of a turn; see [`Board::announce`]. Returns whether it was posted: not in a
@@ -149,12 +118,7 @@ impl Session {
     /// Ends a call, exactly once; what comes later is counted. Its requests are withdrawn, and
     /// the terminals that it shows end with it.
     pub fn finish(&mut self, id: &ToolCallId, end: End, now: Moment) {
-        let waiting: Vec<_> = self
-            .requests
-            .iter()
-            .filter_map(|(number, request)| (request.call == *id).then_some(*number))
-            .collect();
-        waiting.into_iter().for_each(|number| self.withdraw(number));
+        self.withdraw_of(id);
         let terminals = self.board.terminals_of(id);
         for terminal in &terminals {
             let report = self.board.terminal(terminal);
@@ -208,79 +172,12 @@ impl Session {
         self.outbox.offer(Item::News(update), IsFirst::No, now.at);
     }
 
-    /// Decides whether a call may run: by rules and policy, else by asking the client.
-    ///
-    /// `is_whole` says that the request shows everything that will run; if it does not, the
-    /// answer cannot be remembered.
-    pub fn permit(
-        &mut self,
-        id: &ToolCallId,
-        effects: &Effects,
-        digest: Digest,
-        is_whole: bool,
-        now: Moment,
-    ) -> Permit {
-        if self.board.tool_call(id).is_none() {
-            return Permit::Denied;
-        }
-        match self.rules.judge(effects, &*self.policy) {
-            Verdict::Allow => return Permit::Granted(Grant::new(digest)),
-            Verdict::Deny => return Permit::Denied,
-            Verdict::Ask => {}
-        }
-        let mut options = permission::options(effects, |path| self.display(path));
-        if !is_whole {
-            options.retain(|option| option.kind != ALLOW_ALWAYS && option.kind != REJECT_ALWAYS);
-        }
-        self.last_request += 1;
-        let number = self.last_request;
-        let request = Request { call: id.clone(), options, effects: effects.clone(), digest };
-        self.requests.insert(number, request);
-        self.outbox.offer(Item::Permission(number), IsFirst::No, now.at);
-        Permit::Asked(number)
-    }
-
-    /// Returns a request that waits for its answer.
-    #[must_use]
-    pub fn request(&self, number: u64) -> Option<&Request> {
-        self.requests.get(&number)
-    }
-
-    /// Takes the client's answer. Nothing for a request that was withdrawn or answered before.
-    pub fn answer(&mut self, number: u64, answer: Answer) -> Option<Outcome> {
-        let request = self.requests.remove(&number)?;
-        // An answer that came before its question: the question is void.
-        self.outbox.withdraw(number);
-        match permission::decide(answer, &request.options) {
-            Decision::Allowed { always } => {
-                if always {
-                    self.rules.remember(&request.effects, &*self.policy, true);
-                }
-                Some(Outcome::Granted(Grant::new(request.digest)))
-            }
-            Decision::Rejected { always, reason } => {
-                if always {
-                    self.rules.remember(&request.effects, &*self.policy, false);
-                }
-                Some(Outcome::Rejected { reason })
-            }
-            Decision::Unanswered(error) => Some(Outcome::Unanswered(error)),
-            Decision::Cancelled => Some(Outcome::Cancelled),
-        }
-    }
-
-    /// Takes a request back; a later answer to it does nothing.
-    pub fn withdraw(&mut self, number: u64) {
-        if self.requests.remove(&number).is_some() {
-            self.outbox.withdraw(number);
-        }
-    }
-
     /// Ends a turn: every open call of it, then, behind all of that, the answer.
     pub fn end_turn(&mut self, turn: &str, reason: Reason, now: Moment) {
         for id in self.board.open_calls(Some(turn)) {
             self.finish(&id, End::cancelled(reason), now);
         }
+        self.end_turn_rules();
         if self.ended_turns.len() >= limits::ENDED_TURNS {
             self.ended_turns.pop_front();
         }
@@ -346,8 +243,3 @@ pub fn display(path: &Path, cwd: &Path) -> String {
         Err(_) => crate::title::visible(&path.to_string_lossy()),
     }
 }
-
-const ALLOW_ALWAYS: acp_types::schema::v1::PermissionOptionKind =
-    acp_types::schema::v1::PermissionOptionKind::AllowAlways;
-const REJECT_ALWAYS: acp_types::schema::v1::PermissionOptionKind =
-    acp_types::schema::v1::PermissionOptionKind::RejectAlways;
