@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use acp_lifecycle::RuleStore;
 use acp_tools::{Context, Registry, Workspace};
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
@@ -25,7 +26,10 @@ use ulid::Ulid;
 
 use crate::errors;
 use crate::limits;
+use crate::mode::Mode;
 use crate::model::Model;
+use crate::permission::Permission;
+use crate::rule_store::StateStore;
 use crate::session::Session;
 use crate::transport::Counters;
 use crate::wire::Wire;
@@ -47,6 +51,8 @@ pub struct Agent {
     env: Arc<Vec<(String, String)>>,
     tools: Arc<OnceLock<Tools>>,
     counters: Option<Arc<Counters>>,
+    mode: Mode,
+    rules: Option<Arc<dyn RuleStore>>,
 }
 
 /// What every session gets. Made for the first one: nothing of it is needed to initialize.
@@ -57,11 +63,14 @@ struct Tools {
 }
 
 impl Agent {
-    /// Makes an agent with all built-in tools. Commands get what may pass of `env`.
+    /// Makes an agent with all built-in tools. Commands get what may pass of `env`, and rules that
+    /// outlive their session lie in the state folder that it names: see [`StateStore::of_env`].
     #[must_use]
     pub fn new(model: Arc<dyn Model>, env: impl Iterator<Item = (String, String)>) -> Self {
-        let env = Arc::new(env.collect());
-        Self { model, env, tools: Arc::default(), counters: None }
+        let env: Vec<_> = env.collect();
+        let rules = StateStore::of_env(&env).map(|store| Arc::new(store) as Arc<dyn RuleStore>);
+        let (env, mode) = (Arc::new(env), Mode::default());
+        Self { model, env, tools: Arc::default(), counters: None, mode, rules }
     }
 
     fn tools(&self) -> Result<Tools> {
@@ -71,6 +80,18 @@ impl Agent {
         let registry = Registry::builtin().map_err(Error::into_internal_error)?;
         let env = Arc::new(acp_tools::env::base_env(self.env.iter().cloned()));
         Ok(self.tools.get_or_init(|| Tools { registry, env }).clone())
+    }
+
+    /// Sets what is done about calls that no rule speaks of.
+    #[must_use]
+    pub fn with_mode(self, mode: Mode) -> Self {
+        Self { mode, ..self }
+    }
+
+    /// Keeps rules in another store; with none, they last no longer than their session.
+    #[must_use]
+    pub fn with_rule_store(self, rules: Option<Arc<dyn RuleStore>>) -> Self {
+        Self { rules, ..self }
     }
 
     /// Sends no faster than a transport writes: see [`Transport::counters`].
@@ -203,12 +224,15 @@ impl Connection {
         }
         let id = SessionId::new(format!("sess_{}", Ulid::generate()));
         responder.respond(NewSessionResponse::new(id.clone()))?;
-        let Agent { model, counters, .. } = self.agent.clone();
+        let Agent { model, counters, mode, rules, .. } = self.agent.clone();
         let capabilities = lock(&self.client).clone();
+        let forms = capabilities.elicitation.as_ref().and_then(|it| it.form.as_ref());
+        let permission =
+            Permission { policy: mode.policy(), store: rules, asks_why: forms.is_some() };
         let wire = |handle, answers| {
             Wire::new(id.clone(), handle, answers, &capabilities, client, counters)
         };
-        let session = Session::open(model, registry, context, wire);
+        let session = Session::open(model, registry, context, &permission, wire);
         lock(&self.sessions).insert(id, session);
         Ok(())
     }

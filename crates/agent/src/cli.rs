@@ -11,6 +11,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::agent::Agent;
 use crate::exec::{self, Approval};
+use crate::mode::Mode;
 use crate::model::direct::CONNECT;
 use crate::ui::Ui;
 use crate::{model, transport};
@@ -36,6 +37,9 @@ struct ModelArgs {
         value_name = "MODEL"
     )]
     model: String,
+    /// What is done about calls that no rule speaks of.
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "MODE")]
+    mode: Mode,
 }
 
 #[derive(Debug, Subcommand)]
@@ -73,15 +77,15 @@ pub fn main() -> ExitCode {
     });
     match cli.command {
         Some(Command::Setup) => setup(),
-        Some(Command::Exec(args)) => exec(&cli.model.model, args),
-        Some(Command::Acp) => acp(&cli.model.model),
+        Some(Command::Exec(args)) => exec(&cli.model, args),
+        Some(Command::Acp) => acp(&cli.model),
         None if std::io::stdin().is_terminal() => help(),
-        None => acp(&cli.model.model),
+        None => acp(&cli.model),
     }
 }
 
 /// Serves a client until it is gone.
-fn acp(model: &str) -> ExitCode {
+fn acp(model: &ModelArgs) -> ExitCode {
     let agent = match agent(model) {
         Ok(agent) => agent,
         Err(code) => return code,
@@ -100,7 +104,7 @@ fn acp(model: &str) -> ExitCode {
     })
 }
 
-fn exec(model: &str, args: ExecArgs) -> ExitCode {
+fn exec(model: &ModelArgs, args: ExecArgs) -> ExitCode {
     let agent = match agent(model) {
         Ok(agent) => agent,
         Err(code) => return code,
@@ -131,9 +135,9 @@ fn help() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn agent(model: &str) -> Result<Agent, ExitCode> {
-    let model = model::parse(model).map_err(|error| fail(&error.to_string()))?;
-    Ok(Agent::new(model, acp_tools::env::parent()))
+fn agent(args: &ModelArgs) -> Result<Agent, ExitCode> {
+    let model = model::parse(&args.model).map_err(|error| fail(&error.to_string()))?;
+    Ok(Agent::new(model, acp_tools::env::parent()).with_mode(args.mode))
 }
 
 /// Runs a future to its end, then leaves without waiting for threads that may never end: the one

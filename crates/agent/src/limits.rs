@@ -110,3 +110,6 @@ pub const CLOSE_DEADLINE: Duration = Duration::from_millis(1_200);
 
 /// Time after that for the ends of what did not end by itself.
 pub const LAST_WORDS: Duration = Duration::from_millis(300);
+
+/// Bytes of a file of stored rules; a larger one is refused.
+pub const MAX_RULES_BYTES: u64 = 4 << 20;

@@ -7,7 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use acp_lifecycle::{SessionHandle, drive};
+use acp_lifecycle::{Chunk, Role, SessionHandle, drive};
 use acp_tools::{Context, Registry};
 use acp_types::Reason;
 use agent_client_protocol::Result;
@@ -16,8 +16,10 @@ use agent_client_protocol::v1::schema::{ContentBlock, PromptResponse, StopReason
 use futures::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use ulid::Ulid;
 
 use crate::model::Model;
+use crate::permission::{Keeper, Permission};
 use crate::turn::{self, History, Turn};
 use crate::wire::{Answers, Wire};
 use crate::{commands, errors, limits, prompt};
@@ -56,15 +58,17 @@ impl Session {
         model: Arc<dyn Model>,
         registry: Registry,
         context: Context,
+        permission: &Permission,
         wire: impl FnOnce(SessionHandle, Answers) -> Wire,
     ) -> Arc<Self> {
-        let core = acp_lifecycle::Session::new(context.workspace.cwd());
+        let cwd = context.workspace.cwd().to_owned();
+        let mut core = acp_lifecycle::Session::new(&cwd);
+        let store = permission.set_up(&mut core, &context.workspace.roots().collect::<Vec<_>>());
         let handle = SessionHandle::new(core, SystemTime::now);
-        if let Some(news) = commands::available(&*model, &registry) {
-            handle.news(news);
-        }
+        let keeper = store.map(|store| Arc::new(Keeper::new(handle.clone(), store, cwd)));
+        handle.news(commands::available(&*model, &registry));
         let answers = Answers::default();
-        let wire = wire(handle.clone(), answers.clone());
+        let wire = wire(handle.clone(), answers.clone()).kept_by(keeper.clone());
         let (prompts, waiting) = mpsc::channel(limits::MAX_WAITING_PROMPTS);
         let session = Arc::new(Self {
             prompts,
@@ -79,6 +83,7 @@ impl Session {
             registry,
             context,
             answers,
+            keeper,
             turns: session.turns.clone(),
             history: History::default(),
             count: 0,
@@ -161,6 +166,7 @@ struct Runner {
     registry: Registry,
     context: Context,
     answers: Answers,
+    keeper: Option<Arc<Keeper>>,
     turns: Arc<Mutex<Turns>>,
     history: History,
     count: u64,
@@ -206,7 +212,16 @@ impl Runner {
                 handle: &self.handle,
                 cancel: &token,
             };
-            let running = turn::run(turn, &mut self.history, text);
+            let running = async {
+                match commands::answer(&text, &self.handle, self.keeper.as_deref()).await {
+                    Some(said) => {
+                        let message = Ulid::generate().to_string();
+                        self.handle.say(Chunk { role: Role::Agent, message, text: said });
+                        Ok(StopReason::EndTurn)
+                    }
+                    None => turn::run(turn, &mut self.history, text).await,
+                }
+            };
             // A panic of a model or a description must not leave the prompt without an answer.
             let running = AssertUnwindSafe(running).catch_unwind();
             tokio::pin!(running);

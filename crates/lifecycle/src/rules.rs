@@ -88,7 +88,7 @@ impl Rule {
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
     rules: Vec<Rule>,
-    is_unreadable: bool,
+    unreadable: Option<String>,
 }
 
 impl Rules {
@@ -121,16 +121,16 @@ impl Rules {
         self.rules.retain(|rule| rule.scope != scope);
     }
 
-    /// Notes that there are rules that could not be read, one of which may deny anything: nothing
-    /// is allowed any more without asking.
-    pub fn set_unreadable(&mut self) {
-        self.is_unreadable = true;
+    /// Notes why there are rules that could not be read. One of them may deny anything: nothing is
+    /// allowed any more without asking.
+    pub fn set_unreadable(&mut self, why: String) {
+        self.unreadable = Some(why);
     }
 
-    /// Returns whether there are rules that could not be read.
+    /// Returns why there are rules that could not be read, if there are.
     #[must_use]
-    pub fn is_unreadable(&self) -> bool {
-        self.is_unreadable
+    pub fn unreadable(&self) -> Option<&str> {
+        self.unreadable.as_deref()
     }
 
     /// Judges a call: denied if one effect is, allowed if all are, asked about otherwise.
@@ -163,7 +163,7 @@ impl Rules {
 
     /// What is said of the call as a whole; it counts where a call does nothing to the world too.
     fn of_call(&self, effects: &Effects) -> Verdict {
-        let floor = if self.is_unreadable { Verdict::Ask } else { Verdict::Allow };
+        let floor = if self.unreadable.is_some() { Verdict::Ask } else { Verdict::Allow };
         let of_call = self.rules.iter().filter(|rule| rule.matcher.is_of_call(effects));
         of_call.map(|rule| rule.verdict).fold(floor, Verdict::max)
     }

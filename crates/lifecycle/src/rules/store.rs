@@ -18,7 +18,7 @@ pub trait RuleStore: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// [`StoreError`] if they are there and cannot be read, or must not be trusted. Then every
-    /// call is to be asked about: see [`Session::use_store`](crate::Session::use_store).
+    /// call is to be asked about: see [`Session::load_rules`](crate::Session::load_rules).
     fn load(&self, root: &Path) -> Result<Vec<Rule>, StoreError>;
 
     /// Remembers and forgets rules of a project and of the user, in this order.
@@ -27,6 +27,12 @@ pub trait RuleStore: fmt::Debug + Send + Sync {
     ///
     /// [`StoreError`] if one of them could not be; the others may have been.
     fn save(&self, root: &Path, changes: &[Change]) -> Result<(), StoreError>;
+
+    /// Returns the folder that holds the rules, if one does. A session whose tools reach it takes
+    /// from it what denies and asks, and nothing that allows.
+    fn folder(&self) -> Option<&Path> {
+        None
+    }
 }
 
 /// A change of the rules that outlive their session.

@@ -77,18 +77,25 @@ impl Session {
         self.permits.asks_why = true;
     }
 
-    /// Takes the rules of the session's project and of the user from a
-    /// [`RuleStore`](crate::RuleStore), and lets answers be remembered for the project.
+    /// Takes in the rules of the session's project and of the user, as a
+    /// [`RuleStore`](crate::RuleStore) gave them.
     ///
     /// Rules that could not be read may deny anything: then everything is asked about that is not
     /// denied, and nothing is remembered.
-    pub fn use_store(&mut self, loaded: Result<Vec<Rule>, StoreError>) {
-        let Ok(rules) = loaded else { return self.permits.rules.set_unreadable() };
-        let all_hold = rules.into_iter().all(|rule| self.permits.rules.add(rule));
-        match all_hold {
-            true => self.permits.scopes.push(Scope::Project),
-            false => self.permits.rules.set_unreadable(),
+    pub fn load_rules(&mut self, loaded: Result<Vec<Rule>, StoreError>) {
+        let all_hold = loaded.and_then(|rules| {
+            let all_hold = rules.into_iter().all(|rule| self.permits.rules.add(rule));
+            all_hold.then_some(()).ok_or_else(|| StoreError::new("there are too many rules"))
+        });
+        if let Err(error) = all_hold {
+            self.permits.rules.set_unreadable(error.to_string());
         }
+    }
+
+    /// Lets answers be remembered for the project: for sessions whose
+    /// [rule changes](Self::take_rule_changes) are saved.
+    pub fn offer_project_rules(&mut self) {
+        self.permits.scopes.push(Scope::Project);
     }
 
     /// Returns the rules that hold in the session.

@@ -27,7 +27,8 @@ impl Stage {
 
     fn with_store(rules: Result<Vec<Rule>, StoreError>) -> Self {
         let mut stage = Self::new();
-        stage.session.use_store(rules);
+        stage.session.load_rules(rules);
+        stage.session.offer_project_rules();
         stage
     }
 
@@ -111,8 +112,10 @@ fn an_option_says_what_is_remembered_and_for_how_long() {
         "Always reject `cargo\\ntest` in this session",
     ];
     assert_eq!(stage.options(number), expected);
-    let number = Stage::new().asked(&run("ls"));
-    assert_eq!(number, 1);
+    // Nothing is offered for the project where nobody saves it.
+    let mut stage = Stage::new();
+    let number = stage.asked(&run("ls"));
+    assert!(!stage.options(number).iter().any(|option| option.ends_with("in this project")));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #![expect(
     clippy::disallowed_methods,
     clippy::expect_used,
+    clippy::panic,
     clippy::unwrap_used,
     reason = "a test fails by a panic, and needs some instant to begin at"
 )]
