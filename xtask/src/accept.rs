@@ -6,6 +6,7 @@
 
 mod agent;
 mod figures;
+mod rules;
 mod scratch;
 
 use std::path::PathBuf;
@@ -28,7 +29,7 @@ struct Check {
     measure: fn(&Built, u32) -> Result<f64, Stop>,
 }
 
-const CHECKS: [Check; 5] = [
+const CHECKS: [Check; 6] = [
     Check {
         name: "startup",
         what: "time from spawn to the answer to initialize, as a multiple of a minimal SDK agent's",
@@ -63,6 +64,13 @@ const CHECKS: [Check; 5] = [
         n: 100,
         target: None,
         measure: figures::read_call,
+    },
+    Check {
+        name: "rules",
+        what: "laws broken by n random sets of permission rules",
+        n: 1_000_000,
+        target: Some(0.0),
+        measure: rules::rules,
     },
 ];
 

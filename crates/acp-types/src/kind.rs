@@ -26,6 +26,13 @@ pub fn infer(declared: Option<ToolKind>, annotations: Annotations, name: &str) -
         .unwrap_or_default()
 }
 
+/// Returns whether a call of this kind may change something, or be seen elsewhere. For telling
+/// people, never for a permission: a kind is what a tool says of itself.
+#[must_use]
+pub fn may_act(kind: ToolKind) -> bool {
+    !matches!(kind, ToolKind::Read | ToolKind::Search | ToolKind::Think)
+}
+
 fn from_annotations(annotations: Annotations) -> Option<ToolKind> {
     match (annotations.read_only, annotations.destructive, annotations.open_world) {
         (Some(true), _, Some(true)) => Some(ToolKind::Fetch),

@@ -19,6 +19,11 @@ pub const CHUNK_BYTES: usize = 48 * 1024;
 /// it larger waits for one of those, or for a permission request.
 pub const STREAMED_BYTES: usize = 56 * 1024;
 
+/// Serialised bytes that a call's streamed updates may repeat of what grows or is replaced, beside
+/// as much again as it has now. What is over waits for a report that is not streamed; up to
+/// [`RUNNING_TEXT`] bytes always go, because their rate is bounded.
+pub const REPEATED_BYTES: usize = 64 * 1024;
+
 /// Bytes of old and new text up to which a change is sent as whole files; above, as hunks.
 pub const WHOLE_CHANGE_BYTES: usize = 16 * 1024;
 

@@ -2,6 +2,7 @@
 //!
 //! It reads no clock: times come in as values.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
@@ -45,6 +46,13 @@ pub struct CallMeta {
     /// Why it ended otherwise than by completing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
+    /// Whether it may have changed something, although it did not complete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub may_have_acted: Option<bool>,
+    /// While its arguments arrive: the bytes that have come of those which raw input does not
+    /// hold yet, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub arriving: BTreeMap<String, u64>,
     /// The exit code of its command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
@@ -97,6 +105,14 @@ pub struct Progress {
     /// What it is doing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+}
+
+impl Progress {
+    /// Returns whether its numbers can be sent: JSON has no infinity and no NaN.
+    #[must_use]
+    pub fn is_finite(&self) -> bool {
+        self.current.is_finite() && self.total.is_none_or(f64::is_finite)
+    }
 }
 
 /// Why a call ended otherwise than by completing.
@@ -165,12 +181,13 @@ impl CallMeta {
     /// Returns the `_meta` object: everything under `key`, in at most 2 KiB.
     ///
     /// What does not fit goes in this order: the custom keys, the title's arguments, the text of
-    /// the progress. The rest always fits, unless a caller puts whole texts into ids.
+    /// the progress, what arrives. The rest always fits, unless a caller puts whole texts into ids.
     #[must_use]
     pub fn to_meta(&self, key: &str) -> Meta {
         let mut fitting = self.clone();
         let mut object = fitting.object();
-        for shrink in [Self::drop_custom, Self::drop_title, Self::drop_message] {
+        for shrink in [Self::drop_custom, Self::drop_title, Self::drop_message, Self::drop_arriving]
+        {
             if byte_len(&object) <= META_BYTES {
                 break;
             }
@@ -207,6 +224,21 @@ impl CallMeta {
     fn drop_message(&mut self) {
         if let Some(progress) = &mut self.progress {
             progress.message = None;
+        }
+    }
+
+    fn drop_arriving(&mut self) {
+        self.arriving.clear();
+    }
+
+    /// Says for people why a call ended and what that means for the world, where the protocol
+    /// has no word for it: the text that v1 shows of a cancelled call.
+    #[must_use]
+    pub fn ending(&self) -> String {
+        let why = self.reason.unwrap_or(Reason::Dropped).sentence();
+        match self.may_have_acted {
+            Some(true) => format!("{why} It may have had effects already."),
+            _ => why.to_owned(),
         }
     }
 }

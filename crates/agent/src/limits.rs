@@ -102,6 +102,9 @@ pub const MAX_PARALLEL_CALLS: usize = 16;
 /// Bytes of one call's arguments; what is over is left out, and so is no JSON any more.
 pub const MAX_ARGUMENT_BYTES: usize = 8 << 20;
 
+/// Bytes of a call's arguments after which the client is told how much has come.
+pub(crate) const ARGUMENTS_TOLD_EVERY: usize = 1024;
+
 /// Time for a model to say the next thing.
 pub const MODEL_IDLE: Duration = Duration::from_secs(300);
 

@@ -19,6 +19,10 @@ use ulid::Ulid;
 use crate::model::{Call, Event, Message, Model, Reply, Request, Stop, ToolResult, ToolSpec};
 use crate::{errors, limits};
 
+mod begun;
+
+use begun::Begun;
+
 /// What a session remembers between turns.
 #[derive(Debug, Default)]
 pub(crate) struct History {
@@ -38,21 +42,6 @@ pub(crate) struct Turn<'a> {
     pub(crate) cancel: &'a CancellationToken,
 }
 
-/// A call that the model has begun, and the client has been told of.
-struct Begun {
-    open: OpenCall,
-    call: Call,
-    arguments: Arguments,
-}
-
-/// How much of a call's arguments has come.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Arguments {
-    Coming,
-    Whole,
-    TooLong,
-}
-
 /// What the model said in one reply.
 #[derive(Default)]
 struct Heard {
@@ -62,6 +51,13 @@ struct Heard {
     stop: Option<Stop>,
     error: Option<String>,
     is_cancelled: bool,
+}
+
+impl Heard {
+    /// Finds the newest call of an id that the model gave.
+    fn begun(&mut self, model_id: &str) -> Option<&mut Begun> {
+        self.calls.iter_mut().rev().find(|begun| begun.call.id == model_id)
+    }
 }
 
 /// How a turn ends.
@@ -131,33 +127,18 @@ impl Turn<'_> {
                 self.say(Role::Thought, message, text);
             }
             Event::CallStart { id, name } if heard.calls.len() < limits::MAX_REPLY_CALLS => {
-                if let Some(open) = self.begin(&id, &name) {
-                    let call = Call { id, name, arguments: String::new() };
-                    heard.calls.push(Begun { open, call, arguments: Arguments::Coming });
+                if let Some(open) = self.begin(&id, &name, message) {
+                    heard.calls.push(Begun::new(open, id, name));
                 }
             }
             Event::CallArguments { id, fragment } => {
-                let begun = heard.calls.iter_mut().rev().find(|begun| begun.call.id == id);
-                if let Some(begun) = begun
-                    && begun.arguments == Arguments::Coming
-                {
-                    begun.call.arguments.push_str(&fragment);
-                    if begun.call.arguments.len() > limits::MAX_ARGUMENT_BYTES {
-                        begun.call.arguments.clear();
-                        begun.arguments = Arguments::TooLong;
-                    }
+                if let Some(begun) = heard.begun(&id) {
+                    begun.hear(&fragment, self);
                 }
             }
             Event::CallEnd { id } => {
-                let begun = heard.calls.iter_mut().rev().find(|begun| begun.call.id == id);
-                if let Some(begun) = begun
-                    && begun.arguments == Arguments::Coming
-                {
-                    begun.arguments = Arguments::Whole;
-                    if let Ok(args) = arguments(&begun.call.arguments) {
-                        let call = begun.open.handle();
-                        self.registry.describe(call, &begun.call.name, &args, self.context);
-                    }
+                if let Some(begun) = heard.begun(&id) {
+                    begun.end(self);
                 }
             }
             Event::Stop(stop) => heard.stop = Some(stop),
@@ -171,10 +152,13 @@ impl Turn<'_> {
     }
 
     /// Tells the client of a call whose arguments are still to come.
-    fn begin(&self, model_id: &str, name: &str) -> Option<OpenCall> {
+    fn begin(&self, model_id: &str, name: &str, batch: &str) -> Option<OpenCall> {
         let is_taken = |id: &str| self.handle.has_seen(&id.to_owned().into());
         let id = id::tool_call_id(self.name, model_id, is_taken, || Ulid::generate().to_string());
-        self.registry.announce(self.handle, &id, self.name, name, self.context, self.cancel)
+        let open =
+            self.registry.announce(self.handle, &id, self.name, name, self.context, self.cancel)?;
+        open.handle().change_meta(|meta| meta.batch = Some(batch.to_owned()));
+        Some(open)
     }
 
     /// Does what the model asked for; breaks when the turn is over.
@@ -253,14 +237,8 @@ impl Turn<'_> {
     }
 
     async fn run_call(&self, begun: Begun) -> (Call, Ended) {
-        let Begun { open, call, arguments: how } = begun;
-        let args = match how {
-            Arguments::Whole => arguments(&call.arguments),
-            Arguments::Coming => Err("The arguments did not come to their end.".to_owned()),
-            Arguments::TooLong => {
-                Err(format!("The arguments are over {} bytes.", limits::MAX_ARGUMENT_BYTES))
-            }
-        };
+        let args = begun.arguments();
+        let Begun { open, call, .. } = begun;
         let ended = match args {
             Ok(args) => {
                 // A task of its own, so that a panic outside of the tool ends one call only.
@@ -284,15 +262,6 @@ impl Turn<'_> {
         });
         specs.collect()
     }
-}
-
-/// Reads a call's arguments; none at all are an empty object.
-fn arguments(text: &str) -> Result<Value, String> {
-    if text.trim().is_empty() {
-        return Ok(json!({}));
-    }
-    serde_json::from_str(text)
-        .map_err(|error| format!("The arguments are not JSON: {error}. Send one JSON object."))
 }
 
 /// Ends a call whose arguments nobody can read.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use acp_types::{
     CallMeta, Content, ContentPatch, Exit, Output, Reason, Status, TerminalId, TerminalPatch,
-    TerminalReport, ToolCallId, ToolCallPatch, ToolCallReport, text,
+    TerminalReport, ToolCallId, ToolCallPatch, ToolCallReport, kind, text,
 };
 use serde_json::json;
 
@@ -72,6 +72,8 @@ pub struct Counters {
     pub illegal: u64,
     /// Items of content over a call's bounds.
     pub content_dropped: u64,
+    /// Fields that meant nothing: an empty title, a progress that is no number, an unknown parent.
+    pub fields_dropped: u64,
 }
 
 /// Every open call and terminal of one session.
@@ -153,18 +155,32 @@ impl Board {
             self.counters.illegal += 1;
             return None;
         }
-        let mut meta = call.report.meta.clone();
+        let mut patch = ToolCallPatch::new().status(Status::InProgress);
         if call.started.is_none() {
             call.started = Some(now.at);
+            let mut meta = call.report.meta.clone();
             meta.started_at = Some(now.wall);
             meta.queued_ms = Some(millis(now.at.saturating_duration_since(call.announced)));
+            meta.arriving.clear();
+            patch = patch.meta(meta);
         }
-        Some(self.apply(id, ToolCallPatch::new().status(Status::InProgress).meta(meta)))
+        Some(self.apply(id, patch))
+    }
+
+    /// Pauses a running call: it waits for something other than permission, and can go on by
+    /// [`Board::start`]. Its duration goes on too.
+    pub fn pause(&mut self, id: &ToolCallId) -> Option<ToolCallPatch> {
+        if self.open(id)?.report.status != Status::InProgress {
+            self.counters.illegal += 1;
+            return None;
+        }
+        Some(self.apply(id, ToolCallPatch::new().status(Status::Paused)))
     }
 
     /// Ends a call, exactly once: a second end is late, and counted.
     ///
-    /// A call that never ran cannot complete; it fails instead.
+    /// A call that never ran cannot complete; it fails instead. One that does not complete tells
+    /// whether it may have acted: if it ran and is of a kind that changes something.
     pub fn finish(&mut self, id: &ToolCallId, end: End, now: Moment) -> Option<ToolCallPatch> {
         let mut patch = self.legal(id, end.patch)?;
         let call = self.open(id)?;
@@ -182,6 +198,11 @@ impl Board {
         meta.duration_ms =
             call.started.map(|started| millis(now.at.saturating_duration_since(started)));
         meta.reason = reason;
+        meta.arriving.clear();
+        if status != Status::Completed {
+            let kind = patch.kind.unwrap_or(call.report.kind);
+            meta.may_have_acted = Some(call.started.is_some() && kind::may_act(kind));
+        }
         if call.content_dropped > 0 {
             meta.dropped.get_or_insert_default().items = call.content_dropped;
         }
@@ -283,6 +304,17 @@ impl Board {
         calls.into_iter().map(|call| call.report.id.clone()).collect()
     }
 
+    /// Returns the open calls that a call made, in the order of their announcement.
+    #[must_use]
+    pub fn children(&self, id: &ToolCallId) -> Vec<ToolCallId> {
+        let mut children = self.open_calls(None);
+        children.retain(|child| {
+            let meta = self.calls.get(child).map(|call| &call.report.meta);
+            meta.and_then(|meta| meta.parent.as_deref()) == Some(&*id.0)
+        });
+        children
+    }
+
     /// Returns what is remembered of the calls that have ended.
     #[must_use]
     pub fn history(&self) -> &History {
@@ -318,10 +350,10 @@ impl Board {
     fn legal(&mut self, id: &ToolCallId, mut patch: ToolCallPatch) -> Option<ToolCallPatch> {
         let call = self.open(id)?;
         patch.status = None;
-        patch.title = patch.title.filter(|title| !title.trim().is_empty());
+        let mut meaningless = drop_if(&mut patch.title, |title| title.trim().is_empty());
+        meaningless += drop_if(&mut patch.name, String::is_empty);
         let short = |text: String, max| text::head(&text, max).to_owned();
         patch.title = patch.title.map(|title| short(title, 2 * limits::TITLE_BYTES));
-        patch.name = patch.name.filter(|name| !name.is_empty());
         patch.name = patch.name.map(|name| short(name, limits::NAME_BYTES));
         patch.raw_input = patch.raw_input.and_then(|value| sanitize::raw(value, limits::RAW_BYTES));
         patch.raw_output =
@@ -331,7 +363,35 @@ impl Board {
         }
         let dropped = call.cap_content(&mut patch.content);
         self.counters.content_dropped += dropped;
+        if let Some(meta) = &mut patch.meta {
+            meaningless += self.check(id, meta);
+        }
+        self.counters.fields_dropped += meaningless;
+        self.note_retry(id, &mut patch);
         Some(patch)
+    }
+
+    /// Says of a call with the tool and the arguments of one that failed which one that was.
+    fn note_retry(&self, id: &ToolCallId, patch: &mut ToolCallPatch) {
+        let (Some(input), Some(call)) = (&patch.raw_input, self.calls.get(id)) else { return };
+        let name = patch.name.as_ref().unwrap_or(&call.report.name);
+        if let Some(earlier) = self.history.newest_failed(name, input) {
+            let meta = patch.meta.get_or_insert_with(|| call.report.meta.clone());
+            meta.retry_of.get_or_insert_with(|| earlier.to_string());
+        }
+    }
+
+    /// Takes away what means nothing of a call's metadata, and returns how much that was.
+    fn check(&self, id: &ToolCallId, meta: &mut CallMeta) -> u64 {
+        let told = self.calls.get(id).map(|call| &call.report.meta);
+        let is_known = |other: &str| *id.0 != *other && self.has_seen(&ToolCallId::new(other));
+        // What was known once stays, though it may be forgotten since.
+        let parent = told.and_then(|told| told.parent.clone());
+        let retry_of = told.and_then(|told| told.retry_of.clone());
+        let stays = |told: &Option<String>, other: &String| told.as_ref() == Some(other);
+        drop_if(&mut meta.progress, |progress| !progress.is_finite())
+            + drop_if(&mut meta.parent, |other| !stays(&parent, other) && !is_known(other))
+            + drop_if(&mut meta.retry_of, |other| !stays(&retry_of, other) && !is_known(other))
     }
 
     fn apply(&mut self, id: &ToolCallId, patch: ToolCallPatch) -> ToolCallPatch {
@@ -372,6 +432,13 @@ impl Call {
     }
 }
 
+/// Takes a field away that means nothing, and returns how many that were.
+fn drop_if<T>(field: &mut Option<T>, is_meaningless: impl Fn(&T) -> bool) -> u64 {
+    let had = field.is_some();
+    *field = field.take().filter(|value| !is_meaningless(value));
+    u64::from(had && field.is_none())
+}
+
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -380,7 +447,10 @@ fn millis(duration: Duration) -> u64 {
 #[expect(clippy::disallowed_methods, reason = "a test needs some instant to begin at")]
 mod tests {
     use super::{Board, End, Moment};
-    use acp_types::{Content, Reason, Status, ToolCallId, ToolCallPatch, ToolKind};
+    use acp_types::{
+        CallMeta, Content, Progress, Reason, Status, ToolCallId, ToolCallPatch, ToolKind,
+    };
+    use serde_json::json;
     use std::time::{Duration, Instant, SystemTime};
 
     fn at(start: Instant, millis: u64) -> Moment {
@@ -434,6 +504,81 @@ mod tests {
         let patch = ToolCallPatch::new().status(Status::Completed).title(" ");
         assert_eq!(board.change(&id, patch), None);
         assert_eq!(board.tool_call(&id).unwrap().status, Status::Pending);
+    }
+
+    #[test]
+    fn a_paused_call_goes_on_but_cannot_complete_as_it_is() {
+        let (mut board, id) = announced(Instant::now());
+        let start = Instant::now();
+        assert_eq!(board.pause(&id), None);
+        board.start(&id, at(start, 1)).unwrap();
+        assert_eq!(board.pause(&id).unwrap().status, Some(Status::Paused));
+        assert_eq!(board.pause(&id), None);
+        // Going on is not starting: the time of the start stays.
+        let on = board.start(&id, at(start, 9)).unwrap();
+        assert_eq!((on.status, on.meta), (Some(Status::InProgress), None));
+        board.pause(&id).unwrap();
+        let last = board.finish(&id, End::completed(), at(start, 10)).unwrap();
+        assert_eq!(last.status, Some(Status::Failed));
+    }
+
+    #[test]
+    fn an_end_tells_whether_the_call_may_have_acted() {
+        let start = Instant::now();
+        let ends = |kind, ran: bool, end: End| {
+            let (mut board, id) = (Board::default(), ToolCallId::from("c"));
+            board.announce(&id, "t", ToolCallPatch::announce("x", "X", kind), at(start, 0));
+            if ran {
+                board.start(&id, at(start, 1));
+            }
+            let last = board.finish(&id, end, at(start, 2)).unwrap();
+            last.meta.and_then(|meta| meta.may_have_acted)
+        };
+        let cancelled = || End::cancelled(Reason::User);
+        assert_eq!(ends(ToolKind::Execute, true, cancelled()), Some(true));
+        assert_eq!(ends(ToolKind::Execute, false, cancelled()), Some(false));
+        assert_eq!(ends(ToolKind::Read, true, End::failed(Reason::Error)), Some(false));
+        assert_eq!(ends(ToolKind::Execute, true, End::completed()), None);
+    }
+
+    #[test]
+    fn a_call_that_tries_a_failed_one_again_says_so() {
+        let start = Instant::now();
+        let mut board = Board::default();
+        let mut live = |id: &str, path: &str, end: End| {
+            let id = ToolCallId::new(id);
+            let patch = ToolCallPatch::announce("read_file", "Read", ToolKind::Read);
+            board.announce(&id, "t", patch, at(start, 0)).unwrap();
+            let input = ToolCallPatch::new().raw_input(json!({ "path": path }));
+            board.change(&id, input).unwrap();
+            board.start(&id, at(start, 1)).unwrap();
+            board.finish(&id, end, at(start, 2)).unwrap();
+            board.history().get(&id).unwrap().meta.retry_of.clone()
+        };
+        let failed = || End::failed(Reason::Error);
+        assert_eq!(live("a", "x", failed()), None);
+        assert_eq!(live("b", "y", End::completed()), None);
+        assert_eq!(live("c", "y", failed()), None);
+        assert_eq!(live("d", "x", failed()).as_deref(), Some("a"));
+        assert_eq!(live("e", "x", End::completed()).as_deref(), Some("d"));
+    }
+
+    #[test]
+    fn a_field_that_means_nothing_is_dropped_and_counted() {
+        let (mut board, id) = announced(Instant::now());
+        let meta = CallMeta {
+            progress: Some(Progress { current: f64::NAN, total: None, message: None }),
+            parent: Some("nobody".to_owned()),
+            retry_of: Some("c".to_owned()),
+            batch: Some("b".to_owned()),
+            ..CallMeta::default()
+        };
+        let patch = ToolCallPatch { name: Some(String::new()), ..ToolCallPatch::new() };
+        board.change(&id, patch.title(" ").meta(meta)).unwrap();
+        let report = board.tool_call(&id).unwrap();
+        let kept = CallMeta { batch: Some("b".to_owned()), ..CallMeta::default() };
+        assert_eq!((report.title.as_str(), &report.meta), ("Read x", &kept));
+        assert_eq!(board.counters().fields_dropped, 5);
     }
 
     #[test]

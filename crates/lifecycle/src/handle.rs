@@ -7,8 +7,8 @@ use std::time::SystemTime;
 
 use acp_types::schema::v1::SessionUpdate;
 use acp_types::{
-    CallMeta, Content, Exit, Location, Plan, Progress, Reason, TerminalId, TerminalPatch,
-    ToolCallId, ToolCallPatch,
+    CallMeta, Capabilities, Content, Exit, Location, Plan, Progress, Reason, TerminalId,
+    TerminalPatch, ToolCallId, ToolCallPatch, ToolCallReport,
 };
 use tokio::sync::{Notify, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -72,7 +72,8 @@ impl SessionHandle {
     /// Posts a call of a turn. The handle that comes back ends the call when it is dropped; there
     /// is none for an id that is or was in use, or a turn that was answered.
     ///
-    /// `cancel` is the turn's token; the call gets one of its own beneath it.
+    /// `cancel` is the turn's token; the call gets one of its own beneath it, so it can be
+    /// cancelled alone, which its capabilities say.
     pub fn announce(
         &self,
         id: &ToolCallId,
@@ -80,12 +81,33 @@ impl SessionHandle {
         patch: ToolCallPatch,
         cancel: &CancellationToken,
     ) -> Option<OpenCall> {
+        let patch = patch.capabilities(Capabilities { cancel: true });
         if !self.with(|session, now| session.announce(id, turn, patch, now)) {
             return None;
         }
-        let cancel = cancel.child_token();
+        let (turn, cancel) = (cancel.clone(), cancel.child_token());
         self.calls().insert(id.clone(), cancel.clone());
-        Some(OpenCall { call: CallHandle { session: self.clone(), id: id.clone(), cancel } })
+        Some(OpenCall { call: CallHandle { session: self.clone(), id: id.clone(), turn, cancel } })
+    }
+
+    /// Tells one open call alone to stop: draft v2's `tool_call/cancel`, or a button. It ends
+    /// soon as cancelled by the user, and its turn goes on. Returns whether it was open.
+    ///
+    /// (<https://agentclientprotocol.com/protocol/v2/tool-calls#cancelling>)
+    pub fn cancel_call(&self, id: &ToolCallId) -> bool {
+        let cancel = self.calls().get(id).cloned();
+        if let Some(cancel) = &cancel {
+            cancel.cancel();
+        }
+        cancel.is_some()
+    }
+
+    /// Returns the document of a call, open or ended, as long as it is kept.
+    #[must_use]
+    pub fn tool_call(&self, id: &ToolCallId) -> Option<ToolCallReport> {
+        let session = self.lock();
+        let board = session.board();
+        board.tool_call(id).or_else(|| board.history().get(id)).cloned()
     }
 
     /// Says a piece of a message.
@@ -258,6 +280,7 @@ impl Drop for OpenCall {
 pub struct CallHandle {
     session: SessionHandle,
     id: ToolCallId,
+    turn: CancellationToken,
     cancel: CancellationToken,
 }
 
@@ -278,6 +301,28 @@ impl CallHandle {
     #[must_use]
     pub fn cancel(&self) -> &CancellationToken {
         &self.cancel
+    }
+
+    /// Returns why the call is to stop, where its token says that it is: as it ended already,
+    /// with its turn, or alone by the user.
+    pub(crate) fn cancelled_by(&self) -> Option<Reason> {
+        if !self.cancel.is_cancelled() {
+            return None;
+        }
+        let with = if self.turn.is_cancelled() { Reason::Turn } else { Reason::User };
+        let session = self.session.lock();
+        let ended = session.board().history().get(&self.id);
+        Some(ended.and_then(|report| report.meta.reason).unwrap_or(with))
+    }
+
+    /// Tells that the call waits for something other than permission, such as a login or a lock.
+    pub fn pause(&self) {
+        self.session.with(|session, now| session.pause(&self.id, now));
+    }
+
+    /// Tells that a paused call goes on.
+    pub fn resume(&self) {
+        self.session.with(|session, now| session.start(&self.id, now));
     }
 
     /// Returns whether the call has not ended.

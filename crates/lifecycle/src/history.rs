@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use acp_types::{Content, Status, ToolCallId, ToolCallReport};
+use serde_json::Value;
 
 use crate::limits;
 
@@ -14,6 +15,8 @@ pub struct History {
     order: VecDeque<ToolCallId>,
     kept: VecDeque<(ToolCallId, usize)>,
     bytes: usize,
+    /// The newest that failed, among which a call that tries again finds what it repeats.
+    failed: VecDeque<ToolCallId>,
     usage: BTreeMap<String, Usage>,
 }
 
@@ -53,9 +56,24 @@ impl History {
         self.usage.iter().map(|(name, usage)| (name.as_str(), *usage))
     }
 
+    /// Finds the newest call that failed with a tool and its arguments.
+    pub(crate) fn newest_failed(&self, name: &str, input: &Value) -> Option<&ToolCallId> {
+        self.failed.iter().rev().find(|id| {
+            self.get(id).is_some_and(|report| {
+                report.name == name && report.raw_input.as_ref() == Some(input)
+            })
+        })
+    }
+
     pub(crate) fn insert(&mut self, report: ToolCallReport) {
         self.count(&report);
         let (id, bytes) = (report.id.clone(), byte_len(&report));
+        if report.status == Status::Failed {
+            if self.failed.len() >= limits::FAILED_CALLS {
+                self.failed.pop_front();
+            }
+            self.failed.push_back(id.clone());
+        }
         self.reports.insert(id.clone(), Some(report));
         self.order.push_back(id.clone());
         self.kept.push_back((id, bytes));

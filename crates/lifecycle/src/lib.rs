@@ -26,6 +26,7 @@
 //! assert_eq!(sent, 3);
 //! ```
 
+pub mod arriving;
 pub mod board;
 pub mod effects;
 pub mod history;
@@ -44,6 +45,7 @@ pub mod handle;
 #[cfg(feature = "tokio")]
 pub mod perform;
 
+pub use arriving::Arriving;
 pub use board::{Board, Counters, End, Moment};
 pub use effects::{Effect, Effects};
 pub use history::{History, Usage};

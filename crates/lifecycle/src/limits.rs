@@ -17,6 +17,16 @@ pub const CONTENT_BYTES: usize = 768 * 1024;
 /// Serialised bytes of raw input or raw output; a larger one is replaced by its size.
 pub const RAW_BYTES: usize = 64 * 1024;
 
+/// Serialised bytes of an argument that is told while others still arrive; of a longer one, its
+/// length is told.
+pub const ARRIVING_FIELD_BYTES: usize = 1024;
+
+/// Serialised bytes of all arguments that are told while others still arrive.
+pub const ARRIVING_BYTES: usize = 4 * 1024;
+
+/// Arguments whose lengths are told while they arrive.
+pub const ARRIVING_FIELDS: usize = 16;
+
 /// Locations that a call may have; what is over is left out.
 pub const LOCATIONS: usize = 20;
 
@@ -31,6 +41,9 @@ pub const HISTORY_CALLS: usize = 256;
 
 /// Bytes of those documents.
 pub const HISTORY_BYTES: usize = 4 * 1024 * 1024;
+
+/// Calls that failed among which one that tries again finds what it repeats.
+pub const FAILED_CALLS: usize = 16;
 
 /// Tools over whose calls sums are kept; what models make up beyond is summed together.
 pub const USAGE_TOOLS: usize = 128;

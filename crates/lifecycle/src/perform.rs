@@ -111,7 +111,7 @@ pub async fn perform<E: Executor>(open: OpenCall, mut executor: E) -> Ended {
     let call = open.handle().clone();
     let permitted = tokio::select! {
         biased;
-        () = call.cancel().cancelled() => Err(Stop::Cancelled { ran: false }),
+        () = call.cancel().cancelled() => Err(Stop::Cancelled { ran: Ran::No }),
         permitted = permit(&call, &mut executor) => permitted,
     };
     let (pinned, grant) = match permitted {
@@ -120,12 +120,12 @@ pub async fn perform<E: Executor>(open: OpenCall, mut executor: E) -> Ended {
     };
     // A call that ended meanwhile, with its turn or its session, must not run.
     if call.cancel().is_cancelled() || !call.start() {
-        return Stop::Cancelled { ran: false }.end(open);
+        return Stop::Cancelled { ran: Ran::No }.end(open);
     }
     let run = AssertUnwindSafe(executor.run(pinned, grant, &call)).catch_unwind();
     let done = tokio::select! {
         done = run => done,
-        () = out_of_grace(&call) => return Stop::Cancelled { ran: true }.end(open),
+        () = out_of_grace(&call) => return Stop::Cancelled { ran: Ran::Yes }.end(open),
     };
     match done {
         Ok(Ok(success)) => succeed(open, success),
@@ -136,12 +136,19 @@ pub async fn perform<E: Executor>(open: OpenCall, mut executor: E) -> Ended {
 
 /// Why a call ends before it is done.
 enum Stop {
-    Cancelled { ran: bool },
+    Cancelled { ran: Ran },
     Rejected { reason: Option<String> },
     Denied,
     Unanswered { error: String },
     TurnOver,
     Failed(Box<Failure>),
+}
+
+/// Whether a call had begun to run.
+#[derive(Clone, Copy)]
+enum Ran {
+    Yes,
+    No,
 }
 
 /// Previews and asks; a panic of the preview is a failure like any other.
@@ -193,8 +200,8 @@ struct Told {
 impl Stop {
     /// Ends the call and tells the model what that means.
     fn end(self, open: OpenCall) -> Ended {
-        let is_cancelled = open.handle().cancel().is_cancelled();
-        let Told { end, text, code, note, ends_turn, is_fatal } = self.told(is_cancelled);
+        let cancelled = open.handle().cancelled_by();
+        let Told { end, text, code, note, ends_turn, is_fatal } = self.told(cancelled);
         let mut patch = ToolCallPatch::new().raw_output(json!({ "error": text, "code": code }));
         if end.status == Status::Failed
             && let Some(note) = note
@@ -207,7 +214,7 @@ impl Stop {
         Ended { status, reason, text, ends_turn, is_fatal }
     }
 
-    fn told(self, is_cancelled: bool) -> Told {
+    fn told(self, cancelled: Option<Reason>) -> Told {
         let told = |end, code: &str, text: &str, ends_turn| Told {
             end,
             text: text.to_owned(),
@@ -217,13 +224,15 @@ impl Stop {
             is_fatal: false,
         };
         match self {
-            Self::Failed(failure) => failure.told(is_cancelled),
+            Self::Failed(failure) => failure.told(cancelled),
             Self::Cancelled { ran } => {
-                let text = match ran {
-                    true => "Cancelled with its turn. It may have had effects already.",
-                    false => "Cancelled with its turn, before it ran.",
+                let reason = cancelled.unwrap_or(Reason::Turn);
+                let story = match ran {
+                    Ran::Yes => "It may have had effects already.",
+                    Ran::No => "It did not run.",
                 };
-                told(End::cancelled(Reason::Turn), "cancelled", text, true)
+                let text = format!("{} {story}", reason.sentence());
+                told(End::cancelled(reason), "cancelled", &text, ends_turn(Some(reason)))
             }
             Self::TurnOver => {
                 let text = "Cancelled by the user before it ran.";
@@ -248,20 +257,28 @@ impl Stop {
     }
 }
 
+/// Whether what cancelled a call ends its turn too.
+fn ends_turn(cancelled: Option<Reason>) -> bool {
+    matches!(cancelled, Some(Reason::Turn | Reason::Shutdown))
+}
+
 impl Failure {
-    fn told(self, is_cancelled: bool) -> Told {
-        let end = match self.reason {
-            // A cancelled call fails because it was cancelled, whatever it says.
-            Reason::Error if is_cancelled => End::cancelled(Reason::Turn),
-            Reason::User | Reason::Turn | Reason::Shutdown => End::cancelled(self.reason),
-            reason => End::failed(reason),
+    fn told(self, cancelled: Option<Reason>) -> Told {
+        let end = match (self.reason, cancelled) {
+            (reason @ (Reason::Permission | Reason::Timeout), _) => End::failed(reason),
+            // A cancelled call ends because it was cancelled, whatever else it says.
+            (_, Some(reason)) => End::cancelled(reason),
+            (reason @ (Reason::User | Reason::Turn | Reason::Shutdown), None) => {
+                End::cancelled(reason)
+            }
+            (reason, None) => End::failed(reason),
         };
         Told {
             end: end.with(self.patch),
             text: self.text,
             code: self.code,
             note: self.note,
-            ends_turn: is_cancelled,
+            ends_turn: ends_turn(cancelled),
             is_fatal: self.is_fatal,
         }
     }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use acp_types::schema::v1::SessionUpdate;
 use acp_types::{
-    CallMeta, Exit, Plan, Reason, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch,
+    CallMeta, Exit, Plan, Reason, Status, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch,
 };
 
 use crate::board::{Board, End, Moment};
@@ -115,9 +115,69 @@ impl Session {
         self.offer_call(id, patch, if first { IsFirst::Yes } else { IsFirst::No }, now)
     }
 
-    /// Ends a call, exactly once; what comes later is counted. Its requests are withdrawn, and
-    /// the terminals that it shows end with it.
+    /// Pauses a running call; [`Session::start`] goes on with it.
+    pub fn pause(&mut self, id: &ToolCallId, now: Moment) {
+        let patch = self.board.pause(id);
+        self.offer_call(id, patch, IsFirst::No, now);
+    }
+
+    /// Does what somebody else's agent says of a call, in whatever order it says it: posts the
+    /// call if it is not known, changes it, and takes the step to `patch.status` if that is legal.
+    ///
+    /// Nothing happens to a call that has ended or belongs to a turn that was answered, and what
+    /// is not legal is counted. It permits nothing: what runs elsewhere is only told here.
+    pub fn upsert(&mut self, id: &ToolCallId, turn: &str, patch: ToolCallPatch, now: Moment) {
+        let (status, reason) = (patch.status, patch.meta.as_ref().and_then(|meta| meta.reason));
+        if !self.board.has_seen(id) {
+            self.announce(id, turn, patch, now);
+        } else if status.is_none_or(|status| !status.is_final()) {
+            self.change(id, patch, now);
+        } else {
+            return self.end_told(id, status, reason, patch, now);
+        }
+        match status {
+            Some(Status::InProgress) if !self.is_running(id) => drop(self.start(id, now)),
+            Some(Status::Paused) => self.pause(id, now),
+            Some(status) if status.is_final() => {
+                self.end_told(id, Some(status), reason, ToolCallPatch::new(), now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends a call as told. One that is said to have completed has run, even if nobody said so.
+    fn end_told(
+        &mut self,
+        id: &ToolCallId,
+        status: Option<Status>,
+        reason: Option<Reason>,
+        patch: ToolCallPatch,
+        now: Moment,
+    ) {
+        let end = match status {
+            Some(Status::Completed) => {
+                if !self.is_running(id) {
+                    self.start(id, now);
+                }
+                End::completed()
+            }
+            Some(Status::Cancelled) => End::cancelled(reason.unwrap_or(Reason::User)),
+            _ => End::failed(reason.unwrap_or(Reason::Error)),
+        };
+        self.finish(id, end.with(patch), now);
+    }
+
+    fn is_running(&self, id: &ToolCallId) -> bool {
+        self.board.tool_call(id).is_some_and(|report| report.status == Status::InProgress)
+    }
+
+    /// Ends a call, exactly once; what comes later is counted. Its requests are withdrawn, the
+    /// terminals that it shows end with it, and so, before it, do the calls that it made.
     pub fn finish(&mut self, id: &ToolCallId, end: End, now: Moment) {
+        for child in self.board.children(id) {
+            let reason = end.reason.unwrap_or(Reason::Dropped);
+            self.finish(&child, End::cancelled(reason), now);
+        }
         self.withdraw_of(id);
         let terminals = self.board.terminals_of(id);
         for terminal in &terminals {

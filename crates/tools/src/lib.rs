@@ -23,6 +23,7 @@ pub mod exec;
 pub mod find;
 pub mod limits;
 pub mod list;
+mod partial;
 pub mod read;
 pub mod registry;
 pub mod search;

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use acp_lifecycle::{
-    AnyPlan, CallHandle, Digest, Effect, Effects, Executor, Failure, Grant, OpenCall, Pinned,
-    Preview, SessionHandle, Success, Titles, TitlesError, limits, sanitize,
+    AnyPlan, Arriving, CallHandle, Digest, Effect, Effects, Executor, Failure, Grant, OpenCall,
+    Pinned, Preview, SessionHandle, Success, Titles, TitlesError, limits, sanitize,
 };
 use acp_types::limits::CHANGE_BYTES;
 use acp_types::{
@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Code, ToolError};
+use crate::partial;
 use crate::tool::{Context, Description, Draft, Invocation, Reach, Spec, Surface, Tool, end_patch};
 
 /// The tools of a session, in the order in which they were added.
@@ -108,6 +109,24 @@ impl Registry {
         if let Some(tool) = self.find(name) {
             describe(&*tool, &self.titles, call, args, context);
         }
+    }
+
+    /// Tells the client what is known of a call while its arguments still stream: those that are
+    /// whole, how much has come of the rest, and its title and files as soon as these are known.
+    pub fn arriving(&self, call: &CallHandle, name: &str, args: &Arriving, context: &Context) {
+        if let Some(tool) = self.find(name) {
+            let about = partial::describe(&tool.input_schema(), args.fields(), |args| {
+                tool.describe(args, context)
+            });
+            if let Some(Description { key, arguments, locations, .. }) = about {
+                let title = self.titles.render(key, &arguments);
+                call.change(ToolCallPatch::new().title(title).locations(locations));
+            }
+        }
+        if !args.fields().is_empty() {
+            call.change(ToolCallPatch::new().raw_input(Value::Object(args.fields().clone())));
+        }
+        call.change_meta(|meta| meta.arriving.clone_from(args.rest()));
     }
 
     /// Makes what `acp_lifecycle::perform` needs to run a call.
@@ -223,7 +242,10 @@ fn describe(
     call.change(patch.title(titles.render(key, &arguments)).locations(locations));
     let arguments = arguments.into_iter().map(|(name, value)| (name.to_owned(), json!(value)));
     let title = json!({ "key": key, "arguments": Value::Object(arguments.collect()) });
-    call.change_meta(|meta| meta.title = Some(title));
+    call.change_meta(|meta| {
+        meta.title = Some(title);
+        meta.arriving.clear();
+    });
 }
 
 /// Returns what a call would do; a tool that can do anything, or would change something, and

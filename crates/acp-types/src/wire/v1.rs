@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::limits::{CHUNK_BYTES, RUNNING_TEXT, STREAMED_BYTES};
+use crate::limits::{CHUNK_BYTES, RUNNING_TEXT};
 use crate::meta::DEFAULT_KEY;
 use crate::schema::v1::{
     PermissionOption, RequestPermissionRequest, SessionId, SessionUpdate, ToolCall,
@@ -16,7 +16,7 @@ use crate::schema::v1::{
 };
 use crate::terminal::gap_line;
 use crate::{
-    Content, ContentPatch, Exit, Location, Output, Reason, Status, TerminalId, TerminalPatch,
+    CallMeta, Content, ContentPatch, Exit, Location, Output, Status, TerminalId, TerminalPatch,
     TerminalReport, ToolCallId, ToolCallPatch, ToolCallReport, text,
 };
 
@@ -55,6 +55,8 @@ struct SentCall {
     call: ToolCall,
     /// What is too large for a streamed update and goes with the next report that is not one.
     held: ToolCallUpdateFields,
+    /// Bytes of content, raw input and raw output that streamed updates have held.
+    streamed: usize,
     told: bool,
 }
 
@@ -67,11 +69,19 @@ impl SentCall {
         fields.content = fields.content.take().or(held.content);
         fields.raw_input = fields.raw_input.take().or(held.raw_input);
         fields.raw_output = fields.raw_output.take().or(held.raw_output);
-        if self.told && !is_final && json_bytes(fields) > STREAMED_BYTES {
-            self.held = ToolCallUpdateFields::new()
-                .content(fields.content.take())
-                .raw_input(fields.raw_input.take())
-                .raw_output(fields.raw_output.take());
+        let is_streamed = self.told && !is_final;
+        let line = if is_streamed { super::json_bytes(fields) } else { 0 };
+        let large = ToolCallUpdateFields::new()
+            .content(fields.content.take())
+            .raw_input(fields.raw_input.take())
+            .raw_output(fields.raw_output.take());
+        if is_streamed && !super::may_stream(line, || super::json_bytes(&large), &mut self.streamed)
+        {
+            self.held = large;
+        } else {
+            fields.content = large.content;
+            fields.raw_input = large.raw_input;
+            fields.raw_output = large.raw_output;
         }
         self.call.update(fields.clone());
     }
@@ -186,6 +196,7 @@ impl Sent {
             items: Vec::new(),
             call: ToolCall::new(id.clone(), String::new()),
             held: ToolCallUpdateFields::new(),
+            streamed: 0,
             told: false,
         });
         // What is set anew is held back no more.
@@ -244,7 +255,9 @@ impl Sent {
                 .then(|| terminal_text(terminal.map(|terminal| &terminal.report), is_final))
         });
         if is_cancelled {
-            content.push(cancelled_note(patch.meta.as_ref().and_then(|meta| meta.reason)));
+            let ending =
+                patch.meta.as_ref().map_or_else(|| CallMeta::default().ending(), CallMeta::ending);
+            content.push(ToolCallContent::from(ending));
         }
         sent.held.content = None;
         (content != sent.call.content).then_some(content)
@@ -351,7 +364,7 @@ impl SentTerminal {
 /// | field | rule |
 /// |---|---|
 /// | status | `paused` is `in_progress`, `cancelled` is `failed` |
-/// | content | of a cancelled call: one text more, which says why |
+/// | content | of a cancelled call: one text more, which says why, and whether it may have acted |
 /// | capabilities | none |
 /// | the rest | kept |
 #[must_use]
@@ -359,8 +372,7 @@ pub fn lossy_v1(mut report: ToolCallReport) -> ToolCallReport {
     match report.status {
         Status::Cancelled => {
             report.status = Status::Failed;
-            let reason = report.meta.reason.unwrap_or(Reason::Dropped);
-            report.content.push(Content::text(reason.sentence()));
+            report.content.push(Content::text(report.meta.ending()));
         }
         Status::Paused => report.status = Status::InProgress,
         _ => {}
@@ -430,10 +442,6 @@ fn ending(report: &TerminalReport) -> Option<String> {
     }
 }
 
-fn cancelled_note(reason: Option<Reason>) -> ToolCallContent {
-    ToolCallContent::from(reason.unwrap_or(Reason::Dropped).sentence().to_owned())
-}
-
 fn location(location: &Location) -> ToolCallLocation {
     ToolCallLocation::new(location.path()).line(location.line().map(u32::from))
 }
@@ -443,10 +451,6 @@ fn changed<T: PartialEq + Clone>(value: Option<T>, field: &mut T) -> Option<T> {
     let value = value.filter(|value| value != field)?;
     field.clone_from(&value);
     Some(value)
-}
-
-fn json_bytes(fields: &ToolCallUpdateFields) -> usize {
-    serde_json::to_vec(fields).map_or(0, |bytes| bytes.len())
 }
 
 fn is_empty(update: &ToolCallUpdate) -> bool {

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
+use crate::limits::STREAMED_BYTES;
 use crate::meta::DEFAULT_KEY;
 use crate::schema::MaybeUndefined;
 use crate::schema::v2::{
@@ -29,7 +30,96 @@ const CHUNK_BYTES: usize = 40 * 1024;
 #[derive(Debug)]
 pub struct Sent {
     meta_key: String,
-    calls: HashMap<ToolCallId, ToolCallUpdate>,
+    calls: HashMap<ToolCallId, SentCall>,
+}
+
+/// One open call: what the client holds of it, and what it was not told yet.
+#[derive(Debug)]
+struct SentCall {
+    call: ToolCallUpdate,
+    /// What is too large for a streamed update and goes with the next report that is not one:
+    /// content, raw input, raw output.
+    held: ToolCallUpdate,
+    /// Items that are added behind what is held.
+    held_items: Vec<ToolCallContent>,
+    /// Bytes of what streamed updates have repeated.
+    streamed: usize,
+}
+
+impl SentCall {
+    fn new(id: &ToolCallId) -> Self {
+        let none = ToolCallUpdate::new(id.0.clone());
+        Self { call: none.clone(), held: none, held_items: Vec::new(), streamed: 0 }
+    }
+
+    /// Finds what changes of the large fields, beside what is held of the others already.
+    fn large(&mut self, patch: &ToolCallPatch, content: Option<Vec<ToolCallContent>>) {
+        if content.is_some() {
+            self.held_items.clear();
+        }
+        replace(&mut self.held.content, content, &self.call.content);
+        replace(&mut self.held.raw_input, patch.raw_input.clone(), &self.call.raw_input);
+        replace(&mut self.held.raw_output, patch.raw_output.clone(), &self.call.raw_output);
+    }
+
+    /// Moves what is held into an update, as far as a streamed one has room for it, and returns
+    /// the items that are told beside it.
+    fn tell(&mut self, update: &mut ToolCallUpdate, is_streamed: bool) -> Vec<ToolCallContent> {
+        move_large(&mut self.held, update);
+        let line = if is_streamed { super::json_bytes(update) } else { 0 };
+        let mut large = ToolCallUpdate::new(self.call.tool_call_id.clone());
+        move_large(update, &mut large);
+        let size = || super::json_bytes(&large);
+        if is_streamed && !super::may_stream(line, size, &mut self.streamed) {
+            self.held = large;
+        } else {
+            move_large(&mut large.clone(), &mut self.call);
+            move_large(&mut large, update);
+        }
+        // Order is kept: behind what is held, everything is.
+        let fits = |item: &ToolCallContent| super::json_bytes(item) <= STREAMED_BYTES;
+        let told = match is_streamed {
+            false => self.held_items.len(),
+            true if !self.held.content.is_undefined() => 0,
+            true => self.held_items.iter().take_while(|item| fits(item)).count(),
+        };
+        let told: Vec<_> = self.held_items.drain(..told).collect();
+        self.add(&told);
+        told
+    }
+
+    /// Lets the client hold more items.
+    fn add(&mut self, items: &[ToolCallContent]) {
+        match &mut self.call.content {
+            MaybeUndefined::Value(content) => content.extend_from_slice(items),
+            content if !items.is_empty() => *content = MaybeUndefined::Value(items.to_vec()),
+            _ => {}
+        }
+    }
+}
+
+/// Moves the large fields that are set.
+fn move_large(from: &mut ToolCallUpdate, to: &mut ToolCallUpdate) {
+    take(&mut from.content, &mut to.content);
+    take(&mut from.raw_input, &mut to.raw_input);
+    take(&mut from.raw_output, &mut to.raw_output);
+}
+
+fn take<T>(from: &mut MaybeUndefined<T>, to: &mut MaybeUndefined<T>) {
+    if !from.is_undefined() {
+        *to = std::mem::replace(from, MaybeUndefined::Undefined);
+    }
+}
+
+/// Holds a new value, or nothing if the client holds that value already.
+fn replace<T: PartialEq>(
+    held: &mut MaybeUndefined<T>,
+    value: Option<T>,
+    holds: &MaybeUndefined<T>,
+) {
+    if let value @ MaybeUndefined::Value(_) = maybe(value) {
+        *held = if value == *holds { MaybeUndefined::Undefined } else { value };
+    }
 }
 
 impl Default for Sent {
@@ -57,40 +147,42 @@ impl Sent {
     pub fn tool_call(&mut self, id: &ToolCallId, patch: &ToolCallPatch) -> Vec<SessionUpdate> {
         let is_first = !self.calls.contains_key(id);
         let is_final = patch.status.is_some_and(crate::Status::is_final);
-        let sent =
-            self.calls.entry(id.clone()).or_insert_with(|| ToolCallUpdate::new(id.0.clone()));
+        let sent = self.calls.entry(id.clone()).or_insert_with(|| SentCall::new(id));
+        let holds = &mut sent.call;
         let mut update = ToolCallUpdate::new(id.0.clone());
-        update.name = changed(patch.name.clone(), &mut sent.name);
-        update.title = changed(patch.title.clone(), &mut sent.title);
-        update.kind = changed(patch.kind.map(encode::kind), &mut sent.kind);
-        update.status = changed(patch.status.map(encode::status), &mut sent.status);
-        update.raw_input = changed(patch.raw_input.clone(), &mut sent.raw_input);
-        update.raw_output = changed(patch.raw_output.clone(), &mut sent.raw_output);
+        update.name = changed(patch.name.clone(), &mut holds.name);
+        update.title = changed(patch.title.clone(), &mut holds.title);
+        update.kind = changed(patch.kind.map(encode::kind), &mut holds.kind);
+        update.status = changed(patch.status.map(encode::status), &mut holds.status);
         let locations =
             patch.locations.as_ref().map(|all| all.iter().map(encode::location).collect());
-        update.locations = changed(locations, &mut sent.locations);
+        update.locations = changed(locations, &mut holds.locations);
         let capabilities = patch.capabilities.map(encode::capabilities);
-        update.capabilities = changed(capabilities, &mut sent.capabilities);
+        update.capabilities = changed(capabilities, &mut holds.capabilities);
         let meta = patch.meta.as_ref().map(|meta| meta.to_meta(&self.meta_key));
-        update.meta = changed(meta, &mut sent.meta);
+        update.meta = changed(meta, &mut holds.meta);
 
-        let mut chunks = Vec::new();
-        match &patch.content {
-            ContentPatch::Keep => {}
-            ContentPatch::Append(items) if !is_first => chunks.extend(self.content(items)),
-            ContentPatch::Append(items) | ContentPatch::Set(items) => {
-                let content = Some(self.content(items));
-                if let Some(sent) = self.calls.get_mut(id) {
-                    update.content = changed(content, &mut sent.content);
-                }
+        let content = match &patch.content {
+            ContentPatch::Keep => None,
+            ContentPatch::Append(items) if !is_first => {
+                sent.held_items.extend(content(items, &self.meta_key));
+                None
             }
+            ContentPatch::Append(items) | ContentPatch::Set(items) => {
+                Some(content(items, &self.meta_key).collect())
+            }
+        };
+        sent.large(patch, content);
+        let items = sent.tell(&mut update, !is_first && !is_final);
+        let mut updates = Vec::new();
+        if !items.is_empty() && !update.content.is_undefined() {
+            // Content that replaces goes before what is added to it.
+            let mut replaced = ToolCallUpdate::new(id.0.clone());
+            take(&mut update.content, &mut replaced.content);
+            updates.push(SessionUpdate::ToolCallUpdate(replaced));
         }
-        self.remember_chunks(id, &chunks);
-        let mut updates: Vec<_> = chunks
-            .into_iter()
-            .map(|item| ToolCallContentChunk::new(id.0.clone(), item))
-            .map(SessionUpdate::ToolCallContentChunk)
-            .collect();
+        let chunks = items.into_iter().map(|item| ToolCallContentChunk::new(id.0.clone(), item));
+        updates.extend(chunks.map(SessionUpdate::ToolCallContentChunk));
         // Content that a call ends with goes before its end.
         if is_first || update != ToolCallUpdate::new(id.0.clone()) {
             updates.push(SessionUpdate::ToolCallUpdate(update));
@@ -124,34 +216,26 @@ impl Sent {
 
     /// Makes a permission request about a call: its whole document as the client is to hold it,
     /// and the call's own title.
-    #[must_use]
     pub fn permission(
-        &self,
+        &mut self,
         session: SessionId,
         id: &ToolCallId,
         options: Vec<PermissionOption>,
     ) -> Option<RequestPermissionRequest> {
-        let call = self.calls.get(id)?.clone();
+        let sent = self.calls.get_mut(id)?;
+        let mut held = std::mem::replace(&mut sent.held, ToolCallUpdate::new(id.0.clone()));
+        move_large(&mut held, &mut sent.call);
+        let items = std::mem::take(&mut sent.held_items);
+        sent.add(&items);
+        let call = sent.call.clone();
         let title = call.title.value().cloned().unwrap_or_default();
         let subject = RequestPermissionSubject::from(call);
         Some(RequestPermissionRequest::new(session, title, options).subject(subject))
     }
+}
 
-    fn content(&self, items: &[Content]) -> Vec<ToolCallContent> {
-        items.iter().map(|item| encode::content(item, &self.meta_key)).collect()
-    }
-
-    fn remember_chunks(&mut self, id: &ToolCallId, chunks: &[ToolCallContent]) {
-        if chunks.is_empty() {
-            return;
-        }
-        if let Some(sent) = self.calls.get_mut(id) {
-            match &mut sent.content {
-                MaybeUndefined::Value(content) => content.extend_from_slice(chunks),
-                content => *content = MaybeUndefined::Value(chunks.to_vec()),
-            }
-        }
-    }
+fn content(items: &[Content], meta_key: &str) -> impl Iterator<Item = ToolCallContent> {
+    items.iter().map(move |item| encode::content(item, meta_key))
 }
 
 /// Writes a whole document in the wire's form.

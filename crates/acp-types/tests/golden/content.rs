@@ -7,18 +7,18 @@ use acp_types::schema::v1::{
 };
 use acp_types::wire::{self, v1::Surface};
 use acp_types::{
-    Content, ContentBlock, FileChange, Hunk, HunkLine, LineTag, Operation, ToolCallPatch,
+    Content, ContentBlock, FileChange, Hunk, HunkLine, LineTag, Operation, Status, ToolCallPatch,
 };
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::{announce, id, v1_document, v2_document};
 
-/// Checks one item in a first report, in an update and in a document: several of v1, one of v2.
+/// Checks one item in a first report, with an end and in a document: several of v1, one of v2.
 fn check(item: impl Into<Content>, v1: &Value, v2: &Value) {
     let item = item.into();
     let patch = announce().content(vec![item.clone()]);
-    let later = ToolCallPatch::new().append(item);
+    let last = ToolCallPatch::new().status(Status::Failed).append(item);
     assert_eq!(&v1_document(&patch, None)["content"], v1);
     assert_eq!(v2_document(&patch)["content"], json!([v2]));
     let mut sent = wire::v1::Sent::new(Surface::Text);
@@ -26,8 +26,8 @@ fn check(item: impl Into<Content>, v1: &Value, v2: &Value) {
     let mut sent = wire::v2::Sent::new();
     assert_eq!(crate::json(&sent.tool_call(&id(), &patch))[0]["content"], json!([v2]));
     assert_eq!(
-        crate::json(&sent.tool_call(&id(), &later)),
-        json!([{"sessionUpdate": "tool_call_content_chunk", "toolCallId": "c", "content": v2}])
+        crate::json(&sent.tool_call(&id(), &last))[0],
+        json!({"sessionUpdate": "tool_call_content_chunk", "toolCallId": "c", "content": v2})
     );
 }
 

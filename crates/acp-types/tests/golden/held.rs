@@ -1,5 +1,6 @@
-//! What is too large for a streamed v1 update waits, and is told in the end.
+//! What is too large for a streamed update waits, and is told in the end.
 
+use acp_types::wire;
 use acp_types::wire::v1::{Sent, Surface};
 use acp_types::{Content, Status, ToolCallPatch};
 use pretty_assertions::assert_eq;
@@ -115,4 +116,59 @@ fn a_value_that_was_replaced_is_never_told() {
         (ToolCallPatch::new().content(text()), json!([])),
         (end(), update(json!({"status": "completed"}))),
     ]);
+}
+
+#[test]
+fn in_draft_v2_the_same_waits_and_items_keep_their_order() {
+    let mut sent = wire::v2::Sent::new();
+    let mut tell = |patch: ToolCallPatch| crate::json(&sent.tool_call(&id(), &patch));
+    let chunk = |text: &str| {
+        json!({"sessionUpdate": "tool_call_content_chunk", "toolCallId": "c",
+               "content": {"type": "content", "content": {"type": "text", "text": text}}})
+    };
+    let item = |text: &str| ToolCallPatch::new().append(Content::text(text));
+    let long = "x".repeat(65 * 1024);
+    tell(announce());
+    assert_eq!(tell(item("a")), json!([chunk("a")]));
+    assert_eq!(tell(item(&long)), json!([]));
+    assert_eq!(tell(item("b")), json!([]));
+    assert_eq!(tell(ToolCallPatch::new().raw_output(large("o"))), json!([]));
+    assert_eq!(
+        tell(ToolCallPatch::new().raw_output(json!({"small": 1}))),
+        update(json!({"rawOutput": {"small": 1}}))
+    );
+    let last =
+        json!({"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "completed"});
+    assert!(tell(end()) == json!([chunk(&long), chunk("b"), last]));
+}
+
+#[test]
+fn in_draft_v2_a_permission_request_tells_what_waited() {
+    let mut sent = wire::v2::Sent::new();
+    drop(sent.tool_call(&id(), &announce()));
+    let long = Content::text("x".repeat(65 * 1024));
+    let patch = ToolCallPatch::new().content(vec![long]).raw_input(large("i"));
+    assert!(sent.tool_call(&id(), &patch).is_empty());
+    assert!(sent.tool_call(&id(), &ToolCallPatch::new().append(Content::text("y"))).is_empty());
+    let request = crate::json(&sent.permission("s".into(), &id(), Vec::new()).unwrap());
+    let asked = &request["subject"]["toolCall"];
+    assert!(asked["rawInput"] == large("i"));
+    assert_eq!(asked["content"].as_array().map(Vec::len), Some(2));
+    assert_eq!(crate::json(&sent.tool_call(&id(), &end())), update(json!({"status": "completed"})));
+}
+
+/// Content that grows item by item is repeated whole in v1, so its repetitions must get rarer.
+#[test]
+fn what_grows_is_repeated_in_proportion_to_what_there_is() {
+    let (mut sent, mut bytes, mut told, mut document) = (running(), 0, 0, 0);
+    for number in 0..400 {
+        let item = format!("{number:04}{}", "x".repeat(1020));
+        document += item.len();
+        let updates = sent.tool_call(&id(), &ToolCallPatch::new().append(Content::text(item)));
+        told += updates.len();
+        bytes += crate::json(&updates).to_string().len();
+    }
+    bytes += crate::json(&sent.tool_call(&id(), &end())).to_string().len();
+    assert!(bytes <= 3 * document + 64 * 1024, "{bytes} bytes for {document}");
+    assert!(told >= 10, "{told} updates");
 }

@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test reads the clock that the crate may not")]
 
 mod endings;
+mod kin;
 mod lives;
 mod once_broken;
 mod performing;

@@ -113,7 +113,7 @@ impl Sink for Wire {
 
 /// A session with its client, and a call that is announced.
 pub(crate) struct Stage {
-    session: SessionHandle,
+    pub(crate) session: SessionHandle,
     pub(crate) seen: Arc<Mutex<Observer>>,
     ran: Arc<Mutex<bool>>,
     pub(crate) cancel: CancellationToken,
@@ -133,7 +133,7 @@ impl Stage {
         Self { session, seen, ran: Arc::default(), cancel: CancellationToken::new() }
     }
 
-    fn announce(&self) -> OpenCall {
+    pub(crate) fn announce(&self) -> OpenCall {
         self.announce_as("c").expect("the id is new")
     }
 

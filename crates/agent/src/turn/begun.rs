@@ -1,0 +1,138 @@
+//! A call that the model has begun, and the client has been told of, while its arguments come.
+
+use acp_lifecycle::{Arriving, OpenCall};
+use serde_json::{Value, json};
+
+use super::Turn;
+use crate::limits;
+use crate::model::Call;
+
+/// A call whose arguments come, or have come.
+pub(super) struct Begun {
+    pub(super) open: OpenCall,
+    pub(super) call: Call,
+    progress: Progress,
+    arriving: Arriving,
+    /// Bytes of the arguments when the client was told last.
+    told: usize,
+}
+
+/// How much of a call's arguments has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    Coming,
+    Whole,
+    TooLong,
+}
+
+impl Begun {
+    /// Begins a call of which the model has said only the name.
+    pub(super) fn new(open: OpenCall, id: String, name: String) -> Self {
+        Self {
+            open,
+            call: Call { id, name, arguments: String::new() },
+            progress: Progress::Coming,
+            arriving: Arriving::default(),
+            told: 0,
+        }
+    }
+
+    /// Takes the next fragment, and tells the client of every argument that is whole and of every
+    /// [`limits::ARGUMENTS_TOLD_EVERY`] bytes.
+    pub(super) fn hear(&mut self, fragment: &str, turn: &Turn<'_>) {
+        if self.progress != Progress::Coming {
+            return;
+        }
+        self.call.arguments.push_str(fragment);
+        let len = self.call.arguments.len();
+        if len > limits::MAX_ARGUMENT_BYTES {
+            self.call.arguments.clear();
+            self.progress = Progress::TooLong;
+            return;
+        }
+        if self.arriving.push(fragment) || len - self.told >= limits::ARGUMENTS_TOLD_EVERY {
+            self.told = len;
+            let (call, name) = (self.open.handle(), &self.call.name);
+            turn.registry.arriving(call, name, &self.arriving, turn.context);
+        }
+    }
+
+    /// Notes that the arguments are whole, and tells the client what the call is about.
+    pub(super) fn end(&mut self, turn: &Turn<'_>) {
+        if self.progress != Progress::Coming {
+            return;
+        }
+        self.progress = Progress::Whole;
+        if let Ok(args) = self.arguments() {
+            turn.registry.describe(self.open.handle(), &self.call.name, &args, turn.context);
+        }
+    }
+
+    /// Reads the arguments; none at all are an empty object.
+    pub(super) fn arguments(&self) -> Result<Value, String> {
+        match self.progress {
+            Progress::Coming => Err("The arguments did not come to their end.".to_owned()),
+            Progress::TooLong => {
+                Err(format!("The arguments are over {} bytes.", limits::MAX_ARGUMENT_BYTES))
+            }
+            Progress::Whole if self.call.arguments.trim().is_empty() => Ok(json!({})),
+            Progress::Whole => serde_json::from_str(&self.call.arguments).map_err(|error| {
+                format!("The arguments are not JSON: {error}. Send one JSON object.")
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Begun, limits};
+    use crate::model::direct::Direct;
+    use crate::turn::Turn;
+    use acp_lifecycle::{Session, SessionHandle};
+    use acp_tools::{Context, Registry, Workspace};
+    use acp_types::ToolCallReport;
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+    use std::sync::Arc;
+    use std::time::SystemTime;
+    use tokio_util::sync::CancellationToken;
+
+    #[tokio::test]
+    async fn a_call_tells_what_it_is_about_while_its_arguments_come() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
+        let cwd = workspace.cwd().to_owned();
+        let context = Context { workspace: Arc::new(workspace), env: Arc::default() };
+        let (registry, cancel) = (Registry::builtin().unwrap(), CancellationToken::new());
+        let handle = SessionHandle::new(Session::new(&cwd), SystemTime::now);
+        let turn = Turn {
+            name: "t",
+            model: &Direct,
+            registry: &registry,
+            context: &context,
+            handle: &handle,
+            cancel: &cancel,
+        };
+        let open = turn.begin("1", "write_file", "reply").unwrap();
+        let id = open.handle().id().clone();
+        let mut begun = Begun::new(open, "1".to_owned(), "write_file".to_owned());
+        let shown = || handle.tool_call(&id).unwrap();
+        let pending = shown().title;
+        begun.hear(r#"{"path": "src/a"#, &turn);
+        assert_eq!((shown().title, shown().raw_input), (pending, None));
+        begun.hear(r#".rs", "content": ""#, &turn);
+        let ToolCallReport { title, locations, raw_input, meta, .. } = shown();
+        assert_eq!(title, "Write src/a.rs");
+        assert_eq!(locations[0].path(), cwd.join("src/a.rs"));
+        assert_eq!(raw_input, Some(json!({"path": "src/a.rs"})));
+        assert_eq!(meta.arriving, [("content".to_owned(), 1)].into());
+        let text = "x".repeat(limits::ARGUMENTS_TOLD_EVERY);
+        begun.hear(&text, &turn);
+        assert_eq!(shown().meta.arriving["content"], 1 + text.len() as u64);
+        begun.hear(r#""}"#, &turn);
+        begun.end(&turn);
+        assert_eq!(shown().raw_input, Some(json!({"path": "src/a.rs", "content": text})));
+        assert!(shown().meta.arriving.is_empty());
+        assert_eq!(shown().meta.batch.as_deref(), Some("reply"));
+    }
+}

@@ -1,0 +1,124 @@
+//! Calls that are cancelled alone, calls that other calls made, and calls told by somebody else.
+
+use std::time::{Instant, SystemTime};
+
+use acp_lifecycle::{Board, Item, Moment, Session, perform};
+use acp_types::observe::v1::Observer;
+use acp_types::schema::v1::ToolCallStatus;
+use acp_types::wire::v1::{Sent, Surface};
+use acp_types::{CallMeta, Capabilities, Content, Reason, Status, ToolCallPatch, ToolKind};
+use pretty_assertions::assert_eq;
+use proptest::prelude::{ProptestConfig, Strategy, any, proptest};
+use proptest::{collection::vec, option::of, sample::select};
+
+use crate::performing::{Act, Client, Stage, pass};
+
+#[tokio::test(start_paused = true)]
+async fn a_call_cancelled_alone_ends_by_the_user_and_its_turn_goes_on() {
+    for (client, act, may_have_acted) in [
+        (Client::Answers("allow"), Act::Hang, Some(true)),
+        (Client::Answers("allow"), Act::StopOnCancel, Some(true)),
+        (Client::IsSilent, Act::Hang, Some(false)),
+    ] {
+        let stage = Stage::new(client);
+        let task = tokio::spawn(perform(stage.announce(), stage.tool(act)));
+        let neighbour = stage.announce_as("d").unwrap();
+        pass(1).await;
+        let offered = stage.session.tool_call(&"c".into()).unwrap().capabilities;
+        assert_eq!(offered, Capabilities { cancel: true });
+        assert!(stage.session.cancel_call(&"c".into()));
+        let ended = task.await.unwrap();
+        assert_eq!((ended.status, ended.reason), (Status::Cancelled, Some(Reason::User)));
+        assert!(!ended.ends_turn && !stage.cancel.is_cancelled());
+        assert!(neighbour.handle().is_open() && !neighbour.handle().cancel().is_cancelled());
+        let report = stage.session.tool_call(&"c".into()).unwrap();
+        assert_eq!(report.meta.may_have_acted, may_have_acted);
+        assert_eq!(report.capabilities, Capabilities::default());
+        assert!(!stage.session.cancel_call(&"c".into()));
+        drop(neighbour);
+        assert_eq!(stage.status().await, Some(ToolCallStatus::Failed));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_call_made_ends_before_it() {
+    let stage = Stage::new(Client::Answers("allow"));
+    let parent = stage.announce();
+    let child = stage.announce_as("d").unwrap();
+    child.handle().change_meta(|meta| meta.parent = Some("c".to_owned()));
+    let task = tokio::spawn(perform(child, stage.tool(Act::Hang)));
+    pass(1).await;
+    drop(parent);
+    let ended = task.await.unwrap();
+    assert_eq!((ended.status, ended.reason), (Status::Cancelled, Some(Reason::Dropped)));
+    assert!(!ended.ends_turn);
+    let ended: Vec<_> = stage.session.with(|session, _| {
+        session.board().history().iter().map(|report| report.id.to_string()).collect()
+    });
+    assert_eq!(ended, ["d", "c"]);
+    assert_eq!(stage.status().await, Some(ToolCallStatus::Failed));
+}
+
+/// What another agent says of one of three calls.
+type Told = (u8, Option<Status>, Option<u8>);
+
+fn told() -> impl Strategy<Value = Told> {
+    let status = of(select(&Status::ALL[..]));
+    (0..3_u8, status, of(any::<u8>()))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever is told in whatever order, the client sees legal lives.
+    #[test]
+    fn what_is_told_out_of_order_is_shown_in_order(all in vec(told(), 0..24)) {
+        let mut now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+        let mut session = Session::new("/p");
+        for (call, status, text) in all {
+            let mut patch = ToolCallPatch::new();
+            patch.status = status;
+            if let Some(text) = text {
+                patch = patch.append(Content::text(text.to_string()));
+            }
+            let id = format!("c{call}").into();
+            session.upsert(&id, "t", patch, now);
+            let board: &Board = session.board();
+            let report = board.tool_call(&id).or_else(|| board.history().get(&id));
+            assert!(report.is_some(), "what is told of exists");
+            now.at += acp_lifecycle::limits::UPDATE_INTERVAL;
+        }
+        session.end_turn("t", Reason::Turn, now);
+        session.upsert(&"late".into(), "t", ToolCallPatch::announce("x", "X", ToolKind::Other), now);
+        assert!(!session.board().has_seen(&"late".into()));
+        let (mut sent, mut seen) = (Sent::new(Surface::Text), Observer::new());
+        while let Some(item) = session.outbox_mut().poll(now.at) {
+            match item {
+                Item::ToolCall(id, patch) => {
+                    sent.tool_call(&id, &patch).iter().for_each(|update| seen.update(update));
+                }
+                Item::Answer(_) => seen.turn_answered(),
+                item => panic!("{item:?}"),
+            }
+        }
+        assert_eq!(seen.violations(), []);
+    }
+}
+
+#[test]
+fn a_call_told_as_completed_at_once_has_run() {
+    let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+    let mut session = Session::new("/p");
+    let meta = CallMeta { reason: Some(Reason::Timeout), ..CallMeta::default() };
+    for (id, status, meta, expected) in [
+        ("a", Status::Completed, CallMeta::default(), (Status::Completed, None)),
+        ("b", Status::Failed, CallMeta::default(), (Status::Failed, Some(Reason::Error))),
+        ("c", Status::Failed, meta, (Status::Failed, Some(Reason::Timeout))),
+        ("d", Status::Cancelled, CallMeta::default(), (Status::Cancelled, Some(Reason::User))),
+    ] {
+        let patch = ToolCallPatch::announce("x", "X", ToolKind::Other).status(status).meta(meta);
+        session.upsert(&id.into(), "t", patch, now);
+        let report = session.board().history().get(&id.into()).unwrap();
+        assert_eq!((report.status, report.meta.reason), expected, "{id}");
+    }
+}
