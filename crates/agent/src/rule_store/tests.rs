@@ -75,6 +75,20 @@ fn a_file_says_for_people_whose_rules_it_holds() {
 }
 
 #[test]
+fn rules_that_people_write_are_read() {
+    let (_dir, store) = store();
+    private::make_folder(&store.folder).unwrap();
+    let text = r#"{"rules": [
+        {"scope": "user", "verdict": "allow", "matcher": {"argv": ["cargo", "test"]}},
+        {"scope": "user", "verdict": "ask", "matcher": {"argv": ["git"]}},
+        {"scope": "user", "verdict": "deny", "matcher": {"path": {"access": "read", "glob": "/**/.env"}}},
+        {"scope": "user", "verdict": "deny", "matcher": {"mcp": {"server": "s"}}}
+    ]}"#;
+    fs::write(store.folder.join("user.json"), text).unwrap();
+    assert_eq!(store.load("/p".as_ref()).unwrap().len(), 4);
+}
+
+#[test]
 fn what_others_could_have_written_is_refused_and_left_alone() {
     type Spoil = fn(&StateStore, &Path);
     let spoil: [(&str, Spoil); 9] = [

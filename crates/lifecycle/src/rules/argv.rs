@@ -173,4 +173,30 @@ mod tests {
             assert_eq!(simple_words(line), None, "{line}");
         }
     }
+
+    /// What a shell makes of `line` behind a program that prints its arguments.
+    #[cfg(unix)]
+    #[expect(clippy::disallowed_methods, reason = "a shell is what the words are compared with")]
+    fn words_of_shell(line: &str) -> Vec<String> {
+        let printing = format!("exec printf '%s\\0' {line}");
+        let output = std::process::Command::new("sh").args(["-c", &printing]).output().unwrap();
+        let printed = String::from_utf8(output.stdout).unwrap();
+        printed.split_terminator('\0').map(str::to_owned).collect()
+    }
+
+    #[cfg(unix)]
+    proptest::proptest! {
+        /// Only lines that are simple are given to the shell, and those are harmless.
+        #[test]
+        fn a_shell_sees_the_same_words(line in "[ab=~*'\" /.$-]{0,12}") {
+            if let Some(words) = simple_words(&format!("x {line}")) {
+                let seen = match words.len() {
+                    // Without an argument it prints an empty one.
+                    1 => Vec::new(),
+                    _ => words_of_shell(&line),
+                };
+                proptest::prop_assert_eq!(seen, &words[1..], "{}", line);
+            }
+        }
+    }
 }

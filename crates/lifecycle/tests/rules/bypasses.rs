@@ -1,7 +1,9 @@
 //! Ways to run another command behind an innocent first word: none is allowed by a rule for it.
 
-use acp_lifecycle::rules::ArgvPrefix;
+use acp_lifecycle::rules::{Access, ArgvPrefix, HostPattern, PathGlob};
 use acp_lifecycle::{AskPolicy, Effect, Effects, Matcher, Rule, Rules, Scope, Verdict};
+use proptest::prelude::any;
+use proptest::proptest;
 
 /// Commands that a rule for `echo` must not allow.
 const ECHO: &[&str] = &[
@@ -156,4 +158,51 @@ fn a_command_of_many_parts_or_great_length_is_not_allowed() {
     }
     assert!(allows("echo", &format!("echo {}", "a".repeat(4000))));
     assert!(!allows("echo", &format!("echo {}", "a".repeat(4096))));
+}
+
+#[test]
+fn no_glob_is_too_much() {
+    for part in ["*", "?", "**/", "{a,b}", "[!a]", "[a-z]", "{", "[", "\\", "é", "{a,{b,", "/"] {
+        let long = format!("/{}", part.repeat(1023 / part.len()));
+        if let Ok(glob) = PathGlob::parse(&long) {
+            let matcher = Matcher::Path { access: Access::Read, glob };
+            judge_both(&matcher, &Effect::Read("/a/b/c".into()));
+        }
+    }
+}
+
+/// Judges an effect by a rule that allows and by one that denies.
+fn judge_both(matcher: &Matcher, effect: &Effect) {
+    for verdict in [Verdict::Allow, Verdict::Deny] {
+        let mut rules = Rules::default();
+        rules.add(Rule { scope: Scope::Session, matcher: matcher.clone(), verdict });
+        assert!(
+            !rules.iter().next().unwrap().describe(|path| path.display().to_string()).is_empty()
+        );
+        let _ = rules.judge(&Effects::from(effect.clone()), &AskPolicy);
+    }
+}
+
+proptest! {
+    #[test]
+    fn nothing_that_is_written_panics(pattern in any::<String>(), text in any::<String>()) {
+        let run = Effect::Run { command: text.clone(), cwd: text.clone().into() };
+        let matchers = [
+            PathGlob::parse(&format!("/{pattern}")).ok()
+                .map(|glob| Matcher::Path { access: Access::Write, glob }),
+            HostPattern::parse(&pattern).ok().map(Matcher::Host),
+            ArgvPrefix::try_new(vec![pattern.clone()]).map(Matcher::Argv),
+            Some(Matcher::Effect(run.clone())),
+        ];
+        for matcher in matchers.iter().flatten() {
+            for effect in [
+                &run,
+                &Effect::Write(text.clone().into()),
+                &Effect::Delete(format!("/{text}").into()),
+                &Effect::Connect(text.clone()),
+            ] {
+                judge_both(matcher, effect);
+            }
+        }
+    }
 }
