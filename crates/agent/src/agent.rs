@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use acp_lifecycle::RuleStore;
+use acp_lifecycle::{Policy, RuleStore};
 use acp_tools::{Context, Registry, Workspace};
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
@@ -51,7 +51,7 @@ pub struct Agent {
     env: Arc<Vec<(String, String)>>,
     tools: Arc<OnceLock<Tools>>,
     counters: Option<Arc<Counters>>,
-    mode: Mode,
+    policy: Arc<dyn Policy>,
     rules: Option<Arc<dyn RuleStore>>,
 }
 
@@ -69,8 +69,8 @@ impl Agent {
     pub fn new(model: Arc<dyn Model>, env: impl Iterator<Item = (String, String)>) -> Self {
         let env: Vec<_> = env.collect();
         let rules = StateStore::of_env(&env).map(|store| Arc::new(store) as Arc<dyn RuleStore>);
-        let (env, mode) = (Arc::new(env), Mode::default());
-        Self { model, env, tools: Arc::default(), counters: None, mode, rules }
+        let (env, policy) = (Arc::new(env), Mode::default().policy());
+        Self { model, env, tools: Arc::default(), counters: None, policy, rules }
     }
 
     fn tools(&self) -> Result<Tools> {
@@ -82,10 +82,10 @@ impl Agent {
         Ok(self.tools.get_or_init(|| Tools { registry, env }).clone())
     }
 
-    /// Sets what is done about calls that no rule speaks of.
+    /// Sets what is done about calls that no rule speaks of: that of a [`Mode`], or one of your own.
     #[must_use]
-    pub fn with_mode(self, mode: Mode) -> Self {
-        Self { mode, ..self }
+    pub fn with_policy(self, policy: Arc<dyn Policy>) -> Self {
+        Self { policy, ..self }
     }
 
     /// Keeps rules in another store; with none, they last no longer than their session.
@@ -224,11 +224,10 @@ impl Connection {
         }
         let id = SessionId::new(format!("sess_{}", Ulid::generate()));
         responder.respond(NewSessionResponse::new(id.clone()))?;
-        let Agent { model, counters, mode, rules, .. } = self.agent.clone();
+        let Agent { model, counters, policy, rules, .. } = self.agent.clone();
         let capabilities = lock(&self.client).clone();
         let forms = capabilities.elicitation.as_ref().and_then(|it| it.form.as_ref());
-        let permission =
-            Permission { policy: mode.policy(), store: rules, asks_why: forms.is_some() };
+        let permission = Permission { policy, store: rules, asks_why: forms.is_some() };
         let wire = |handle, answers| {
             Wire::new(id.clone(), handle, answers, &capabilities, client, counters)
         };

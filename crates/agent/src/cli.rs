@@ -137,7 +137,7 @@ fn help() -> ExitCode {
 
 fn agent(args: &ModelArgs) -> Result<Agent, ExitCode> {
     let model = model::parse(&args.model).map_err(|error| fail(&error.to_string()))?;
-    Ok(Agent::new(model, acp_tools::env::parent()).with_mode(args.mode))
+    Ok(Agent::new(model, acp_tools::env::parent()).with_policy(args.mode.policy()))
 }
 
 /// Runs a future to its end, then leaves without waiting for threads that may never end: the one

@@ -20,7 +20,9 @@ pub enum Mode {
 }
 
 impl Mode {
-    pub(crate) fn policy(self) -> Arc<dyn Policy> {
+    /// Returns the policy that the mode is.
+    #[must_use]
+    pub fn policy(self) -> Arc<dyn Policy> {
         match self {
             Self::Ask => Arc::new(AskPolicy),
             Self::AskAlways => Arc::new(AskAlwaysPolicy),

@@ -13,7 +13,8 @@ use crate::limits::{COMMAND_BYTES, PATTERN_BYTES};
 /// A rule that allows matches *simple* commands only: words of plain ASCII, parted by spaces,
 /// quoted or not, that every POSIX shell passes on as they are. Whatever joins commands, expands,
 /// redirects, assigns, escapes or is longer than 4 KiB is not simple, and neither is a program
-/// named by a relative path, which is another one in another folder.
+/// named by a relative path, which is another one in another folder. The rule holds in every
+/// folder. On Windows, whose shells read commands otherwise, no command is simple.
 ///
 /// A rule that denies matches wherever the words stand one after the other, however they are
 /// quoted or joined with other commands, in any case and behind any path of the program. A command
@@ -73,7 +74,7 @@ pub(super) struct Command {
 impl Command {
     pub(super) fn read(line: &str) -> Self {
         let is_short = line.len() <= COMMAND_BYTES;
-        let simple = if is_short { simple_words(line) } else { None };
+        let simple = if is_short && cfg!(not(windows)) { simple_words(line) } else { None };
         Self { simple, loose: is_short.then(|| loose_words(line)) }
     }
 
