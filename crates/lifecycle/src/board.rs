@@ -183,6 +183,7 @@ impl Board {
     /// whether it may have acted: if it ran and is of a kind that changes something.
     pub fn finish(&mut self, id: &ToolCallId, end: End, now: Moment) -> Option<ToolCallPatch> {
         let mut patch = self.legal(id, end.patch)?;
+        let output_bytes = self.output_bytes(id);
         let call = self.open(id)?;
         let (mut status, mut reason) = (end.status, end.reason);
         if !status.is_final() || !call.report.status.may_become(status) {
@@ -195,8 +196,8 @@ impl Board {
             patch.raw_output = Some(json!({ "error": reason.sentence(), "code": reason }));
         }
         let mut meta = patch.meta.take().unwrap_or_else(|| call.report.meta.clone());
-        meta.duration_ms =
-            call.started.map(|started| millis(now.at.saturating_duration_since(started)));
+        call.time(&mut meta, now);
+        meta.output_bytes = output_bytes.or(meta.output_bytes);
         meta.reason = reason;
         meta.arriving.clear();
         if status != Status::Completed {
@@ -255,6 +256,13 @@ impl Board {
         shown.collect()
     }
 
+    /// Returns how many bytes the terminals of an open call wrote, if it has any.
+    fn output_bytes(&self, id: &ToolCallId) -> Option<u64> {
+        let terminals = self.terminals_of(id);
+        let totals = terminals.iter().filter_map(|id| Some(self.terminal(id)?.output.total()));
+        totals.reduce(u64::saturating_add)
+    }
+
     /// Appends output to an open terminal.
     pub fn terminal_output(&mut self, id: &TerminalId, bytes: &[u8]) -> Option<TerminalPatch> {
         if bytes.is_empty() {
@@ -304,9 +312,12 @@ impl Board {
         calls.into_iter().map(|call| call.report.id.clone()).collect()
     }
 
-    /// Returns the open calls that a call made, in the order of their announcement.
+    /// Returns the open calls that an open call made, in the order of their announcement.
     #[must_use]
     pub fn children(&self, id: &ToolCallId) -> Vec<ToolCallId> {
+        if !self.calls.contains_key(id) {
+            return Vec::new();
+        }
         let mut children = self.open_calls(None);
         children.retain(|child| {
             let meta = self.calls.get(child).map(|call| &call.report.meta);
@@ -361,6 +372,9 @@ impl Board {
         if let Some(locations) = &mut patch.locations {
             locations.truncate(limits::LOCATIONS);
         }
+        if let Some(meta) = &mut patch.meta {
+            call.keep_own(meta);
+        }
         let dropped = call.cap_content(&mut patch.content);
         self.counters.content_dropped += dropped;
         if let Some(meta) = &mut patch.meta {
@@ -390,8 +404,17 @@ impl Board {
         let retry_of = told.and_then(|told| told.retry_of.clone());
         let stays = |told: &Option<String>, other: &String| told.as_ref() == Some(other);
         drop_if(&mut meta.progress, |progress| !progress.is_finite())
-            + drop_if(&mut meta.parent, |other| !stays(&parent, other) && !is_known(other))
+            + drop_if(&mut meta.parent, |other| {
+                !stays(&parent, other) && (!is_known(other) || self.descends(other, id))
+            })
             + drop_if(&mut meta.retry_of, |other| !stays(&retry_of, other) && !is_known(other))
+    }
+
+    /// Whether an open call was made by another, by way of others perhaps: never in a circle.
+    fn descends(&self, id: &str, other: &ToolCallId) -> bool {
+        let parent = self.calls.get(&ToolCallId::new(id)).map(|call| &call.report.meta.parent);
+        let parent = parent.and_then(Option::as_deref);
+        parent.is_some_and(|parent| *parent == *other.0 || self.descends(parent, other))
     }
 
     fn apply(&mut self, id: &ToolCallId, patch: ToolCallPatch) -> ToolCallPatch {
@@ -403,6 +426,25 @@ impl Board {
 }
 
 impl Call {
+    /// What is measured here, and the trace, are no tool's to change.
+    fn keep_own(&self, meta: &mut CallMeta) {
+        let own = &self.report.meta;
+        meta.started_at = own.started_at;
+        meta.queued_ms = own.queued_ms;
+        meta.duration_ms = own.duration_ms;
+        meta.reason = own.reason;
+        if !own.trace.is_empty() {
+            meta.trace.clone_from(&own.trace);
+        }
+    }
+
+    /// Notes at the end how long the call waited and ran. One that never ran waited until now.
+    fn time(&self, meta: &mut CallMeta, now: Moment) {
+        let between = |from, to: Instant| Some(millis(to.saturating_duration_since(from)));
+        meta.queued_ms = between(self.announced, self.started.unwrap_or(now.at));
+        meta.duration_ms = between(self.started.unwrap_or(now.at), now.at);
+    }
+
     /// Drops the items that are over the call's bounds, and returns how many.
     fn cap_content(&mut self, content: &mut ContentPatch) -> u64 {
         let (items, had) = match content {

@@ -189,6 +189,12 @@ impl Outbox {
         self.queue.is_empty()
     }
 
+    /// Returns how many items wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
     /// Returns what went in and what came out.
     #[must_use]
     pub fn counters(&self) -> Counters {
@@ -252,6 +258,12 @@ impl Outbox {
             return Some(item);
         };
         match (&mut entry.item, item) {
+            // A call must be seen to run before it is seen to pause.
+            (Item::ToolCall(..), Item::ToolCall(id, later))
+                if entry.is_fence && later.status == Some(Status::Paused) =>
+            {
+                return Some(Item::ToolCall(id, later));
+            }
             (Item::ToolCall(_, patch), Item::ToolCall(_, later)) if entry.segment == segment => {
                 *patch = std::mem::take(patch).then(later);
             }

@@ -5,18 +5,20 @@
 
 mod permits;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 
 use acp_types::schema::v1::SessionUpdate;
 use acp_types::{
     CallMeta, Exit, Plan, Reason, Status, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch,
+    Trace,
 };
 
 use crate::board::{Board, End, Moment};
 use crate::limits;
 use crate::outbox::{Chunk, IsFirst, Item, Outbox};
 use crate::permission::Grant;
+use crate::usage::{SessionUsage, Updates};
 use permits::Permits;
 
 pub use permits::Request;
@@ -30,6 +32,8 @@ pub struct Session {
     cwd: PathBuf,
     /// The newest turns that were answered.
     ended_turns: VecDeque<String>,
+    /// The traces of open turns that have one.
+    traces: HashMap<String, Trace>,
 }
 
 /// Whether a call may run.
@@ -71,6 +75,16 @@ impl Session {
             permits: Permits::default(),
             cwd: cwd.into(),
             ended_turns: VecDeque::new(),
+            traces: HashMap::new(),
+        }
+    }
+
+    /// Notes the trace that a turn belongs to; every call announced in it after this tells it.
+    ///
+    /// At most 64 open turns have one; of a further one, none is told.
+    pub fn trace_turn(&mut self, turn: &str, trace: Trace) {
+        if !trace.is_empty() && self.traces.len() < limits::TRACED_TURNS {
+            self.traces.insert(turn.to_owned(), trace);
         }
     }
 
@@ -80,11 +94,14 @@ impl Session {
         &mut self,
         id: &ToolCallId,
         turn: &str,
-        patch: ToolCallPatch,
+        mut patch: ToolCallPatch,
         now: Moment,
     ) -> bool {
         if self.ended_turns.iter().any(|ended| ended == turn) {
             return false;
+        }
+        if let Some(trace) = self.traces.get(turn) {
+            patch.meta.get_or_insert_default().trace.clone_from(trace);
         }
         let patch = self.board.announce(id, turn, patch, now);
         self.offer_call(id, patch, IsFirst::Yes, now)
@@ -242,6 +259,7 @@ impl Session {
             self.ended_turns.pop_front();
         }
         self.ended_turns.push_back(turn.to_owned());
+        self.traces.remove(turn);
         self.outbox.offer(Item::Answer(turn.to_owned()), IsFirst::No, now.at);
     }
 
@@ -256,6 +274,14 @@ impl Session {
     #[must_use]
     pub fn board(&self) -> &Board {
         &self.board
+    }
+
+    /// Sums up the calls that have ended, and what was sent of them.
+    #[must_use]
+    pub fn usage(&self) -> SessionUsage {
+        let tools = self.board.history().usage();
+        let tools = tools.map(|(name, usage)| (name.to_owned(), usage.clone())).collect();
+        SessionUsage { tools, updates: Updates::of(&self.outbox, &self.board) }
     }
 
     /// Returns what waits to be sent.

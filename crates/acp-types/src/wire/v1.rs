@@ -218,7 +218,9 @@ impl Sent {
             .filter(|locations| *locations != holds.locations);
         let mut update = ToolCallUpdate::new(id.clone(), fields);
         if let Some(meta) = &patch.meta {
-            let meta = (!meta.is_empty()).then(|| meta.to_meta(&self.meta_key));
+            // Nothing is not told, unless there was something before: then it must be taken back.
+            let is_told = !meta.is_empty() || sent.call.meta.is_some();
+            let meta = is_told.then(|| meta.to_meta(&self.meta_key));
             update.meta = changed(Some(meta), &mut sent.call.meta).flatten();
         }
         update.fields.content = self.content(id, patch);

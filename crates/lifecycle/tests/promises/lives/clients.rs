@@ -1,0 +1,143 @@
+//! Three clients of one session, v1 with text, v1 with terminals and draft v2, behind their
+//! projections; and what each of them must hold (G1, G2, G3, G5).
+
+use acp_lifecycle::{Item, Request};
+use acp_types::observe::{self, Violation};
+use acp_types::schema::MaybeUndefined;
+use acp_types::schema::v1::Meta;
+use acp_types::schema::v2::ToolCallUpdate;
+use acp_types::wire::{self, v1::Surface};
+use acp_types::{TerminalReport, ToolCallReport};
+use pretty_assertions::assert_eq;
+
+const KEY: &str = "callboard";
+
+/// Everybody who watches a session.
+pub(crate) struct Clients {
+    text: V1,
+    terminals: V1,
+    v2: (wire::v2::Sent, observe::v2::Observer),
+}
+
+struct V1 {
+    surface: Surface,
+    sent: wire::v1::Sent,
+    seen: observe::v1::Observer,
+}
+
+impl Clients {
+    pub(crate) fn new() -> Self {
+        let v1 = |surface| V1 {
+            surface,
+            sent: wire::v1::Sent::new(surface),
+            seen: observe::v1::Observer::new(),
+        };
+        Self {
+            text: v1(Surface::Text),
+            terminals: v1(Surface::Meta),
+            v2: (wire::v2::Sent::new(), observe::v2::Observer::new()),
+        }
+    }
+
+    pub(crate) fn take(&mut self, item: &Item) {
+        self.text.take(item);
+        self.terminals.take(item);
+        let (sent, seen) = &mut self.v2;
+        let updates = match item {
+            Item::ToolCall(id, patch) => sent.tool_call(id, patch),
+            Item::Terminal(id, patch) => sent.terminal(id, patch),
+            Item::Plan(plan) => vec![wire::v2::plan("plan", plan, KEY)],
+            Item::Answer(_) => return seen.turn_answered(|_| false),
+            _ => return,
+        };
+        updates.iter().for_each(|update| seen.update(update));
+    }
+
+    /// Each is asked for permission.
+    pub(crate) fn ask(&mut self, request: &Request) {
+        self.text.ask(request);
+        self.terminals.ask(request);
+        let asked = self.v2.0.permission("s".into(), &request.call, Vec::new());
+        self.v2.1.permission(&asked.expect("the call is told"));
+    }
+
+    /// No rule of order was broken.
+    pub(crate) fn check_order(&self) {
+        let none: [Violation; 0] = [];
+        assert_eq!(self.text.seen.violations(), none);
+        assert_eq!(self.terminals.seen.violations(), none);
+        assert_eq!(self.v2.1.violations(), none);
+    }
+
+    /// Every client holds what there is to hold of a call.
+    pub(crate) fn check(&self, document: &ToolCallReport, terminal: Option<&TerminalReport>) {
+        self.text.check(document, terminal);
+        self.terminals.check(document, terminal);
+        let held = self.v2.1.tool_call(&document.id.0).expect("every call is told");
+        let expected = wire::v2::tool_call(document, KEY);
+        assert_eq!(normal(held.clone()), normal(expected));
+        let Some(terminal) = terminal else { return };
+        let (shown, output) = self.v2.1.terminal(&terminal.id.0).expect("every terminal is told");
+        assert_eq!(output, terminal.output.to_bytes());
+        assert_eq!(shown.exit_status.value().is_some(), terminal.exit.is_some());
+    }
+
+    /// Every client holds the plan that was sent last.
+    pub(crate) fn check_plan(&self, steps: usize) {
+        for seen in [&self.text.seen, &self.terminals.seen] {
+            assert_eq!(seen.plan().map(|plan| plan.entries.len()), Some(steps));
+        }
+        assert!(self.v2.1.plan().is_some());
+    }
+}
+
+impl V1 {
+    fn take(&mut self, item: &Item) {
+        let updates = match item {
+            Item::ToolCall(id, patch) => self.sent.tool_call(id, patch),
+            Item::Terminal(id, patch) => self.sent.terminal(id, patch),
+            Item::Plan(plan) => vec![wire::v1::plan(plan, KEY)],
+            Item::Answer(_) => return self.seen.turn_answered(),
+            _ => return,
+        };
+        updates.iter().for_each(|update| self.seen.update(update));
+    }
+
+    fn ask(&mut self, request: &Request) {
+        let asked = self.sent.permission("s".into(), &request.call, request.options.clone());
+        self.seen.permission(&asked.expect("the call is told"));
+    }
+
+    fn check(&self, document: &ToolCallReport, terminal: Option<&TerminalReport>) {
+        // A terminal that came after the first report is shown as text.
+        let shown = terminal.and_then(|terminal| self.seen.terminal(&terminal.id.0));
+        let surface = if shown.is_some() { self.surface } else { Surface::Text };
+        let expected = wire::v1::tool_call(document, surface, KEY, |_| terminal);
+        let mut held = self.seen.tool_call(&document.id.0).expect("every call is told").clone();
+        held.meta = held.meta.filter(|meta| !says_nothing(meta));
+        assert_eq!(held, expected);
+        // Before its exit, the beginning of a character may wait for its end.
+        if let (Some(shown), Some(terminal)) = (shown, terminal)
+            && terminal.exit.is_some()
+        {
+            assert_eq!(shown.output, String::from_utf8_lossy(&terminal.output.to_bytes()));
+            assert!(shown.exit.is_some());
+        }
+    }
+}
+
+/// What was never said stands at its default.
+fn normal(mut call: ToolCallUpdate) -> ToolCallUpdate {
+    call.content = MaybeUndefined::Value(call.content.take().unwrap_or_default());
+    call.locations = MaybeUndefined::Value(call.locations.take().unwrap_or_default());
+    call.capabilities = MaybeUndefined::Value(call.capabilities.take().unwrap_or_default());
+    if call.meta.value().is_none_or(says_nothing) {
+        call.meta = MaybeUndefined::Undefined;
+    }
+    call
+}
+
+/// Metadata that was taken back is the same as none.
+fn says_nothing(meta: &Meta) -> bool {
+    meta[KEY] == serde_json::json!({})
+}

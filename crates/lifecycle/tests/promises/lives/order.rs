@@ -1,0 +1,100 @@
+//! The order of what a session sends, judged item by item, before any projection.
+
+use std::collections::{HashMap, HashSet};
+
+use acp_lifecycle::Item;
+use acp_types::{Status, ToolCallId};
+use pretty_assertions::assert_eq;
+
+/// What the items so far said, and what must have been said before those to come.
+#[derive(Debug, Default)]
+pub(crate) struct Order {
+    told: HashSet<ToolCallId>,
+    ended: HashSet<ToolCallId>,
+    ran: HashSet<ToolCallId>,
+    asked: HashSet<u64>,
+    answered: HashSet<String>,
+    said: String,
+    heard: String,
+    /// How much text had been said when a fence was offered: it comes first.
+    fences: HashMap<Fence, usize>,
+    pub(crate) handed_over: u64,
+}
+
+/// What nothing that was offered before it may follow.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Fence {
+    Announced(ToolCallId),
+    Ran(ToolCallId),
+    Ended(ToolCallId),
+    Asked(u64),
+    Answered(String),
+}
+
+impl Order {
+    pub(crate) fn say(&mut self, text: &str) {
+        self.said.push_str(text);
+    }
+
+    pub(crate) fn offer(&mut self, fence: Fence) {
+        self.fences.insert(fence, self.said.len());
+    }
+
+    /// A permission request is void. Returns whether it will never be handed over.
+    pub(crate) fn take_back(&mut self, number: u64) -> bool {
+        self.fences.remove(&Fence::Asked(number)).is_some()
+    }
+
+    pub(crate) fn take(&mut self, item: &Item) {
+        self.handed_over += 1;
+        match item {
+            Item::ToolCall(id, patch) => self.take_call(id, patch.status),
+            Item::Terminal(id, _) => {
+                let call = ToolCallId::new(id.0.clone());
+                assert!(!self.ended.contains(&call), "output of {id:?} follows its call's end");
+            }
+            Item::Chunk(chunk) => self.heard.push_str(&chunk.text),
+            Item::Permission(number) => {
+                assert!(self.asked.insert(*number), "asked twice: {number}");
+                self.pass(&Fence::Asked(*number));
+            }
+            Item::Answer(turn) => {
+                assert!(self.answered.insert(turn.clone()), "answered twice: {turn}");
+                self.pass(&Fence::Answered(turn.clone()));
+            }
+            _ => {}
+        }
+    }
+
+    fn take_call(&mut self, id: &ToolCallId, status: Option<Status>) {
+        let turn = id.0.split('/').next().unwrap_or_default();
+        assert!(!self.answered.contains(turn), "{id:?} follows the answer of its turn");
+        assert!(!self.ended.contains(id), "{id:?} is changed after its end");
+        if self.told.insert(id.clone()) {
+            assert_eq!(status, Some(Status::Pending), "a call begins pending");
+            self.pass(&Fence::Announced(id.clone()));
+        }
+        match status {
+            Some(Status::InProgress | Status::Paused) if self.ran.insert(id.clone()) => {
+                self.pass(&Fence::Ran(id.clone()));
+            }
+            Some(status) if status.is_final() => {
+                self.ended.insert(id.clone());
+                self.pass(&Fence::Ended(id.clone()));
+            }
+            _ => {}
+        }
+    }
+
+    fn pass(&mut self, fence: &Fence) {
+        let said = self.fences.remove(fence);
+        let said = said.unwrap_or_else(|| panic!("{fence:?} was not offered, or comes twice"));
+        assert!(self.heard.len() >= said, "{fence:?} overtakes a message");
+    }
+
+    /// Nothing waits any more: every fence was passed, and the text is whole.
+    pub(crate) fn check_empty(&self) {
+        assert_eq!(self.heard, self.said);
+        assert!(self.fences.is_empty(), "never sent: {:?}", self.fences);
+    }
+}

@@ -1,0 +1,216 @@
+//! Who asked for permission, what was remembered, and what may run (G7, G8).
+
+use std::collections::BTreeMap;
+
+use acp_lifecycle::{
+    Answer, Digest, Effect, Effects, Grant, Matcher, Outcome, Permit, Pinned, Rule, Verdict,
+};
+use acp_types::ToolCallId;
+use acp_types::schema::v1::PermissionOptionKind;
+use pretty_assertions::assert_eq;
+
+use super::event::{Reply, Wish};
+use super::order::Fence;
+use super::world::{World, arguments};
+
+/// A model of the permissions of a session.
+#[derive(Debug, Default)]
+pub(crate) struct Permits {
+    asked: BTreeMap<u64, Asked>,
+    /// The calls that always may, and those that never may.
+    remembered: Vec<(Effect, bool)>,
+    /// Requests that were taken back before they were handed over.
+    taken_back: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Asked {
+    call: ToolCallId,
+    wish: Wish,
+    arguments: u8,
+    waits: bool,
+    /// Taken back or answered, and not yet counted as sent or never to be sent.
+    is_void: bool,
+}
+
+impl Permits {
+    /// A call has ended: what it asked for is void.
+    pub(crate) fn call_ended(&mut self, id: &ToolCallId) {
+        self.asked.values_mut().filter(|asked| asked.call == *id).for_each(Asked::end);
+    }
+
+    pub(crate) fn are_over(&self) -> bool {
+        self.asked.values().all(|asked| !asked.waits)
+    }
+
+    pub(crate) fn asked(&self) -> usize {
+        self.asked.len()
+    }
+
+    pub(crate) fn taken_back(&self) -> u64 {
+        self.taken_back
+    }
+
+    /// Any request that there ever was, so that answers come late and twice too.
+    fn any(&self, which: u8) -> Option<u64> {
+        let count = self.asked.len().max(1);
+        self.asked.keys().nth(usize::from(which) % count).copied()
+    }
+
+    /// What must come of asking for an effect: deny wins, then what is always allowed.
+    fn remembers(&self, effect: &Effect) -> Option<bool> {
+        let verdicts = self.remembered.iter().filter(|(other, _)| other == effect);
+        verdicts.map(|(_, allows)| *allows).min()
+    }
+}
+
+impl Asked {
+    fn end(&mut self) {
+        self.is_void |= self.waits;
+        self.waits = false;
+    }
+
+    /// Whether an option that remembers may be chosen.
+    fn may_remember(&self) -> bool {
+        self.wish == Wish::Write
+    }
+}
+
+impl World {
+    pub(super) fn ask(&mut self, call: u8, wish: Wish) {
+        let (id, effect) = (self.call_id(call), effect(call, wish));
+        let arguments = self.arguments(&id);
+        let digest = digest(&id, arguments.unwrap_or_default());
+        let effects = Effects::from(effect.clone());
+        let permit = self.session.permit(&id, &effects, digest, wish != Wish::CutWrite, self.now);
+        let Some(arguments) = arguments else {
+            assert!(matches!(permit, Permit::Denied), "a call that is not open: {permit:?}");
+            return;
+        };
+        let remembered = self.permits.remembers(&effect);
+        match (permit, wish, remembered) {
+            (Permit::Granted(grant), Wish::Read, _) | (Permit::Granted(grant), _, Some(true)) => {
+                self.run(&id, arguments, grant);
+            }
+            (Permit::Denied, _, Some(false)) => {}
+            (Permit::Asked(number), Wish::Write | Wish::CutWrite | Wish::Unknown, None) => {
+                let asked = Asked { call: id, wish, arguments, waits: true, is_void: false };
+                self.check_options(number, &asked);
+                self.permits.asked.insert(number, asked);
+                self.order.offer(Fence::Asked(number));
+            }
+            (permit, ..) => panic!("{permit:?} for {wish:?}, remembered {remembered:?}"),
+        }
+    }
+
+    pub(super) fn answer(&mut self, which: u8, reply: Reply) {
+        if let Some(number) = self.permits.any(which) {
+            self.answer_to(number, reply);
+        }
+    }
+
+    /// A request could not be sent.
+    pub(super) fn undelivered(&mut self, number: u64) {
+        self.answer_to(number, Reply::Failed);
+    }
+
+    fn answer_to(&mut self, number: u64, reply: Reply) {
+        let answer = match reply {
+            Reply::Option(option) => {
+                Answer::Selected { option_id: option.to_owned(), reason: None }
+            }
+            Reply::Cancelled => Answer::Cancelled,
+            Reply::Failed => Answer::Failed("no".to_owned()),
+        };
+        let outcome = self.session.answer(number, answer);
+        let asked = self.permits.asked.get_mut(&number).expect("it was asked");
+        let waited = asked.waits;
+        asked.end();
+        let asked = asked.clone();
+        let always = reply == Reply::Option("allow_always") && asked.may_remember();
+        match (outcome, reply) {
+            (None, _) => assert!(!waited, "an answer was not taken"),
+            (Some(Outcome::Granted(grant)), Reply::Option("allow" | "allow_always")) => {
+                assert!(reply == Reply::Option("allow") || always, "an option nobody offered");
+                self.run(&asked.call, asked.arguments, grant);
+            }
+            (Some(Outcome::Rejected { .. }), Reply::Option(option)) => {
+                assert!(option != "allow" && !always, "{option} was taken for a no");
+            }
+            (Some(Outcome::Cancelled), Reply::Cancelled)
+            | (Some(Outcome::Unanswered(_)), Reply::Failed) => {}
+            (outcome, reply) => panic!("{outcome:?} of {reply:?}"),
+        }
+        let never = reply == Reply::Option("reject_always") && asked.may_remember();
+        if waited && (always || never) {
+            self.permits.remembered.push((effect_of(&asked), always));
+        }
+    }
+
+    pub(super) fn withdraw(&mut self, which: u8) {
+        if let Some(number) = self.permits.any(which) {
+            self.session.withdraw(number);
+            self.permits.asked.get_mut(&number).into_iter().for_each(Asked::end);
+        }
+    }
+
+    /// Forgets the oldest of what is remembered.
+    pub(super) fn revoke(&mut self) {
+        let oldest: Option<Rule> = self.session.rules().iter().next().cloned();
+        assert_eq!(oldest.is_some(), !self.permits.remembered.is_empty());
+        if let Some(rule) = oldest {
+            assert!(self.session.revoke(&rule));
+            let Matcher::Effect(effect) = rule.matcher else { panic!("{rule:?}") };
+            let revoked = (effect, rule.verdict == Verdict::Allow);
+            self.permits.remembered.retain(|remembered| *remembered != revoked);
+        }
+    }
+
+    /// A tool is about to run: the grant opens what it was given for and nothing else.
+    fn run(&mut self, id: &ToolCallId, granted: u8, grant: Grant) {
+        let now = self.arguments(id).expect("only an open call is granted anything");
+        let released = Pinned::new((), digest(id, now)).release(grant);
+        assert_eq!(released.is_ok(), now == granted, "granted {granted}, would run {now}");
+    }
+
+    /// Requests wait as long as their call is open and no longer.
+    pub(super) fn check_requests(&mut self) {
+        for (number, asked) in &mut self.permits.asked {
+            assert_eq!(self.session.request(*number).is_some(), asked.waits);
+            if std::mem::take(&mut asked.is_void) && self.order.take_back(*number) {
+                self.permits.taken_back += 1;
+            }
+        }
+    }
+
+    /// What does not show everything, or nothing is known of, cannot be remembered.
+    fn check_options(&self, number: u64, asked: &Asked) {
+        let options = &self.session.request(number).expect("it was just asked").options;
+        let remembering = options.iter().filter(|option| {
+            matches!(
+                option.kind,
+                PermissionOptionKind::AllowAlways | PermissionOptionKind::RejectAlways
+            )
+        });
+        assert_eq!(remembering.count(), if asked.may_remember() { 2 } else { 0 });
+    }
+}
+
+/// Two calls of a turn, and those of all turns, do the same to the world.
+fn effect(call: u8, wish: Wish) -> Effect {
+    let path = format!("/p/{}", call % 2).into();
+    match wish {
+        Wish::Read => Effect::Read(path),
+        Wish::Write | Wish::CutWrite => Effect::Write(path),
+        Wish::Unknown => Effect::Unknown,
+    }
+}
+
+fn effect_of(asked: &Asked) -> Effect {
+    let number = asked.call.0.rsplit('/').next().and_then(|number| number.parse().ok());
+    effect(number.expect("calls are numbered"), asked.wish)
+}
+
+fn digest(id: &ToolCallId, version: u8) -> Digest {
+    Digest::of_call("tool", &arguments(version), "/p".as_ref(), id.0.as_bytes())
+}
