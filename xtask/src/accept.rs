@@ -10,6 +10,7 @@ mod figures;
 mod lines;
 mod properties;
 mod raw;
+mod rules;
 mod scratch;
 mod seed;
 mod slow;
@@ -126,6 +127,13 @@ const CHECKS: &[Check] = &[
         n: 1_250,
         target: Some(50.0),
         measure: cancel::cancel,
+    },
+    Check {
+        name: "rules",
+        what: "laws broken by n random sets of permission rules",
+        n: 1_000_000,
+        target: Some(0.0),
+        measure: rules::rules,
     },
 ];
 

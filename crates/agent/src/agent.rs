@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use acp_lifecycle::{Secrets, title};
+use acp_lifecycle::{Policy, RuleStore, Secrets, title};
 use acp_tools::{Context, Registry, Workspace};
 use acp_types::Trace;
 use agent_client_protocol::schema::ProtocolVersion;
@@ -27,7 +27,10 @@ use ulid::Ulid;
 
 use crate::errors;
 use crate::limits;
+use crate::mode::Mode;
 use crate::model::Model;
+use crate::permission::Permission;
+use crate::rule_store::StateStore;
 use crate::secrets;
 use crate::session::Session;
 use crate::telemetry;
@@ -52,6 +55,8 @@ pub struct Agent {
     locale: Option<String>,
     tools: Arc<OnceLock<Tools>>,
     counters: Option<Arc<Counters>>,
+    policy: Arc<dyn Policy>,
+    rules: Option<Arc<dyn RuleStore>>,
 }
 
 /// What every session gets. Made for the first one: nothing of it is needed to initialize.
@@ -64,12 +69,16 @@ struct Tools {
 }
 
 impl Agent {
-    /// Makes an agent with all built-in tools. Commands get what may pass of `env`, and its
-    /// `LC_ALL`, `LC_MESSAGES` or `LANG` says in which language titles are.
+    /// Makes an agent with all built-in tools. Commands get what may pass of `env`; its `LC_ALL`,
+    /// `LC_MESSAGES` or `LANG` says in which language titles are, and rules that outlive their
+    /// session lie in the state folder that it names: see [`StateStore::of_env`].
     #[must_use]
     pub fn new(model: Arc<dyn Model>, env: impl Iterator<Item = (String, String)>) -> Self {
-        let env = Arc::new(env.collect());
-        Self { model, env, locale: None, tools: Arc::default(), counters: None }
+        let env: Vec<_> = env.collect();
+        let rules = StateStore::of_env(&env).map(|store| Arc::new(store) as Arc<dyn RuleStore>);
+        let (env, policy) = (Arc::new(env), Mode::default().policy());
+        let tools = Arc::default();
+        Self { model, env, locale: None, tools, counters: None, policy, rules }
     }
 
     /// Writes titles in the language of a locale, such as `de`, whatever the environment says;
@@ -104,6 +113,18 @@ impl Agent {
     pub fn with_tools(mut self, registry: Registry) -> Self {
         self.tools = Arc::new(OnceLock::from(self.tools_of(registry)));
         self
+    }
+
+    /// Sets what is done about calls that no rule speaks of: that of a [`Mode`], or one of your own.
+    #[must_use]
+    pub fn with_policy(self, policy: Arc<dyn Policy>) -> Self {
+        Self { policy, ..self }
+    }
+
+    /// Keeps rules in another store; with none, they last no longer than their session.
+    #[must_use]
+    pub fn with_rule_store(self, rules: Option<Arc<dyn RuleStore>>) -> Self {
+        Self { rules, ..self }
     }
 
     /// Sends no faster than a transport writes: see [`Transport::counters`].
@@ -236,13 +257,16 @@ impl Connection {
         }
         let id = SessionId::new(format!("sess_{}", Ulid::generate()));
         responder.respond(NewSessionResponse::new(id.clone()))?;
-        let Agent { model, counters, .. } = self.agent.clone();
+        let Agent { model, counters, policy, rules, .. } = self.agent.clone();
         let capabilities = lock(&self.client).clone();
+        let forms = capabilities.elicitation.as_ref().and_then(|it| it.form.as_ref());
+        let permission = Permission { policy, store: rules, asks_why: forms.is_some() };
         let wire = |handle, answers| {
             Wire::new(id.clone(), handle, answers, &capabilities, client, counters)
         };
+        let Tools { registry, secrets, .. } = tools;
         let session = telemetry::session(&id)
-            .in_scope(|| Session::open(model, tools.registry, context, tools.secrets, wire));
+            .in_scope(|| Session::open(model, registry, context, secrets, &permission, wire));
         lock(&self.sessions).insert(id, session);
         Ok(())
     }

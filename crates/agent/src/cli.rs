@@ -11,6 +11,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::agent::Agent;
 use crate::exec::{self, Approval};
+use crate::mode::Mode;
 use crate::model::direct::CONNECT;
 use crate::transport::{self, Transport};
 use crate::ui::Ui;
@@ -41,6 +42,9 @@ struct AgentArgs {
     /// where there are none in it.
     #[arg(long, global = true, env = "CALLBOARD_LOCALE", value_name = "LOCALE")]
     locale: Option<String>,
+    /// What is done about calls that no rule speaks of.
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "MODE")]
+    mode: Mode,
 }
 
 #[derive(Debug, Subcommand)]
@@ -189,7 +193,7 @@ fn help() -> ExitCode {
 
 fn agent(args: AgentArgs) -> Result<Agent, ExitCode> {
     let model = model::parse(&args.model).map_err(|error| fail(&error.to_string()))?;
-    let agent = Agent::new(model, acp_tools::env::parent());
+    let agent = Agent::new(model, acp_tools::env::parent()).with_policy(args.mode.policy());
     Ok(match args.locale {
         Some(locale) => agent.with_locale(locale),
         None => agent,

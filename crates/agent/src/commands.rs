@@ -1,5 +1,6 @@
 //! The slash commands: those that the agent itself answers, and those of the direct model.
 
+mod permissions;
 mod usage;
 
 use acp_lifecycle::SessionHandle;
@@ -11,6 +12,7 @@ use agent_client_protocol::v1::schema::{
 
 use crate::model::Model;
 use crate::model::direct::{self, command::COMMANDS};
+use crate::permission::Keeper;
 
 /// A command that the agent itself answers, whatever the model is.
 struct SlashCommand {
@@ -22,7 +24,7 @@ struct SlashCommand {
     run: fn(&SessionHandle, &str) -> String,
 }
 
-const OURS: &[SlashCommand] = &[usage::COMMAND];
+const OURS: &[SlashCommand] = &[permissions::COMMAND, usage::COMMAND];
 
 /// Returns our commands, and those of the direct model as far as their tools are there; a model
 /// that takes any text needs none.
@@ -48,9 +50,19 @@ fn available_command(name: &str, description: &str, hint: &str) -> AvailableComm
 }
 
 /// Does what a prompt says that is one of our commands, and returns what to say about it.
-pub(crate) fn answer(prompt: &str, handle: &SessionHandle) -> Option<String> {
+pub(crate) async fn answer(
+    prompt: &str,
+    handle: &SessionHandle,
+    keeper: Option<&Keeper>,
+) -> Option<String> {
     let line = prompt.trim().strip_prefix('/')?;
     let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let command = OURS.iter().find(|command| command.name == name)?;
-    Some((command.run)(handle, arguments))
+    let mut said = (command.run)(handle, arguments);
+    if let Some(keeper) = keeper
+        && let Err(error) = keeper.save().await
+    {
+        said.push_str(&format!("\nThe stored rules could not be changed: {error}"));
+    }
+    Some(said)
 }

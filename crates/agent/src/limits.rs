@@ -148,6 +148,9 @@ pub const CLOSE_DEADLINE: Duration = Duration::from_millis(1_200);
 /// Time after that for the ends of what did not end by itself.
 pub const LAST_WORDS: Duration = Duration::from_millis(300);
 
+/// Bytes of a file of stored rules; a larger one is refused.
+pub const MAX_RULES_BYTES: u64 = 4 << 20;
+
 // ---- Judging transcripts ----
 
 /// Bytes of one line of an agent, above which clients are known to fail.

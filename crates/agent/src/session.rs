@@ -21,6 +21,7 @@ use tracing::Instrument as _;
 use ulid::Ulid;
 
 use crate::model::Model;
+use crate::permission::{Keeper, Permission};
 use crate::turn::{self, History, Turn};
 use crate::wire::{Answers, Wire};
 use crate::{commands, errors, limits, prompt, telemetry};
@@ -69,14 +70,18 @@ impl Session {
         registry: Registry,
         context: Context,
         secrets: Secrets,
+        permission: &Permission,
         wire: impl FnOnce(SessionHandle, Answers) -> Wire,
     ) -> Arc<Self> {
-        let mut core = acp_lifecycle::Session::new(context.workspace.cwd());
+        let cwd = context.workspace.cwd().to_owned();
+        let mut core = acp_lifecycle::Session::new(&cwd);
         core.set_secrets(secrets.clone());
+        let store = permission.set_up(&mut core, &context.workspace.roots().collect::<Vec<_>>());
         let handle = SessionHandle::new(core, SystemTime::now);
+        let keeper = store.map(|store| Arc::new(Keeper::new(handle.clone(), store, cwd)));
         handle.news(commands::available(&*model, &registry));
         let answers = Answers::default();
-        let wire = wire(handle.clone(), answers.clone());
+        let wire = wire(handle.clone(), answers.clone()).kept_by(keeper.clone());
         let (prompts, waiting) = mpsc::channel(limits::MAX_WAITING_PROMPTS);
         let session = Arc::new(Self {
             handle: handle.clone(),
@@ -94,6 +99,7 @@ impl Session {
             context,
             secrets,
             answers,
+            keeper,
             turns: session.turns.clone(),
             history: History::default(),
             giving_up: session.giving_up.clone(),
@@ -209,6 +215,7 @@ struct Runner {
     context: Context,
     secrets: Secrets,
     answers: Answers,
+    keeper: Option<Arc<Keeper>>,
     turns: Arc<Mutex<Turns>>,
     history: History,
     giving_up: CancellationToken,
@@ -255,10 +262,10 @@ impl Runner {
                 cancel: &token,
             };
             let running = async {
-                match commands::answer(&text, &self.handle) {
-                    Some(text) => {
+                match commands::answer(&text, &self.handle, self.keeper.as_deref()).await {
+                    Some(said) => {
                         let message = Ulid::generate().to_string();
-                        self.handle.say(Chunk { role: Role::Agent, message, text });
+                        self.handle.say(Chunk { role: Role::Agent, message, text: said });
                         Ok(StopReason::EndTurn)
                     }
                     None => turn::run(turn, &mut self.history, text).await,

@@ -2,6 +2,8 @@
 //!
 //! Knows nothing of the protocol.
 
+pub(crate) mod private;
+
 use std::fs::File;
 use std::io;
 

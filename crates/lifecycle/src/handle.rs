@@ -166,8 +166,19 @@ impl SessionHandle {
     /// Takes the client's answer to a permission request. Late and second answers do nothing.
     pub fn answer(&self, number: u64, answer: Answer) {
         let outcome = self.with(|session, _| session.answer(number, answer));
-        let waiting = self.waiting().remove(&number);
-        if let (Some(outcome), Some(waiting)) = (outcome, waiting) {
+        self.settle(number, outcome);
+    }
+
+    /// Takes what the client said of a call that it rejected, if it said anything.
+    pub fn explain(&self, number: u64, reason: Option<&str>) {
+        let outcome = self.with(|session, _| session.explain(number, reason));
+        self.settle(number, outcome);
+    }
+
+    /// Lets the call go on that waits for a request, if that came to an end.
+    fn settle(&self, number: u64, outcome: Option<Outcome>) {
+        let Some(outcome) = outcome else { return };
+        if let Some(waiting) = self.waiting().remove(&number) {
             // Nobody waits any more: the call has ended, and the answer is void.
             drop(waiting.outcome.send(outcome));
         }

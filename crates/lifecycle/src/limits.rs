@@ -89,8 +89,23 @@ pub const NAME_BYTES: usize = 256;
 /// allow or reject only once.
 pub const OPTION_BYTES: usize = 256;
 
-/// Rules that a session remembers; a further one is not remembered, and so asked about again.
+/// Rules that are kept for a project, and for the user; a further one is refused.
 pub const RULES: usize = 1024;
+
+/// Rules that hold in a session; where there is no room, an answer holds once.
+pub const SESSION_RULES: usize = 4 * RULES;
+
+/// Bytes of a pattern of a rule: of a glob, or of a command's first words.
+pub const PATTERN_BYTES: usize = 1024;
+
+/// Bytes of a command that rules read; above, none allows it, and one that may deny it asks.
+pub const COMMAND_BYTES: usize = 4 * 1024;
+
+/// Bytes of what a user said of a rejection, as the model reads it.
+pub const REASON_BYTES: usize = 2 * 1024;
+
+/// Changes of stored rules that wait to be saved; what is over holds in the session only.
+pub const RULE_CHANGES: usize = 1024;
 
 /// How long a cancelled call may take to end by itself before it is dropped.
 pub const CANCEL_GRACE: Duration = Duration::from_secs(1);

@@ -29,6 +29,8 @@ pub enum Item {
     News(SessionUpdate),
     /// A permission request, by its number.
     Permission(u64),
+    /// The question why that request was rejected, by the same number.
+    Reason(u64),
     /// The answer of the turn with this name.
     Answer(String),
 }
@@ -167,10 +169,12 @@ impl Outbox {
         }
     }
 
-    /// Takes a permission request back that has not been handed over.
+    /// Takes a permission request back that has not been handed over, or the question why it was
+    /// rejected.
     pub fn withdraw(&mut self, request: u64) {
         let before = self.queue.len();
-        self.queue.retain(|entry| entry.item != Item::Permission(request));
+        let items = [Item::Permission(request), Item::Reason(request)];
+        self.queue.retain(|entry| !items.contains(&entry.item));
         self.fences -= before - self.queue.len();
     }
 
@@ -207,7 +211,7 @@ impl Outbox {
                 _ if is_first == IsFirst::Yes => (Segment::Pending, true),
                 _ => (self.waiting_segment(lane), false),
             },
-            Item::Permission(_) | Item::Answer(_) => (Segment::Final, true),
+            Item::Permission(_) | Item::Reason(_) | Item::Answer(_) => (Segment::Final, true),
             _ => (Segment::Running, false),
         }
     }
@@ -300,7 +304,7 @@ fn lane(item: &Item) -> Lane {
         Item::Chunk(_) => Lane::Chunk,
         Item::Plan(_) => Lane::Plan,
         Item::News(update) => Lane::News(std::mem::discriminant(update)),
-        Item::Permission(_) | Item::Answer(_) => Lane::Once,
+        Item::Permission(_) | Item::Reason(_) | Item::Answer(_) => Lane::Once,
     }
 }
 

@@ -3,54 +3,42 @@
 //! Whatever happens to a call goes through here, so that every change is legal (the board),
 //! ordered (the outbox), and permitted (the rules). Time comes in with each step.
 
-use std::borrow::Cow;
+mod permits;
+
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::time::Instant;
 
-use acp_types::schema::v1::{PermissionOption, SessionUpdate};
+use acp_types::schema::v1::SessionUpdate;
 use acp_types::{
-    CallMeta, Content, Exit, Plan, Progress, Reason, Status, TerminalId, TerminalPatch, ToolCallId,
+    CallMeta, Exit, Plan, Progress, Reason, Status, TerminalId, TerminalPatch, ToolCallId,
     ToolCallPatch, Trace, text,
 };
 
 use crate::board::{Board, End, Moment};
-use crate::effects::Effects;
 use crate::limits::{self, PROGRESS_BYTES};
 use crate::outbox::{Chunk, IsFirst, Item, Outbox};
-use crate::permission::{self, Answer, Decision, Digest, Grant};
-use crate::rules::{AskPolicy, Policy, Rule, Rules, Verdict};
+use crate::permission::Grant;
 use crate::sanitize::{Redactor, Secrets};
 use crate::speech::Speeches;
 use crate::title;
 use crate::usage::{SessionUsage, Updates};
+use permits::Permits;
+
+pub use permits::Request;
 
 /// The state of one session.
 #[derive(Debug)]
 pub struct Session {
     board: Board,
     outbox: Outbox,
-    rules: Rules,
-    policy: Arc<dyn Policy>,
+    permits: Permits,
     cwd: PathBuf,
-    requests: HashMap<u64, Request>,
-    last_request: u64,
     /// The newest turns that were answered.
     ended_turns: VecDeque<String>,
     speeches: Speeches,
     /// The traces of open turns that have one.
     traces: HashMap<String, Trace>,
-}
-
-/// A permission request that waits for its answer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Request {
-    /// The call it is about.
-    pub call: ToolCallId,
-    /// What the client may choose.
-    pub options: Vec<PermissionOption>,
-    effects: Effects,
-    digest: Digest,
 }
 
 /// Whether a call may run.
@@ -89,20 +77,12 @@ impl Session {
         Self {
             board: Board::default(),
             outbox: Outbox::default(),
-            rules: Rules::default(),
-            policy: Arc::new(AskPolicy),
+            permits: Permits::default(),
             cwd: cwd.into(),
-            requests: HashMap::new(),
-            last_request: 0,
             ended_turns: VecDeque::new(),
             speeches: Speeches::default(),
             traces: HashMap::new(),
         }
-    }
-
-    /// Sets what is done about effects that no rule speaks of.
-    pub fn set_policy(&mut self, policy: Arc<dyn Policy>) {
-        self.policy = policy;
     }
 
     /// Sets what must never be shown, from now on.
@@ -114,17 +94,6 @@ impl Session {
     #[must_use]
     pub fn secrets(&self) -> &Secrets {
         self.board.secrets()
-    }
-
-    /// Returns the answers that are remembered.
-    #[must_use]
-    pub fn rules(&self) -> &Rules {
-        &self.rules
-    }
-
-    /// Forgets an answer that is remembered. Returns whether it was.
-    pub fn revoke(&mut self, rule: &Rule) -> bool {
-        self.rules.revoke(rule)
     }
 
     /// Notes the trace that a turn belongs to; every call announced in it after this tells it.
@@ -273,12 +242,7 @@ impl Session {
             let reason = end.reason.unwrap_or(Reason::Dropped);
             self.finish(&child, End::cancelled(reason), now);
         }
-        let waiting: Vec<_> = self
-            .requests
-            .iter()
-            .filter_map(|(number, request)| (request.call == *id).then_some(*number))
-            .collect();
-        waiting.into_iter().for_each(|number| self.withdraw(number));
+        self.withdraw_of(id);
         let terminals = self.board.terminals_of(id);
         for terminal in &terminals {
             let report = self.board.terminal(terminal);
@@ -322,15 +286,15 @@ impl Session {
     pub fn say(&mut self, mut chunk: Chunk, now: Moment) {
         if !self.secrets().is_empty() {
             let (before, text) = self.speeches.push(&chunk, self.board.secrets());
-            self.offer_chunk(before, now);
+            self.offer_chunk(before, now.at);
             chunk.text = text;
         }
-        self.offer_chunk(Some(chunk), now);
+        self.offer_chunk(Some(chunk), now.at);
     }
 
-    fn offer_chunk(&mut self, chunk: Option<Chunk>, now: Moment) {
+    fn offer_chunk(&mut self, chunk: Option<Chunk>, at: Instant) {
         if let Some(chunk) = chunk.filter(|chunk| !chunk.text.is_empty()) {
-            self.outbox.offer(Item::Chunk(chunk), IsFirst::No, now.at);
+            self.outbox.offer(Item::Chunk(chunk), IsFirst::No, at);
         }
     }
 
@@ -347,88 +311,12 @@ impl Session {
         }
     }
 
-    /// Decides whether a call may run: by rules and policy, else by asking the client.
-    ///
-    /// `is_whole` says that the request shows everything that will run; if it does not, the
-    /// answer cannot be remembered.
-    pub fn permit(
-        &mut self,
-        id: &ToolCallId,
-        effects: &Effects,
-        digest: Digest,
-        is_whole: bool,
-        now: Moment,
-    ) -> Permit {
-        if self.board.tool_call(id).is_none() {
-            return Permit::Denied;
-        }
-        self.subtitle(id, None, now);
-        match self.rules.judge(effects, &*self.policy) {
-            Verdict::Allow => return Permit::Granted(Grant::new(digest)),
-            Verdict::Deny => return Permit::Denied,
-            Verdict::Ask => {}
-        }
-        let mut options = permission::options(effects, |path| self.display(path));
-        let is_shown = self.board.is_whole(id);
-        if !is_shown {
-            let note = ToolCallPatch::new().append(Content::text(NOT_WHOLE));
-            self.change(id, note, now);
-        }
-        let names_secret = |option: &PermissionOption| {
-            matches!(self.secrets().redact(&option.name), Cow::Owned(_))
-        };
-        if !is_whole || !is_shown || options.iter().any(names_secret) {
-            options.retain(|option| option.kind != ALLOW_ALWAYS && option.kind != REJECT_ALWAYS);
-        }
-        self.last_request += 1;
-        let number = self.last_request;
-        let request = Request { call: id.clone(), options, effects: effects.clone(), digest };
-        self.requests.insert(number, request);
-        self.offer(Item::Permission(number), IsFirst::No, now);
-        Permit::Asked(number)
-    }
-
-    /// Returns a request that waits for its answer.
-    #[must_use]
-    pub fn request(&self, number: u64) -> Option<&Request> {
-        self.requests.get(&number)
-    }
-
-    /// Takes the client's answer. Nothing for a request that was withdrawn or answered before.
-    pub fn answer(&mut self, number: u64, answer: Answer) -> Option<Outcome> {
-        let request = self.requests.remove(&number)?;
-        // An answer that came before its question: the question is void.
-        self.outbox.withdraw(number);
-        match permission::decide(answer, &request.options) {
-            Decision::Allowed { always } => {
-                if always {
-                    self.rules.remember(&request.effects, &*self.policy, true);
-                }
-                Some(Outcome::Granted(Grant::new(request.digest)))
-            }
-            Decision::Rejected { always, reason } => {
-                if always {
-                    self.rules.remember(&request.effects, &*self.policy, false);
-                }
-                Some(Outcome::Rejected { reason })
-            }
-            Decision::Unanswered(error) => Some(Outcome::Unanswered(error)),
-            Decision::Cancelled => Some(Outcome::Cancelled),
-        }
-    }
-
-    /// Takes a request back; a later answer to it does nothing.
-    pub fn withdraw(&mut self, number: u64) {
-        if self.requests.remove(&number).is_some() {
-            self.outbox.withdraw(number);
-        }
-    }
-
     /// Ends a turn: every open call of it, then, behind all of that, the answer.
     pub fn end_turn(&mut self, turn: &str, reason: Reason, now: Moment) {
         for id in self.board.open_calls(Some(turn)) {
             self.finish(&id, End::cancelled(reason), now);
         }
+        self.end_turn_rules();
         if self.ended_turns.len() >= limits::ENDED_TURNS {
             self.ended_turns.pop_front();
         }
@@ -476,7 +364,7 @@ impl Session {
     }
 
     fn is_asked(&self, id: &ToolCallId) -> bool {
-        self.requests.values().any(|request| request.call == *id)
+        self.permits.is_asked(id)
     }
 
     fn offer_call(
@@ -493,9 +381,13 @@ impl Session {
 
     /// Offers what stands behind all that was said before.
     fn offer(&mut self, item: Item, is_first: IsFirst, now: Moment) {
+        self.offer_at(item, is_first, now.at);
+    }
+
+    fn offer_at(&mut self, item: Item, is_first: IsFirst, at: Instant) {
         let before = self.speeches.end();
-        self.offer_chunk(before, now);
-        self.outbox.offer(item, is_first, now.at);
+        self.offer_chunk(before, at);
+        self.outbox.offer(item, is_first, at);
     }
 
     fn offer_terminal(&mut self, id: &TerminalId, patch: Option<TerminalPatch>, now: Moment) {
@@ -514,12 +406,3 @@ pub fn display(path: &Path, cwd: &Path) -> String {
         Err(_) => title::visible(&path.to_string_lossy()),
     }
 }
-
-/// What a call says that waits for a permission which can be given only once for this reason.
-const NOT_WHOLE: &str =
-    "Not everything of this call is shown: secrets are hidden, or long arguments are cut.";
-
-const ALLOW_ALWAYS: acp_types::schema::v1::PermissionOptionKind =
-    acp_types::schema::v1::PermissionOptionKind::AllowAlways;
-const REJECT_ALWAYS: acp_types::schema::v1::PermissionOptionKind =
-    acp_types::schema::v1::PermissionOptionKind::RejectAlways;
