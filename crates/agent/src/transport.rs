@@ -51,6 +51,11 @@ mod writer;
 /// for at most [`limits::FLUSH_DEADLINE`]. Reading and writing block, each in a thread of its own
 /// (`acp-read`, `acp-write`) that may outlive the connection inside such a call.
 ///
+/// It stops reading while [`limits::MAX_UNANSWERED_REQUESTS`] are unanswered or more than
+/// [`limits::MAX_QUEUED_ANSWER_BYTES`] are unwritten, and then cannot read the end either. On
+/// [`stdio`] it notices it all the same, if the input is a pipe or a socket; on other streams the
+/// connection ends when there is room again, or with the output.
+///
 /// ```
 /// use agent_client_protocol::Agent;
 /// use callboard::transport::Transport;

@@ -124,7 +124,7 @@ impl Outbox {
             self.counters.joined += 1;
             return;
         };
-        let due = self.sent.get(&lane).map_or(now, |sent| now.max(*sent + UPDATE_INTERVAL));
+        let due = self.due(&card(&lane), now);
         self.fences += usize::from(is_fence);
         self.queue.push_back(Entry { item, lane, segment, is_fence, due });
     }
@@ -140,14 +140,14 @@ impl Outbox {
         self.counters.handed_over += 1;
         match entry.lane {
             Lane::ToolCall(_) if entry.segment == Segment::Final => {
-                self.sent.remove(&entry.lane);
+                self.sent.remove(&card(&entry.lane));
             }
             Lane::Terminal(_) if ends_terminal(&entry.item) => {
-                self.sent.remove(&entry.lane);
+                self.sent.remove(&card(&entry.lane));
             }
             Lane::Once => {}
             lane => {
-                self.sent.insert(lane, now);
+                self.sent.insert(card(&lane), now);
             }
         }
         Some(entry.item)
@@ -199,6 +199,13 @@ impl Outbox {
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+
+    /// Returns when the next update of a card may go, behind what was sent and what waits of it.
+    fn due(&self, of: &Lane, now: Instant) -> Instant {
+        let waiting = self.queue.iter().filter(|entry| card(&entry.lane) == *of);
+        let last = self.sent.get(of).copied().into_iter().chain(waiting.map(|entry| entry.due));
+        last.max().map_or(now, |last| now.max(last + UPDATE_INTERVAL))
     }
 
     /// Finds the segment of an item, and whether all that was offered before must go first.
@@ -297,6 +304,15 @@ fn ends_terminal(item: &Item) -> bool {
     matches!(item, Item::Terminal(_, patch) if patch.exit.is_some())
 }
 
+/// Returns the lane whose rate a lane shares: a terminal has the id of its call, and what changes
+/// either of them changes the one card that the client shows.
+fn card(lane: &Lane) -> Lane {
+    match lane {
+        Lane::Terminal(id) => Lane::ToolCall(ToolCallId::new(id.0.clone())),
+        lane => lane.clone(),
+    }
+}
+
 fn lane(item: &Item) -> Lane {
     match item {
         Item::ToolCall(id, _) => Lane::ToolCall(id.clone()),
@@ -312,9 +328,9 @@ fn lane(item: &Item) -> Lane {
 #[expect(clippy::disallowed_methods, reason = "a test needs some instant to begin at")]
 mod tests {
     use super::{IsFirst, Item, Outbox};
-    use acp_types::{Status, ToolCallPatch};
+    use acp_types::{Status, TerminalPatch, ToolCallPatch};
     use pretty_assertions::assert_eq;
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     /// Offers changes of one call in turn, then takes all of them.
     fn sent(patches: &[(ToolCallPatch, IsFirst)]) -> Vec<ToolCallPatch> {
@@ -359,5 +375,23 @@ mod tests {
         );
         // The last change goes with the end.
         assert_eq!(sent(&[change("a"), done]), [status(Status::Completed).title("a")]);
+    }
+
+    #[test]
+    fn a_call_and_its_terminal_share_one_rate_and_take_turns() {
+        let (mut outbox, start) = (Outbox::default(), Instant::now());
+        let mut counts = (0, 0);
+        for millisecond in 0..1000 {
+            let now = start + Duration::from_millis(millisecond);
+            let call = Item::ToolCall("c".into(), titled(&millisecond.to_string()));
+            outbox.offer(call, IsFirst::No, now);
+            outbox.offer(Item::Terminal("c".into(), TerminalPatch::default()), IsFirst::No, now);
+            match outbox.poll(now) {
+                Some(Item::ToolCall(..)) => counts.0 += 1,
+                Some(_) => counts.1 += 1,
+                None => {}
+            }
+        }
+        assert_eq!(counts, (10, 10));
     }
 }
