@@ -298,7 +298,8 @@ impl Board {
         if bytes.is_empty() {
             return None;
         }
-        if self.secrets.is_empty() || !self.terminals.contains_key(id) {
+        let is_screened = !self.secrets.is_empty() && self.terminals.contains_key(id);
+        if !is_screened && !self.screened.contains_key(id) {
             return self.change_terminal(id, TerminalPatch::output(bytes));
         }
         let screened = self.screened.entry(id.clone()).or_default();
