@@ -19,6 +19,11 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
+    /// Returns whether nothing is held back, and nothing remembered of what was.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
     /// Returns what can be shown now that `bytes` have come.
     pub(crate) fn push(&mut self, secrets: &Secrets, bytes: &[u8]) -> Vec<u8> {
         let mut text = std::mem::take(&mut self.held);
