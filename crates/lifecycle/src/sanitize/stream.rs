@@ -1,7 +1,7 @@
 //! Finds secrets in what comes in pieces: a terminal's output, a message.
 
 use super::{MARKER, Secrets};
-use crate::limits::SECRET_MIN_BYTES;
+use crate::limits::SECRET_SHOWN_BYTES;
 
 /// What has come of a stream and is not decided yet.
 ///
@@ -54,13 +54,13 @@ impl Stream {
 
     /// Returns what is held back, because nothing may come any more.
     ///
-    /// The beginning of a secret is hidden like the whole if it is long enough to be one. If more
-    /// comes all the same, and it was a secret, the rest of it is hidden.
+    /// Of what may be the beginning of a secret, up to 3 bytes are shown; more are hidden like the
+    /// whole. If more comes all the same, and it was a secret, the rest of it is hidden.
     pub(crate) fn flush(&mut self) -> Vec<u8> {
         let rest = &self.held[self.shown..];
         let out = if rest.is_empty() {
             return Vec::new();
-        } else if self.held.len() < SECRET_MIN_BYTES {
+        } else if self.held.len() <= SECRET_SHOWN_BYTES {
             self.is_marked = false;
             rest.to_vec()
         } else if std::mem::replace(&mut self.is_marked, true) {
@@ -114,12 +114,13 @@ mod tests {
     #[test]
     fn a_flush_shows_no_more_than_a_few_bytes_of_a_secret() {
         for (pieces, expected) in [
-            (&["secret-", "|"][..], "secret-"),
-            (&["secret-o", "|"], "[redacted]"),
-            (&["secret-", "|", "of-ada", "."], "secret-[redacted]."),
-            (&["secret-o", "|", "f-ada", "."], "[redacted]."),
-            (&["secret-o", "|", "ther"], "[redacted]ther"),
-            (&["secret-o", "|", "f-", "|", "|", "ada."], "[redacted]."),
+            (&["sec", "|"][..], "sec"),
+            (&["secr", "|"], "[redacted]"),
+            (&["sec", "|", "ret-of-ada", "."], "sec[redacted]."),
+            (&["secr", "|", "et-of-ada", "."], "[redacted]."),
+            (&["secr", "|", "etary"], "[redacted]etary"),
+            (&["sec", "|", "r", "|", "et-of-ada."], "sec[redacted]."),
+            (&["secr", "|", "et-of-", "|", "|", "ada."], "[redacted]."),
             (&["abababab", "|", "cc."], "[redacted]."),
             (&["abababab", "c", "|", "c."], "[redacted]."),
             (&["ababababsec", "|"], "[redacted]sec"),
