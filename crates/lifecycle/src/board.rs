@@ -7,13 +7,14 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use acp_types::{
-    CallMeta, Content, ContentPatch, Exit, Output, Reason, Status, TerminalId, TerminalPatch,
+    CallMeta, Content, ContentPatch, Exit, Reason, Status, TerminalId, TerminalPatch,
     TerminalReport, ToolCallId, ToolCallPatch, ToolCallReport, kind,
 };
 use serde_json::json;
 
 use crate::history::History;
-use crate::sanitize::{self, Losses, Redactor, Secrets, Stream};
+use crate::sanitize::{self, Losses, Secrets};
+use crate::terminals::Terminals;
 use crate::{limits, title};
 
 /// When something happens: by the clock that only goes forward, and by the clock on the wall.
@@ -80,18 +81,10 @@ pub struct Counters {
 #[derive(Debug, Default)]
 pub struct Board {
     calls: HashMap<ToolCallId, Call>,
-    terminals: HashMap<TerminalId, TerminalReport>,
+    terminals: Terminals,
     history: History,
     counters: Counters,
     secrets: Secrets,
-    /// What is held back of the output of terminals, and how much of them was redacted.
-    screened: HashMap<TerminalId, Screened>,
-}
-
-#[derive(Debug, Default)]
-struct Screened {
-    output: Stream,
-    redacted: u64,
 }
 
 #[derive(Debug)]
@@ -276,12 +269,9 @@ impl Board {
         id: &TerminalId,
         patch: TerminalPatch,
     ) -> Option<TerminalPatch> {
-        if self.terminals.contains_key(id) {
-            self.counters.illegal += 1;
-            return None;
-        }
-        self.terminals.insert(id.clone(), TerminalReport::new(id.clone()));
-        self.change_terminal(id, patch)
+        let patch = self.terminals.open(id, patch, &self.secrets);
+        self.counters.illegal += u64::from(patch.is_none());
+        patch
     }
 
     /// Tells more of an open terminal: its command, its size.
@@ -290,7 +280,8 @@ impl Board {
         id: &TerminalId,
         patch: TerminalPatch,
     ) -> Option<TerminalPatch> {
-        self.change_terminal(id, patch)
+        let patch = self.terminals.change(id, patch, &self.secrets);
+        self.in_time(patch)
     }
 
     /// Returns the terminals that an open call shows.
@@ -316,25 +307,19 @@ impl Board {
         if bytes.is_empty() {
             return None;
         }
-        if self.secrets.is_empty() || !self.terminals.contains_key(id) {
-            return self.change_terminal(id, TerminalPatch::output(bytes));
-        }
-        let screened = self.screened.entry(id.clone()).or_default();
-        let shown = screened.output.push(&self.secrets, bytes);
-        (!shown.is_empty()).then(|| self.change_terminal(id, TerminalPatch::output(&shown)))?
+        let patch = self.terminals.output(id, bytes, &self.secrets);
+        self.in_time(patch).filter(|patch| !patch.is_empty())
     }
 
     /// Ends a terminal, exactly once.
     pub fn terminal_exit(&mut self, id: &TerminalId, exit: Exit) -> Option<TerminalPatch> {
-        let held = self.screened.get_mut(id).map(|screened| screened.output.flush());
-        let output = Output::new(&held.unwrap_or_default());
-        self.change_terminal(id, TerminalPatch { output, ..TerminalPatch::exit(exit) })
+        let patch = self.terminals.exit(id, exit, &self.secrets);
+        self.in_time(patch)
     }
 
     /// Forgets a terminal whose output nobody needs any more.
     pub fn forget_terminal(&mut self, id: &TerminalId) {
-        self.terminals.remove(id);
-        self.screened.remove(id);
+        self.terminals.forget(id);
     }
 
     /// Returns the document of an open call.
@@ -399,30 +384,14 @@ impl Board {
         call
     }
 
-    fn change_terminal(
-        &mut self,
-        id: &TerminalId,
-        mut patch: TerminalPatch,
-    ) -> Option<TerminalPatch> {
-        let mut redactor = Redactor::new(&self.secrets);
-        redactor.terminal(&mut patch);
-        let redacted = redactor.take_count();
-        match self.terminals.get_mut(id).filter(|terminal| terminal.exit.is_none()) {
-            Some(terminal) => patch.clone().apply(terminal),
-            None => {
-                self.counters.late += 1;
-                return None;
-            }
-        }
-        if redacted > 0 {
-            self.screened.entry(id.clone()).or_default().redacted += redacted;
-        }
-        Some(patch)
+    /// Counts what came too late to be done.
+    fn in_time<T>(&mut self, done: Option<T>) -> Option<T> {
+        self.counters.late += u64::from(done.is_none());
+        done
     }
 
     fn redacted_in_terminals(&self, id: &ToolCallId) -> u64 {
-        let terminals = self.terminals_of(id);
-        terminals.iter().filter_map(|id| self.screened.get(id)).map(|it| it.redacted).sum()
+        self.terminals_of(id).iter().map(|id| self.terminals.redacted(id)).sum()
     }
 
     /// Leaves out of a patch what may not be, or does not fit.

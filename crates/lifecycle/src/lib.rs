@@ -37,6 +37,7 @@ pub mod rules;
 pub mod sanitize;
 pub mod session;
 mod speech;
+mod terminals;
 pub mod title;
 pub mod usage;
 

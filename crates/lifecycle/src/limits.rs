@@ -26,8 +26,11 @@ pub const SECRETS: usize = 256;
 /// Bytes of them all; what is over is counted. Each costs about 200 bytes of memory.
 pub const SECRETS_BYTES: usize = 32 * 1024;
 
-/// Bytes under which a value is no secret, and the beginning of a secret is shown.
+/// Bytes under which a value is no secret.
 pub const SECRET_MIN_BYTES: usize = 8;
+
+/// Bytes of the beginning of a secret that are shown where a stream ends; more are hidden.
+pub const SECRET_SHOWN_BYTES: usize = 3;
 
 /// Serialised bytes of an argument that is told while others still arrive; of a longer one, its
 /// length is told.

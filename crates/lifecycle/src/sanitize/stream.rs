@@ -1,7 +1,7 @@
 //! Finds secrets in what comes in pieces: a terminal's output, a message.
 
 use super::{MARKER, Secrets};
-use crate::limits::SECRET_MIN_BYTES;
+use crate::limits::SECRET_SHOWN_BYTES;
 
 /// What has come of a stream and is not decided yet.
 ///
@@ -19,6 +19,11 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
+    /// Returns whether nothing is held back, and nothing remembered of what was.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
     /// Returns what can be shown now that `bytes` have come.
     pub(crate) fn push(&mut self, secrets: &Secrets, bytes: &[u8]) -> Vec<u8> {
         let mut text = std::mem::take(&mut self.held);
@@ -49,13 +54,13 @@ impl Stream {
 
     /// Returns what is held back, because nothing may come any more.
     ///
-    /// The beginning of a secret is hidden like the whole if it is long enough to be one. If more
-    /// comes all the same, and it was a secret, the rest of it is hidden.
+    /// Of what may be the beginning of a secret, up to 3 bytes are shown; more are hidden like the
+    /// whole. If more comes all the same, and it was a secret, the rest of it is hidden.
     pub(crate) fn flush(&mut self) -> Vec<u8> {
         let rest = &self.held[self.shown..];
         let out = if rest.is_empty() {
             return Vec::new();
-        } else if self.held.len() < SECRET_MIN_BYTES {
+        } else if self.held.len() <= SECRET_SHOWN_BYTES {
             self.is_marked = false;
             rest.to_vec()
         } else if std::mem::replace(&mut self.is_marked, true) {
@@ -109,12 +114,13 @@ mod tests {
     #[test]
     fn a_flush_shows_no_more_than_a_few_bytes_of_a_secret() {
         for (pieces, expected) in [
-            (&["secret-", "|"][..], "secret-"),
-            (&["secret-o", "|"], "[redacted]"),
-            (&["secret-", "|", "of-ada", "."], "secret-[redacted]."),
-            (&["secret-o", "|", "f-ada", "."], "[redacted]."),
-            (&["secret-o", "|", "ther"], "[redacted]ther"),
-            (&["secret-o", "|", "f-", "|", "|", "ada."], "[redacted]."),
+            (&["sec", "|"][..], "sec"),
+            (&["secr", "|"], "[redacted]"),
+            (&["sec", "|", "ret-of-ada", "."], "sec[redacted]."),
+            (&["secr", "|", "et-of-ada", "."], "[redacted]."),
+            (&["secr", "|", "etary"], "[redacted]etary"),
+            (&["sec", "|", "r", "|", "et-of-ada."], "sec[redacted]."),
+            (&["secr", "|", "et-of-", "|", "|", "ada."], "[redacted]."),
             (&["abababab", "|", "cc."], "[redacted]."),
             (&["abababab", "c", "|", "c."], "[redacted]."),
             (&["ababababsec", "|"], "[redacted]sec"),

@@ -124,7 +124,8 @@ impl Stage {
                 Between::Nothing => {}
                 Between::Send => self.send(),
                 Between::Thought => {
-                    self.say(Role::Thought, "thought", said.get(at).map_or("", |text| text));
+                    let text = planted::write(&told.text, &told.secrets);
+                    self.say(Role::Thought, "thought", &text);
                 }
                 Between::Plan => {
                     let content = planted::write(&told.text, &told.secrets);

@@ -6,4 +6,5 @@
 mod documents;
 mod planted;
 mod shape;
+mod shown;
 mod wire;
