@@ -86,11 +86,16 @@ async fn rules_that_cannot_be_trusted_allow_nothing_and_are_not_added_to() {
     // What was remembered is saved before a command of ours is answered.
     said(&mut agent, "/permissions").await;
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+    // What cannot be saved is told as what it is.
+    agent.turn("run echo a").await;
+    let list = said(&mut agent, "/permissions").await;
+    let rules = "1. allow `true` in this project\n2. allow `echo a` in this session\n";
+    assert!(list.starts_with(rules), "{list}");
     let next = agent.new_session().await;
     // Not even what is allowed to everyone: a rule that cannot be read may deny it.
     turn_in(&mut agent, &next, "read notes.txt").await;
     let kinds: Vec<_> =
-        agent.client.asked[1].request.options.iter().map(|option| option.kind).collect();
+        agent.client.asked[2].request.options.iter().map(|option| option.kind).collect();
     assert_eq!(kinds, [PermissionOptionKind::AllowOnce, PermissionOptionKind::RejectOnce]);
     let prompt = agent.prompt_in(&next, "/permissions").await;
     assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
