@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
-use acp_types::schema::v1::PermissionOptionKind;
+use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
 use pretty_assertions::assert_eq;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::harness::Agent;
 use crate::harness::client::Permission;
@@ -70,11 +70,11 @@ async fn a_projects_rules_lie_in_the_state_folder_and_say_just_what_the_option_s
     assert_eq!(names, expected);
     agent.finish().await;
     let cwd = agent.scratch.cwd();
-    let run = serde_json::json!({"run": {"command": "true", "cwd": cwd}});
-    let rule = serde_json::json!({
+    let run = json!({"run": {"command": "true", "cwd": cwd}});
+    let rule = json!({
         "scope": "project", "matcher": {"effect": run}, "verdict": "allow",
     });
-    assert_eq!(stored(&agent.scratch), [serde_json::json!({"root": cwd, "rules": [rule]})]);
+    assert_eq!(stored(&agent.scratch), [json!({"root": cwd, "rules": [rule]})]);
     assert_eq!(agent.scratch.snapshot(), agent.scratch.untouched());
 }
 
@@ -86,16 +86,52 @@ async fn rules_that_cannot_be_trusted_allow_nothing_and_are_not_added_to() {
     // What was remembered is saved before a command of ours is answered.
     said(&mut agent, "/permissions").await;
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+    // What cannot be saved is told as what it is.
+    agent.turn("run echo a").await;
+    let list = said(&mut agent, "/permissions").await;
+    let rules = "1. allow `true` in this project\n2. allow `echo a` in this session\n";
+    assert!(list.starts_with(rules), "{list}");
     let next = agent.new_session().await;
     // Not even what is allowed to everyone: a rule that cannot be read may deny it.
     turn_in(&mut agent, &next, "read notes.txt").await;
     let kinds: Vec<_> =
-        agent.client.asked[1].request.options.iter().map(|option| option.kind).collect();
+        agent.client.asked[2].request.options.iter().map(|option| option.kind).collect();
     assert_eq!(kinds, [PermissionOptionKind::AllowOnce, PermissionOptionKind::RejectOnce]);
     let prompt = agent.prompt_in(&next, "/permissions").await;
     assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
     let told = agent.client.session(&next).said();
     assert!(told.contains("cannot be read") && told.contains("others may write it"), "{told}");
+    agent.finish().await;
+}
+
+/// Opens a session in a folder and returns its id.
+async fn session_in(agent: &mut Agent, cwd: &str) -> String {
+    let params = json!({"cwd": cwd, "mcpServers": []});
+    let session = agent.request("session/new", params).await.expect("a session opens");
+    session["sessionId"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn rules_that_tools_could_write_deny_and_do_not_allow() {
+    let mut agent = Agent::ready(Model::Direct, ALLOW_SESSION).await;
+    let folder = rules_folder(&agent.scratch);
+    fs::create_dir_all(&folder).unwrap();
+    let rule = |verdict, program| json!({"scope": "user", "verdict": verdict, "matcher": {"argv": [program]}});
+    let rules = json!({"rules": [rule("allow", "true"), rule("deny", "touch")]});
+    fs::write(folder.join("user.json"), rules.to_string()).unwrap();
+
+    let (elsewhere, home) = (agent.scratch.cwd(), agent.scratch.env()["HOME"].clone());
+    for (cwd, asked) in [(elsewhere.to_str().unwrap(), 0), (&*home, 1)] {
+        let session = session_in(&mut agent, cwd).await;
+        turn_in(&mut agent, &session, "run true a\nrun touch made").await;
+        assert_eq!(agent.client.asked.len(), asked, "in {cwd}");
+        let calls = agent.client.session(&session).calls();
+        let statuses: Vec<_> = calls.iter().map(|call| call.status).collect();
+        assert_eq!(statuses, [ToolCallStatus::Completed, ToolCallStatus::Failed], "in {cwd}");
+        assert!(!PathBuf::from(cwd).join("made").exists());
+    }
+    let options = &agent.client.asked[0].request.options;
+    assert!(options.iter().all(|option| !option.name.ends_with("in this project")));
     agent.finish().await;
 }
 

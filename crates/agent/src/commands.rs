@@ -58,6 +58,10 @@ pub(crate) async fn answer(
     let line = prompt.trim().strip_prefix('/')?;
     let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let command = OURS.iter().find(|command| command.name == name)?;
+    if let Some(keeper) = keeper {
+        // What is still being saved is told as what it comes to; what cannot be is logged there.
+        drop(keeper.save().await);
+    }
     let mut said = (command.run)(handle, arguments);
     if let Some(keeper) = keeper
         && let Err(error) = keeper.save().await

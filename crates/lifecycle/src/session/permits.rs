@@ -53,6 +53,7 @@ pub struct Request {
     /// What the client may choose.
     pub options: Vec<PermissionOption>,
     question: Question,
+    effects: Effects,
     /// What an answer that is remembered speaks of: just what the options name.
     remembered: Vec<Effect>,
     digest: Digest,
@@ -103,7 +104,7 @@ impl Session {
     /// Lets answers be remembered for the project: for sessions whose
     /// [rule changes](Self::take_rule_changes) are saved.
     pub fn offer_project_rules(&mut self) {
-        self.permits.scopes.push(Scope::Project);
+        self.permits.scopes = vec![Scope::Session, Scope::Project];
     }
 
     /// Returns the rules that hold in the session.
@@ -162,8 +163,7 @@ impl Session {
         let Some(call) = self.board.tool_call(id) else { return Permit::Denied };
         let effects = effects.clone().by(&*call.name, call.kind);
         self.subtitle(id, None, now);
-        let permits = &self.permits;
-        match permits.rules.judge(&effects, &*permits.policy) {
+        match self.judge(&effects) {
             Verdict::Allow => return Permit::Granted(Grant::new(digest)),
             Verdict::Deny => return Permit::Denied,
             Verdict::Ask => {}
@@ -185,7 +185,7 @@ impl Session {
         self.permits.last_request += 1;
         let number = self.permits.last_request;
         let (call, question, asked) = (id.clone(), Question::MayItRun, now.at);
-        let request = Request { call, options, question, remembered, digest, asked };
+        let request = Request { call, options, question, effects, remembered, digest, asked };
         self.permits.requests.insert(number, request);
         self.offer(Item::Permission(number), IsFirst::No, now);
         Permit::Asked(number)
@@ -204,6 +204,10 @@ impl Session {
         // An answer that came before its question: the question is void.
         self.outbox.withdraw(number);
         match permission::decide(answer, &request.options) {
+            // What was denied since it was asked about stays denied.
+            Decision::Allowed { .. } if self.judge(&request.effects) == Verdict::Deny => {
+                Some(Outcome::Rejected { reason: None })
+            }
             Decision::Allowed { remember } => {
                 self.remember(&request, remember, Verdict::Allow);
                 Some(Outcome::Granted(Grant::new(request.digest)))
@@ -255,6 +259,10 @@ impl Session {
     /// Forgets what holds until the end of the turn.
     pub(super) fn end_turn_rules(&mut self) {
         self.permits.rules.end(Scope::Turn);
+    }
+
+    fn judge(&self, effects: &Effects) -> Verdict {
+        self.permits.rules.judge(effects, &*self.permits.policy)
     }
 
     fn take_request(&mut self, number: u64, question: Question) -> Option<Request> {

@@ -6,8 +6,8 @@ use std::time::{Instant, SystemTime};
 use acp_lifecycle::rules::{Change, StoreError};
 use acp_lifecycle::session::{Outcome, Permit};
 use acp_lifecycle::{
-    Answer, AskAlwaysPolicy, Digest, Effect, Effects, End, Item, Matcher, Moment, Rule, Scope,
-    Session, Verdict,
+    Answer, AskAlwaysPolicy, Digest, Effect, Effects, End, Item, Matcher, Moment, ReadOnlyPolicy,
+    Rule, Scope, Session, Verdict,
 };
 use acp_types::{Reason, ToolCallId, ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
@@ -230,6 +230,18 @@ fn stored_rules_hold_and_deny_wins() {
     let mut stage = Stage::with_store(Ok(many.collect()));
     let read = Effects::from(Effect::Read("/p/a".into()));
     assert!(matches!(stage.permit(&read), Permit::Asked(_)));
+}
+
+#[test]
+fn what_is_denied_after_it_was_asked_about_is_not_allowed_any_more() {
+    let mut stage = Stage::new();
+    let (first, second, third) =
+        (stage.asked(&run("a")), stage.asked(&run("a")), stage.asked(&run("b")));
+    stage.select(first, "reject_always");
+    assert_eq!(reason(stage.select(second, "allow")), None);
+    stage.session.set_policy(Arc::new(ReadOnlyPolicy));
+    assert_eq!(reason(stage.select(third, "allow_always")), None);
+    assert_eq!(stage.rules(), ["reject `a` in this session"]);
 }
 
 #[test]
