@@ -20,6 +20,11 @@ pub(crate) fn busy(what: impl Into<String>) -> Error {
     Error::internal_error().data(data)
 }
 
+/// -32800: the client cancelled its request before anything was done for it.
+pub(crate) fn request_cancelled() -> Error {
+    agent_client_protocol::v1::schema::Error::request_cancelled().into()
+}
+
 /// -32603: a fault of the agent itself.
 pub(crate) fn fault(what: &str) -> Error {
     let mut error = Error::internal_error();

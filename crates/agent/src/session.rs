@@ -2,6 +2,7 @@
 //!
 //! It knows nothing of other sessions and of how a turn is made.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,9 +11,9 @@ use std::time::{Duration, SystemTime};
 use acp_lifecycle::{SessionHandle, drive};
 use acp_tools::{Context, Registry};
 use acp_types::Reason;
-use agent_client_protocol::Result;
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{ContentBlock, PromptResponse, StopReason};
+use agent_client_protocol::{RequestCancellation, Result};
 use futures::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +25,8 @@ use crate::{commands, errors, limits, prompt};
 
 /// An open session.
 pub(crate) struct Session {
+    handle: SessionHandle,
+    answers: Answers,
     prompts: mpsc::Sender<Prompt>,
     turns: Arc<Mutex<Turns>>,
     /// Says that no prompt will come any more.
@@ -41,12 +44,17 @@ struct Turns {
     epoch: u64,
     /// Cancels the turn that runs.
     current: Option<CancellationToken>,
+    /// Prompts taken so far, which name their turns.
+    count: u64,
+    /// The prompts that wait, by the names of their turns; cancelled when they wait no more.
+    waiting: HashMap<String, CancellationToken>,
 }
 
 /// A prompt that waits for its turn.
 struct Prompt {
     text: String,
-    responder: Responder<PromptResponse>,
+    turn: String,
+    requested: RequestCancellation,
     epoch: u64,
 }
 
@@ -67,6 +75,8 @@ impl Session {
         let wire = wire(handle.clone(), answers.clone());
         let (prompts, waiting) = mpsc::channel(limits::MAX_WAITING_PROMPTS);
         let session = Arc::new(Self {
+            handle: handle.clone(),
+            answers: answers.clone(),
             prompts,
             turns: Arc::default(),
             closing: CancellationToken::new(),
@@ -81,7 +91,6 @@ impl Session {
             answers,
             turns: session.turns.clone(),
             history: History::default(),
-            count: 0,
             giving_up: session.giving_up.clone(),
         };
         let (closing, closed) = (session.closing.clone(), session.closed.clone());
@@ -103,19 +112,50 @@ impl Session {
         blocks: &[ContentBlock],
         responder: Responder<PromptResponse>,
     ) -> Result<()> {
-        let text = prompt::text(blocks);
-        let epoch = lock(&self.turns).epoch;
-        match self.prompts.try_send(Prompt { text, responder, epoch }) {
-            Ok(()) => Ok(()),
-            Err(mpsc::error::TrySendError::Full(prompt)) => {
+        let place = match self.prompts.try_reserve() {
+            Ok(place) => place,
+            Err(mpsc::error::TrySendError::Full(())) => {
                 let what = format!("{} prompts wait already", limits::MAX_WAITING_PROMPTS);
-                prompt.responder.respond_with_error(errors::busy(what))
+                return responder.respond_with_error(errors::busy(what));
             }
-            Err(mpsc::error::TrySendError::Closed(prompt)) => {
-                let what = "the session is closing";
-                prompt.responder.respond_with_error(errors::busy(what))
+            Err(mpsc::error::TrySendError::Closed(())) => {
+                return responder.respond_with_error(errors::busy("the session is closing"));
             }
-        }
+        };
+        let begins = CancellationToken::new();
+        let (turn, epoch) = {
+            let mut turns = lock(&self.turns);
+            turns.count += 1;
+            let turn = format!("t{}", turns.count);
+            turns.waiting.insert(turn.clone(), begins.clone());
+            (turn, turns.epoch)
+        };
+        let requested = responder.cancellation();
+        self.answers.expect(&turn, responder);
+        self.answer_if_cancelled(turn.clone(), requested.clone(), begins);
+        place.send(Prompt { text: prompt::text(blocks), turn, requested, epoch });
+        Ok(())
+    }
+
+    /// Answers a prompt that is cancelled by `$/cancel_request` while it waits, at once.
+    fn answer_if_cancelled(
+        &self,
+        turn: String,
+        requested: RequestCancellation,
+        begins: CancellationToken,
+    ) {
+        let (turns, answers, handle) =
+            (self.turns.clone(), self.answers.clone(), self.handle.clone());
+        drop(tokio::spawn(async move {
+            tokio::select! {
+                () = requested.cancelled() => {}
+                () = begins.cancelled() => return,
+            }
+            if lock(&turns).waiting.remove(&turn).is_some() {
+                answers.set(&turn, Err(errors::request_cancelled()));
+                handle.end_turn(&turn, Reason::User);
+            }
+        }));
     }
 
     /// Cancels the turn that runs and every prompt that waits.
@@ -163,7 +203,6 @@ struct Runner {
     answers: Answers,
     turns: Arc<Mutex<Turns>>,
     history: History,
-    count: u64,
     giving_up: CancellationToken,
 }
 
@@ -186,14 +225,13 @@ impl Runner {
     }
 
     async fn turn(&mut self, prompt: Prompt) {
-        self.count += 1;
-        let name = format!("t{}", self.count);
         let token = CancellationToken::new();
-        let Prompt { text, responder, epoch } = prompt;
-        let requested = responder.cancellation();
-        self.answers.expect(&name, responder);
+        let Prompt { text, turn: name, requested, epoch } = prompt;
         let may_run = {
             let mut turns = lock(&self.turns);
+            // It was cancelled and answered while it waited.
+            let Some(begins) = turns.waiting.remove(&name) else { return };
+            begins.cancel();
             turns.current = Some(token.clone());
             turns.epoch == epoch
         };
