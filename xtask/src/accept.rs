@@ -6,6 +6,7 @@
 
 mod agent;
 mod figures;
+mod proofs;
 mod scratch;
 
 use std::path::PathBuf;
@@ -16,6 +17,8 @@ use serde_json::json;
 use crate::process::{self, Outcome, Stop};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
+
+pub(crate) use proofs::stale;
 
 /// One promise and how it is measured.
 struct Check {
@@ -77,9 +80,16 @@ struct Built {
 
 /// Runs the named check, or all of them.
 pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> Outcome {
+    if let Some(outcome) = proofs::run(workspace, ui, args) {
+        return outcome;
+    }
     let (checks, n) = parse(args).map_err(Stop::Usage)?;
     let built = build(workspace, ui)?;
-    run_checks(&checks, n, &built, ui)
+    let checked = run_checks(&checks, n, &built, ui);
+    match args.first().map(String::as_str) {
+        Some("all") => [checked, proofs::run_all(workspace, ui)].into_iter().collect(),
+        _ => checked,
+    }
 }
 
 fn run_checks(checks: &[&Check], n: Option<u32>, built: &Built, ui: &mut Ui<'_>) -> Outcome {
@@ -127,8 +137,11 @@ fn parse(args: &[String]) -> Result<(Vec<&'static Check>, Option<u32>), String> 
 
 fn names() -> String {
     let all = CHECKS.iter().map(|check| (check.name, check.what));
-    let rows =
-        all.chain([("all", "every check")]).map(|(name, what)| format!("  {name:14} {what}"));
+    let proofs = proofs::PROOFS.iter().map(|proof| (proof.name, proof.what));
+    let rows = all
+        .chain(proofs)
+        .chain([("all", "every check")])
+        .map(|(name, what)| format!("  {name:14} {what}"));
     rows.collect::<Vec<_>>().join("\n")
 }
 

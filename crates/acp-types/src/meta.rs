@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::limits::META_BYTES;
 use crate::schema::v1::Meta;
+use crate::text;
 
 /// The key under which the object lies; an embedder puts its own in its place.
 pub const DEFAULT_KEY: &str = "callboard";
@@ -188,7 +189,7 @@ impl CallMeta {
         let mut object = fitting.object();
         for shrink in [Self::drop_custom, Self::drop_title, Self::drop_message, Self::drop_arriving]
         {
-            if byte_len(&object) <= META_BYTES {
+            if text::json_bytes(&object) <= META_BYTES {
                 break;
             }
             shrink(&mut fitting);
@@ -243,10 +244,6 @@ impl CallMeta {
     }
 }
 
-fn byte_len(object: &Map<String, Value>) -> usize {
-    serde_json::to_vec(object).map_or(0, |bytes| bytes.len())
-}
-
 /// Milliseconds since the Unix epoch; a time before it is none.
 mod epoch_ms {
     use super::{Duration, SystemTime};
@@ -274,7 +271,7 @@ mod epoch_ms {
 
 #[cfg(test)]
 mod tests {
-    use super::{CallMeta, META_BYTES, Progress, Reason, Trace, byte_len};
+    use super::{CallMeta, META_BYTES, Progress, Reason, Trace, text};
     use serde_json::{Value, json};
     use std::time::{Duration, SystemTime};
 
@@ -308,7 +305,7 @@ mod tests {
             ..CallMeta::default()
         };
         let Value::Object(object) = meta.to_meta("k")["k"].clone() else { panic!("no object") };
-        assert!(byte_len(&object) <= META_BYTES);
+        assert!(text::json_bytes(&object) <= META_BYTES);
         assert_eq!(object["durationMs"], 1);
         assert_eq!(object["progress"], json!({"current": 1.0}));
     }

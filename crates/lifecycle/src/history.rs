@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use acp_types::{Content, Status, ToolCallId, ToolCallReport};
+use acp_types::{Content, Status, ToolCallId, ToolCallReport, text};
 use serde_json::Value;
 
 use crate::limits;
@@ -109,7 +109,7 @@ impl History {
 fn byte_len(report: &ToolCallReport) -> usize {
     let content: usize = report.content.iter().map(Content::byte_len).sum();
     let raw = [&report.raw_input, &report.raw_output].into_iter().flatten();
-    let raw: usize = raw.map(|value| value.to_string().len()).sum();
+    let raw: usize = raw.map(text::json_bytes).sum();
     content + raw + report.title.len() + report.name.len()
 }
 
