@@ -185,21 +185,30 @@ impl CallMeta {
     /// the progress, what arrives. The rest always fits, unless a caller puts whole texts into ids.
     #[must_use]
     pub fn to_meta(&self, key: &str) -> Meta {
-        let mut fitting = self.clone();
-        let mut object = fitting.object();
-        for shrink in [Self::drop_custom, Self::drop_title, Self::drop_message, Self::drop_arriving]
-        {
-            if text::json_bytes(&object) <= META_BYTES {
-                break;
-            }
-            shrink(&mut fitting);
-            object = fitting.object();
+        let mut object = self.object();
+        if text::json_bytes(&object) > META_BYTES {
+            object = self.shrunk();
         }
         let mut meta = Meta::from_iter([(key.to_owned(), Value::Object(object))]);
-        if let Ok(Value::Object(trace)) = serde_json::to_value(&self.trace) {
+        if !self.trace.is_empty()
+            && let Ok(Value::Object(trace)) = serde_json::to_value(&self.trace)
+        {
             meta.extend(trace);
         }
         meta
+    }
+
+    fn shrunk(&self) -> Map<String, Value> {
+        let mut fitting = self.clone();
+        for shrink in [Self::drop_custom, Self::drop_title, Self::drop_message] {
+            shrink(&mut fitting);
+            let object = fitting.object();
+            if text::json_bytes(&object) <= META_BYTES {
+                return object;
+            }
+        }
+        fitting.drop_arriving();
+        fitting.object()
     }
 
     fn object(&self) -> Map<String, Value> {

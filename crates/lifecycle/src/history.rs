@@ -11,7 +11,7 @@ use crate::limits;
 #[derive(Debug, Default)]
 pub struct History {
     /// The documents that are kept; those of older calls are dropped, their ids stay longer.
-    reports: HashMap<ToolCallId, Option<ToolCallReport>>,
+    reports: HashMap<ToolCallId, Option<Box<ToolCallReport>>>,
     order: VecDeque<ToolCallId>,
     kept: VecDeque<(ToolCallId, usize)>,
     bytes: usize,
@@ -37,7 +37,7 @@ impl History {
     /// Returns the document of a call that has ended, if it is still kept.
     #[must_use]
     pub fn get(&self, id: &ToolCallId) -> Option<&ToolCallReport> {
-        self.reports.get(id)?.as_ref()
+        self.reports.get(id)?.as_deref()
     }
 
     /// Returns whether a call is known to have ended.
@@ -74,7 +74,7 @@ impl History {
             }
             self.failed.push_back(id.clone());
         }
-        self.reports.insert(id.clone(), Some(report));
+        self.reports.insert(id.clone(), Some(Box::new(report)));
         self.order.push_back(id.clone());
         self.kept.push_back((id, bytes));
         self.bytes += bytes;

@@ -42,7 +42,7 @@ fn shorten(value: Value) -> Value {
 }
 
 fn byte_len(value: &Value) -> usize {
-    serde_json::to_vec(value).map_or(0, |bytes| bytes.len())
+    text::json_bytes(value)
 }
 
 #[cfg(test)]

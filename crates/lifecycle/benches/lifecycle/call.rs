@@ -66,13 +66,11 @@ impl Stage {
 
     /// As the driver would, were there no least time between updates.
     fn send_all(&mut self, send: &mut impl FnMut(SessionUpdate)) {
-        let next = || {
-            self.session.with(|session, now| {
-                session.outbox_mut().flush(now.at);
-                session.outbox_mut().poll(now.at)
-            })
-        };
-        while let Some(item) = next() {
+        let items: Vec<_> = self.session.with(|session, now| {
+            session.outbox_mut().flush(now.at);
+            std::iter::from_fn(|| session.outbox_mut().poll(now.at)).collect()
+        });
+        for item in items {
             if let Item::ToolCall(id, patch) = item {
                 self.sent.tool_call(&id, &patch).into_iter().for_each(&mut *send);
             }
