@@ -56,15 +56,15 @@ pub(crate) fn test(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) -> Ou
     }
 }
 
-/// Random lives, and as many random endings, in every `cargo xtask test`.
+/// Random lives in every `cargo xtask test`.
 const CI_LIVES: u64 = 100_000;
 
-/// Makes the command that holds `cases` random lives, and as many random endings of calls, against
-/// the promises.
-pub(crate) fn promises(workspace: &Workspace, profile: &str, cases: u64) -> Command {
+/// Makes the command that holds `lives` random lives, and a tenth as many random endings of calls,
+/// against the promises. Two tests share the lives, and so two cores.
+pub(crate) fn promises(workspace: &Workspace, profile: &str, lives: u64) -> Command {
     let mut command = workspace.cargo("test -p acp-lifecycle --all-features --test promises");
     command.args(["--profile", profile, "--", "lives::", "endings::"]);
-    command.env("PROPTEST_CASES", cases.to_string());
+    command.env("PROPTEST_CASES", lives.div_ceil(2).to_string());
     command
 }
 

@@ -38,7 +38,7 @@ struct Run {
 pub(super) const PROOFS: [Proof; 3] = [
     Proof {
         name: "lifecycle",
-        what: "tests that break a promise in n random lives, and in n random endings of calls",
+        what: "tests that break a promise in n random lives and n / 10 random endings of calls",
         n: 1_000_000,
         target: 0.0,
         prove: lifecycle::prove,

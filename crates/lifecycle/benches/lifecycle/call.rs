@@ -27,13 +27,16 @@ pub(crate) struct Stage {
     sent: Sent,
     cancel: CancellationToken,
     calls: usize,
+    /// What each call reads.
+    text: String,
 }
 
 impl Stage {
     pub(crate) fn new() -> Self {
         let session = SessionHandle::new(Session::new("/project"), SystemTime::now);
         let sent = Sent::new(Surface::Text);
-        Self { session, sent, cancel: CancellationToken::new(), calls: 0 }
+        let text = LINES.split_inclusive('\n').cycle().take(40).collect();
+        Self { session, sent, cancel: CancellationToken::new(), calls: 0, text }
     }
 
     pub(crate) fn round(&mut self, mut send: impl FnMut(SessionUpdate)) {
@@ -54,13 +57,13 @@ impl Stage {
         for step in 0..3_u8 {
             let call = open.handle();
             match step {
-                0 => call.change(ToolCallPatch::new().append(Content::text(LINES))),
+                0 => call.change(ToolCallPatch::new().append(Content::text(self.text.clone()))),
                 1 => call.progress(Progress { current: 2.0, total: Some(3.0), message: None }),
                 _ => call.change(ToolCallPatch::new().title("Read src/main.rs, lines 1 to 40")),
             }
             self.send_all(send);
         }
-        open.finish(End::completed().with(ending()));
+        open.finish(End::completed().with(ending(&self.text)));
         self.send_all(send);
     }
 
@@ -85,11 +88,11 @@ fn announcement() -> ToolCallPatch {
         .locations(vec![location.at_line(1)])
 }
 
-fn ending() -> ToolCallPatch {
-    ToolCallPatch::new().raw_output(json!({"lines": 40, "bytes": LINES.len(), "text": LINES}))
+fn ending(text: &str) -> ToolCallPatch {
+    ToolCallPatch::new().raw_output(json!({"lines": 40, "bytes": text.len(), "text": text}))
 }
 
-/// What the call reads.
+/// What the file holds, over and over.
 const LINES: &str = concat!(
     "//! The program: reads its arguments, does what they say, and tells how that went.\n\n",
     "use std::process::ExitCode;\n\nfn main() -> ExitCode {\n",

@@ -4,7 +4,7 @@
 use acp_lifecycle::perform;
 use acp_types::schema::v1::ToolCallStatus;
 use pretty_assertions::assert_eq;
-use proptest::prelude::{Just, Strategy, prop_oneof, proptest};
+use proptest::prelude::{Just, ProptestConfig, Strategy, prop_oneof, proptest};
 use proptest::sample::select;
 use proptest::{collection::vec, option::of};
 use tokio::task::JoinHandle;
@@ -88,7 +88,14 @@ async fn live(fates: &[Fate], client: Client, cancelled_after: Option<u64>) {
     }
 }
 
+/// A fifth of what `PROPTEST_CASES` says, because each of them starts a runtime.
+fn config() -> ProptestConfig {
+    ProptestConfig::with_cases((ProptestConfig::default().cases / 5).max(192))
+}
+
 proptest! {
+    #![proptest_config(config())]
+
     #[test]
     fn g4_every_call_ends_with_a_reason(
         fates in vec(fate(), 1..5), client in client(), cancelled_after in of(0..3_u64),

@@ -10,7 +10,7 @@ use crate::workspace::Workspace;
 /// does, on stderr.
 pub(super) fn prove(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
     run.is_seeded = true;
-    ui.note(format_args!("lifecycle: {} of each, seed {}", run.n, run.seed));
+    ui.note(format_args!("lifecycle: seed {}", run.seed));
     let mut command = cargo::promises(workspace, "release", run.n);
     command.env("PROPTEST_RNG_SEED", run.seed.to_string());
     let (status, broken) = cargo::failed_tests(&mut command)?;
