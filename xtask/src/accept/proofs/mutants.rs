@@ -21,7 +21,7 @@ pub(super) fn prove(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Re
         return Err(Stop::Failed(how.to_owned()));
     }
     let folder = workspace.target.join("mutants");
-    let mut command = workspace.cargo("mutants --workspace --colors=never");
+    let mut command = workspace.cargo("mutants --workspace --colors=never --sharding round-robin");
     command.arg("--output").arg(&folder).arg("--shard").arg(format!("0/{}", run.n));
     command.env("RUST_BACKTRACE", "0").stdout(std::io::stderr());
     // Its exit code says that some survived; how many is for the target to judge.

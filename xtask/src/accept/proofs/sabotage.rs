@@ -54,11 +54,32 @@ fn sabotage(workspace: &Workspace, copy: &Path, patch: &Patch) -> Result<Vec<Str
     // A patch that does not build would be no proof of anything.
     let built = process::run(test(workspace, copy, &patch.tests).arg("--no-run"));
     let failed = built.and_then(|()| {
-        cargo::failed_tests(test(workspace, copy, &patch.tests).arg("--no-fail-fast"))
+        let mut command = test(workspace, copy, &patch.tests);
+        cargo::failed_tests(&mut bounded(command.arg("--no-fail-fast")))
     });
     process::run(apply(copy).arg("--reverse").arg(&patch.path))?;
-    Ok(failed?.1)
+    let (status, mut names) = failed?;
+    if status.code() == Some(OVERDUE) {
+        names.push("a test that never ends".to_owned());
+    }
+    Ok(names)
 }
+
+/// A broken promise may leave a test waiting for ever, which is red too: `timeout` ends it.
+fn bounded(command: &Command) -> Command {
+    let mut bounded = Command::new("timeout");
+    bounded.arg(SECONDS).arg(command.get_program()).args(command.get_args());
+    bounded.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    if let Some(folder) = command.get_current_dir() {
+        bounded.current_dir(folder);
+    }
+    bounded
+}
+
+/// How long the tests of one patch may take, on a machine that is busy with other work.
+const SECONDS: &str = "240";
+/// What `timeout` says then.
+const OVERDUE: i32 = 124;
 
 /// Names the patches that no longer fit the sources, and why.
 pub(crate) fn stale(root: &Path) -> Vec<(String, String)> {
