@@ -8,6 +8,7 @@ mod agent;
 mod cancel;
 mod figures;
 mod lines;
+mod proofs;
 mod properties;
 mod raw;
 mod rules;
@@ -24,6 +25,8 @@ use self::seed::Seed;
 use crate::process::{self, Outcome, Stop};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
+
+pub(crate) use proofs::stale;
 
 /// One promise and how it is measured.
 struct Check {
@@ -151,9 +154,16 @@ struct Built {
 
 /// Runs the named check, or all of them.
 pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> Outcome {
+    if let Some(outcome) = proofs::run(workspace, ui, args) {
+        return outcome;
+    }
     let (checks, n, seed) = parse(args).map_err(Stop::Usage)?;
     let built = build(workspace, seed, ui)?;
-    run_checks(&checks, n, &built, ui)
+    let checked = run_checks(&checks, n, &built, ui);
+    match args.first().map(String::as_str) {
+        Some("all") => [checked, proofs::run_all(workspace, ui)].into_iter().collect(),
+        _ => checked,
+    }
 }
 
 fn run_checks(checks: &[&Check], n: Option<u32>, built: &Built, ui: &mut Ui<'_>) -> Outcome {
@@ -213,8 +223,11 @@ fn parse(args: &[String]) -> Result<Asked, String> {
 
 fn names() -> String {
     let all = CHECKS.iter().map(|check| (check.name, check.what));
-    let rows =
-        all.chain([("all", "every check")]).map(|(name, what)| format!("  {name:18} {what}"));
+    let proofs = proofs::PROOFS.iter().map(|proof| (proof.name, proof.what));
+    let rows = all
+        .chain(proofs)
+        .chain([("all", "every check")])
+        .map(|(name, what)| format!("  {name:18} {what}"));
     rows.collect::<Vec<_>>().join("\n")
 }
 

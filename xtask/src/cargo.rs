@@ -3,10 +3,10 @@
 //! Dependencies are built once a profile: all steps name the same features and the same target
 //! folder wherever cargo lets them.
 
-use std::io;
-use std::process::Stdio;
+use std::io::{self, Write as _};
+use std::process::{Command, ExitStatus, Stdio};
 
-use crate::process::{Outcome, run};
+use crate::process::{Outcome, Stop, run};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
@@ -33,7 +33,8 @@ pub(crate) fn doc(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> Outcom
     run(command.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// Runs the doc tests, then all others, with nextest where it is installed.
+/// Runs the doc tests, then the promises over many random lives, then all tests, with nextest where
+/// it is installed.
 ///
 /// The doc tests come first because a crate without any closes with "0 passed", which a reader of
 /// the last lines would take for the whole. A selection is asked for by someone in a hurry, so it
@@ -41,6 +42,7 @@ pub(crate) fn doc(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> Outcom
 pub(crate) fn test(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) -> Outcome {
     if args.is_empty() {
         run(&mut workspace.cargo("test --doc --workspace --all-features"))?;
+        run(&mut promises(workspace, "laws", CI_LIVES))?;
     }
     let mut probe = workspace.cargo("nextest --version");
     probe.stdout(Stdio::null()).stderr(Stdio::null());
@@ -51,5 +53,42 @@ pub(crate) fn test(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) -> Ou
     } else {
         // `--tests` is every target but the doc tests.
         run(workspace.cargo("test --workspace --all-features --tests").args(args))
+    }
+}
+
+/// Random lives in every `cargo xtask test`.
+const CI_LIVES: u64 = 100_000;
+
+/// Makes the command that holds `lives` random lives, and a tenth as many random endings of calls,
+/// against the promises. Two tests share the lives, and so two cores.
+pub(crate) fn promises(workspace: &Workspace, profile: &str, lives: u64) -> Command {
+    let mut command = workspace.cargo("test -p acp-lifecycle --all-features --test promises");
+    command.args(["--profile", profile, "--", "lives::", "endings::"]);
+    command.env("PROPTEST_CASES", lives.div_ceil(2).to_string());
+    command
+}
+
+/// Runs `cargo test`, passes what it prints on to stderr, and returns the tests that failed.
+pub(crate) fn failed_tests(command: &mut Command) -> Result<(ExitStatus, Vec<String>), Stop> {
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| Stop::Failed(format!("cannot run cargo: {error}")))?;
+    io::stderr().write_all(&output.stdout).ok();
+    Ok((output.status, failed(&String::from_utf8_lossy(&output.stdout))))
+}
+
+fn failed(printed: &str) -> Vec<String> {
+    let lines = printed.lines().filter_map(|line| line.strip_prefix("test "));
+    let failed = lines.filter_map(|line| line.strip_suffix(" ... FAILED"));
+    failed.map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::failed;
+
+    #[test]
+    fn failed_tests_are_read_from_what_is_printed() {
+        let printed = "running 2 tests\ntest a::b ... ok\ntest c::d ... FAILED\n\nfailures:\n";
+        assert_eq!(failed(printed), ["c::d"]);
     }
 }

@@ -4,8 +4,10 @@
 //! no crate of the workspace, so that it builds in seconds and judges all of them alike.
 
 mod accept;
+mod bench;
 mod cargo;
 mod demo;
+mod figure;
 mod layers;
 mod package;
 mod process;
@@ -51,7 +53,7 @@ const STEPS: [Step; 7] = [
 ];
 
 /// The commands beside the steps; `help` is answered before these.
-const COMMANDS: [Step; 3] = [
+const COMMANDS: [Step; 4] = [
     Step {
         name: "ci",
         args: "",
@@ -69,6 +71,12 @@ const COMMANDS: [Step; 3] = [
         args: "NAME|all [--n N] [--seed S]",
         what: "measure the release build, one JSON line a check",
         run: accept::run,
+    },
+    Step {
+        name: "bench",
+        args: "NAME [--n N]",
+        what: "measure CPU time, one JSON line a bench",
+        run: bench::run,
     },
 ];
 

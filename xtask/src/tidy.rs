@@ -86,6 +86,8 @@ pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> Outco
             found.extend(check_file(path, text));
         }
     }
+    let stale = crate::accept::stale(&workspace.root);
+    found.extend(stale.iter().map(|(path, what)| File::new(path, "").at(0, what)));
     for violation in &found {
         ui.line(violation);
     }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::limits::META_BYTES;
 use crate::schema::v1::Meta;
+use crate::text;
 use crate::trace::Trace;
 
 /// The key under which the object lies; an embedder puts its own in its place.
@@ -191,21 +192,30 @@ impl CallMeta {
     /// the progress, what arrives. The rest always fits, unless a caller puts whole texts into ids.
     #[must_use]
     pub fn to_meta(&self, key: &str) -> Meta {
-        let mut fitting = self.clone();
-        let mut object = fitting.object();
-        for shrink in [Self::drop_custom, Self::drop_title, Self::drop_message, Self::drop_arriving]
-        {
-            if byte_len(&object) <= META_BYTES {
-                break;
-            }
-            shrink(&mut fitting);
-            object = fitting.object();
+        let mut object = self.object();
+        if text::json_bytes(&object) > META_BYTES {
+            object = self.shrunk();
         }
         let mut meta = Meta::from_iter([(key.to_owned(), Value::Object(object))]);
-        if let Ok(Value::Object(trace)) = serde_json::to_value(&self.trace) {
+        if !self.trace.is_empty()
+            && let Ok(Value::Object(trace)) = serde_json::to_value(&self.trace)
+        {
             meta.extend(trace);
         }
         meta
+    }
+
+    fn shrunk(&self) -> Map<String, Value> {
+        let mut fitting = self.clone();
+        for shrink in [Self::drop_custom, Self::drop_title, Self::drop_message] {
+            shrink(&mut fitting);
+            let object = fitting.object();
+            if text::json_bytes(&object) <= META_BYTES {
+                return object;
+            }
+        }
+        fitting.drop_arriving();
+        fitting.object()
     }
 
     fn object(&self) -> Map<String, Value> {
@@ -256,10 +266,6 @@ impl CallMeta {
     }
 }
 
-fn byte_len(object: &Map<String, Value>) -> usize {
-    serde_json::to_vec(object).map_or(0, |bytes| bytes.len())
-}
-
 /// Milliseconds since the Unix epoch; a time before it is none.
 mod epoch_ms {
     use super::{Duration, SystemTime};
@@ -287,7 +293,7 @@ mod epoch_ms {
 
 #[cfg(test)]
 mod tests {
-    use super::{CallMeta, META_BYTES, Progress, Reason, Trace, byte_len};
+    use super::{CallMeta, META_BYTES, Progress, Reason, Trace, text};
     use serde_json::{Value, json};
     use std::time::{Duration, SystemTime};
 
@@ -321,7 +327,7 @@ mod tests {
             ..CallMeta::default()
         };
         let Value::Object(object) = meta.to_meta("k")["k"].clone() else { panic!("no object") };
-        assert!(byte_len(&object) <= META_BYTES);
+        assert!(text::json_bytes(&object) <= META_BYTES);
         assert_eq!(object["durationMs"], 1);
         assert_eq!(object["progress"], json!({"current": 1.0}));
     }

@@ -1,4 +1,9 @@
-//! Cuts of text that never split a character. It knows nothing of what the text means.
+//! Cuts of text that never split a character, and lengths of JSON that is not written. It knows
+//! nothing of what the text means.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
 
 /// Returns the longest beginning of `text` of at most `max` bytes.
 #[must_use]
@@ -37,6 +42,27 @@ pub fn json_head(text: &str, max: usize) -> &str {
         }
     }
     text
+}
+
+/// Returns the bytes that a value takes as JSON; 0 for one that JSON cannot hold.
+#[must_use]
+pub fn json_bytes(value: &impl Serialize) -> usize {
+    let mut bytes = Bytes(0);
+    serde_json::to_writer(&mut bytes, value).map_or(0, |()| bytes.0)
+}
+
+/// Counts what is written and keeps none of it.
+struct Bytes(usize);
+
+impl Write for Bytes {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn json_byte_len(byte: u8) -> usize {

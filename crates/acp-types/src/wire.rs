@@ -4,8 +4,6 @@ pub mod v1;
 #[cfg(feature = "v2")]
 pub mod v2;
 
-use serde::Serialize;
-
 use crate::PlanEntry;
 use crate::limits::{REPEATED_BYTES, RUNNING_TEXT, STREAMED_BYTES};
 use crate::schema::v1::Meta;
@@ -29,8 +27,4 @@ fn may_stream(line: usize, large: impl FnOnce() -> usize, streamed: &mut usize) 
         *streamed = streamed.saturating_add(large);
     }
     fits
-}
-
-fn json_bytes(value: &impl Serialize) -> usize {
-    serde_json::to_vec(value).map_or(0, |bytes| bytes.len())
 }

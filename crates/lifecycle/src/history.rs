@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use acp_types::{Content, Status, ToolCallId, ToolCallReport};
+use acp_types::{Content, Status, ToolCallId, ToolCallReport, text};
 use serde_json::Value;
 
 use crate::limits;
@@ -12,7 +12,7 @@ use crate::usage::Usage;
 #[derive(Debug, Default)]
 pub struct History {
     /// The documents that are kept; those of older calls are dropped, their ids stay longer.
-    reports: HashMap<ToolCallId, Option<ToolCallReport>>,
+    reports: HashMap<ToolCallId, Option<Box<ToolCallReport>>>,
     order: VecDeque<ToolCallId>,
     kept: VecDeque<(ToolCallId, usize)>,
     bytes: usize,
@@ -25,7 +25,7 @@ impl History {
     /// Returns the document of a call that has ended, if it is still kept.
     #[must_use]
     pub fn get(&self, id: &ToolCallId) -> Option<&ToolCallReport> {
-        self.reports.get(id)?.as_ref()
+        self.reports.get(id)?.as_deref()
     }
 
     /// Returns whether a call is known to have ended.
@@ -62,7 +62,7 @@ impl History {
             }
             self.failed.push_back(id.clone());
         }
-        self.reports.insert(id.clone(), Some(report));
+        self.reports.insert(id.clone(), Some(Box::new(report)));
         self.order.push_back(id.clone());
         self.kept.push_back((id, bytes));
         self.bytes += bytes;
@@ -91,7 +91,7 @@ impl History {
 fn byte_len(report: &ToolCallReport) -> usize {
     let content: usize = report.content.iter().map(Content::byte_len).sum();
     let raw = [&report.raw_input, &report.raw_output].into_iter().flatten();
-    let raw: usize = raw.map(|value| value.to_string().len()).sum();
+    let raw: usize = raw.map(text::json_bytes).sum();
     content + raw + report.title.len() + report.name.len()
 }
 

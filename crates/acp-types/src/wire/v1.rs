@@ -69,13 +69,15 @@ impl SentCall {
         fields.content = fields.content.take().or(held.content);
         fields.raw_input = fields.raw_input.take().or(held.raw_input);
         fields.raw_output = fields.raw_output.take().or(held.raw_output);
-        let is_streamed = self.told && !is_final;
-        let line = if is_streamed { super::json_bytes(fields) } else { 0 };
+        let has_large =
+            fields.content.is_some() || fields.raw_input.is_some() || fields.raw_output.is_some();
+        let is_streamed = self.told && !is_final && has_large;
+        let line = if is_streamed { text::json_bytes(fields) } else { 0 };
         let large = ToolCallUpdateFields::new()
             .content(fields.content.take())
             .raw_input(fields.raw_input.take())
             .raw_output(fields.raw_output.take());
-        if is_streamed && !super::may_stream(line, || super::json_bytes(&large), &mut self.streamed)
+        if is_streamed && !super::may_stream(line, || text::json_bytes(&large), &mut self.streamed)
         {
             self.held = large;
         } else {
@@ -83,7 +85,10 @@ impl SentCall {
             fields.raw_input = large.raw_input;
             fields.raw_output = large.raw_output;
         }
-        self.call.update(fields.clone());
+        // A call that ends is forgotten, so nothing will be compared with it.
+        if !self.told || !is_final {
+            self.call.update(fields.clone());
+        }
     }
 
     /// Returns the terminals that it shows, in order.

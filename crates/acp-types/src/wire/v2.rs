@@ -18,7 +18,7 @@ use crate::schema::v2::{
 use crate::terminal::gap_line;
 use crate::{
     Content, ContentPatch, Output, Plan, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch,
-    ToolCallReport,
+    ToolCallReport, text,
 };
 
 mod encode;
@@ -66,10 +66,10 @@ impl SentCall {
     /// the items that are told beside it.
     fn tell(&mut self, update: &mut ToolCallUpdate, is_streamed: bool) -> Vec<ToolCallContent> {
         move_large(&mut self.held, update);
-        let line = if is_streamed { super::json_bytes(update) } else { 0 };
+        let line = if is_streamed { text::json_bytes(update) } else { 0 };
         let mut large = ToolCallUpdate::new(self.call.tool_call_id.clone());
         move_large(update, &mut large);
-        let size = || super::json_bytes(&large);
+        let size = || text::json_bytes(&large);
         if is_streamed && !super::may_stream(line, size, &mut self.streamed) {
             self.held = large;
         } else {
@@ -77,7 +77,7 @@ impl SentCall {
             move_large(&mut large, update);
         }
         // Order is kept: behind what is held, everything is.
-        let fits = |item: &ToolCallContent| super::json_bytes(item) <= STREAMED_BYTES;
+        let fits = |item: &ToolCallContent| text::json_bytes(item) <= STREAMED_BYTES;
         let told = match is_streamed {
             false => self.held_items.len(),
             true if !self.held.content.is_undefined() => 0,

@@ -79,10 +79,6 @@ pub(crate) enum Pace {
 /// Calls that a turn may have.
 pub(crate) const CALLS: u8 = 4;
 
-pub(crate) fn pace() -> impl Strategy<Value = Pace> {
-    select(&[Pace::Quick, Pace::AsToldTo, Pace::AsToldTo, Pace::Stuck, Pace::Leaving][..])
-}
-
 pub(crate) fn event() -> impl Strategy<Value = Event> {
     let call = || 0..=CALLS;
     let text = || select(&["", "a", "b", "cd", "\u{e4}\n"][..]);

@@ -1,0 +1,60 @@
+//! The calls of the lifecycle's bench, sent through the connection of the SDK too: CPU time up to
+//! the line that a transport writes, as a multiple of serialising the same updates alone.
+
+#![expect(clippy::print_stdout, reason = "the figure is the output")]
+#![expect(clippy::expect_used, reason = "a bench may fail by a panic")]
+#![expect(clippy::disallowed_methods, reason = "the bench is all that sends")]
+
+#[path = "../../lifecycle/benches/lifecycle/call.rs"]
+mod call;
+
+use std::hint::black_box;
+
+use agent_client_protocol::v1::schema::SessionNotification;
+use agent_client_protocol::{Agent, Channel, Result, TransportFrame};
+use call::{CALLS, Stage, cpu_ns, median, messages_of_a_round, serialised};
+use futures::StreamExt as _;
+use serde_json::json;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let (ours, mut peer) = Channel::duplex();
+    let figures = Agent.v1().name("bench").connect_with(ours, async |client| {
+        let mut stage = Stage::new();
+        let messages = messages_of_a_round(&mut stage);
+        let (mut whole, mut alone, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..call::rounds() {
+            let start = cpu_ns();
+            let mut sent = 0;
+            stage.round(|update| {
+                let notification = SessionNotification::new("sess_1", update);
+                client.send_notification(notification).expect("the client is there");
+                sent += 1;
+            });
+            for _ in 0..sent {
+                let frame = peer.rx.next().await.expect("the connection is open");
+                drop(black_box(line(&frame)));
+            }
+            let middle = cpu_ns();
+            messages.iter().for_each(|update| drop(black_box(serialised(update))));
+            let end = cpu_ns();
+            whole.push((middle - start) / CALLS as f64);
+            alone.push((end - middle) / CALLS as f64);
+            ratios.push((middle - start) / (end - middle));
+        }
+        Ok(json!({
+            "ratio": median(ratios),
+            "ns_per_call": median(whole).round(),
+            "ns_serialising_alone": median(alone).round(),
+        }))
+    });
+    println!("{}", figures.await?);
+    Ok(())
+}
+
+fn line(frame: &TransportFrame) -> Vec<u8> {
+    match frame {
+        TransportFrame::Single(message) => serde_json::to_vec(message).expect("a message is JSON"),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,40 @@
+//! CPU time of whole calls, from handle to serialised `SessionUpdate`, as a multiple of the time
+//! that serialising the same messages takes alone.
+//!
+//! Prints one JSON line. The two are measured in turn, a round of each, so that whatever else the
+//! machine does slows both; the figures are the medians of all rounds.
+
+#![expect(clippy::print_stdout, reason = "the figure is the output")]
+
+mod call;
+
+use std::hint::black_box;
+
+use call::{CALLS, Stage, cpu_ns, median, messages_of_a_round, serialised};
+use serde_json::json;
+
+fn main() {
+    let rounds = call::rounds();
+    let mut stage = Stage::new();
+    let messages = messages_of_a_round(&mut stage);
+    let (mut whole, mut alone, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let start = cpu_ns();
+        stage.round(|update| drop(black_box(serialised(&update))));
+        let middle = cpu_ns();
+        messages.iter().for_each(|update| drop(black_box(serialised(update))));
+        let end = cpu_ns();
+        whole.push((middle - start) / CALLS as f64);
+        alone.push((end - middle) / CALLS as f64);
+        ratios.push((middle - start) / (end - middle));
+    }
+    let bytes: usize = messages.iter().map(|message| serialised(message).len()).sum();
+    let figures = json!({
+        "ratio": median(ratios),
+        "ns_per_call": median(whole).round(),
+        "ns_serialising_alone": median(alone).round(),
+        "messages_per_call": messages.len() as f64 / CALLS as f64,
+        "bytes_per_call": bytes / CALLS,
+    });
+    println!("{figures}");
+}

@@ -1,0 +1,213 @@
+//! Sabotage: patches that each break a promise in a way that could happen, and must turn the
+//! tests red. Each lies in `xtask/sabotage`, begins with its promise and says what to run.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Map, json};
+
+use super::Run;
+use crate::cargo;
+use crate::process::{self, Stop, capture};
+use crate::ui::Ui;
+use crate::workspace::Workspace;
+
+const FOLDER: &str = "xtask/sabotage";
+/// What stands before the arguments of the test run, on a line of its own above the patch.
+const TESTS: &str = "Tests: ";
+
+struct Patch {
+    name: String,
+    path: PathBuf,
+    /// What `cargo test` is asked for.
+    tests: String,
+}
+
+/// Applies each patch in turn to a copy of the sources, and returns how many no test noticed.
+pub(super) fn prove(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
+    let patches = patches(&workspace.root)?;
+    run.n = patches.len() as u64;
+    let copy = workspace.target.join("sabotage");
+    mirror(&workspace.root, &copy)?;
+    for tests in patches.iter().map(|patch| &patch.tests).collect::<BTreeSet<_>>() {
+        ui.note(format_args!("sabotage: unharmed, {tests} must be green"));
+        process::run(test(workspace, &copy, tests).stdout(io::stderr()))?;
+    }
+    let (mut missed, mut by) = (0.0, Map::new());
+    for patch in &patches {
+        let caught = sabotage(workspace, &copy, patch)?;
+        let shown = if caught.is_empty() { "NOT caught".to_owned() } else { caught.join(", ") };
+        ui.note(format_args!("sabotage: {}: {shown}", patch.name));
+        missed += f64::from(u8::from(caught.is_empty()));
+        by.insert(patch.name.clone(), json!(caught));
+    }
+    run.more = json!({ "caught_by": by });
+    Ok(missed)
+}
+
+/// Returns the tests that turn red under a patch.
+fn sabotage(workspace: &Workspace, copy: &Path, patch: &Patch) -> Result<Vec<String>, Stop> {
+    process::run(apply(copy).arg(&patch.path))?;
+    // A patch that does not build would be no proof of anything.
+    let built = process::run(test(workspace, copy, &patch.tests).arg("--no-run"));
+    let failed = built.and_then(|()| {
+        let mut command = test(workspace, copy, &patch.tests);
+        cargo::failed_tests(&mut bounded(command.arg("--no-fail-fast")))
+    });
+    process::run(apply(copy).arg("--reverse").arg(&patch.path))?;
+    let (status, mut names) = failed?;
+    if status.code() == Some(OVERDUE) {
+        names.push("a test that never ends".to_owned());
+    }
+    Ok(names)
+}
+
+/// A broken promise may leave a test waiting for ever, which is red too: `timeout` ends it.
+fn bounded(command: &Command) -> Command {
+    let mut bounded = Command::new("timeout");
+    bounded.arg(SECONDS).arg(command.get_program()).args(command.get_args());
+    bounded.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    if let Some(folder) = command.get_current_dir() {
+        bounded.current_dir(folder);
+    }
+    bounded
+}
+
+/// How long the tests of one patch may take, on a machine that is busy with other work.
+const SECONDS: &str = "240";
+/// What `timeout` says then.
+const OVERDUE: i32 = 124;
+
+/// Names the patches that no longer fit the sources, and why.
+pub(crate) fn stale(root: &Path) -> Vec<(String, String)> {
+    let patches = match patches(root) {
+        Ok(patches) => patches,
+        Err(stop) => return vec![(FOLDER.to_owned(), stop.why().unwrap_or_default().to_owned())],
+    };
+    let stale = patches.iter().filter(|patch| {
+        let mut git = apply(root);
+        git.arg("--check").arg(&patch.path);
+        process::run(&mut git).is_err()
+    });
+    let why = "does not apply any more; make it anew";
+    stale.map(|patch| (format!("{FOLDER}/{}.patch", patch.name), why.to_owned())).collect()
+}
+
+/// `git apply` in a folder, whatever repository that lies in.
+fn apply(folder: &Path) -> Command {
+    let mut git = Command::new("git");
+    git.arg("apply").current_dir(folder);
+    if let Some(above) = folder.parent() {
+        git.env("GIT_CEILING_DIRECTORIES", above);
+    }
+    git
+}
+
+fn test(workspace: &Workspace, copy: &Path, tests: &str) -> Command {
+    let mut command = workspace.cargo("test --all-features");
+    command.args(tests.split_whitespace()).current_dir(copy);
+    command.env("CARGO_TARGET_DIR", &workspace.target).env("RUST_BACKTRACE", "0");
+    // A life that breaks a promise now is no life to remember.
+    command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true");
+    command
+}
+
+/// The patches, in the order of their names.
+fn patches(root: &Path) -> Result<Vec<Patch>, Stop> {
+    let folder = root.join(FOLDER);
+    let Ok(entries) = fs::read_dir(&folder) else { return Ok(Vec::new()) };
+    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "patch"));
+    paths.sort();
+    paths.into_iter().map(read).collect()
+}
+
+fn read(path: PathBuf) -> Result<Patch, Stop> {
+    let text = fs::read_to_string(&path).map_err(|error| failed(&path, error))?;
+    let tests = text.lines().find_map(|line| line.strip_prefix(TESTS));
+    let tests = tests.ok_or_else(|| failed(&path, "it does not say which tests to run"))?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    Ok(Patch { name, tests: tests.to_owned(), path })
+}
+
+/// Copies every file that git knows, and writes only those that differ, so that little is built.
+fn mirror(root: &Path, copy: &Path) -> Result<(), Stop> {
+    let mut git = Command::new("git");
+    git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+    let listed = capture(git.current_dir(root))?;
+    for name in listed.split_terminator('\0') {
+        let (from, to) = (root.join(name), copy.join(name));
+        let Ok(bytes) = fs::read(&from) else { continue };
+        if fs::read(&to).is_ok_and(|there| there == bytes) {
+            continue;
+        }
+        let folder = to.parent().map(fs::create_dir_all).unwrap_or(Ok(()));
+        folder.and_then(|()| fs::write(&to, bytes)).map_err(|error| failed(&to, error))?;
+    }
+    remove_others(copy, copy, &listed.split_terminator('\0').collect())
+}
+
+/// Removes what is in the copy and not in the list.
+fn remove_others(folder: &Path, copy: &Path, listed: &BTreeSet<&str>) -> Result<(), Stop> {
+    for entry in fs::read_dir(folder).map_err(|error| failed(folder, error))?.flatten() {
+        let path = entry.path();
+        let name = path.strip_prefix(copy).unwrap_or(&path).to_string_lossy().into_owned();
+        if path.is_dir() {
+            remove_others(&path, copy, listed)?;
+        } else if !listed.contains(name.as_str()) {
+            fs::remove_file(&path).map_err(|error| failed(&path, error))?;
+        }
+    }
+    Ok(())
+}
+
+fn failed(path: &Path, why: impl std::fmt::Display) -> Stop {
+    Stop::Failed(format!("{}: {why}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_that_no_longer_fits_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        fs::create_dir_all(root.join(FOLDER)).unwrap();
+        let patch = "G1\nTests: -p x\n\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-old\n+new\n";
+        fs::write(root.join(FOLDER).join("g1.patch"), patch).unwrap();
+        fs::write(root.join("a.txt"), "old\n").unwrap();
+        assert_eq!(stale(root), []);
+        fs::write(root.join("a.txt"), "other\n").unwrap();
+        assert_eq!(stale(root)[0].0, "xtask/sabotage/g1.patch");
+        fs::write(root.join(FOLDER).join("g2.patch"), "nothing").unwrap();
+        assert!(stale(root)[0].1.contains("which tests"));
+    }
+
+    #[test]
+    fn every_promise_has_a_patch() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let names: Vec<_> = patches(root).unwrap().into_iter().map(|patch| patch.name).collect();
+        for promise in 1..=8 {
+            let prefix = format!("g{promise}-");
+            assert!(names.iter().any(|name| name.starts_with(&prefix)), "none for G{promise}");
+        }
+    }
+
+    #[test]
+    fn a_mirror_holds_what_git_knows_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, copy) = (folder.path().join("root"), folder.path().join("copy"));
+        fs::create_dir_all(root.join("deep")).unwrap();
+        fs::write(root.join("deep/a.txt"), "a").unwrap();
+        capture(Command::new("git").args(["init", "--quiet"]).current_dir(&root)).unwrap();
+        mirror(&root, &copy).unwrap();
+        fs::write(copy.join("deep/b.txt"), "b").unwrap();
+        mirror(&root, &copy).unwrap();
+        assert_eq!(fs::read_to_string(copy.join("deep/a.txt")).unwrap(), "a");
+        assert!(!copy.join("deep/b.txt").exists());
+    }
+}
