@@ -284,7 +284,9 @@ fn every_effect_must_be_allowed() {
 #[test]
 fn rules_that_cannot_be_read_leave_nothing_allowed() {
     let mut rules = rules([rule(Allow, path(Access::Write, "/p/**"))]);
+    assert_eq!(rules.unreadable(), None);
     rules.set_unreadable("broken".to_owned());
+    assert_eq!(rules.unreadable(), Some("broken"));
     let write = Effects::from(Effect::Write("/p/a".into()));
     for policy in [&AskPolicy as &dyn Policy, &AllowPolicy] {
         assert_eq!(rules.judge(&write, policy), Ask);
