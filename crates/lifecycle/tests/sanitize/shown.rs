@@ -93,7 +93,7 @@ fn what_is_not_shown_whole_says_so_and_is_allowed_only_once() {
         ToolCallPatch::new().raw_input(json!({ "token": "x" })),
         ToolCallPatch::new().raw_input(long),
         ToolCallPatch::new().title("Send 12345678"),
-        ToolCallPatch::new().title("x".repeat(10_000)),
+        ToolCallPatch::new().title("x".repeat(acp_lifecycle::limits::BASE_BYTES + 1)),
         ToolCallPatch::new().append(Content::text("12345678")),
     ] {
         let asked = asked(|session, now| session.change(&"c".into(), patch, now));
