@@ -38,6 +38,7 @@ pub mod report;
 pub mod status;
 pub mod terminal;
 pub mod text;
+pub mod trace;
 pub mod wire;
 
 /// The one version of the wire types that this crate projects to.
@@ -52,12 +53,13 @@ pub use agent_client_protocol_schema::v1::{ContentBlock, TerminalId};
 pub use change::{FileChange, Hunk, HunkLine, LineTag, Operation};
 pub use content::Content;
 pub use location::{Location, LocationError};
-pub use meta::{CallMeta, Dropped, Progress, Reason, Trace};
+pub use meta::{CallMeta, Dropped, Progress, Reason};
 pub use patch::{ContentPatch, TerminalPatch, ToolCallPatch};
 pub use plan::{Plan, PlanEntry, PlanPriority, PlanStatus};
 pub use report::{Capabilities, ToolCallReport};
 pub use status::Status;
 pub use terminal::{Exit, Output, TerminalReport, TerminalSize};
+pub use trace::Trace;
 
 // The examples of the README are tested like those of the documentation.
 #[cfg(doctest)]

@@ -35,3 +35,16 @@ pub const MODEL_ID_CHARS: usize = 64;
 
 /// Violations an observer keeps; the rest is counted.
 pub const VIOLATIONS: usize = 64;
+
+/// Bytes of a `traceparent`. The version in use has 55; a later one may have more.
+pub const TRACEPARENT_BYTES: usize = 256;
+
+/// Bytes of a `tracestate`: what <https://www.w3.org/TR/trace-context/#tracestate-limits> asks
+/// everybody to pass on.
+pub const TRACESTATE_BYTES: usize = 512;
+
+/// Members of a `tracestate`, from the same source.
+pub const TRACESTATE_MEMBERS: usize = 32;
+
+/// Bytes of `baggage`: what <https://www.w3.org/TR/baggage/#limits> asks everybody to pass on.
+pub const BAGGAGE_BYTES: usize = 8 * 1024;

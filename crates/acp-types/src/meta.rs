@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use crate::limits::META_BYTES;
 use crate::schema::v1::Meta;
 use crate::text;
+use crate::trace::Trace;
 
 /// The key under which the object lies; an embedder puts its own in its place.
 pub const DEFAULT_KEY: &str = "callboard";
@@ -23,13 +24,14 @@ pub const DEFAULT_KEY: &str = "callboard";
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CallMeta {
-    /// When it began to run.
+    /// When it began to run; nothing for a call that never ran.
     #[serde(skip_serializing_if = "Option::is_none", with = "epoch_ms")]
     pub started_at: Option<SystemTime>,
-    /// Milliseconds that it ran.
+    /// Milliseconds that it ran, known at its end; 0 for a call that never ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// Milliseconds from its announcement to its start: streaming and waiting for permission.
+    /// Milliseconds from its announcement to its start, or to its end if it never ran: streaming
+    /// and waiting for permission.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queued_ms: Option<u64>,
     /// How far it is.
@@ -60,6 +62,9 @@ pub struct CallMeta {
     /// The signal that ended its command, such as `SIGKILL`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<String>,
+    /// Bytes that its terminals wrote, known at its end; those that are not shown count too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_bytes: Option<u64>,
     /// What was left out of the document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropped: Option<Dropped>,
@@ -74,28 +79,9 @@ pub struct CallMeta {
     pub custom: Map<String, Value>,
 }
 
-/// W3C trace context (<https://www.w3.org/TR/trace-context/>), passed on as it came.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Trace {
-    /// The trace and the span.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub traceparent: Option<String>,
-    /// What vendors add.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tracestate: Option<String>,
-    /// What the application adds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub baggage: Option<String>,
-}
-
-impl Trace {
-    fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 /// How far a call is, in units of its own.
+///
+/// In `_meta` it also has a `percent` where the total is known; reading ignores that.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     /// What is done.
@@ -109,6 +95,21 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// Returns the whole percents that are done, 0 to 100, where a total above zero is known.
+    ///
+    /// They are rounded down: 100 means that everything is done.
+    #[must_use]
+    pub fn percent(&self) -> Option<u8> {
+        let total = self.total.filter(|total| total.is_finite() && *total > 0.0)?;
+        let done = (self.current * 100.0 / total).floor();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the number is whole and between 0 and 100"
+        )]
+        self.current.is_finite().then(|| done.clamp(0.0, 100.0) as u8)
+    }
+
     /// Returns whether its numbers can be sent: JSON has no infinity and no NaN.
     #[must_use]
     pub fn is_finite(&self) -> bool {
@@ -117,7 +118,7 @@ impl Progress {
 }
 
 /// Why a call ended otherwise than by completing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Reason {
@@ -217,6 +218,12 @@ impl CallMeta {
         };
         object.remove("custom");
         object.remove("trace");
+        let percent = self.progress.as_ref().and_then(Progress::percent);
+        if let (Some(percent), Some(Value::Object(progress))) =
+            (percent, object.get_mut("progress"))
+        {
+            progress.insert("percent".to_owned(), percent.into());
+        }
         for (key, value) in &self.custom {
             object.entry(key.as_str()).or_insert_with(|| value.clone());
         }
@@ -317,6 +324,31 @@ mod tests {
         assert!(text::json_bytes(&object) <= META_BYTES);
         assert_eq!(object["durationMs"], 1);
         assert_eq!(object["progress"], json!({"current": 1.0}));
+    }
+
+    #[test]
+    fn percents_are_told_where_the_total_is_known() {
+        for (current, total, percent) in [
+            (0.0, Some(3.0), Some(0)),
+            (1.0, Some(3.0), Some(33)),
+            (2.999, Some(3.0), Some(99)),
+            (3.0, Some(3.0), Some(100)),
+            (9.0, Some(3.0), Some(100)),
+            (-1.0, Some(3.0), Some(0)),
+            (1.0, None, None),
+            (1.0, Some(0.0), None),
+            (1.0, Some(-1.0), None),
+            (f64::NAN, Some(1.0), None),
+            (f64::INFINITY, Some(1.0), None),
+            (1.0, Some(f64::INFINITY), None),
+            (f64::MAX, Some(1.0), Some(100)),
+        ] {
+            let progress = Progress { current, total, message: None };
+            assert_eq!(progress.percent(), percent, "{progress:?}");
+            let meta = CallMeta { progress: Some(progress), ..CallMeta::default() };
+            let told = &meta.to_meta("k")["k"]["progress"];
+            assert_eq!(told.get("percent").and_then(Value::as_u64), percent.map(u64::from));
+        }
     }
 
     #[test]

@@ -183,6 +183,7 @@ impl Board {
     /// whether it may have acted: if it ran and is of a kind that changes something.
     pub fn finish(&mut self, id: &ToolCallId, end: End, now: Moment) -> Option<ToolCallPatch> {
         let mut patch = self.legal(id, end.patch)?;
+        let output_bytes = self.output_bytes(id);
         let call = self.open(id)?;
         let (mut status, mut reason) = (end.status, end.reason);
         if !status.is_final() || !call.report.status.may_become(status) {
@@ -195,8 +196,8 @@ impl Board {
             patch.raw_output = Some(json!({ "error": reason.sentence(), "code": reason }));
         }
         let mut meta = patch.meta.take().unwrap_or_else(|| call.report.meta.clone());
-        meta.duration_ms =
-            call.started.map(|started| millis(now.at.saturating_duration_since(started)));
+        call.time(&mut meta, now);
+        meta.output_bytes = output_bytes.or(meta.output_bytes);
         meta.reason = reason;
         meta.arriving.clear();
         if status != Status::Completed {
@@ -253,6 +254,13 @@ impl Board {
             _ => None,
         });
         shown.collect()
+    }
+
+    /// Returns how many bytes the terminals of an open call wrote, if it has any.
+    fn output_bytes(&self, id: &ToolCallId) -> Option<u64> {
+        let terminals = self.terminals_of(id);
+        let totals = terminals.iter().filter_map(|id| Some(self.terminal(id)?.output.total()));
+        totals.reduce(u64::saturating_add)
     }
 
     /// Appends output to an open terminal.
@@ -364,6 +372,9 @@ impl Board {
         if let Some(locations) = &mut patch.locations {
             locations.truncate(limits::LOCATIONS);
         }
+        if let Some(meta) = &mut patch.meta {
+            call.keep_own(meta);
+        }
         let dropped = call.cap_content(&mut patch.content);
         self.counters.content_dropped += dropped;
         if let Some(meta) = &mut patch.meta {
@@ -415,6 +426,25 @@ impl Board {
 }
 
 impl Call {
+    /// What is measured here, and the trace, are no tool's to change.
+    fn keep_own(&self, meta: &mut CallMeta) {
+        let own = &self.report.meta;
+        meta.started_at = own.started_at;
+        meta.queued_ms = own.queued_ms;
+        meta.duration_ms = own.duration_ms;
+        meta.reason = own.reason;
+        if !own.trace.is_empty() {
+            meta.trace.clone_from(&own.trace);
+        }
+    }
+
+    /// Notes at the end how long the call waited and ran. One that never ran waited until now.
+    fn time(&self, meta: &mut CallMeta, now: Moment) {
+        let between = |from, to: Instant| Some(millis(to.saturating_duration_since(from)));
+        meta.queued_ms = between(self.announced, self.started.unwrap_or(now.at));
+        meta.duration_ms = between(self.started.unwrap_or(now.at), now.at);
+    }
+
     /// Drops the items that are over the call's bounds, and returns how many.
     fn cap_content(&mut self, content: &mut ContentPatch) -> u64 {
         let (items, had) = match content {

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use acp_types::schema::v1::SessionUpdate;
 use acp_types::{
     CallMeta, Capabilities, Content, Exit, Location, Plan, Progress, Reason, TerminalId,
-    TerminalPatch, ToolCallId, ToolCallPatch, ToolCallReport,
+    TerminalPatch, ToolCallId, ToolCallPatch, ToolCallReport, Trace,
 };
 use tokio::sync::{Notify, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -17,7 +17,8 @@ use crate::board::{End, Moment};
 use crate::outbox::{Chunk, Item};
 use crate::permission::Answer;
 use crate::session::{Outcome, Permit, Request, Session};
-use crate::{Digest, Effects};
+use crate::span;
+use crate::{Digest, Effects, SessionUsage};
 
 /// A session that many tasks work on. Cheap to clone.
 ///
@@ -81,13 +82,26 @@ impl SessionHandle {
         patch: ToolCallPatch,
         cancel: &CancellationToken,
     ) -> Option<OpenCall> {
+        let span = span::of_call(id, patch.name.as_deref().unwrap_or_default());
         let patch = patch.capabilities(Capabilities { cancel: true });
         if !self.with(|session, now| session.announce(id, turn, patch, now)) {
             return None;
         }
         let (turn, cancel) = (cancel.clone(), cancel.child_token());
         self.calls().insert(id.clone(), cancel.clone());
-        Some(OpenCall { call: CallHandle { session: self.clone(), id: id.clone(), turn, cancel } })
+        let call = CallHandle { session: self.clone(), id: id.clone(), turn, cancel };
+        Some(OpenCall { call, span })
+    }
+
+    /// Notes the trace that a turn belongs to; see [`Session::trace_turn`].
+    pub fn trace_turn(&self, turn: &str, trace: Trace) {
+        self.with(|session, _| session.trace_turn(turn, trace));
+    }
+
+    /// Sums up the calls that have ended, and what was sent of them.
+    #[must_use]
+    pub fn usage(&self) -> SessionUsage {
+        self.lock().usage()
     }
 
     /// Tells one open call alone to stop: draft v2's `tool_call/cancel`, or a button. It ends
@@ -241,12 +255,19 @@ impl fmt::Debug for SessionHandle {
 #[must_use = "dropping it ends the call"]
 pub struct OpenCall {
     call: CallHandle,
+    span: tracing::Span,
 }
 
 impl OpenCall {
     /// Ends the call.
     pub fn finish(self, end: End) {
         self.call.finish(end);
+    }
+
+    /// Returns the span of the call's life, for events that belong to it.
+    #[must_use]
+    pub fn span(&self) -> &tracing::Span {
+        &self.span
     }
 
     /// Returns a handle that a tool may keep while the call is open.
@@ -261,6 +282,7 @@ impl Drop for OpenCall {
         if self.call.is_open() {
             self.call.finish(End::cancelled(Reason::Dropped));
         }
+        span::end(&self.span, || self.call.session.tool_call(&self.call.id));
     }
 }
 

@@ -6,6 +6,7 @@ use acp_types::{Content, Status, ToolCallId, ToolCallReport, text};
 use serde_json::Value;
 
 use crate::limits;
+use crate::usage::Usage;
 
 /// The newest calls that have ended, and sums over all of them.
 #[derive(Debug, Default)]
@@ -18,19 +19,6 @@ pub struct History {
     /// The newest that failed, among which a call that tries again finds what it repeats.
     failed: VecDeque<ToolCallId>,
     usage: BTreeMap<String, Usage>,
-}
-
-/// Sums over the calls of one tool.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Calls that completed.
-    pub completed: u64,
-    /// Calls that failed.
-    pub failed: u64,
-    /// Calls that were cancelled.
-    pub cancelled: u64,
-    /// Milliseconds that they ran, all together.
-    pub ran_ms: u64,
 }
 
 impl History {
@@ -52,8 +40,8 @@ impl History {
     }
 
     /// Returns the sums by tool, in the order of the names.
-    pub fn usage(&self) -> impl Iterator<Item = (&str, Usage)> {
-        self.usage.iter().map(|(name, usage)| (name.as_str(), *usage))
+    pub fn usage(&self) -> impl Iterator<Item = (&str, &Usage)> {
+        self.usage.iter().map(|(name, usage)| (name.as_str(), usage))
     }
 
     /// Finds the newest call that failed with a tool and its arguments.
@@ -95,13 +83,7 @@ impl History {
         let is_known = self.usage.contains_key(&report.name);
         let has_room = self.usage.len() < limits::USAGE_TOOLS;
         let name = if is_known || has_room { report.name.as_str() } else { "" };
-        let usage = self.usage.entry(name.to_owned()).or_default();
-        match report.status {
-            Status::Completed => usage.completed += 1,
-            Status::Cancelled => usage.cancelled += 1,
-            _ => usage.failed += 1,
-        }
-        usage.ran_ms = usage.ran_ms.saturating_add(report.meta.duration_ms.unwrap_or(0));
+        self.usage.entry(name.to_owned()).or_default().add(report);
     }
 }
 
@@ -115,7 +97,7 @@ fn byte_len(report: &ToolCallReport) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{History, Usage};
+    use super::History;
     use crate::limits;
     use acp_types::{CallMeta, Content, Status, ToolCallReport};
     use pretty_assertions::assert_eq;
@@ -146,25 +128,6 @@ mod tests {
         assert_eq!(history.iter().count(), limits::HISTORY_CALLS);
         assert!(!history.contains(&"c0".into()));
         assert_eq!(history.reports.len(), limits::ENDED_CALLS);
-    }
-
-    #[test]
-    fn calls_are_summed_by_tool() {
-        let mut history = History::default();
-        for (number, (name, status)) in [
-            ("read", Status::Completed),
-            ("read", Status::Failed),
-            ("edit", Status::Cancelled),
-            ("read", Status::Completed),
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            history.insert(report(number, name, status, ""));
-        }
-        let read = Usage { completed: 2, failed: 1, cancelled: 0, ran_ms: 6 };
-        let edit = Usage { cancelled: 1, ran_ms: 2, ..Usage::default() };
-        assert_eq!(history.usage().collect::<Vec<_>>(), [("edit", edit), ("read", read)]);
     }
 
     #[test]

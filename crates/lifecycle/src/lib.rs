@@ -37,28 +37,36 @@ pub mod rules;
 pub mod sanitize;
 pub mod session;
 pub mod title;
+pub mod usage;
 
 #[cfg(feature = "tokio")]
 pub mod driver;
 #[cfg(feature = "tokio")]
 pub mod handle;
 #[cfg(feature = "tokio")]
+pub mod middleware;
+#[cfg(feature = "tokio")]
 pub mod perform;
+#[cfg(feature = "tokio")]
+mod span;
 
 pub use arriving::Arriving;
 pub use board::{Board, Counters, End, Moment};
 pub use effects::{Effect, Effects};
-pub use history::{History, Usage};
+pub use history::History;
 pub use outbox::{Chunk, IsFirst, Item, Outbox, Role};
 pub use permission::{Answer, AnyPlan, Decision, Digest, Grant, GrantMismatch, Pinned};
 pub use rules::{AllowPolicy, AskPolicy, Policy, Rule, Rules, Verdict};
 pub use session::{Outcome, Permit, Request, Session};
 pub use title::{Titles, TitlesError};
+pub use usage::{SessionUsage, Updates, Usage};
 
 #[cfg(feature = "tokio")]
 pub use driver::{Sink, Unreachable, drive};
 #[cfg(feature = "tokio")]
 pub use handle::{CallHandle, OpenCall, SessionHandle};
+#[cfg(feature = "tokio")]
+pub use middleware::{Middleware, progress};
 #[cfg(feature = "tokio")]
 pub use perform::{Ended, Executor, Failure, Preview, Success, perform};
 

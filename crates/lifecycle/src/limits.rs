@@ -51,6 +51,12 @@ pub const USAGE_TOOLS: usize = 128;
 /// Names of answered turns that are remembered, so that nothing is posted in them any more.
 pub const ENDED_TURNS: usize = 64;
 
+/// Open turns whose trace is passed on to their calls.
+pub const TRACED_TURNS: usize = 64;
+
+/// Bytes of a tool's result that the middleware shows as text; the rest is counted.
+pub const RESULT_TEXT_BYTES: usize = 32 * 1024;
+
 /// Bytes of a tool's name, which a model may make up.
 pub const NAME_BYTES: usize = 256;
 

@@ -8,6 +8,7 @@ use std::panic::AssertUnwindSafe;
 use acp_types::{Content, Reason, Status, ToolCallPatch};
 use futures::FutureExt as _;
 use serde_json::json;
+use tracing::Instrument as _;
 
 use crate::board::End;
 use crate::handle::{CallHandle, OpenCall};
@@ -107,7 +108,31 @@ pub struct Ended {
 }
 
 /// Lives the life of an announced call to its end.
-pub async fn perform<E: Executor>(open: OpenCall, mut executor: E) -> Ended {
+///
+/// Preview and run happen in the call's span, and while they do,
+/// [`CallHandle::current`] is the call.
+pub async fn perform<E: Executor>(open: OpenCall, executor: E) -> Ended {
+    let (call, span) = (open.handle().clone(), open.span().clone());
+    CURRENT.scope(call, live(open, executor)).instrument(span).await
+}
+
+tokio::task_local! {
+    /// The call whose preview or run this task is in.
+    static CURRENT: CallHandle;
+}
+
+impl CallHandle {
+    /// Returns the call that the current task performs: for a tool that was not given its handle.
+    ///
+    /// There is none outside of [`perform()`] and the middleware, and none in a task that the
+    /// tool spawned; hand such a task a clone.
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        CURRENT.try_with(Self::clone).ok()
+    }
+}
+
+async fn live<E: Executor>(open: OpenCall, mut executor: E) -> Ended {
     let call = open.handle().clone();
     let permitted = tokio::select! {
         biased;

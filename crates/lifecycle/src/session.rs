@@ -10,6 +10,7 @@ use std::sync::Arc;
 use acp_types::schema::v1::{PermissionOption, SessionUpdate};
 use acp_types::{
     CallMeta, Exit, Plan, Reason, Status, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch,
+    Trace,
 };
 
 use crate::board::{Board, End, Moment};
@@ -18,6 +19,7 @@ use crate::limits;
 use crate::outbox::{Chunk, IsFirst, Item, Outbox};
 use crate::permission::{self, Answer, Decision, Digest, Grant};
 use crate::rules::{AskPolicy, Policy, Rule, Rules, Verdict};
+use crate::usage::{SessionUsage, Updates};
 
 /// The state of one session.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ pub struct Session {
     last_request: u64,
     /// The newest turns that were answered.
     ended_turns: VecDeque<String>,
+    /// The traces of open turns that have one.
+    traces: HashMap<String, Trace>,
 }
 
 /// A permission request that waits for its answer.
@@ -86,6 +90,7 @@ impl Session {
             requests: HashMap::new(),
             last_request: 0,
             ended_turns: VecDeque::new(),
+            traces: HashMap::new(),
         }
     }
 
@@ -105,17 +110,29 @@ impl Session {
         self.rules.revoke(rule)
     }
 
+    /// Notes the trace that a turn belongs to; every call announced in it after this tells it.
+    ///
+    /// At most 64 open turns have one; of a further one, none is told.
+    pub fn trace_turn(&mut self, turn: &str, trace: Trace) {
+        if !trace.is_empty() && self.traces.len() < limits::TRACED_TURNS {
+            self.traces.insert(turn.to_owned(), trace);
+        }
+    }
+
     /// Posts a call of a turn; see [`Board::announce`]. Returns whether it was posted: not in a
     /// turn that was answered.
     pub fn announce(
         &mut self,
         id: &ToolCallId,
         turn: &str,
-        patch: ToolCallPatch,
+        mut patch: ToolCallPatch,
         now: Moment,
     ) -> bool {
         if self.ended_turns.iter().any(|ended| ended == turn) {
             return false;
+        }
+        if let Some(trace) = self.traces.get(turn) {
+            patch.meta.get_or_insert_default().trace.clone_from(trace);
         }
         let patch = self.board.announce(id, turn, patch, now);
         self.offer_call(id, patch, IsFirst::Yes, now)
@@ -345,6 +362,7 @@ impl Session {
             self.ended_turns.pop_front();
         }
         self.ended_turns.push_back(turn.to_owned());
+        self.traces.remove(turn);
         self.outbox.offer(Item::Answer(turn.to_owned()), IsFirst::No, now.at);
     }
 
@@ -359,6 +377,14 @@ impl Session {
     #[must_use]
     pub fn board(&self) -> &Board {
         &self.board
+    }
+
+    /// Sums up the calls that have ended, and what was sent of them.
+    #[must_use]
+    pub fn usage(&self) -> SessionUsage {
+        let tools = self.board.history().usage();
+        let tools = tools.map(|(name, usage)| (name.to_owned(), usage.clone())).collect();
+        SessionUsage { tools, updates: Updates::of(&self.outbox, &self.board) }
     }
 
     /// Returns what waits to be sent.

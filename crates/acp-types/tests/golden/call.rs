@@ -216,6 +216,7 @@ fn metadata_lies_under_one_key_and_its_trace_at_the_root() {
         arriving: [("content".to_owned(), 7)].into(),
         exit_code: Some(2),
         signal: Some("SIGTERM".to_owned()),
+        output_bytes: Some(70_000),
         dropped: Some(Dropped { bytes: 5, items: 1, whole: Some("file:///x".to_owned()) }),
         title: Some(json!({"key": "read-file"})),
         trace: Trace {
@@ -227,10 +228,10 @@ fn metadata_lies_under_one_key_and_its_trace_at_the_root() {
     };
     let object = json!({
         "startedAt": 1500, "durationMs": 30, "queuedMs": 4,
-        "progress": {"current": 1.0, "total": 2.0, "message": "half"},
+        "progress": {"current": 1.0, "total": 2.0, "message": "half", "percent": 50},
         "parent": "p", "batch": "b", "retryOf": "r", "reason": "timeout",
         "mayHaveActed": true, "arriving": {"content": 7},
-        "exitCode": 2, "signal": "SIGTERM",
+        "exitCode": 2, "signal": "SIGTERM", "outputBytes": 70_000,
         "dropped": {"bytes": 5, "items": 1, "whole": "file:///x"},
         "title": {"key": "read-file"}, "mine": true,
     });

@@ -128,7 +128,9 @@ impl Card {
         }
         let meta = update.meta.as_ref().and_then(|meta| meta.get(DEFAULT_KEY));
         if let Some(Ok(meta)) = meta.map(|meta| serde_json::from_value::<CallMeta>(meta.clone())) {
-            self.duration_ms = meta.duration_ms.or(self.duration_ms);
+            // A call that never ran took no time, which is not worth a word.
+            let ran = meta.duration_ms.filter(|millis| *millis > 0 || meta.started_at.is_some());
+            self.duration_ms = ran.or(self.duration_ms);
             self.live.end = CallMeta {
                 reason: meta.reason,
                 exit_code: meta.exit_code,

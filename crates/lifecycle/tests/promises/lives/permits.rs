@@ -34,7 +34,7 @@ struct Asked {
 impl Permits {
     /// A call has ended: what it asked for is void.
     pub(crate) fn call_ended(&mut self, id: &ToolCallId) {
-        self.asked.values_mut().filter(|asked| asked.call == *id).for_each(|asked| asked.end());
+        self.asked.values_mut().filter(|asked| asked.call == *id).for_each(Asked::end);
     }
 
     pub(crate) fn are_over(&self) -> bool {

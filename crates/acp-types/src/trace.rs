@@ -1,0 +1,176 @@
+//! W3C trace context: what a request's `_meta` says of the trace that it belongs to.
+//!
+//! It is passed on, never made: no identifier comes from here. What is malformed is left out, as
+//! the specification asks for, so that it spreads no further.
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits::{BAGGAGE_BYTES, TRACEPARENT_BYTES, TRACESTATE_BYTES, TRACESTATE_MEMBERS};
+use crate::schema::v1::Meta;
+
+/// W3C trace context (<https://www.w3.org/TR/trace-context/>,
+/// <https://www.w3.org/TR/baggage/>), passed on as it came.
+///
+/// Its three names are reserved at the root of `_meta`
+/// (<https://agentclientprotocol.com/protocol/v1/extensibility#the-_meta-field>).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Trace {
+    /// The trace and the span.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    /// What vendors add.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tracestate: Option<String>,
+    /// What the application adds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baggage: Option<String>,
+}
+
+impl Trace {
+    /// Reads the trace context of a request. What is malformed or over its bound is left out, and
+    /// a `tracestate` without its `traceparent` too.
+    #[must_use]
+    pub fn from_meta(meta: Option<&Meta>) -> Self {
+        let text = |key: &str, is_valid: fn(&str) -> bool| {
+            let text = meta?.get(key)?.as_str()?;
+            is_valid(text).then(|| text.to_owned())
+        };
+        let traceparent = text("traceparent", is_traceparent);
+        let tracestate = traceparent.as_ref().and_then(|_| text("tracestate", is_tracestate));
+        Self { traceparent, tracestate, baggage: text("baggage", is_baggage) }
+    }
+
+    /// Returns whether there is nothing to pass on.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// `version-trace-parent-flags`, all in small hexadecimal digits; a later version may say more.
+fn is_traceparent(text: &str) -> bool {
+    let parts: Vec<_> = text.splitn(5, '-').collect();
+    let [version, trace, parent, flags, more @ ..] = parts.as_slice() else { return false };
+    let is_zero = |part: &str| part.bytes().all(|byte| byte == b'0');
+    text.len() <= TRACEPARENT_BYTES
+        && text.bytes().all(|byte| byte.is_ascii_graphic())
+        && [(version, 2), (trace, 32), (parent, 16), (flags, 2)]
+            .iter()
+            .all(|(part, len)| part.len() == *len && part.bytes().all(is_small_hex))
+        && !is_zero(trace)
+        && !is_zero(parent)
+        && *version != "ff"
+        && (more.is_empty() || *version != "00")
+}
+
+fn is_small_hex(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'a'..=b'f')
+}
+
+/// `key=value` members with commas between them; empty ones are allowed.
+fn is_tracestate(text: &str) -> bool {
+    let members = || text.split(',').map(str::trim).filter(|member| !member.is_empty());
+    text.len() <= TRACESTATE_BYTES
+        && members().count() <= TRACESTATE_MEMBERS
+        && members().next().is_some()
+        && members().all(|member| {
+            member.split_once('=').is_some_and(|(key, value)| {
+                let is_of_key = |byte: u8| {
+                    matches!(byte, b'a'..=b'z' | b'0'..=b'9')
+                        || matches!(byte, b'_' | b'-' | b'*' | b'/' | b'@')
+                };
+                let is_of_value = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'=';
+                (1..=256).contains(&key.len())
+                    && key.bytes().all(is_of_key)
+                    && (1..=256).contains(&value.len())
+                    && value.bytes().all(is_of_value)
+            })
+        })
+}
+
+/// `key=value` members with commas between them, properties behind semicolons. Their characters
+/// are those of a header: printable ASCII.
+fn is_baggage(text: &str) -> bool {
+    text.len() <= BAGGAGE_BYTES
+        && text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t'))
+        && text.split(',').all(|member| {
+            member.split_once('=').is_some_and(|(key, _)| {
+                let key = key.trim();
+                !key.is_empty() && !key.contains([' ', '"', ';', '(', ')'])
+            })
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Trace;
+    use crate::limits::BAGGAGE_BYTES;
+    use serde_json::{Map, Value, json};
+
+    const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+    fn trace(meta: &Value) -> Trace {
+        Trace::from_meta(meta.as_object())
+    }
+
+    #[test]
+    fn what_is_well_formed_is_passed_on_as_it_came() {
+        let meta = json!({
+            "traceparent": PARENT,
+            "tracestate": "congo=t61rcWkgMzE,rojo@x=00f067aa, ",
+            "baggage": "userId=alice, isProduction=false;a=b",
+            "other": 1,
+        });
+        let expected = Trace {
+            traceparent: Some(PARENT.to_owned()),
+            tracestate: Some("congo=t61rcWkgMzE,rojo@x=00f067aa, ".to_owned()),
+            baggage: Some("userId=alice, isProduction=false;a=b".to_owned()),
+        };
+        assert_eq!(trace(&meta), expected);
+        assert!(Trace::from_meta(None).is_empty());
+        assert!(Trace::from_meta(Some(&Map::new())).is_empty());
+    }
+
+    #[test]
+    fn a_malformed_parent_is_left_out_and_its_state_with_it() {
+        let id = "4bf92f3577b34da6a3ce929d0e0e4736";
+        for parent in [
+            json!(""),
+            json!(7),
+            json!(null),
+            json!([PARENT]),
+            json!(format!("00-{id}-00f067aa0ba902b7")),
+            json!(format!("00-{id}-00f067aa0ba902b7-01-more")),
+            json!(format!("ff-{id}-00f067aa0ba902b7-01")),
+            json!(format!("00-{}-00f067aa0ba902b7-01", "0".repeat(32))),
+            json!(format!("00-{id}-{}-01", "0".repeat(16))),
+            json!(format!("00-{}-00f067aa0ba902b7-01", id.to_uppercase())),
+            json!(format!("00-{id}-00f067aa0ba902b7-1")),
+            json!(format!("00-{id}x-00f067aa0ba902b7-01")),
+            json!(format!("01-{id}-00f067aa0ba902b7-01-{}", "x".repeat(300))),
+            json!(format!("01-{id}-00f067aa0ba902b7-01-\n")),
+            json!(format!(" {PARENT}")),
+        ] {
+            let meta = json!({ "traceparent": parent, "tracestate": "a=b" });
+            assert!(trace(&meta).is_empty(), "{parent}");
+        }
+        // A version that is not known yet may say more.
+        let later = format!("01-{id}-00f067aa0ba902b7-01-more");
+        assert_eq!(trace(&json!({ "traceparent": later })).traceparent, Some(later));
+    }
+
+    #[test]
+    fn malformed_state_and_baggage_are_left_out_alone() {
+        let many = (0..33).map(|number| format!("k{number}=v")).collect::<Vec<_>>().join(",");
+        for state in ["", ",", "a", "=b", "A=b", "a=", "a=b=c", "a=ü", &many, &"a".repeat(600)] {
+            let meta = json!({ "traceparent": PARENT, "tracestate": state });
+            let found = trace(&meta);
+            assert_eq!((found.traceparent.is_some(), found.tracestate), (true, None), "{state}");
+        }
+        let long = format!("a={}", "x".repeat(BAGGAGE_BYTES));
+        for baggage in ["", "a", "a=1,", "=1", "a b=1", "a=\u{202e}", "a=\n", &long] {
+            assert!(trace(&json!({ "baggage": baggage })).is_empty(), "{baggage}");
+        }
+    }
+}

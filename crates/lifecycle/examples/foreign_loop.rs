@@ -1,0 +1,146 @@
+//! An agent loop that knows nothing of ACP, and how its tools get the whole life of a call.
+//!
+//! `cargo run -p acp-lifecycle --example foreign_loop` prints what an ACP client would be sent,
+//! one JSON-RPC message a line. The first part stands for the agent that you have; the second is
+//! what you add. For a real connection in place of the printed lines, see `middleware_agent` in
+//! the `callboard` crate.
+
+#![expect(clippy::disallowed_methods, reason = "a program reads the clock that the crate may not")]
+
+use std::io::{self, Write};
+use std::time::{Duration, SystemTime};
+
+use acp_lifecycle::{
+    Answer, Chunk, Effect, Effects, Item, Middleware, Role, Session, SessionHandle, Sink,
+    Unreachable, drive,
+};
+use acp_types::Reason;
+use acp_types::schema::v1::{ContentBlock, ContentChunk, SessionId, SessionUpdate};
+use acp_types::wire::v1::{Sent, Surface};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+// ---- The agent that you have: a model, tools, and a loop. Nothing here is changed. ----
+
+/// What the model asks for next. A real one would be asked again after each result.
+const STEPS: [(&str, &str, &str); 4] = [
+    ("call_1", "add", r#"{"a": 2, "b": 3}"#),
+    ("call_2", "fetch_pages", r#"{"host": "example.org", "count": 3}"#),
+    ("call_3", "delete_page", r#"{"host": "example.org"}"#),
+    ("call_4", "no_such_tool", "{}"),
+];
+
+/// Your tools: any `async fn` of a name and arguments.
+async fn run_tool(name: &str, args: Value) -> Result<String, String> {
+    let number = |key: &str| args[key].as_f64().ok_or(format!("{key} is missing"));
+    match name {
+        "add" => Ok((number("a")? + number("b")?).to_string()),
+        "fetch_pages" => {
+            let count = number("count")?;
+            let mut page = 0.0;
+            while page < count {
+                page += 1.0;
+                tokio::time::sleep(Duration::from_millis(60)).await;
+                // The one line that a tool may add, if it wants to tell how far it is.
+                acp_lifecycle::progress(page, count, "fetching");
+            }
+            Ok(format!("{count} pages"))
+        }
+        "delete_page" => Ok("deleted".to_owned()),
+        _ => Err(format!("there is no tool {name}")),
+    }
+}
+
+// ---- What you add: say what calls are, wrap them, and send what comes out. ----
+
+/// Tells what a call would do. Everything that is not known is asked about.
+fn effects(name: &str, args: &Value) -> Effects {
+    match (name, args["host"].as_str()) {
+        ("add", _) => Effects::none(),
+        ("fetch_pages", Some(host)) => Effects::from(Effect::Connect(host.to_owned())),
+        _ => Effects::from(Effect::Unknown),
+    }
+}
+
+/// Plays one turn: the loop as it was, but with its calls wrapped.
+pub(crate) async fn turn(out: impl Write + Send + 'static) -> io::Result<()> {
+    let session = SessionHandle::new(Session::new("/project"), SystemTime::now);
+    let (cancel, stop) = (CancellationToken::new(), CancellationToken::new());
+    let sink = Lines { out, session: session.clone(), sent: Sent::new(Surface::Text) };
+    let driver = tokio::spawn(drive(session.clone(), sink, stop.clone()));
+
+    let tools = Middleware::new(session.clone())
+        .titles(|name, args| format!("{name} {args}"))
+        .effects(effects)
+        .timeout(Duration::from_secs(60));
+    for (id, name, args) in STEPS {
+        let args = serde_json::from_str(args)?;
+        // Before: `run_tool(name, args).await`.
+        let told = match tools.call("turn1", id, name, args, &cancel, run_tool).await {
+            Ok(text) => text,
+            Err(ended) if ended.ends_turn => break,
+            Err(ended) => ended.text,
+        };
+        let text = format!("{name}: {told}\n");
+        session.say(Chunk { role: Role::Agent, message: "message1".to_owned(), text });
+    }
+
+    session.end_turn("turn1", Reason::Turn);
+    stop.cancel();
+    driver.await?;
+    Ok(())
+}
+
+/// Where everything goes that the session sends, in the order in which it may go: here, lines of
+/// JSON. An answer to a permission request would come from the client.
+struct Lines<W> {
+    out: W,
+    session: SessionHandle,
+    sent: Sent,
+}
+
+impl<W: Write + Send> Sink for Lines<W> {
+    fn deliver(&mut self, item: Item) -> Result<(), Unreachable> {
+        let session = SessionId::new("session1");
+        let updates = match item {
+            Item::ToolCall(id, patch) => self.sent.tool_call(&id, &patch),
+            Item::Terminal(id, patch) => self.sent.terminal(&id, &patch),
+            Item::Chunk(chunk) => {
+                vec![SessionUpdate::AgentMessageChunk(ContentChunk::new(ContentBlock::from(
+                    chunk.text,
+                )))]
+            }
+            Item::Permission(number) => {
+                let Some(request) = self.session.request(number) else { return Ok(()) };
+                let params = self.sent.permission(session, &request.call, request.options);
+                let params = json!(params.ok_or(Unreachable)?);
+                // This client lets nothing be deleted.
+                let deletes = params["toolCall"]["kind"] == "delete";
+                let option_id = if deletes { "reject" } else { "allow" }.to_owned();
+                self.line(json!({ "id": number, "method": "session/request_permission", "params": params }))?;
+                self.session.answer(number, Answer::Selected { option_id, reason: None });
+                return Ok(());
+            }
+            Item::Answer(_) => {
+                return self.line(json!({ "id": 0, "result": { "stopReason": "end_turn" } }));
+            }
+            _ => Vec::new(),
+        };
+        updates.iter().try_for_each(|update| {
+            let params = json!({ "sessionId": session, "update": update });
+            self.line(json!({ "method": "session/update", "params": params }))
+        })
+    }
+}
+
+impl<W: Write> Lines<W> {
+    fn line(&mut self, mut message: Value) -> Result<(), Unreachable> {
+        message["jsonrpc"] = "2.0".into();
+        writeln!(self.out, "{message}").or(Err(Unreachable))
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> io::Result<()> {
+    turn(io::stdout()).await
+}

@@ -1,0 +1,304 @@
+//! The whole life of a call around any `async fn(name, args)`, which knows nothing of it.
+//!
+//! It is [`perform()`] with an [`Executor`] made of a closure: what the agent does for its own
+//! tools and what this does for yours is the same code.
+
+use std::fmt;
+use std::fmt::Display;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, UNIX_EPOCH};
+
+use acp_types::kind::{self, Annotations};
+use acp_types::{Content, Progress, Reason, Status, ToolCallId, ToolCallPatch, ToolKind, id, text};
+use serde::Serialize;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::effects::{Effect, Effects};
+use crate::handle::{CallHandle, SessionHandle};
+use crate::limits::{RAW_BYTES, RESULT_TEXT_BYTES};
+use crate::perform::{Ended, Executor, Failure, Preview, Success, perform};
+use crate::permission::{Digest, Grant, Pinned};
+use crate::{sanitize, title};
+
+/// Lives the lives of calls whose tools somebody else runs.
+///
+/// ```
+/// # #![allow(clippy::disallowed_methods)]
+/// use acp_lifecycle::{Middleware, Session, SessionHandle};
+/// use serde_json::{Value, json};
+/// use tokio_util::sync::CancellationToken;
+///
+/// async fn my_tools(name: &str, args: Value) -> Result<String, std::io::Error> {
+///     Ok(format!("{name} of {args}"))
+/// }
+///
+/// async fn on_tool_call(session: SessionHandle, cancel: CancellationToken) {
+///     let tools = Middleware::new(session).titles(|name, args| format!("{name} {args}"));
+///     let args = json!({ "city": "Bern" });
+///     match tools.call("turn1", "id1", "get_weather", args, &cancel, my_tools).await {
+///         Ok(text) => println!("to the model: {text}"),
+///         Err(ended) => println!("to the model: {} It is over: {}", ended.text, ended.ends_turn),
+///     }
+/// }
+/// ```
+///
+/// Left alone, it asks the client about every call: nothing is known of what a foreign tool does,
+/// so nothing is allowed and nothing can be remembered. Say more with [`Middleware::effects`].
+pub struct Middleware {
+    session: SessionHandle,
+    titles: About<String>,
+    effects: About<Effects>,
+    kinds: Of<Option<ToolKind>>,
+    annotations: Of<Annotations>,
+    timeout: Option<Duration>,
+}
+
+/// What is said about a call by its tool's name and its arguments.
+type About<T> = Box<dyn Fn(&str, &Value) -> T + Send + Sync>;
+
+/// What is said about a tool by its name.
+type Of<T> = Box<dyn Fn(&str) -> T + Send + Sync>;
+
+impl Middleware {
+    /// Makes a middleware whose calls are those of a session.
+    #[must_use]
+    pub fn new(session: SessionHandle) -> Self {
+        Self {
+            session,
+            titles: Box::new(|name, _| name.to_owned()),
+            effects: Box::new(|_, _| Effects::from(Effect::Unknown)),
+            kinds: Box::new(|_| None),
+            annotations: Box::new(|_| Annotations::default()),
+            timeout: None,
+        }
+    }
+
+    /// Says what a call is called; its tool's name otherwise. What would hide or reorder text is
+    /// shown. Show what is approved: many clients show nothing but the title.
+    #[must_use]
+    pub fn titles(
+        mut self,
+        titles: impl Fn(&str, &Value) -> String + Send + Sync + 'static,
+    ) -> Self {
+        self.titles = Box::new(titles);
+        self
+    }
+
+    /// Says what a call would do to the world, which rules and the session's policy judge;
+    /// [`Effect::Unknown`] otherwise, which is always asked about.
+    ///
+    /// Nothing but this decides whether somebody is asked. So say `Unknown` for every name and
+    /// every argument that you do not know, and [`Effects::none`] only for what does nothing.
+    #[must_use]
+    pub fn effects(
+        mut self,
+        effects: impl Fn(&str, &Value) -> Effects + Send + Sync + 'static,
+    ) -> Self {
+        self.effects = Box::new(effects);
+        self
+    }
+
+    /// Declares kinds of tools; of the others, the annotations, then the whole words of the name
+    /// tell ([`kind::infer`]).
+    #[must_use]
+    pub fn kinds(
+        mut self,
+        kinds: impl Fn(&str) -> Option<ToolKind> + Send + Sync + 'static,
+    ) -> Self {
+        self.kinds = Box::new(kinds);
+        self
+    }
+
+    /// Tells what MCP servers hint of their tools.
+    #[must_use]
+    pub fn annotations(
+        mut self,
+        annotations: impl Fn(&str) -> Annotations + Send + Sync + 'static,
+    ) -> Self {
+        self.annotations = Box::new(annotations);
+        self
+    }
+
+    /// Ends a call that ran longer than this. Waiting for permission does not count. There is no
+    /// limit otherwise.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Announces a call, has it permitted, runs it, and ends it, whatever happens.
+    ///
+    /// `id` is the model's own id of the call; what the client is told is unique in the session.
+    /// `cancel` is the turn's token. A call that is cancelled or takes too long is dropped where
+    /// it awaits, as async Rust does; one that panics ends as failed. The tool gets `args` as they
+    /// were permitted; by [`progress`] or [`CallHandle::current`] it can tell more while it runs.
+    ///
+    /// # Errors
+    ///
+    /// [`Ended`] if it did not complete: failed, rejected, cancelled, too late. `text` is what the
+    /// model is to be told (the tool's own error, for one), `ends_turn` whether to stop there.
+    pub async fn call<'a, T, E, F, R>(
+        &self,
+        turn: &str,
+        id: &str,
+        name: &'a str,
+        args: Value,
+        cancel: &CancellationToken,
+        tool: F,
+    ) -> Result<T, Ended>
+    where
+        T: Serialize + Send,
+        E: Display + Send,
+        F: FnOnce(&'a str, Value) -> R + Send,
+        R: Future<Output = Result<T, E>> + Send,
+    {
+        let id = self.id(turn, id);
+        let title = title::visible(&(self.titles)(name, &args));
+        let kind = kind::infer((self.kinds)(name), (self.annotations)(name), name);
+        let patch = ToolCallPatch::announce(name, title, kind).raw_input(args.clone());
+        let Some(open) = self.session.announce(&id, turn, patch, cancel) else {
+            return Err(turn_is_over());
+        };
+        let mut result = None;
+        let wrapped = Wrapped { middleware: self, name, args, tool, result: &mut result };
+        let ended = perform(open, wrapped).await;
+        result.ok_or(ended)
+    }
+
+    /// Makes an id that is new in the session, and after a restart too.
+    fn id(&self, turn: &str, model_id: &str) -> ToolCallId {
+        static COUNT: AtomicU64 = AtomicU64::new(1);
+        let fresh = || {
+            let since = self.session.now().wall.duration_since(UNIX_EPOCH).unwrap_or_default();
+            format!("{:x}_{}", since.as_nanos(), COUNT.fetch_add(1, Relaxed))
+        };
+        let is_taken = |id: &str| self.session.has_seen(&ToolCallId::new(id));
+        id::tool_call_id(turn, model_id, is_taken, fresh)
+    }
+}
+
+impl fmt::Debug for Middleware {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Middleware").field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}
+
+/// Tells how far the call is that this task runs: `progress(3.0, 10.0, "compiling")`, or with
+/// `None` where nobody knows the total. Outside of a call, nothing happens.
+///
+/// See [`CallHandle::current`] for what counts as the same task. It may be told as often as one
+/// likes: what comes too fast for the client is joined.
+pub fn progress(current: f64, total: impl Into<Option<f64>>, message: &str) {
+    if let Some(call) = CallHandle::current() {
+        let message = (!message.is_empty()).then(|| title::visible(message));
+        call.progress(Progress { current, total: total.into(), message });
+    }
+}
+
+/// One call of a foreign tool.
+struct Wrapped<'a, 'm, F, T> {
+    middleware: &'m Middleware,
+    name: &'a str,
+    args: Value,
+    tool: F,
+    /// What the tool gives, for whoever made the call.
+    result: &'m mut Option<T>,
+}
+
+impl<'a, F, R, T, E> Executor for Wrapped<'a, '_, F, T>
+where
+    T: Serialize + Send,
+    E: Display + Send,
+    F: FnOnce(&'a str, Value) -> R + Send,
+    R: Future<Output = Result<T, E>> + Send,
+{
+    type Plan = Value;
+
+    async fn preview(&mut self, _: &CallHandle) -> Result<Preview<Value>, Failure> {
+        let args = std::mem::take(&mut self.args);
+        Ok(Preview {
+            patch: ToolCallPatch::new(),
+            effects: (self.middleware.effects)(self.name, &args),
+            is_whole: !sanitize::is_cut(&args, RAW_BYTES),
+            pinned: {
+                let digest = Digest::of_call(self.name, &args, "".as_ref(), b"");
+                Pinned::new(args, digest)
+            },
+        })
+    }
+
+    async fn run(
+        self,
+        pinned: Pinned<Value>,
+        grant: Grant,
+        call: &CallHandle,
+    ) -> Result<Success, Failure> {
+        let args =
+            pinned.release(grant).map_err(|fault| Failure::report("fault", fault.to_string()))?;
+        let timeout = self.middleware.timeout;
+        let done = tokio::select! {
+            biased;
+            () = call.cancel().cancelled() => return Err(cancelled()),
+            done = (self.tool)(self.name, args) => done,
+            () = elapsed(timeout) => return Err(timed_out(timeout.unwrap_or_default())),
+        };
+        let value = done.map_err(|error| Failure::report("failed", short(error.to_string())))?;
+        let success = success(&value);
+        *self.result = Some(value);
+        Ok(success)
+    }
+}
+
+/// Waits for a timeout, if there is one.
+async fn elapsed(timeout: Option<Duration>) {
+    match timeout {
+        Some(timeout) => tokio::time::sleep(timeout).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Shows a result: as text, and as raw output of its own shape.
+fn success(value: &impl Serialize) -> Success {
+    // A value that cannot be JSON is not shown; who made the call has it.
+    let raw = serde_json::to_value(value).unwrap_or_default();
+    let text = match &raw {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        value => value.to_string(),
+    };
+    let mut patch = ToolCallPatch::new();
+    if !text.is_empty() {
+        patch = patch.append(Content::text(short(text.clone())));
+    }
+    Success { text, patch: patch.raw_output(raw) }
+}
+
+fn short(text: String) -> String {
+    match text.len().checked_sub(RESULT_TEXT_BYTES) {
+        None | Some(0) => text,
+        Some(over) => format!("{}… and {over} more bytes", text::head(&text, RESULT_TEXT_BYTES)),
+    }
+}
+
+fn cancelled() -> Failure {
+    let text = "Cancelled while it ran. It may have had effects already.";
+    Failure { reason: Reason::Turn, note: None, ..Failure::report("cancelled", text) }
+}
+
+fn timed_out(timeout: Duration) -> Failure {
+    let text = format!("Stopped after {timeout:?}. It may have had effects already.");
+    Failure { reason: Reason::Timeout, ..Failure::report("timeout", text) }
+}
+
+/// The end of a call that nobody was told of, because its turn was answered.
+fn turn_is_over() -> Ended {
+    Ended {
+        status: Status::Cancelled,
+        reason: Some(Reason::Turn),
+        text: "The turn is over. It did not run.".to_owned(),
+        ends_turn: true,
+        is_fatal: false,
+    }
+}

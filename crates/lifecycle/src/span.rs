@@ -1,0 +1,60 @@
+//! The `tracing` span of a call: from its announcement to its end, with how it ended.
+//!
+//! It holds names and numbers only: no arguments, no titles, no output. While nobody listens at
+//! the level `debug`, it costs one comparison.
+
+use acp_types::{ToolCallId, ToolCallReport};
+use serde::Serialize;
+use tracing::Span;
+use tracing::field::Empty;
+
+/// Makes the span of a call that is announced, beneath the one that is current.
+pub(crate) fn of_call(id: &ToolCallId, tool: &str) -> Span {
+    tracing::debug_span!(
+        "call",
+        id = %id,
+        tool,
+        kind = Empty,
+        status = Empty,
+        reason = Empty,
+        queued_ms = Empty,
+        duration_ms = Empty,
+        exit_code = Empty,
+        // What OpenTelemetry calls the status of a span.
+        otel.status_code = Empty,
+    )
+}
+
+/// Notes on a call's span how the call ended.
+///
+/// Whoever listens is foreign code, and must not be called under the session's lock; `report` is
+/// asked for only if somebody does.
+pub(crate) fn end(span: &Span, report: impl FnOnce() -> Option<ToolCallReport>) {
+    if span.is_disabled() {
+        return;
+    }
+    if let Some(report) = report() {
+        record(span, &report);
+    }
+}
+
+fn record(span: &Span, report: &ToolCallReport) {
+    let meta = &report.meta;
+    span.record("kind", word(&report.kind));
+    span.record("status", word(&report.status));
+    span.record("reason", meta.reason.as_ref().map(word));
+    span.record("queued_ms", meta.queued_ms);
+    span.record("duration_ms", meta.duration_ms);
+    span.record("exit_code", meta.exit_code);
+    if report.status == acp_types::Status::Failed {
+        span.record("otel.status_code", "ERROR");
+    }
+}
+
+/// The word that the wire has for a value.
+fn word(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => String::new(),
+    }
+}

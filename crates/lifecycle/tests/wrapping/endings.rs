@@ -1,0 +1,184 @@
+//! Every way in which a wrapped call can end.
+
+use std::time::Duration;
+
+use acp_lifecycle::{CallHandle, Effect, Effects, Middleware};
+use acp_types::kind::Annotations;
+use acp_types::schema::v1::PermissionOptionKind;
+use acp_types::{Reason, Status, ToolKind};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, pass};
+
+/// A tool that knows nothing of calls.
+async fn tool(name: &str, args: Value) -> Result<Value, String> {
+    match name {
+        "fail" => Err(format!("no luck with {args}")),
+        "panic" => panic!("a planted panic"),
+        "hang" => std::future::pending().await,
+        _ => Ok(json!({ "got": args })),
+    }
+}
+
+fn tools(stage: &Stage) -> Middleware {
+    Middleware::new(stage.session.clone()).timeout(Duration::from_secs(5))
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_end_is_told_to_the_client_and_to_who_made_the_call() {
+    const ALLOW: Option<&str> = Some("allow");
+    let failed = |reason| (Status::Failed, Some(reason));
+    for (option, name, end, text) in [
+        (ALLOW, "fail", failed(Reason::Error), "no luck with {\"n\":1}"),
+        (ALLOW, "panic", failed(Reason::Error), "The tool failed by a fault of its own."),
+        (ALLOW, "hang", failed(Reason::Timeout), "Stopped after 5s."),
+        (Some("reject"), "x", failed(Reason::User), "Rejected by the user. It did not run."),
+        (Some("nonsense"), "x", failed(Reason::User), "Rejected by the user. It did not run."),
+    ] {
+        let stage = Stage::new(option);
+        let args = json!({ "n": 1 });
+        let result = tools(&stage).call("t", "a", name, args, &stage.cancel, tool).await;
+        let ended = result.unwrap_err();
+        assert_eq!((ended.status, ended.reason, ended.ends_turn), (end.0, end.1, false), "{name}");
+        assert!(ended.text.starts_with(text), "{}", ended.text);
+        let (call, meta) = stage.shown("t/a").await;
+        assert_eq!((&call["status"], meta.reason), (&json!("failed"), end.1), "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_comes_back_and_is_shown() {
+    let stage = Stage::new(Some("allow"));
+    let tools = tools(&stage).titles(|name, args| format!("{name}\u{202e} {}", args["n"]));
+    let value = tools.call("t", "a", "x", json!({"n": 1}), &stage.cancel, tool).await.unwrap();
+    assert_eq!(value, json!({"got": {"n": 1}}));
+    let (call, _) = stage.shown("t/a").await;
+    assert_eq!(call["title"], "x\\u{202e} 1");
+    assert_eq!(call["rawInput"], json!({"n": 1}));
+    assert_eq!(call["rawOutput"], value);
+    assert_eq!(call["content"][0]["content"]["text"], r#"{"got":{"n":1}}"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_result_is_cut_for_the_client_alone() {
+    let stage = Stage::new(Some("allow"));
+    let long = "x".repeat(100_000);
+    let made = async |_: &str, _: Value| Ok::<_, String>(long.clone());
+    let tools = tools(&stage);
+    // An async closure borrows; what is asked for is a closure that gives a future.
+    let result = tools
+        .call("t", "a", "x", json!({}), &stage.cancel, |name, args| Box::pin(made(name, args)))
+        .await
+        .unwrap();
+    assert_eq!(result.len(), 100_000);
+    let (call, _) = stage.shown("t/a").await;
+    let text = call["content"][0]["content"]["text"].as_str().unwrap();
+    assert!(text.len() < 33_000 && text.ends_with("… and 67232 more bytes"), "{}", text.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_allowed_that_nothing_is_known_of() {
+    let stage = Stage::new(Some("allow"));
+    let wrapped = tools(&stage);
+    wrapped.call("t", "a", "x", json!({}), &stage.cancel, tool).await.unwrap();
+    wrapped.call("t", "b", "x", json!({}), &stage.cancel, tool).await.unwrap();
+    let known = tools(&stage).effects(|name, _| match name {
+        "add" => Effects::none(),
+        _ => Effects::from(Effect::Unknown),
+    });
+    known.call("t", "c", "add", json!({}), &stage.cancel, tool).await.unwrap();
+    let seen = stage.seen.lock().unwrap();
+    let asked: Vec<_> =
+        seen.asked.iter().map(|asked| asked.tool_call.tool_call_id.to_string()).collect();
+    assert_eq!(asked, ["t/a", "t/b"]);
+    let kinds: Vec<_> = seen.asked[0].options.iter().map(|option| option.kind).collect();
+    assert_eq!(kinds, [PermissionOptionKind::AllowOnce, PermissionOptionKind::RejectOnce]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_turn_drops_the_call_at_once() {
+    for (option, name) in [(Some("allow"), "hang"), (None, "waits for permission")] {
+        let stage = Stage::new(option);
+        let wrapped = tools(&stage);
+        let cancel = async {
+            pass(100).await;
+            stage.cancel.cancel();
+            tokio::time::Instant::now()
+        };
+        let call = wrapped.call("t", "a", name, json!({}), &stage.cancel, tool);
+        let (result, cancelled) = tokio::join!(call, cancel);
+        let ended = result.unwrap_err();
+        assert_eq!((ended.status, ended.reason), (Status::Cancelled, Some(Reason::Turn)));
+        assert!(ended.ends_turn && cancelled.elapsed() < Duration::from_millis(10), "{name}");
+        stage.shown("t/a").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_nobody_waits_for_ends() {
+    let stage = Stage::new(Some("allow"));
+    let wrapped = tools(&stage);
+    let call = wrapped.call("t", "a", "hang", json!({}), &stage.cancel, tool);
+    assert!(tokio::time::timeout(Duration::from_secs(1), call).await.is_err());
+    assert_eq!(stage.ended("t/a").meta.reason, Some(Reason::Dropped));
+    stage.shown("t/a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_runs_in_a_turn_that_was_answered() {
+    let stage = Stage::new(Some("allow"));
+    stage.session.end_turn("t", Reason::Turn);
+    let result = tools(&stage).call("t", "a", "panic", json!({}), &stage.cancel, tool).await;
+    assert!(result.unwrap_err().ends_turn);
+    assert!(stage.seen.lock().unwrap().observer.tool_call("t/a").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn ids_that_a_model_repeats_are_made_unique() {
+    let stage = Stage::new(Some("allow"));
+    let wrapped = tools(&stage);
+    for _ in 0..3 {
+        wrapped.call("t", "a", "x", json!({}), &stage.cancel, tool).await.unwrap();
+    }
+    assert_eq!(stage.session.with(|session, _| session.board().history().iter().count()), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn kinds_are_declared_or_hinted_or_read_from_the_name() {
+    let stage = Stage::new(Some("allow"));
+    let wrapped = tools(&stage)
+        .kinds(|name| (name == "declared_delete").then_some(ToolKind::Think))
+        .annotations(|name| Annotations {
+            read_only: name.contains("hinted").then_some(true),
+            ..Annotations::default()
+        });
+    for (name, kind) in [
+        ("declared_delete", ToolKind::Think),
+        ("hinted_delete", ToolKind::Read),
+        ("delete_page", ToolKind::Delete),
+        ("widget", ToolKind::Other),
+    ] {
+        wrapped.call("t", name, name, json!({}), &stage.cancel, tool).await.unwrap();
+        assert_eq!(stage.ended(&format!("t/{name}")).kind, kind);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_wants_to_can_tell_how_far_it_is() {
+    async fn tell(_: &str, _: Value) -> Result<(), String> {
+        acp_lifecycle::progress(1.0, 4.0, "one\u{200b}");
+        let call = CallHandle::current().expect("it is in a call");
+        tokio::spawn(async move { assert!(CallHandle::current().is_none(), "{:?}", call.id()) })
+            .await
+            .unwrap();
+        Ok(())
+    }
+    let stage = Stage::new(Some("allow"));
+    tools(&stage).call("t", "a", "x", json!({}), &stage.cancel, tell).await.unwrap();
+    acp_lifecycle::progress(1.0, None, "nobody is told");
+    let (call, _) = stage.shown("t/a").await;
+    let expected = json!({"current": 1.0, "total": 4.0, "message": "one\\u{200b}", "percent": 25});
+    assert_eq!(call["_meta"]["callboard"]["progress"], expected);
+    assert_eq!(call["rawOutput"], Value::Null);
+}

@@ -1,0 +1,15 @@
+//! The middleware: every way in which a foreign tool's call can go, and what is told of it.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test reads the clock that the crate may not, and fails by a panic"
+)]
+
+mod endings;
+mod example;
+mod spans;
+mod stage;
+mod timing;

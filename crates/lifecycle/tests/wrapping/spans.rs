@@ -1,0 +1,127 @@
+//! The span of a call, as a subscriber hears of it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use acp_lifecycle::Middleware;
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::Interest;
+use tracing::{Event, Metadata, Subscriber};
+
+use crate::stage::Stage;
+
+/// What is known of one span.
+#[derive(Debug, Default)]
+struct Told {
+    name: String,
+    parent: Option<u64>,
+    fields: BTreeMap<String, String>,
+    entered: bool,
+    closed: bool,
+}
+
+impl Visit for Told {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.fields.insert(field.name().to_owned(), format!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.fields.insert(field.name().to_owned(), value.to_owned());
+    }
+}
+
+/// A subscriber that notes every span.
+#[derive(Clone, Default)]
+struct Notes(Arc<Mutex<Vec<Told>>>);
+
+impl Notes {
+    fn of(&self, id: &Id, note: impl FnOnce(&mut Told)) {
+        let index = usize::try_from(id.into_u64() - 1).unwrap();
+        note(&mut self.0.lock().unwrap()[index]);
+    }
+}
+
+impl Subscriber for Notes {
+    fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
+        Interest::sometimes()
+    }
+
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_span() && metadata.target().starts_with("acp_lifecycle")
+    }
+
+    fn new_span(&self, attributes: &Attributes<'_>) -> Id {
+        let mut told = Told {
+            name: attributes.metadata().name().to_owned(),
+            parent: attributes.parent().map(Id::into_u64),
+            ..Told::default()
+        };
+        attributes.record(&mut told);
+        let mut spans = self.0.lock().unwrap();
+        spans.push(told);
+        Id::from_u64(spans.len() as u64)
+    }
+
+    fn record(&self, id: &Id, values: &Record<'_>) {
+        self.of(id, |told| values.record(told));
+    }
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, _: &Event<'_>) {}
+
+    fn enter(&self, id: &Id) {
+        self.of(id, |told| told.entered = true);
+    }
+
+    fn exit(&self, _: &Id) {}
+
+    fn try_close(&self, id: Id) -> bool {
+        self.of(&id, |told| told.closed = true);
+        true
+    }
+}
+
+async fn tool(name: &str, args: Value) -> Result<String, String> {
+    tracing::info!("within the call");
+    match name {
+        "fail" => Err(format!("a secret: {args}")),
+        _ => Ok(format!("a secret: {args}")),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_has_a_span_with_its_end_and_none_of_its_text() {
+    let notes = Notes::default();
+    let listening = tracing::subscriber::set_default(notes.clone());
+    for (name, option, fields) in [
+        ("work", "allow", json!({"status": "completed", "kind": "other"})),
+        (
+            "fail",
+            "allow",
+            json!({"status": "failed", "reason": "error", "otel.status_code": "ERROR"}),
+        ),
+        ("edit", "reject", json!({"status": "failed", "reason": "user", "kind": "edit"})),
+    ] {
+        let stage = Stage::new(Some(option));
+        let tools = Middleware::new(stage.session.clone());
+        let args = json!({ "token": "hunter2" });
+        drop(tools.call("t", "a", name, args, &stage.cancel, tool).await);
+        let told = notes.0.lock().unwrap().pop().expect("a span");
+        assert!(told.entered && told.closed && told.name == "call" && told.parent.is_none());
+        let text = format!("{:?}", told.fields);
+        assert!(!text.contains("hunter2") && !text.contains("secret"), "{text}");
+        for (field, value) in fields.as_object().unwrap() {
+            assert_eq!(told.fields.get(field).map(String::as_str), value.as_str(), "{name}");
+        }
+        for (field, value) in
+            [("id", "t/a"), ("tool", name), ("queued_ms", "0"), ("duration_ms", "0")]
+        {
+            assert_eq!(told.fields.get(field).map(String::as_str), Some(value), "{name}");
+        }
+    }
+    drop(listening);
+}

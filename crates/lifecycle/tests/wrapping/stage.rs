@@ -1,0 +1,105 @@
+//! A session with a client that answers as told, and the observer that judges what it is sent.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use acp_lifecycle::{Answer, Item, Session, SessionHandle, Sink, Unreachable, drive};
+use acp_types::observe::v1::Observer;
+use acp_types::schema::v1::RequestPermissionRequest;
+use acp_types::wire::v1::{Sent, Surface};
+use acp_types::{CallMeta, Reason, ToolCallReport};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+/// What the client has been sent.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) observer: Observer,
+    pub(crate) asked: Vec<RequestPermissionRequest>,
+}
+
+/// One session and its client.
+pub(crate) struct Stage {
+    pub(crate) session: SessionHandle,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) seen: Arc<Mutex<Seen>>,
+}
+
+impl Stage {
+    /// Opens a session whose client chooses this option whenever it is asked; without one, it
+    /// never answers.
+    pub(crate) fn new(option: Option<&'static str>) -> Self {
+        let session = SessionHandle::new(Session::new("/p"), SystemTime::now);
+        let seen = Arc::<Mutex<Seen>>::default();
+        let client = Client {
+            session: session.clone(),
+            sent: Sent::new(Surface::Text),
+            seen: seen.clone(),
+            option,
+        };
+        drop(tokio::spawn(drive(session.clone(), client, CancellationToken::new())));
+        Self { session, cancel: CancellationToken::new(), seen }
+    }
+
+    /// Returns the document of a call that has ended.
+    pub(crate) fn ended(&self, id: &str) -> ToolCallReport {
+        let ended = self
+            .session
+            .with(|session, _| session.board().history().get(&id.to_owned().into()).cloned());
+        ended.expect("it has ended")
+    }
+
+    /// Ends the turn and returns what the client holds of a call, which broke no rule.
+    pub(crate) async fn shown(&self, id: &str) -> (Value, CallMeta) {
+        self.session.end_turn("t", Reason::Turn);
+        pass(9_000).await;
+        let mut seen = self.seen.lock().unwrap();
+        seen.observer.turn_answered();
+        assert_eq!(seen.observer.violations(), []);
+        let call = serde_json::to_value(seen.observer.tool_call(id).expect("it was told")).unwrap();
+        let meta = serde_json::from_value(call["_meta"]["callboard"].clone()).unwrap();
+        (call, meta)
+    }
+}
+
+/// Lets paused time go on once every other task waits.
+pub(crate) async fn pass(millis: u64) {
+    let nothing = std::future::pending::<()>();
+    drop(tokio::time::timeout(Duration::from_millis(millis), nothing).await);
+}
+
+struct Client {
+    session: SessionHandle,
+    sent: Sent,
+    seen: Arc<Mutex<Seen>>,
+    option: Option<&'static str>,
+}
+
+impl Sink for Client {
+    fn deliver(&mut self, item: Item) -> Result<(), Unreachable> {
+        let mut seen = self.seen.lock().unwrap();
+        match item {
+            Item::ToolCall(id, patch) => {
+                let updates = self.sent.tool_call(&id, &patch);
+                updates.iter().for_each(|update| seen.observer.update(update));
+            }
+            Item::Terminal(id, patch) => {
+                let updates = self.sent.terminal(&id, &patch);
+                updates.iter().for_each(|update| seen.observer.update(update));
+            }
+            Item::Permission(number) => {
+                let request = self.session.request(number).expect("it waits");
+                let request = self.sent.permission("s".into(), &request.call, request.options);
+                let request = request.expect("its call was told");
+                seen.observer.permission(&request);
+                seen.asked.push(request);
+                if let Some(option) = self.option {
+                    let answer = Answer::Selected { option_id: option.to_owned(), reason: None };
+                    self.session.answer(number, answer);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

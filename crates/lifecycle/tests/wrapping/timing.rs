@@ -1,0 +1,187 @@
+//! Times and sums: right for every way to end.
+
+use std::time::Duration;
+
+use acp_lifecycle::{
+    CallHandle, Executor, Failure, Grant, Middleware, Pinned, Preview, Success, Updates, perform,
+};
+use acp_types::schema::v1::Meta;
+use acp_types::{Content, Exit, Reason, Status, TerminalPatch, ToolCallPatch, ToolKind, Trace};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, pass};
+
+/// Takes 30 ms, whatever comes of it.
+async fn tool(name: &str, _: Value) -> Result<(), String> {
+    pass(30).await;
+    match name {
+        "fail" => Err("no luck".to_owned()),
+        "panic" => panic!("a planted panic"),
+        "hang" => std::future::pending().await,
+        _ => Ok(()),
+    }
+}
+
+/// Plays one call; the client is silent for 20 ms, and the turn is cancelled after 60 ms.
+async fn play(option: Option<&'static str>, name: &str) -> Stage {
+    let stage = Stage::new(None);
+    let tools = Middleware::new(stage.session.clone()).timeout(Duration::from_millis(35));
+    let client = async {
+        pass(20).await;
+        if let Some(option) = option {
+            let option_id = option.to_owned();
+            stage.session.answer(1, acp_lifecycle::Answer::Selected { option_id, reason: None });
+        }
+        pass(40).await;
+        stage.cancel.cancel();
+    };
+    let call = tools.call("t", "a", name, json!({}), &stage.cancel, tool);
+    let (_ended, ()) = tokio::join!(call, client);
+    stage
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_ended_call_tells_how_long_it_waited_and_ran() {
+    const ALLOW: Option<&str> = Some("allow");
+    for (option, name, status, queued, ran) in [
+        (ALLOW, "work", Status::Completed, 20, 30),
+        (ALLOW, "fail", Status::Failed, 20, 30),
+        (ALLOW, "panic", Status::Failed, 20, 30),
+        (ALLOW, "hang", Status::Failed, 20, 35),
+        (Some("reject"), "work", Status::Failed, 20, 0),
+        (None, "work", Status::Cancelled, 60, 0),
+    ] {
+        let stage = play(option, name).await;
+        let report = stage.ended("t/a");
+        let timed = (report.status, report.meta.queued_ms, report.meta.duration_ms);
+        assert_eq!(timed, (status, Some(queued), Some(ran)), "{option:?} {name}");
+        assert_eq!(report.meta.started_at.is_some(), ran > 0, "{option:?} {name}");
+        let (_, shown) = stage.shown("t/a").await;
+        assert_eq!((shown.queued_ms, shown.duration_ms), (Some(queued), Some(ran)));
+    }
+}
+
+/// An executor that never gets further than its preview.
+struct Unfit;
+
+impl Executor for Unfit {
+    type Plan = ();
+
+    async fn preview(&mut self, _: &CallHandle) -> Result<Preview<()>, Failure> {
+        pass(10).await;
+        Err(Failure::report("unfit", "It cannot be done."))
+    }
+
+    async fn run(self, _: Pinned<()>, _: Grant, _: &CallHandle) -> Result<Success, Failure> {
+        Err(Failure::report("never", "It never comes to this."))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_fails_in_its_preview_only_waited() {
+    let stage = Stage::new(None);
+    let patch = ToolCallPatch::announce("x", "X", ToolKind::Other);
+    let open = stage.session.announce(&"a".into(), "t", patch, &stage.cancel).unwrap();
+    perform(open, Unfit).await;
+    let meta = stage.ended("a").meta;
+    assert_eq!((meta.queued_ms, meta.duration_ms), (Some(10), Some(0)));
+    assert_eq!(meta.started_at, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_cannot_change_what_is_measured() {
+    let stage = Stage::new(Some("allow"));
+    let trace = Trace { baggage: Some("a=b".to_owned()), ..Trace::default() };
+    stage.session.trace_turn("t", trace.clone());
+    async fn lie(_: &str, _: Value) -> Result<(), String> {
+        CallHandle::current().unwrap().change_meta(|meta| {
+            *meta = acp_types::CallMeta {
+                duration_ms: Some(9),
+                reason: Some(Reason::User),
+                exit_code: Some(3),
+                ..acp_types::CallMeta::default()
+            };
+        });
+        pass(5).await;
+        Ok(())
+    }
+    let tools = Middleware::new(stage.session.clone());
+    tools.call("t", "a", "x", json!({}), &stage.cancel, lie).await.unwrap();
+    let meta = stage.ended("t/a").meta;
+    assert_eq!((meta.queued_ms, meta.duration_ms), (Some(0), Some(5)));
+    assert!(meta.started_at.is_some() && meta.reason.is_none());
+    assert_eq!((meta.exit_code, meta.trace), (Some(3), trace));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_bytes_of_its_terminals_are_told_with_the_end() {
+    let stage = Stage::new(Some("allow"));
+    async fn print(_: &str, _: Value) -> Result<(), String> {
+        let call = CallHandle::current().unwrap();
+        let id = acp_types::TerminalId::new("term");
+        call.session().with(|session, now| {
+            session.open_terminal(&id, TerminalPatch::open("yes", "/p"), now);
+        });
+        call.append(Content::Terminal(id.clone()));
+        call.terminal_output(&id, &[b'y'; 100_000]);
+        call.terminal_exit(&id, Exit { code: Some(0), signal: None });
+        Ok(())
+    }
+    let tools = Middleware::new(stage.session.clone());
+    tools.call("t", "a", "x", json!({}), &stage.cancel, print).await.unwrap();
+    assert_eq!(stage.ended("t/a").meta.output_bytes, Some(100_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turns_trace_is_told_with_every_call_from_its_first_report_on() {
+    let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let meta = json!({ "traceparent": parent, "tracestate": "a=b", "baggage": "c=d" });
+    let meta: Meta = serde_json::from_value(meta).unwrap();
+    let stage = Stage::new(None);
+    stage.session.trace_turn("t", Trace::from_meta(Some(&meta)));
+    let tools = Middleware::new(stage.session.clone());
+    let call = tools.call("t", "a", "x", json!({}), &stage.cancel, tool);
+    assert!(tokio::time::timeout(Duration::from_millis(10), call).await.is_err());
+    let asked = stage.seen.lock().unwrap().asked[0].clone();
+    let told = serde_json::to_value(asked).unwrap()["toolCall"]["_meta"].clone();
+    assert_eq!(told["traceparent"], parent);
+    let (call, _) = stage.shown("t/a").await;
+    for (key, value) in &meta {
+        assert_eq!(&call["_meta"][key], value);
+    }
+    // Another turn's calls have no part in it.
+    let call = tools.call("u", "a", "x", json!({}), &stage.cancel, tool);
+    assert!(tokio::time::timeout(Duration::from_millis(10), call).await.is_err());
+    assert!(stage.ended("u/a").meta.trace.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_sums_up_its_calls_and_its_updates() {
+    let stage = Stage::new(Some("allow"));
+    let tools = Middleware::new(stage.session.clone());
+    for name in ["work", "fail", "work"] {
+        drop(tools.call("t", name, name, json!({}), &stage.cancel, tool).await);
+    }
+    pass(100).await;
+    let usage = stage.session.usage();
+    let sums: Vec<_> = usage
+        .tools
+        .iter()
+        .map(|(name, sums)| {
+            (name.as_str(), sums.calls(), sums.failed, sums.ran_ms, sums.longest_ms)
+        })
+        .collect();
+    assert_eq!(sums, [("fail", 1, 1, 30, 30), ("work", 2, 0, 60, 30)]);
+    assert_eq!(usage.tools[0].1.reasons, [(Reason::Error, 1)].into());
+    let Updates { offered, joined, sent, dropped } = usage.updates;
+    assert_eq!((offered, dropped), (joined + sent, 0));
+    // Three calls: announced, asked, started, ended.
+    assert_eq!(sent, 12);
+    // What comes after the end of its call is dropped.
+    stage.session.with(|session, now| {
+        session.change(&"t/work".into(), ToolCallPatch::new().title("late"), now);
+    });
+    let late = stage.session.usage().updates;
+    assert_eq!((late.offered, late.dropped), (offered + 1, 1));
+}
