@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::text;
+
 /// A change of one file, as the tool that made it knows it.
 ///
 /// Small changes carry both whole texts, large ones the hunks only. A change of a binary file
@@ -108,6 +110,13 @@ impl FileChange {
         let whole = self.old_text.as_ref().map_or(0, String::len)
             + self.new_text.as_ref().map_or(0, String::len);
         if whole > 0 { whole } else { self.hunks.iter().map(Hunk::byte_len).sum() }
+    }
+
+    /// Returns the bytes that its texts take as JSON, whole or as hunks, whichever is more.
+    pub(crate) fn json_len(&self) -> usize {
+        let whole = [&self.old_text, &self.new_text].into_iter().flatten().map(text::json_bytes);
+        let lines = self.hunks.iter().flat_map(|hunk| &hunk.lines);
+        whole.sum::<usize>().max(lines.map(|line| text::json_bytes(&line.text)).sum())
     }
 
     /// Returns how many lines come and go, as far as the hunks or the texts tell.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ContentBlock, FileChange, TerminalId};
+use crate::{ContentBlock, FileChange, TerminalId, text};
 
 /// One item of a call's content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,9 +36,9 @@ impl Content {
     #[must_use]
     pub fn byte_len(&self) -> usize {
         match self {
-            Self::Block(ContentBlock::Text(text)) => text.text.len(),
-            Self::Block(block) => serde_json::to_vec(block).map_or(0, |bytes| bytes.len()),
-            Self::Change(change) => change.byte_len(),
+            Self::Block(ContentBlock::Text(text)) => text::json_bytes(&text.text),
+            Self::Block(block) => text::json_bytes(block),
+            Self::Change(change) => change.json_len(),
             Self::Terminal(id) => id.0.len(),
         }
     }

@@ -6,6 +6,7 @@
 
 mod endings;
 mod kin;
+mod lines;
 mod lives;
 mod once_broken;
 mod performing;

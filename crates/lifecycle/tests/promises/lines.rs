@@ -1,0 +1,48 @@
+//! The longest lines: those that hold a whole call.
+
+use std::time::{Instant, SystemTime};
+
+use acp_lifecycle::{End, Item, Moment, Session, limits};
+use acp_types::wire::v1::{Sent, Surface};
+use acp_types::{Content, ToolCallPatch, ToolKind};
+use serde_json::json;
+
+/// Bytes that a client takes of a line that is not streamed.
+const LINE: usize = 1024 * 1024;
+
+#[test]
+fn a_request_and_an_end_fit_a_line_whatever_the_call_holds() {
+    // A quote takes two bytes as JSON, a control character six.
+    for letter in ["x", "\"", "\u{1}", "\u{e9}"] {
+        let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+        let mut session = Session::new("/p");
+        let id = "c".into();
+        let long = |bytes: usize| letter.repeat(bytes / letter.len());
+        let title = long(limits::BASE_BYTES);
+        session.announce(&id, "t", ToolCallPatch::announce("x", title, ToolKind::Other), now);
+        for part in [2, 3, 6, 12, 24] {
+            let item = Content::text(long(limits::CONTENT_BYTES / part));
+            session.change(&id, ToolCallPatch::new().append(item), now);
+        }
+        let raw = || json!({ "value": long(limits::RAW_BYTES) });
+        session.change(&id, ToolCallPatch::new().raw_input(raw()).raw_output(raw()), now);
+        session.start(&id, now);
+        let mut sent = Sent::new(Surface::Text);
+        let mut items = std::iter::from_fn(|| session.outbox_mut().poll(now.at));
+        for item in items.by_ref() {
+            if let Item::ToolCall(id, patch) = item {
+                drop(sent.tool_call(&id, &patch));
+            }
+        }
+        let request = sent.permission("s".into(), &id, Vec::new()).unwrap();
+        let bytes = serde_json::to_vec(&request).unwrap().len();
+        assert!((LINE / 2..LINE).contains(&bytes), "a request of {bytes} bytes");
+        session.finish(&id, End::completed(), now);
+        while let Some(item) = session.outbox_mut().poll(now.at) {
+            let Item::ToolCall(id, patch) = item else { panic!("{item:?}") };
+            for update in sent.tool_call(&id, &patch) {
+                assert!(serde_json::to_vec(&update).unwrap().len() < LINE);
+            }
+        }
+    }
+}
