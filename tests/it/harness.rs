@@ -1,29 +1,32 @@
-//! Runs the shipped binary in a scratch folder and speaks ACP v1 with it, line by line.
+//! Runs the shipped binary in a scratch folder, with the test kit as its client.
 //!
-//! Every line, both ways, is judged by the [`client`], also where a test looks at something else.
-//! Every wait has a deadline; a test that fails shows the whole exchange and what was logged.
+//! Every line, both ways, is judged by the kit's client, also where a test looks at something
+//! else. Every wait has a deadline; a test that fails shows the whole exchange and what was
+//! logged. What is here is only what is of this program: its folder, its models, how it must end.
 
 pub(crate) mod client;
-mod envelope;
-mod process;
 mod schema;
 pub(crate) mod scratch;
 pub(crate) mod script;
-mod self_test;
 pub(crate) mod session;
 
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use acp_types::schema::v1::ToolCall;
-use serde_json::{Value, json};
-use tokio::sync::OwnedMutexGuard;
+use callboard::check_wire::{Rule, Side};
+use callboard::testing::{self, Error};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tokio::process::Command;
 use tokio::time::timeout;
 
 use self::client::{Client, Permission};
-use self::process::Process;
 use self::scratch::Scratch;
 use self::script::Model;
 use self::session::Session;
+
+pub(crate) use callboard::testing::{Answer, Behaviour as Options};
 
 /// The longest that any wait may take.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
@@ -34,59 +37,43 @@ const EXIT_DEADLINE: Duration = Duration::from_secs(2);
 /// The longest that what was killed may take to be gone.
 const LEFT_BEHIND: Duration = Duration::from_millis(500);
 
-/// A result, or an error object.
-pub(crate) type Answer = Result<Value, Value>;
-
 /// The program under test.
 pub(crate) const CALLBOARD: &str = env!("CARGO_BIN_EXE_callboard");
 
-/// How the client of a test behaves.
-#[derive(Debug, Clone)]
-pub(crate) struct Options {
-    /// What it answers when it is asked for permission.
-    pub(crate) permission: Permission,
-    /// What it says of itself in `initialize`.
-    pub(crate) capabilities: Value,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { permission: Permission::default(), capabilities: json!({}) }
-    }
-}
-
-impl From<Permission> for Options {
-    fn from(permission: Permission) -> Self {
-        Self { permission, ..Self::default() }
-    }
-}
-
 /// The running agent and the client that it serves. A test ends with [`Agent::finish`].
 pub(crate) struct Agent {
-    process: Process,
-    last_id: i64,
+    kit: testing::Agent,
     is_finished: bool,
-    capabilities: Value,
+    /// Whether the client is one that need not get an answer to everything.
+    is_wild: bool,
     /// Where it works.
     pub(crate) scratch: Scratch,
-    /// What was said, and what the client holds.
-    pub(crate) client: Client,
+}
+
+/// What the kit does and holds is this agent's too, `client` among it.
+impl Deref for Agent {
+    type Target = testing::Agent;
+
+    fn deref(&self) -> &testing::Agent {
+        &self.kit
+    }
+}
+
+impl DerefMut for Agent {
+    fn deref_mut(&mut self) -> &mut testing::Agent {
+        &mut self.kit
+    }
 }
 
 impl Agent {
     /// Starts the agent and says nothing to it.
     pub(crate) fn start(model: impl Into<Model>, options: impl Into<Options>) -> Self {
-        let Options { permission, capabilities } = options.into();
         let scratch = Scratch::new();
-        let model = scratch.model(&model.into());
-        Self {
-            process: Process::start(&scratch, &model),
-            last_id: 0,
-            is_finished: false,
-            capabilities,
-            scratch,
-            client: Client::new(permission),
-        }
+        let mut command = Command::new(CALLBOARD);
+        command.args(["acp", "--model", &scratch.model(&model.into())]);
+        command.current_dir(scratch.cwd()).env_clear().envs(scratch.env());
+        let kit = testing::Agent::start(command, options).expect("the binary starts");
+        Self { kit, is_finished: false, is_wild: false, scratch }
     }
 
     /// Starts the agent, initializes it and opens a session.
@@ -99,34 +86,28 @@ impl Agent {
 
     /// Initializes the agent with the capabilities of the test's options.
     pub(crate) async fn initialize(&mut self) -> Answer {
-        let params = json!({
-            "protocolVersion": 1,
-            "clientCapabilities": self.capabilities,
-            "clientInfo": {"name": "it", "version": "0"},
-        });
-        self.request("initialize", params).await
+        answer(self.kit.initialize().await)
     }
 
     /// Opens a session in the scratch folder and returns its id.
     pub(crate) async fn new_session(&mut self) -> String {
-        let params = json!({"cwd": self.scratch.cwd(), "mcpServers": []});
-        let session = self.request("session/new", params).await.expect("a session opens");
-        session["sessionId"].as_str().unwrap().to_owned()
+        self.kit.new_session(&self.scratch.cwd()).await.expect("a session opens")
     }
 
     /// Sends a request whose parameters are as the protocol wants them; returns its id.
     pub(crate) async fn send(&mut self, method: &str, params: Value) -> Value {
-        schema::check_sent(method, &params);
-        self.send_unchecked(method, params).await
+        let before = self.client.faults_of(Side::Client).len();
+        let id = self.send_unchecked(method, params).await;
+        let mut faults = self.client.faults_of(Side::Client).split_off(before);
+        let about_shape = [Rule::UnknownMethod, Rule::Schema, Rule::LostField];
+        faults.retain(|fault| about_shape.contains(&fault.rule));
+        assert_eq!(faults, [], "send it unchecked");
+        id
     }
 
     /// Sends a request whatever its parameters are; returns its id.
     pub(crate) async fn send_unchecked(&mut self, method: &str, params: Value) -> Value {
-        self.last_id += 1;
-        let id = json!(self.last_id);
-        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        self.raw(&message.to_string()).await;
-        id
+        self.kit.send(method, params).await.expect("it reads its input")
     }
 
     /// Sends a request as [`Agent::send`] does, and waits for its answer.
@@ -143,34 +124,23 @@ impl Agent {
 
     /// Sends a notification.
     pub(crate) async fn notify(&mut self, method: &str, params: Value) {
-        schema::check_sent(method, &params);
-        let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
-        self.raw(&message.to_string()).await;
+        self.kit.notify(method, params).await.expect("it reads its input");
     }
 
     /// Sends a line as it is.
-    pub(crate) async fn raw(&mut self, line: &str) {
-        self.client.sent(line);
-        self.process.write(line).await;
+    pub(crate) async fn raw(&mut self, line: impl AsRef<[u8]>) {
+        self.is_wild = true;
+        self.kit.raw(line.as_ref()).await.expect("it reads its input");
     }
 
     /// Waits for the answer to a request.
     pub(crate) async fn answer(&mut self, id: &Value) -> Answer {
-        self.until(|client| client.answer(id).is_some()).await;
-        self.client.answer(id).cloned().unwrap()
+        answer(self.kit.answer(id).await)
     }
 
     /// Takes messages until the client has what the test waits for.
     pub(crate) async fn until(&mut self, has: impl Fn(&Client) -> bool) {
-        let waiting = async {
-            while !has(&self.client) {
-                let line = self.process.line().await.expect("the agent ended before that");
-                self.take(&line).await;
-            }
-        };
-        // Boxed: the future would be large in every test that waits.
-        let waited = timeout(DEADLINE, Box::pin(waiting)).await;
-        waited.expect("nothing that the test waits for came in time");
+        self.kit.until(has).await.expect("what the test waits for");
     }
 
     /// Waits until a call of a session shows a line.
@@ -178,18 +148,9 @@ impl Agent {
         self.until(|client| client.session(session).shows(line)).await;
     }
 
-    async fn take(&mut self, line: &[u8]) {
-        if let Some(reply) = self.client.receive(line)
-            && self.process.listens()
-        {
-            self.raw(&reply.to_string()).await;
-        }
-    }
-
     /// Sends a prompt to a session; returns the request's id.
     pub(crate) async fn prompt_in(&mut self, session: &str, text: &str) -> Value {
-        let prompt = json!([{"type": "text", "text": text}]);
-        self.send("session/prompt", json!({"sessionId": session, "prompt": prompt})).await
+        self.kit.prompt(session, text).await.expect("it reads its input")
     }
 
     /// Sends a prompt to the first session; returns the request's id.
@@ -206,20 +167,18 @@ impl Agent {
 
     /// Waits for the answer to a prompt; returns its stop reason.
     pub(crate) async fn stop_reason(&mut self, id: &Value) -> String {
-        let answer = self.answer(id).await.expect("a turn is not answered by an error");
-        answer["stopReason"].as_str().unwrap().to_owned()
+        self.kit.stop_reason(id).await.expect("a turn is not answered by an error")
     }
 
     /// Cancels the turn of the first session.
     pub(crate) async fn cancel(&mut self) {
-        let params = json!({"sessionId": self.session_id()});
-        self.notify("session/cancel", params).await;
+        let session = self.session_id();
+        self.kit.cancel(&session).await.expect("it reads its input");
     }
 
     /// Answers a permission request that was left open.
     pub(crate) async fn permit(&mut self, asked: usize, permission: Permission) {
-        let reply = self.client.asked[asked].reply(permission).expect("an answer");
-        self.raw(&reply.to_string()).await;
+        self.kit.permit(asked, permission).await.expect("it reads its input");
     }
 
     /// The id of the session that was opened first.
@@ -234,51 +193,69 @@ impl Agent {
 
     /// The only call of a tool in the first session.
     pub(crate) fn call(&self, name: &str) -> ToolCall {
-        self.session().call(name).clone()
+        self.session().call(name).expect("one call of the tool").clone()
     }
 
     /// What runs in the scratch folder beside the agent itself.
     pub(crate) fn processes(&self) -> Vec<String> {
-        self.scratch.processes(self.process.id())
+        self.scratch.processes(self.kit.id())
     }
 
-    /// Reads nothing more, beyond one line, until the guard is dropped.
-    pub(crate) async fn stop_reading(&self) -> OwnedMutexGuard<()> {
-        self.process.stop_reading().await
+    /// Closes the agent's output.
+    pub(crate) fn close_output(&mut self) {
+        self.is_wild = true;
+        self.kit.close_output();
     }
 
     /// Closes the agent's output, and waits until it has noticed and exited.
     pub(crate) async fn vanish(&mut self) {
-        self.process.close_output();
-        self.process.exit().await;
+        self.close_output();
+        let exited = timeout(EXIT_DEADLINE, self.kit.exit()).await;
+        exited.expect("it exits in time").expect("it can be waited for");
     }
 
     /// Waits until nothing but the agent runs in the scratch folder.
     pub(crate) async fn until_alone(&self) {
-        self.scratch.until_alone(self.process.id(), DEADLINE).await;
-    }
-
-    /// What the agent wrote to its standard error so far.
-    pub(crate) fn log(&self) -> String {
-        self.process.log()
+        self.scratch.until_alone(self.kit.id(), DEADLINE).await;
     }
 
     /// Ends the agent's input: it must say the rest by the rules, exit with 0 in time, and leave
     /// no process behind.
     pub(crate) async fn finish(&mut self) {
-        self.process.close_input();
-        let status = self.process.exit().await;
-        while let Some(line) =
-            timeout(DEADLINE, self.process.line()).await.expect("its output ends")
-        {
-            self.take(&line).await;
-        }
-        assert_eq!(status.code(), Some(0), "{status}");
-        self.client.judge();
+        self.kit.close_input();
+        self.end(0).await;
+    }
+
+    /// Sends SIGTERM to the agent, whose input stays open: it must end as with its input, but with
+    /// the code that says so.
+    pub(crate) async fn terminate(&mut self) {
+        let id = self.kit.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
+        kill_process(id.expect("it runs"), Signal::TERM).unwrap();
+        self.is_wild = true;
+        self.end(128 + 15).await;
+    }
+
+    async fn end(&mut self, code: i32) {
+        let ended = timeout(EXIT_DEADLINE, self.kit.ended()).await.expect("it exits in time");
+        let status = ended.expect("its output ends").expect("it is a process");
+        assert_eq!(status.code(), Some(code), "{status}");
+        self.judge();
         let log = self.log();
         assert!(!log.contains("panicked"), "{log}");
         self.scratch.until_alone(None, LEFT_BEHIND).await;
         self.is_finished = true;
+    }
+
+    /// Judges all that was said, three times: by the wire validator, by the observer, by the JSON
+    /// Schema.
+    fn judge(&self) {
+        let mut faults = self.client.faults_of(Side::Agent);
+        faults.retain(|fault| !self.is_wild || fault.rule != Rule::NeverAnswered);
+        assert_eq!(faults, []);
+        for (id, session) in self.client.sessions() {
+            assert_eq!(session.observer.violations(), [], "in session {id}");
+        }
+        schema::judge(&self.client.transcript());
     }
 }
 
@@ -286,8 +263,18 @@ impl Drop for Agent {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("{}\nstderr:\n{}", self.client.transcript(), self.log());
+            eprintln!("faults: {:#?}", self.client.faults_of(Side::Agent));
         } else {
             assert!(self.is_finished, "a test ends with finish()");
         }
+    }
+}
+
+/// What the agent answered; that it did is not in question here.
+fn answer(answered: Result<Value, Error>) -> Answer {
+    match answered {
+        Ok(result) => Ok(result),
+        Err(Error::Refused(error)) => Err(error),
+        Err(other) => panic!("{other}"),
     }
 }

@@ -52,7 +52,7 @@ async fn what_is_no_yes_fails_the_call_and_the_turn_goes_on() {
         assert_eq!(call.status, ToolCallStatus::Failed, "{no:?}");
         assert!(!agent.session().observer.has_run(&call.tool_call_id.0), "{no:?}");
         let (words, code) = match no {
-            Permission::Error => ("could not be asked for permission", "not_permitted"),
+            Permission::Error => ("The client gave no permission", "not_permitted"),
             _ => ("Rejected by the user", "rejected"),
         };
         assert!(shown(&call).contains(words), "{no:?}: {}", shown(&call));
@@ -138,6 +138,7 @@ async fn a_question_offers_to_allow_and_reject_once_and_always() {
         agent.client.asked[0].request.options.iter().map(|option| option.kind).collect();
     let all = [
         PermissionOptionKind::AllowOnce,
+        PermissionOptionKind::AllowAlways,
         PermissionOptionKind::AllowAlways,
         PermissionOptionKind::RejectOnce,
         PermissionOptionKind::RejectAlways,
@@ -225,4 +226,94 @@ async fn an_outcome_cancelled_ends_the_calls_beside_it() {
     agent.permit(1, Permission::Cancelled).await;
     assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
     agent.finish().await;
+}
+
+/// What a client does with a question about a command, and how the turn ends.
+struct Misbehaviour {
+    name: &'static str,
+    /// Its answers, in order.
+    answers: &'static [Permission],
+    /// After how many of them it cancels the turn.
+    cancels_after: Option<usize>,
+    stop: &'static str,
+}
+
+const ALLOW_FIRST: Permission = Permission::Select(PermissionOptionKind::AllowOnce);
+
+const MISBEHAVIOURS: [Misbehaviour; 9] = [
+    Misbehaviour { name: "never", answers: &[], cancels_after: Some(0), stop: "cancelled" },
+    Misbehaviour {
+        name: "late: after the cancel",
+        answers: &[ALLOW_FIRST],
+        cancels_after: Some(0),
+        stop: "cancelled",
+    },
+    Misbehaviour {
+        name: "no, then yes",
+        answers: &[REJECT, ALLOW_FIRST],
+        cancels_after: None,
+        stop: "end_turn",
+    },
+    Misbehaviour {
+        name: "no for good, then yes for good",
+        answers: &[REJECT_ALWAYS, ALLOW_ALWAYS],
+        cancels_after: None,
+        stop: "end_turn",
+    },
+    Misbehaviour {
+        name: "an error, then yes",
+        answers: &[Permission::Error, ALLOW_FIRST],
+        cancels_after: None,
+        stop: "end_turn",
+    },
+    Misbehaviour {
+        name: "an error",
+        answers: &[Permission::Error],
+        cancels_after: None,
+        stop: "end_turn",
+    },
+    Misbehaviour {
+        name: "an unknown option, then yes",
+        answers: &[Permission::SelectId("yes"), ALLOW_FIRST],
+        cancels_after: None,
+        stop: "end_turn",
+    },
+    Misbehaviour {
+        name: "an option of another agent",
+        answers: &[Permission::SelectId("allow_once")],
+        cancels_after: None,
+        stop: "end_turn",
+    },
+    Misbehaviour {
+        name: "cancelled, then yes",
+        answers: &[Permission::Cancelled, ALLOW_FIRST],
+        cancels_after: None,
+        stop: "cancelled",
+    },
+];
+
+#[tokio::test]
+async fn a_client_that_does_not_plainly_say_yes_runs_nothing() {
+    for Misbehaviour { name, answers, cancels_after, stop } in MISBEHAVIOURS {
+        let script = [run("touch ran"), end(), text("So be it.")];
+        let mut agent = Agent::ready(script, Permission::Never).await;
+        let prompt = agent.prompt("go").await;
+        agent.until(|client| !client.asked.is_empty()).await;
+        for sent in 0..=answers.len() {
+            if cancels_after == Some(sent) {
+                agent.cancel().await;
+            }
+            if let Some(answer) = answers.get(sent) {
+                agent.permit(0, *answer).await;
+            }
+        }
+        assert_eq!(agent.stop_reason(&prompt).await, stop, "{name}");
+        // Whatever was still to come of it has come.
+        assert_eq!(agent.turn("again").await, "end_turn", "{name}");
+        let call = agent.call("terminal");
+        assert_eq!(call.status, ToolCallStatus::Failed, "{name}");
+        assert!(!agent.session().observer.has_run(&call.tool_call_id.0), "{name}");
+        assert_eq!(agent.scratch.snapshot(), agent.scratch.untouched(), "{name}");
+        agent.finish().await;
+    }
 }

@@ -2,7 +2,7 @@
 
 use acp_types::schema::v1::ToolCallStatus;
 use pretty_assertions::assert_eq;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::client::Permission;
 use crate::harness::script::{end, run, text};
@@ -85,4 +85,56 @@ async fn a_client_that_takes_nothing_more_ends_it_too() {
     let mut agent = started("echo started; while sleep 0.01; do echo more; done").await;
     agent.vanish().await;
     agent.finish().await;
+}
+
+/// A command runs, and another waits for permission. Returns the prompt's id, too.
+async fn busy() -> (Agent, Value) {
+    let script = [run("echo started; sleep 600"), run("true"), end()];
+    let mut agent = Agent::ready(script, Permission::Never).await;
+    let prompt = agent.prompt("go").await;
+    agent.until(|client| client.asked.len() == 2).await;
+    agent.permit(0, Permission::default()).await;
+    agent.until_shown(&agent.session_id(), "started").await;
+    (agent, prompt)
+}
+
+/// Every call has ended and says why, the one that ran with what it showed; the turn is answered.
+fn assert_all_told(agent: &Agent, prompt: &Value) {
+    let answer = agent.client.answer(prompt).expect("the turn is answered");
+    assert_eq!(answer, &Ok(json!({"stopReason": "cancelled"})));
+    let calls = agent.session().calls();
+    assert_eq!(calls.len(), 2);
+    for call in calls {
+        assert_eq!(call.status, ToolCallStatus::Failed);
+        assert!(meta(call)["reason"].is_string(), "{}", meta(call));
+    }
+    assert!(agent.session().shows("started"));
+}
+
+#[tokio::test]
+async fn everything_is_told_when_the_input_ends() {
+    let (mut agent, prompt) = busy().await;
+    agent.finish().await;
+    assert_all_told(&agent, &prompt);
+}
+
+#[tokio::test]
+async fn everything_is_told_when_a_signal_ends_it() {
+    let (mut agent, prompt) = busy().await;
+    agent.terminate().await;
+    assert_all_told(&agent, &prompt);
+}
+
+#[tokio::test]
+async fn a_command_that_does_not_listen_ends_with_a_signal() {
+    let deaf = "trap '' TERM HUP INT; echo started; while :; do sleep 600; done";
+    started(deaf).await.terminate().await;
+}
+
+#[tokio::test]
+async fn a_signal_ends_it_whenever_that_is() {
+    let mut agent = Agent::start([text("Hello.")], Options::default());
+    agent.initialize().await.unwrap();
+    agent.terminate().await;
+    Agent::ready([text("Hello.")], Options::default()).await.terminate().await;
 }

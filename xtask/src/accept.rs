@@ -2,18 +2,26 @@
 //!
 //! Each check is one row of [`CHECKS`] and prints one JSON line on stdout: `id`, `pass`, `value`,
 //! `target`, `n`, `seed` and `secs`. `value` is null when nothing could be measured, `target` when
-//! the figure is only told, and `seed` as long as no check uses randomness. Remarks go to stderr.
+//! the figure is only told, and `seed` when the check uses no randomness. Remarks go to stderr.
 
 mod agent;
+mod cancel;
 mod figures;
+mod lines;
 mod proofs;
+mod properties;
+mod raw;
+mod rules;
 mod scratch;
+mod seed;
+mod slow;
 
 use std::path::PathBuf;
 use std::time::Instant;
 
 use serde_json::json;
 
+use self::seed::Seed;
 use crate::process::{self, Outcome, Stop};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
@@ -31,7 +39,7 @@ struct Check {
     measure: fn(&Built, u32) -> Result<f64, Stop>,
 }
 
-const CHECKS: [Check; 5] = [
+const CHECKS: &[Check] = &[
     Check {
         name: "startup",
         what: "time from spawn to the answer to initialize, as a multiple of a minimal SDK agent's",
@@ -67,15 +75,81 @@ const CHECKS: [Check; 5] = [
         target: None,
         measure: figures::read_call,
     },
+    Check {
+        name: "sanitize",
+        what: "secrets that leak, of n random sessions with secrets across all borders",
+        n: 100_000,
+        target: Some(0.0),
+        measure: properties::sanitize,
+    },
+    Check {
+        name: "malformed",
+        what: "longest seconds to survive one malformed line, each in a fresh process, n times",
+        n: 1,
+        target: Some(1.0),
+        measure: lines::malformed,
+    },
+    Check {
+        name: "malformed-shuffled",
+        what: "answers missing or too many of all malformed lines, n times, on one connection",
+        n: 1_000,
+        target: Some(0.0),
+        measure: lines::malformed_shuffled,
+    },
+    Check {
+        name: "no-newline",
+        what: "peak MiB while a line of n MiB comes",
+        n: 2_048,
+        target: Some(64.0),
+        measure: lines::no_newline,
+    },
+    Check {
+        name: "dense-line",
+        what: "peak MiB over n dense lines of 16 MB in a row, the largest of several kinds",
+        n: 4,
+        target: Some(160.0),
+        measure: lines::dense_line,
+    },
+    Check {
+        name: "slow-client",
+        what: "MiB grown while a call makes n patches, for a client that reads 10 lines a second",
+        n: 1_000_000,
+        target: Some(16.0),
+        measure: slow::slow_client,
+    },
+    Check {
+        name: "never-reading",
+        what: "peak MiB of a call without end, for a client that reads nothing, n times",
+        n: 1,
+        target: Some(96.0),
+        measure: slow::never_reading,
+    },
+    Check {
+        name: "cancel",
+        what: "ms from a cancel at any point to its turn's answer, p99 of n turns, no command",
+        n: 1_250,
+        target: Some(50.0),
+        measure: cancel::cancel,
+    },
+    Check {
+        name: "rules",
+        what: "laws broken by n random sets of permission rules",
+        n: 1_000_000,
+        target: Some(0.0),
+        measure: rules::rules,
+    },
 ];
 
-/// The release binaries that are measured.
+/// The release binaries that are measured, and the randomness to do it with.
 struct Built {
     callboard: PathBuf,
     /// The least an agent made with the SDK can be: `crates/agent/examples/echo_agent.rs`.
     echo: PathBuf,
     /// The least a process that answers can be: `xtask/examples/echo_floor.rs`.
     floor: PathBuf,
+    /// Callboard with a tool that never stops: `crates/agent/examples/flood_agent.rs`.
+    flood: PathBuf,
+    seed: Seed,
 }
 
 /// Runs the named check, or all of them.
@@ -83,8 +157,8 @@ pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> Ou
     if let Some(outcome) = proofs::run(workspace, ui, args) {
         return outcome;
     }
-    let (checks, n) = parse(args).map_err(Stop::Usage)?;
-    let built = build(workspace, ui)?;
+    let (checks, n, seed) = parse(args).map_err(Stop::Usage)?;
+    let built = build(workspace, seed, ui)?;
     let checked = run_checks(&checks, n, &built, ui);
     match args.first().map(String::as_str) {
         Some("all") => [checked, proofs::run_all(workspace, ui)].into_iter().collect(),
@@ -113,25 +187,37 @@ fn passes(check: &Check, n: u32, built: &Built, ui: &mut Ui<'_>) -> bool {
     let pass = value.is_some_and(|value| check.target.is_none_or(|target| value <= target));
     ui.line(json!({
         "id": check.name, "pass": pass, "value": value.map(rounded), "target": check.target,
-        "n": n, "seed": null, "secs": secs,
+        "n": n, "seed": built.seed.taken(), "secs": secs,
     }));
     pass
 }
 
-/// Reads `NAME|all [--n N]`.
-fn parse(args: &[String]) -> Result<(Vec<&'static Check>, Option<u32>), String> {
-    let (name, n) = match args {
-        [name] => (name, None),
-        [name, flag, n] if flag == "--n" => {
-            let n = n.parse().ok().filter(|n| *n > 0);
-            (name, Some(n.ok_or("--n takes a whole number, 1 or more")?))
+/// What to measure, how often, and with which seed.
+type Asked = (Vec<&'static Check>, Option<u32>, Option<u64>);
+
+/// Reads `NAME|all [--n N] [--seed S]`.
+fn parse(args: &[String]) -> Result<Asked, String> {
+    let usage = || format!("accept NAME|all [--n N] [--seed S]\n{}", names());
+    let (name, mut options) = args.split_first().ok_or_else(usage)?;
+    let (mut n, mut seed) = (None, None);
+    while let [option, value, rest @ ..] = options {
+        match option.as_str() {
+            "--n" => {
+                let count = value.parse().ok().filter(|n| *n > 0);
+                n = Some(count.ok_or("--n takes a whole number, 1 or more")?);
+            }
+            "--seed" => seed = Some(value.parse().map_err(|_nan| "--seed takes a whole number")?),
+            _ => return Err(usage()),
         }
-        _ => return Err(format!("accept NAME|all [--n N]\n{}", names())),
-    };
+        options = rest;
+    }
+    if !options.is_empty() {
+        return Err(usage());
+    }
     let is_asked_for = |check: &&Check| name == "all" || name == check.name;
     match CHECKS.iter().filter(is_asked_for).collect::<Vec<_>>() {
         none if none.is_empty() => Err(format!("no check `{name}`\n{}", names())),
-        checks => Ok((checks, n)),
+        checks => Ok((checks, n, seed)),
     }
 }
 
@@ -141,11 +227,11 @@ fn names() -> String {
     let rows = all
         .chain(proofs)
         .chain([("all", "every check")])
-        .map(|(name, what)| format!("  {name:14} {what}"));
+        .map(|(name, what)| format!("  {name:18} {what}"));
     rows.collect::<Vec<_>>().join("\n")
 }
 
-fn build(workspace: &Workspace, ui: &Ui<'_>) -> Result<Built, Stop> {
+fn build(workspace: &Workspace, seed: Option<u64>, ui: &Ui<'_>) -> Result<Built, Stop> {
     let cargo = |words| {
         ui.note(format_args!("cargo {words}"));
         process::run(&mut workspace.cargo(words))
@@ -153,11 +239,12 @@ fn build(workspace: &Workspace, ui: &Ui<'_>) -> Result<Built, Stop> {
     let release = workspace.target.join("release");
     let echo = release.join("examples/echo_agent");
     let floor = release.join("examples/echo_floor");
+    let flood = release.join("examples/flood_agent");
     // Three builds: one of all would give the measured program the features of the others.
     cargo("build --release -p callboard --bins")?;
-    cargo("build --release -p callboard --example echo_agent")?;
+    cargo("build --release -p callboard --example echo_agent --example flood_agent")?;
     cargo("build --release -p xtask --example echo_floor")?;
-    Ok(Built { callboard: release.join("callboard"), echo, floor })
+    Ok(Built { callboard: release.join("callboard"), echo, floor, flood, seed: Seed::new(seed) })
 }
 
 /// A figure with as many digits as anyone reads.
@@ -175,11 +262,20 @@ mod tests {
         Check { name: "fine", what: "", n: 7, target: Some(2.0), measure: |_, _| Ok(1.23456) };
     const SLOW: Check = Check { name: "slow", measure: |_, n| Ok(f64::from(n)), ..FINE };
     const TOLD: Check = Check { name: "told", target: None, ..SLOW };
+    const RANDOM: Check = Check {
+        name: "random",
+        measure: |built, _| {
+            built.seed.take();
+            Ok(1.0)
+        },
+        ..TOLD
+    };
     const BROKEN: Check =
         Check { name: "broken", measure: |_, _| Err(Stop::Failed("x".to_owned())), ..TOLD };
 
     fn lines(checks: &[&Check], n: Option<u32>) -> (Outcome, Vec<Value>) {
-        let built = Built { callboard: "a".into(), echo: "b".into(), floor: "c".into() };
+        let (callboard, echo, floor, flood) = ("a".into(), "b".into(), "c".into(), "d".into());
+        let built = Built { callboard, echo, floor, flood, seed: Seed::new(Some(7)) };
         let mut out = Vec::new();
         let outcome = run_checks(checks, n, &built, &mut Ui::new(&mut out));
         let lines = str::from_utf8(&out).unwrap().lines();
@@ -211,6 +307,12 @@ mod tests {
     }
 
     #[test]
+    fn a_seed_is_printed_by_the_checks_that_use_it() {
+        let (_, lines) = lines(&[&RANDOM, &FINE], None);
+        assert_eq!((&lines[0]["seed"], &lines[1]["seed"]), (&json!(7), &Value::Null));
+    }
+
+    #[test]
     fn all_checks_run_though_one_fails() {
         let (outcome, lines) = lines(&[&BROKEN, &FINE], None);
         assert_eq!(outcome.unwrap_err().why(), Some("1 of 2 checks failed"));
@@ -221,11 +323,20 @@ mod tests {
     fn the_command_line_names_checks_and_n() {
         let parsed = |args: &[&str]| {
             let args: Vec<_> = args.iter().map(ToString::to_string).collect();
-            parse(&args).map(|(checks, n)| (checks.len(), n))
+            parse(&args).map(|(checks, n, seed)| (checks.len(), n, seed))
         };
-        assert_eq!(parsed(&["startup"]), Ok((1, None)));
-        assert_eq!(parsed(&["all", "--n", "5"]), Ok((CHECKS.len(), Some(5))));
-        for wrong in [&["nothing"][..], &[], &["all", "--n", "0"], &["all", "--n"], &["all", "5"]] {
+        assert_eq!(parsed(&["startup"]), Ok((1, None, None)));
+        assert_eq!(parsed(&["all", "--n", "5"]), Ok((CHECKS.len(), Some(5), None)));
+        let both = parsed(&["startup", "--seed", "0", "--n", "5"]);
+        assert_eq!(both, Ok((1, Some(5), Some(0))));
+        for wrong in [
+            &["nothing"][..],
+            &[],
+            &["all", "--n", "0"],
+            &["all", "--n"],
+            &["all", "5"],
+            &["all", "--seed", "x"],
+        ] {
             parsed(wrong).unwrap_err();
         }
         assert!(parsed(&["nothing"]).unwrap_err().contains("idle-memory"));

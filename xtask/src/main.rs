@@ -68,7 +68,7 @@ const COMMANDS: [Step; 4] = [
     },
     Step {
         name: "accept",
-        args: "NAME|all [--n N]",
+        args: "NAME|all [--n N] [--seed S]",
         what: "measure the release build, one JSON line a check",
         run: accept::run,
     },

@@ -156,10 +156,16 @@ impl Reason {
 
 /// What was left out of a document, and where the whole lies.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Dropped {
     /// Bytes left out.
     pub bytes: u64,
+    /// Bytes left out of raw input and raw output.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub raw_bytes: u64,
+    /// Secrets that were replaced, counted wherever they were shown.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub redacted: u64,
     /// Items of content left out.
     #[serde(skip_serializing_if = "is_zero")]
     pub items: u64,

@@ -9,6 +9,7 @@
 mod call;
 
 use std::hint::black_box;
+use std::time::SystemTime;
 
 use agent_client_protocol::v1::schema::SessionNotification;
 use agent_client_protocol::{Agent, Channel, Result, TransportFrame};
@@ -20,7 +21,7 @@ use serde_json::json;
 async fn main() -> Result<()> {
     let (ours, mut peer) = Channel::duplex();
     let figures = Agent.v1().name("bench").connect_with(ours, async |client| {
-        let mut stage = Stage::new();
+        let mut stage = Stage::new(SystemTime::now);
         let messages = messages_of_a_round(&mut stage);
         let (mut whole, mut alone, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..call::rounds() {

@@ -7,7 +7,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use acp_lifecycle::{Policy, RuleStore, Secrets, title};
 use acp_tools::{Context, Registry, Workspace};
+use acp_types::Trace;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
     AgentAuthCapabilities, AgentCapabilities, AuthMethod, AuthMethodAgent, AuthMethodTerminal,
@@ -25,8 +27,13 @@ use ulid::Ulid;
 
 use crate::errors;
 use crate::limits;
+use crate::mode::Mode;
 use crate::model::Model;
+use crate::permission::Permission;
+use crate::rule_store::StateStore;
+use crate::secrets;
 use crate::session::Session;
+use crate::telemetry;
 use crate::transport::Counters;
 use crate::wire::Wire;
 
@@ -45,8 +52,11 @@ use crate::wire::Wire;
 pub struct Agent {
     model: Arc<dyn Model>,
     env: Arc<Vec<(String, String)>>,
+    locale: Option<String>,
     tools: Arc<OnceLock<Tools>>,
     counters: Option<Arc<Counters>>,
+    policy: Arc<dyn Policy>,
+    rules: Option<Arc<dyn RuleStore>>,
 }
 
 /// What every session gets. Made for the first one: nothing of it is needed to initialize.
@@ -54,23 +64,67 @@ pub struct Agent {
 struct Tools {
     registry: Registry,
     env: Arc<BTreeMap<String, String>>,
+    /// What commands do not get of the environment, nobody is shown.
+    secrets: Secrets,
 }
 
 impl Agent {
-    /// Makes an agent with all built-in tools. Commands get what may pass of `env`.
+    /// Makes an agent with all built-in tools. Commands get what may pass of `env`; its `LC_ALL`,
+    /// `LC_MESSAGES` or `LANG` says in which language titles are, and rules that outlive their
+    /// session lie in the state folder that it names: see [`StateStore::of_env`].
     #[must_use]
     pub fn new(model: Arc<dyn Model>, env: impl Iterator<Item = (String, String)>) -> Self {
-        let env = Arc::new(env.collect());
-        Self { model, env, tools: Arc::default(), counters: None }
+        let env: Vec<_> = env.collect();
+        let rules = StateStore::of_env(&env).map(|store| Arc::new(store) as Arc<dyn RuleStore>);
+        let (env, policy) = (Arc::new(env), Mode::default().policy());
+        let tools = Arc::default();
+        Self { model, env, locale: None, tools, counters: None, policy, rules }
+    }
+
+    /// Writes titles in the language of a locale, such as `de`, whatever the environment says;
+    /// in English where there are none in that language.
+    #[must_use]
+    pub fn with_locale(mut self, locale: impl Into<String>) -> Self {
+        self.locale = Some(locale.into());
+        self
     }
 
     fn tools(&self) -> Result<Tools> {
         if let Some(tools) = self.tools.get() {
             return Ok(tools.clone());
         }
-        let registry = Registry::builtin().map_err(Error::into_internal_error)?;
+        let variable = |name: &str| {
+            let found = self.env.iter().find(|(other, _)| other == name);
+            found.map(|(_, value)| value.clone())
+        };
+        let locale = title::wanted(self.locale.as_deref(), variable).unwrap_or_default();
+        let registry = Registry::builtin_in(&locale).map_err(Error::into_internal_error)?;
+        Ok(self.tools.get_or_init(|| self.tools_of(registry)).clone())
+    }
+
+    fn tools_of(&self, registry: Registry) -> Tools {
         let env = Arc::new(acp_tools::env::base_env(self.env.iter().cloned()));
-        Ok(self.tools.get_or_init(|| Tools { registry, env }).clone())
+        let secrets = secrets::of_env(self.env.iter().map(|(name, value)| (&**name, &**value)));
+        Tools { registry, env, secrets }
+    }
+
+    /// Gives sessions these tools in the place of the built-in ones.
+    #[must_use]
+    pub fn with_tools(mut self, registry: Registry) -> Self {
+        self.tools = Arc::new(OnceLock::from(self.tools_of(registry)));
+        self
+    }
+
+    /// Sets what is done about calls that no rule speaks of: that of a [`Mode`], or one of your own.
+    #[must_use]
+    pub fn with_policy(self, policy: Arc<dyn Policy>) -> Self {
+        Self { policy, ..self }
+    }
+
+    /// Keeps rules in another store; with none, they last no longer than their session.
+    #[must_use]
+    pub fn with_rule_store(self, rules: Option<Arc<dyn RuleStore>>) -> Self {
+        Self { rules, ..self }
     }
 
     /// Sends no faster than a transport writes: see [`Transport::counters`].
@@ -190,7 +244,7 @@ impl Connection {
         client: ConnectionTo<Client>,
     ) -> Result<()> {
         let opened = self.context(request.cwd, request.additional_directories);
-        let (context, registry) = match opened {
+        let (context, tools) = match opened {
             Ok(opened) => opened,
             Err(error) => return responder.respond_with_error(error),
         };
@@ -203,21 +257,24 @@ impl Connection {
         }
         let id = SessionId::new(format!("sess_{}", Ulid::generate()));
         responder.respond(NewSessionResponse::new(id.clone()))?;
-        let Agent { model, counters, .. } = self.agent.clone();
+        let Agent { model, counters, policy, rules, .. } = self.agent.clone();
         let capabilities = lock(&self.client).clone();
+        let forms = capabilities.elicitation.as_ref().and_then(|it| it.form.as_ref());
+        let permission = Permission { policy, store: rules, asks_why: forms.is_some() };
         let wire = |handle, answers| {
             Wire::new(id.clone(), handle, answers, &capabilities, client, counters)
         };
-        let session = Session::open(model, registry, context, wire);
+        let Tools { registry, secrets, .. } = tools;
+        let session = telemetry::session(&id)
+            .in_scope(|| Session::open(model, registry, context, secrets, &permission, wire));
         lock(&self.sessions).insert(id, session);
         Ok(())
     }
 
-    fn context(&self, cwd: PathBuf, additional: Vec<PathBuf>) -> Result<(Context, Registry)> {
-        let workspace = Workspace::new(cwd, additional)
-            .map_err(|error| errors::invalid_params(error.to_string()))?;
-        let Tools { registry, env } = self.agent.tools()?;
-        Ok((Context { workspace: Arc::new(workspace), env }, registry))
+    fn context(&self, cwd: PathBuf, additional: Vec<PathBuf>) -> Result<(Context, Tools)> {
+        let workspace = Workspace::new(cwd, additional).map_err(|error| errors::root(&error))?;
+        let tools = self.agent.tools()?;
+        Ok((Context { workspace: Arc::new(workspace), env: tools.env.clone() }, tools))
     }
 
     fn prompt(
@@ -226,8 +283,11 @@ impl Connection {
         responder: Responder<agent_client_protocol::v1::schema::PromptResponse>,
     ) -> Result<()> {
         match self.session(&request.session_id) {
-            Some(session) => session.prompt(&request.prompt, responder),
-            None => responder.respond_with_error(errors::unknown_session(&request.session_id)),
+            Some(session) => {
+                let trace = Trace::from_meta(request.meta.as_ref());
+                session.prompt(&request.prompt, trace, responder)
+            }
+            None => responder.respond_with_error(errors::unknown_session()),
         }
     }
 
@@ -237,7 +297,7 @@ impl Connection {
         responder: Responder<CloseSessionResponse>,
     ) -> Result<()> {
         let Some(session) = lock(&self.sessions).remove(&request.session_id) else {
-            return responder.respond_with_error(errors::unknown_session(&request.session_id));
+            return responder.respond_with_error(errors::unknown_session());
         };
         drop(tokio::spawn(async move {
             session.close(limits::CLOSE_DEADLINE).await;
@@ -278,7 +338,7 @@ fn authenticate(request: &AuthenticateRequest) -> Result<AuthenticateResponse> {
     if *request.method_id.0 == *SETUP {
         Ok(AuthenticateResponse::new())
     } else {
-        Err(errors::invalid_params(format!("there is no method {}", request.method_id)))
+        Err(errors::invalid_params("there is no such method"))
     }
 }
 

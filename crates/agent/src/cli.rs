@@ -1,19 +1,21 @@
 //! The command line: what to run, with which model, and how the process ends.
 
 use std::io::IsTerminal as _;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use agent_client_protocol::ConnectTo as _;
 use clap::{CommandFactory as _, Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::agent::Agent;
 use crate::exec::{self, Approval};
+use crate::mode::Mode;
 use crate::model::direct::CONNECT;
+use crate::transport::{self, Transport};
 use crate::ui::Ui;
-use crate::{model, transport};
+use crate::{check_wire, limits, model, secrets, telemetry};
 
 /// A small, fast, safe coding agent for ACP clients.
 #[derive(Debug, Parser)]
@@ -22,11 +24,11 @@ struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
-    model: ModelArgs,
+    agent: AgentArgs,
 }
 
 #[derive(Debug, clap::Args)]
-struct ModelArgs {
+struct AgentArgs {
     /// The model: `direct` (commands, no model) or `script:FILE` (a written conversation).
     #[arg(
         long,
@@ -36,6 +38,13 @@ struct ModelArgs {
         value_name = "MODEL"
     )]
     model: String,
+    /// The language of titles, such as `de`; else that of LC_ALL, LC_MESSAGES or LANG. English
+    /// where there are none in it.
+    #[arg(long, global = true, env = "CALLBOARD_LOCALE", value_name = "LOCALE")]
+    locale: Option<String>,
+    /// What is done about calls that no rule speaks of.
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "MODE")]
+    mode: Mode,
 }
 
 #[derive(Debug, Subcommand)]
@@ -46,6 +55,8 @@ enum Command {
     Exec(ExecArgs),
     /// Show which models there are and how to connect one.
     Setup,
+    /// Judge what any agent and its client said to one another, by the rules of ACP v1.
+    CheckWire(CheckWireArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -63,26 +74,36 @@ struct ExecArgs {
     cwd: Option<std::path::PathBuf>,
 }
 
+#[derive(Debug, clap::Args)]
+struct CheckWireArgs {
+    /// Transcripts, one JSON-RPC message a line; `-` is standard input.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<std::path::PathBuf>,
+}
+
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    log_to_stderr(match cli.command {
+    let telemetry = telemetry::start(match cli.command {
         Some(Command::Exec(_)) => LevelFilter::WARN,
         _ => LevelFilter::INFO,
     });
-    match cli.command {
+    let code = match cli.command {
         Some(Command::Setup) => setup(),
-        Some(Command::Exec(args)) => exec(&cli.model.model, args),
-        Some(Command::Acp) => acp(&cli.model.model),
+        Some(Command::CheckWire(args)) => check_wire::run(&args.files),
+        Some(Command::Exec(args)) => exec(cli.agent, args),
+        Some(Command::Acp) => acp(cli.agent),
         None if std::io::stdin().is_terminal() => help(),
-        None => acp(&cli.model.model),
-    }
+        None => acp(cli.agent),
+    };
+    telemetry.finish();
+    code
 }
 
 /// Serves a client until it is gone.
-fn acp(model: &str) -> ExitCode {
-    let agent = match agent(model) {
+fn acp(args: AgentArgs) -> ExitCode {
+    let agent = match agent(args) {
         Ok(agent) => agent,
         Err(code) => return code,
     };
@@ -92,16 +113,50 @@ fn acp(model: &str) -> ExitCode {
         Err(error) => return fail(&format!("cannot take over standard input and output: {error}")),
     };
     let agent = agent.with_counters(transport.counters());
-    run(async move {
-        match agent.connect_to(transport).await {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(&format!("the connection failed: {}", error.message)),
-        }
-    })
+    run(serve(agent, transport))
 }
 
-fn exec(model: &str, args: ExecArgs) -> ExitCode {
-    let agent = match agent(model) {
+/// Serves a client until it is gone, or until a signal ends the connection in the same way: what
+/// runs is cancelled, and the client is told. A second signal, or [`limits::EXIT_DEADLINE`], ends
+/// it as it is.
+async fn serve(agent: Agent, transport: Transport) -> ExitCode {
+    let ended = transport.ended();
+    let mut connection = pin!(agent.connect_to(transport));
+    let out_of_time = async {
+        ended.cancelled().await;
+        tokio::time::sleep(limits::EXIT_DEADLINE).await;
+    };
+    let mut out_of_time = pin!(out_of_time);
+    tokio::select! {
+        result = &mut connection => code(result),
+        () = &mut out_of_time => late(),
+        signal = interrupted() => {
+            ended.cancel();
+            tokio::select! {
+                _ = connection => {}
+                () = out_of_time => drop(late()),
+                _ = interrupted() => {}
+            }
+            ExitCode::from(128 + signal)
+        }
+    }
+}
+
+fn code(result: agent_client_protocol::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&format!("the connection failed: {}", error.message)),
+    }
+}
+
+/// What the client was not told by now, it is not told at all.
+fn late() -> ExitCode {
+    tracing::warn!("something did not end in time, it is left behind");
+    ExitCode::SUCCESS
+}
+
+fn exec(agent_args: AgentArgs, args: ExecArgs) -> ExitCode {
+    let agent = match agent(agent_args) {
         Ok(agent) => agent,
         Err(code) => return code,
     };
@@ -118,7 +173,12 @@ fn exec(model: &str, args: ExecArgs) -> ExitCode {
         Ok(cwd) => cwd,
         Err(error) => return fail(&format!("cannot find the working directory: {error}")),
     };
-    run(exec::run(agent, prompt, cwd, approval))
+    run(async {
+        tokio::select! {
+            code = exec::run(agent, prompt, cwd, approval) => code,
+            signal = interrupted() => ExitCode::from(128 + signal),
+        }
+    })
 }
 
 fn setup() -> ExitCode {
@@ -131,9 +191,13 @@ fn help() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn agent(model: &str) -> Result<Agent, ExitCode> {
-    let model = model::parse(model).map_err(|error| fail(&error.to_string()))?;
-    Ok(Agent::new(model, acp_tools::env::parent()))
+fn agent(args: AgentArgs) -> Result<Agent, ExitCode> {
+    let model = model::parse(&args.model).map_err(|error| fail(&error.to_string()))?;
+    let agent = Agent::new(model, acp_tools::env::parent()).with_policy(args.mode.policy());
+    Ok(match args.locale {
+        Some(locale) => agent.with_locale(locale),
+        None => agent,
+    })
 }
 
 /// Runs a future to its end, then leaves without waiting for threads that may never end: the one
@@ -143,12 +207,7 @@ fn run(future: impl Future<Output = ExitCode>) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("cannot start: {error}")),
     };
-    let code = runtime.block_on(async {
-        tokio::select! {
-            code = future => code,
-            signal = interrupted() => ExitCode::from(128 + signal),
-        }
-    });
+    let code = runtime.block_on(future);
     // Drops every task, and with it every process that one owns.
     runtime.shutdown_timeout(Duration::from_millis(200));
     code
@@ -179,18 +238,6 @@ async fn interrupted() -> u8 {
 }
 
 fn fail(what: &str) -> ExitCode {
-    Ui::stderr().line(&format!("callboard: {what}"));
+    Ui::stderr().line(&format!("callboard: {}", secrets::of_process().redact(what)));
     ExitCode::FAILURE
-}
-
-/// Standard output is the protocol's; what there is to log goes to standard error: from `level`
-/// on, or as `CALLBOARD_LOG` says.
-fn log_to_stderr(level: LevelFilter) {
-    let ours = format!("warn,agent_client_protocol=error,callboard={level}");
-    let filter = EnvFilter::try_from_env("CALLBOARD_LOG").unwrap_or_else(|_| EnvFilter::new(ours));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
 }

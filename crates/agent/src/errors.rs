@@ -1,7 +1,7 @@
 //! The JSON-RPC errors that this agent answers with. None of them repeats what the client sent.
 
-use agent_client_protocol::Error;
-use agent_client_protocol::v1::schema::SessionId;
+use acp_tools::WorkspaceError;
+use agent_client_protocol::{Error, ErrorCode};
 use serde_json::json;
 
 /// -32602: what is wrong with the parameters.
@@ -9,9 +9,21 @@ pub(crate) fn invalid_params(what: impl Into<String>) -> Error {
     Error::invalid_params().data(json!({ "reason": what.into() }))
 }
 
+/// -32602: a root that cannot be worked in.
+pub(crate) fn root(error: &WorkspaceError) -> Error {
+    invalid_params(match error {
+        WorkspaceError::NotAbsolute { .. } => "a root has to be an absolute path".to_owned(),
+        WorkspaceError::Unusable { source, .. } => {
+            format!("a root cannot be used: {}", source.kind())
+        }
+        _ => "a root cannot be used".to_owned(),
+    })
+}
+
 /// -32002: a session that is not open.
-pub(crate) fn unknown_session(id: &SessionId) -> Error {
-    agent_client_protocol::v1::schema::Error::session_not_found(id.clone()).into()
+pub(crate) fn unknown_session() -> Error {
+    let code = ErrorCode::RESOURCE_NOT_FOUND;
+    Error::new(code, "Resource not found").data(json!({ "reason": "unknown_session" }))
 }
 
 /// -32603: a bound is reached; the same may work later.

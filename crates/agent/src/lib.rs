@@ -6,22 +6,31 @@
 //! agent on; this one is for running and for embedding the whole.
 
 pub mod agent;
+pub mod check_wire;
 pub mod cli;
 mod commands;
 mod errors;
 pub mod exec;
 pub mod limits;
+mod log;
+pub mod mode;
 pub mod model;
+mod permission;
 mod prompt;
 pub mod render;
+pub mod rule_store;
+mod secrets;
 mod session;
 mod sys;
+mod telemetry;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod transport;
 mod turn;
 pub mod ui;
 mod wire;
 
 // The examples of the README are tested like those of the documentation.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "testing"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

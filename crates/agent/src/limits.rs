@@ -16,11 +16,18 @@ pub const MAX_LINE_BYTES: usize = 16 << 20;
 /// SDK, far from the end of the stack.
 pub const MAX_DEPTH: usize = 64;
 
-/// Commas and opening brackets in one line, which is at least its number of JSON values less one.
+/// JSON values in one line, where a key counts as one too, and an array or object as four.
 ///
-/// A parsed value takes tens of bytes where its text took two; this bounds what [`MAX_LINE_BYTES`]
-/// alone does not.
+/// A parsed value takes tens of bytes where its text took two, and an array or object of one value
+/// hundreds; this bounds what [`MAX_LINE_BYTES`] alone does not.
 pub const MAX_JSON_VALUES: usize = 100_000;
+
+/// How many values an array or object counts as.
+pub const CONTAINER_VALUES: usize = 4;
+
+/// Bytes that one value is taken for when the memory of a message is estimated; with the bytes of
+/// its line, that is near to what the densest messages take.
+pub const VALUE_BYTES: usize = 128;
 
 /// Bytes of a message's id as JSON text: 256 plain characters and their quotes; a longer one is
 /// invalid.
@@ -33,6 +40,18 @@ pub const MAX_ID_BYTES: usize = 258;
 /// and with it everything behind it.
 pub const MAX_UNANSWERED_REQUESTS: usize = 256;
 
+/// Estimated bytes of those requests; one that is over is answered as busy, so that a cancel still
+/// gets through. As many as four of the largest lines take.
+pub const MAX_UNANSWERED_BYTES: usize = 4 * MAX_LINE_BYTES;
+
+/// Bytes of a request that [`MAX_UNANSWERED_BYTES`] does not hold back: as many of these as may be
+/// unanswered take a quarter of it.
+pub const SMALL_REQUEST_BYTES: usize = 64 << 10;
+
+/// Time without room for another request after which the reader looks whether anyone still writes
+/// to its input.
+pub const PARKED_LOOK: Duration = Duration::from_millis(250);
+
 /// Bytes of answers that are queued and unwritten; above it, the next request or refused line
 /// waits. A client that asks and never reads fills this and then stalls itself.
 pub const MAX_QUEUED_ANSWER_BYTES: usize = 1 << 20;
@@ -40,16 +59,19 @@ pub const MAX_QUEUED_ANSWER_BYTES: usize = 1 << 20;
 /// Messages handed to the SDK that it has not taken from its queue, which has no bound of its own.
 pub const MAX_HANDED_OVER_FRAMES: usize = 1024;
 
-/// Bytes, as lines, of the messages that [`MAX_HANDED_OVER_FRAMES`] counts: one largest line may
-/// wait while the next one is parsed.
+/// Estimated bytes of the messages that [`MAX_HANDED_OVER_FRAMES`] counts; beyond it, the next
+/// line is not even parsed. A message that is larger alone waits until there is no other.
 pub const MAX_HANDED_OVER_BYTES: usize = MAX_LINE_BYTES;
 
 // ---- The transport: lines to the client ----
 
-/// Serialised bytes of an outgoing error's `data`; a larger one is left out of the answer.
-///
-/// The SDK puts the client's own parameters there, which may be 16 MiB or a secret.
-pub const MAX_ERROR_DATA_BYTES: usize = 512;
+/// Bytes of an error's line, newline included; from a longer one its `data` is left out, unless
+/// that is at most [`SMALL_DATA_BYTES`].
+pub const MAX_ERROR_BYTES: usize = 512;
+
+/// Serialised bytes of an error's `data` that goes even with a long message: a word that programs
+/// act on.
+pub const SMALL_DATA_BYTES: usize = 64;
 
 /// Bytes of one call of `write`: what a pipe holds on Linux, so that each call can make progress
 /// and lines are counted as written soon after they are.
@@ -82,6 +104,12 @@ pub const READ_BUFFER_BYTES: usize = 64 << 10;
 /// another process made non-blocking, or the SDK's queue.
 pub const RETRY_PAUSE: Duration = Duration::from_millis(2);
 
+// ---- The end ----
+
+/// Time from the end of input, or a signal, to the end of the connection, whatever still runs.
+/// With the 200 ms in which the runtime ends, the process is gone within 2 s.
+pub const EXIT_DEADLINE: Duration = Duration::from_millis(1_700);
+
 // ---- Sessions and turns ----
 
 /// Sessions of one connection that are open at once.
@@ -108,8 +136,68 @@ pub(crate) const ARGUMENTS_TOLD_EVERY: usize = 1024;
 /// Time for a model to say the next thing.
 pub const MODEL_IDLE: Duration = Duration::from_secs(300);
 
+/// Time for what is not exported yet to be sent when the process ends (feature `otlp`).
+pub const EXPORT_FLUSH: Duration = Duration::from_millis(500);
+
+/// Bytes of a collector's answer that are read (feature `otlp`).
+pub const EXPORT_ANSWER_BYTES: u64 = 64 << 10;
+
 /// Time for a session to end its calls and send their ends when it is closed.
 pub const CLOSE_DEADLINE: Duration = Duration::from_millis(1_200);
 
 /// Time after that for the ends of what did not end by itself.
 pub const LAST_WORDS: Duration = Duration::from_millis(300);
+
+/// Bytes of a file of stored rules; a larger one is refused.
+pub const MAX_RULES_BYTES: u64 = 4 << 20;
+
+// ---- Judging transcripts ----
+
+/// Bytes of one line of an agent, above which clients are known to fail.
+pub const MAX_AGENT_LINE_BYTES: usize = 1 << 20;
+
+/// Bytes of an update that is streamed: many clients end at a line of 64 KiB.
+pub const MAX_STREAMED_UPDATE_BYTES: usize = 60 << 10;
+
+/// Sessions of one transcript that are remembered; the oldest is forgotten.
+pub const MAX_JUDGED_SESSIONS: usize = 64;
+
+/// Calls of one session that are remembered, and its terminals; the oldest is forgotten.
+pub const MAX_JUDGED_CALLS: usize = 4096;
+
+/// Requests of one side that may wait for their answers; further ones are not judged.
+pub const MAX_OPEN_REQUESTS: usize = 4096;
+
+/// Answers of one side that are remembered, to tell a second answer from one that nobody asked.
+pub const MAX_REMEMBERED_ANSWERS: usize = 4096;
+
+/// Options of a permission request that are remembered; the answer to one behind them is taken for
+/// unknown.
+pub const MAX_JUDGED_OPTIONS: usize = 64;
+
+/// Bytes of an id that are kept; longer ones that begin alike are taken for one.
+pub const MAX_KEY_BYTES: usize = 256;
+
+/// Characters of a peer's text that a fault repeats.
+pub const MAX_EXCERPT_CHARS: usize = 200;
+
+/// Faults of one file that are printed; all are counted.
+pub const MAX_SHOWN_FAULTS: usize = 200;
+
+// ---- The test kit ----
+
+/// Updates of a session that the test kit's client keeps; likewise faults, answers, questions,
+/// errors, and lines that come while it writes.
+pub const MAX_KEPT: usize = 100_000;
+
+/// Bytes of a transcript that it keeps; the oldest lines go.
+pub const MAX_KEPT_TRANSCRIPT_BYTES: usize = 64 << 20;
+
+/// Bytes of an agent's standard error that it keeps; the rest is read and dropped.
+pub const MAX_KEPT_LOG_BYTES: usize = 1 << 20;
+
+/// Lines that it has read and not looked at; then it reads no more.
+pub const MAX_UNREAD_LINES: usize = 4096;
+
+/// Bytes of output that one of its terminals keeps; the rest is read and dropped.
+pub const MAX_TERMINAL_BYTES: usize = 16 << 20;

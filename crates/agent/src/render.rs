@@ -24,6 +24,7 @@ mod safe;
 mod table;
 
 use card::Card;
+pub(crate) use card::duration;
 use content::block_text;
 use page::{Owner, Page, Palette};
 use table::Totals;

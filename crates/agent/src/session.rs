@@ -8,20 +8,23 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use acp_lifecycle::{SessionHandle, drive};
+use acp_lifecycle::{Chunk, Role, Secrets, SessionHandle, drive};
 use acp_tools::{Context, Registry};
-use acp_types::Reason;
+use acp_types::{Reason, Trace};
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{ContentBlock, PromptResponse, StopReason};
 use agent_client_protocol::{RequestCancellation, Result};
 use futures::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
+use ulid::Ulid;
 
 use crate::model::Model;
+use crate::permission::{Keeper, Permission};
 use crate::turn::{self, History, Turn};
 use crate::wire::{Answers, Wire};
-use crate::{commands, errors, limits, prompt};
+use crate::{commands, errors, limits, prompt, telemetry};
 
 /// An open session.
 pub(crate) struct Session {
@@ -53,26 +56,32 @@ struct Turns {
 /// A prompt that waits for its turn.
 struct Prompt {
     text: String,
+    /// What the client traces it by.
+    trace: Trace,
     turn: String,
     requested: RequestCancellation,
     epoch: u64,
 }
 
 impl Session {
-    /// Opens a session and starts its tasks.
+    /// Opens a session and starts its tasks, in the span that is current.
     pub(crate) fn open(
         model: Arc<dyn Model>,
         registry: Registry,
         context: Context,
+        secrets: Secrets,
+        permission: &Permission,
         wire: impl FnOnce(SessionHandle, Answers) -> Wire,
     ) -> Arc<Self> {
-        let core = acp_lifecycle::Session::new(context.workspace.cwd());
+        let cwd = context.workspace.cwd().to_owned();
+        let mut core = acp_lifecycle::Session::new(&cwd);
+        core.set_secrets(secrets.clone());
+        let store = permission.set_up(&mut core, &context.workspace.roots().collect::<Vec<_>>());
         let handle = SessionHandle::new(core, SystemTime::now);
-        if let Some(news) = commands::available(&*model, &registry) {
-            handle.news(news);
-        }
+        let keeper = store.map(|store| Arc::new(Keeper::new(handle.clone(), store, cwd)));
+        handle.news(commands::available(&*model, &registry));
         let answers = Answers::default();
-        let wire = wire(handle.clone(), answers.clone());
+        let wire = wire(handle.clone(), answers.clone()).kept_by(keeper.clone());
         let (prompts, waiting) = mpsc::channel(limits::MAX_WAITING_PROMPTS);
         let session = Arc::new(Self {
             handle: handle.clone(),
@@ -88,21 +97,24 @@ impl Session {
             model,
             registry,
             context,
+            secrets,
             answers,
+            keeper,
             turns: session.turns.clone(),
             history: History::default(),
             giving_up: session.giving_up.clone(),
         };
         let (closing, closed) = (session.closing.clone(), session.closed.clone());
-        drop(tokio::spawn(async move {
+        let life = async move {
             let sent = CancellationToken::new();
-            let driver = tokio::spawn(drive(handle, wire, sent.clone()));
+            let driver = tokio::spawn(drive(handle, wire, sent.clone()).in_current_span());
             runner.run(waiting, &closing).await;
             sent.cancel();
             // A driver that panicked has nothing more to send.
             drop(driver.await);
             closed.cancel();
-        }));
+        };
+        drop(tokio::spawn(life.in_current_span()));
         session
     }
 
@@ -110,6 +122,7 @@ impl Session {
     pub(crate) fn prompt(
         &self,
         blocks: &[ContentBlock],
+        trace: Trace,
         responder: Responder<PromptResponse>,
     ) -> Result<()> {
         let place = match self.prompts.try_reserve() {
@@ -133,7 +146,7 @@ impl Session {
         let requested = responder.cancellation();
         self.answers.expect(&turn, responder);
         self.answer_if_cancelled(turn.clone(), requested.clone(), begins);
-        place.send(Prompt { text: prompt::text(blocks), turn, requested, epoch });
+        place.send(Prompt { text: prompt::text(blocks), trace, turn, requested, epoch });
         Ok(())
     }
 
@@ -200,7 +213,9 @@ struct Runner {
     model: Arc<dyn Model>,
     registry: Registry,
     context: Context,
+    secrets: Secrets,
     answers: Answers,
+    keeper: Option<Arc<Keeper>>,
     turns: Arc<Mutex<Turns>>,
     history: History,
     giving_up: CancellationToken,
@@ -226,7 +241,7 @@ impl Runner {
 
     async fn turn(&mut self, prompt: Prompt) {
         let token = CancellationToken::new();
-        let Prompt { text, turn: name, requested, epoch } = prompt;
+        let Prompt { text, trace, turn: name, requested, epoch } = prompt;
         let may_run = {
             let mut turns = lock(&self.turns);
             // It was cancelled and answered while it waited.
@@ -235,6 +250,8 @@ impl Runner {
             turns.current = Some(token.clone());
             turns.epoch == epoch
         };
+        let span = telemetry::turn(&name, self.model.name(), &trace);
+        self.handle.trace_turn(&name, trace);
         let ending = if may_run && !requested.is_cancelled() {
             let turn = Turn {
                 name: &name,
@@ -244,7 +261,17 @@ impl Runner {
                 handle: &self.handle,
                 cancel: &token,
             };
-            let running = turn::run(turn, &mut self.history, text);
+            let running = async {
+                match commands::answer(&text, &self.handle, self.keeper.as_deref()).await {
+                    Some(said) => {
+                        let message = Ulid::generate().to_string();
+                        self.handle.say(Chunk { role: Role::Agent, message, text: said });
+                        Ok(StopReason::EndTurn)
+                    }
+                    None => turn::run(turn, &mut self.history, text).await,
+                }
+            };
+            let running = running.instrument(span.clone());
             // A panic of a model or a description must not leave the prompt without an answer.
             let running = AssertUnwindSafe(running).catch_unwind();
             tokio::pin!(running);
@@ -264,6 +291,14 @@ impl Runner {
             Ok(StopReason::Cancelled)
         };
         lock(&self.turns).current = None;
+        let ending = ending.map_err(|mut error| {
+            error.message = self.secrets.redact(&error.message).into_owned();
+            error
+        });
+        if let Ok(stop) = &ending {
+            let word = serde_json::to_value(stop).unwrap_or_default();
+            span.record("stop_reason", word.as_str());
+        }
         self.answers.set(&name, ending.map(PromptResponse::new));
         let closing = self.giving_up.is_cancelled();
         self.handle.end_turn(&name, if closing { Reason::Shutdown } else { Reason::Turn });

@@ -2,6 +2,8 @@
 //!
 //! Knows nothing of the protocol.
 
+pub(crate) mod private;
+
 use std::fs::File;
 use std::io;
 
@@ -23,6 +25,28 @@ pub(crate) fn take_stdio() -> io::Result<(File, File)> {
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
     rustix::stdio::dup2_stdout(io::stderr())?;
     Ok((input.into(), output.into()))
+}
+
+/// Tells whether nobody can write to an input any more, though bytes may be left in it.
+///
+/// Said of pipes and sockets only; the end of a file is found by reading it.
+#[cfg(unix)]
+pub(crate) fn is_hung_up(input: &File) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    #[cfg(target_os = "linux")]
+    let asked = PollFlags::RDHUP;
+    #[cfg(not(target_os = "linux"))]
+    let asked = PollFlags::empty();
+    let mut input = [PollFd::new(input, asked)];
+    let now = Timespec::default();
+    poll(&mut input, Some(&now)).is_ok() && input[0].revents().intersects(asked | PollFlags::HUP)
+}
+
+/// Says that somebody may still write: on Windows only reading tells the end.
+#[cfg(windows)]
+pub(crate) fn is_hung_up(_input: &File) -> bool {
+    false
 }
 
 /// Duplicates standard input and output.
@@ -54,6 +78,17 @@ mod tests {
 
     /// Set in the copy of this test program whose standard streams are taken.
     const TAKEN: &str = "CALLBOARD_TEST_TAKE_STDIO";
+
+    #[test]
+    fn a_pipe_is_hung_up_when_its_writer_is_gone_though_bytes_are_left() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let reader = File::from(std::os::fd::OwnedFd::from(reader));
+        assert!(!is_hung_up(&reader));
+        writer.write_all(b"left").unwrap();
+        assert!(!is_hung_up(&reader));
+        drop(writer);
+        assert!(is_hung_up(&reader));
+    }
 
     #[test]
     fn stray_output_and_children_cannot_reach_the_client() {

@@ -8,21 +8,24 @@
 //! connection's future (`drive`) that takes the SDK's frames. They meet in one `queue`. Every
 //! bound is in [`limits`].
 
+use std::convert::Infallible;
 use std::fmt;
 use std::io::{self, Read, Write};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::thread;
 
 use agent_client_protocol::{
-    Channel, ConnectTo, ConnectionDriver, Error, RawJsonRpcMessage, Result, Role, TransportFrame,
+    Channel, ConnectTo, ConnectionDriver, Error, Result, Role, TransportFrame,
 };
 use futures::channel::{mpsc, oneshot};
 use futures::future::{Either, select};
 use futures::{FutureExt as _, Stream, StreamExt as _, stream};
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
-use self::queue::{Kind, Queue};
+use self::queue::{HungUp, Kind, Queue};
 use self::reader::Reader;
 use self::writer::Writer;
 use crate::{limits, sys};
@@ -36,6 +39,7 @@ mod framing;
 mod queue;
 mod reader;
 mod scan;
+mod strict;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -46,6 +50,11 @@ mod writer;
 /// when the client stops taking the output; what was accepted for writing before that is written,
 /// for at most [`limits::FLUSH_DEADLINE`]. Reading and writing block, each in a thread of its own
 /// (`acp-read`, `acp-write`) that may outlive the connection inside such a call.
+///
+/// It stops reading while [`limits::MAX_UNANSWERED_REQUESTS`] are unanswered or more than
+/// [`limits::MAX_QUEUED_ANSWER_BYTES`] are unwritten, and then cannot read the end either. On
+/// [`stdio`] it notices it all the same, if the input is a pipe or a socket; on other streams the
+/// connection ends when there is room again, or with the output.
 ///
 /// ```
 /// use agent_client_protocol::Agent;
@@ -63,7 +72,9 @@ mod writer;
 pub struct Transport {
     input: Box<dyn Read + Send>,
     output: Box<dyn Write + Send>,
+    hung_up: HungUp,
     counters: Arc<Counters>,
+    ended: CancellationToken,
 }
 
 /// Takes the standard streams of this process for a [`Transport`].
@@ -77,7 +88,9 @@ pub struct Transport {
 /// When the process is out of file descriptors or cannot open `/dev/null`.
 pub fn stdio() -> io::Result<Transport> {
     let (input, output) = sys::take_stdio()?;
-    Ok(Transport::new(input, output))
+    let same_input = input.try_clone()?;
+    let transport = Transport::new(input, output);
+    Ok(Transport { hung_up: Box::new(move || sys::is_hung_up(&same_input)), ..transport })
 }
 
 impl Transport {
@@ -85,7 +98,20 @@ impl Transport {
     /// before it is connected.
     #[must_use]
     pub fn new(input: impl Read + Send + 'static, output: impl Write + Send + 'static) -> Self {
-        Self { input: Box::new(input), output: Box::new(output), counters: Arc::default() }
+        Self {
+            input: Box::new(input),
+            output: Box::new(output),
+            hung_up: Box::new(|| false),
+            counters: Arc::default(),
+            ended: CancellationToken::new(),
+        }
+    }
+
+    /// Returns the token that is cancelled when the input has ended, or the client takes no output
+    /// any more. Cancelling it ends the connection as the end of input does.
+    #[must_use]
+    pub fn ended(&self) -> CancellationToken {
+        self.ended.clone()
     }
 
     /// Returns the handle to this transport's counts, which outlives it.
@@ -142,24 +168,32 @@ impl<R: Role> ConnectTo<R> for Transport {
 
 /// Queues the SDK's frames until there are no more, then waits for the writer.
 ///
-/// When the writer fails first it ends the input, upon which the SDK finishes as it does at the
-/// end of input; its frames are dropped meanwhile.
+/// When the writer fails first, or the end is asked for, the SDK's input ends, upon which it
+/// finishes as it does at the end of input. After a failed writer its frames are dropped.
 async fn drive(
     transport: Transport,
     incoming: mpsc::UnboundedSender<TransportFrame>,
     frames: impl Stream<Item = TransportFrame>,
 ) -> Result<()> {
-    let Transport { input, output, counters } = transport;
-    let queue = Arc::new(Queue::new(counters.clone()));
+    let Transport { input, output, hung_up, counters, ended } = transport;
+    let queue = Arc::new(Queue::new(counters.clone(), hung_up));
     let closing = CloseOnDrop(queue.clone());
     let (done, written) = oneshot::channel();
 
-    let writer = Writer::new(queue.clone(), incoming.clone());
+    let writer = Writer::new(queue.clone(), ended.clone());
     spawn("acp-write", move || drop(done.send(writer.run(output))))?;
-    let reader = Reader::new(incoming, queue.clone(), counters);
+    let reader = Reader::new(incoming.clone(), queue.clone(), counters, ended.clone());
     spawn("acp-read", move || reader.run(input))?;
 
-    pump(frames, &queue).await?;
+    let ending = async {
+        ended.cancelled().await;
+        incoming.close_channel();
+        std::future::pending::<Infallible>().await
+    };
+    match select(pin!(pump(frames, &queue)), pin!(ending)).await {
+        Either::Left((pumped, _)) => pumped?,
+        Either::Right((never, _)) => match never {},
+    }
     drop(closing);
     match timeout(limits::FLUSH_DEADLINE, written).await {
         Ok(Ok(Err(error))) if !is_hangup(&error) => Err(Error::into_internal_error(error)),
@@ -172,7 +206,7 @@ async fn drive(
 }
 
 async fn pump(frames: impl Stream<Item = TransportFrame>, queue: &Queue) -> Result<()> {
-    let mut frames = std::pin::pin!(frames);
+    let mut frames = pin!(frames);
     let mut line = Vec::new();
     while let Some(frame) = frames.next().await {
         // The only other frame is a relay's malformed one.
@@ -180,11 +214,10 @@ async fn pump(frames: impl Stream<Item = TransportFrame>, queue: &Queue) -> Resu
             continue;
         };
         encode::encode(&mut message, &mut line).map_err(Error::into_internal_error)?;
-        let kind = match message {
-            RawJsonRpcMessage::Response(_) => Kind::Answer,
-            _ => Kind::Ours,
-        };
-        queue.push(&line, kind);
+        match message.response_id() {
+            Some(id) => queue.answer(&line, id),
+            None => queue.push(&line, Kind::Ours),
+        }
     }
     Ok(())
 }
@@ -201,6 +234,11 @@ impl Drop for CloseOnDrop {
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
     thread.map(drop).map_err(Error::into_internal_error)
+}
+
+/// Whether a line is nested no deeper and holds no more values than a message may.
+pub(crate) fn is_within_bounds(line: &[u8]) -> bool {
+    scan::check(line).is_ok()
 }
 
 /// Whether the client closed its end, which is one way to end a connection.

@@ -289,3 +289,6 @@ fn stop_reason(stop: Option<Stop>) -> StopReason {
         _ => StopReason::EndTurn,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,21 +2,23 @@
 
 #![expect(clippy::disallowed_methods, reason = "this is where the outbox hands over")]
 
+mod ask;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use acp_lifecycle::{Answer, Chunk, Item, Role, SessionHandle, Sink, Unreachable};
+use acp_lifecycle::{Chunk, Item, Role, SessionHandle, Sink, Unreachable};
 use acp_types::meta::DEFAULT_KEY;
 use acp_types::wire::v1::{self, Sent, Surface};
 use agent_client_protocol::v1::schema::{
-    ClientCapabilities, ContentBlock, ContentChunk, MessageId, PromptResponse,
-    RequestPermissionOutcome, RequestPermissionResponse, SessionId, SessionNotification,
-    SessionUpdate,
+    ClientCapabilities, ContentBlock, ContentChunk, MessageId, PromptResponse, SessionId,
+    SessionNotification, SessionUpdate,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client, Result};
 
+use crate::permission::Keeper;
 use crate::transport::Counters;
 
 /// The client of one session.
@@ -27,6 +29,7 @@ pub(crate) struct Wire {
     sent: Sent,
     client: ConnectionTo<Client>,
     counters: Option<Arc<Counters>>,
+    keeper: Option<Arc<Keeper>>,
 }
 
 impl Wire {
@@ -38,7 +41,13 @@ impl Wire {
         client: ConnectionTo<Client>,
         counters: Option<Arc<Counters>>,
     ) -> Self {
-        Self { session, handle, answers, sent: Sent::new(surface(capabilities)), client, counters }
+        let sent = Sent::new(surface(capabilities));
+        Self { session, handle, answers, sent, client, counters, keeper: None }
+    }
+
+    /// Lets what answers leave behind be saved.
+    pub(crate) fn kept_by(self, keeper: Option<Arc<Keeper>>) -> Self {
+        Self { keeper, ..self }
     }
 
     fn hand_over(&self) {
@@ -58,26 +67,6 @@ impl Wire {
 
     fn updates(&self, updates: Vec<SessionUpdate>) -> std::result::Result<(), Unreachable> {
         updates.into_iter().try_for_each(|update| self.update(update))
-    }
-
-    /// Puts a permission request to the client. The answer comes to the session by a task of its
-    /// own; a request that is withdrawn is cancelled at the client (dropping it does that).
-    fn ask(&mut self, number: u64) -> std::result::Result<(), Unreachable> {
-        let Some(request) = self.handle.request(number) else { return Ok(()) };
-        let session = self.session.clone();
-        let Some(request) = self.sent.permission(session, &request.call, request.options) else {
-            return Err(Unreachable);
-        };
-        self.hand_over();
-        let asked = self.client.send_request(request);
-        let handle = self.handle.clone();
-        drop(tokio::spawn(async move {
-            tokio::select! {
-                response = asked.block_task() => handle.answer(number, answer(response)),
-                () = handle.withdrawn(number) => {}
-            }
-        }));
-        Ok(())
     }
 }
 
@@ -102,6 +91,10 @@ impl Sink for Wire {
             Item::Plan(plan) => self.update(v1::plan(&plan, DEFAULT_KEY)),
             Item::News(update) => self.update(update),
             Item::Permission(number) => self.ask(number),
+            Item::Reason(number) => {
+                self.ask_why(number);
+                Ok(())
+            }
             Item::Answer(turn) => self.answers.send(&turn),
             _ => Ok(()),
         }
@@ -164,26 +157,5 @@ fn chunk_update(chunk: Chunk) -> SessionUpdate {
         Role::Thought => SessionUpdate::AgentThoughtChunk(content),
         Role::User => SessionUpdate::UserMessageChunk(content),
         _ => SessionUpdate::AgentMessageChunk(content),
-    }
-}
-
-fn answer(response: Result<RequestPermissionResponse>) -> Answer {
-    match response {
-        Ok(response) => match response.outcome {
-            RequestPermissionOutcome::Selected(selected) => {
-                let reason = selected.meta.as_ref().and_then(|meta| meta.get(DEFAULT_KEY));
-                let reason = reason.and_then(|ours| ours.get("reason")?.as_str());
-                Answer::Selected {
-                    option_id: selected.option_id.to_string(),
-                    reason: reason.map(str::to_owned),
-                }
-            }
-            RequestPermissionOutcome::Cancelled => Answer::Cancelled,
-            _ => Answer::Failed("the client answered in an unknown way".to_owned()),
-        },
-        Err(error) => {
-            tracing::warn!(code = ?error.code, "a permission request was answered by an error");
-            Answer::Failed(error.message)
-        }
     }
 }

@@ -7,14 +7,15 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use acp_types::{
-    CallMeta, Content, ContentPatch, Exit, Output, Reason, Status, TerminalId, TerminalPatch,
-    TerminalReport, ToolCallId, ToolCallPatch, ToolCallReport, kind, text,
+    CallMeta, Content, ContentPatch, Exit, Reason, Status, TerminalId, TerminalPatch,
+    TerminalReport, ToolCallId, ToolCallPatch, ToolCallReport, kind,
 };
 use serde_json::json;
 
 use crate::history::History;
-use crate::limits;
-use crate::sanitize;
+use crate::sanitize::{self, Losses, Secrets};
+use crate::terminals::Terminals;
+use crate::{limits, title};
 
 /// When something happens: by the clock that only goes forward, and by the clock on the wall.
 #[derive(Debug, Clone, Copy)]
@@ -80,9 +81,10 @@ pub struct Counters {
 #[derive(Debug, Default)]
 pub struct Board {
     calls: HashMap<ToolCallId, Call>,
-    terminals: HashMap<TerminalId, TerminalReport>,
+    terminals: Terminals,
     history: History,
     counters: Counters,
+    secrets: Secrets,
 }
 
 #[derive(Debug)]
@@ -91,11 +93,34 @@ struct Call {
     turn: String,
     announced: Instant,
     started: Option<Instant>,
+    /// The title without what follows it while the call runs.
+    base: String,
+    subtitle: Option<String>,
     content_bytes: usize,
     content_dropped: u64,
+    losses: Losses,
 }
 
 impl Board {
+    /// Sets what must never be shown, from now on.
+    pub fn set_secrets(&mut self, secrets: Secrets) {
+        self.secrets = secrets;
+    }
+
+    /// Returns what must never be shown.
+    #[must_use]
+    pub fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
+    /// Returns whether an open call shows everything that it was told: nothing of it was redacted,
+    /// cut or left out.
+    #[must_use]
+    pub fn is_whole(&self, id: &ToolCallId) -> bool {
+        let is_whole = |call: &Call| !call.losses.is_any() && call.content_dropped == 0;
+        self.calls.get(id).is_some_and(is_whole) && self.redacted_in_terminals(id) == 0
+    }
+
     /// Posts a call. It begins pending, whatever `patch` says.
     ///
     /// Returns nothing for an id that is or was in use, which is counted as illegal.
@@ -115,16 +140,18 @@ impl Board {
             turn: turn.to_owned(),
             announced: now.at,
             started: None,
+            base: String::new(),
+            subtitle: None,
             content_bytes: 0,
             content_dropped: 0,
+            losses: Losses::default(),
         };
         self.calls.insert(id.clone(), call);
         let mut patch = self.legal(id, patch)?;
         patch.status = Some(Status::Pending);
-        let fallback = || patch.name.clone().filter(|name| !name.is_empty());
-        if patch.title.is_none() {
-            patch.title = Some(fallback().unwrap_or_else(|| "Tool call".to_owned()));
-        }
+        let fallback = || patch.name.clone().unwrap_or_else(|| "Tool call".to_owned());
+        let base = patch.title.get_or_insert_with(fallback);
+        self.open(id)?.base.clone_from(base);
         Some(self.apply(id, patch))
     }
 
@@ -144,6 +171,17 @@ impl Board {
         let mut meta = self.open(id)?.report.meta.clone();
         change(&mut meta);
         self.change(id, ToolCallPatch::new().meta(meta))
+    }
+
+    /// Sets or removes what follows an open call's title until it ends, as one short visible
+    /// line. The title itself is the base: setting another keeps the subtitle.
+    pub fn subtitle(&mut self, id: &ToolCallId, subtitle: Option<&str>) -> Option<ToolCallPatch> {
+        self.open(id)?;
+        let call = self.calls.get_mut(id)?;
+        let subtitle = subtitle.map(|subtitle| self.secrets.redact(subtitle));
+        call.subtitle = subtitle.as_deref().and_then(title::one_line);
+        let title = title::compose(&call.base, call.subtitle.as_deref());
+        (title != call.report.title).then(|| self.apply(id, ToolCallPatch::new().title(title)))
     }
 
     /// Starts a pending call, or goes on with a paused one.
@@ -185,6 +223,9 @@ impl Board {
         let mut patch = self.legal(id, end.patch)?;
         let output_bytes = self.output_bytes(id);
         let call = self.open(id)?;
+        if call.subtitle.take().is_some() {
+            patch.title = Some(call.base.clone());
+        }
         let (mut status, mut reason) = (end.status, end.reason);
         if !status.is_final() || !call.report.status.may_become(status) {
             (status, reason) = (Status::Failed, reason.or(Some(Reason::Error)));
@@ -228,12 +269,9 @@ impl Board {
         id: &TerminalId,
         patch: TerminalPatch,
     ) -> Option<TerminalPatch> {
-        if self.terminals.contains_key(id) {
-            self.counters.illegal += 1;
-            return None;
-        }
-        self.terminals.insert(id.clone(), TerminalReport::new(id.clone()));
-        self.change_terminal(id, patch)
+        let patch = self.terminals.open(id, patch, &self.secrets);
+        self.counters.illegal += u64::from(patch.is_none());
+        patch
     }
 
     /// Tells more of an open terminal: its command, its size.
@@ -242,7 +280,8 @@ impl Board {
         id: &TerminalId,
         patch: TerminalPatch,
     ) -> Option<TerminalPatch> {
-        self.change_terminal(id, patch)
+        let patch = self.terminals.change(id, patch, &self.secrets);
+        self.in_time(patch)
     }
 
     /// Returns the terminals that an open call shows.
@@ -268,20 +307,19 @@ impl Board {
         if bytes.is_empty() {
             return None;
         }
-        self.change_terminal(
-            id,
-            TerminalPatch { output: Output::new(bytes), ..TerminalPatch::default() },
-        )
+        let patch = self.terminals.output(id, bytes, &self.secrets);
+        self.in_time(patch).filter(|patch| !patch.is_empty())
     }
 
     /// Ends a terminal, exactly once.
     pub fn terminal_exit(&mut self, id: &TerminalId, exit: Exit) -> Option<TerminalPatch> {
-        self.change_terminal(id, TerminalPatch::exit(exit))
+        let patch = self.terminals.exit(id, exit, &self.secrets);
+        self.in_time(patch)
     }
 
     /// Forgets a terminal whose output nobody needs any more.
     pub fn forget_terminal(&mut self, id: &TerminalId) {
-        self.terminals.remove(id);
+        self.terminals.forget(id);
     }
 
     /// Returns the document of an open call.
@@ -346,29 +384,31 @@ impl Board {
         call
     }
 
-    fn change_terminal(&mut self, id: &TerminalId, patch: TerminalPatch) -> Option<TerminalPatch> {
-        match self.terminals.get_mut(id).filter(|terminal| terminal.exit.is_none()) {
-            Some(terminal) => patch.clone().apply(terminal),
-            None => {
-                self.counters.late += 1;
-                return None;
-            }
-        }
-        Some(patch)
+    /// Counts what came too late to be done.
+    fn in_time<T>(&mut self, done: Option<T>) -> Option<T> {
+        self.counters.late += u64::from(done.is_none());
+        done
+    }
+
+    fn redacted_in_terminals(&self, id: &ToolCallId) -> u64 {
+        self.terminals_of(id).iter().map(|id| self.terminals.redacted(id)).sum()
     }
 
     /// Leaves out of a patch what may not be, or does not fit.
     fn legal(&mut self, id: &ToolCallId, mut patch: ToolCallPatch) -> Option<ToolCallPatch> {
-        let call = self.open(id)?;
+        self.open(id)?;
+        let call = self.calls.get_mut(id)?;
+        sanitize::patch(&mut patch, &self.secrets, &mut call.losses);
         patch.status = None;
         let mut meaningless = drop_if(&mut patch.title, |title| title.trim().is_empty());
         meaningless += drop_if(&mut patch.name, String::is_empty);
-        let short = |text: String, max| text::head(&text, max).to_owned();
-        patch.title = patch.title.map(|title| short(title, 2 * limits::TITLE_BYTES));
-        patch.name = patch.name.map(|name| short(name, limits::NAME_BYTES));
-        patch.raw_input = patch.raw_input.and_then(|value| sanitize::raw(value, limits::RAW_BYTES));
-        patch.raw_output =
-            patch.raw_output.and_then(|value| sanitize::raw(value, limits::RAW_BYTES));
+        // Whoever made them: what is shown of a call hides nothing.
+        if let Some(base) = patch.title.take() {
+            call.base = title::bounded(&base, limits::BASE_BYTES);
+            call.losses.is_title_cut |= call.base.ends_with('…') && !base.ends_with('…');
+            patch.title = Some(title::compose(&call.base, call.subtitle.as_deref()));
+        }
+        patch.name = patch.name.map(|name| title::bounded(&name, limits::NAME_BYTES));
         if let Some(locations) = &mut patch.locations {
             locations.truncate(limits::LOCATIONS);
         }
@@ -382,6 +422,7 @@ impl Board {
         }
         self.counters.fields_dropped += meaningless;
         self.note_retry(id, &mut patch);
+        self.tell_losses(id, &mut patch);
         Some(patch)
     }
 
@@ -408,6 +449,20 @@ impl Board {
                 !stays(&parent, other) && (!is_known(other) || self.descends(other, id))
             })
             + drop_if(&mut meta.retry_of, |other| !stays(&retry_of, other) && !is_known(other))
+    }
+
+    /// Tells in the metadata what is not shown of the call, if that is not what it tells already.
+    fn tell_losses(&self, id: &ToolCallId, patch: &mut ToolCallPatch) {
+        let Some(call) = self.calls.get(id) else { return };
+        let lost =
+            (call.losses.redacted() + self.redacted_in_terminals(id), call.losses.raw_bytes());
+        let meta = patch.meta.as_ref().unwrap_or(&call.report.meta);
+        let told = meta.dropped.as_ref().map(|dropped| (dropped.redacted, dropped.raw_bytes));
+        if told.unwrap_or_default() != lost {
+            let meta = patch.meta.get_or_insert_with(|| call.report.meta.clone());
+            let dropped = meta.dropped.get_or_insert_default();
+            (dropped.redacted, dropped.raw_bytes) = lost;
+        }
     }
 
     /// Whether an open call was made by another, by way of others perhaps: never in a circle.

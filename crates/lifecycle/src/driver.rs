@@ -18,7 +18,7 @@ pub trait Sink: Send {
     /// Sends one item. It must not block; a sink with a queue of its own bounds it.
     ///
     /// A permission request is put to the client, and its answer comes back by
-    /// [`SessionHandle::answer`].
+    /// [`SessionHandle::answer`]; the question why it was rejected, by [`SessionHandle::explain`].
     ///
     /// # Errors
     ///
@@ -77,15 +77,19 @@ async fn ready(session: &SessionHandle, sink: &mut impl Sink) {
 }
 
 fn deliver(session: &SessionHandle, sink: &mut impl Sink, item: Item) {
-    let request = match item {
-        Item::Permission(number) => Some(number),
-        _ => None,
+    let (request, reason) = match item {
+        Item::Permission(number) => (Some(number), None),
+        Item::Reason(number) => (None, Some(number)),
+        _ => (None, None),
     };
     if sink.deliver(item).is_err() {
         session.with(|session, _| session.outbox_mut().count_undelivered());
         if let Some(number) = request {
             let gone = "the client cannot be reached".to_owned();
             session.answer(number, crate::Answer::Failed(gone));
+        }
+        if let Some(number) = reason {
+            session.explain(number, None);
         }
     }
 }

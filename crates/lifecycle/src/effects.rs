@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use acp_types::ToolKind;
 use serde::{Deserialize, Serialize};
 
 /// One thing that a call would do, resolved: no relative path, no alias, no variable.
@@ -9,11 +10,13 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Effect {
-    /// It reads a file or a folder.
+    /// It reads a file, or the names in a folder.
     Read(PathBuf),
+    /// It reads whatever lies beneath a folder.
+    Search(PathBuf),
     /// It makes or changes a file.
     Write(PathBuf),
-    /// It removes a file or a folder.
+    /// It removes a file, or a folder and what lies beneath it.
     Delete(PathBuf),
     /// It runs a command line in a folder.
     Run {
@@ -35,9 +38,21 @@ pub enum Effect {
     Unknown,
 }
 
-/// Everything that a call would do. Nothing at all is a call that only thinks.
+impl Effect {
+    /// Returns whether it only reads files or folders.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        matches!(self, Self::Read(_) | Self::Search(_))
+    }
+}
+
+/// Everything that a call would do, and which tool would. Nothing at all is a call that only
+/// thinks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Effects(Vec<Effect>);
+pub struct Effects {
+    effects: Vec<Effect>,
+    tool: Option<(String, ToolKind)>,
+}
 
 impl Effects {
     /// Makes the effects of a call that does nothing to the world.
@@ -46,20 +61,41 @@ impl Effects {
         Self::default()
     }
 
+    /// Says which tool would do it, and of which kind the tool is. [`Session::permit`] takes both
+    /// from the call itself.
+    ///
+    /// [`Session::permit`]: crate::Session::permit
+    #[must_use]
+    pub fn by(self, tool: impl Into<String>, kind: ToolKind) -> Self {
+        Self { tool: Some((tool.into(), kind)), ..self }
+    }
+
     /// Returns each effect.
     pub fn iter(&self) -> impl Iterator<Item = &Effect> {
-        self.0.iter()
+        self.effects.iter()
+    }
+
+    /// Returns the tool's name, if it is known.
+    #[must_use]
+    pub fn tool(&self) -> Option<&str> {
+        self.tool.as_ref().map(|(name, _)| name.as_str())
+    }
+
+    /// Returns the tool's kind, if it is known.
+    #[must_use]
+    pub fn kind(&self) -> Option<ToolKind> {
+        self.tool.as_ref().map(|(_, kind)| *kind)
     }
 }
 
 impl FromIterator<Effect> for Effects {
     fn from_iter<I: IntoIterator<Item = Effect>>(effects: I) -> Self {
-        Self(effects.into_iter().collect())
+        Self { effects: effects.into_iter().collect(), tool: None }
     }
 }
 
 impl From<Effect> for Effects {
     fn from(effect: Effect) -> Self {
-        Self(vec![effect])
+        Self { effects: vec![effect], tool: None }
     }
 }

@@ -166,8 +166,19 @@ impl SessionHandle {
     /// Takes the client's answer to a permission request. Late and second answers do nothing.
     pub fn answer(&self, number: u64, answer: Answer) {
         let outcome = self.with(|session, _| session.answer(number, answer));
-        let waiting = self.waiting().remove(&number);
-        if let (Some(outcome), Some(waiting)) = (outcome, waiting) {
+        self.settle(number, outcome);
+    }
+
+    /// Takes what the client said of a call that it rejected, if it said anything.
+    pub fn explain(&self, number: u64, reason: Option<&str>) {
+        let outcome = self.with(|session, _| session.explain(number, reason));
+        self.settle(number, outcome);
+    }
+
+    /// Lets the call go on that waits for a request, if that came to an end.
+    fn settle(&self, number: u64, outcome: Option<Outcome>) {
+        let Some(outcome) = outcome else { return };
+        if let Some(waiting) = self.waiting().remove(&number) {
             // Nobody waits any more: the call has ended, and the answer is void.
             drop(waiting.outcome.send(outcome));
         }
@@ -362,9 +373,15 @@ impl CallHandle {
         self.change(ToolCallPatch::new().locations(locations));
     }
 
-    /// Tells how far the call is.
+    /// Tells how far the call is, in its metadata and behind its title.
     pub fn progress(&self, progress: Progress) {
-        self.change_meta(|meta| meta.progress = Some(progress));
+        self.session.with(|session, now| session.progress(&self.id, progress, now));
+    }
+
+    /// Says in a few words, or no longer, what the call is doing: it follows the title until the
+    /// call ends or the client is asked for permission.
+    pub fn subtitle(&self, subtitle: Option<&str>) {
+        self.session.with(|session, now| session.subtitle(&self.id, subtitle, now));
     }
 
     /// Tells more of a terminal of the call: its command, its size.

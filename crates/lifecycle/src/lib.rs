@@ -36,6 +36,8 @@ pub mod permission;
 pub mod rules;
 pub mod sanitize;
 pub mod session;
+mod speech;
+mod terminals;
 pub mod title;
 pub mod usage;
 
@@ -55,8 +57,12 @@ pub use board::{Board, Counters, End, Moment};
 pub use effects::{Effect, Effects};
 pub use history::History;
 pub use outbox::{Chunk, IsFirst, Item, Outbox, Role};
-pub use permission::{Answer, AnyPlan, Decision, Digest, Grant, GrantMismatch, Pinned};
-pub use rules::{AllowPolicy, AskPolicy, Policy, Rule, Rules, Verdict};
+pub use permission::{Answer, AnyPlan, Digest, Grant, GrantMismatch, Pinned};
+pub use rules::{
+    AllowPolicy, AskAlwaysPolicy, AskPolicy, Matcher, Policy, ReadOnlyPolicy, Rule, RuleStore,
+    Rules, Scope, Verdict,
+};
+pub use sanitize::Secrets;
 pub use session::{Outcome, Permit, Request, Session};
 pub use title::{Titles, TitlesError};
 pub use usage::{SessionUsage, Updates, Usage};

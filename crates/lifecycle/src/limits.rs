@@ -14,8 +14,23 @@ pub const CONTENT_ITEMS: usize = 128;
 /// Bytes of content that a call may have; what is over is counted.
 pub const CONTENT_BYTES: usize = 768 * 1024;
 
-/// Serialised bytes of raw input or raw output; a larger one is replaced by its size.
+/// Serialised bytes of raw input or raw output; a larger one is cut, in its own shape.
 pub const RAW_BYTES: usize = 64 * 1024;
+
+/// Depth of raw input or raw output; arrays and objects beneath are shown empty.
+pub const RAW_DEPTH: usize = 32;
+
+/// Known secrets that are looked for; what is over is counted.
+pub const SECRETS: usize = 256;
+
+/// Bytes of them all; what is over is counted. Each costs about 200 bytes of memory.
+pub const SECRETS_BYTES: usize = 32 * 1024;
+
+/// Bytes under which a value is no secret.
+pub const SECRET_MIN_BYTES: usize = 8;
+
+/// Bytes of the beginning of a secret that are shown where a stream ends; more are hidden.
+pub const SECRET_SHOWN_BYTES: usize = 3;
 
 /// Serialised bytes of an argument that is told while others still arrive; of a longer one, its
 /// length is told.
@@ -27,11 +42,24 @@ pub const ARRIVING_BYTES: usize = 4 * 1024;
 /// Arguments whose lengths are told while they arrive.
 pub const ARRIVING_FIELDS: usize = 16;
 
+/// Messages of which it is remembered how they ended, in case that was within a secret.
+pub const SPEECHES: usize = 4;
+
 /// Locations that a call may have; what is over is left out.
 pub const LOCATIONS: usize = 20;
 
 /// Bytes of a command that a title holds; above, its first line and the count of lines.
 pub const TITLE_BYTES: usize = 4 * 1024;
+
+/// Bytes of a title: two such arguments and the words around them; what is over is cut, and says
+/// so.
+pub const BASE_BYTES: usize = 3 * TITLE_BYTES;
+
+/// Bytes of what follows a title while its call runs; what is over is cut, and says so.
+pub const SUBTITLE_BYTES: usize = 160;
+
+/// Bytes of the words of a progress that a document keeps.
+pub const PROGRESS_BYTES: usize = 1024;
 
 /// Ids of ended calls that are remembered, so that late events are known to be late.
 pub const ENDED_CALLS: usize = 4096;
@@ -64,8 +92,23 @@ pub const NAME_BYTES: usize = 256;
 /// allow or reject only once.
 pub const OPTION_BYTES: usize = 256;
 
-/// Rules that a session remembers; a further one is not remembered, and so asked about again.
+/// Rules that are kept for a project, and for the user; a further one is refused.
 pub const RULES: usize = 1024;
+
+/// Rules that hold in a session; where there is no room, an answer holds once.
+pub const SESSION_RULES: usize = 4 * RULES;
+
+/// Bytes of a pattern of a rule: of a glob, or of a command's first words.
+pub const PATTERN_BYTES: usize = 1024;
+
+/// Bytes of a command that rules read; above, none allows it, and one that may deny it asks.
+pub const COMMAND_BYTES: usize = 4 * 1024;
+
+/// Bytes of what a user said of a rejection, as the model reads it.
+pub const REASON_BYTES: usize = 2 * 1024;
+
+/// Changes of stored rules that wait to be saved; what is over holds in the session only.
+pub const RULE_CHANGES: usize = 1024;
 
 /// How long a cancelled call may take to end by itself before it is dropped.
 pub const CANCEL_GRACE: Duration = Duration::from_secs(1);

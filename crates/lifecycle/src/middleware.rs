@@ -16,10 +16,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::effects::{Effect, Effects};
 use crate::handle::{CallHandle, SessionHandle};
-use crate::limits::{RAW_BYTES, RESULT_TEXT_BYTES};
+use crate::limits::RESULT_TEXT_BYTES;
 use crate::perform::{Ended, Executor, Failure, Preview, Success, perform};
 use crate::permission::{Digest, Grant, Pinned};
-use crate::{sanitize, title};
+use crate::title;
 
 /// Lives the lives of calls whose tools somebody else runs.
 ///
@@ -221,7 +221,7 @@ where
         Ok(Preview {
             patch: ToolCallPatch::new(),
             effects: (self.middleware.effects)(self.name, &args),
-            is_whole: !sanitize::is_cut(&args, RAW_BYTES),
+            is_whole: true,
             pinned: {
                 let digest = Digest::of_call(self.name, &args, "".as_ref(), b"");
                 Pinned::new(args, digest)

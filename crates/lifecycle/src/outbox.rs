@@ -29,6 +29,8 @@ pub enum Item {
     News(SessionUpdate),
     /// A permission request, by its number.
     Permission(u64),
+    /// The question why that request was rejected, by the same number.
+    Reason(u64),
     /// The answer of the turn with this name.
     Answer(String),
 }
@@ -122,7 +124,7 @@ impl Outbox {
             self.counters.joined += 1;
             return;
         };
-        let due = self.sent.get(&lane).map_or(now, |sent| now.max(*sent + UPDATE_INTERVAL));
+        let due = self.due(&card(&lane), now);
         self.fences += usize::from(is_fence);
         self.queue.push_back(Entry { item, lane, segment, is_fence, due });
     }
@@ -138,14 +140,14 @@ impl Outbox {
         self.counters.handed_over += 1;
         match entry.lane {
             Lane::ToolCall(_) if entry.segment == Segment::Final => {
-                self.sent.remove(&entry.lane);
+                self.sent.remove(&card(&entry.lane));
             }
             Lane::Terminal(_) if ends_terminal(&entry.item) => {
-                self.sent.remove(&entry.lane);
+                self.sent.remove(&card(&entry.lane));
             }
             Lane::Once => {}
             lane => {
-                self.sent.insert(lane, now);
+                self.sent.insert(card(&lane), now);
             }
         }
         Some(entry.item)
@@ -167,10 +169,12 @@ impl Outbox {
         }
     }
 
-    /// Takes a permission request back that has not been handed over.
+    /// Takes a permission request back that has not been handed over, or the question why it was
+    /// rejected.
     pub fn withdraw(&mut self, request: u64) {
         let before = self.queue.len();
-        self.queue.retain(|entry| entry.item != Item::Permission(request));
+        let items = [Item::Permission(request), Item::Reason(request)];
+        self.queue.retain(|entry| !items.contains(&entry.item));
         self.fences -= before - self.queue.len();
     }
 
@@ -197,6 +201,13 @@ impl Outbox {
         self.counters
     }
 
+    /// Returns when the next update of a card may go, behind what was sent and what waits of it.
+    fn due(&self, of: &Lane, now: Instant) -> Instant {
+        let waiting = self.queue.iter().filter(|entry| card(&entry.lane) == *of);
+        let last = self.sent.get(of).copied().into_iter().chain(waiting.map(|entry| entry.due));
+        last.max().map_or(now, |last| now.max(last + UPDATE_INTERVAL))
+    }
+
     /// Finds the segment of an item, and whether all that was offered before must go first.
     fn place(&self, item: &Item, lane: &Lane, is_first: IsFirst) -> (Segment, bool) {
         match item {
@@ -207,7 +218,7 @@ impl Outbox {
                 _ if is_first == IsFirst::Yes => (Segment::Pending, true),
                 _ => (self.waiting_segment(lane), false),
             },
-            Item::Permission(_) | Item::Answer(_) => (Segment::Final, true),
+            Item::Permission(_) | Item::Reason(_) | Item::Answer(_) => (Segment::Final, true),
             _ => (Segment::Running, false),
         }
     }
@@ -293,6 +304,15 @@ fn ends_terminal(item: &Item) -> bool {
     matches!(item, Item::Terminal(_, patch) if patch.exit.is_some())
 }
 
+/// Returns the lane whose rate a lane shares: a terminal has the id of its call, and what changes
+/// either of them changes the one card that the client shows.
+fn card(lane: &Lane) -> Lane {
+    match lane {
+        Lane::Terminal(id) => Lane::ToolCall(ToolCallId::new(id.0.clone())),
+        lane => lane.clone(),
+    }
+}
+
 fn lane(item: &Item) -> Lane {
     match item {
         Item::ToolCall(id, _) => Lane::ToolCall(id.clone()),
@@ -300,7 +320,7 @@ fn lane(item: &Item) -> Lane {
         Item::Chunk(_) => Lane::Chunk,
         Item::Plan(_) => Lane::Plan,
         Item::News(update) => Lane::News(std::mem::discriminant(update)),
-        Item::Permission(_) | Item::Answer(_) => Lane::Once,
+        Item::Permission(_) | Item::Reason(_) | Item::Answer(_) => Lane::Once,
     }
 }
 
@@ -308,9 +328,9 @@ fn lane(item: &Item) -> Lane {
 #[expect(clippy::disallowed_methods, reason = "a test needs some instant to begin at")]
 mod tests {
     use super::{IsFirst, Item, Outbox};
-    use acp_types::{Status, ToolCallPatch};
+    use acp_types::{Status, TerminalPatch, ToolCallPatch};
     use pretty_assertions::assert_eq;
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     /// Offers changes of one call in turn, then takes all of them.
     fn sent(patches: &[(ToolCallPatch, IsFirst)]) -> Vec<ToolCallPatch> {
@@ -355,5 +375,23 @@ mod tests {
         );
         // The last change goes with the end.
         assert_eq!(sent(&[change("a"), done]), [status(Status::Completed).title("a")]);
+    }
+
+    #[test]
+    fn a_call_and_its_terminal_share_one_rate_and_take_turns() {
+        let (mut outbox, start) = (Outbox::default(), Instant::now());
+        let mut counts = (0, 0);
+        for millisecond in 0..1000 {
+            let now = start + Duration::from_millis(millisecond);
+            let call = Item::ToolCall("c".into(), titled(&millisecond.to_string()));
+            outbox.offer(call, IsFirst::No, now);
+            outbox.offer(Item::Terminal("c".into(), TerminalPatch::default()), IsFirst::No, now);
+            match outbox.poll(now) {
+                Some(Item::ToolCall(..)) => counts.0 += 1,
+                Some(_) => counts.1 += 1,
+                None => {}
+            }
+        }
+        assert_eq!(counts, (10, 10));
     }
 }

@@ -264,12 +264,13 @@ impl Stop {
                 told(End::cancelled(Reason::User), "cancelled", text, true)
             }
             Self::Denied => {
-                let text = "Not permitted by a rule of this session. It did not run.";
+                let text =
+                    "Not permitted in this session, by a rule or by its mode. It did not run.";
                 told(End::failed(Reason::Permission), "not_permitted", text, false)
             }
             Self::Unanswered { error } => {
                 let error = crate::title::visible(&error);
-                let text = format!("The client could not be asked for permission: {error}.");
+                let text = format!("The client gave no permission: {error}. It did not run.");
                 told(End::failed(Reason::Permission), "not_permitted", &text, false)
             }
             Self::Rejected { reason } => {

@@ -7,12 +7,14 @@
 use std::any::Any;
 use std::path::Path;
 
-use acp_types::schema::v1::{PermissionOption, PermissionOptionKind};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::effects::{Effect, Effects};
-use crate::limits::OPTION_BYTES;
+use crate::rules::Scope;
+
+mod options;
+
+pub(crate) use options::{decide, heard, options};
 
 /// SHA-256 over the tool's name, its whole unredacted arguments, the effective `cwd` and the
 /// bytes that it found before it would change them.
@@ -106,21 +108,22 @@ impl Grant {
 
 /// What a client's answer means.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Decision {
-    /// It may run; `always` remembers that.
+pub(crate) enum Decision {
+    /// It may run.
     Allowed {
-        /// Whether the same is to be allowed without asking from now on.
-        always: bool,
+        /// How long the same is to be allowed without asking; not at all, if it holds once.
+        remember: Option<Scope>,
     },
-    /// It may not run; `always` remembers that. The turn goes on.
+    /// It may not run. The turn goes on.
     Rejected {
-        /// Whether the same is to be rejected without asking from now on.
-        always: bool,
+        /// How long the same is to be rejected without asking; not at all, if it holds once.
+        remember: Option<Scope>,
         /// What the user said about it, for the model.
         reason: Option<String>,
     },
-    /// The client could not be asked, or gave no answer that means anything; it may not run.
+    /// What was chosen was not offered: the same as a no.
+    Void,
+    /// The client could not be asked; it may not run.
     Unanswered(String),
     /// The turn is over.
     Cancelled,
@@ -143,90 +146,9 @@ pub enum Answer {
     Failed(String),
 }
 
-/// The four options of every request, named by what will be remembered.
-///
-/// Where nothing can be remembered, the two that remember are left out.
-#[must_use]
-pub fn options(effects: &Effects, display: impl Fn(&Path) -> String) -> Vec<PermissionOption> {
-    let once = [
-        PermissionOption::new(ALLOW, "Allow", PermissionOptionKind::AllowOnce),
-        PermissionOption::new(REJECT, "Reject", PermissionOptionKind::RejectOnce),
-    ];
-    let Some(what) = describe(effects, display) else {
-        return once.into();
-    };
-    let [allow, reject] = once;
-    let always = PermissionOption::new(
-        ALLOW_ALWAYS,
-        format!("Always allow {what} in this session"),
-        PermissionOptionKind::AllowAlways,
-    );
-    let never = PermissionOption::new(
-        REJECT_ALWAYS,
-        format!("Always reject {what} in this session"),
-        PermissionOptionKind::RejectAlways,
-    );
-    vec![allow, always, reject, never]
-}
-
-/// Understands an answer. Only the option that was offered and says so allows anything: an
-/// unknown option, an error, no answer are all a no.
-#[must_use]
-pub fn decide(answer: Answer, offered: &[PermissionOption]) -> Decision {
-    let rejected = |reason| Decision::Rejected { always: false, reason };
-    match answer {
-        Answer::Cancelled => Decision::Cancelled,
-        Answer::Failed(error) => Decision::Unanswered(error),
-        Answer::Selected { option_id, reason } => {
-            let option = offered.iter().find(|option| *option.option_id.0 == *option_id);
-            match option.map(|option| option.kind) {
-                Some(PermissionOptionKind::AllowOnce) => Decision::Allowed { always: false },
-                Some(PermissionOptionKind::AllowAlways) => Decision::Allowed { always: true },
-                Some(PermissionOptionKind::RejectAlways) => {
-                    Decision::Rejected { always: true, reason }
-                }
-                _ => rejected(reason),
-            }
-        }
-    }
-}
-
-/// Says in words what would be remembered; nothing if that is nothing, unknown, or too long to be
-/// read on a button.
-fn describe(effects: &Effects, display: impl Fn(&Path) -> String) -> Option<String> {
-    let mut words = Vec::new();
-    for effect in effects.iter() {
-        words.push(match effect {
-            Effect::Read(_) => continue,
-            Effect::Write(path) => format!("changing {}", display(path)),
-            Effect::Delete(path) => format!("deleting {}", display(path)),
-            Effect::Run { command, cwd } => {
-                let command = crate::title::visible(command);
-                match display(cwd).as_str() {
-                    "." => format!("`{command}`"),
-                    cwd => format!("`{command}` in {cwd}"),
-                }
-            }
-            Effect::Connect(host) => format!("connecting to {host}"),
-            Effect::Mcp { server, tool } => format!("{tool} of {server}"),
-            Effect::Unknown => return None,
-        });
-    }
-    words.dedup();
-    let words = words.join(", ");
-    (1..=OPTION_BYTES).contains(&words.len()).then_some(words)
-}
-
-/// The ids of the options.
-const ALLOW: &str = "allow";
-const ALLOW_ALWAYS: &str = "allow_always";
-const REJECT: &str = "reject";
-const REJECT_ALWAYS: &str = "reject_always";
-
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Decision, Digest, Grant, GrantMismatch, Pinned, decide, options};
-    use crate::effects::{Effect, Effects};
+    use super::{Digest, Grant, GrantMismatch, Pinned};
     use serde_json::json;
     use std::path::Path;
 
@@ -260,53 +182,5 @@ mod tests {
         let pinned = Pinned::new("plan", digest("a")).erase();
         assert_eq!(pinned.downcast::<&str>().unwrap().release(Grant::new(digest("a"))), Ok("plan"));
         assert!(Pinned::new(1_u8, digest("a")).erase().downcast::<u16>().is_none());
-    }
-
-    #[test]
-    fn an_option_says_what_will_be_remembered() {
-        let run = Effect::Run { command: "cargo\ntest".to_owned(), cwd: "/p".into() };
-        let effects = Effects::from_iter([Effect::Read("/r".into()), run]);
-        let names = |effects: &Effects| {
-            let all = options(effects, |path| path.display().to_string());
-            all.into_iter().map(|option| option.name).collect::<Vec<_>>()
-        };
-        assert_eq!(
-            names(&effects),
-            [
-                "Allow",
-                "Always allow `cargo\\ntest` in /p in this session",
-                "Reject",
-                "Always reject `cargo\\ntest` in /p in this session",
-            ]
-        );
-        assert_eq!(names(&Effects::from(Effect::Unknown)), ["Allow", "Reject"]);
-    }
-
-    #[test]
-    fn only_an_offered_option_that_allows_allows() {
-        let offered = options(&Effects::from(Effect::Write("/a".into())), |_| String::new());
-        let selected = |option_id: &str| Answer::Selected {
-            option_id: option_id.to_owned(),
-            reason: Some("why".to_owned()),
-        };
-        let reason = Some("why".to_owned());
-        for (answer, expected) in [
-            (selected("allow"), Decision::Allowed { always: false }),
-            (selected("allow_always"), Decision::Allowed { always: true }),
-            (selected("reject"), Decision::Rejected { always: false, reason: reason.clone() }),
-            (
-                selected("reject_always"),
-                Decision::Rejected { always: true, reason: reason.clone() },
-            ),
-            (selected("Allow"), Decision::Rejected { always: false, reason: reason.clone() }),
-            (selected(""), Decision::Rejected { always: false, reason }),
-            (Answer::Failed("no".to_owned()), Decision::Unanswered("no".to_owned())),
-            (Answer::Cancelled, Decision::Cancelled),
-        ] {
-            assert_eq!(decide(answer, &offered), expected);
-        }
-        let once = options(&Effects::from(Effect::Unknown), |_| String::new());
-        let refused = Decision::Rejected { always: false, reason: Some("why".to_owned()) };
-        assert_eq!(decide(selected("allow_always"), &once), refused);
     }
 }

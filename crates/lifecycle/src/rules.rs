@@ -2,11 +2,29 @@
 //!
 //! A rule matches effects and nothing else. Deny wins, and the order of rules does not matter.
 
+mod argv;
+mod matcher;
+mod pattern;
+mod policy;
+mod store;
+mod words;
+
+use serde::{Deserialize, Serialize};
+
 use crate::effects::{Effect, Effects};
 use crate::limits;
+use matcher::{Match, Seen};
 
-/// What to do about a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub use argv::ArgvPrefix;
+pub use matcher::{Access, Matcher};
+pub use pattern::{HostPattern, PathGlob, PatternError};
+pub use policy::{AllowPolicy, AskAlwaysPolicy, AskPolicy, Policy, ReadOnlyPolicy};
+pub use store::{Change, MemoryStore, RuleStore, StoreError};
+pub(crate) use words::effect_words;
+
+/// What to do about a call. The later one is the stricter one, and wins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Verdict {
     /// Let it run.
@@ -17,236 +35,152 @@ pub enum Verdict {
     Deny,
 }
 
-/// A remembered answer: this effect, exactly, is allowed or denied.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// How long and where a rule holds. What holds once is an answer and no rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Scope {
+    /// Until the turn ends; a session has one turn at a time.
+    Turn,
+    /// As long as the session is open.
+    Session,
+    /// In every session whose `cwd` is this one's, kept by a [`RuleStore`].
+    Project,
+    /// In every session of the user, kept by a [`RuleStore`].
+    User,
+}
+
+impl Scope {
+    /// Returns whether a rule of this scope outlives its session.
+    #[must_use]
+    pub fn is_stored(self) -> bool {
+        matches!(self, Self::Project | Self::User)
+    }
+}
+
+/// A rule: what it speaks of is allowed, asked about or denied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Rule {
-    effect: Effect,
-    allows: bool,
+    /// How long and where it holds.
+    pub scope: Scope,
+    /// What it speaks of.
+    pub matcher: Matcher,
+    /// What is done about it.
+    pub verdict: Verdict,
 }
 
-/// The remembered answers of one session.
-#[derive(Debug, Clone, Default)]
-pub struct Rules(Vec<Rule>);
-
-/// What to do about effects that no rule speaks of.
-///
-/// ```
-/// use acp_lifecycle::{Effect, Policy, Verdict};
-///
-/// #[derive(Debug)]
-/// struct ReadOnly;
-///
-/// impl Policy for ReadOnly {
-///     fn judge(&self, effect: &Effect) -> Verdict {
-///         match effect {
-///             Effect::Read(_) => Verdict::Allow,
-///             _ => Verdict::Deny,
-///         }
-///     }
-/// }
-/// assert_eq!(ReadOnly.judge(&Effect::Unknown), Verdict::Deny);
-/// ```
-pub trait Policy: std::fmt::Debug + Send + Sync {
-    /// Judges one effect that no rule speaks of.
-    fn judge(&self, effect: &Effect) -> Verdict;
-}
-
-/// Reads are allowed, everything else is asked about. The policy of a new session.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct AskPolicy;
-
-impl Policy for AskPolicy {
-    fn judge(&self, effect: &Effect) -> Verdict {
-        match effect {
-            Effect::Read(_) => Verdict::Allow,
-            _ => Verdict::Ask,
+impl Rule {
+    /// Judges an effect, if the rule speaks of it. What a denying rule may speak of is asked about.
+    fn judge(&self, effects: &Effects, seen: &Seen<'_>) -> Option<Verdict> {
+        if self.verdict == Verdict::Allow {
+            return self.matcher.allows(effects, seen).then_some(Verdict::Allow);
+        }
+        match self.matcher.denies(effects, seen) {
+            Match::No => None,
+            Match::Maybe => Some(Verdict::Ask),
+            Match::Yes => Some(self.verdict),
         }
     }
 }
 
-/// Everything is allowed. For tests, and for users who said so.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct AllowPolicy;
-
-impl Policy for AllowPolicy {
-    fn judge(&self, _: &Effect) -> Verdict {
-        Verdict::Allow
-    }
-}
-
-impl Rule {
-    /// Returns the effect that it speaks of.
-    #[must_use]
-    pub fn effect(&self) -> &Effect {
-        &self.effect
-    }
-
-    /// Returns whether it allows the effect; it denies it otherwise.
-    #[must_use]
-    pub fn is_allowing(&self) -> bool {
-        self.allows
-    }
+/// The rules that hold in one session.
+#[derive(Debug, Clone, Default)]
+pub struct Rules {
+    rules: Vec<Rule>,
+    unreadable: Option<String>,
 }
 
 impl Rules {
-    /// Returns what is remembered, the oldest first.
+    /// Returns the rules, the oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &Rule> {
-        self.0.iter()
+        self.rules.iter()
+    }
+
+    /// Adds a rule. Returns whether it holds now: there are at most 4,096.
+    pub fn add(&mut self, rule: Rule) -> bool {
+        if self.rules.contains(&rule) {
+            return true;
+        }
+        let has_room = self.rules.len() < limits::SESSION_RULES;
+        if has_room {
+            self.rules.push(rule);
+        }
+        has_room
     }
 
     /// Forgets a rule. Returns whether it was remembered.
     pub fn revoke(&mut self, rule: &Rule) -> bool {
-        let before = self.0.len();
-        self.0.retain(|other| other != rule);
-        self.0.len() < before
+        let before = self.rules.len();
+        self.rules.retain(|other| other != rule);
+        self.rules.len() < before
     }
 
-    /// Remembers an answer for each effect that `policy` alone would not allow. Returns whether
-    /// all of them are remembered: an unknown effect never is, and there are at most 1,024.
-    pub fn remember(&mut self, effects: &Effects, policy: &dyn Policy, allows: bool) -> bool {
-        let mut all = true;
-        for effect in effects.iter().filter(|effect| policy.judge(effect) != Verdict::Allow) {
-            let rule = Rule { effect: effect.clone(), allows };
-            if *effect == Effect::Unknown || self.0.len() >= limits::RULES {
-                all = false;
-            } else if !self.0.contains(&rule) {
-                self.0.push(rule);
-            }
-        }
-        all
+    /// Forgets the rules of a scope.
+    pub(crate) fn end(&mut self, scope: Scope) {
+        self.rules.retain(|rule| rule.scope != scope);
+    }
+
+    /// Notes why there are rules that could not be read. One of them may deny anything: nothing is
+    /// allowed any more without asking.
+    pub fn set_unreadable(&mut self, why: String) {
+        self.unreadable = Some(why);
+    }
+
+    /// Returns why there are rules that could not be read, if there are.
+    #[must_use]
+    pub fn unreadable(&self) -> Option<&str> {
+        self.unreadable.as_deref()
     }
 
     /// Judges a call: denied if one effect is, allowed if all are, asked about otherwise.
     #[must_use]
     pub fn judge(&self, effects: &Effects, policy: &dyn Policy) -> Verdict {
-        let mut verdict = Verdict::Allow;
-        for effect in effects.iter() {
-            match self.judge_one(effect, policy) {
-                Verdict::Deny => return Verdict::Deny,
-                Verdict::Ask => verdict = Verdict::Ask,
-                Verdict::Allow => {}
-            }
-        }
-        verdict
+        let each = effects.iter().map(|effect| self.judge_one(effects, effect, policy));
+        self.of_call(effects).max(each.max().unwrap_or(Verdict::Allow))
     }
 
-    fn judge_one(&self, effect: &Effect, policy: &dyn Policy) -> Verdict {
-        let mut remembered = None;
-        for rule in self.0.iter().filter(|rule| rule.effect == *effect) {
-            if !rule.allows {
-                return Verdict::Deny;
+    /// Returns what an answer about a call would have to remember, so that the same call is not
+    /// asked about again: each effect that only the policy asks about. Nothing, if nothing may be
+    /// remembered: something is unknown, a rule says to ask each time, or there is no room.
+    #[must_use]
+    pub(crate) fn memorable(&self, effects: &Effects, policy: &dyn Policy) -> Option<Vec<Effect>> {
+        let mut asked = Vec::new();
+        for effect in effects.iter() {
+            match self.spoken(effects, effect) {
+                Some(Verdict::Allow) => {}
+                Some(_) => return None,
+                None if policy.judge(effect) == Verdict::Allow => {}
+                None if *effect == Effect::Unknown => return None,
+                None if asked.contains(effect) => {}
+                None => asked.push(effect.clone()),
             }
-            remembered = Some(Verdict::Allow);
         }
-        match (policy.judge(effect), remembered) {
-            (Verdict::Deny, _) => Verdict::Deny,
-            (judged, remembered) => remembered.unwrap_or(judged),
+        let has_room = self.rules.len() + asked.len() <= limits::SESSION_RULES;
+        let is_settled = self.of_call(effects) == Verdict::Allow;
+        (!asked.is_empty() && has_room && is_settled).then_some(asked)
+    }
+
+    /// What is said of the call as a whole; it counts where a call does nothing to the world too.
+    fn of_call(&self, effects: &Effects) -> Verdict {
+        let floor = if self.unreadable.is_some() { Verdict::Ask } else { Verdict::Allow };
+        let of_call = self.rules.iter().filter(|rule| rule.matcher.is_of_call(effects));
+        of_call.map(|rule| rule.verdict).fold(floor, Verdict::max)
+    }
+
+    fn judge_one(&self, effects: &Effects, effect: &Effect, policy: &dyn Policy) -> Verdict {
+        match policy.judge(effect) {
+            Verdict::Deny => Verdict::Deny,
+            judged => self.spoken(effects, effect).unwrap_or(judged),
         }
+    }
+
+    /// The strictest that a rule says of an effect.
+    fn spoken(&self, effects: &Effects, effect: &Effect) -> Option<Verdict> {
+        let seen = Seen::of(effect);
+        self.rules.iter().filter_map(|rule| rule.judge(effects, &seen)).max()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{AllowPolicy, AskPolicy, Policy, Rules, Verdict};
-    use crate::effects::{Effect, Effects};
-    use proptest::prelude::{Just, Strategy, any, prop_oneof};
-    use proptest::{collection::vec, proptest};
-
-    #[derive(Debug)]
-    struct DenyPolicy;
-
-    impl Policy for DenyPolicy {
-        fn judge(&self, _: &Effect) -> Verdict {
-            Verdict::Deny
-        }
-    }
-
-    fn effect() -> impl Strategy<Value = Effect> {
-        let path = || (0..3_u8).prop_map(|name| format!("/{name}").into());
-        prop_oneof![
-            path().prop_map(Effect::Read),
-            path().prop_map(Effect::Write),
-            path().prop_map(Effect::Delete),
-            (0..3_u8, path()).prop_map(|(n, cwd)| Effect::Run { command: n.to_string(), cwd }),
-            Just(Effect::Unknown),
-        ]
-    }
-
-    fn effects() -> impl Strategy<Value = Effects> {
-        vec(effect(), 0..3).prop_map(Effects::from_iter)
-    }
-
-    fn rules(answers: &[(Effects, bool)]) -> Rules {
-        let mut rules = Rules::default();
-        for (effects, allows) in answers {
-            rules.remember(effects, &AskPolicy, *allows);
-        }
-        rules
-    }
-
-    #[test]
-    fn without_rules_reads_are_allowed_and_the_rest_is_asked_about() {
-        let judge = |effect| Rules::default().judge(&Effects::from(effect), &AskPolicy);
-        assert_eq!(judge(Effect::Read("/a".into())), Verdict::Allow);
-        assert_eq!(judge(Effect::Write("/a".into())), Verdict::Ask);
-        assert_eq!(judge(Effect::Unknown), Verdict::Ask);
-        assert_eq!(Rules::default().judge(&Effects::none(), &AskPolicy), Verdict::Allow);
-    }
-
-    #[test]
-    fn an_answer_covers_the_same_effect_and_no_other() {
-        let run = |command: &str, cwd: &str| {
-            Effects::from(Effect::Run { command: command.to_owned(), cwd: cwd.into() })
-        };
-        let rules = rules(&[(run("cargo test", "/a"), true)]);
-        assert_eq!(rules.judge(&run("cargo test", "/a"), &AskPolicy), Verdict::Allow);
-        assert_eq!(rules.judge(&run("cargo test", "/b"), &AskPolicy), Verdict::Ask);
-        assert_eq!(rules.judge(&run("cargo test; rm -rf .", "/a"), &AskPolicy), Verdict::Ask);
-        assert_eq!(rules.judge(&run("cargo test", "/a"), &DenyPolicy), Verdict::Deny);
-    }
-
-    #[test]
-    fn a_rule_that_is_revoked_counts_no_more() {
-        let write = Effects::from(Effect::Write("/a".into()));
-        let mut rules = rules(&[(write.clone(), true), (write.clone(), false)]);
-        assert_eq!(rules.judge(&write, &AskPolicy), Verdict::Deny);
-        let denial = rules.iter().find(|rule| !rule.is_allowing()).unwrap().clone();
-        assert_eq!(denial.effect(), &Effect::Write("/a".into()));
-        assert!(rules.revoke(&denial) && !rules.revoke(&denial));
-        assert_eq!(rules.judge(&write, &AskPolicy), Verdict::Allow);
-    }
-
-    #[test]
-    fn the_unknown_is_never_remembered() {
-        let mut rules = Rules::default();
-        assert!(!rules.remember(&Effects::from(Effect::Unknown), &AskPolicy, true));
-        assert_eq!(rules.judge(&Effects::from(Effect::Unknown), &AskPolicy), Verdict::Ask);
-    }
-
-    fn strictness(verdict: Verdict) -> u8 {
-        match verdict {
-            Verdict::Allow => 0,
-            Verdict::Ask => 1,
-            Verdict::Deny => 2,
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn order_does_not_matter(mut answers in vec((effects(), any::<bool>()), 0..6), call in effects()) {
-            let verdict = rules(&answers).judge(&call, &AskPolicy);
-            answers.reverse();
-            assert_eq!(rules(&answers).judge(&call, &AskPolicy), verdict);
-        }
-
-        #[test]
-        fn a_denial_never_allows_more(answers in vec((effects(), any::<bool>()), 0..6), denied in effects(), call in effects()) {
-            for policy in [&AskPolicy as &dyn Policy, &AllowPolicy, &DenyPolicy] {
-                let mut rules = rules(&answers);
-                let before = rules.judge(&call, policy);
-                rules.remember(&denied, policy, false);
-                assert!(strictness(rules.judge(&call, policy)) >= strictness(before));
-            }
-        }
-    }
-}
+mod tests;

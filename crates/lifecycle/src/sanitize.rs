@@ -1,64 +1,282 @@
-//! Caps of raw input and output, which stay valid JSON of the same shape where they can.
+//! What is shown of a call without its secrets and within its bounds, for wire and history alike.
+//!
+//! Known secrets, what has the shape of one, and values under keys that name one become
+//! `[redacted]`; raw input and output are cut to a budget, as JSON of the same shape. It knows
+//! nothing of what runs or what a model reads, and never touches the change of a file.
 
-use acp_types::text;
-use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 
-/// Bytes that a string inside a raw value keeps when the value is too large.
-const STRING_BYTES: usize = 1024;
+use acp_types::schema::v1::SessionUpdate;
+use acp_types::{
+    CallMeta, Content, ContentBlock, ContentPatch, Location, Plan, TerminalPatch, ToolCallPatch,
+};
+use serde_json::{Map, Value};
 
-/// Fits a raw value into `max` serialised bytes: long strings are shortened first, and what is
-/// still too large is replaced by its size. Null is no value: both protocols read it as absence.
-#[must_use]
-pub fn raw(value: Value, max: usize) -> Option<Value> {
-    if value.is_null() {
-        return None;
-    }
-    let bytes = byte_len(&value);
-    if bytes <= max {
-        return Some(value);
-    }
-    let short = shorten(value);
-    if byte_len(&short) <= max { Some(short) } else { Some(json!({ "bytesLeftOut": bytes })) }
+use crate::limits;
+
+mod automaton;
+mod fit;
+mod forms;
+mod keys;
+mod secrets;
+mod shapes;
+mod stream;
+
+pub use fit::fit;
+pub use secrets::Secrets;
+pub(crate) use stream::Stream;
+
+/// What is shown in the place of a secret.
+pub const MARKER: &str = "[redacted]";
+
+/// What is not shown of a call, by field, because a field that is set anew is counted anew.
+#[derive(Debug, Default)]
+pub(crate) struct Losses {
+    title: u64,
+    pub(crate) is_title_cut: bool,
+    content: u64,
+    locations: u64,
+    meta: u64,
+    raw_input: (u64, u64),
+    raw_output: (u64, u64),
 }
 
-/// Returns whether a raw value would be cut by [`raw`].
-#[must_use]
-pub fn is_cut(value: &Value, max: usize) -> bool {
-    byte_len(value) > max
+impl Losses {
+    /// Returns how many secrets were replaced.
+    pub(crate) fn redacted(&self) -> u64 {
+        let Self { title, content, locations, meta, raw_input, raw_output, .. } = self;
+        title + content + locations + meta + raw_input.0 + raw_output.0
+    }
+
+    /// Returns how many bytes of raw input and raw output are left out.
+    pub(crate) fn raw_bytes(&self) -> u64 {
+        self.raw_input.1 + self.raw_output.1
+    }
+
+    /// Returns whether there are any.
+    pub(crate) fn is_any(&self) -> bool {
+        self.is_title_cut || self.redacted() > 0 || self.raw_bytes() > 0
+    }
 }
 
-fn shorten(value: Value) -> Value {
-    match value {
-        Value::String(string) if string.len() > STRING_BYTES => {
-            let head = text::head(&string, STRING_BYTES);
-            Value::String(format!("{head}… ({} bytes in all)", string.len()))
+/// Takes out of a patch what must not be shown, and counts it.
+pub(crate) fn patch(patch: &mut ToolCallPatch, secrets: &Secrets, losses: &mut Losses) {
+    let mut redactor = Redactor::new(secrets);
+    if let Some(name) = &mut patch.name {
+        redactor.text(name);
+        redactor.take_count();
+    }
+    // Titles and metadata are made of what was shown before, where nothing is left to replace.
+    if let Some(title) = &mut patch.title {
+        redactor.text(title);
+        losses.title = losses.title.max(redactor.take_count());
+    }
+    if let Some(meta) = &mut patch.meta {
+        redactor.meta(meta);
+        losses.meta = losses.meta.max(redactor.take_count());
+    }
+    match &mut patch.content {
+        ContentPatch::Set(items) => {
+            redactor.contents(items);
+            losses.content = redactor.take_count();
         }
-        Value::Array(items) => items.into_iter().map(shorten).collect(),
-        Value::Object(fields) => {
-            fields.into_iter().map(|(key, value)| (key, shorten(value))).collect()
+        ContentPatch::Append(items) => {
+            redactor.contents(items);
+            losses.content += redactor.take_count();
         }
-        value => value,
+        _ => {}
+    }
+    if let Some(locations) = &mut patch.locations {
+        redactor.locations(locations);
+        losses.locations = redactor.take_count();
+    }
+    raw(&mut patch.raw_input, &mut redactor, &mut losses.raw_input);
+    raw(&mut patch.raw_output, &mut redactor, &mut losses.raw_output);
+}
+
+/// Null is no value: both protocols read it as absence.
+fn raw(value: &mut Option<Value>, redactor: &mut Redactor<'_>, losses: &mut (u64, u64)) {
+    if let Some(mut shown) = value.take().filter(|value| !value.is_null()) {
+        redactor.value(&mut shown, IsSecret::No);
+        let (shown, bytes) = fit(shown, limits::RAW_BYTES);
+        *losses = (redactor.take_count(), bytes);
+        *value = Some(shown);
     }
 }
 
-fn byte_len(value: &Value) -> usize {
-    text::json_bytes(value)
+/// Replaces secrets, and counts them.
+pub(crate) struct Redactor<'a> {
+    secrets: &'a Secrets,
+    count: u64,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::raw;
-    use serde_json::{Value, json};
+/// Whether a value lies under a key that says that it is a secret.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum IsSecret {
+    Yes,
+    No,
+}
 
-    #[test]
-    fn a_raw_value_fits_and_keeps_its_shape() {
-        assert_eq!(raw(Value::Null, 10), None);
-        assert_eq!(raw(json!({"a": 1}), 10), Some(json!({"a": 1})));
-        let long = json!({"path": "a", "content": "ä".repeat(1000)});
-        let short = raw(long, 1500).unwrap();
-        assert_eq!(short["path"], "a");
-        assert_eq!(short["content"], format!("{}… (2000 bytes in all)", "ä".repeat(512)));
-        let many: Vec<u32> = (0..1000).collect();
-        assert_eq!(raw(json!(many), 100), Some(json!({"bytesLeftOut": 3891})));
+impl<'a> Redactor<'a> {
+    pub(crate) fn new(secrets: &'a Secrets) -> Self {
+        Self { secrets, count: 0 }
+    }
+
+    /// Returns how many secrets were replaced since this was asked last.
+    pub(crate) fn take_count(&mut self) -> u64 {
+        std::mem::take(&mut self.count)
+    }
+
+    /// Replaces the secrets in a text.
+    pub(crate) fn text(&mut self, text: &mut String) {
+        if let Some(redacted) = self.redacted(text) {
+            *text = redacted;
+        }
+    }
+
+    /// Returns a text without its secrets, if there are any.
+    fn redacted(&mut self, text: &str) -> Option<String> {
+        let known = self.secrets.scan(text.as_bytes()).found;
+        let known = self.replaced(text, &known);
+        let shaped = shapes::find(known.as_deref().unwrap_or(text));
+        let shaped = self.replaced(known.as_deref().unwrap_or(text), &shaped);
+        shaped.or(known)
+    }
+
+    fn replaced(&mut self, text: &str, ranges: &[std::ops::Range<usize>]) -> Option<String> {
+        let is_new = |range: &&std::ops::Range<usize>| text[(*range).clone()] != *MARKER;
+        let (mut out, mut at, mut count) = (String::new(), 0, 0);
+        for range in ranges.iter().filter(is_new) {
+            out.push_str(&text[at..range.start]);
+            out.push_str(MARKER);
+            (at, count) = (range.end, count + 1);
+        }
+        self.count += count;
+        out.push_str(&text[at..]);
+        (count > 0).then_some(out)
+    }
+
+    fn value(&mut self, value: &mut Value, is_secret: IsSecret) {
+        match value {
+            Value::String(text)
+                if is_secret == IsSecret::Yes && !text.is_empty() && text != MARKER =>
+            {
+                MARKER.clone_into(text);
+                self.count += 1;
+            }
+            Value::String(text) => self.text(text),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.value(item, is_secret)),
+            Value::Object(fields) => self.fields(fields, is_secret),
+            // A number stays a number.
+            Value::Number(number) if self.secrets.finds(number.to_string().as_bytes()) => {
+                *value = Value::from(0);
+                self.count += 1;
+            }
+            _ => {}
+        }
+    }
+
+    fn fields(&mut self, fields: &mut Map<String, Value>, is_secret: IsSecret) {
+        for (key, value) in &mut *fields {
+            let names = if keys::names_secret(key) { IsSecret::Yes } else { is_secret };
+            self.value(value, names);
+        }
+        if fields.keys().any(|key| self.secrets.finds(key.as_bytes())) {
+            for (mut key, value) in std::mem::take(fields) {
+                self.text(&mut key);
+                while fields.contains_key(&key) {
+                    key.push('_');
+                }
+                fields.insert(key, value);
+            }
+        }
+    }
+
+    fn contents(&mut self, items: &mut [Content]) {
+        for item in items {
+            match item {
+                Content::Block(ContentBlock::Text(text))
+                    if text.meta.is_none() && text.annotations.is_none() =>
+                {
+                    self.text(&mut text.text);
+                }
+                // Pictures and sounds show no text.
+                Content::Block(ContentBlock::Image(_) | ContentBlock::Audio(_)) => {}
+                Content::Block(block) => {
+                    let is_readable = self.serialised(block);
+                    if !is_readable {
+                        *item = Content::text(MARKER);
+                    }
+                }
+                // What will be applied is shown as it is.
+                _ => {}
+            }
+        }
+    }
+
+    /// Redacts whatever can be written as JSON. Returns whether it could be read back.
+    fn serialised<T>(&mut self, shown: &mut T) -> bool
+    where
+        T: serde::Serialize + serde::de::DeserializeOwned,
+    {
+        let before = self.count;
+        let Ok(mut value) = serde_json::to_value(&*shown) else { return false };
+        self.value(&mut value, IsSecret::No);
+        if self.count > before {
+            let Ok(redacted) = serde_json::from_value(value) else { return false };
+            *shown = redacted;
+        }
+        true
+    }
+
+    fn locations(&mut self, locations: &mut Vec<Location>) {
+        locations.retain_mut(|location| {
+            let Some(path) = self.path(location.path()) else { return true };
+            let line = location.line().map_or(0, u32::from);
+            let redacted = Location::try_new(path).map(|location| location.at_line(line));
+            redacted.map(|redacted| *location = redacted).is_ok()
+        });
+    }
+
+    /// Returns a path without its secrets, if there are any.
+    fn path(&mut self, path: &Path) -> Option<PathBuf> {
+        self.redacted(&path.to_string_lossy()).map(PathBuf::from)
+    }
+
+    fn meta(&mut self, meta: &mut CallMeta) {
+        if let Some(message) = meta.progress.as_mut().and_then(|progress| progress.message.as_mut())
+        {
+            self.text(message);
+        }
+        if let Some(title) = &mut meta.title {
+            self.value(title, IsSecret::No);
+        }
+        if let Some(whole) = meta.dropped.as_mut().and_then(|dropped| dropped.whole.as_mut()) {
+            self.text(whole);
+        }
+        meta.arriving.retain(|key, _| !self.secrets.finds(key.as_bytes()));
+        self.fields(&mut meta.custom, IsSecret::No);
+    }
+
+    /// Redacts what is told of a terminal. Its output is a [`Stream`].
+    pub(crate) fn terminal(&mut self, patch: &mut TerminalPatch) {
+        if let Some(command) = &mut patch.command {
+            self.text(command);
+        }
+        if let Some(cwd) = patch.cwd.as_deref().and_then(|cwd| self.path(cwd)) {
+            patch.cwd = Some(cwd);
+        }
+    }
+
+    pub(crate) fn plan(&mut self, plan: &mut Plan) {
+        for entry in &mut plan.entries {
+            self.text(&mut entry.content);
+            entry.id.iter_mut().for_each(|id| self.text(id));
+        }
+    }
+
+    /// Redacts news. Returns whether there is anything left to send.
+    pub(crate) fn news(&mut self, update: &mut SessionUpdate) -> bool {
+        self.serialised(update)
     }
 }

@@ -3,49 +3,42 @@
 //! Whatever happens to a call goes through here, so that every change is legal (the board),
 //! ordered (the outbox), and permitted (the rules). Time comes in with each step.
 
+mod permits;
+
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::time::Instant;
 
-use acp_types::schema::v1::{PermissionOption, SessionUpdate};
+use acp_types::schema::v1::SessionUpdate;
 use acp_types::{
-    CallMeta, Exit, Plan, Reason, Status, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch,
-    Trace,
+    CallMeta, Exit, Plan, Progress, Reason, Status, TerminalId, TerminalPatch, ToolCallId,
+    ToolCallPatch, Trace, text,
 };
 
 use crate::board::{Board, End, Moment};
-use crate::effects::Effects;
-use crate::limits;
+use crate::limits::{self, PROGRESS_BYTES};
 use crate::outbox::{Chunk, IsFirst, Item, Outbox};
-use crate::permission::{self, Answer, Decision, Digest, Grant};
-use crate::rules::{AskPolicy, Policy, Rule, Rules, Verdict};
+use crate::permission::Grant;
+use crate::sanitize::{Redactor, Secrets};
+use crate::speech::Speeches;
+use crate::title;
 use crate::usage::{SessionUsage, Updates};
+use permits::Permits;
+
+pub use permits::Request;
 
 /// The state of one session.
 #[derive(Debug)]
 pub struct Session {
     board: Board,
     outbox: Outbox,
-    rules: Rules,
-    policy: Arc<dyn Policy>,
+    permits: Permits,
     cwd: PathBuf,
-    requests: HashMap<u64, Request>,
-    last_request: u64,
     /// The newest turns that were answered.
     ended_turns: VecDeque<String>,
+    speeches: Speeches,
     /// The traces of open turns that have one.
     traces: HashMap<String, Trace>,
-}
-
-/// A permission request that waits for its answer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Request {
-    /// The call it is about.
-    pub call: ToolCallId,
-    /// What the client may choose.
-    pub options: Vec<PermissionOption>,
-    effects: Effects,
-    digest: Digest,
 }
 
 /// Whether a call may run.
@@ -84,30 +77,23 @@ impl Session {
         Self {
             board: Board::default(),
             outbox: Outbox::default(),
-            rules: Rules::default(),
-            policy: Arc::new(AskPolicy),
+            permits: Permits::default(),
             cwd: cwd.into(),
-            requests: HashMap::new(),
-            last_request: 0,
             ended_turns: VecDeque::new(),
+            speeches: Speeches::default(),
             traces: HashMap::new(),
         }
     }
 
-    /// Sets what is done about effects that no rule speaks of.
-    pub fn set_policy(&mut self, policy: Arc<dyn Policy>) {
-        self.policy = policy;
+    /// Sets what must never be shown, from now on.
+    pub fn set_secrets(&mut self, secrets: Secrets) {
+        self.board.set_secrets(secrets);
     }
 
-    /// Returns the answers that are remembered.
+    /// Returns what must never be shown.
     #[must_use]
-    pub fn rules(&self) -> &Rules {
-        &self.rules
-    }
-
-    /// Forgets an answer that is remembered. Returns whether it was.
-    pub fn revoke(&mut self, rule: &Rule) -> bool {
-        self.rules.revoke(rule)
+    pub fn secrets(&self) -> &Secrets {
+        self.board.secrets()
     }
 
     /// Notes the trace that a turn belongs to; every call announced in it after this tells it.
@@ -153,6 +139,36 @@ impl Session {
     ) {
         let patch = self.board.change_meta(id, change);
         self.offer_call(id, patch, IsFirst::No, now);
+    }
+
+    /// Sets or removes what follows a call's title until it ends, as one short line; see
+    /// [`Board::subtitle`]. Nothing follows a title while the client is asked for permission: what
+    /// is approved is the call, not how far it is.
+    pub fn subtitle(&mut self, id: &ToolCallId, subtitle: Option<&str>, now: Moment) {
+        if !self.is_asked(id) {
+            let patch = self.board.subtitle(id, subtitle);
+            self.offer_call(id, patch, IsFirst::No, now);
+        }
+    }
+
+    /// Tells how far a call is: in its metadata, and behind its title.
+    pub fn progress(&mut self, id: &ToolCallId, progress: Progress, now: Moment) {
+        let subtitle = title::progress(&progress);
+        // A secret must not be cut before it is found.
+        let message = progress.message.map(|text| {
+            let shown = self.board.secrets().redact(&text);
+            text::head(&shown, PROGRESS_BYTES).to_owned()
+        });
+        let told = Progress { message, ..progress };
+        let Some(mut patch) = self.board.change_meta(id, |meta| meta.progress = Some(told)) else {
+            return;
+        };
+        if !self.is_asked(id)
+            && let Some(shown) = self.board.subtitle(id, Some(&subtitle))
+        {
+            patch = patch.then(shown);
+        }
+        self.offer_call(id, Some(patch), IsFirst::No, now);
     }
 
     /// Starts a call. Returns whether it runs now; a call that has ended does not.
@@ -226,12 +242,7 @@ impl Session {
             let reason = end.reason.unwrap_or(Reason::Dropped);
             self.finish(&child, End::cancelled(reason), now);
         }
-        let waiting: Vec<_> = self
-            .requests
-            .iter()
-            .filter_map(|(number, request)| (request.call == *id).then_some(*number))
-            .collect();
-        waiting.into_iter().for_each(|number| self.withdraw(number));
+        self.withdraw_of(id);
         let terminals = self.board.terminals_of(id);
         for terminal in &terminals {
             let report = self.board.terminal(terminal);
@@ -269,87 +280,34 @@ impl Session {
     }
 
     /// Says a piece of a message.
-    pub fn say(&mut self, chunk: Chunk, now: Moment) {
-        if !chunk.text.is_empty() {
-            self.outbox.offer(Item::Chunk(chunk), IsFirst::No, now.at);
+    ///
+    /// The end of the piece may be the beginning of a secret. Then it is held back until the next
+    /// piece, or until something else is sent that stands behind it.
+    pub fn say(&mut self, mut chunk: Chunk, now: Moment) {
+        if !self.secrets().is_empty() || !self.speeches.is_empty() {
+            let (before, text) = self.speeches.push(&chunk, self.board.secrets());
+            self.offer_chunk(before, now.at);
+            chunk.text = text;
+        }
+        self.offer_chunk(Some(chunk), now.at);
+    }
+
+    fn offer_chunk(&mut self, chunk: Option<Chunk>, at: Instant) {
+        if let Some(chunk) = chunk.filter(|chunk| !chunk.text.is_empty()) {
+            self.outbox.offer(Item::Chunk(chunk), IsFirst::No, at);
         }
     }
 
     /// Sends a plan, an empty one too.
-    pub fn plan(&mut self, plan: Plan, now: Moment) {
-        self.outbox.offer(Item::Plan(plan), IsFirst::No, now.at);
+    pub fn plan(&mut self, mut plan: Plan, now: Moment) {
+        Redactor::new(self.secrets()).plan(&mut plan);
+        self.offer(Item::Plan(plan), IsFirst::No, now);
     }
 
     /// Sends news of the session, of which the last wins.
-    pub fn news(&mut self, update: SessionUpdate, now: Moment) {
-        self.outbox.offer(Item::News(update), IsFirst::No, now.at);
-    }
-
-    /// Decides whether a call may run: by rules and policy, else by asking the client.
-    ///
-    /// `is_whole` says that the request shows everything that will run; if it does not, the
-    /// answer cannot be remembered.
-    pub fn permit(
-        &mut self,
-        id: &ToolCallId,
-        effects: &Effects,
-        digest: Digest,
-        is_whole: bool,
-        now: Moment,
-    ) -> Permit {
-        if self.board.tool_call(id).is_none() {
-            return Permit::Denied;
-        }
-        match self.rules.judge(effects, &*self.policy) {
-            Verdict::Allow => return Permit::Granted(Grant::new(digest)),
-            Verdict::Deny => return Permit::Denied,
-            Verdict::Ask => {}
-        }
-        let mut options = permission::options(effects, |path| self.display(path));
-        if !is_whole {
-            options.retain(|option| option.kind != ALLOW_ALWAYS && option.kind != REJECT_ALWAYS);
-        }
-        self.last_request += 1;
-        let number = self.last_request;
-        let request = Request { call: id.clone(), options, effects: effects.clone(), digest };
-        self.requests.insert(number, request);
-        self.outbox.offer(Item::Permission(number), IsFirst::No, now.at);
-        Permit::Asked(number)
-    }
-
-    /// Returns a request that waits for its answer.
-    #[must_use]
-    pub fn request(&self, number: u64) -> Option<&Request> {
-        self.requests.get(&number)
-    }
-
-    /// Takes the client's answer. Nothing for a request that was withdrawn or answered before.
-    pub fn answer(&mut self, number: u64, answer: Answer) -> Option<Outcome> {
-        let request = self.requests.remove(&number)?;
-        // An answer that came before its question: the question is void.
-        self.outbox.withdraw(number);
-        match permission::decide(answer, &request.options) {
-            Decision::Allowed { always } => {
-                if always {
-                    self.rules.remember(&request.effects, &*self.policy, true);
-                }
-                Some(Outcome::Granted(Grant::new(request.digest)))
-            }
-            Decision::Rejected { always, reason } => {
-                if always {
-                    self.rules.remember(&request.effects, &*self.policy, false);
-                }
-                Some(Outcome::Rejected { reason })
-            }
-            Decision::Unanswered(error) => Some(Outcome::Unanswered(error)),
-            Decision::Cancelled => Some(Outcome::Cancelled),
-        }
-    }
-
-    /// Takes a request back; a later answer to it does nothing.
-    pub fn withdraw(&mut self, number: u64) {
-        if self.requests.remove(&number).is_some() {
-            self.outbox.withdraw(number);
+    pub fn news(&mut self, mut update: SessionUpdate, now: Moment) {
+        if Redactor::new(self.secrets()).news(&mut update) {
+            self.offer(Item::News(update), IsFirst::No, now);
         }
     }
 
@@ -358,12 +316,13 @@ impl Session {
         for id in self.board.open_calls(Some(turn)) {
             self.finish(&id, End::cancelled(reason), now);
         }
+        self.end_turn_rules();
         if self.ended_turns.len() >= limits::ENDED_TURNS {
             self.ended_turns.pop_front();
         }
         self.ended_turns.push_back(turn.to_owned());
         self.traces.remove(turn);
-        self.outbox.offer(Item::Answer(turn.to_owned()), IsFirst::No, now.at);
+        self.offer(Item::Answer(turn.to_owned()), IsFirst::No, now);
     }
 
     /// Ends every open call, of every turn.
@@ -404,6 +363,10 @@ impl Session {
         display(path, &self.cwd)
     }
 
+    fn is_asked(&self, id: &ToolCallId) -> bool {
+        self.permits.is_asked(id)
+    }
+
     fn offer_call(
         &mut self,
         id: &ToolCallId,
@@ -412,8 +375,19 @@ impl Session {
         now: Moment,
     ) -> bool {
         let Some(patch) = patch else { return false };
-        self.outbox.offer(Item::ToolCall(id.clone(), patch), is_first, now.at);
+        self.offer(Item::ToolCall(id.clone(), patch), is_first, now);
         true
+    }
+
+    /// Offers what stands behind all that was said before.
+    fn offer(&mut self, item: Item, is_first: IsFirst, now: Moment) {
+        self.offer_at(item, is_first, now.at);
+    }
+
+    fn offer_at(&mut self, item: Item, is_first: IsFirst, at: Instant) {
+        let before = self.speeches.end();
+        self.offer_chunk(before, at);
+        self.outbox.offer(item, is_first, at);
     }
 
     fn offer_terminal(&mut self, id: &TerminalId, patch: Option<TerminalPatch>, now: Moment) {
@@ -428,12 +402,7 @@ impl Session {
 pub fn display(path: &Path, cwd: &Path) -> String {
     match path.strip_prefix(cwd) {
         Ok(rest) if rest.as_os_str().is_empty() => ".".to_owned(),
-        Ok(rest) => crate::title::visible(&rest.to_string_lossy()),
-        Err(_) => crate::title::visible(&path.to_string_lossy()),
+        Ok(rest) => title::visible(&rest.to_string_lossy()),
+        Err(_) => title::visible(&path.to_string_lossy()),
     }
 }
-
-const ALLOW_ALWAYS: acp_types::schema::v1::PermissionOptionKind =
-    acp_types::schema::v1::PermissionOptionKind::AllowAlways;
-const REJECT_ALWAYS: acp_types::schema::v1::PermissionOptionKind =
-    acp_types::schema::v1::PermissionOptionKind::RejectAlways;

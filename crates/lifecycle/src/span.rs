@@ -43,8 +43,10 @@ fn record(span: &Span, report: &ToolCallReport) {
     span.record("kind", word(&report.kind));
     span.record("status", word(&report.status));
     span.record("reason", meta.reason.as_ref().map(word));
-    span.record("queued_ms", meta.queued_ms);
-    span.record("duration_ms", meta.duration_ms);
+    // OpenTelemetry has signed numbers only.
+    let millis = |millis: Option<u64>| millis.and_then(|millis| i64::try_from(millis).ok());
+    span.record("queued_ms", millis(meta.queued_ms));
+    span.record("duration_ms", millis(meta.duration_ms));
     span.record("exit_code", meta.exit_code);
     if report.status == acp_types::Status::Failed {
         span.record("otel.status_code", "ERROR");

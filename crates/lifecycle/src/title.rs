@@ -1,17 +1,37 @@
 //! Titles for people: Fluent messages by key and locale, with arguments made visible.
 
+mod live;
+mod locale;
+mod visible;
+
 use std::fmt;
 
-use acp_types::text;
 use fluent_bundle::concurrent::FluentBundle;
 use fluent_bundle::{FluentArgs, FluentResource, FluentValue};
+use fluent_langneg::{NegotiationStrategy, negotiate_languages};
 use unic_langid::LanguageIdentifier;
 
 use crate::limits::TITLE_BYTES;
 
-/// The messages of one locale, by key.
+pub use live::SEPARATOR;
+pub(crate) use live::{compose, one_line, progress};
+pub use locale::wanted;
+pub(crate) use visible::bounded;
+pub use visible::visible;
+
+/// The messages of one locale, and of those that it falls back to, by key.
+///
+/// ```
+/// use acp_lifecycle::Titles;
+///
+/// let catalogues = [("en", "read = Read { $path }"), ("de", "read = { $path } lesen")];
+/// let titles = Titles::negotiate(&catalogues, "de_AT.UTF-8")?;
+/// assert_eq!(titles.render("read", &[("path", "a.rs".to_owned())]), "a.rs lesen");
+/// # Ok::<(), acp_lifecycle::TitlesError>(())
+/// ```
 pub struct Titles {
-    bundle: FluentBundle<FluentResource>,
+    /// In the order in which a message is looked for.
+    bundles: Vec<FluentBundle<FluentResource>>,
 }
 
 /// Why a catalogue of messages cannot be used. A fault of the program that brought it.
@@ -33,95 +53,121 @@ impl Titles {
     ///
     /// [`TitlesError`] if the locale or the messages are malformed.
     pub fn parse(locale: &str, messages: &str) -> Result<Self, TitlesError> {
-        let Ok(language) = locale.parse::<LanguageIdentifier>() else {
-            return Err(TitlesError::Locale(locale.to_owned()));
-        };
-        let resource = FluentResource::try_new(messages.to_owned())
-            .map_err(|(_, errors)| TitlesError::Messages(format!("{errors:?}")))?;
-        let mut bundle = FluentBundle::new_concurrent(vec![language]);
-        // Isolation marks are invisible characters; clients would show them as boxes.
-        bundle.set_use_isolating(false);
-        bundle
-            .add_resource(resource)
-            .map_err(|errors| TitlesError::Messages(format!("{errors:?}")))?;
-        Ok(Self { bundle })
+        Self::negotiate(&[(locale, messages)], locale)
+    }
+
+    /// Reads of several catalogues, pairs of a locale and its messages, those that suit a locale
+    /// (see [`wanted`]), and as the last resort those of the locale of the first.
+    ///
+    /// A message that one lacks, or cannot write with the arguments it gets, is taken from the
+    /// next. So a catalogue may be partial, and a locale that there is none of, or that is none
+    /// at all, gets the first. Several catalogues of one locale are looked through in their order.
+    ///
+    /// # Errors
+    ///
+    /// [`TitlesError`] if the locale of a catalogue, or the messages of one that suits, are
+    /// malformed.
+    pub fn negotiate(catalogues: &[(&str, &str)], locale: &str) -> Result<Self, TitlesError> {
+        let mut languages = Vec::<LanguageIdentifier>::new();
+        for (locale, _) in catalogues {
+            let Ok(language) = locale.parse() else {
+                return Err(TitlesError::Locale((*locale).to_owned()));
+            };
+            languages.push(language);
+        }
+        let mut available = languages.clone();
+        available.sort();
+        available.dedup();
+        let wanted: Vec<_> = locale::parse(locale).into_iter().collect();
+        let strategy = NegotiationStrategy::Filtering;
+        let chosen = negotiate_languages(&wanted, &available, languages.first(), strategy);
+        let mut bundles = Vec::new();
+        for language in chosen {
+            for (other, (_, messages)) in languages.iter().zip(catalogues) {
+                if other == language {
+                    bundles.push(bundle(language.clone(), messages)?);
+                }
+            }
+        }
+        Ok(Self { bundles })
     }
 
     /// Returns the message of `key` with its arguments made visible. A key that has no message
     /// gives itself and its arguments, so that a title is never empty.
     #[must_use]
     pub fn render(&self, key: &str, arguments: &[(&str, String)]) -> String {
+        let arguments: Vec<_> =
+            arguments.iter().map(|(name, value)| (*name, self.shortened(value))).collect();
         let mut values = FluentArgs::new();
-        for (name, value) in arguments {
-            values.set(*name, FluentValue::from(shortened(value)));
+        for (name, value) in &arguments {
+            values.set(*name, FluentValue::from(value.as_str()));
         }
-        let pattern = self.bundle.get_message(key).and_then(|message| message.value());
-        let Some(pattern) = pattern else {
-            let words = arguments.iter().map(|(_, value)| shortened(value));
-            return std::iter::once(key.to_owned()).chain(words).collect::<Vec<_>>().join(" ");
-        };
-        let mut errors = Vec::new();
-        self.bundle.format_pattern(pattern, Some(&values), &mut errors).into_owned()
+        self.message(key, &values).unwrap_or_else(|| {
+            let words = arguments.into_iter().map(|(_, value)| value);
+            std::iter::once(visible(key)).chain(words).collect::<Vec<_>>().join(" ")
+        })
     }
 
     /// Returns whether there is a message of `key`.
     #[must_use]
     pub fn has(&self, key: &str) -> bool {
-        self.bundle.has_message(key)
+        self.bundles.iter().any(|bundle| bundle.has_message(key))
     }
+
+    /// Writes the first message of `key` that needs nothing which is not there.
+    fn message(&self, key: &str, values: &FluentArgs<'_>) -> Option<String> {
+        self.bundles.iter().find_map(|bundle| {
+            let pattern = bundle.get_message(key)?.value()?;
+            let mut errors = Vec::new();
+            let text = bundle.format_pattern(pattern, Some(values), &mut errors).into_owned();
+            errors.is_empty().then_some(text)
+        })
+    }
+
+    /// A command over 4 KiB becomes its first line and the count of its lines, in the words of
+    /// the message `shortened`; the whole is in the call's raw input.
+    fn shortened(&self, argument: &str) -> String {
+        let (shown, is_whole) = visible::head(argument, TITLE_BYTES);
+        if is_whole {
+            return shown;
+        }
+        let first = argument.lines().next().unwrap_or_default();
+        let (start, _) = visible::head(first, TITLE_BYTES);
+        let (lines, bytes) = (argument.lines().count(), argument.len());
+        let mut values = FluentArgs::new();
+        values.set("start", start.as_str());
+        values.set("lines", lines);
+        values.set("bytes", bytes);
+        self.message("shortened", &values)
+            .unwrap_or_else(|| format!("{start} … ({lines} lines, {bytes} bytes)"))
+    }
+}
+
+fn bundle(
+    language: LanguageIdentifier,
+    messages: &str,
+) -> Result<FluentBundle<FluentResource>, TitlesError> {
+    let resource = FluentResource::try_new(messages.to_owned())
+        .map_err(|(_, errors)| TitlesError::Messages(format!("{errors:?}")))?;
+    let mut bundle = FluentBundle::new_concurrent(vec![language]);
+    // Isolation marks are invisible characters; clients would show them as boxes.
+    bundle.set_use_isolating(false);
+    bundle.add_resource(resource).map_err(|errors| TitlesError::Messages(format!("{errors:?}")))?;
+    Ok(bundle)
 }
 
 impl fmt::Debug for Titles {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Titles").finish_non_exhaustive()
+        let locales: Vec<_> = self.bundles.iter().flat_map(|bundle| &bundle.locales).collect();
+        formatter.debug_struct("Titles").field("locales", &locales).finish_non_exhaustive()
     }
-}
-
-/// Shows every character that would hide, reorder or break a line as an escape, so that what is
-/// read is what is there (<https://www.unicode.org/reports/tr36/>).
-#[must_use]
-pub fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '\n' => shown.push_str("\\n"),
-            '\r' => shown.push_str("\\r"),
-            '\t' => shown.push_str("\\t"),
-            letter if is_invisible(letter) => {
-                shown.push_str(&format!("\\u{{{:x}}}", u32::from(letter)));
-            }
-            letter => shown.push(letter),
-        }
-    }
-    shown
-}
-
-/// A command over 4 KiB becomes its first line and the count of its lines; the whole is in the
-/// call's raw input.
-fn shortened(argument: &str) -> String {
-    let shown = visible(argument);
-    if shown.len() <= TITLE_BYTES {
-        return shown;
-    }
-    let first = visible(argument.lines().next().unwrap_or_default());
-    let lines = argument.lines().count();
-    format!("{} … ({lines} lines, {} bytes)", text::head(&first, TITLE_BYTES), argument.len())
-}
-
-/// Controls, bidirectional controls, zero-width characters, tags and variation selectors.
-fn is_invisible(letter: char) -> bool {
-    letter.is_control()
-        || matches!(letter,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180e}'
-            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Titles, TitlesError, visible};
+    use super::{Titles, TitlesError};
     use crate::limits::TITLE_BYTES;
+    use pretty_assertions::assert_eq;
 
     fn titles() -> Titles {
         Titles::parse("en", "run = Run `{ $command }`\nread = Read { $path }\n").unwrap()
@@ -135,6 +181,7 @@ mod tests {
     #[test]
     fn arguments_stand_in_the_message_whole_and_visible() {
         assert_eq!(render("read", "src/a b.rs"), "Read src/a b.rs");
+        assert_eq!(render("read", "{ $path }"), "Read { $path }");
         assert_eq!(render("run", "ls\nrm -rf ~"), "Run `ls\\nrm -rf ~`");
         assert_eq!(
             render("run", "a\u{202e}b\u{200b}c\u{1b}[0m"),
@@ -148,6 +195,7 @@ mod tests {
     #[test]
     fn a_message_that_is_missing_still_gives_a_title() {
         assert_eq!(render("nothing", "x"), "nothing x");
+        assert_eq!(render("no\u{200b}thing", "x"), "no\\u{200b}thing x");
         assert!(titles().has("run") && !titles().has("nothing"));
     }
 
@@ -158,20 +206,46 @@ mod tests {
         assert!(matches!(Titles::parse("en", "a = 1\na = 2\n"), Err(TitlesError::Messages(_))));
     }
 
+    const CATALOGUES: &[(&str, &str)] = &[
+        ("en", "both = English\nonly-en = English { $x }\nasks = English\nshortened = { $start }"),
+        ("de", "both = Deutsch\nasks = Deutsch { $missing }\nonly-de = Deutsch"),
+        ("de-AT", "both = Österreich"),
+        ("en", "own = Own\nboth = Own"),
+    ];
+
     #[test]
-    fn invisible_characters_become_escapes() {
-        for hidden in [
-            '\u{0}',
-            '\u{7f}',
-            '\u{85}',
-            '\u{200d}',
-            '\u{2066}',
-            '\u{feff}',
-            '\u{e0041}',
-            '\u{fe0f}',
+    fn a_locale_falls_back_to_its_language_and_then_to_the_first() {
+        for (locale, key, expected) in [
+            ("en", "both", "English"),
+            ("en_GB.UTF-8", "both", "English"),
+            ("de", "both", "Deutsch"),
+            ("de_AT.UTF-8@euro", "both", "Österreich"),
+            ("de-AT", "only-de", "Deutsch"),
+            ("de-CH", "both", "Deutsch"),
+            ("DE", "only-en", "English y"),
+            ("de", "asks", "English"),
+            ("de", "own", "Own"),
+            ("de", "nowhere", "nowhere y"),
+            ("en", "only-de", "only-de y"),
+            ("fr_FR", "both", "English"),
+            ("C", "both", "English"),
+            ("POSIX", "both", "English"),
+            ("C.UTF-8", "both", "English"),
+            ("", "both", "English"),
+            ("\u{0}\u{202e}/../..", "both", "English"),
+            ("klingon-klingon-klingon", "both", "English"),
         ] {
-            assert_eq!(visible(&hidden.to_string()), format!("\\u{{{:x}}}", u32::from(hidden)));
+            let titles = Titles::negotiate(CATALOGUES, locale).unwrap();
+            let rendered = titles.render(key, &[("x", "y".to_owned())]);
+            assert_eq!(rendered, expected, "{key} in {locale:?}");
         }
-        assert_eq!(visible("päth 名前 😀"), "päth 名前 😀");
+    }
+
+    #[test]
+    fn only_what_suits_is_read_and_nothing_at_all_still_gives_a_title() {
+        let broken = [("en", "a = A"), ("de", "a = { $")];
+        assert_eq!(Titles::negotiate(&broken, "en").unwrap().render("a", &[]), "A");
+        assert!(matches!(Titles::negotiate(&broken, "de"), Err(TitlesError::Messages(_))));
+        assert_eq!(Titles::negotiate(&[], "de").unwrap().render("a", &[]), "a");
     }
 }

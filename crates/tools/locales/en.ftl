@@ -1,7 +1,10 @@
 # Titles of tool calls. Each has a form for the time before its arguments are known.
 
 read-file = Read { $path }
-read-file-lines = Read { $path }, lines { $lines }
+read-file-lines = Read { $path }, lines { $first }-{ $last }
+read-file-from = Read { $path }, from line { $first }
+read-file-last = Read { $path }, the last { $count } lines
+read-file-last-line = Read { $path }, the last line
 read-file-pending = Read a file
 
 list-directory = List { $path }
@@ -27,3 +30,9 @@ think-pending = Think
 
 todo-write = Update the plan: { $done } of { $count } done
 todo-write-pending = Update the plan
+
+# What an argument that is too long ends with, behind its beginning.
+shortened = { $start } … ({ $lines ->
+    [one] 1 line
+   *[other] { $lines } lines
+}, { $bytes } bytes)

@@ -79,9 +79,15 @@ pub fn parent() -> impl Iterator<Item = (String, String)> {
 fn passes(name: &str) -> bool {
     let listed = PASSED.contains(&name);
     let prefixed = PASSED_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    (listed || prefixed) && !is_secret(name)
+}
+
+/// Whether a variable of this name never passes, because its value is shaped like a
+/// [secret](SECRET_WORDS).
+#[must_use]
+pub fn is_secret(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
-    let secret = SECRET_WORDS.iter().any(|word| upper.contains(word));
-    (listed || prefixed) && !secret
+    SECRET_WORDS.iter().any(|word| upper.contains(word))
 }
 
 #[cfg(test)]

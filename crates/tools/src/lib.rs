@@ -33,7 +33,7 @@ pub mod workspace;
 pub mod write;
 
 pub use error::{Code, Report, ToolError};
-pub use registry::{Listed, Registry, ToolCall};
+pub use registry::{CATALOGUES, Listed, Registry, ToolCall};
 pub use tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
 pub use workspace::{Workspace, WorkspaceError};
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use acp_lifecycle::{
     AnyPlan, Arriving, CallHandle, Digest, Effect, Effects, Executor, Failure, Grant, OpenCall,
-    Pinned, Preview, SessionHandle, Success, Titles, TitlesError, limits, sanitize,
+    Pinned, Preview, SessionHandle, Success, Titles, TitlesError, title::visible,
 };
 use acp_types::limits::CHANGE_BYTES;
 use acp_types::{
-    Content, FileChange, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch, ToolKind,
+    CallMeta, Content, FileChange, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch, ToolKind,
 };
 use futures::future::BoxFuture;
 use serde::Deserialize as _;
@@ -43,13 +43,23 @@ impl Registry {
         Self { tools: Vec::new(), titles: Arc::new(titles) }
     }
 
-    /// Makes the list of all built-in tools.
+    /// Makes the list of all built-in tools, with English titles.
     ///
     /// # Errors
     ///
     /// [`TitlesError`] if the built-in catalogue is broken, which a test rules out.
     pub fn builtin() -> Result<Self, TitlesError> {
-        let mut registry = Self::new(Titles::parse("en", ENGLISH)?);
+        Self::builtin_in("en")
+    }
+
+    /// Makes the list of all built-in tools, with titles in the language of a locale such as `de`
+    /// or `de_AT.UTF-8`, and in English where there are none in that language.
+    ///
+    /// # Errors
+    ///
+    /// [`TitlesError`] if a built-in catalogue is broken, which a test rules out.
+    pub fn builtin_in(locale: &str) -> Result<Self, TitlesError> {
+        let mut registry = Self::new(Titles::negotiate(CATALOGUES, locale)?);
         crate::builtin::add_all(&mut registry);
         Ok(registry)
     }
@@ -86,12 +96,13 @@ impl Registry {
         cancel: &CancellationToken,
     ) -> Option<OpenCall> {
         let Some(spec) = self.spec(name) else {
-            let shown = acp_lifecycle::title::visible(name);
-            let patch = ToolCallPatch::announce(name, shown, ToolKind::Other);
+            let patch = ToolCallPatch::announce(name, name, ToolKind::Other);
             return session.announce(id, turn, patch, cancel);
         };
-        let title = self.titles.render(&format!("{}-pending", spec.title), &[]);
-        let mut patch = ToolCallPatch::announce(spec.name, title, spec.kind);
+        let key = format!("{}-pending", spec.title);
+        let title = self.titles.render(&key, &[]);
+        let meta = CallMeta { title: Some(told_title(&key, &[])), ..CallMeta::default() };
+        let mut patch = ToolCallPatch::announce(spec.name, title, spec.kind).meta(meta);
         if spec.surface == Surface::Terminal {
             // Clients that know display-only terminals must hear of it in the first report.
             let terminal = TerminalId::new(id.0.clone());
@@ -121,12 +132,15 @@ impl Registry {
             if let Some(Description { key, arguments, locations, .. }) = about {
                 let title = self.titles.render(key, &arguments);
                 call.change(ToolCallPatch::new().title(title).locations(locations));
+                call.change_meta(|meta| meta.title = Some(told_title(key, &arguments)));
             }
         }
         if !args.fields().is_empty() {
             call.change(ToolCallPatch::new().raw_input(Value::Object(args.fields().clone())));
         }
         call.change_meta(|meta| meta.arriving.clone_from(args.rest()));
+        let kib = args.rest().values().sum::<u64>() / 1024;
+        call.subtitle((kib > 0).then(|| format!("{kib} KiB …")).as_deref());
     }
 
     /// Makes what `acp_lifecycle::perform` needs to run a call.
@@ -185,12 +199,7 @@ impl Executor for ToolCall {
         if !shown.is_empty() {
             patch = patch.content(shown);
         }
-        Ok(Preview {
-            patch,
-            effects,
-            is_whole: is_shown && !sanitize::is_cut(&self.args, limits::RAW_BYTES),
-            pinned: Pinned::new(draft.plan, digest),
-        })
+        Ok(Preview { patch, effects, is_whole: is_shown, pinned: Pinned::new(draft.plan, digest) })
     }
 
     async fn run(
@@ -230,6 +239,7 @@ fn describe(
     args: &Value,
     context: &Context,
 ) {
+    call.subtitle(None);
     let patch = ToolCallPatch::new().raw_input(args.clone());
     let Some(description) = tool.describe(args, context) else {
         call.change(patch);
@@ -240,12 +250,17 @@ fn describe(
         call.describe_terminal(&TerminalId::new(call.id().0.clone()), terminal);
     }
     call.change(patch.title(titles.render(key, &arguments)).locations(locations));
-    let arguments = arguments.into_iter().map(|(name, value)| (name.to_owned(), json!(value)));
-    let title = json!({ "key": key, "arguments": Value::Object(arguments.collect()) });
     call.change_meta(|meta| {
-        meta.title = Some(title);
+        meta.title = Some(told_title(key, &arguments));
         meta.arriving.clear();
     });
+}
+
+/// What a client needs to write a title in words of its own; it must not be fooled either.
+fn told_title(key: &str, arguments: &[(&str, String)]) -> Value {
+    let arguments =
+        arguments.iter().map(|(name, value)| ((*name).to_owned(), json!(visible(value))));
+    json!({ "key": key, "arguments": Value::Object(arguments.collect()) })
 }
 
 /// Returns what a call would do; a tool that can do anything, or would change something, and
@@ -358,8 +373,12 @@ impl<T: Tool> AnyTool for T {
     }
 }
 
-/// The English catalogue of titles.
-const ENGLISH: &str = include_str!("../locales/en.ftl");
+/// The titles of the built-in tools, by locale: English, to which the others fall back, first.
+///
+/// An agent with tools of its own joins its catalogues to these:
+/// `Titles::negotiate(&[CATALOGUES, MINE].concat(), locale)`.
+pub const CATALOGUES: &[(&str, &str)] =
+    &[("en", include_str!("../locales/en.ftl")), ("de", include_str!("../locales/de.ftl"))];
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,5 @@
-//! Every message against the JSON Schema that the schema crate generates of itself.
+//! A second opinion on what the agent says: the JSON Schema that the schema crate generates of
+//! itself. The wire validator of the test kit does without.
 
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -12,81 +13,60 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Checks the parameters of what the client sends.
+/// Checks every line of the agent in a transcript of the test kit.
 ///
 /// # Panics
-/// If they are not as the protocol wants them, or the method is not known here.
-pub(crate) fn check_sent(method: &str, params: &Value) {
+/// If one is not as the protocol wants it, or holds what the protocol does not know.
+pub(crate) fn judge(transcript: &str) {
+    let mut asked = HashMap::new();
+    for line in transcript.lines() {
+        let line: Value = serde_json::from_str(line).expect("the kit writes JSON");
+        let message = &line["msg"];
+        let (id, method) = (message["id"].to_string(), message["method"].as_str());
+        match (line["dir"] == "out", method) {
+            (true, Some(method)) => told(method, &message["params"]),
+            (true, None) => answered(asked.get(&id), message),
+            (false, Some(method)) => drop(asked.insert(id, method.to_owned())),
+            (false, None) => {}
+        }
+    }
+}
+
+fn told(method: &str, params: &Value) {
     match method {
-        "initialize" => check::<v1::InitializeRequest>(params),
-        "authenticate" => check::<v1::AuthenticateRequest>(params),
-        "session/new" => check::<v1::NewSessionRequest>(params),
-        "session/prompt" => check::<v1::PromptRequest>(params),
-        "session/cancel" => check::<v1::CancelNotification>(params),
-        "session/close" => check::<v1::CloseSessionRequest>(params),
+        "session/update" => check::<v1::SessionNotification>(params),
+        "session/request_permission" => check::<v1::RequestPermissionRequest>(params),
+        "elicitation/create" => check::<v1::CreateElicitationRequest>(params),
         "$/cancel_request" => check::<v1::CancelRequestNotification>(params),
-        other => panic!("no schema for {other}; send it unchecked"),
+        other => panic!("the agent sends {other}; give it a schema here"),
     }
 }
 
-/// Checks the client's result of a permission request.
-///
-/// # Panics
-/// If it is not as the protocol wants it.
-pub(crate) fn check_reply(result: &Value) {
-    check::<v1::RequestPermissionResponse>(result);
-}
-
-/// Checks the result of a request of the client; those of methods unknown here may be anything.
-///
-/// # Panics
-/// If it is not as the protocol wants it.
-pub(crate) fn check_result(method: &str, result: &Value) {
-    match method {
-        "initialize" => check_whole::<v1::InitializeResponse>(result),
-        "authenticate" => check_whole::<v1::AuthenticateResponse>(result),
-        "session/new" => check_whole::<v1::NewSessionResponse>(result),
-        "session/prompt" => check_whole::<v1::PromptResponse>(result),
-        "session/close" => check_whole::<v1::CloseSessionResponse>(result),
-        _ => {}
+fn answered(method: Option<&String>, message: &Value) {
+    let result = &message["result"];
+    if let Some(error) = message.get("error") {
+        return check::<v1::Error>(error);
+    }
+    match method.map(String::as_str) {
+        Some("initialize") => check::<v1::InitializeResponse>(result),
+        Some("authenticate") => check::<v1::AuthenticateResponse>(result),
+        Some("session/new") => check::<v1::NewSessionResponse>(result),
+        Some("session/prompt") => check::<v1::PromptResponse>(result),
+        Some("session/close") => check::<v1::CloseSessionResponse>(result),
+        other => panic!("the agent answers {other:?}; give it a schema here"),
     }
 }
 
-/// Checks an error object.
-///
-/// # Panics
-/// If it is none.
-pub(crate) fn check_error(error: &Value) {
-    check_whole::<v1::Error>(error);
-}
-
-/// Checks a value that the agent sent and returns it parsed. Nothing of it may be lost by that:
-/// peers drop unknown keys and malformed optional fields in silence.
-///
-/// # Panics
-/// If it is not what it should be.
-pub(crate) fn parse<T>(value: &Value) -> T
+fn check<T>(value: &Value)
 where
     T: JsonSchema + Serialize + DeserializeOwned + 'static,
 {
-    check::<T>(value);
-    let parsed: T = serde_json::from_value(value.clone()).expect("the schema allows it");
-    let again = serde_json::to_value(&parsed).expect("a message is JSON");
-    assert_eq!(&again, value, "SCHEMA-002: nothing is there that the protocol does not know");
-    parsed
-}
-
-fn check_whole<T>(value: &Value)
-where
-    T: JsonSchema + Serialize + DeserializeOwned + 'static,
-{
-    parse::<T>(value);
-}
-
-fn check<T: JsonSchema + 'static>(value: &Value) {
     let validator = validator::<T>();
     let errors: Vec<_> = validator.iter_errors(value).map(|error| error.to_string()).collect();
     assert!(errors.is_empty(), "SCHEMA-001: {value}\n{errors:#?}");
+    let parsed: T = serde_json::from_value(value.clone()).expect("the schema allows it");
+    let again = serde_json::to_value(&parsed).expect("a message is JSON");
+    assert_eq!(&again, value, "SCHEMA-002: nothing is there that the protocol does not know");
 }
 
 fn validator<T: JsonSchema + 'static>() -> Arc<Validator> {

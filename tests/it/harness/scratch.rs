@@ -20,6 +20,9 @@ const FILES: [(&str, &[u8]); 5] = [
     (".gitignore", b"target/\n"),
 ];
 
+/// A value of the agent's environment that it must never show.
+pub(crate) const SECRET: &str = "s3cr3t/of+the~agent\u{e4}";
+
 /// The folder of one test, gone with it.
 pub(crate) struct Scratch(TempDir);
 
@@ -106,6 +109,7 @@ impl Scratch {
         let mut env = BTreeMap::from([
             ("PATH".to_owned(), std::env::var("PATH").unwrap()),
             ("HOME".to_owned(), folder("")),
+            ("CALLBOARD_TEST_TOKEN".to_owned(), SECRET.to_owned()),
         ]);
         for name in ["CONFIG_HOME", "DATA_HOME", "STATE_HOME", "CACHE_HOME", "RUNTIME_DIR"] {
             env.insert(format!("XDG_{name}"), folder(name));

@@ -100,11 +100,17 @@ pub(super) fn stuck_client(built: &Built, n: u32) -> Result<f64, Stop> {
 /// How long the client of [`stuck_client`] reads nothing.
 const STUCK: Duration = Duration::from_secs(3);
 
-/// The shipped agent, away from the configuration and the state of whoever runs this.
-fn callboard(built: &Built, scratch: &Scratch, model: &str) -> Command {
-    let mut command = Command::new(&built.callboard);
-    command.args(["acp", "--model", model]).current_dir(scratch.cwd());
-    command.env("HOME", scratch.home());
+/// The shipped agent with a model.
+pub(super) fn callboard(built: &Built, scratch: &Scratch, model: &str) -> Command {
+    let mut command = shipped(&built.callboard, scratch);
+    command.args(["acp", "--model", model]);
+    command
+}
+
+/// A program, away from the configuration and the state of whoever runs this.
+pub(super) fn shipped(program: &Path, scratch: &Scratch) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(scratch.cwd()).env("HOME", scratch.home());
     for name in ["CACHE", "CONFIG", "DATA", "STATE"] {
         command.env_remove(format!("XDG_{name}_HOME"));
     }
@@ -147,13 +153,31 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// Reads a figure of a process's memory, in MiB.
-fn memory_mib(pid: u32, figure: &str) -> Result<f64, Stop> {
+pub(super) fn memory_mib(pid: u32, figure: &str) -> Result<f64, Stop> {
     let path = format!("/proc/{pid}/status");
     let status =
         fs::read_to_string(&path).map_err(|error| Stop::Failed(format!("{path}: {error}")))?;
     let kib = memory_kib(&status, figure)
         .ok_or_else(|| Stop::Failed(format!("{path} does not tell {figure}")))?;
     Ok(kib / 1024.0)
+}
+
+/// Reads how many seconds of processor time a process has taken.
+pub(super) fn cpu_seconds(pid: u32) -> Result<f64, Stop> {
+    let path = format!("/proc/{pid}/stat");
+    let stat =
+        fs::read_to_string(&path).map_err(|error| Stop::Failed(format!("{path}: {error}")))?;
+    let ticks = cpu_ticks(&stat).ok_or_else(|| Stop::Failed(format!("{path} tells no times")))?;
+    // Linux tells these times in hundredths of a second, whatever its own clock is.
+    Ok(ticks / 100.0)
+}
+
+/// Reads the time in user and system mode from the text of `/proc/PID/stat`. The name, which is
+/// the second field, may hold anything.
+fn cpu_ticks(stat: &str) -> Option<f64> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut times = fields.split_whitespace().skip(11).map(|field| field.parse::<f64>().ok());
+    Some(times.next()?? + times.next()??)
 }
 
 /// Reads a figure from the text of `/proc/PID/status`.
@@ -178,6 +202,13 @@ mod tests {
         assert_eq!(memory_kib(status, "VmRSS:"), Some(2048.0));
         assert_eq!(memory_kib(status, "VmHWM:"), Some(9000.0));
         assert_eq!(memory_kib("Name:\tx\n", "VmRSS:"), None);
+    }
+
+    #[test]
+    fn processor_time_is_read_behind_a_name_of_any_kind() {
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194304 90 0 0 0 25 5 0 0 20 0 2 0 100 1000 50";
+        assert_eq!(cpu_ticks(stat), Some(30.0));
+        assert_eq!(cpu_ticks("7 (a) S 1"), None);
     }
 
     #[test]

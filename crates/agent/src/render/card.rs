@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hasher as _};
 
+use acp_lifecycle::title::SEPARATOR;
 use acp_types::schema::v1::{
     Meta, ToolCallContent, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolKind,
 };
@@ -22,6 +23,8 @@ use super::{input, safe};
 
 mod ask;
 mod end;
+
+pub(crate) use end::duration;
 
 /// A call as it was told so far.
 #[derive(Debug)]
@@ -318,9 +321,13 @@ fn hold(texts: &[String]) -> Vec<Text> {
     others.iter().chain([last]).map(|text| held(text)).collect()
 }
 
-/// Returns whether a title says something else, not only more or less or with other numbers.
+/// Returns whether a title says something else, not only more or less, with other numbers, or
+/// how far the call is.
 fn differs(old: &str, new: &str) -> bool {
-    let letters = |title: &str| title.chars().filter(|c| c.is_alphabetic()).collect::<String>();
+    let letters = |title: &str| {
+        let base = title.rsplit_once(SEPARATOR).map_or(title, |(base, _)| base);
+        base.chars().filter(|c| c.is_alphabetic()).collect::<String>()
+    };
     let (old, new) = (letters(old), letters(new));
     !old.starts_with(&new) && !new.starts_with(&old)
 }

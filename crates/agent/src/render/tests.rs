@@ -496,6 +496,8 @@ fn a_new_title_is_told_if_it_says_something_else() {
             titled("Search: 10 files"),
             titled("Search: 20 files"),
             titled("Count matches"),
+            titled("Count matches · 3/10 in src"),
+            titled("Count matches · 4/10 elsewhere"),
             titled("Count matches (3)"),
             ended("1", "completed", 1),
         ],

@@ -9,24 +9,40 @@ use agent_client_protocol::{
     Error, ErrorCode, RawJsonRpcError, RawJsonRpcId, RawJsonRpcMessage, RawJsonRpcNotification,
     RawJsonRpcParams, RawJsonRpcRequest, RawJsonRpcResponse,
 };
-use serde::de::IgnoredAny;
+use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::json;
 
 use super::scan;
+use super::strict::Strict;
 use crate::limits::{MAX_DEPTH, MAX_ID_BYTES, MAX_JSON_VALUES, MAX_LINE_BYTES};
 
-/// Parses a line that is not blank.
-pub(super) fn decode(line: &[u8]) -> Result<RawJsonRpcMessage, Refused> {
+/// A line that may be parsed.
+#[derive(Debug)]
+pub(super) struct Checked<'a> {
+    text: &'a str,
+    /// The estimated bytes of its message.
+    pub(super) size: usize,
+}
+
+/// Checks what can be told of a line, which is not blank, without parsing it.
+pub(super) fn check(line: &[u8]) -> Result<Checked<'_>, Fault> {
     let Ok(text) = str::from_utf8(line) else {
-        return Err(Fault::NotUtf8.into());
+        return Err(Fault::NotUtf8);
     };
-    scan::check(line)?;
-    if !text.trim_start().starts_with('{') {
-        return Err(diagnose_other(text).into());
+    Ok(Checked { text, size: scan::check(line)? })
+}
+
+impl Checked<'_> {
+    /// Parses the line.
+    pub(super) fn decode(self) -> Result<RawJsonRpcMessage, Refused> {
+        let text = self.text;
+        if !text.trim_start().starts_with('{') {
+            return Err(diagnose_other(text).into());
+        }
+        let envelope: Option<Envelope<'_>> = serde_json::from_str(text).ok();
+        envelope.and_then(Envelope::into_message).ok_or_else(|| diagnose_object(text))
     }
-    let envelope: Option<Envelope<'_>> = serde_json::from_str(text).ok();
-    envelope.and_then(Envelope::into_message).ok_or_else(|| diagnose_object(text))
 }
 
 /// What becomes of a line that is not handed over.
@@ -59,9 +75,12 @@ pub(super) enum Fault {
     /// An array; a scalar too.
     #[error("Invalid request: not an object (batches are not supported)")]
     NotAnObject,
-    /// An object that is no request, notification or response.
-    #[error("Invalid request: not a JSON-RPC 2.0 message")]
+    /// An object that is no request, notification or response, or has a key twice.
+    #[error("Invalid request: not a JSON-RPC 2.0 message, or a key comes twice")]
     InvalidEnvelope,
+    /// More than [`MAX_UNANSWERED_BYTES`](crate::limits::MAX_UNANSWERED_BYTES) are unanswered.
+    #[error("Busy: requests before this one are large and not answered yet")]
+    Busy,
 }
 
 impl Fault {
@@ -69,9 +88,11 @@ impl Fault {
     pub(super) fn to_error(self) -> Error {
         let code = match self {
             Self::NotAnObject | Self::InvalidEnvelope => ErrorCode::INVALID_REQUEST,
+            Self::Busy => ErrorCode::INTERNAL_ERROR,
             _ => ErrorCode::PARSE_ERROR,
         };
-        Error::new(code, self.to_string())
+        let error = Error::new(code, self.to_string());
+        if self == Self::Busy { error.data(json!({ "reason": "busy" })) } else { error }
     }
 }
 
@@ -89,9 +110,10 @@ struct Envelope<'a> {
     id: Option<RawJsonRpcId>,
     #[serde(borrow)]
     method: Option<Cow<'a, str>>,
+    #[serde(default, deserialize_with = "params")]
     params: Option<RawJsonRpcParams>,
     #[serde(default, deserialize_with = "present")]
-    result: Option<Value>,
+    result: Option<Strict>,
     error: Option<Box<RawJsonRpcError>>,
 }
 
@@ -109,7 +131,7 @@ impl Envelope<'_> {
             (Some(method), None, None, None) => {
                 RawJsonRpcNotification { method: method.into(), params }.into()
             }
-            (None, Some(id), Some(result), None) => {
+            (None, Some(id), Some(Strict(result)), None) => {
                 RawJsonRpcResponse::Result { id, result }.into()
             }
             (None, Some(id), None, Some(error)) => RawJsonRpcResponse::Error { id, error }.into(),
@@ -148,6 +170,11 @@ fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     T::deserialize(member).map(Some)
 }
 
+fn params<'de, D: Deserializer<'de>>(member: D) -> Result<Option<RawJsonRpcParams>, D::Error> {
+    let Strict(value) = Strict::deserialize(member)?;
+    RawJsonRpcParams::from_value(value).map_err(|error| D::Error::custom(error.message))
+}
+
 fn diagnose_object(text: &str) -> Refused {
     let outline: Outline = match serde_json::from_str(text) {
         Ok(outline) => outline,
@@ -174,9 +201,13 @@ fn diagnose_other(text: &str) -> Fault {
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
-    use serde_json::json;
+    use serde_json::Value;
 
     use super::*;
+
+    fn decode(line: &[u8]) -> Result<RawJsonRpcMessage, Refused> {
+        check(line)?.decode()
+    }
 
     #[test]
     fn a_valid_line_becomes_the_message_that_the_sdk_would_read() {
@@ -242,6 +273,7 @@ mod tests {
             (json!(1), r#"{"jsonrpc":"2.0","id":1,"method":"m","params":[1e400]}"#),
             (json!(1), r#"{"jsonrpc":"2.0","id":1,"method":"m","params":["\ud800"]}"#),
             (json!(1), r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{},"params":{}}"#),
+            (json!(1), r#"{"jsonrpc":"2.0","id":1,"method":"m","params":[{"a":1,"a":1}]}"#),
             (json!(null), r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#),
             (json!(null), r#"{"jsonrpc":"2.0","id":1.5,"method":"m"}"#),
             (json!(null), r#"{"jsonrpc":"2.0","id":9223372036854775808,"method":"m"}"#),
@@ -271,6 +303,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","result":null}"#,
             r#"{"jsonrpc":"1.0","id":1,"error":{"code":1,"message":""}}"#,
             r#"{"jsonrpc":"2.0","id":1,"error":"text"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{"outcome":{"a":1,"a":2}}}"#,
         ] {
             assert_eq!(decode(line.as_bytes()), Err(Refused::Dropped), "{line}");
         }

@@ -4,22 +4,32 @@
 //! Knows nothing of JSON and does no input or output.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use agent_client_protocol::RawJsonRpcId;
+
 use super::counters::{Counters, add};
-use crate::limits::{KEPT_BUFFER_BYTES, MAX_QUEUED_ANSWER_BYTES, MAX_UNANSWERED_REQUESTS};
+use crate::limits::{
+    KEPT_BUFFER_BYTES, MAX_QUEUED_ANSWER_BYTES, MAX_UNANSWERED_BYTES, MAX_UNANSWERED_REQUESTS,
+    PARKED_LOOK, SMALL_REQUEST_BYTES,
+};
 
 /// The outgoing lines in order, and the room for more requests.
-#[derive(Debug)]
 pub(super) struct Queue {
     state: Mutex<State>,
     /// The writer waits here for lines.
     filled: Condvar,
     /// The reader waits here for room.
     drained: Condvar,
+    /// Tells whether nobody writes to the input any more.
+    hung_up: HungUp,
     counters: Arc<Counters>,
 }
+
+/// Tells, without reading, whether nobody writes to the input any more.
+pub(super) type HungUp = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// What a line is to the bounds of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +46,15 @@ pub(super) enum Kind {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Closed;
 
+/// Whether a request may be handed over.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// It may, and counts as unanswered.
+    Admitted,
+    /// It is large, and so are those before it.
+    Busy,
+}
+
 #[derive(Debug, Default)]
 struct State {
     /// The lines that the writer has not taken, back to back.
@@ -46,8 +65,10 @@ struct State {
     written: usize,
     /// Bytes of those that are answers or refusals.
     answer_bytes: usize,
-    /// Requests admitted and not answered.
-    unanswered: usize,
+    /// Requests admitted and not answered, with the bytes that each may take.
+    unanswered: VecDeque<(RawJsonRpcId, usize)>,
+    /// Bytes of those.
+    unanswered_bytes: usize,
     closed: bool,
 }
 
@@ -60,15 +81,23 @@ struct Done {
 }
 
 impl Queue {
-    pub(super) fn new(counters: Arc<Counters>) -> Self {
+    pub(super) fn new(counters: Arc<Counters>, hung_up: HungUp) -> Self {
         let (state, filled, drained) = Default::default();
-        Self { state, filled, drained, counters }
+        Self { state, filled, drained, hung_up, counters }
     }
 
     /// Waits until one more request may be handed over, and counts it as unanswered.
-    pub(super) fn admit(&self) -> Result<(), Closed> {
-        self.wait_for_room(State::has_room_for_request)?.unanswered += 1;
-        Ok(())
+    ///
+    /// It never waits for bytes: a large request that is answered only after a turn would hold
+    /// back the cancel of that turn.
+    pub(super) fn admit(&self, id: &RawJsonRpcId, bytes: usize) -> Result<Admission, Closed> {
+        let mut state = self.wait_for_room(State::has_room_for_request)?;
+        if bytes > SMALL_REQUEST_BYTES && state.unanswered_bytes + bytes > MAX_UNANSWERED_BYTES {
+            return Ok(Admission::Busy);
+        }
+        state.unanswered.push_back((id.clone(), bytes));
+        state.unanswered_bytes += bytes;
+        Ok(Admission::Admitted)
     }
 
     /// Waits until one more answer may be queued, and queues it.
@@ -76,6 +105,12 @@ impl Queue {
         let state = self.wait_for_room(State::has_room_for_answer)?;
         self.append(state, line, Kind::Refusal);
         Ok(())
+    }
+
+    /// Queues the response to a request without waiting; drops it when the queue is closed.
+    pub(super) fn answer(&self, line: &[u8], id: &RawJsonRpcId) {
+        self.lock().settle(id);
+        self.push(line, Kind::Answer);
     }
 
     /// Queues a line without waiting; drops it when the queue is closed.
@@ -136,11 +171,26 @@ impl Queue {
         self.drained.notify_all();
     }
 
+    /// Waits for room, but not for ever when nobody writes to the input any more: its end cannot
+    /// be read from behind what is held back.
     fn wait_for_room(&self, has_room: fn(&State) -> bool) -> Result<MutexGuard<'_, State>, Closed> {
         let full = |state: &mut State| !state.closed && !has_room(state);
-        let waited = self.drained.wait_while(self.lock(), full);
-        let state = waited.unwrap_or_else(PoisonError::into_inner);
-        if state.closed { Err(Closed) } else { Ok(state) }
+        let mut state = self.lock();
+        loop {
+            let waited = self.drained.wait_timeout_while(state, PARKED_LOOK, full);
+            let timeout;
+            (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            if state.closed {
+                return Err(Closed);
+            }
+            if !timeout.timed_out() {
+                return Ok(state);
+            }
+            if (self.hung_up)() {
+                tracing::warn!("the input has ended behind requests that cannot be answered");
+                return Err(Closed);
+            }
+        }
     }
 
     /// No step leaves the state half changed, so a panic elsewhere does not spoil it.
@@ -155,7 +205,15 @@ impl State {
     }
 
     fn has_room_for_request(&self) -> bool {
-        self.has_room_for_answer() && self.unanswered < MAX_UNANSWERED_REQUESTS
+        self.has_room_for_answer() && self.unanswered.len() < MAX_UNANSWERED_REQUESTS
+    }
+
+    /// Forgets the oldest request with this id.
+    fn settle(&mut self, id: &RawJsonRpcId) {
+        let at = self.unanswered.iter().position(|(asked, _)| asked == id);
+        if let Some((_, bytes)) = at.and_then(|at| self.unanswered.remove(at)) {
+            self.unanswered_bytes -= bytes;
+        }
     }
 
     fn append(&mut self, line: &[u8], kind: Kind) {
@@ -163,9 +221,6 @@ impl State {
         self.unwritten.push_back((kind, line.len()));
         if kind != Kind::Ours {
             self.answer_bytes += line.len();
-        }
-        if kind == Kind::Answer {
-            self.unanswered = self.unanswered.saturating_sub(1);
         }
     }
 
@@ -190,6 +245,12 @@ impl State {
     }
 }
 
+impl fmt::Debug for Queue {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Queue").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::thread;
@@ -200,7 +261,13 @@ mod tests {
 
     fn queue() -> (Queue, Arc<Counters>) {
         let counters = Arc::<Counters>::default();
-        (Queue::new(counters.clone()), counters)
+        (Queue::new(counters.clone(), Box::new(|| false)), counters)
+    }
+
+    const ID: RawJsonRpcId = RawJsonRpcId::Number(1);
+
+    fn admit(queue: &Queue) -> Result<Admission, Closed> {
+        queue.admit(&ID, 10)
     }
 
     #[test]
@@ -227,7 +294,7 @@ mod tests {
         let (queue, _) = queue();
         for _ in 0..MAX_UNANSWERED_REQUESTS {
             assert!(queue.lock().has_room_for_request());
-            queue.admit().unwrap();
+            assert_eq!(admit(&queue), Ok(Admission::Admitted));
         }
         assert!(!queue.lock().has_room_for_request() && queue.lock().has_room_for_answer());
         queue.push(b"{}\n", Kind::Ours);
@@ -235,11 +302,41 @@ mod tests {
         assert!(!queue.lock().has_room_for_request());
 
         thread::scope(|scope| {
-            let waiting = scope.spawn(|| queue.admit());
-            queue.push(b"{}\n", Kind::Answer);
-            assert_eq!(waiting.join().unwrap(), Ok(()));
+            let waiting = scope.spawn(|| admit(&queue));
+            queue.answer(b"{}\n", &ID);
+            assert_eq!(waiting.join().unwrap(), Ok(Admission::Admitted));
         });
         assert!(!queue.lock().has_room_for_request());
+    }
+
+    #[test]
+    fn large_requests_are_turned_away_until_those_before_are_answered() {
+        let (queue, _) = queue();
+        let ids: [RawJsonRpcId; 3] = ["a", "b", "c"].map(|id| RawJsonRpcId::Str(id.to_owned()));
+        let half = MAX_UNANSWERED_BYTES / 2;
+        for (id, bytes, admission) in [
+            (&ids[0], half, Admission::Admitted),
+            (&ids[1], half + 1, Admission::Busy),
+            (&ids[1], half, Admission::Admitted),
+            (&ids[2], SMALL_REQUEST_BYTES + 1, Admission::Busy),
+            (&ids[2], SMALL_REQUEST_BYTES, Admission::Admitted),
+        ] {
+            assert_eq!(queue.admit(id, bytes), Ok(admission), "{id} {bytes}");
+        }
+        queue.answer(b"{}\n", &ids[2]);
+        assert_eq!(queue.admit(&ids[2], half), Ok(Admission::Busy));
+        queue.answer(b"{}\n", &ids[0]);
+        assert_eq!(queue.admit(&ids[2], half), Ok(Admission::Admitted));
+    }
+
+    #[test]
+    fn the_end_of_input_is_noticed_while_there_is_no_room() {
+        let hung_up = Box::new(|| true);
+        let queue = Queue::new(Arc::default(), hung_up);
+        (0..MAX_UNANSWERED_REQUESTS).for_each(|_| assert!(admit(&queue).is_ok()));
+        assert_eq!(admit(&queue), Err(Closed));
+        queue.answer(b"{}\n", &ID);
+        assert!(admit(&queue).is_ok(), "with room, what was read is handed over");
     }
 
     #[test]
@@ -264,10 +361,10 @@ mod tests {
     #[test]
     fn closing_wakes_the_reader_and_lets_the_writer_finish() {
         let (queue, counters) = queue();
-        (0..MAX_UNANSWERED_REQUESTS).for_each(|_| queue.admit().unwrap());
+        (0..MAX_UNANSWERED_REQUESTS).for_each(|_| assert!(admit(&queue).is_ok()));
         queue.push(b"kept\n", Kind::Ours);
         thread::scope(|scope| {
-            let waiting = scope.spawn(|| queue.admit());
+            let waiting = scope.spawn(|| admit(&queue));
             queue.close();
             assert_eq!(waiting.join().unwrap(), Err(Closed));
         });
@@ -287,6 +384,6 @@ mod tests {
         queue.push(b"lost\n", Kind::Ours);
         queue.abandon();
         assert!(!queue.take(&mut Vec::new()));
-        assert_eq!(queue.admit(), Err(Closed));
+        assert_eq!(admit(&queue), Err(Closed));
     }
 }

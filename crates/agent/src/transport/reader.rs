@@ -9,12 +9,13 @@ use std::thread;
 
 use agent_client_protocol::{RawJsonRpcMessage, TransportFrame};
 use futures::channel::mpsc::UnboundedSender;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::counters::{Counters, add};
-use super::decode::{Fault, Refused, decode};
+use super::decode::{Fault, Refused, check};
 use super::encode::encode;
 use super::framing::{Line, Lines};
-use super::queue::{Closed, Queue};
+use super::queue::{Admission, Closed, Queue};
 use crate::limits::{MAX_HANDED_OVER_BYTES, MAX_HANDED_OVER_FRAMES, RETRY_PAUSE};
 
 /// Everything the thread works with but the stream. Dropped, it ends the SDK's input, however the
@@ -24,6 +25,7 @@ pub(super) struct Reader {
     queue: Arc<Queue>,
     counters: Arc<Counters>,
     answer: Vec<u8>,
+    _ended: DropGuard,
 }
 
 impl Reader {
@@ -31,8 +33,10 @@ impl Reader {
         frames: UnboundedSender<TransportFrame>,
         queue: Arc<Queue>,
         counters: Arc<Counters>,
+        ended: CancellationToken,
     ) -> Self {
-        Self { handoff: Handoff::new(frames), queue, counters, answer: Vec::new() }
+        let (handoff, _ended) = (Handoff::new(frames), ended.drop_guard());
+        Self { handoff, queue, counters, answer: Vec::new(), _ended }
     }
 
     /// Reads until the end of input, an error of the stream (which is as good as the end) or the
@@ -54,26 +58,38 @@ impl Reader {
     }
 
     fn handle(&mut self, line: &Line<'_>) -> Result<(), Closed> {
-        let decoded = match line {
+        let line = match line {
             Line::Whole(bytes) if bytes.trim_ascii().is_empty() => return Ok(()),
-            Line::Whole(bytes) => decode(bytes).map(|message| (message, bytes.len())),
-            Line::TooLong => Err(Fault::TooLong.into()),
+            Line::Whole(bytes) => bytes,
+            Line::TooLong => return self.refuse(Fault::TooLong.into()),
         };
-        match decoded {
-            Ok((message, bytes)) => self.hand_over(message, bytes),
+        let checked = match check(line) {
+            Ok(checked) => checked,
+            Err(fault) => return self.refuse(fault.into()),
+        };
+        let size = checked.size;
+        self.handoff.wait_for_room(size);
+        match checked.decode() {
+            Ok(message) => self.hand_over(message, size),
             Err(refused) => self.refuse(refused),
         }
     }
 
-    fn hand_over(&mut self, message: RawJsonRpcMessage, bytes: usize) -> Result<(), Closed> {
-        if matches!(message, RawJsonRpcMessage::Request(_)) {
-            self.queue.admit()?;
+    fn hand_over(&mut self, message: RawJsonRpcMessage, size: usize) -> Result<(), Closed> {
+        if let RawJsonRpcMessage::Request(request) = &message
+            && self.queue.admit(&request.id, size)? == Admission::Busy
+        {
+            let id = request.id.clone();
+            drop(message);
+            return self.refuse(Refused::Answered(id, Fault::Busy));
         }
-        self.handoff.send(message, bytes)
+        self.handoff.send(message, size)
     }
 
     fn refuse(&mut self, refused: Refused) -> Result<(), Closed> {
-        add(&self.counters.lines_malformed, 1);
+        if !matches!(refused, Refused::Answered(_, Fault::Busy)) {
+            add(&self.counters.lines_malformed, 1);
+        }
         tracing::debug!(?refused, "refused a line");
         let Refused::Answered(id, fault) = refused else {
             return Ok(());
@@ -89,33 +105,40 @@ impl Reader {
 /// The SDK's queue of messages, held to a bound that it does not have itself.
 struct Handoff {
     frames: UnboundedSender<TransportFrame>,
-    /// Bytes of each message that the SDK had not taken when last looked at, oldest first.
+    /// The size of each message that the SDK had not taken when last looked at, oldest first.
     sizes: VecDeque<usize>,
-    bytes: usize,
+    /// Their sum.
+    size: usize,
 }
 
 impl Handoff {
     fn new(frames: UnboundedSender<TransportFrame>) -> Self {
-        Self { frames, sizes: VecDeque::new(), bytes: 0 }
+        Self { frames, sizes: VecDeque::new(), size: 0 }
     }
 
+    /// Waits until a message of this size may be sent, or until nobody takes any.
+    ///
     /// The SDK does not say when it takes a message, so this looks again after a pause. Only a
     /// flood, or a dispatch loop that stands still, ever gets that far.
-    fn send(&mut self, message: RawJsonRpcMessage, bytes: usize) -> Result<(), Closed> {
-        while self.is_full() && !self.frames.is_closed() {
+    fn wait_for_room(&mut self, size: usize) {
+        while !self.has_room(size) && !self.frames.is_closed() {
             thread::sleep(RETRY_PAUSE);
         }
-        self.sizes.push_back(bytes);
-        self.bytes += bytes;
+    }
+
+    fn send(&mut self, message: RawJsonRpcMessage, size: usize) -> Result<(), Closed> {
+        self.sizes.push_back(size);
+        self.size += size;
         self.frames.unbounded_send(TransportFrame::Single(message)).map_err(|_closed| Closed)
     }
 
-    fn is_full(&mut self) -> bool {
+    fn has_room(&mut self, size: usize) -> bool {
         let waiting = self.frames.len();
         while self.sizes.len() > waiting {
-            self.bytes -= self.sizes.pop_front().unwrap_or_default();
+            self.size -= self.sizes.pop_front().unwrap_or_default();
         }
-        waiting >= MAX_HANDED_OVER_FRAMES || self.bytes > MAX_HANDED_OVER_BYTES
+        let fits = self.size + size <= MAX_HANDED_OVER_BYTES;
+        waiting == 0 || (waiting < MAX_HANDED_OVER_FRAMES && fits)
     }
 }
 
@@ -141,8 +164,9 @@ mod tests {
     fn a_request_waits_for_answers_to_others_and_a_notification_does_not() {
         let (frames, _taken) = unbounded();
         let counters = Arc::<Counters>::default();
-        let queue = Arc::new(Queue::new(counters.clone()));
-        let mut reader = Reader::new(frames, queue.clone(), counters);
+        let queue = Arc::new(Queue::new(counters.clone(), Box::new(|| false)));
+        let ended = CancellationToken::new();
+        let mut reader = Reader::new(frames, queue.clone(), counters, ended.clone());
         let request = Line::Whole(br#"{"jsonrpc":"2.0","id":1,"method":"m"}"#);
         let notification = Line::Whole(br#"{"jsonrpc":"2.0","method":"m"}"#);
         for _ in 0..MAX_UNANSWERED_REQUESTS {
@@ -155,20 +179,24 @@ mod tests {
             queue.close();
             assert_eq!(waiting.join().unwrap(), Err(Closed));
         });
+        assert!(!ended.is_cancelled());
+        drop(reader);
+        assert!(ended.is_cancelled(), "however the thread ends, that is told");
     }
 
     #[test]
     fn the_sdks_queue_is_bounded_in_messages_and_in_bytes() {
-        for (bytes, fit) in [(0, MAX_HANDED_OVER_FRAMES), (MAX_HANDED_OVER_BYTES, 2)] {
+        let half = MAX_HANDED_OVER_BYTES / 2;
+        for (size, fit) in [(0, MAX_HANDED_OVER_FRAMES), (half, 2), (half + 1, 1), (half * 3, 1)] {
             let (frames, mut taken) = unbounded();
             let mut handoff = Handoff::new(frames);
             for _ in 0..fit {
-                assert!(!handoff.is_full());
-                handoff.send(notification(), bytes).unwrap();
+                assert!(handoff.has_room(size), "{size}");
+                handoff.send(notification(), size).unwrap();
             }
-            assert!(handoff.is_full(), "{bytes}");
+            assert!(!handoff.has_room(size), "{size}");
             taken.try_recv().unwrap();
-            assert!(!handoff.is_full(), "{bytes}");
+            assert!(handoff.has_room(size), "{size}");
         }
     }
 
@@ -178,6 +206,7 @@ mod tests {
         let mut handoff = Handoff::new(frames);
         (0..MAX_HANDED_OVER_FRAMES).for_each(|_| handoff.send(notification(), 0).unwrap());
         drop(taken);
+        handoff.wait_for_room(0);
         assert_eq!(handoff.send(notification(), 0), Err(Closed));
     }
 }

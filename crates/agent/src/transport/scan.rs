@@ -3,12 +3,13 @@
 //! Knows strings and brackets only; whether the line is JSON at all is the parser's business.
 
 use super::decode::Fault;
-use crate::limits::{MAX_DEPTH, MAX_JSON_VALUES};
+use crate::limits::{CONTAINER_VALUES, MAX_DEPTH, MAX_JSON_VALUES, VALUE_BYTES};
 
-/// Refuses a line that is nested too deep or holds too many values.
+/// Refuses a line that is nested too deep or holds too many values, and estimates the bytes that
+/// its message will take.
 ///
 /// Exact for JSON. For anything else it may answer either way, and the parser refuses it.
-pub(super) fn check(line: &[u8]) -> Result<(), Fault> {
+pub(super) fn check(line: &[u8]) -> Result<usize, Fault> {
     let (mut depth, mut values) = (0_usize, 0_usize);
     let mut bytes = line.iter();
     while let Some(byte) = bytes.next() {
@@ -16,10 +17,10 @@ pub(super) fn check(line: &[u8]) -> Result<(), Fault> {
             b'"' => skip_string(&mut bytes),
             b'[' | b'{' => {
                 depth += 1;
-                values += 1;
+                values += CONTAINER_VALUES;
             }
             b']' | b'}' => depth = depth.saturating_sub(1),
-            b',' => values += 1,
+            b',' | b':' => values += 1,
             _ => {}
         }
         if depth > MAX_DEPTH {
@@ -29,7 +30,7 @@ pub(super) fn check(line: &[u8]) -> Result<(), Fault> {
             return Err(Fault::TooManyValues);
         }
     }
-    Ok(())
+    Ok(line.len() + values * VALUE_BYTES)
 }
 
 /// Moves behind the quote that closes the string just opened.
@@ -76,8 +77,14 @@ mod tests {
             // A string that never ends, and one that ends in its escape.
             ("\"[[[", None),
             ("\"\\", None),
-            (&format!("[0{}]", ",0".repeat(MAX_JSON_VALUES - 1)), None),
-            (&format!("[0{}]", ",0".repeat(MAX_JSON_VALUES)), Some(Fault::TooManyValues)),
+            (&format!("[0{}]", ",0".repeat(MAX_JSON_VALUES - 4)), None),
+            (&format!("[0{}]", ",0".repeat(MAX_JSON_VALUES - 3)), Some(Fault::TooManyValues)),
+            (&format!("[0{}]", ",{}".repeat(MAX_JSON_VALUES / 5)), Some(Fault::TooManyValues)),
+            (&format!("{{{}}}", "\"\":0,".repeat(MAX_JSON_VALUES / 2 - 2)), None),
+            (
+                &format!("{{{}}}", "\"\":0,".repeat(MAX_JSON_VALUES / 2 - 1)),
+                Some(Fault::TooManyValues),
+            ),
         ];
         for (line, fault) in rows {
             let start: String = line.chars().take(40).collect();

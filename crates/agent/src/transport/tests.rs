@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
 use agent_client_protocol::v1::schema::{InitializeRequest, InitializeResponse};
-use agent_client_protocol::{Agent, UntypedMessage};
+use agent_client_protocol::{Agent, RawJsonRpcMessage, UntypedMessage};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 

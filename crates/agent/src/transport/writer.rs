@@ -5,8 +5,7 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use agent_client_protocol::TransportFrame;
-use futures::channel::mpsc::UnboundedSender;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::framing::Patient;
 use super::queue::Queue;
@@ -16,12 +15,12 @@ use crate::limits::MAX_WRITE_BYTES;
 /// thread ends: without a reader of our output there is nothing left to do.
 pub(super) struct Writer {
     queue: Arc<Queue>,
-    input: UnboundedSender<TransportFrame>,
+    _ended: DropGuard,
 }
 
 impl Writer {
-    pub(super) fn new(queue: Arc<Queue>, input: UnboundedSender<TransportFrame>) -> Self {
-        Self { queue, input }
+    pub(super) fn new(queue: Arc<Queue>, ended: CancellationToken) -> Self {
+        Self { queue, _ended: ended.drop_guard() }
     }
 
     /// Writes until the queue is closed and empty, or until the stream fails.
@@ -51,20 +50,19 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         self.queue.abandon();
-        self.input.close_channel();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use futures::channel::mpsc::unbounded;
+    use agent_client_protocol::RawJsonRpcId;
     use pretty_assertions::assert_eq;
 
     use super::*;
     use crate::transport::queue::{Closed, Kind};
 
     fn queue(lines: &[u8]) -> Arc<Queue> {
-        let queue = Queue::new(Arc::default());
+        let queue = Queue::new(Arc::default(), Box::new(|| false));
         queue.push(lines, Kind::Ours);
         Arc::new(queue)
     }
@@ -72,14 +70,14 @@ mod tests {
     #[test]
     fn a_failed_stream_closes_the_queue_and_ends_the_input() {
         let queue = queue(b"two bytes fit\n");
-        let (input, mut taken) = unbounded();
+        let ended = CancellationToken::new();
         let mut room = [0; 2];
-        let error = Writer::new(queue.clone(), input).run(&mut room[..]).unwrap_err();
+        let error = Writer::new(queue.clone(), ended.clone()).run(&mut room[..]).unwrap_err();
 
         assert_eq!(error.kind(), io::ErrorKind::WriteZero);
         assert_eq!(&room, b"tw");
-        assert_eq!(queue.admit(), Err(Closed));
-        assert!(taken.try_recv().is_err_and(|error| error.is_closed()));
+        assert_eq!(queue.admit(&RawJsonRpcId::Null, 0), Err(Closed));
+        assert!(ended.is_cancelled());
     }
 
     #[test]
@@ -100,7 +98,7 @@ mod tests {
         queue.push(&[b'a'; MAX_WRITE_BYTES], Kind::Ours);
         queue.close();
         let mut calls = Calls(Vec::new());
-        Writer::new(queue, unbounded().0).run(&mut calls).unwrap();
+        Writer::new(queue, CancellationToken::new()).run(&mut calls).unwrap();
         assert_eq!(calls.0, [MAX_WRITE_BYTES, 8, 0]);
     }
 }

@@ -129,10 +129,13 @@ mod tests {
         let text = "x".repeat(limits::ARGUMENTS_TOLD_EVERY);
         begun.hear(&text, &turn);
         assert_eq!(shown().meta.arriving["content"], 1 + text.len() as u64);
+        let kib = (1 + text.len()) / 1024;
+        assert_eq!(shown().title, format!("Write src/a.rs · {kib} KiB …"));
         begun.hear(r#""}"#, &turn);
         begun.end(&turn);
         assert_eq!(shown().raw_input, Some(json!({"path": "src/a.rs", "content": text})));
         assert!(shown().meta.arriving.is_empty());
+        assert_eq!(shown().title, "Write src/a.rs");
         assert_eq!(shown().meta.batch.as_deref(), Some("reply"));
     }
 }

@@ -68,7 +68,7 @@ impl Tool for Grep {
             max_results: args.max_results,
         };
         let mut draft = Draft::new(query);
-        draft.effects = Effects::from(Effect::Read(at.path().to_owned()));
+        draft.effects = Effects::from(Effect::Search(at.path().to_owned()));
         Ok(draft)
     }
 

@@ -48,10 +48,7 @@ impl Tool for ReadFile {
 
     fn describe(&self, args: &Args, context: &Context) -> Description {
         let line = args.offset.and_then(|offset| u32::try_from(offset).ok()).unwrap_or(0);
-        let description = match (args.offset, args.limit) {
-            (None, None) => Description::new("read-file"),
-            _ => Description::new("read-file-lines").with("lines", lines_asked(args)),
-        };
+        let description = lines_asked(args);
         description.with_path("path", &args.path, context).at(&args.path, line, context)
     }
 
@@ -76,13 +73,21 @@ impl Tool for ReadFile {
     }
 }
 
-fn lines_asked(args: &Args) -> String {
-    match (args.offset.unwrap_or(1), args.limit) {
-        (offset, _) if offset < 0 => format!("the last {}", offset.unsigned_abs()),
-        (offset, Some(limit)) => {
-            format!("{offset}-{}", offset.saturating_add(i64::from(limit) - 1))
+fn lines_asked(args: &Args) -> Description {
+    match (args.offset, args.limit) {
+        (None, None) => Description::new("read-file"),
+        (Some(-1), _) => Description::new("read-file-last-line"),
+        (Some(offset), _) if offset < 0 => {
+            Description::new("read-file-last").with("count", offset.unsigned_abs().to_string())
         }
-        (offset, None) => format!("{offset} on"),
+        (offset, Some(limit)) => {
+            let first = offset.unwrap_or(1);
+            let last = first.saturating_add(i64::from(limit) - 1);
+            Description::new("read-file-lines")
+                .with("first", first.to_string())
+                .with("last", last.to_string())
+        }
+        (Some(first), None) => Description::new("read-file-from").with("first", first.to_string()),
     }
 }
 

@@ -102,7 +102,8 @@ impl Card {
     }
 }
 
-fn duration(millis: u64) -> String {
+/// Says for people how long something took.
+pub(crate) fn duration(millis: u64) -> String {
     match millis {
         0..1_000 => format!("{millis} ms"),
         1_000..60_000 => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use acp_lifecycle::{Answer, Digest, Effect, Effects, Grant, Outcome, Permit, Pinned, Rule};
+use acp_lifecycle::{
+    Answer, Digest, Effect, Effects, Grant, Matcher, Outcome, Permit, Pinned, Rule, Verdict,
+};
 use acp_types::ToolCallId;
 use acp_types::schema::v1::PermissionOptionKind;
 use pretty_assertions::assert_eq;
@@ -158,7 +160,8 @@ impl World {
         assert_eq!(oldest.is_some(), !self.permits.remembered.is_empty());
         if let Some(rule) = oldest {
             assert!(self.session.revoke(&rule));
-            let revoked = (rule.effect().clone(), rule.is_allowing());
+            let Matcher::Effect(effect) = rule.matcher else { panic!("{rule:?}") };
+            let revoked = (effect, rule.verdict == Verdict::Allow);
             self.permits.remembered.retain(|remembered| *remembered != revoked);
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
 
+use acp_lifecycle::title::{SEPARATOR, visible};
 use acp_lifecycle::{Chunk, End, Item, Moment, Role, Session};
 use acp_types::{
     Capabilities, Content, Exit, Output, Plan, PlanEntry, PlanPriority, PlanStatus, Progress,
@@ -86,7 +87,7 @@ impl World {
                 let patch = ToolCallPatch::new().title(title);
                 self.change(call, patch, |call| {
                     if !title.is_empty() {
-                        title.clone_into(&mut call.title);
+                        call.title = visible(title);
                     }
                 });
             }
@@ -107,7 +108,7 @@ impl World {
             Event::Progress(call, done) => {
                 let progress = Progress { current: done.into(), total: None, message: None };
                 let id = self.call_id(call);
-                self.session.change_meta(&id, |meta| meta.progress = Some(progress), now);
+                self.session.progress(&id, progress, now);
             }
             Event::ShowTerminal(call) => self.show_terminal(call),
             Event::Output(call, bytes) => self.output(call, &bytes),
@@ -438,9 +439,14 @@ impl World {
             let board = self.session.board();
             let document = board.tool_call(id).or_else(|| board.history().get(id));
             let document = document.expect("a call is open or remembered");
+            // Only of an open call, the title is followed by how far it is.
+            let title = match document.title.split_once(SEPARATOR) {
+                Some((base, _)) if !call.status.is_final() => base,
+                _ => &document.title,
+            };
             assert_eq!(
-                (document.status, &document.title, document.content.len()),
-                (call.status, &call.title, call.items)
+                (document.status, title, document.content.len()),
+                (call.status, &*call.title, call.items)
             );
             let completed = [Status::Completed, Status::Failed, Status::Cancelled];
             let has_reason = completed[1..].contains(&call.status);

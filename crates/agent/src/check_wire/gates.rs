@@ -1,0 +1,57 @@
+//! What needs a capability of the other side although its method does not.
+
+use serde_json::Value;
+
+use super::calls::items;
+use super::{Faults, Rule};
+
+/// Whether capabilities have what a JSON pointer names: null and false say no.
+pub(super) fn has(can: &Value, gate: &str) -> bool {
+    can.pointer(gate).is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false)))
+}
+
+/// Judges the update of a `session/update`.
+pub(super) fn update(client_can: &Value, update: &Value, faults: &mut Faults) {
+    let has_event = |event: &&str| update["_meta"].get(event).is_some();
+    let gate = match update["sessionUpdate"].as_str() {
+        Some("notice") => "/session/notices",
+        Some("compaction_update" | "compaction_summary_chunk") => "/session/compaction",
+        Some("tool_call" | "tool_call_update") if TERMINAL_EVENTS.iter().any(has_event) => {
+            "/_meta/terminal_output"
+        }
+        _ => return,
+    };
+    if !has(client_can, gate) {
+        faults.add(Rule::Capability, format!("an update without {gate}"));
+    }
+}
+
+/// Judges the blocks of a prompt.
+pub(super) fn prompt(agent_can: &Value, params: &Value, faults: &mut Faults) {
+    for block in items(&params["prompt"]) {
+        let gate = match block["type"].as_str() {
+            Some("image") => "/promptCapabilities/image",
+            Some("audio") => "/promptCapabilities/audio",
+            Some("resource") => "/promptCapabilities/embeddedContext",
+            _ => continue,
+        };
+        if !has(agent_can, gate) {
+            faults.add(Rule::Capability, format!("a prompt without {gate}"));
+        }
+    }
+}
+
+/// Judges a result of the agent.
+pub(super) fn result(client_can: &Value, result: &Value, faults: &mut Faults) {
+    for (list, kind, gate) in [
+        ("authMethods", "terminal", "/auth/terminal"),
+        ("configOptions", "boolean", "/session/configOptions/boolean"),
+    ] {
+        if items(&result[list]).any(|item| item["type"] == kind) && !has(client_can, gate) {
+            faults.add(Rule::Capability, format!("{list} without {gate}"));
+        }
+    }
+}
+
+/// The events of the convention for terminals that are only shown.
+const TERMINAL_EVENTS: [&str; 3] = ["terminal_info", "terminal_output", "terminal_exit"];

@@ -1,0 +1,127 @@
+//! Holds a value against a type of the protocol, by parsing it and looking what got lost.
+//!
+//! The types of the schema crate drop unknown keys and malformed optional fields in silence, as
+//! peers do. A JSON Schema would see the same; this needs none of its weight.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::{Faults, Rule, excerpt, shown};
+
+/// What holds a value against one type; `what` says in a fault what the value is.
+pub(super) type Check = fn(value: &Value, what: &str, faults: &mut Faults);
+
+/// Lost fields of one value that are reported; one is enough to know where to look.
+const MAX_LOST: usize = 3;
+
+/// Checks that a value parses, and that nothing of it is lost by that.
+pub(super) fn check<T: Serialize + DeserializeOwned>(
+    value: &Value,
+    what: &str,
+    faults: &mut Faults,
+) {
+    // Where nothing is to be said, some peers say null.
+    let empty = Value::Object(Map::new());
+    let value = if value.is_null() { &empty } else { value };
+    let again = match T::deserialize(value).and_then(serde_json::to_value) {
+        Ok(again) => again,
+        Err(error) => {
+            return faults.add(Rule::Schema, shown(&format!("{what}: {error}")));
+        }
+    };
+    let mut lost = Vec::new();
+    find_lost(value, &again, &mut String::new(), &mut lost);
+    for lost in lost {
+        faults.add(Rule::LostField, format!("{what}: {lost}"));
+    }
+}
+
+/// Lists what is in a value and not in what a parse made of it.
+fn find_lost(value: &Value, again: &Value, path: &mut String, lost: &mut Vec<String>) {
+    if lost.len() >= MAX_LOST || value == again {
+        return;
+    }
+    let length = path.len();
+    match (value, again) {
+        (Value::Object(value), Value::Object(again)) => {
+            for (key, value) in value {
+                path.push('/');
+                path.push_str(key);
+                match again.get(key) {
+                    Some(again) => find_lost(value, again, path, lost),
+                    None if is_default(key, value) => {}
+                    None => find_lost(value, &Value::Null, path, lost),
+                }
+                path.truncate(length);
+            }
+        }
+        (Value::Array(value), Value::Array(again)) if value.len() == again.len() => {
+            for (at, (value, again)) in value.iter().zip(again).enumerate() {
+                path.push('/');
+                path.push_str(&at.to_string());
+                find_lost(value, again, path, lost);
+                path.truncate(length);
+            }
+        }
+        (Value::Number(value), Value::Number(again)) if value.as_f64() == again.as_f64() => {}
+        _ => lost.push(format!("{} is lost: {}", shown(path), excerpt(value))),
+    }
+}
+
+/// Whether a serialiser leaves this out because it says what leaving it out says.
+fn is_default(key: &str, value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Array(items) => items.is_empty(),
+        Value::String(text) => matches!((key, &**text), ("kind", "other") | ("status", "pending")),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use acp_types::schema::v1::{CreateTerminalRequest, ToolCall};
+    use serde_json::{Value, json};
+
+    use super::super::{Faults, Rule, Side};
+    use super::{Check, check};
+
+    fn rules(check: Check, value: &Value) -> Vec<Rule> {
+        let mut faults = Faults { line: 1, side: Side::Agent, found: Vec::new() };
+        check(value, "x", &mut faults);
+        faults.found.iter().map(|fault| fault.rule).collect()
+    }
+
+    #[test]
+    fn what_a_parse_drops_is_seen_and_defaults_are_none_of_it() {
+        let call = check::<ToolCall>;
+        let rows = [
+            (json!({"toolCallId": "c", "title": "T"}), &[][..]),
+            (
+                json!({"toolCallId": "c", "title": "T", "kind": "other", "status": "pending",
+                    "content": [], "rawInput": null, "_meta": {"x": 1}}),
+                &[],
+            ),
+            (json!({"toolCallId": "c", "title": "T", "rawInput": {"a": 1.0, "b": [null]}}), &[]),
+            (json!({"title": "T"}), &[Rule::Schema]),
+            (json!({"toolCallId": "c", "title": 1}), &[Rule::Schema]),
+            (json!({"toolCallId": "c", "title": "T", "kind": "dance"}), &[Rule::LostField]),
+            (json!({"toolCallId": "c", "title": "T", "status": "cancelled"}), &[Rule::LostField]),
+            (json!({"toolCallId": "c", "title": "T", "colour": "red"}), &[Rule::LostField]),
+            (
+                json!({"toolCallId": "c", "title": "T", "content": [{"type": "text"}]}),
+                &[Rule::LostField],
+            ),
+            (
+                json!({"toolCallId": "c", "title": "T", "locations": [{"path": "/x", "line": -1}]}),
+                &[Rule::LostField],
+            ),
+        ];
+        for (value, expected) in rows {
+            assert_eq!(rules(call, &value), expected, "{value}");
+        }
+        let terminal = json!({"sessionId": "s", "command": "x", "outputByteLimit": "many"});
+        assert_eq!(rules(check::<CreateTerminalRequest>, &terminal).len(), 1);
+    }
+}

@@ -1,0 +1,424 @@
+//! Planted faults: a recorded transcript that breaks no rule, and every rule broken in it once.
+
+use std::collections::BTreeSet;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use super::Rule::{self, *};
+use super::{Fault, Side, Transcript};
+use crate::limits::MAX_STREAMED_UPDATE_BYTES;
+
+/// What `callboard` and a client said: a turn with three tools, one that is cancelled, the close.
+const RECORDED: &str = include_str!("recorded.jsonl");
+
+/// A change of the recorded transcript. Lines count from 1.
+enum Edit {
+    /// In a line, the first text becomes the second one.
+    Replace(usize, &'static str, String),
+    /// Before a line comes another one.
+    Insert(usize, Vec<u8>),
+    /// A line is gone.
+    Remove(usize),
+    /// A line comes before another one instead.
+    Move(usize, usize),
+}
+use Edit::{Insert, Move, Remove, Replace};
+
+fn replace(line: usize, from: &'static str, to: &str) -> Edit {
+    Replace(line, from, to.to_owned())
+}
+
+/// A line of the agent.
+fn out(line: usize, message: &Value) -> Edit {
+    Insert(line, json!({"dir": "out", "msg": message}).to_string().into_bytes())
+}
+
+/// A line of the client.
+fn in_(line: usize, message: &Value) -> Edit {
+    Insert(line, json!({"dir": "in", "msg": message}).to_string().into_bytes())
+}
+
+/// A request of the agent in the session.
+fn ask(line: usize, method: &str, mut params: Value) -> Edit {
+    params["sessionId"] = json!("s1");
+    out(line, &json!({"jsonrpc": "2.0", "id": "x", "method": method, "params": params}))
+}
+
+fn told(session: &str, update: &Value) -> Value {
+    let params = json!({"sessionId": session, "update": update});
+    json!({"jsonrpc": "2.0", "method": "session/update", "params": params})
+}
+
+/// An update of the session.
+fn update(line: usize, update: &Value) -> Edit {
+    out(line, &told("s1", update))
+}
+
+/// A change of the first call.
+fn change(line: usize, fields: &Value) -> Edit {
+    let mut change = json!({"sessionUpdate": "tool_call_update", "toolCallId": "t1/call_1"});
+    change.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    update(line, &change)
+}
+
+fn says(text: &str) -> Value {
+    let content = json!({"type": "text", "text": text});
+    json!({"sessionUpdate": "agent_message_chunk", "content": content})
+}
+
+fn edited(edits: &[Edit]) -> Vec<Vec<u8>> {
+    let mut lines: Vec<_> = RECORDED.lines().map(|line| line.as_bytes().to_vec()).collect();
+    for edit in edits {
+        match edit {
+            Replace(at, from, to) => {
+                let line = String::from_utf8(lines[at - 1].clone()).unwrap();
+                assert!(line.contains(from), "{line} has no {from}");
+                lines[at - 1] = line.replacen(from, to, 1).into_bytes();
+            }
+            Insert(at, line) => lines.insert(at - 1, line.clone()),
+            Remove(at) => drop(lines.remove(at - 1)),
+            Move(from, to) => {
+                let line = lines.remove(from - 1);
+                lines.insert(to - 1, line);
+            }
+        }
+    }
+    lines
+}
+
+/// The same lines as they were on the wire, without their directions.
+fn raw(lines: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let unwrap = |line: &Vec<u8>| match serde_json::from_slice::<Value>(line) {
+        Ok(Value::Object(mut wrapped)) => match wrapped.remove("msg") {
+            Some(Value::String(line)) => line.into_bytes(),
+            Some(message) => message.to_string().into_bytes(),
+            None => line.clone(),
+        },
+        _ => line.clone(),
+    };
+    lines.iter().map(unwrap).collect()
+}
+
+fn judge(lines: &[Vec<u8>]) -> Vec<Fault> {
+    let mut transcript = Transcript::new();
+    let mut faults: Vec<_> = lines.iter().flat_map(|line| transcript.line(line)).collect();
+    faults.extend(transcript.end());
+    faults
+}
+
+/// A fault: its rule, the line it is found in, and what plants it.
+type Planted = (Rule, u64, Vec<Edit>);
+
+fn lines() -> Vec<Planted> {
+    let long = "x".repeat(MAX_STREAMED_UPDATE_BYTES);
+    let longest = "x".repeat(1 << 20);
+    let bad = |message: Value| vec![out(7, &message)];
+    vec![
+        (NotUtf8, 7, vec![Insert(7, b"\xff".to_vec())]),
+        (NotJson, 7, vec![Insert(7, b"hello".to_vec())]),
+        (NotJson, 7, bad(json!("DEBUG: starting"))),
+        (NotAMessage, 7, bad(json!([]))),
+        (NotJudged, 7, vec![Insert(7, b"[".repeat(100))]),
+        (LongLine, 9, vec![Replace(9, "three", longest)]),
+        (LongUpdate, 15, vec![Replace(15, "three", long)]),
+        (JsonrpcVersion, 8, vec![replace(8, "2.0", "1.0")]),
+        (StrayKey, 28, vec![replace(28, "\"id\"", "\"stray\":1,\"id\"")]),
+        (BadId, 7, bad(json!({"jsonrpc": "2.0", "id": [], "method": "_x/y"}))),
+        (BadMethod, 7, bad(json!({"jsonrpc": "2.0", "id": 1, "method": 17}))),
+        (ResultOrError, 40, vec![replace(40, "\"result\":{}", "\"id\":5")]),
+        (
+            ErrorMessage,
+            40,
+            vec![replace(40, "\"result\":{}", "\"error\":{\"code\":1,\"message\":\"a\\nb\"}")],
+        ),
+        (UnknownMethod, 7, bad(json!({"jsonrpc": "2.0", "id": "x", "method": "session/dance"}))),
+        (
+            WrongSide,
+            29,
+            vec![out(
+                29,
+                &json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "s1"}}),
+            )],
+        ),
+        (WrongForm, 6, vec![replace(6, "\"method\"", "\"id\":7,\"method\"")]),
+        (IdReused, 28, vec![Move(28, 30), replace(28, "\"id\":4", "\"id\":3")]),
+        (UnaskedAnswer, 7, bad(json!({"jsonrpc": "2.0", "id": 77, "result": {}}))),
+        (AnsweredTwice, 7, bad(json!({"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s2"}}))),
+        (NeverAnswered, 39, vec![Remove(40)]),
+        (Schema, 7, vec![replace(7, "\"title\":\"Read notes.txt\",", "")]),
+        (Schema, 28, vec![replace(28, "end_turn", "finished")]),
+        (LostField, 8, vec![replace(8, "in_progress", "running")]),
+        (LostField, 13, vec![replace(13, "\"priority\"", "\"colour\":1,\"priority\"")]),
+        (BeforeInitialize, 1, vec![Remove(1), Remove(1)]),
+        (ProtocolVersion, 2, vec![replace(2, "\"protocolVersion\":1", "\"protocolVersion\":2")]),
+    ]
+}
+
+fn sessions() -> Vec<Planted> {
+    let write = json!({"path": "/project/x", "content": "x"});
+    vec![
+        (Capability, 7, vec![ask(7, "fs/write_text_file", write)]),
+        (Capability, 20, vec![replace(1, "\"terminal_output\":true", "\"x\":1")]),
+        (
+            Capability,
+            7,
+            vec![update(7, &json!({"sessionUpdate": "notice", "severity": "info", "title": "x"}))],
+        ),
+        (
+            Capability,
+            2,
+            vec![replace(2, "\"id\":\"setup\"", "\"type\":\"terminal\",\"id\":\"setup\"")],
+        ),
+        (UnknownSession, 7, vec![out(7, &told("s2", &says("x")))]),
+        (
+            SessionTwice,
+            6,
+            vec![
+                in_(
+                    5,
+                    &json!({"jsonrpc": "2.0", "id": 9, "method": "session/new",
+                    "params": {"cwd": "/", "mcpServers": []}}),
+                ),
+                out(6, &json!({"jsonrpc": "2.0", "id": 9, "result": {"sessionId": "s1"}})),
+            ],
+        ),
+        (AfterClose, 41, vec![update(41, &says("x"))]),
+        (OutsideTurn, 29, vec![update(29, &says("x"))]),
+        (NotCancelled, 38, vec![replace(38, "cancelled", "end_turn")]),
+        (
+            PromptOrder,
+            8,
+            vec![
+                in_(
+                    7,
+                    &json!({"jsonrpc": "2.0", "id": 9, "method": "session/prompt",
+                    "params": {"sessionId": "s1", "prompt": []}}),
+                ),
+                out(8, &json!({"jsonrpc": "2.0", "id": 9, "result": {"stopReason": "end_turn"}})),
+            ],
+        ),
+        (PlanEntry, 13, vec![replace(13, "Look", " ")]),
+        (
+            PlanPartial,
+            14,
+            vec![update(
+                14,
+                &json!({"sessionUpdate": "plan", "entries":
+                [{"content": "Look", "priority": "medium", "status": "completed"}]}),
+            )],
+        ),
+    ]
+}
+
+fn calls() -> Vec<Planted> {
+    vec![
+        (CallUnannounced, 7, vec![Remove(7)]),
+        (
+            CallTwice,
+            8,
+            vec![update(
+                8,
+                &json!({"sessionUpdate": "tool_call",
+            "toolCallId": "t1/call_1", "title": "Read"}),
+            )],
+        ),
+        (CallAfterEnd, 10, vec![change(10, &json!({"title": "Read it"}))]),
+        (StatusBack, 9, vec![change(9, &json!({"status": "pending"}))]),
+        (StatusSkipped, 8, vec![Remove(8)]),
+        (CallOpenAtAnswer, 27, vec![Remove(14)]),
+        (EmptyUpdate, 8, vec![change(8, &json!({}))]),
+        (EmptyUpdate, 27, vec![replace(27, "Done.", "")]),
+        (ArrayResent, 9, vec![change(9, &json!({"locations": [{"path": "/project/notes.txt"}]}))]),
+        (NoTitle, 7, vec![replace(7, "Read notes.txt", " ")]),
+        (RelativePath, 7, vec![replace(7, "/project/notes.txt", "notes.txt")]),
+        (RelativePath, 15, vec![replace(15, "/project/notes.txt", "./notes.txt")]),
+        (RelativePath, 3, vec![replace(3, "/project", "project")]),
+        (LineZero, 15, vec![replace(15, "\"line\":2", "\"line\":0")]),
+        (PermissionUnknownCall, 16, vec![replace(16, "t1/call_3", "t1/call_9")]),
+        (
+            PermissionOptions,
+            21,
+            vec![replace(21, "\"optionId\":\"reject\"", "\"optionId\":\"allow\"")],
+        ),
+        (UnknownOption, 17, vec![replace(17, "\"optionId\":\"allow\"", "\"optionId\":\"yes\"")]),
+        (RanUnpermitted, 17, vec![Move(18, 17)]),
+        (
+            RanUnpermitted,
+            18,
+            vec![replace(17, "\"optionId\":\"allow\"", "\"optionId\":\"reject\"")],
+        ),
+        (
+            RanUnpermitted,
+            23,
+            vec![replace(
+                22,
+                "\"result\":{\"outcome\":{\"outcome\":\"selected\",\
+            \"optionId\":\"allow\"}}",
+                "\"error\":{\"code\":1,\"message\":\"no\"}",
+            )],
+        ),
+        (TerminalUnknown, 20, vec![replace(20, "\"terminal_info\"", "\"terminal_inf\"")]),
+        (
+            TerminalTwice,
+            24,
+            vec![replace(
+                24,
+                "\"terminal_output\"",
+                "\"terminal_info\":{\"terminal_id\":\"t1/call_4\"},\"terminal_output\"",
+            )],
+        ),
+        (TerminalAfterExit, 25, vec![Move(24, 25)]),
+    ]
+}
+
+fn planted() -> Vec<Planted> {
+    lines().into_iter().chain(sessions()).chain(calls()).collect()
+}
+
+#[test]
+fn the_recorded_transcript_breaks_no_rule_with_and_without_directions() {
+    assert_eq!(judge(&edited(&[])), []);
+    assert_eq!(judge(&raw(&edited(&[]))), []);
+}
+
+#[test]
+fn every_planted_fault_is_found_by_its_rule_in_its_line() {
+    let mut missed = Vec::new();
+    for (rule, line, edits) in planted() {
+        let lines = edited(&edits);
+        for (how, lines) in [("with directions", lines.clone()), ("raw", raw(&lines))] {
+            // Without directions, a method is taken to come from the side that sends it.
+            if rule == WrongSide && how == "raw" {
+                continue;
+            }
+            let faults = judge(&lines);
+            if faults.first().map(|fault| (fault.rule, fault.line)) != Some((rule, line)) {
+                missed.push((rule, line, how, faults));
+            }
+        }
+    }
+    assert_eq!(missed, []);
+}
+
+#[test]
+fn every_rule_is_planted() {
+    let planted: BTreeSet<_> = planted().into_iter().map(|(rule, ..)| rule).collect();
+    let all: BTreeSet<_> = Rule::all().iter().copied().collect();
+    assert_eq!(all.difference(&planted).collect::<Vec<_>>(), [&PermissionOptions; 0]);
+}
+
+#[test]
+fn a_fault_says_whose_it_is_and_of_which_call() {
+    let call = judge(&edited(&[replace(7, "/project/notes.txt", "no\u{202e}tes")]));
+    let [fault] = &call[..] else { panic!("{call:#?}") };
+    assert_eq!((fault.side, fault.tool_call_id.as_deref()), (Side::Agent, Some("t1/call_1")));
+    assert_eq!(
+        fault.to_string(),
+        "7: relative-path: agent: call t1/call_1: a location with the path \"no\\u{202e}tes\""
+    );
+    let client = judge(&edited(&[replace(3, "/project", "project")]));
+    assert_eq!(client[0].side, Side::Client);
+}
+
+/// The beginning of a connection whose client has files, terminals and sessions to load.
+fn start() -> Vec<Value> {
+    let client = json!({"fs": {"readTextFile": true, "writeTextFile": true}, "terminal": true});
+    let params = json!({"protocolVersion": 1, "clientCapabilities": client});
+    let agent = json!({"loadSession": true});
+    vec![
+        json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}),
+        json!({"jsonrpc": "2.0", "id": 0,
+            "result": {"protocolVersion": 1, "agentCapabilities": agent}}),
+    ]
+}
+
+fn request(id: u64, method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+fn result(id: u64, result: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "result": result})
+}
+
+fn rules(messages: &[Value]) -> Vec<(Rule, u64)> {
+    let lines: Vec<_> = messages.iter().map(|line| line.to_string().into_bytes()).collect();
+    judge(&lines).iter().map(|fault| (fault.rule, fault.line)).collect()
+}
+
+#[test]
+fn ids_of_both_sides_may_meet_and_terminals_end_with_their_release() {
+    let terminal = json!({"sessionId": "s1", "terminalId": "t"});
+    let shows = json!({"sessionUpdate": "tool_call_update", "toolCallId": "c",
+        "content": [{"type": "terminal", "terminalId": "t"}]});
+    let status = |status: &str| {
+        let update = json!({"sessionUpdate": "tool_call_update", "toolCallId": "c"});
+        let mut update = told("s1", &update);
+        update["params"]["update"]["status"] = json!(status);
+        update
+    };
+    let mut messages = start();
+    messages.extend([
+        request(1, "session/new", json!({"cwd": "/", "mcpServers": []})),
+        result(1, json!({"sessionId": "s1"})),
+        request(0, "session/prompt", json!({"sessionId": "s1", "prompt": []})),
+        told("s1", &json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "T"})),
+        status("in_progress"),
+        request(0, "terminal/create", json!({"sessionId": "s1", "command": "true"})),
+        result(0, json!({"terminalId": "t"})),
+        told("s1", &shows),
+        request(1, "terminal/wait_for_exit", terminal.clone()),
+        result(1, json!({"exitCode": 0, "signal": null})),
+        request(2, "terminal/release", terminal.clone()),
+        result(2, json!(null)),
+        status("completed"),
+        result(0, json!({"stopReason": "end_turn"})),
+    ]);
+    assert_eq!(rules(&messages), []);
+    messages.insert(14, request(3, "terminal/output", terminal));
+    messages.insert(15, result(3, json!({"output": "", "truncated": false})));
+    assert_eq!(rules(&messages), [(TerminalUnknown, 15)]);
+    messages.truncate(10);
+    messages.remove(8);
+    assert_eq!(rules(&messages)[0], (TerminalUnknown, 9));
+}
+
+#[test]
+fn the_past_of_a_session_is_told_outside_of_its_turns() {
+    let load = json!({"sessionId": "s1", "cwd": "/", "mcpServers": []});
+    let mut messages = start();
+    messages.extend([
+        request(1, "session/load", load),
+        told("s1", &says("What was said.")),
+        result(1, json!({})),
+    ]);
+    assert_eq!(rules(&messages), []);
+    messages.push(told("s1", &says("And more.")));
+    assert_eq!(rules(&messages), [(OutsideTurn, 6)]);
+}
+
+#[test]
+fn nothing_that_a_transcript_holds_ends_the_judge() {
+    let lines = edited(&[]);
+    for at in 0..lines.len() {
+        for cut in [1, lines[at].len() / 3, lines[at].len() / 2, lines[at].len() - 2] {
+            let mut lines = lines.clone();
+            lines[at].truncate(cut);
+            assert_ne!(judge(&lines), [], "line {at} cut at {cut}");
+        }
+        let mut lines = lines.clone();
+        lines[at] = serde_json::to_vec(&null_at(&lines[at], at)).unwrap();
+        judge(&lines);
+    }
+}
+
+/// The message with one of its values made null.
+fn null_at(line: &[u8], seed: usize) -> Value {
+    let mut line: Value = serde_json::from_slice(line).unwrap();
+    let params = &mut line["msg"]["params"];
+    if let Some(object) = params.as_object_mut() {
+        let key = object.keys().nth(seed % object.len()).cloned();
+        object.insert(key.unwrap(), Value::Null);
+    }
+    line
+}

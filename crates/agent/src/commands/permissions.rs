@@ -1,0 +1,64 @@
+//! `/permissions`: the rules that hold in a session, and taking them back.
+
+use std::fmt::Write as _;
+
+use acp_lifecycle::{Rule, Session, SessionHandle};
+
+use super::SlashCommand;
+
+pub(super) const COMMAND: SlashCommand = SlashCommand {
+    name: "permissions",
+    hint: "[revoke NUMBER|all]",
+    description: "list what is allowed and rejected without asking, or take it back",
+    run,
+};
+
+fn run(handle: &SessionHandle, arguments: &str) -> String {
+    handle.with(|session, _| match words(arguments)[..] {
+        [] => list(session),
+        ["revoke", "all"] => revoke(session, |_| true),
+        ["revoke", number] => match number.parse::<usize>() {
+            Ok(number) => revoke(session, |at| at == number),
+            Err(_) => USAGE.to_owned(),
+        },
+        _ => USAGE.to_owned(),
+    })
+}
+
+fn words(arguments: &str) -> Vec<&str> {
+    arguments.split_whitespace().collect()
+}
+
+fn list(session: &Session) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    if let Some(why) = session.rules().unreadable() {
+        let _ =
+            write!(text, "Stored rules cannot be read, so everything is asked about: {why}\n\n");
+    }
+    for (index, rule) in session.rules().iter().enumerate() {
+        let _ = writeln!(text, "{}. {}", index + 1, told(session, rule));
+    }
+    match session.rules().iter().next() {
+        Some(_) => format!("{text}\n{USAGE}"),
+        None => format!("{text}Nothing is remembered."),
+    }
+}
+
+/// Revokes the rules whose numbers are asked for.
+fn revoke(session: &mut Session, is_asked_for: impl Fn(usize) -> bool) -> String {
+    let rules: Vec<_> = session.rules().iter().cloned().enumerate().collect();
+    let mut text = String::new();
+    for (_, rule) in rules.into_iter().filter(|(index, _)| is_asked_for(index + 1)) {
+        session.revoke(&rule);
+        let _ = writeln!(text, "- Revoked: {}", told(session, &rule));
+    }
+    if text.is_empty() { "There is no such rule.".to_owned() } else { text }
+}
+
+fn told(session: &Session, rule: &Rule) -> String {
+    rule.describe(|path| session.display(path))
+}
+
+const USAGE: &str =
+    "`/permissions revoke NUMBER` takes one of them back, `/permissions revoke all` all.";

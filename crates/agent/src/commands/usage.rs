@@ -1,0 +1,108 @@
+//! `/usage`: the calls of the session by tool, how they ended, how long they took, and what
+//! became of the updates about them.
+
+use std::fmt::Write as _;
+
+use acp_lifecycle::{SessionUsage, title};
+
+use super::SlashCommand;
+use crate::render::duration;
+
+pub(super) const COMMAND: SlashCommand = SlashCommand {
+    name: "usage",
+    hint: "",
+    description: "sum up the calls of this session by tool",
+    run: |handle, _| told(&handle.usage()),
+};
+
+fn told(usage: &SessionUsage) -> String {
+    let mut text = String::new();
+    if usage.tools.is_empty() {
+        text.push_str("No call has ended yet.\n");
+    } else {
+        text.push_str(HEAD);
+    }
+    // Writing to a string cannot fail.
+    for (name, tool) in &usage.tools {
+        let (calls, done, failed) = (tool.calls(), tool.completed, tool.failed);
+        let (ran, longest) = (duration(tool.ran_ms), duration(tool.longest_ms));
+        let reasons = tool.reasons.iter().map(|(reason, count)| {
+            let reason = serde_json::to_value(reason).unwrap_or_default();
+            format!("{count} {}", reason.as_str().unwrap_or_default())
+        });
+        let reasons = reasons.collect::<Vec<_>>().join(", ");
+        let _ = writeln!(
+            text,
+            "| {} | {calls} | {done} | {failed} | {} | {ran} | {longest} | {reasons} |",
+            shown(name),
+            tool.cancelled,
+        );
+    }
+    let updates = usage.updates;
+    let _ = write!(
+        text,
+        "\nUpdates: {} offered, {} joined to another, {} sent, {} dropped.",
+        updates.offered, updates.joined, updates.sent, updates.dropped
+    );
+    text
+}
+
+/// A name that a model may have made up, as a cell of the table.
+fn shown(name: &str) -> String {
+    match name {
+        "" => "others".to_owned(),
+        name => title::visible(name).replace('|', "\\|"),
+    }
+}
+
+const HEAD: &str = "\
+| tool | calls | completed | failed | cancelled | ran | longest | why not |
+|---|--:|--:|--:|--:|--:|--:|---|
+";
+
+#[cfg(test)]
+mod tests {
+    use super::told;
+    use acp_lifecycle::{SessionUsage, Updates, Usage};
+    use acp_types::Reason;
+    use pretty_assertions::assert_eq;
+
+    #[test]
+    fn calls_are_summed_in_a_table_with_times_for_people() {
+        let grep = Usage { completed: 2, ran_ms: 40, longest_ms: 39, ..Usage::default() };
+        let terminal = Usage {
+            completed: 1,
+            failed: 2,
+            cancelled: 1,
+            reasons: [(Reason::User, 2), (Reason::Timeout, 1)].into(),
+            ran_ms: 125_900,
+            longest_ms: 65_000,
+            queued_ms: 7,
+        };
+        let made_up = Usage { failed: 1, reasons: [(Reason::Error, 1)].into(), ..Usage::default() };
+        let usage = SessionUsage {
+            tools: vec![
+                (String::new(), made_up.clone()),
+                ("a|\u{202e}b".to_owned(), made_up),
+                ("grep".to_owned(), grep),
+                ("terminal".to_owned(), terminal),
+            ],
+            updates: Updates { offered: 30, joined: 9, sent: 20, dropped: 1 },
+        };
+        let expected = "\
+| tool | calls | completed | failed | cancelled | ran | longest | why not |
+|---|--:|--:|--:|--:|--:|--:|---|
+| others | 1 | 0 | 1 | 0 | 0 ms | 0 ms | 1 error |
+| a\\|\\u{202e}b | 1 | 0 | 1 | 0 | 0 ms | 0 ms | 1 error |
+| grep | 2 | 2 | 0 | 0 | 40 ms | 39 ms |  |
+| terminal | 4 | 1 | 2 | 1 | 2 min 5 s | 1 min 5 s | 2 user, 1 timeout |
+
+Updates: 30 offered, 9 joined to another, 20 sent, 1 dropped.";
+        assert_eq!(told(&usage), expected);
+    }
+
+    #[test]
+    fn a_session_without_calls_says_so() {
+        assert!(told(&SessionUsage::default()).starts_with("No call has ended yet."));
+    }
+}

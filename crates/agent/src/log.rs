@@ -1,0 +1,81 @@
+//! The log: lines on standard error, without the secrets that are known.
+
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::io::{self, Write};
+use std::panic;
+
+use acp_lifecycle::Secrets;
+
+use crate::secrets;
+
+/// Where lines of the log go, each as a whole.
+pub(crate) fn lines() -> Redacting<'static, io::Stderr> {
+    Redacting { to: io::stderr(), secrets: secrets::of_process() }
+}
+
+/// Lets panics be told there too.
+pub(crate) fn take_panics() {
+    panic::set_hook(Box::new(|panic| {
+        let trace = Backtrace::capture();
+        let trace = (trace.status() == BacktraceStatus::Captured).then(|| trace.to_string());
+        let text = format!("{panic}\n{}", trace.unwrap_or_default());
+        // Where standard error is gone there is nobody to tell.
+        drop(lines().write_all(text.as_bytes()));
+    }));
+}
+
+/// Writes what it is given at once, as the subscriber gives a line, without secrets.
+pub(crate) struct Redacting<'a, W> {
+    to: W,
+    secrets: &'a Secrets,
+}
+
+impl<W: Write> Write for Redacting<'_, W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        self.to.write_all(self.secrets.redact(&text).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Redacting;
+    use acp_lifecycle::Secrets;
+    use std::sync::{Arc, Mutex};
+
+    #[test]
+    fn no_secret_reaches_a_line_of_the_log() {
+        let secrets: &'static Secrets = Box::leak(Box::new(Secrets::new(["pass\"word\n1"])));
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let to = lines.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(true)
+            .with_writer(move || Redacting { to: Shared(to.clone()), secrets })
+            .finish();
+        tracing::subscriber::with_default(subscriber, || {
+            let text = "it is pass\"word\n1, is it not?";
+            tracing::warn!(text, json = %serde_json::json!({ "a": text }), debug = ?text, "{text}");
+            tracing::warn!("https://ada:{}@host", "x");
+        });
+        let lines = String::from_utf8(lines.lock().unwrap().clone()).unwrap();
+        assert!(!lines.contains("word") && !lines.contains("ada"), "{lines}");
+        assert_eq!(lines.matches("[redacted]").count(), 5, "{lines}");
+    }
+
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+}

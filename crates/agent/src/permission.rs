@@ -1,0 +1,92 @@
+//! What decides over a session's calls, and how what is remembered gets into the store.
+//!
+//! It knows nothing of where and how rules are stored.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use acp_lifecycle::rules::{Change, StoreError};
+use acp_lifecycle::{Policy, RuleStore, SessionHandle, Verdict};
+
+/// What decides over the calls of a new session.
+#[derive(Clone)]
+pub(crate) struct Permission {
+    pub(crate) policy: Arc<dyn Policy>,
+    pub(crate) store: Option<Arc<dyn RuleStore>>,
+    /// Whether the client can show a form, and so be asked why it rejected a call.
+    pub(crate) asks_why: bool,
+}
+
+impl Permission {
+    /// Sets a session up that works in `roots`, of which the first names its project. Returns who
+    /// saves what it remembers, if anyone does.
+    pub(crate) fn set_up(
+        &self,
+        session: &mut acp_lifecycle::Session,
+        roots: &[&Path],
+    ) -> Option<Arc<dyn RuleStore>> {
+        session.set_policy(self.policy.clone());
+        if self.asks_why {
+            session.ask_for_reasons();
+        }
+        let (store, root) = (self.store.as_ref()?, roots.first()?);
+        let mut loaded = store.load(root);
+        if let Err(error) = &loaded {
+            tracing::error!(%error, "the rules cannot be read; everything is asked about");
+        }
+        let is_exposed = store.folder().is_some_and(|folder| is_within(folder, roots));
+        if is_exposed {
+            tracing::warn!("the rules lie where tools reach them; what allows is left out");
+            let rules = loaded.as_mut().ok();
+            rules.into_iter().for_each(|rules| rules.retain(|rule| rule.verdict != Verdict::Allow));
+        }
+        session.load_rules(loaded);
+        if is_exposed {
+            return None;
+        }
+        session.offer_project_rules();
+        Some(store.clone())
+    }
+}
+
+/// Whether a folder, there or not, lies beneath one of the roots.
+fn is_within(folder: &Path, roots: &[&Path]) -> bool {
+    let there = folder.ancestors().find_map(|above| above.canonicalize().ok());
+    let real = there.as_deref().unwrap_or(folder);
+    roots.iter().any(|root| real.starts_with(root) || folder.starts_with(root))
+}
+
+/// Saves what one session remembers beyond itself, in order.
+pub(crate) struct Keeper {
+    handle: SessionHandle,
+    store: Arc<dyn RuleStore>,
+    root: PathBuf,
+    saving: tokio::sync::Mutex<()>,
+}
+
+impl Keeper {
+    pub(crate) fn new(handle: SessionHandle, store: Arc<dyn RuleStore>, root: PathBuf) -> Self {
+        Self { handle, store, root, saving: tokio::sync::Mutex::default() }
+    }
+
+    /// Saves what was remembered or revoked since. A rule that cannot be saved holds in the
+    /// session only.
+    pub(crate) async fn save(&self) -> Result<(), StoreError> {
+        let _one = self.saving.lock().await;
+        let mut saved = Ok(());
+        for change in self.handle.with(|session, _| session.take_rule_changes()) {
+            if let Err(error) = self.save_one(change.clone()).await {
+                tracing::warn!(%error, "a rule cannot be saved");
+                self.handle.with(|session, _| session.unsaved(change));
+                saved = Err(error);
+            }
+        }
+        saved
+    }
+
+    async fn save_one(&self, change: Change) -> Result<(), StoreError> {
+        let (store, root) = (self.store.clone(), self.root.clone());
+        let saved = tokio::task::spawn_blocking(move || store.save(&root, &[change])).await;
+        saved.unwrap_or_else(|_| Err(StoreError::new("the store failed")))
+    }
+}

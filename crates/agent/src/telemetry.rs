@@ -1,0 +1,82 @@
+//! What this process tells of itself: a log on standard error and, built with the feature `otlp`,
+//! spans to a collector.
+//!
+//! | span | target | level | fields |
+//! |---|---|---|---|
+//! | `session` | `callboard` | info | `id` |
+//! | `turn` | `callboard` | info | `id`, `model`, `traceparent`, `stop_reason` |
+//! | `call` | `acp_lifecycle` | debug | `id`, `tool`, `kind`, `status`, `reason`, `queued_ms`, `duration_ms`, `exit_code` |
+//!
+//! Each holds names and numbers: no prompt, no arguments, no path, no output.
+
+use std::io::IsTerminal as _;
+
+use acp_types::Trace;
+use tracing::Span;
+use tracing::field::Empty;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _, fmt};
+
+use crate::log;
+
+#[cfg(feature = "otlp")]
+mod otlp;
+
+/// What has to be ended with the process.
+#[derive(Debug)]
+pub(crate) struct Telemetry {
+    #[cfg(feature = "otlp")]
+    exporter: Option<otlp::Exporter>,
+}
+
+/// Starts to log from `level` on, or as `CALLBOARD_LOG` says, and to export where the environment
+/// asks for it. Once a process.
+///
+/// Standard output is the protocol's; what there is to log goes to standard error, panics too.
+pub(crate) fn start(level: LevelFilter) -> Telemetry {
+    let ours = format!("warn,agent_client_protocol=error,callboard={level}");
+    let filter = EnvFilter::try_from_env("CALLBOARD_LOG").unwrap_or_else(|_| EnvFilter::new(ours));
+    let layer = fmt::layer()
+        .with_writer(log::lines)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_filter(filter);
+    log::take_panics();
+    let registry = tracing_subscriber::registry().with(layer);
+    #[cfg(feature = "otlp")]
+    {
+        let (spans, exporter) = otlp::start();
+        registry.with(spans).init();
+        Telemetry { exporter: otlp::check(exporter) }
+    }
+    #[cfg(not(feature = "otlp"))]
+    {
+        registry.init();
+        Telemetry {}
+    }
+}
+
+impl Telemetry {
+    /// Sends what is not exported yet, for a short time at most.
+    pub(crate) fn finish(self) {
+        #[cfg(feature = "otlp")]
+        if let Some(exporter) = self.exporter {
+            exporter.finish();
+        }
+    }
+}
+
+/// Makes the span of a session.
+pub(crate) fn session(id: &impl std::fmt::Display) -> Span {
+    tracing::info_span!("session", %id)
+}
+
+/// Makes the span of a turn beneath the current one, or beneath the client's, if it told of one.
+pub(crate) fn turn(id: &str, model: &str, trace: &Trace) -> Span {
+    let traceparent = trace.traceparent.as_deref();
+    let span = tracing::info_span!("turn", id, model, traceparent, stop_reason = Empty);
+    #[cfg(feature = "otlp")]
+    otlp::adopt(&span, trace);
+    span
+}

@@ -1,0 +1,158 @@
+//! Spans to an OpenTelemetry collector, by OTLP over HTTP without TLS.
+//!
+//! Nothing is exported unless the environment names a collector: `OTEL_EXPORTER_OTLP_ENDPOINT` or
+//! `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`. The other variables are those of
+//! <https://opentelemetry.io/docs/specs/otel/protocol/exporter/>. Log lines are never exported.
+
+use std::collections::HashMap;
+use std::env;
+use std::time::Duration;
+
+use acp_types::Trace;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use opentelemetry::propagation::TextMapPropagator as _;
+use opentelemetry::trace::{TraceContextExt as _, TracerProvider as _};
+use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
+use opentelemetry_otlp::{
+    OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TIMEOUT, OTEL_EXPORTER_OTLP_TIMEOUT_DEFAULT,
+    OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_TIMEOUT, SpanExporter,
+    WithHttpConfig as _,
+};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use tracing::{Span, Subscriber};
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::{FilterExt as _, LevelFilter, filter_fn};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::limits::{EXPORT_ANSWER_BYTES, EXPORT_FLUSH};
+
+/// Sends spans from a thread of its own.
+#[derive(Debug)]
+pub(super) struct Exporter(SdkTracerProvider);
+
+impl Exporter {
+    /// Sends what is left, within [`EXPORT_FLUSH`]; the rest is lost.
+    pub(super) fn finish(self) {
+        if let Err(error) = self.0.shutdown_with_timeout(EXPORT_FLUSH) {
+            tracing::warn!(%error, "not every span was exported");
+        }
+    }
+}
+
+/// Why nothing is exported although it was asked for.
+type Started = Result<Option<Exporter>, String>;
+
+/// Makes the layer that exports, if the environment asks for it.
+pub(super) fn start<S>() -> (Option<impl Layer<S>>, Started)
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    if !is_asked_for() {
+        return (None, Ok(None));
+    }
+    let provider = match provider() {
+        Ok(provider) => provider,
+        Err(error) => return (None, Err(error)),
+    };
+    let ours = filter_fn(|of| {
+        let target = of.target();
+        of.is_span() && (target.starts_with("callboard") || target.starts_with("acp_"))
+    });
+    let layer = tracing_opentelemetry::layer()
+        .with_tracer(provider.tracer("callboard"))
+        .with_location(false)
+        .with_threads(false)
+        .with_target(false)
+        .with_tracked_inactivity(false)
+        .with_filter(ours.and(LevelFilter::DEBUG));
+    (Some(layer), Ok(Some(Exporter(provider))))
+}
+
+/// Says, once there is a log to say it to, why nothing is exported.
+pub(super) fn check(started: Started) -> Option<Exporter> {
+    started.unwrap_or_else(|error| {
+        tracing::warn!(%error, "spans are not exported");
+        None
+    })
+}
+
+/// Puts a span beneath the span that a client told of.
+pub(super) fn adopt(span: &Span, trace: &Trace) {
+    let pairs = [("traceparent", &trace.traceparent), ("tracestate", &trace.tracestate)];
+    let pairs = pairs.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.clone()?)));
+    let context = TraceContextPropagator::new().extract(&pairs.collect::<HashMap<_, _>>());
+    if context.has_active_span() {
+        // It fails only where nothing is exported.
+        drop(span.set_parent(context));
+    }
+}
+
+fn is_asked_for() -> bool {
+    let is =
+        |name: &str, value: &str| env::var(name).is_ok_and(|it| it.eq_ignore_ascii_case(value));
+    let names_a_collector = |name| env::var(name).is_ok_and(|endpoint| !endpoint.is_empty());
+    !is("OTEL_SDK_DISABLED", "true")
+        && !is("OTEL_TRACES_EXPORTER", "none")
+        && [OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT]
+            .into_iter()
+            .any(names_a_collector)
+}
+
+fn provider() -> Result<SdkTracerProvider, String> {
+    let exporter = SpanExporter::builder().with_http().with_http_client(Http::new()).build();
+    let exporter = exporter.map_err(|error| error.to_string())?;
+    Ok(SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource()).build())
+}
+
+/// What the environment says of this process; its name is ours where that says none.
+fn resource() -> Resource {
+    let resource = Resource::builder().build();
+    let name = resource.get(&"service.name".into());
+    match name.is_none_or(|name| name.as_str().starts_with("unknown_service")) {
+        true => Resource::builder().with_service_name("callboard").build(),
+        false => resource,
+    }
+}
+
+/// The client that the exporter sends by, in its own thread, where it may block.
+#[derive(Debug)]
+struct Http(ureq::Agent);
+
+impl Http {
+    fn new() -> Self {
+        let millis = |name| env::var(name).ok()?.parse().ok().map(Duration::from_millis);
+        let timeout = millis(OTEL_EXPORTER_OTLP_TRACES_TIMEOUT)
+            .or_else(|| millis(OTEL_EXPORTER_OTLP_TIMEOUT))
+            .unwrap_or(OTEL_EXPORTER_OTLP_TIMEOUT_DEFAULT);
+        let config = ureq::Agent::config_builder()
+            .timeout_global(Some(timeout))
+            .http_status_as_error(false)
+            .max_redirects(0);
+        Self(config.build().into())
+    }
+
+    fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let answer = self.0.run(request.map(|body| body.to_vec())).inspect_err(|error| {
+            tracing::warn!(%error, "a collector cannot be reached");
+        })?;
+        let (parts, mut body) = answer.into_parts();
+        let body = body.with_config().limit(EXPORT_ANSWER_BYTES).read_to_vec()?;
+        Ok(Response::from_parts(parts, body.into()))
+    }
+}
+
+impl HttpClient for Http {
+    fn send_bytes<'a, 'f>(
+        &'a self,
+        request: Request<Bytes>,
+    ) -> BoxFuture<'f, Result<Response<Bytes>, HttpError>>
+    where
+        'a: 'f,
+    {
+        async move { self.send(request) }.boxed()
+    }
+}

@@ -1,0 +1,145 @@
+//! How the client behaves, as data.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use acp_types::schema::v1::PermissionOptionKind;
+use serde_json::{Value, json};
+
+/// How the client behaves. The default is a good one, without any capability, that allows once.
+#[derive(Debug, Clone)]
+pub struct Behaviour {
+    /// What it says of itself in `initialize`; what [`files`](Self::files) and
+    /// [`terminals`](Self::terminals) need is added to it.
+    pub capabilities: Value,
+    /// What it answers when it is asked for permission.
+    pub permission: Permission,
+    /// When it answers that.
+    pub timing: Timing,
+    /// How long it waits after each line that it reads.
+    pub pause: Duration,
+    /// The files that it offers, if it does.
+    pub files: Option<Files>,
+    /// The terminals that it offers, if it does.
+    pub terminals: Option<Terminals>,
+    /// The longest that any wait may take.
+    pub deadline: Duration,
+}
+
+impl Default for Behaviour {
+    fn default() -> Self {
+        Self {
+            capabilities: json!({}),
+            permission: Permission::default(),
+            timing: Timing::default(),
+            pause: Duration::ZERO,
+            files: None,
+            terminals: None,
+            deadline: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Behaviour {
+    /// All that the client says of itself in `initialize`.
+    pub(super) fn advertised(&self) -> Value {
+        let mut advertised = self.capabilities.clone();
+        if self.files.is_some() {
+            advertised["fs"] = json!({"readTextFile": true, "writeTextFile": true});
+        }
+        if self.terminals.is_some() {
+            advertised["terminal"] = json!(true);
+        }
+        advertised
+    }
+}
+
+impl From<Permission> for Behaviour {
+    fn from(permission: Permission) -> Self {
+        Self { permission, ..Self::default() }
+    }
+}
+
+/// What the client answers when it is asked for permission.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Permission {
+    /// The first option of this kind; the outcome `cancelled` if there is none.
+    Select(PermissionOptionKind),
+    /// An option by its id, which may be none of those offered.
+    SelectId(&'static str),
+    /// The outcome `cancelled`.
+    Cancelled,
+    /// A JSON-RPC error.
+    Error,
+    /// A result that is none.
+    Malformed,
+    /// Nothing.
+    Never,
+}
+
+impl Default for Permission {
+    fn default() -> Self {
+        Self::Select(PermissionOptionKind::AllowOnce)
+    }
+}
+
+/// When the client answers a permission request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Timing {
+    /// As soon as it reads it.
+    #[default]
+    AtOnce,
+    /// At once, and the same again.
+    Twice,
+    /// After a while. [`Agent::permit`](super::Agent::permit) answers after any event instead.
+    Late(Duration),
+    /// Behind the next `session/cancel`.
+    AfterCancel,
+}
+
+/// How the client serves what it offers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Service {
+    /// It does.
+    #[default]
+    Works,
+    /// Every request gets a JSON-RPC error.
+    Fails,
+    /// No request gets an answer.
+    Never,
+}
+
+/// The files of an editor: those on the disk, and what is not saved.
+#[derive(Debug, Clone, Default)]
+pub struct Files {
+    /// The text of files that differ from the disk. A write saves the file.
+    pub unsaved: BTreeMap<PathBuf, String>,
+    /// Whether it works.
+    pub service: Service,
+}
+
+/// The terminals of a client, which runs the commands itself.
+#[derive(Debug, Clone, Default)]
+pub struct Terminals {
+    /// What is left out of their output.
+    pub cut: Cut,
+    /// Whether it works.
+    pub service: Service,
+}
+
+/// How output is cut. The protocol wants it cut at its beginning, to `outputByteLimit`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cut {
+    /// As the agent asked for.
+    #[default]
+    AsAsked,
+    /// Down to the last bytes, however many were asked for.
+    Beginning(usize),
+    /// Down to the first bytes: what came last is missing.
+    End(usize),
+}

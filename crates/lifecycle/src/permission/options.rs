@@ -1,0 +1,96 @@
+//! What a client may choose, and what its answer means.
+
+use std::path::Path;
+
+use acp_types::schema::v1::{PermissionOption, PermissionOptionKind};
+use acp_types::text;
+
+use super::{Answer, Decision};
+use crate::effects::Effect;
+use crate::limits::{OPTION_BYTES, REASON_BYTES};
+use crate::rules::{Scope, effect_words};
+use crate::title::visible;
+
+/// An option: what it does, and for how long that is remembered.
+struct Choice {
+    id: &'static str,
+    kind: PermissionOptionKind,
+    verb: &'static str,
+    scope: Option<Scope>,
+}
+
+/// Every option, in the order in which clients show them.
+///
+/// What is remembered is the same effect again and nothing wider: a project's rules lie on the
+/// disk, and whoever chooses a button has seen one command, not what else begins like it. A
+/// rejection is remembered for the session; what must never happen is a rule to be written down.
+const CHOICES: [Choice; 5] = [
+    Choice { id: "allow", kind: PermissionOptionKind::AllowOnce, verb: "Allow", scope: None },
+    Choice {
+        id: "allow_always",
+        kind: PermissionOptionKind::AllowAlways,
+        verb: "Always allow",
+        scope: Some(Scope::Session),
+    },
+    Choice {
+        id: "allow_project",
+        kind: PermissionOptionKind::AllowAlways,
+        verb: "Always allow",
+        scope: Some(Scope::Project),
+    },
+    Choice { id: "reject", kind: PermissionOptionKind::RejectOnce, verb: "Reject", scope: None },
+    Choice {
+        id: "reject_always",
+        kind: PermissionOptionKind::RejectAlways,
+        verb: "Always reject",
+        scope: Some(Scope::Session),
+    },
+];
+
+/// Makes the options of a request. Those that remember name all of what they remember, and for
+/// how long; they are left out where that is nothing, or too long to be read on a button.
+pub(crate) fn options(
+    remembered: &[Effect],
+    scopes: &[Scope],
+    display: impl Fn(&Path) -> String,
+) -> Vec<PermissionOption> {
+    let words: Vec<_> = remembered.iter().map(|effect| effect_words(effect, &display)).collect();
+    let words = words.join(", ");
+    let is_readable = (1..=OPTION_BYTES).contains(&words.len());
+    let name = |choice: &Choice| match choice.scope {
+        None => Some(format!("{} once", choice.verb)),
+        Some(scope) if is_readable && scopes.contains(&scope) => {
+            Some(format!("{} {words} {}", choice.verb, scope.words()))
+        }
+        Some(_) => None,
+    };
+    let option =
+        |choice: &Choice| Some(PermissionOption::new(choice.id, name(choice)?, choice.kind));
+    CHOICES.iter().filter_map(option).collect()
+}
+
+/// Understands an answer. Only the option that was offered and says so allows anything: an
+/// unknown option, an error, no answer are all a no.
+pub(crate) fn decide(answer: Answer, offered: &[PermissionOption]) -> Decision {
+    let (option_id, reason) = match answer {
+        Answer::Cancelled => return Decision::Cancelled,
+        Answer::Failed(error) => return Decision::Unanswered(error),
+        Answer::Selected { option_id, reason } => (option_id, reason.and_then(heard)),
+    };
+    let is_offered = offered.iter().any(|option| *option.option_id.0 == *option_id);
+    let choice = CHOICES.iter().find(|choice| is_offered && choice.id == option_id);
+    let Some(choice) = choice else { return Decision::Void };
+    match choice.kind {
+        PermissionOptionKind::AllowOnce | PermissionOptionKind::AllowAlways => {
+            Decision::Allowed { remember: choice.scope }
+        }
+        _ => Decision::Rejected { remember: choice.scope, reason },
+    }
+}
+
+/// Takes what a user said of a rejection: visible, at most 2 KiB; nothing of an empty text.
+pub(crate) fn heard(reason: impl AsRef<str>) -> Option<String> {
+    let shown = visible(text::head(reason.as_ref().trim(), REASON_BYTES));
+    let shown = text::head(&shown, REASON_BYTES);
+    (!shown.is_empty()).then(|| shown.to_owned())
+}

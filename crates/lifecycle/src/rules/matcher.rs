@@ -1,0 +1,178 @@
+//! What a rule speaks of. It looks at effects and nothing else.
+
+use std::path::Path;
+
+use acp_types::ToolKind;
+use serde::{Deserialize, Serialize};
+
+use super::argv::{ArgvPrefix, Command};
+use super::pattern::{HostPattern, PathGlob};
+use crate::effects::{Effect, Effects};
+
+/// What a rule speaks of.
+///
+/// For a rule that allows, it matches strictly: only what it surely speaks of. For one that denies
+/// or asks, generously: what it may speak of is asked about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Matcher {
+    /// One effect, exactly: what an answer remembers.
+    Effect(Effect),
+    /// Everything that a tool does, by the tool's name.
+    Tool(String),
+    /// Everything that tools of a kind do.
+    Kind(ToolKind),
+    /// Commands that begin with these words.
+    Argv(ArgvPrefix),
+    /// What is done to files. It says nothing of what commands do to them.
+    Path {
+        /// What is done.
+        access: Access,
+        /// To which files.
+        glob: PathGlob,
+    },
+    /// Connections to a host. It says nothing of those that commands make.
+    Host(HostPattern),
+    /// The tools of an MCP server, or one of them.
+    Mcp {
+        /// The server's name.
+        server: String,
+        /// The tool's name; without one, all of them.
+        tool: Option<String>,
+    },
+}
+
+/// What is done to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Access {
+    /// It is read.
+    Read,
+    /// It is made or changed. A rule that denies this denies deleting too.
+    Write,
+    /// It is removed.
+    Delete,
+}
+
+/// Whether a rule that denies speaks of an effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Match {
+    No,
+    Maybe,
+    Yes,
+}
+
+/// An effect, read once for all rules.
+#[derive(Debug)]
+pub(super) struct Seen<'a> {
+    effect: &'a Effect,
+    command: Option<Command>,
+}
+
+impl<'a> Seen<'a> {
+    pub(super) fn of(effect: &'a Effect) -> Self {
+        let command = match effect {
+            Effect::Run { command, .. } => Some(Command::read(command)),
+            _ => None,
+        };
+        Self { effect, command }
+    }
+
+    /// What is done to which file or, with `true`, to all beneath it.
+    fn path(&self) -> Option<(Access, &'a Path, bool)> {
+        match self.effect {
+            Effect::Read(path) => Some((Access::Read, path, false)),
+            Effect::Search(path) => Some((Access::Read, path, true)),
+            Effect::Write(path) => Some((Access::Write, path, false)),
+            Effect::Delete(path) => Some((Access::Delete, path, true)),
+            _ => None,
+        }
+    }
+}
+
+impl Matcher {
+    /// Whether it speaks of a call as a whole, whatever the call does.
+    pub(super) fn is_of_call(&self, effects: &Effects) -> bool {
+        match self {
+            Self::Tool(name) => effects.tool() == Some(name),
+            Self::Kind(kind) => effects.kind() == Some(*kind),
+            _ => false,
+        }
+    }
+
+    pub(super) fn allows(&self, effects: &Effects, seen: &Seen<'_>) -> bool {
+        match (self, seen.effect) {
+            (Self::Tool(_) | Self::Kind(_), _) => self.is_of_call(effects),
+            (Self::Effect(effect), other) => effect == other && *other != Effect::Unknown,
+            (Self::Argv(prefix), _) => {
+                seen.command.as_ref().is_some_and(|command| prefix.allows(command))
+            }
+            (Self::Path { access, glob }, _) => {
+                seen.path().is_some_and(|(other, path, is_tree)| {
+                    *access == other
+                        && if is_tree { glob.allows_tree(path) } else { glob.allows(path) }
+                })
+            }
+            (Self::Host(pattern), Effect::Connect(host)) => pattern.allows(host),
+            (Self::Mcp { .. }, Effect::Mcp { .. }) => self.is_of_server(seen.effect),
+            _ => false,
+        }
+    }
+
+    pub(super) fn denies(&self, effects: &Effects, seen: &Seen<'_>) -> Match {
+        let sure = |is_so| if is_so { Match::Yes } else { Match::No };
+        match (self, seen.effect) {
+            (Self::Tool(_) | Self::Kind(_), _) => sure(self.is_of_call(effects)),
+            (Self::Effect(effect), other) if effect == other => Match::Yes,
+            // It may do anything.
+            (_, Effect::Unknown) => Match::Maybe,
+            (Self::Effect(effect), _) => denied_nearby(effect, seen),
+            (Self::Argv(prefix), _) => {
+                seen.command.as_ref().map_or(Match::No, |command| prefix.denies(command))
+            }
+            (Self::Path { access, glob }, _) => match seen.path() {
+                Some((other, path, is_tree)) if access.covers(other) => glob.denies(path, is_tree),
+                _ => Match::No,
+            },
+            (Self::Host(pattern), Effect::Connect(host)) => pattern.denies(host),
+            (Self::Mcp { .. }, Effect::Mcp { .. }) => sure(self.is_of_server(seen.effect)),
+            _ => Match::No,
+        }
+    }
+
+    fn is_of_server(&self, effect: &Effect) -> bool {
+        let (Self::Mcp { server, tool }, Effect::Mcp { server: other, tool: called }) =
+            (self, effect)
+        else {
+            return false;
+        };
+        server == other && tool.as_ref().is_none_or(|tool| tool == called)
+    }
+}
+
+impl Access {
+    /// Whether denying this denies `other` too: who may not change a file may not remove it.
+    fn covers(self, other: Self) -> bool {
+        self == other || (self, other) == (Self::Write, Self::Delete)
+    }
+}
+
+/// What is not the denied effect itself, but may come to the same: the command within another
+/// one, the file within a folder that goes or is searched. It is asked about.
+fn denied_nearby(denied: &Effect, seen: &Seen<'_>) -> Match {
+    let denied_command = match denied {
+        Effect::Run { command, .. } => Some(command),
+        _ => None,
+    };
+    let denied = Seen { effect: denied, command: None };
+    let is_near = match (denied_command, &seen.command, denied.path(), seen.path()) {
+        (Some(denied), Some(command), ..) => command.denied_by(denied) == Match::Yes,
+        (_, _, Some((denied, file, _)), Some((access, path, is_tree))) => {
+            denied.covers(access) && (file == path || is_tree && file.starts_with(path))
+        }
+        _ => false,
+    };
+    if is_near { Match::Maybe } else { Match::No }
+}

@@ -1,0 +1,77 @@
+//! What is done about effects that no rule speaks of.
+
+use super::Verdict;
+use crate::effects::Effect;
+
+/// What to do about effects that no rule speaks of.
+///
+/// A policy sees one effect at a time; a call is allowed if each of its effects is. What the policy
+/// denies, no rule allows. It must be quick, and must not use the session that asks it.
+///
+/// ```
+/// use std::path::PathBuf;
+///
+/// use acp_lifecycle::{Effect, Policy, Verdict};
+///
+/// /// Changes in one folder are fine, the network never is, the rest is asked about.
+/// #[derive(Debug)]
+/// struct Drafts(PathBuf);
+///
+/// impl Policy for Drafts {
+///     fn judge(&self, effect: &Effect) -> Verdict {
+///         match effect {
+///             Effect::Write(path) if path.starts_with(&self.0) => Verdict::Allow,
+///             Effect::Connect(_) => Verdict::Deny,
+///             _ => Verdict::Ask,
+///         }
+///     }
+/// }
+///
+/// let policy = Drafts("/project/drafts".into());
+/// assert_eq!(policy.judge(&Effect::Write("/project/drafts/a.md".into())), Verdict::Allow);
+/// assert_eq!(policy.judge(&Effect::Unknown), Verdict::Ask);
+/// ```
+pub trait Policy: std::fmt::Debug + Send + Sync {
+    /// Judges one effect that no rule speaks of.
+    fn judge(&self, effect: &Effect) -> Verdict;
+}
+
+/// Reads are allowed, everything else is asked about. The policy of a new session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AskPolicy;
+
+impl Policy for AskPolicy {
+    fn judge(&self, effect: &Effect) -> Verdict {
+        if effect.is_read() { Verdict::Allow } else { Verdict::Ask }
+    }
+}
+
+/// Everything is asked about, reads too.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AskAlwaysPolicy;
+
+impl Policy for AskAlwaysPolicy {
+    fn judge(&self, _: &Effect) -> Verdict {
+        Verdict::Ask
+    }
+}
+
+/// Reads are allowed, everything else is denied, and nobody is asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReadOnlyPolicy;
+
+impl Policy for ReadOnlyPolicy {
+    fn judge(&self, effect: &Effect) -> Verdict {
+        if effect.is_read() { Verdict::Allow } else { Verdict::Deny }
+    }
+}
+
+/// Everything is allowed that no rule denies. For tests, and for users who said so.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AllowPolicy;
+
+impl Policy for AllowPolicy {
+    fn judge(&self, _: &Effect) -> Verdict {
+        Verdict::Allow
+    }
+}

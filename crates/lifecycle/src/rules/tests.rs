@@ -1,0 +1,398 @@
+//! What rules match, and what they do not.
+
+use std::path::Path;
+
+use super::{
+    Access, AllowPolicy, ArgvPrefix, AskAlwaysPolicy, AskPolicy, Change, HostPattern, Matcher,
+    MemoryStore, PathGlob, Policy, ReadOnlyPolicy, Rule, RuleStore as _, Rules, Scope, Verdict,
+};
+use crate::effects::{Effect, Effects};
+use acp_types::ToolKind;
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use Verdict::{Allow, Ask, Deny};
+
+fn rule(verdict: Verdict, matcher: Matcher) -> Rule {
+    Rule { scope: Scope::Session, matcher, verdict }
+}
+
+fn rules(list: impl IntoIterator<Item = Rule>) -> Rules {
+    let mut rules = Rules::default();
+    list.into_iter().for_each(|rule| assert!(rules.add(rule)));
+    rules
+}
+
+fn run(command: &str) -> Effect {
+    Effect::Run { command: command.to_owned(), cwd: "/p".into() }
+}
+
+fn argv(words: &str) -> Matcher {
+    let words = words.split(' ').map(str::to_owned).collect();
+    Matcher::Argv(ArgvPrefix::try_new(words).unwrap())
+}
+
+fn path(access: Access, glob: &str) -> Matcher {
+    Matcher::Path { access, glob: PathGlob::parse(glob).unwrap() }
+}
+
+fn mcp(tool: Option<&str>) -> Matcher {
+    Matcher::Mcp { server: "s".to_owned(), tool: tool.map(str::to_owned) }
+}
+
+/// What one rule comes to where the policy would allow nothing, and where it would allow all.
+fn check(verdict: Verdict, matcher: &Matcher, effect: Effect, expected: Verdict) {
+    let policy: &dyn Policy = if verdict == Allow { &AskAlwaysPolicy } else { &AllowPolicy };
+    let effects = Effects::from(effect.clone()).by("tool", ToolKind::Execute);
+    let rules = rules([rule(verdict, matcher.clone())]);
+    assert_eq!(rules.judge(&effects, policy), expected, "{verdict:?} {matcher:?} of {effect:?}");
+}
+
+#[test]
+fn the_policies_judge_what_no_rule_speaks_of() {
+    let (read, write) = (Effect::Read("/a".into()), Effect::Write("/a".into()));
+    let search = Effect::Search("/a".into());
+    let policies: [(&dyn Policy, [Verdict; 4]); 4] = [
+        (&AskPolicy, [Allow, Allow, Ask, Ask]),
+        (&AskAlwaysPolicy, [Ask; 4]),
+        (&ReadOnlyPolicy, [Allow, Allow, Deny, Deny]),
+        (&AllowPolicy, [Allow; 4]),
+    ];
+    for (policy, expected) in policies {
+        let effects = [&read, &search, &write, &Effect::Unknown];
+        let judged = effects.map(|it| Rules::default().judge(&Effects::from(it.clone()), policy));
+        assert_eq!(judged, expected, "{policy:?}");
+        assert_eq!(Rules::default().judge(&Effects::none(), policy), Allow);
+    }
+}
+
+#[test]
+fn an_exact_rule_allows_the_same_effect_and_no_other() {
+    let matcher = Matcher::Effect(run("cargo test"));
+    check(Allow, &matcher, run("cargo test"), Allow);
+    check(Allow, &matcher, run("cargo test; rm -rf ."), Ask);
+    check(Allow, &matcher, Effect::Run { command: "cargo test".into(), cwd: "/q".into() }, Ask);
+    check(Allow, &Matcher::Effect(Effect::Unknown), Effect::Unknown, Ask);
+    check(Allow, &Matcher::Effect(Effect::Write("/a".into())), Effect::Delete("/a".into()), Ask);
+}
+
+#[test]
+fn an_exact_denial_asks_about_what_may_come_to_the_same() {
+    let matcher = Matcher::Effect(run("rm a"));
+    check(Deny, &matcher, run("rm a"), Deny);
+    check(Deny, &matcher, run("cd /p && rm 'a'"), Ask);
+    check(Deny, &matcher, Effect::Run { command: "rm a".into(), cwd: "/q".into() }, Ask);
+    check(Deny, &matcher, run("rm b"), Allow);
+    check(Deny, &matcher, Effect::Unknown, Ask);
+    let matcher = Matcher::Effect(Effect::Write("/p/a".into()));
+    check(Deny, &matcher, Effect::Write("/p/a".into()), Deny);
+    check(Deny, &matcher, Effect::Delete("/p".into()), Ask);
+    check(Deny, &matcher, Effect::Delete("/p/a".into()), Ask);
+    check(Deny, &matcher, Effect::Delete("/p/b".into()), Allow);
+    check(Deny, &matcher, Effect::Read("/p/a".into()), Allow);
+    let matcher = Matcher::Effect(Effect::Read("/p/a".into()));
+    check(Deny, &matcher, Effect::Search("/p".into()), Ask);
+}
+
+#[test]
+fn a_prefix_allows_simple_commands_that_begin_with_its_words() {
+    for (command, expected) in [
+        ("cargo test", Allow),
+        ("cargo test --all", Allow),
+        ("cargo 'test' \"--\" 'a b|c'", Allow),
+        ("  cargo  test ", Allow),
+        ("cargo testing", Ask),
+        ("cargo", Ask),
+        ("cargo build", Ask),
+        ("/bin/cargo test", Ask),
+        ("./cargo test", Ask),
+        ("Cargo test", Ask),
+        ("\"cargo test\"", Ask),
+        ("", Ask),
+    ] {
+        check(Allow, &argv("cargo test"), run(command), expected);
+    }
+    check(Allow, &argv("cargo"), Effect::Write("cargo".into()), Ask);
+    check(Allow, &argv("./run"), run("./run"), Ask);
+    check(Allow, &argv("/opt/run"), run("/opt/run a"), Allow);
+}
+
+#[test]
+fn a_denied_prefix_is_found_wherever_it_stands() {
+    for (command, expected) in [
+        ("git push", Deny),
+        ("git push --force", Deny),
+        ("/usr/bin/git push", Deny),
+        ("GIT push", Deny),
+        ("cd /p && git push", Deny),
+        ("true;git push", Deny),
+        ("true|git push&", Deny),
+        ("(git push)", Deny),
+        ("{ git push; }", Deny),
+        ("true\ngit push", Deny),
+        ("true\rgit push", Deny),
+        ("git\u{a0}push", Deny),
+        ("git${IFS}push", Ask),
+        ("$(git push)", Deny),
+        ("`git push`", Deny),
+        ("bash -c 'git push'", Deny),
+        ("bash -c \"bash -c 'git push'\"", Deny),
+        ("sudo git push", Deny),
+        ("A=1 git push", Deny),
+        ("g'i't \"pu\"sh", Deny),
+        ("\\git pu\\sh", Deny),
+        ("git -C /q push", Ask),
+        ("git log", Ask),
+        ("g=git; $g push", Ask),
+        ("gi\\\nt push", Ask),
+        ("echo Z2l0IHB1c2g= | base64 -d | sh", Ask),
+        ("cargo test", Allow),
+        ("digit push", Allow),
+    ] {
+        check(Deny, &argv("git push"), run(command), expected);
+    }
+    check(Deny, &argv("git push"), run(&format!("git push {}", "x".repeat(5000))), Ask);
+    check(Deny, &argv("!"), run("ls"), Ask);
+    check(Deny, &argv("rm"), Effect::Unknown, Ask);
+}
+
+#[test]
+fn a_glob_is_compared_with_resolved_paths() {
+    use Access::{Delete, Read, Write};
+    for (access, glob, effect, expected) in [
+        (Write, "/p/src/**", Effect::Write("/p/src/a/b.rs".into()), Allow),
+        (Write, "/p/src/**", Effect::Write("/p/src".into()), Ask),
+        (Write, "/p/src/**", Effect::Write("/p/srcs/a".into()), Ask),
+        (Write, "/p/src/**", Effect::Write("/p/src/../secret".into()), Ask),
+        (Write, "/p/src/**", Effect::Write("p/src/a".into()), Ask),
+        (Write, "/p/src/**", Effect::Read("/p/src/a".into()), Ask),
+        (Write, "/p/src/**", Effect::Delete("/p/src/a".into()), Ask),
+        (Write, "/p/src/**", run("/p/src/a"), Ask),
+        (Write, "/p/*.rs", Effect::Write("/p/a.rs".into()), Allow),
+        (Write, "/p/*.rs", Effect::Write("/p/a/b.rs".into()), Ask),
+        (Write, "/p/*.rs", Effect::Write("/p/A.RS".into()), Ask),
+        (Write, "/p/{a,b}", Effect::Write("/p/b".into()), Allow),
+        (Read, "/p/**", Effect::Search("/p/src".into()), Allow),
+        (Read, "/p/**/*.rs", Effect::Search("/p/src".into()), Ask),
+        (Delete, "/p/tmp/**", Effect::Delete("/p/tmp/a".into()), Allow),
+        (Delete, "/p/tmp/*", Effect::Delete("/p/tmp/a".into()), Ask),
+    ] {
+        check(Allow, &path(access, glob), effect, expected);
+    }
+    for (access, glob, effect, expected) in [
+        (Read, "/p/**/.env", Effect::Read("/p/.env".into()), Deny),
+        (Read, "/p/**/.env", Effect::Read("/p/a/.ENV".into()), Deny),
+        (Read, "/p/**/.env", Effect::Search("/p/a".into()), Ask),
+        (Read, "/p/**/.env", Effect::Search("/".into()), Ask),
+        (Read, "/p/**/.env", Effect::Search("/q".into()), Allow),
+        (Read, "/p/**/.env", Effect::Read("/p/a/../.env.".into()), Ask),
+        (Read, "/p/**/.env", Effect::Write("/p/.env".into()), Allow),
+        (Write, "/p/secret", Effect::Delete("/p".into()), Ask),
+        (Write, "/p/secret", Effect::Delete("/p/secret".into()), Deny),
+        (Write, "/p/secret", Effect::Delete("/p/other".into()), Allow),
+        (Delete, "/p/secret", Effect::Write("/p/secret".into()), Allow),
+        (Write, "/p/secret", Effect::Unknown, Ask),
+    ] {
+        check(Deny, &path(access, glob), effect, expected);
+    }
+}
+
+#[test]
+fn a_host_is_compared_by_labels_from_the_right() {
+    let host = |pattern: &str| Matcher::Host(HostPattern::parse(pattern).unwrap());
+    for (pattern, name, allowed, denied) in [
+        ("example.org", "example.org", Allow, Deny),
+        ("Example.ORG", "eXample.org", Allow, Deny),
+        ("example.org", "a.example.org", Ask, Allow),
+        ("example.org", "example.org.evil.net", Ask, Allow),
+        ("example.org", "evilexample.org", Ask, Allow),
+        ("example.org", "example.com", Ask, Allow),
+        ("*.example.org", "a.example.org", Allow, Deny),
+        ("*.example.org", "a.b.example.org", Allow, Deny),
+        ("*.example.org", "example.org", Ask, Deny),
+        ("*.example.org", "evilexample.org", Ask, Allow),
+        ("*.example.org", ".example.org", Ask, Ask),
+        ("*.example.org", "attacker.net\0.example.org", Ask, Ask),
+        ("*.example.org", "a.example.org:80", Ask, Ask),
+        ("*.example.org", "user@a.example.org", Ask, Ask),
+        ("*.example.org", "a.example.org.", Ask, Ask),
+        ("*.example.org", "a/.example.org", Ask, Ask),
+        ("*.example.org", "ä.example.org", Ask, Ask),
+        ("*.example.org", "a。example.org", Ask, Ask),
+        ("example.org", "", Ask, Ask),
+        ("127.0.0.1", "127.0.0.1", Allow, Deny),
+        ("127.0.0.1", "127.0.0.10", Ask, Allow),
+        ("127.0.0.1", "[::1]", Ask, Ask),
+    ] {
+        check(Allow, &host(pattern), Effect::Connect(name.to_owned()), allowed);
+        check(Deny, &host(pattern), Effect::Connect(name.to_owned()), denied);
+    }
+    for pattern in ["", "*", "*.", "*.*.org", "a..b", "a.b.", "a:1", "*.0.0.1", "ä.org", "[::1]"] {
+        assert!(HostPattern::parse(pattern).is_err(), "{pattern}");
+    }
+}
+
+#[test]
+fn a_tool_a_kind_and_a_server_are_compared_by_name() {
+    let call = |tool: &str| Effect::Mcp { server: "s".to_owned(), tool: tool.to_owned() };
+    let other = || Effect::Mcp { server: "s2".to_owned(), tool: "t".to_owned() };
+    for (matcher, effect, allowed, denied) in [
+        (Matcher::Tool("tool".to_owned()), Effect::Unknown, Allow, Deny),
+        (Matcher::Tool("too".to_owned()), Effect::Unknown, Ask, Allow),
+        (Matcher::Kind(ToolKind::Execute), run("a; b"), Allow, Deny),
+        (Matcher::Kind(ToolKind::Read), run("a; b"), Ask, Allow),
+        (mcp(None), call("t"), Allow, Deny),
+        (mcp(Some("t")), call("t"), Allow, Deny),
+        (mcp(Some("t")), call("u"), Ask, Allow),
+        (mcp(None), other(), Ask, Allow),
+    ] {
+        check(Allow, &matcher, effect.clone(), allowed);
+        check(Deny, &matcher, effect, denied);
+    }
+    // A denied tool is denied also where its call does nothing to the world.
+    let silent = Effects::none().by("think", ToolKind::Think);
+    let denied = rules([rule(Deny, Matcher::Tool("think".to_owned()))]);
+    assert_eq!(denied.judge(&silent, &AllowPolicy), Deny);
+}
+
+#[test]
+fn deny_wins_over_ask_and_ask_over_allow_and_the_policys_no_over_all() {
+    let all = || path(Access::Write, "/**");
+    let write = Effects::from(Effect::Write("/a".into()));
+    for (verdicts, expected) in [
+        (&[Allow][..], Allow),
+        (&[Allow, Ask], Ask),
+        (&[Allow, Ask, Deny], Deny),
+        (&[Deny, Allow], Deny),
+    ] {
+        let rules = rules(verdicts.iter().map(|verdict| rule(*verdict, all())));
+        assert_eq!(rules.judge(&write, &AskPolicy), expected);
+        assert_eq!(rules.judge(&write, &ReadOnlyPolicy), Deny);
+    }
+}
+
+#[test]
+fn every_effect_must_be_allowed() {
+    let rules = rules([rule(Allow, path(Access::Write, "/p/**"))]);
+    let both = |other: &str| {
+        Effects::from_iter([Effect::Write("/p/a".into()), Effect::Write(other.into())])
+    };
+    assert_eq!(rules.judge(&both("/p/b"), &AskPolicy), Allow);
+    assert_eq!(rules.judge(&both("/q/b"), &AskPolicy), Ask);
+}
+
+#[test]
+fn rules_that_cannot_be_read_leave_nothing_allowed() {
+    let mut rules = rules([rule(Allow, path(Access::Write, "/p/**"))]);
+    assert_eq!(rules.unreadable(), None);
+    rules.set_unreadable("broken".to_owned());
+    assert_eq!(rules.unreadable(), Some("broken"));
+    let write = Effects::from(Effect::Write("/p/a".into()));
+    for policy in [&AskPolicy as &dyn Policy, &AllowPolicy] {
+        assert_eq!(rules.judge(&write, policy), Ask);
+        assert_eq!(rules.judge(&Effects::from(Effect::Read("/p/a".into())), policy), Ask);
+        assert_eq!(rules.memorable(&write, policy), None);
+    }
+    assert_eq!(rules.judge(&write, &ReadOnlyPolicy), Deny);
+}
+
+#[test]
+fn what_may_be_remembered_is_what_only_the_policy_asks_about() {
+    let (read, a, b) =
+        (Effect::Read("/r".into()), Effect::Write("/a".into()), Effect::Write("/b".into()));
+    let call = Effects::from_iter([read.clone(), a.clone(), b.clone(), a.clone()]);
+    assert_eq!(Rules::default().memorable(&call, &AskPolicy), Some(vec![a.clone(), b.clone()]));
+    let all = Some(vec![read, a.clone(), b.clone()]);
+    assert_eq!(Rules::default().memorable(&call, &AskAlwaysPolicy), all);
+    let allowed = rules([rule(Allow, Matcher::Effect(a.clone()))]);
+    assert_eq!(allowed.memorable(&call, &AskPolicy), Some(vec![b]));
+    for asked in [rule(Ask, Matcher::Effect(a.clone())), rule(Deny, Matcher::Effect(a))] {
+        assert_eq!(rules([asked]).memorable(&call, &AskPolicy), None);
+    }
+    let asked = rules([rule(Ask, Matcher::Tool("t".to_owned()))]);
+    assert_eq!(asked.memorable(&call.clone().by("t", ToolKind::Edit), &AskPolicy), None);
+    assert_eq!(Rules::default().memorable(&Effects::from(Effect::Unknown), &AskPolicy), None);
+    assert_eq!(Rules::default().memorable(&Effects::none(), &AskPolicy), None);
+}
+
+#[test]
+fn there_is_an_end_to_rules() {
+    let mut rules = Rules::default();
+    let numbered = |n: usize| rule(Allow, Matcher::Tool(n.to_string()));
+    assert!((0..crate::limits::SESSION_RULES).all(|n| rules.add(numbered(n))));
+    assert!(rules.add(numbered(0)) && !rules.add(numbered(usize::MAX)));
+    assert_eq!(rules.memorable(&Effects::from(run("a")), &AskPolicy), None);
+}
+
+#[test]
+fn a_rule_is_written_and_read_as_json() {
+    for (matcher, written) in [
+        (Matcher::Effect(run("ls")), json!({"effect": {"run": {"command": "ls", "cwd": "/p"}}})),
+        (Matcher::Tool("t".to_owned()), json!({"tool": "t"})),
+        (Matcher::Kind(ToolKind::SwitchMode), json!({"kind": "switch_mode"})),
+        (argv("cargo test"), json!({"argv": ["cargo", "test"]})),
+        (path(Access::Write, "/p/**"), json!({"path": {"access": "write", "glob": "/p/**"}})),
+        (Matcher::Host(HostPattern::parse("*.a.b").unwrap()), json!({"host": "*.a.b"})),
+        (mcp(None), json!({"mcp": {"server": "s", "tool": null}})),
+    ] {
+        let rule = Rule { scope: Scope::Project, matcher, verdict: Deny };
+        let json = json!({"scope": "project", "matcher": written, "verdict": "deny"});
+        assert_eq!(serde_json::to_value(&rule).unwrap(), json);
+        assert_eq!(serde_json::from_value::<Rule>(json).unwrap(), rule);
+    }
+    for wrong in [
+        json!({"argv": []}),
+        json!({"argv": [""]}),
+        json!({"argv": ["x".repeat(2000)]}),
+        json!({"path": {"access": "write", "glob": "src/**"}}),
+        json!({"path": {"access": "write", "glob": "/p/../**"}}),
+        json!({"path": {"access": "write", "glob": "/p/["}}),
+        json!({"path": {"access": "write", "glob": format!("/{}", "x".repeat(2000))}}),
+        json!({"host": "a:1"}),
+        json!({"anything": 1}),
+    ] {
+        let json = json!({"scope": "user", "matcher": wrong, "verdict": "allow"});
+        assert!(serde_json::from_value::<Rule>(json).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_rule_is_told_in_words() {
+    let display = |path: &Path| path.display().to_string();
+    for (matcher, words) in [
+        (Matcher::Effect(run("a\nb")), "`a\\nb` in /p"),
+        (Matcher::Effect(Effect::Search("/p".into())), "searching /p"),
+        (Matcher::Tool("t\u{202e}".to_owned()), "the tool t\\u{202e}"),
+        (Matcher::Kind(ToolKind::Edit), "tools of the kind edit"),
+        (argv("cargo test"), "commands that begin with `cargo test`"),
+        (path(Access::Delete, "/p/**"), "deleting /p/**"),
+        (Matcher::Host(HostPattern::parse("*.a.b").unwrap()), "connecting to *.a.b"),
+        (mcp(None), "all tools of s"),
+        (mcp(Some("t")), "t of s"),
+    ] {
+        assert_eq!(
+            rule(Deny, matcher).describe(display),
+            format!("reject {words} in this session")
+        );
+    }
+    let everywhere = Rule { scope: Scope::User, ..rule(Ask, mcp(None)) };
+    assert_eq!(everywhere.describe(display), "ask about all tools of s everywhere");
+}
+
+#[test]
+fn a_store_keeps_projects_apart_and_the_users_rules_for_all() {
+    let store = MemoryStore::default();
+    let of = |scope, tool: &str| Rule { scope, ..rule(Deny, Matcher::Tool(tool.to_owned())) };
+    let (mine, users) = (of(Scope::Project, "a"), of(Scope::User, "b"));
+    let add = [Change::Add(mine.clone()), Change::Add(users.clone()), Change::Add(mine.clone())];
+    store.save(Path::new("/p"), &add).unwrap();
+    assert_eq!(store.load(Path::new("/p")).unwrap(), [mine.clone(), users.clone()]);
+    assert_eq!(store.load(Path::new("/q")).unwrap(), std::slice::from_ref(&users));
+    store.save(Path::new("/q"), &[Change::Remove(mine.clone())]).unwrap();
+    store.save(Path::new("/q"), &[Change::Remove(users)]).unwrap();
+    assert_eq!(store.load(Path::new("/p")).unwrap(), [mine]);
+    let many: Vec<_> = (0..1024).map(|n| Change::Add(of(Scope::User, &n.to_string()))).collect();
+    store.save(Path::new("/p"), &many).unwrap();
+    let error = store.save(Path::new("/p"), &[Change::Add(of(Scope::User, "more"))]).unwrap_err();
+    assert_eq!(error.to_string(), "1024 rules are kept already");
+}

@@ -1,0 +1,191 @@
+//! Finds many byte strings at once, in one pass: the automaton of Aho and Corasick.
+//!
+//! It knows nothing of secrets. Unlike the usual libraries it tells, at the end of a text, how
+//! much of it may be the beginning of a string: that is what a stream has to hold back.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// The strings that are looked for, as a tree of their beginnings.
+pub(super) struct Automaton {
+    nodes: Vec<Node>,
+    /// The nodes of the first bytes, so that text without any costs one look a byte.
+    first: Box<[u32; 256]>,
+}
+
+/// A beginning of at least one string.
+#[derive(Clone, Copy, Default)]
+struct Node {
+    /// Its last byte.
+    byte: u8,
+    /// How long it is.
+    depth: u32,
+    /// The longest string that ends here, in bytes; 0 for none.
+    ends: u32,
+    /// The longest shorter beginning that it ends with.
+    fallback: u32,
+    child: u32,
+    sibling: u32,
+}
+
+/// What was found in a text.
+pub(super) struct Scan {
+    /// Where there are strings, in order. Those that overlap are one range.
+    pub(super) found: Vec<Range<usize>>,
+    /// How many of the last bytes are, or may become, one of the strings.
+    pub(super) open: usize,
+}
+
+impl Automaton {
+    pub(super) fn new(strings: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Self {
+        let mut automaton = Self { nodes: vec![Node::default()], first: Box::new([ROOT; 256]) };
+        for string in strings {
+            automaton.insert(string.as_ref());
+        }
+        automaton.link();
+        automaton
+    }
+
+    /// Looks for every string, overlapping ones too.
+    pub(super) fn scan(&self, text: &[u8]) -> Scan {
+        let (mut at, mut found) = (ROOT, Vec::new());
+        for (index, byte) in text.iter().enumerate() {
+            at = self.step(at, *byte);
+            if at != ROOT {
+                let ends = self.node(at).ends as usize;
+                if ends > 0 {
+                    cover(&mut found, index + 1 - ends..index + 1);
+                }
+            }
+        }
+        Scan { found, open: self.node(at).depth as usize }
+    }
+
+    /// Returns whether any string is in a text.
+    pub(super) fn finds(&self, text: &[u8]) -> bool {
+        let mut at = ROOT;
+        text.iter().any(|byte| {
+            at = self.step(at, *byte);
+            self.node(at).ends > 0
+        })
+    }
+
+    fn step(&self, mut at: u32, byte: u8) -> u32 {
+        while at != ROOT {
+            if let Some(child) = self.child(at, byte) {
+                return child;
+            }
+            at = self.node(at).fallback;
+        }
+        self.first[usize::from(byte)]
+    }
+
+    fn child(&self, at: u32, byte: u8) -> Option<u32> {
+        let mut child = self.node(at).child;
+        while child != ROOT && self.node(child).byte != byte {
+            child = self.node(child).sibling;
+        }
+        (child != ROOT).then_some(child)
+    }
+
+    fn insert(&mut self, string: &[u8]) {
+        let mut at = ROOT;
+        for byte in string {
+            at = match at {
+                ROOT if self.first[usize::from(*byte)] != ROOT => self.first[usize::from(*byte)],
+                _ => self.child(at, *byte).unwrap_or_else(|| self.add(at, *byte)),
+            };
+        }
+        let node = &mut self.nodes[at as usize];
+        node.ends = node.depth;
+    }
+
+    fn add(&mut self, parent: u32, byte: u8) -> u32 {
+        let added = self.nodes.len() as u32;
+        let Node { depth, child: sibling, .. } = *self.node(parent);
+        self.nodes.push(Node { byte, depth: depth + 1, sibling, ..Node::default() });
+        self.nodes[parent as usize].child = added;
+        if parent == ROOT {
+            self.first[usize::from(byte)] = added;
+        }
+        added
+    }
+
+    /// Finds the fallbacks, the shortest beginnings first.
+    fn link(&mut self) {
+        let mut queue = VecDeque::from([ROOT]);
+        while let Some(parent) = queue.pop_front() {
+            let mut child = self.node(parent).child;
+            while child != ROOT {
+                let Node { byte, ends, sibling, .. } = *self.node(child);
+                let fallback = match parent {
+                    ROOT => ROOT,
+                    _ => self.step(self.node(parent).fallback, byte),
+                };
+                let ends = ends.max(self.node(fallback).ends);
+                let node = &mut self.nodes[child as usize];
+                (node.fallback, node.ends) = (fallback, ends);
+                queue.push_back(child);
+                child = sibling;
+            }
+        }
+    }
+
+    fn node(&self, at: u32) -> &Node {
+        &self.nodes[at as usize]
+    }
+}
+
+/// Adds a range that ends behind all others, and takes in those that it overlaps.
+fn cover(found: &mut Vec<Range<usize>>, mut range: Range<usize>) {
+    while let Some(last) = found.pop_if(|last| last.end > range.start) {
+        range.start = range.start.min(last.start);
+    }
+    found.push(range);
+}
+
+/// The node of the empty beginning, which is also no node at all.
+const ROOT: u32 = 0;
+
+#[cfg(test)]
+mod tests {
+    use super::Automaton;
+    use proptest::collection::vec;
+    use proptest::prelude::{ProptestConfig, any, proptest};
+
+    /// The same by looking at every place.
+    fn slowly(strings: &[Vec<u8>], text: &[u8]) -> (Vec<bool>, usize) {
+        let mut covered = vec![false; text.len()];
+        for string in strings {
+            for at in 0..text.len() {
+                if text[at..].starts_with(string) {
+                    covered[at..at + string.len()].fill(true);
+                }
+            }
+        }
+        let open = (0..=text.len()).find(|at| strings.iter().any(|s| s.starts_with(&text[*at..])));
+        (covered, text.len() - open.unwrap())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        #[test]
+        fn what_is_found_is_what_is_there(
+            strings in vec(vec(0..3_u8, 1..6), 1..6),
+            text in vec(0..3_u8, 0..40),
+        ) {
+            let scan = Automaton::new(&strings).scan(&text);
+            let mut covered = vec![false; text.len()];
+            scan.found.iter().for_each(|range| covered[range.clone()].fill(true));
+            assert_eq!((covered, scan.open), slowly(&strings, &text));
+            assert!(scan.found.is_sorted_by(|a, b| a.end <= b.start));
+        }
+
+        #[test]
+        fn no_bytes_break_it(strings in vec(vec(any::<u8>(), 0..4), 0..4), text in vec(any::<u8>(), 0..99)) {
+            let automaton = Automaton::new(&strings);
+            assert_eq!(automaton.finds(&text), !automaton.scan(&text).found.is_empty());
+        }
+    }
+}

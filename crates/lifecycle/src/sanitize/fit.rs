@@ -1,0 +1,221 @@
+//! Fits a raw value into a budget of bytes, as JSON of the same shape.
+
+use std::io;
+
+use acp_types::text;
+use serde_json::{Map, Value};
+
+use crate::limits::RAW_DEPTH;
+
+/// Fits a raw value into `max` serialised bytes, and returns how many are left out.
+///
+/// What is small stays whole; what is large shares the room that is left. A string keeps its
+/// beginning, an array its first items, an object the fields that fit, and each says at its end
+/// how much more there was: `… 7 more bytes`, an item `… 7 more items`, a field `…`. Whatever is
+/// kept keeps its type. Arrays and objects deeper than 32 are empty. `max` is at least 64.
+///
+/// The time is linear in the size of the value, times the depth of what has to be cut.
+#[must_use]
+pub fn fit(value: Value, max: usize) -> (Value, u64) {
+    let max = max.max(MIN_BYTES);
+    if depth_within(&value, RAW_DEPTH) && byte_len(&value, max) <= max {
+        return (value, 0);
+    }
+    let bytes = byte_len(&value, usize::MAX);
+    let fitting = cut(value, max, RAW_DEPTH);
+    let left_out = bytes.saturating_sub(byte_len(&fitting, usize::MAX));
+    (fitting, left_out as u64)
+}
+
+fn cut(value: Value, max: usize, depth: usize) -> Value {
+    match value {
+        Value::Array(_) if depth == 0 => Value::Array(Vec::new()),
+        Value::Object(_) if depth == 0 => Value::Object(Map::new()),
+        Value::String(string) => Value::String(cut_string(string, max)),
+        Value::Array(items) => Value::Array(cut_array(items, max, depth)),
+        Value::Object(fields) => Value::Object(cut_object(fields, max, depth)),
+        scalar => scalar,
+    }
+}
+
+fn cut_string(string: String, max: usize) -> String {
+    let room = max.saturating_sub(2);
+    if text::json_len(&string) <= room {
+        return string;
+    }
+    let longest = more(string.len(), "bytes").len();
+    let head = text::json_head(&string, room.saturating_sub(longest));
+    format!("{head}{}", more(string.len() - head.len(), "bytes"))
+}
+
+fn cut_array(items: Vec<Value>, max: usize, depth: usize) -> Vec<Value> {
+    let count = items.len();
+    let lens = items.iter().map(|item| (0, byte_len(item, max)));
+    let mut shares = shares(lens, max).into_iter();
+    // The indices of what is kept must not move.
+    let kept = items.into_iter().map_while(|item| Some((item, shares.next()??)));
+    let kept = kept.map(|(item, share)| cut(item, share, depth - 1));
+    let mut kept: Vec<_> = kept.collect();
+    if kept.len() < count {
+        kept.push(Value::String(more(count - kept.len(), "items")));
+    }
+    kept
+}
+
+fn cut_object(mut fields: Map<String, Value>, max: usize, depth: usize) -> Map<String, Value> {
+    let count = fields.len();
+    fields.remove(MORE);
+    let key_len = |key: &str| text::json_len(key) + "\"\":".len();
+    let lens = fields.iter().map(|(key, value)| (key_len(key), byte_len(value, max)));
+    let shares = shares(lens, max);
+    let kept = fields
+        .into_iter()
+        .zip(shares)
+        .filter_map(|((key, value), share)| Some((key, cut(value, share?, depth - 1))));
+    let mut kept: Map<_, _> = kept.collect();
+    if kept.len() < count {
+        let left_out = more(count - kept.len(), "fields");
+        kept.insert(MORE.to_owned(), Value::String(left_out));
+    }
+    kept
+}
+
+/// Divides the room inside of brackets among parts, given by what they cost in any case and by
+/// their own length: those that need little get it, the others get equal shares. A part for which
+/// there is no room has none.
+fn shares(lens: impl Iterator<Item = (usize, usize)>, max: usize) -> Vec<Option<usize>> {
+    // A part takes two bytes at least, so there are never more.
+    let lens: Vec<_> = lens.take(max).collect();
+    // Two brackets, and no comma before the first.
+    let mut room = max.saturating_sub(1);
+    let least = |(cost, len): (usize, usize)| cost + ",".len() + len.min(MIN_BYTES);
+    if lens.iter().copied().map(least).sum::<usize>() > room {
+        room = room.saturating_sub(MIN_BYTES);
+    }
+    let fits = |part: &(usize, usize)| {
+        let is_kept = least(*part) <= room;
+        room = room.saturating_sub(if is_kept { least(*part) } else { 0 });
+        is_kept
+    };
+    let kept: Vec<_> = lens.iter().map(fits).collect();
+    // What is left beyond the least goes to the shortest first.
+    let beyond = |len: usize| len - len.min(MIN_BYTES);
+    let large = |(is_kept, (_, len)): (&bool, &(usize, usize))| is_kept.then(|| beyond(*len));
+    let mut wanted: Vec<_> =
+        kept.iter().zip(&lens).filter_map(large).filter(|len| *len > 0).collect();
+    wanted.sort_unstable();
+    let mut share = 0;
+    for (at, want) in wanted.iter().enumerate() {
+        share = room / (wanted.len() - at);
+        if *want > share {
+            break;
+        }
+        (share, room) = (*want, room - want);
+    }
+    let give = |(is_kept, (_, len)): (bool, (usize, usize))| {
+        is_kept.then(|| len.min(MIN_BYTES) + beyond(len).min(share))
+    };
+    kept.into_iter().zip(lens).map(give).collect()
+}
+
+/// Returns the serialised bytes of a value; anything over `max` if it has more.
+fn byte_len(value: &Value, max: usize) -> usize {
+    let mut count = Count { bytes: 0, max };
+    match serde_json::to_writer(&mut count, value) {
+        Ok(()) => count.bytes,
+        Err(_) => count.bytes.max(max.saturating_add(1)),
+    }
+}
+
+/// Counts bytes, up to a bound.
+struct Count {
+    bytes: usize,
+    max: usize,
+}
+
+impl io::Write for Count {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes += bytes.len();
+        if self.bytes > self.max {
+            Err(io::ErrorKind::FileTooLarge.into())
+        } else {
+            Ok(bytes.len())
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn depth_within(value: &Value, depth: usize) -> bool {
+    match value {
+        Value::Array(items) => {
+            items.is_empty() || depth > 0 && items.iter().all(|item| depth_within(item, depth - 1))
+        }
+        Value::Object(fields) => {
+            fields.is_empty()
+                || depth > 0 && fields.values().all(|field| depth_within(field, depth - 1))
+        }
+        _ => true,
+    }
+}
+
+fn more(count: usize, what: &str) -> String {
+    format!("{MORE} {count} more {what}")
+}
+
+/// How a part begins that says what is left out; also the key of such a field.
+const MORE: &str = "…";
+
+/// The bytes in which any value can be shown, cut if it must be.
+const MIN_BYTES: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::fit;
+    use pretty_assertions::assert_eq;
+    use serde_json::{Value, json};
+
+    fn nested(depth: usize) -> Value {
+        (0..depth).fold(json!([]), |value, _| json!([value]))
+    }
+
+    #[test]
+    fn what_is_small_stays_whole_and_what_is_large_shares_the_room() {
+        let numbers: Vec<_> = (0..1000).collect();
+        for (value, max, expected) in [
+            (json!({"a": 1}), 64, json!({"a": 1})),
+            (json!("x".repeat(62)), 64, json!("x".repeat(62))),
+            (json!("ä".repeat(40)), 64, json!(format!("{}… 36 more bytes", "ä".repeat(22)))),
+            (json!(numbers), 75, json!([0, 1, 2, 3, 4, "… 995 more items"])),
+            (
+                json!({"path": "a", "old": "x".repeat(90), "new": "y".repeat(200)}),
+                240,
+                json!({
+                    "path": "a",
+                    "old": "x".repeat(90),
+                    "new": format!("{}… 98 more bytes", "y".repeat(102)),
+                }),
+            ),
+            (
+                json!({"k".repeat(100): 1, "z": true}),
+                100,
+                json!({"z": true, "…": "… 1 more fields"}),
+            ),
+        ] {
+            let (fitting, left_out) = fit(value.clone(), max);
+            assert_eq!(fitting, expected);
+            let saved = value.to_string().len().saturating_sub(expected.to_string().len());
+            assert_eq!(left_out, saved as u64);
+            assert!(fitting.to_string().len() <= max);
+        }
+    }
+
+    #[test]
+    fn what_is_too_deep_is_empty() {
+        assert_eq!(fit(nested(32), 1000), (nested(32), 0));
+        assert_eq!(fit(nested(40), 1000), (nested(32), 16));
+        assert_eq!(fit(json!({"a": nested(32)}), 1000).0, json!({"a": nested(31)}));
+    }
+}

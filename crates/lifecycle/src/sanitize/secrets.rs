@@ -1,0 +1,137 @@
+//! The secrets that are known: values that must never be shown.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use super::automaton::{Automaton, Scan};
+use super::{MARKER, Redactor, forms};
+use crate::limits::{SECRET_MIN_BYTES, SECRETS, SECRETS_BYTES};
+
+/// Values that must never be shown: keys, tokens, passwords. Cheap to clone.
+///
+/// A value is found exactly, alone or inside of anything, and also as it looks in JSON, in Rust's
+/// debug output, in a URL or a form, and in Base64. Nothing else is found: not its parts, not its
+/// hash, not a value with escape sequences of a terminal in its midst.
+///
+/// ```
+/// use acp_lifecycle::Secrets;
+///
+/// let secrets = Secrets::new(["hunter2hunter2"]);
+/// assert_eq!(secrets.redact("it is hunter2hunter2!"), "it is [redacted]!");
+/// assert_eq!(secrets.redact("git://me:pass@host/x"), "git://[redacted]@host/x");
+/// ```
+#[derive(Clone, Default)]
+pub struct Secrets {
+    known: Option<Arc<Automaton>>,
+    left_out: usize,
+}
+
+impl Secrets {
+    /// Takes values without the white space around them.
+    ///
+    /// A value under 8 bytes is no secret, or `1` and `true` would be; neither is a part of the
+    /// marker that is shown instead. Of the others at most 256 and 32 KiB are taken, the shortest
+    /// first; [`left_out`](Self::left_out) counts the rest.
+    #[must_use]
+    pub fn new(values: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        let long = |value: &String| value.len() >= SECRET_MIN_BYTES && !MARKER.contains(&**value);
+        let values = values.into_iter().map(|value| value.as_ref().trim().to_owned()).filter(long);
+        let mut values = Vec::from_iter(values.collect::<BTreeSet<_>>());
+        values.sort_by_key(String::len);
+        let mut room = SECRETS_BYTES;
+        let taken = values.iter().take(SECRETS).take_while(|value| {
+            let is_taken = value.len() <= room;
+            room = room.saturating_sub(value.len());
+            is_taken
+        });
+        let taken = taken.count();
+        let known = values[..taken].iter().flat_map(|value| forms::of(value));
+        let known = (taken > 0).then(|| Arc::new(Automaton::new(known)));
+        Self { known, left_out: values.len() - taken }
+    }
+
+    /// Returns whether no secret is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.known.is_none()
+    }
+
+    /// Returns how many values were over the bounds, and so are not looked for.
+    #[must_use]
+    pub fn left_out(&self) -> usize {
+        self.left_out
+    }
+
+    /// Returns a text without known secrets, passwords in URLs, and what follows `Authorization`
+    /// or `Bearer`. For what does not go through a session: logs, errors of the protocol.
+    #[must_use]
+    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match Redactor::new(self).redacted(text) {
+            Some(redacted) => Cow::Owned(redacted),
+            None => Cow::Borrowed(text),
+        }
+    }
+
+    /// Returns whether a known secret is in a text.
+    pub(super) fn finds(&self, text: &[u8]) -> bool {
+        self.known.as_ref().is_some_and(|known| known.finds(text))
+    }
+
+    pub(super) fn scan(&self, text: &[u8]) -> Scan {
+        let none = Scan { found: Vec::new(), open: 0 };
+        self.known.as_ref().map_or(none, |known| known.scan(text))
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Secrets").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Secrets;
+
+    #[test]
+    fn short_values_and_the_marker_are_no_secrets() {
+        for value in ["", "1", "true", "1234567", "  true     ", "redacted", "[redacted]"] {
+            assert!(Secrets::new([value]).is_empty(), "{value:?}");
+        }
+        assert!(!Secrets::new(["12345678"]).is_empty());
+        assert!(Secrets::default().is_empty());
+    }
+
+    #[test]
+    fn what_is_over_the_bounds_is_counted() {
+        let many: Vec<_> = (0..300).map(|number| format!("secret-{number}")).collect();
+        let secrets = Secrets::new(&many);
+        assert_eq!(
+            (secrets.left_out(), secrets.redact("secret-9!").into_owned()),
+            (44, "[redacted]!".to_owned())
+        );
+        let long = "x".repeat(40_000);
+        assert_eq!(Secrets::new(["12345678", &long]).left_out(), 1);
+    }
+
+    #[test]
+    fn overlapping_secrets_are_hidden_whole() {
+        let secrets = Secrets::new(["abcdefgh", "abcdefghijkl", "ghijklmnop"]);
+        for (text, expected) in [
+            ("-abcdefgh-", "-[redacted]-"),
+            ("-abcdefghijkl-", "-[redacted]-"),
+            ("-abcdefghijklmnop-", "-[redacted]-"),
+            ("-abcdefghabcdefgh-", "-[redacted][redacted]-"),
+            ("-abcdefg-", "-abcdefg-"),
+        ] {
+            assert_eq!(secrets.redact(text), expected);
+        }
+    }
+
+    #[test]
+    fn no_secret_is_in_its_debug_output() {
+        assert!(!format!("{:?}", Secrets::new(["hunter2hunter2"])).contains("hunter2"));
+    }
+}

@@ -1,0 +1,296 @@
+//! The part of a session that decides what may run: rules, questions, answers.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use acp_types::schema::v1::PermissionOption;
+use acp_types::{Content, ToolCallId, ToolCallPatch};
+
+use super::{Outcome, Permit, Session};
+use crate::board::Moment;
+use crate::effects::{Effect, Effects};
+use crate::limits::RULE_CHANGES;
+use crate::outbox::{IsFirst, Item};
+use crate::permission::{self, Answer, Decision, Digest, Grant};
+use crate::rules::{AskPolicy, Change, Matcher, Policy, Rule, Rules, Scope, StoreError, Verdict};
+
+/// What a session knows of permissions.
+#[derive(Debug)]
+pub(super) struct Permits {
+    rules: Rules,
+    policy: Arc<dyn Policy>,
+    /// How long an answer may be remembered.
+    scopes: Vec<Scope>,
+    /// Changes of stored rules that are to be saved.
+    changes: VecDeque<Change>,
+    /// Whether the client can be asked why it rejected a call.
+    asks_why: bool,
+    requests: HashMap<u64, Request>,
+    last_request: u64,
+}
+
+impl Default for Permits {
+    fn default() -> Self {
+        Self {
+            rules: Rules::default(),
+            policy: Arc::new(AskPolicy),
+            scopes: vec![Scope::Session],
+            changes: VecDeque::new(),
+            asks_why: false,
+            requests: HashMap::new(),
+            last_request: 0,
+        }
+    }
+}
+
+/// A permission request that waits for its answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// The call it is about.
+    pub call: ToolCallId,
+    /// What the client may choose.
+    pub options: Vec<PermissionOption>,
+    question: Question,
+    effects: Effects,
+    /// What an answer that is remembered speaks of: just what the options name.
+    remembered: Vec<Effect>,
+    digest: Digest,
+    asked: Instant,
+}
+
+/// What the client is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Question {
+    MayItRun,
+    WhyNot,
+}
+
+impl Permits {
+    /// Returns whether the client is asked about a call.
+    pub(super) fn is_asked(&self, id: &ToolCallId) -> bool {
+        self.requests.values().any(|request| request.call == *id)
+    }
+}
+
+impl Session {
+    /// Sets what is done about effects that no rule speaks of.
+    pub fn set_policy(&mut self, policy: Arc<dyn Policy>) {
+        self.permits.policy = policy;
+    }
+
+    /// Asks the client why it rejected a call, where it did not say: an [`Item::Reason`] follows,
+    /// and the call waits for [`Session::explain`]. For clients that can show a form.
+    pub fn ask_for_reasons(&mut self) {
+        self.permits.asks_why = true;
+    }
+
+    /// Takes in the rules of the session's project and of the user, as a
+    /// [`RuleStore`](crate::RuleStore) gave them.
+    ///
+    /// Rules that could not be read may deny anything: then everything is asked about that is not
+    /// denied, and nothing is remembered.
+    pub fn load_rules(&mut self, loaded: Result<Vec<Rule>, StoreError>) {
+        let all_hold = loaded.and_then(|rules| {
+            let all_hold = rules.into_iter().all(|rule| self.permits.rules.add(rule));
+            all_hold.then_some(()).ok_or_else(|| StoreError::new("there are too many rules"))
+        });
+        if let Err(error) = all_hold {
+            self.permits.rules.set_unreadable(error.to_string());
+        }
+    }
+
+    /// Lets answers be remembered for the project: for sessions whose
+    /// [rule changes](Self::take_rule_changes) are saved.
+    pub fn offer_project_rules(&mut self) {
+        self.permits.scopes = vec![Scope::Session, Scope::Project];
+    }
+
+    /// Returns the rules that hold in the session.
+    #[must_use]
+    pub fn rules(&self) -> &Rules {
+        &self.permits.rules
+    }
+
+    /// Adds a rule of any scope. Returns whether it holds now. One of a project or of the user is
+    /// to be saved: see [`Session::take_rule_changes`].
+    pub fn add_rule(&mut self, rule: Rule) -> bool {
+        let holds = self.permits.rules.add(rule.clone());
+        if holds {
+            self.note_change(Change::Add(rule));
+        }
+        holds
+    }
+
+    /// Forgets a rule. Returns whether it was remembered. One of a project or of the user is to be
+    /// forgotten by the store too: see [`Session::take_rule_changes`].
+    pub fn revoke(&mut self, rule: &Rule) -> bool {
+        let was_there = self.permits.rules.revoke(rule);
+        if was_there {
+            self.note_change(Change::Remove(rule.clone()));
+        }
+        was_there
+    }
+
+    /// Takes the changes of rules that outlive the session, for whoever saves them in a
+    /// [`RuleStore`](crate::RuleStore). At most 1,024 wait; a rule beyond holds in the session.
+    pub fn take_rule_changes(&mut self) -> Vec<Change> {
+        self.permits.changes.drain(..).collect()
+    }
+
+    /// Notes that a change could not be saved: a rule that was added holds in this session only.
+    pub fn unsaved(&mut self, change: Change) {
+        if let Change::Add(rule) = change
+            && self.permits.rules.revoke(&rule)
+        {
+            self.permits.rules.add(Rule { scope: Scope::Session, ..rule });
+        }
+    }
+
+    /// Decides whether a call may run: by rules and policy, else by asking the client.
+    ///
+    /// `is_whole` says that the request shows everything that will run; if it does not, the
+    /// answer cannot be remembered.
+    pub fn permit(
+        &mut self,
+        id: &ToolCallId,
+        effects: &Effects,
+        digest: Digest,
+        is_whole: bool,
+        now: Moment,
+    ) -> Permit {
+        let Some(call) = self.board.tool_call(id) else { return Permit::Denied };
+        let effects = effects.clone().by(&*call.name, call.kind);
+        self.subtitle(id, None, now);
+        match self.judge(&effects) {
+            Verdict::Allow => return Permit::Granted(Grant::new(digest)),
+            Verdict::Deny => return Permit::Denied,
+            Verdict::Ask => {}
+        }
+        let is_shown = self.board.is_whole(id);
+        if !is_shown {
+            let note = ToolCallPatch::new().append(Content::text(NOT_WHOLE));
+            self.change(id, note, now);
+        }
+        let permits = &self.permits;
+        let memorable = permits.rules.memorable(&effects, &*permits.policy);
+        let mut remembered = memorable.filter(|_| is_whole && is_shown).unwrap_or_default();
+        let mut options = self.options(&remembered);
+        let secrets = self.secrets();
+        if options.iter().any(|option| matches!(secrets.redact(&option.name), Cow::Owned(_))) {
+            remembered.clear();
+            options = self.options(&[]);
+        }
+        self.permits.last_request += 1;
+        let number = self.permits.last_request;
+        let (call, question, asked) = (id.clone(), Question::MayItRun, now.at);
+        let request = Request { call, options, question, effects, remembered, digest, asked };
+        self.permits.requests.insert(number, request);
+        self.offer(Item::Permission(number), IsFirst::No, now);
+        Permit::Asked(number)
+    }
+
+    /// Returns a request that waits for its answer.
+    #[must_use]
+    pub fn request(&self, number: u64) -> Option<&Request> {
+        self.permits.requests.get(&number)
+    }
+
+    /// Takes the client's answer. Nothing for a request that was withdrawn or answered before, and
+    /// for one whose reason is asked for now.
+    pub fn answer(&mut self, number: u64, answer: Answer) -> Option<Outcome> {
+        let request = self.take_request(number, Question::MayItRun)?;
+        // An answer that came before its question: the question is void.
+        self.outbox.withdraw(number);
+        match permission::decide(answer, &request.options) {
+            // What was denied since it was asked about stays denied.
+            Decision::Allowed { .. } if self.judge(&request.effects) == Verdict::Deny => {
+                Some(Outcome::Rejected { reason: None })
+            }
+            Decision::Allowed { remember } => {
+                self.remember(&request, remember, Verdict::Allow);
+                Some(Outcome::Granted(Grant::new(request.digest)))
+            }
+            Decision::Rejected { remember: None, reason: None } if self.permits.asks_why => {
+                let request = Request { question: Question::WhyNot, ..request };
+                let asked = request.asked;
+                self.permits.requests.insert(number, request);
+                self.offer_at(Item::Reason(number), IsFirst::No, asked);
+                None
+            }
+            Decision::Rejected { remember, reason } => {
+                self.remember(&request, remember, Verdict::Deny);
+                Some(Outcome::Rejected { reason })
+            }
+            Decision::Void => Some(Outcome::Rejected { reason: None }),
+            Decision::Unanswered(error) => Some(Outcome::Unanswered(error)),
+            Decision::Cancelled => Some(Outcome::Cancelled),
+        }
+    }
+
+    /// Takes what the client said of a rejection, if it said anything. Nothing for a request whose
+    /// reason is not asked for.
+    pub fn explain(&mut self, number: u64, reason: Option<&str>) -> Option<Outcome> {
+        self.take_request(number, Question::WhyNot)?;
+        self.outbox.withdraw(number);
+        Some(Outcome::Rejected { reason: reason.and_then(permission::heard) })
+    }
+
+    /// Takes a request back; a later answer to it does nothing.
+    pub fn withdraw(&mut self, number: u64) {
+        if self.permits.requests.remove(&number).is_some() {
+            self.outbox.withdraw(number);
+        }
+    }
+
+    fn options(&self, remembered: &[Effect]) -> Vec<PermissionOption> {
+        permission::options(remembered, &self.permits.scopes, |path| self.display(path))
+    }
+
+    /// Takes the requests of a call back.
+    pub(super) fn withdraw_of(&mut self, id: &ToolCallId) {
+        let requests = self.permits.requests.iter();
+        let of_call = requests.filter(|(_, request)| request.call == *id);
+        let numbers: Vec<_> = of_call.map(|(number, _)| *number).collect();
+        numbers.into_iter().for_each(|number| self.withdraw(number));
+    }
+
+    /// Forgets what holds until the end of the turn.
+    pub(super) fn end_turn_rules(&mut self) {
+        self.permits.rules.end(Scope::Turn);
+    }
+
+    fn judge(&self, effects: &Effects) -> Verdict {
+        self.permits.rules.judge(effects, &*self.permits.policy)
+    }
+
+    fn take_request(&mut self, number: u64, question: Question) -> Option<Request> {
+        let is_asked = |request: &&Request| request.question == question;
+        self.permits.requests.get(&number).filter(is_asked)?;
+        self.permits.requests.remove(&number)
+    }
+
+    fn remember(&mut self, request: &Request, scope: Option<Scope>, verdict: Verdict) {
+        let Some(scope) = scope else { return };
+        for effect in &request.remembered {
+            let matcher = Matcher::Effect(effect.clone());
+            self.add_rule(Rule { scope, matcher, verdict });
+        }
+    }
+
+    fn note_change(&mut self, change: Change) {
+        if !change.rule().scope.is_stored() {
+            return;
+        }
+        if self.permits.changes.len() < RULE_CHANGES {
+            self.permits.changes.push_back(change);
+        } else {
+            self.unsaved(change);
+        }
+    }
+}
+
+/// What a call says that waits for a permission which can be given only once for this reason.
+const NOT_WHOLE: &str =
+    "Not everything of this call is shown: secrets are hidden, or long arguments are cut.";

@@ -1,0 +1,60 @@
+//! What is held back of messages, because a secret may begin with it.
+//!
+//! It knows nothing of what else is sent; the session says when something comes behind a message.
+
+use std::collections::VecDeque;
+
+use crate::limits::SPEECHES;
+use crate::outbox::{Chunk, Role};
+use crate::sanitize::{Secrets, Stream};
+
+/// The newest messages. The one that is being said is the last.
+#[derive(Debug, Default)]
+pub(crate) struct Speeches(VecDeque<Speech>);
+
+#[derive(Debug)]
+struct Speech {
+    role: Role,
+    message: String,
+    text: Stream,
+}
+
+impl Speeches {
+    /// Returns whether no message was said while secrets were looked for.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the end of the message before, if this piece belongs to another, and what can be
+    /// shown of the piece.
+    pub(crate) fn push(&mut self, piece: &Chunk, secrets: &Secrets) -> (Option<Chunk>, String) {
+        let is_same =
+            |speech: &Speech| (speech.role, &speech.message) == (piece.role, &piece.message);
+        let mut before = None;
+        if !self.0.back().is_some_and(is_same) {
+            before = self.end();
+            let (role, message) = (piece.role, piece.message.clone());
+            let new = || Speech { role, message, text: Stream::default() };
+            let at = self.0.iter().position(is_same);
+            let speech = at.and_then(|at| self.0.remove(at)).unwrap_or_else(new);
+            self.0.push_back(speech);
+            if self.0.len() > SPEECHES {
+                self.0.pop_front();
+            }
+        }
+        let shown = self.0.back_mut().map(|it| it.text.push(secrets, piece.text.as_bytes()));
+        (before, text(&shown.unwrap_or_default()))
+    }
+
+    /// Returns what is held back of the newest message, because something else comes behind it.
+    pub(crate) fn end(&mut self) -> Option<Chunk> {
+        let Speech { role, message, text: held } = self.0.back_mut()?;
+        let text = text(&held.flush());
+        (!text.is_empty()).then(|| Chunk { role: *role, message: message.clone(), text })
+    }
+}
+
+/// Secrets are texts, so what lies between them is text too.
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

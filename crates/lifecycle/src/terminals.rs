@@ -1,0 +1,101 @@
+//! The open terminals of a session: their documents, and what is held back of their output.
+
+use std::collections::HashMap;
+
+use acp_types::{Exit, Output, TerminalId, TerminalPatch, TerminalReport};
+
+use crate::sanitize::{Redactor, Secrets, Stream};
+
+/// Every open terminal. What does not concern an open one gives nothing back.
+#[derive(Debug, Default)]
+pub(crate) struct Terminals(HashMap<TerminalId, Terminal>);
+
+#[derive(Debug)]
+struct Terminal {
+    report: TerminalReport,
+    output: Stream,
+    /// How many secrets were replaced in what is told of it, its output aside.
+    redacted: u64,
+}
+
+impl Terminals {
+    /// Opens a terminal, unless there is one of this id.
+    pub(crate) fn open(
+        &mut self,
+        id: &TerminalId,
+        patch: TerminalPatch,
+        secrets: &Secrets,
+    ) -> Option<TerminalPatch> {
+        if self.0.contains_key(id) {
+            return None;
+        }
+        let report = TerminalReport::new(id.clone());
+        self.0.insert(id.clone(), Terminal { report, output: Stream::default(), redacted: 0 });
+        self.change(id, patch, secrets)
+    }
+
+    /// Changes a terminal that has not ended.
+    pub(crate) fn change(
+        &mut self,
+        id: &TerminalId,
+        patch: TerminalPatch,
+        secrets: &Secrets,
+    ) -> Option<TerminalPatch> {
+        let terminal = self.running(id)?;
+        Some(terminal.apply(patch, secrets))
+    }
+
+    /// Appends output; of what may be the beginning of a secret, nothing yet.
+    pub(crate) fn output(
+        &mut self,
+        id: &TerminalId,
+        bytes: &[u8],
+        secrets: &Secrets,
+    ) -> Option<TerminalPatch> {
+        let terminal = self.running(id)?;
+        if secrets.is_empty() && terminal.output.is_empty() {
+            return Some(terminal.apply(TerminalPatch::output(bytes), secrets));
+        }
+        let shown = terminal.output.push(secrets, bytes);
+        Some(terminal.apply(TerminalPatch::output(&shown), secrets))
+    }
+
+    /// Ends a terminal, behind what was held back of its output.
+    pub(crate) fn exit(
+        &mut self,
+        id: &TerminalId,
+        exit: Exit,
+        secrets: &Secrets,
+    ) -> Option<TerminalPatch> {
+        let terminal = self.running(id)?;
+        let output = Output::new(&terminal.output.flush());
+        Some(terminal.apply(TerminalPatch { output, ..TerminalPatch::exit(exit) }, secrets))
+    }
+
+    pub(crate) fn forget(&mut self, id: &TerminalId) {
+        self.0.remove(id);
+    }
+
+    pub(crate) fn get(&self, id: &TerminalId) -> Option<&TerminalReport> {
+        self.0.get(id).map(|terminal| &terminal.report)
+    }
+
+    /// Returns how many secrets were replaced in what is told of a terminal, its output aside.
+    pub(crate) fn redacted(&self, id: &TerminalId) -> u64 {
+        self.0.get(id).map_or(0, |terminal| terminal.redacted)
+    }
+
+    fn running(&mut self, id: &TerminalId) -> Option<&mut Terminal> {
+        self.0.get_mut(id).filter(|terminal| terminal.report.exit.is_none())
+    }
+}
+
+impl Terminal {
+    fn apply(&mut self, mut patch: TerminalPatch, secrets: &Secrets) -> TerminalPatch {
+        let mut redactor = Redactor::new(secrets);
+        redactor.terminal(&mut patch);
+        self.redacted += redactor.take_count();
+        patch.clone().apply(&mut self.report);
+        patch
+    }
+}

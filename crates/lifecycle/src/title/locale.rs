@@ -1,0 +1,80 @@
+//! Which locale is wanted: as it is configured, else as the environment says. It reads neither.
+
+use unic_langid::LanguageIdentifier;
+
+/// Returns the locale that titles are wanted in: `configured`, else the first of `LC_ALL`,
+/// `LC_MESSAGES` and `LANG` that is not empty, as POSIX orders them
+/// (<https://pubs.opengroup.org/onlinepubs/9799919799/basedefs/V1_chap08.html#tag_08_02>).
+/// `variable` returns the value of an environment variable.
+///
+/// ```
+/// let variable = |name: &str| (name == "LANG").then(|| "de_DE.UTF-8".to_owned());
+/// assert_eq!(acp_lifecycle::title::wanted(None, variable), Some("de_DE.UTF-8".to_owned()));
+/// assert_eq!(acp_lifecycle::title::wanted(Some("en"), variable), Some("en".to_owned()));
+/// ```
+#[must_use]
+pub fn wanted(
+    configured: Option<&str>,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Option<String> {
+    let variables = ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().filter_map(variable);
+    configured.map(str::to_owned).into_iter().chain(variables).find(|locale| !locale.is_empty())
+}
+
+/// Reads a language tag (`de-AT`) or a POSIX locale (`de_AT.UTF-8@euro`, whose codeset and
+/// modifier say nothing about words). None for `C`, and for what is neither.
+pub(super) fn parse(locale: &str) -> Option<LanguageIdentifier> {
+    let tag = locale.split(['.', '@']).next().unwrap_or_default();
+    tag.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{parse, wanted};
+    use pretty_assertions::assert_eq;
+
+    #[test]
+    fn configuration_wins_then_the_order_of_posix() {
+        for (configured, all, messages, lang, expected) in [
+            (Some("fr"), "a", "b", "c", Some("fr")),
+            (Some(""), "a", "b", "c", Some("a")),
+            (None, "a", "b", "c", Some("a")),
+            (None, "", "b", "c", Some("b")),
+            (None, "", "", "c", Some("c")),
+            (None, "C", "de_DE", "de_DE", Some("C")),
+            (None, "", "", "", None),
+        ] {
+            let variable = |name: &str| match name {
+                "LC_ALL" => Some(all.to_owned()),
+                "LC_MESSAGES" => Some(messages.to_owned()),
+                "LANG" => Some(lang.to_owned()),
+                _ => panic!("nobody asked for {name}"),
+            };
+            assert_eq!(wanted(configured, variable).as_deref(), expected);
+        }
+        assert_eq!(wanted(None, |_| None), None);
+    }
+
+    #[test]
+    fn both_forms_of_a_locale_are_read() {
+        for (given, expected) in [
+            ("de", Some("de")),
+            ("de-AT", Some("de-AT")),
+            ("de_DE", Some("de-DE")),
+            ("de_DE.UTF-8", Some("de-DE")),
+            ("de_DE.UTF-8@euro", Some("de-DE")),
+            ("de_DE@euro", Some("de-DE")),
+            ("DE_at.utf8", Some("de-AT")),
+            ("zh_Hant_TW", Some("zh-Hant-TW")),
+            ("C", None),
+            ("C.UTF-8", None),
+            ("", None),
+            ("@", None),
+            ("/etc/passwd", None),
+            ("\u{202e}de", None),
+        ] {
+            let read = parse(given).map(|language| language.to_string());
+            assert_eq!(read.as_deref(), expected, "{given:?}");
+        }
+    }
+}

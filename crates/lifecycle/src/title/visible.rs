@@ -1,0 +1,158 @@
+//! Characters that hide, reorder or break a line, made visible. It knows nothing of titles.
+
+use std::fmt::Write as _;
+
+/// Shows every character that would hide, reorder or break a line as an escape, so that what is
+/// read is what is there (<https://www.unicode.org/reports/tr36/>).
+///
+/// What comes out is one line of visible characters and plain spaces. It is never more than six
+/// times as long, and a second time changes nothing: a backslash stands for itself.
+#[must_use]
+pub fn visible(text: &str) -> String {
+    head(text, usize::MAX).0
+}
+
+/// Shows a text in at most `max` bytes, of which the last say so if it was cut. An escape is
+/// never cut.
+pub(crate) fn bounded(text: &str, max: usize) -> String {
+    let (shown, is_whole) = head(text, max);
+    if is_whole {
+        return shown;
+    }
+    let (mut shown, _) = head(text, max.saturating_sub(CUT.len_utf8()));
+    shown.push(CUT);
+    shown
+}
+
+/// Shows the longest beginning of a text that takes at most `max` bytes, and tells whether that
+/// is all of it.
+pub(super) fn head(text: &str, max: usize) -> (String, bool) {
+    if text.len() <= max && text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+        return (text.to_owned(), true);
+    }
+    let mut shown = String::with_capacity(text.len().min(max));
+    for letter in text.chars() {
+        let before = shown.len();
+        push(&mut shown, letter);
+        if shown.len() > max {
+            shown.truncate(before);
+            return (shown, false);
+        }
+    }
+    (shown, true)
+}
+
+fn push(shown: &mut String, letter: char) {
+    match letter {
+        '\n' => shown.push_str("\\n"),
+        '\r' => shown.push_str("\\r"),
+        '\t' => shown.push_str("\\t"),
+        // Writing to a string cannot fail.
+        letter if is_invisible(letter) => {
+            write!(shown, "\\u{{{:x}}}", u32::from(letter)).unwrap_or_default();
+        }
+        letter => shown.push(letter),
+    }
+}
+
+/// Returns whether a character cannot be seen, or cannot be told from a space: what Unicode calls
+/// a control, a format character (but those that are drawn around digits), a separator or
+/// ignorable by default, blanks that it calls letters or symbols, and what is no character.
+fn is_invisible(letter: char) -> bool {
+    let is_unseen = matches!(letter,
+        '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{a0}' | '\u{ad}' | '\u{34f}' | '\u{61c}'
+        | '\u{115f}'..='\u{1160}' | '\u{1680}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{2000}'..='\u{200f}' | '\u{2028}'..='\u{202f}' | '\u{205f}'..='\u{206f}'
+        | '\u{3000}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fffb}' | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}');
+    // An empty Braille cell, an object that is not there, a null note, a Khitan filler.
+    let is_blank = matches!(letter, '\u{2800}' | '\u{fffc}' | '\u{1d159}' | '\u{16fe4}');
+    let is_none = matches!(letter, '\u{fdd0}'..='\u{fdef}') || u32::from(letter) & 0xfffe == 0xfffe;
+    is_unseen || is_blank || is_none
+}
+
+const CUT: char = '…';
+
+#[cfg(test)]
+mod tests {
+    use super::{bounded, head, visible};
+    use pretty_assertions::assert_eq;
+    use proptest::collection::vec;
+    use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+    use proptest::sample::select;
+    use regex_syntax::hir::{Class, HirKind};
+
+    /// What a class of the regular expressions of another library holds.
+    fn class(pattern: &str) -> impl Iterator<Item = char> {
+        let HirKind::Class(Class::Unicode(class)) =
+            regex_syntax::parse(pattern).unwrap().into_kind()
+        else {
+            panic!("{pattern} is no class")
+        };
+        let ranges: Vec<_> = class.iter().map(|range| range.start()..=range.end()).collect();
+        ranges.into_iter().flatten()
+    }
+
+    #[test]
+    fn everything_that_unicode_calls_invisible_becomes_an_escape() {
+        let pattern = r"[\p{Cc}\p{Cf}\p{Zs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}--[\ \p{Prepended_Concatenation_Mark}]]";
+        let mut count = 0;
+        for letter in class(pattern) {
+            let shown = visible(&letter.to_string());
+            let short = matches!(shown.as_str(), "\\n" | "\\r" | "\\t");
+            assert!(short || shown == format!("\\u{{{:x}}}", u32::from(letter)), "{letter:?}");
+            count += 1;
+        }
+        assert!(count > 4_000, "{count}");
+    }
+
+    #[test]
+    fn nothing_that_can_be_seen_becomes_an_escape() {
+        for letter in class(r"[\p{L}\p{M}\p{N}\p{P}\p{S}--\p{Default_Ignorable_Code_Point}]") {
+            let is_blank = ['\u{2800}', '\u{fffc}', '\u{1d159}', '\u{16fe4}'].contains(&letter);
+            assert_eq!(visible(&letter.to_string()) == letter.to_string(), !is_blank, "{letter:?}");
+        }
+        assert_eq!(visible("päth 名前 😀 a b"), "päth 名前 😀 a b");
+    }
+
+    #[test]
+    fn a_cut_says_so_and_leaves_escapes_whole() {
+        for (given, max, expected) in [
+            ("abc", 3, "abc"),
+            ("abcd", 5, "abcd"),
+            ("abcdef", 5, "ab…"),
+            ("äöü", 5, "ä…"),
+            ("a\u{200b}b", 10, "a\\u{200b}b"),
+            ("a\u{200b}b", 9, "a…"),
+            ("a", 0, "…"),
+        ] {
+            assert_eq!(bounded(given, max), expected, "{given:?} in {max}");
+        }
+    }
+
+    fn invisible() -> impl Strategy<Value = char> {
+        select(
+            class(r"[\p{Cc}\p{Cf}\p{Zs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]")
+                .collect::<Vec<_>>(),
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_shown_once_bounded_and_whole(
+            letters in vec(prop_oneof![any::<char>(), invisible()], 0..80),
+            max in 3_usize..80,
+        ) {
+            let text = String::from_iter(letters);
+            let shown = visible(&text);
+            prop_assert_eq!(visible(&shown), shown.clone());
+            prop_assert!(shown.len() <= 6 * text.len());
+            prop_assert!(!shown.contains(super::is_invisible));
+            let (start, is_whole) = head(&text, max);
+            prop_assert!(shown.starts_with(&start));
+            prop_assert_eq!(is_whole, start == shown);
+            prop_assert!(start.len() <= max && bounded(&text, max).len() <= max);
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! What a session asks, what an answer leaves behind, and what becomes of a rejection.
+
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use acp_lifecycle::rules::{Change, StoreError};
+use acp_lifecycle::session::{Outcome, Permit};
+use acp_lifecycle::{
+    Answer, AskAlwaysPolicy, Digest, Effect, Effects, End, Item, Matcher, Moment, ReadOnlyPolicy,
+    Rule, Scope, Session, Verdict,
+};
+use acp_types::{Reason, ToolCallId, ToolCallPatch, ToolKind};
+use pretty_assertions::assert_eq;
+
+/// A session in which calls are asked about.
+struct Stage {
+    session: Session,
+    now: Moment,
+    calls: u32,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let now = Moment { at: Instant::now(), wall: SystemTime::now() };
+        Self { session: Session::new("/p"), now, calls: 0 }
+    }
+
+    fn with_store(rules: Result<Vec<Rule>, StoreError>) -> Self {
+        let mut stage = Self::new();
+        stage.session.load_rules(rules);
+        stage.session.offer_project_rules();
+        stage
+    }
+
+    fn announce(&mut self) -> ToolCallId {
+        self.calls += 1;
+        let id = ToolCallId::new(format!("c{}", self.calls));
+        let patch = ToolCallPatch::announce("tool", "Tool", ToolKind::Execute);
+        assert!(self.session.announce(&id, "t1", patch, self.now));
+        id
+    }
+
+    fn permit_whole(&mut self, effects: &Effects, is_whole: bool) -> Permit {
+        let id = self.announce();
+        let digest = Digest::of_call("tool", &"args".into(), "/p".as_ref(), b"");
+        self.session.permit(&id, effects, digest, is_whole, self.now)
+    }
+
+    fn permit(&mut self, effects: &Effects) -> Permit {
+        self.permit_whole(effects, true)
+    }
+
+    fn asked(&mut self, effects: &Effects) -> u64 {
+        match self.permit(effects) {
+            Permit::Asked(number) => number,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn options(&self, number: u64) -> Vec<String> {
+        let request = self.session.request(number).expect("it waits");
+        request.options.iter().map(|option| option.name.clone()).collect()
+    }
+
+    fn select(&mut self, number: u64, option: &str) -> Option<Outcome> {
+        self.session.answer(number, selected(option, None))
+    }
+
+    /// Takes everything that waits to be sent.
+    fn sent(&mut self) -> Vec<Item> {
+        let now = self.now.at;
+        std::iter::from_fn(|| self.session.outbox_mut().poll(now)).collect()
+    }
+
+    fn rules(&self) -> Vec<String> {
+        self.session
+            .rules()
+            .iter()
+            .map(|rule| rule.describe(|path| self.session.display(path)))
+            .collect()
+    }
+}
+
+fn selected(option: &str, reason: Option<&str>) -> Answer {
+    Answer::Selected { option_id: option.to_owned(), reason: reason.map(str::to_owned) }
+}
+
+fn run(command: &str) -> Effects {
+    Effects::from(Effect::Run { command: command.to_owned(), cwd: "/p".into() })
+}
+
+fn write(path: &str) -> Effect {
+    Effect::Write(path.into())
+}
+
+fn reason(outcome: Option<Outcome>) -> Option<String> {
+    match outcome {
+        Some(Outcome::Rejected { reason }) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_option_says_what_is_remembered_and_for_how_long() {
+    let mut stage = Stage::with_store(Ok(vec![]));
+    let number = stage.asked(&run("cargo\ntest"));
+    let expected = [
+        "Allow once",
+        "Always allow `cargo\\ntest` in this session",
+        "Always allow `cargo\\ntest` in this project",
+        "Reject once",
+        "Always reject `cargo\\ntest` in this session",
+    ];
+    assert_eq!(stage.options(number), expected);
+    // Nothing is offered for the project where nobody saves it.
+    let mut stage = Stage::new();
+    let number = stage.asked(&run("ls"));
+    assert!(!stage.options(number).iter().any(|option| option.ends_with("in this project")));
+}
+
+#[test]
+fn what_is_remembered_is_what_the_option_said() {
+    let call = Effects::from_iter([Effect::Read("/r".into()), write("/p/a"), write("/p/b")]);
+    for (option, remembered) in [
+        ("allow", &[][..]),
+        ("reject", &[]),
+        ("allow_always", &["allow changing a in this session", "allow changing b in this session"]),
+        (
+            "allow_project",
+            &["allow changing a in this project", "allow changing b in this project"],
+        ),
+        (
+            "reject_always",
+            &["reject changing a in this session", "reject changing b in this session"],
+        ),
+    ] {
+        let mut stage = Stage::with_store(Ok(vec![]));
+        let number = stage.asked(&call);
+        let name = "Always allow changing a, changing b in this session";
+        assert!(stage.options(number).iter().any(|option| option == name));
+        stage.select(number, option).expect("it is answered");
+        assert_eq!(stage.rules(), remembered, "{option}");
+    }
+    // Where reads are asked about, they are named and remembered too.
+    let mut stage = Stage::new();
+    stage.session.set_policy(Arc::new(AskAlwaysPolicy));
+    let number = stage.asked(&Effects::from(Effect::Read("/p/r".into())));
+    assert_eq!(stage.options(number)[1], "Always allow reading r in this session");
+    stage.select(number, "allow_always").expect("it is answered");
+    assert_eq!(stage.rules(), ["allow reading r in this session"]);
+}
+
+#[test]
+fn where_nothing_may_be_remembered_it_holds_once() {
+    let once = ["Allow once", "Reject once"];
+    let unreadable = || Stage::with_store(Err(StoreError::new("broken")));
+    let long = run(&"x".repeat(300));
+    let ask = Rule {
+        scope: Scope::User,
+        matcher: Matcher::Tool("tool".to_owned()),
+        verdict: Verdict::Ask,
+    };
+    for (mut stage, effects, is_whole) in [
+        (Stage::with_store(Ok(vec![])), Effects::from(Effect::Unknown), true),
+        (Stage::with_store(Ok(vec![])), run("ls"), false),
+        (Stage::with_store(Ok(vec![])), long, true),
+        (Stage::with_store(Ok(vec![ask])), run("ls"), true),
+        (unreadable(), run("ls"), true),
+        (unreadable(), Effects::from(Effect::Read("/p/a".into())), true),
+    ] {
+        let Permit::Asked(number) = stage.permit_whole(&effects, is_whole) else {
+            panic!("{effects:?} is asked about")
+        };
+        assert_eq!(stage.options(number), once, "{effects:?}");
+        // What was not offered is no answer.
+        assert_eq!(reason(stage.select(number, "allow_always")), None);
+        assert!(stage.rules().iter().all(|rule| rule.starts_with("ask about")));
+    }
+}
+
+#[test]
+fn rules_of_a_project_are_handed_to_the_store_and_those_of_the_session_are_not() {
+    let mut stage = Stage::with_store(Ok(vec![]));
+    let number = stage.asked(&run("a"));
+    stage.select(number, "allow_always");
+    assert_eq!(stage.session.take_rule_changes(), []);
+    let number = stage.asked(&run("b"));
+    stage.select(number, "allow_project");
+    let added = Rule {
+        scope: Scope::Project,
+        matcher: Matcher::Effect(Effect::Run { command: "b".into(), cwd: "/p".into() }),
+        verdict: Verdict::Allow,
+    };
+    assert_eq!(stage.session.take_rule_changes(), [Change::Add(added.clone())]);
+    assert_eq!(stage.session.take_rule_changes(), []);
+    assert!(matches!(stage.permit(&run("b")), Permit::Granted(_)));
+    assert!(stage.session.revoke(&added) && !stage.session.revoke(&added));
+    assert_eq!(stage.session.take_rule_changes(), [Change::Remove(added.clone())]);
+    assert!(matches!(stage.permit(&run("b")), Permit::Asked(_)));
+    // What could not be saved is told as what it is.
+    assert!(stage.session.add_rule(added.clone()));
+    stage.session.unsaved(Change::Add(added));
+    assert_eq!(stage.rules(), ["allow `a` in this session", "allow `b` in this session"]);
+}
+
+#[test]
+fn a_rule_of_a_turn_ends_with_it() {
+    let mut stage = Stage::new();
+    let matcher = Matcher::Tool("tool".to_owned());
+    assert!(stage.session.add_rule(Rule { scope: Scope::Turn, matcher, verdict: Verdict::Allow }));
+    assert!(matches!(stage.permit(&run("a")), Permit::Granted(_)));
+    stage.session.end_turn("t0", Reason::Turn, stage.now);
+    assert!(matches!(stage.permit(&run("a")), Permit::Asked(_)));
+}
+
+#[test]
+fn stored_rules_hold_and_deny_wins() {
+    let of = |scope, verdict| Rule { scope, matcher: Matcher::Kind(ToolKind::Execute), verdict };
+    let allowed = of(Scope::Project, Verdict::Allow);
+    let mut stage = Stage::with_store(Ok(vec![allowed.clone()]));
+    assert!(matches!(stage.permit(&run("a")), Permit::Granted(_)));
+    let mut stage = Stage::with_store(Ok(vec![allowed, of(Scope::User, Verdict::Deny)]));
+    assert!(matches!(stage.permit(&run("a")), Permit::Denied));
+    // More rules than can hold: what is left out may deny anything.
+    let many = (0..5000).map(|n| Rule {
+        scope: Scope::User,
+        matcher: Matcher::Tool(n.to_string()),
+        verdict: Verdict::Allow,
+    });
+    let mut stage = Stage::with_store(Ok(many.collect()));
+    let read = Effects::from(Effect::Read("/p/a".into()));
+    assert!(matches!(stage.permit(&read), Permit::Asked(_)));
+}
+
+#[test]
+fn what_is_denied_after_it_was_asked_about_is_not_allowed_any_more() {
+    let mut stage = Stage::new();
+    let (first, second, third) =
+        (stage.asked(&run("a")), stage.asked(&run("a")), stage.asked(&run("b")));
+    stage.select(first, "reject_always");
+    assert_eq!(reason(stage.select(second, "allow")), None);
+    stage.session.set_policy(Arc::new(ReadOnlyPolicy));
+    assert_eq!(reason(stage.select(third, "allow_always")), None);
+    assert_eq!(stage.rules(), ["reject `a` in this session"]);
+}
+
+#[test]
+fn a_rejection_without_a_reason_is_asked_about_once() {
+    let mut stage = Stage::new();
+    stage.session.ask_for_reasons();
+    let number = stage.asked(&run("a"));
+    stage.sent();
+    assert!(stage.select(number, "reject").is_none());
+    assert_eq!(stage.sent(), [Item::Reason(number)]);
+    // A second answer to the first question means nothing now.
+    assert!(stage.select(number, "allow").is_none());
+    assert_eq!(stage.sent(), []);
+    let said = stage.session.explain(number, Some(" Not\nnow\u{202e}. "));
+    assert_eq!(reason(said).as_deref(), Some("Not\\nnow\\u{202e}."));
+    assert!(stage.session.explain(number, Some("again")).is_none());
+    assert!(stage.select(number, "allow").is_none());
+}
+
+#[test]
+fn a_reason_is_not_asked_for_where_it_is_known_or_of_no_use() {
+    let mut stage = Stage::new();
+    let number = stage.asked(&run("a"));
+    assert_eq!(reason(stage.select(number, "reject")), None);
+    stage.session.ask_for_reasons();
+    let number = stage.asked(&run("a"));
+    let said = stage.session.answer(number, selected("reject", Some("because")));
+    assert_eq!(reason(said).as_deref(), Some("because"));
+    let number = stage.asked(&run("a"));
+    assert_eq!(reason(stage.select(number, "nothing like that")), None);
+    let number = stage.asked(&run("a"));
+    assert_eq!(reason(stage.select(number, "reject_always")), None);
+}
+
+#[test]
+fn the_question_for_a_reason_is_withdrawn_with_its_call() {
+    let mut stage = Stage::new();
+    stage.session.ask_for_reasons();
+    let number = stage.asked(&run("a"));
+    stage.sent();
+    assert!(stage.select(number, "reject").is_none());
+    stage.session.finish(&"c1".into(), End::cancelled(Reason::Turn), stage.now);
+    assert!(!stage.sent().contains(&Item::Reason(number)));
+    assert!(stage.session.request(number).is_none());
+    assert!(stage.session.explain(number, Some("late")).is_none());
+}
+
+#[test]
+fn a_reason_is_bounded_and_an_empty_one_is_none() {
+    for (said, heard) in [("", None), (" \n ", None), ("x", Some(1)), ("\u{0}", Some(5))] {
+        let mut stage = Stage::new();
+        let number = stage.asked(&run("a"));
+        let outcome = stage.session.answer(number, selected("reject", Some(said)));
+        assert_eq!(reason(outcome).map(|reason| reason.len()), heard, "{said:?}");
+    }
+    for long in ["ä".repeat(5000), "\u{1}".repeat(5000)] {
+        let mut stage = Stage::new();
+        let number = stage.asked(&run("a"));
+        let outcome = stage.session.answer(number, selected("reject", Some(&long)));
+        assert!(reason(outcome).unwrap().len() <= acp_lifecycle::limits::REASON_BYTES);
+    }
+}

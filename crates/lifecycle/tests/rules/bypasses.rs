@@ -1,0 +1,208 @@
+//! Ways to run another command behind an innocent first word: none is allowed by a rule for it.
+
+use acp_lifecycle::rules::{Access, ArgvPrefix, HostPattern, PathGlob};
+use acp_lifecycle::{AskPolicy, Effect, Effects, Matcher, Rule, Rules, Scope, Verdict};
+use proptest::prelude::any;
+use proptest::proptest;
+
+/// Commands that a rule for `echo` must not allow.
+const ECHO: &[&str] = &[
+    // Joined commands.
+    "echo a; rm b",
+    "echo a;rm b",
+    "echo a && rm b",
+    "echo a || rm b",
+    "echo a | sh",
+    "echo a |& sh",
+    "echo a & rm b",
+    "echo a &",
+    "echo a\nrm b",
+    "echo a\r\nrm b",
+    "echo a\rrm b",
+    "echo a\u{b}rm b",
+    "echo a\u{c}rm b",
+    "echo a\u{85}rm b",
+    "echo a\u{2028}rm b",
+    // Expansions.
+    "echo $(rm b)",
+    "echo `rm b`",
+    "echo \"$(rm b)\"",
+    "echo \"`rm b`\"",
+    "echo ${x:=$(rm b)}",
+    "echo $((a[$(rm b)]))",
+    "echo $IFS",
+    "echo$IFS;rm",
+    "echo${IFS}a",
+    "echo $'a\\nb'",
+    "echo $\"a\"",
+    "echo \"$HOME\"",
+    "echo ~",
+    "echo ~root/.ssh",
+    "echo a=~",
+    "echo *",
+    "echo /etc/pass??",
+    "echo [a-z]",
+    "echo {a,b}",
+    "echo !!",
+    "echo \"!rm\"",
+    "echo =rm",
+    // Redirects.
+    "echo a > b",
+    "echo a >> b",
+    "echo a >| b",
+    "echo a 2>b",
+    "echo a &> b",
+    "echo < b",
+    "echo <<EOF\n$(rm b)\nEOF",
+    "echo <<< a",
+    "echo <(rm b)",
+    "echo >(rm b)",
+    // Groups and words of the shell.
+    "(echo a)",
+    "{ echo a; }",
+    "! echo a",
+    "if echo a; then rm b; fi",
+    "echo() { rm b; }",
+    "function echo { rm b; }",
+    "echo () (rm b)",
+    // Another program that is told to run it.
+    "bash -c 'echo a'",
+    "sh -c \"echo a; rm b\"",
+    "env echo a",
+    "sudo echo a",
+    "xargs echo",
+    "eval echo a",
+    "command echo a",
+    "exec echo a",
+    "time echo a",
+    "nohup echo a",
+    "busybox echo a",
+    // The environment of the command.
+    "A=1 echo a",
+    "PATH=/tmp echo a",
+    "LD_PRELOAD=/tmp/x.so echo a",
+    "IFS=a echo b",
+    // Another program of nearly that name.
+    "./echo a",
+    "bin/echo a",
+    "../echo a",
+    "/tmp/echo a",
+    "~/echo a",
+    "echoes a",
+    "echo.sh a",
+    "Echo a",
+    "ECHO a",
+    "'echo a'",
+    "\"echo a\"",
+    "\u{435}cho a",
+    // Quotes and escapes that do not come to their end, or hide something.
+    "echo 'a",
+    "echo \"a",
+    "echo 'a'\\''b'",
+    "echo a\\",
+    "echo a\\\nb",
+    "echo \\a",
+    "echo \"a\\\"; rm b; \\\"\"",
+    "echo '\n'; rm b",
+    "echo 'a\nb'",
+    "ec\\ho a",
+    "''echo; a",
+    // Spaces that are none, and what cannot be seen.
+    "echo\u{a0}a",
+    "echo\u{2003}a",
+    "echo\u{3000}a",
+    "echo\u{200b} a",
+    "echo a\u{202e}b",
+    "echo\ta",
+    "echo a\tb",
+    "echo a\0b",
+    "echo\0; rm b",
+    "\0echo a",
+    "\u{feff}echo a",
+    "echo \u{1b}[2Ka",
+    "echo é",
+    // Comments.
+    "echo a # b",
+    "# echo a",
+    "echo #",
+    // Jobs and history.
+    "echo a;;",
+    "echo a ^b",
+    // Nothing at all.
+    "",
+    " ",
+    "''",
+];
+
+fn allows(prefix: &str, command: &str) -> bool {
+    let words = prefix.split(' ').map(str::to_owned).collect();
+    let matcher = Matcher::Argv(ArgvPrefix::try_new(words).unwrap());
+    let mut rules = Rules::default();
+    rules.add(Rule { scope: Scope::Session, matcher, verdict: Verdict::Allow });
+    let run = Effect::Run { command: command.to_owned(), cwd: "/p".into() };
+    rules.judge(&Effects::from(run), &AskPolicy) != Verdict::Ask
+}
+
+#[test]
+fn a_rule_for_the_first_word_allows_none_of_the_ways_round_it() {
+    assert!(allows("echo", "echo a") && allows("echo", "echo 'a; b'"), "the rule works");
+    let through: Vec<_> = ECHO.iter().filter(|command| allows("echo", command)).collect();
+    assert!(through.is_empty(), "{through:?}");
+    assert!(ECHO.len() >= 60);
+}
+
+#[test]
+fn a_command_of_many_parts_or_great_length_is_not_allowed() {
+    for parts in [2, 10, 50, 51, 500, 5000] {
+        assert!(!allows("echo", &vec!["echo a"; parts].join("; ")), "{parts} parts");
+    }
+    assert!(allows("echo", &format!("echo {}", "a".repeat(4000))));
+    assert!(!allows("echo", &format!("echo {}", "a".repeat(4096))));
+}
+
+#[test]
+fn no_glob_is_too_much() {
+    for part in ["*", "?", "**/", "{a,b}", "[!a]", "[a-z]", "{", "[", "\\", "é", "{a,{b,", "/"] {
+        let long = format!("/{}", part.repeat(1023 / part.len()));
+        if let Ok(glob) = PathGlob::parse(&long) {
+            let matcher = Matcher::Path { access: Access::Read, glob };
+            judge_both(&matcher, &Effect::Read("/a/b/c".into()));
+        }
+    }
+}
+
+/// Judges an effect by a rule that allows and by one that denies.
+fn judge_both(matcher: &Matcher, effect: &Effect) {
+    for verdict in [Verdict::Allow, Verdict::Deny] {
+        let mut rules = Rules::default();
+        rules.add(Rule { scope: Scope::Session, matcher: matcher.clone(), verdict });
+        assert!(
+            !rules.iter().next().unwrap().describe(|path| path.display().to_string()).is_empty()
+        );
+        let _ = rules.judge(&Effects::from(effect.clone()), &AskPolicy);
+    }
+}
+
+proptest! {
+    #[test]
+    fn nothing_that_is_written_panics(pattern in any::<String>(), text in any::<String>()) {
+        let run = Effect::Run { command: text.clone(), cwd: text.clone().into() };
+        let matchers = [
+            PathGlob::parse(&format!("/{pattern}")).ok()
+                .map(|glob| Matcher::Path { access: Access::Write, glob }),
+            HostPattern::parse(&pattern).ok().map(Matcher::Host),
+            ArgvPrefix::try_new(vec![pattern.clone()]).map(Matcher::Argv),
+            Some(Matcher::Effect(run.clone())),
+        ];
+        for matcher in matchers.iter().flatten() {
+            for effect in [
+                &run,
+                &Effect::Write(text.clone().into()),
+                &Effect::Delete(format!("/{text}").into()),
+                &Effect::Connect(text.clone()),
+            ] {
+                judge_both(matcher, effect);
+            }
+        }
+    }
+}

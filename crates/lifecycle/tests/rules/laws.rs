@@ -1,0 +1,118 @@
+//! Over random rules and calls: the order does not matter, and a denial never allows more.
+//!
+//! `PROPTEST_CASES` says over how many; `cargo xtask accept rules` over a million.
+
+use std::sync::LazyLock;
+
+use acp_lifecycle::rules::{Access, ArgvPrefix, HostPattern, PathGlob};
+use acp_lifecycle::{
+    AllowPolicy, AskAlwaysPolicy, AskPolicy, Effect, Effects, Matcher, Policy, ReadOnlyPolicy,
+    Rule, Rules, Scope, Verdict,
+};
+use acp_types::ToolKind;
+use proptest::collection::vec;
+use proptest::prelude::{Strategy, any};
+use proptest::proptest;
+use proptest::sample::{Index, select};
+
+/// The rules that are drawn from: few enough to meet in one call, of every kind of matcher.
+static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
+    let argv = |words: &[&str]| {
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        Matcher::Argv(ArgvPrefix::try_new(words).unwrap())
+    };
+    let path = |access, glob: &str| Matcher::Path { access, glob: PathGlob::parse(glob).unwrap() };
+    let host = |pattern: &str| Matcher::Host(HostPattern::parse(pattern).unwrap());
+    let mcp =
+        |tool: Option<&str>| Matcher::Mcp { server: "s".to_owned(), tool: tool.map(str::to_owned) };
+    let mut matchers: Vec<_> = EFFECTS.iter().cloned().map(Matcher::Effect).collect();
+    matchers.extend([
+        Matcher::Tool("a".to_owned()),
+        Matcher::Kind(ToolKind::Edit),
+        argv(&["git"]),
+        argv(&["git", "push"]),
+        argv(&["ls"]),
+        path(Access::Read, "/p/**"),
+        path(Access::Write, "/p/**"),
+        path(Access::Write, "/p/a"),
+        path(Access::Delete, "/p/*"),
+        path(Access::Read, "/p/**/.env"),
+        host("example.org"),
+        host("*.example.org"),
+        mcp(None),
+        mcp(Some("t")),
+    ]);
+    let verdicts = [Verdict::Allow, Verdict::Ask, Verdict::Deny];
+    let each = matchers.into_iter().flat_map(|matcher| {
+        verdicts.map(|verdict| Rule { scope: Scope::Session, matcher: matcher.clone(), verdict })
+    });
+    each.collect()
+});
+
+static EFFECTS: LazyLock<Vec<Effect>> = LazyLock::new(|| {
+    let run = |command: &str| Effect::Run { command: command.to_owned(), cwd: "/p".into() };
+    let mcp = |tool: &str| Effect::Mcp { server: "s".to_owned(), tool: tool.to_owned() };
+    vec![
+        Effect::Read("/p/a".into()),
+        Effect::Read("/p/.env".into()),
+        Effect::Search("/p".into()),
+        Effect::Write("/p/a".into()),
+        Effect::Write("/q/a".into()),
+        Effect::Delete("/p/a".into()),
+        Effect::Delete("/p".into()),
+        run("ls"),
+        run("git push"),
+        run("git status"),
+        run("ls; git push"),
+        run("$x"),
+        Effect::Connect("example.org".to_owned()),
+        Effect::Connect("a.example.org".to_owned()),
+        Effect::Connect("example.org:80".to_owned()),
+        mcp("t"),
+        mcp("u"),
+        Effect::Unknown,
+    ]
+});
+
+fn call() -> impl Strategy<Value = Effects> {
+    let tools = select(&["a", "b"]);
+    let kinds = select(&[ToolKind::Edit, ToolKind::Read]);
+    (vec(any::<Index>(), 0..4), tools, kinds).prop_map(|(effects, tool, kind)| {
+        let effects = effects.iter().map(|index| index.get(&EFFECTS).clone());
+        Effects::from_iter(effects).by(tool, kind)
+    })
+}
+
+fn policy() -> impl Strategy<Value = &'static dyn Policy> {
+    select(&[&AskPolicy as &dyn Policy, &AskAlwaysPolicy, &AllowPolicy, &ReadOnlyPolicy])
+}
+
+fn rules<'a>(list: impl IntoIterator<Item = &'a Rule>) -> Rules {
+    let mut rules = Rules::default();
+    list.into_iter().for_each(|rule| assert!(rules.add(rule.clone())));
+    rules
+}
+
+proptest! {
+    #[test]
+    fn the_order_of_rules_does_not_matter_and_a_denial_never_allows_more(
+        drawn in vec((any::<Index>(), any::<u32>()), 0..8),
+        denied in any::<Index>(),
+        call in call(),
+        policy in policy(),
+    ) {
+        let mut drawn: Vec<_> =
+            drawn.iter().map(|(index, key)| (*key, index.get(&RULES))).collect();
+        let in_order = rules(drawn.iter().map(|(_, rule)| *rule));
+        let verdict = in_order.judge(&call, policy);
+
+        drawn.sort_by_key(|(key, _)| *key);
+        let shuffled = rules(drawn.iter().map(|(_, rule)| *rule));
+        assert_eq!(shuffled.judge(&call, policy), verdict, "{in_order:?} of {call:?}");
+
+        let mut stricter = in_order.clone();
+        let denied = denied.get(&RULES);
+        stricter.add(Rule { verdict: Verdict::Deny, ..denied.clone() });
+        assert!(stricter.judge(&call, policy) >= verdict, "{denied:?} of {call:?}");
+    }
+}

@@ -1,0 +1,13 @@
+//! The laws of rules, the ways round them, and what a client is asked and remembered.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by a panic, and needs some instant to begin at"
+)]
+
+mod asking;
+mod bypasses;
+mod laws;

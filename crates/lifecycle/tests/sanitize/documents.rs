@@ -1,0 +1,198 @@
+//! A session is told secrets by every way there is, and shows none of them.
+
+use std::time::{Instant, SystemTime};
+
+use acp_lifecycle::{Chunk, Digest, Effect, Effects, End, Moment, Permit, Role, Secrets, Session};
+use acp_types::schema::v1::{SessionInfoUpdate, SessionUpdate};
+use acp_types::{
+    Content, Location, Plan, PlanEntry, Reason, TerminalPatch, ToolCallPatch, ToolKind,
+};
+use proptest::collection::vec;
+use proptest::prelude::{Strategy, any, proptest};
+use proptest::sample::Index;
+use serde_json::{Value, json};
+
+use crate::planted::{self, Part};
+use crate::shape::assert_shape;
+use crate::wire::Clients;
+
+/// What the session is told.
+#[derive(Debug, Clone)]
+struct Told {
+    secrets: Vec<String>,
+    text: Vec<Part>,
+    input: planted::Plan,
+    output: planted::Plan,
+    said: Vec<Part>,
+    written: Vec<Part>,
+    cuts: Vec<Index>,
+    /// What happens between two pieces, and so ends a piece of a message.
+    between: Vec<Between>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Between {
+    Nothing,
+    Send,
+    Plan,
+    Thought,
+}
+
+fn told() -> impl Strategy<Value = Told> {
+    let between = proptest::sample::select(vec![
+        Between::Nothing,
+        Between::Nothing,
+        Between::Send,
+        Between::Plan,
+        Between::Thought,
+    ]);
+    let texts = (planted::text(), planted::text(), planted::text());
+    let values = (planted::value(), planted::value());
+    let pieces = (vec(any::<Index>(), 1..8), vec(between, 1..8));
+    let all = (planted::secrets(), texts, values, pieces);
+    all.prop_map(|(secrets, (text, said, written), (input, output), (cuts, between))| Told {
+        secrets,
+        text,
+        input,
+        output,
+        said,
+        written,
+        cuts,
+        between,
+    })
+}
+
+/// The longest raw value that is shown.
+const RAW_BYTES: usize = acp_lifecycle::limits::RAW_BYTES;
+
+struct Stage {
+    session: Session,
+    clients: Clients,
+    now: Moment,
+}
+
+impl Stage {
+    fn new(secrets: &[String]) -> Self {
+        let mut session = Session::new("/p");
+        session.set_secrets(Secrets::new(secrets));
+        let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+        Self { session, clients: Clients::new(), now }
+    }
+
+    /// Tells of a call and of all around it, but does not end it.
+    fn tell(&mut self, told: &Told) {
+        let text = planted::write(&told.text, &told.secrets);
+        let now = self.now;
+        let open = TerminalPatch::open(&text, format!("/p/{text}"));
+        self.session.open_terminal(&"c".into(), open, now);
+        let patch = ToolCallPatch::announce(&text, &text, ToolKind::Execute)
+            .content(vec![Content::Terminal("c".into()), Content::text(&text)]);
+        assert!(self.session.announce(&"c".into(), "t", patch, now));
+        let mut patch = ToolCallPatch::new().append(Content::code("", &text));
+        patch.locations =
+            Location::try_new(format!("/p/{text}")).ok().map(|location| vec![location]);
+        patch.raw_input = Some(planted::json(&told.input, &told.secrets));
+        self.session.change(&"c".into(), patch, now);
+        let change = |meta: &mut acp_types::CallMeta| {
+            meta.title = Some(json!({ "arguments": { "command": text } }));
+            meta.custom.insert(text.clone(), Value::from(text.as_str()));
+        };
+        self.session.change_meta(&"c".into(), change, now);
+        let effects = Effects::from(Effect::Run { command: text.clone(), cwd: "/p".into() });
+        let digest = Digest::of_call("tool", &json!(text), "/p".as_ref(), b"");
+        let Permit::Asked(_) = self.session.permit(&"c".into(), &effects, digest, true, now) else {
+            return;
+        };
+        let info = SessionInfoUpdate::new().title(text);
+        self.session.news(SessionUpdate::SessionInfoUpdate(info), now);
+        self.send();
+        self.session.start(&"c".into(), now);
+    }
+
+    /// Says a message and writes output, both in pieces, with other things between.
+    fn stream(&mut self, told: &Told) {
+        let said = planted::pieces(&told.said, &told.secrets, &told.cuts);
+        let written = planted::pieces(&told.written, &told.secrets, &told.cuts);
+        for at in 0..said.len().max(written.len()) {
+            if let Some(text) = said.get(at) {
+                self.say(Role::Agent, "m", text);
+            }
+            if let Some(text) = written.get(at) {
+                self.session.terminal_output(&"c".into(), text.as_bytes(), self.now);
+            }
+            match told.between[at % told.between.len()] {
+                Between::Nothing => {}
+                Between::Send => self.send(),
+                Between::Thought => {
+                    let text = planted::write(&told.text, &told.secrets);
+                    self.say(Role::Thought, "thought", &text);
+                }
+                Between::Plan => {
+                    let content = planted::write(&told.text, &told.secrets);
+                    let (priority, status) = Default::default();
+                    let entry = PlanEntry { id: Some(content.clone()), content, priority, status };
+                    self.session.plan(Plan { entries: vec![entry] }, self.now);
+                }
+            }
+        }
+    }
+
+    fn say(&mut self, role: Role, message: &str, text: &str) {
+        let chunk = Chunk { role, message: message.to_owned(), text: text.to_owned() };
+        self.session.say(chunk, self.now);
+    }
+
+    fn end(&mut self, told: &Told) {
+        let text = planted::write(&told.text, &told.secrets);
+        let patch = ToolCallPatch::new()
+            .raw_output(planted::json(&told.output, &told.secrets))
+            .append(Content::text(text));
+        self.session.finish(&"c".into(), End::failed(Reason::Error).with(patch), self.now);
+        self.session.end_turn("t", Reason::Turn, self.now);
+        self.send();
+    }
+
+    fn send(&mut self) {
+        self.session.outbox_mut().flush(self.now.at);
+        while let Some(item) = self.session.outbox_mut().poll(self.now.at) {
+            self.clients.deliver(&self.session, item);
+        }
+    }
+}
+
+/// Where any of the secrets is seen, if it is.
+fn leak<'a>(told: &Told, shown: impl IntoIterator<Item = &'a String>) -> Option<(String, String)> {
+    let needles = planted::needles(&told.secrets);
+    shown.into_iter().find_map(|shown| {
+        let needle = needles.iter().find(|needle| shown.contains(needle.as_str()))?;
+        Some((needle.clone(), shown.clone()))
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_secret_reaches_the_wire_the_history_or_a_log(told in told()) {
+        let mut stage = Stage::new(&told.secrets);
+        stage.tell(&told);
+        stage.stream(&told);
+        stage.end(&told);
+        assert_eq!(leak(&told, &stage.clients.lines), None);
+        assert_eq!(leak(&told, &stage.clients.streams("c")), None);
+
+        let history = stage.session.board().history();
+        let reports: Vec<_> = history.iter().collect();
+        assert_eq!(leak(&told, [&serde_json::to_string(&reports).unwrap()]), None);
+
+        let text = planted::write(&told.text, &told.secrets);
+        let logged = [text.clone(), format!("{text:?}"), format!("{:?}", json!(text))];
+        let logged = logged.map(|line| stage.session.secrets().redact(&line).into_owned());
+        assert_eq!(leak(&told, &logged), None);
+
+        for (was, shown) in [(&told.input, &reports[0].raw_input), (&told.output, &reports[0].raw_output)] {
+            let was = planted::json(was, &told.secrets);
+            let Some(shown) = shown.as_ref().filter(|_| !was.is_null()) else { continue };
+            assert!(shown.to_string().len() <= RAW_BYTES);
+            assert_shape(&was, shown, "");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Random texts and JSON values with secrets planted in them, as they are and encoded.
+
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as BASE64;
+use proptest::collection::vec;
+use proptest::prelude::{Just, Strategy, any, prop_oneof};
+use proptest::sample::Index;
+use serde_json::{Map, Value};
+
+/// A part of a text.
+#[derive(Debug, Clone)]
+pub(crate) enum Part {
+    Noise(String),
+    Secret(Index, Form),
+}
+
+/// How a secret appears.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Form {
+    Plain,
+    Json,
+    Percent,
+    /// In Base64 of itself and some bytes before and after.
+    Base64 {
+        before: usize,
+        after: usize,
+    },
+}
+
+/// A JSON value that is not written out yet.
+#[derive(Debug, Clone)]
+pub(crate) enum Plan {
+    Leaf(Value),
+    /// A secret of digits, where there is one.
+    Number(Index),
+    Text(Vec<Part>),
+    /// A text that is many times as long.
+    Long(Vec<Part>, usize),
+    Array(Vec<Self>, usize),
+    Object(Vec<(Vec<Part>, Self)>),
+}
+
+/// Secrets of many kinds: plain, of few letters so that they overlap, with what has to be escaped.
+pub(crate) fn secrets() -> impl Strategy<Value = Vec<String>> {
+    let secret = prop_oneof![
+        "[a-zA-Z0-9]{8,24}",
+        "[ab]{8,10}",
+        "(ab){4,7}",
+        "[1-9][0-9]{7,11}",
+        "[!-~]{8,20}",
+        "[a-c\"\\\\\n\t/+?%äü😀]{8,12}",
+    ];
+    let is_secret = |secret: &String| secret.trim() == secret && secret.len() >= 8;
+    vec(secret.prop_filter("no secret", is_secret), 1..4)
+}
+
+pub(crate) fn text() -> impl Strategy<Value = Vec<Part>> {
+    let form = prop_oneof![
+        5 => Just(Form::Plain),
+        1 => Just(Form::Json),
+        1 => Just(Form::Percent),
+        1 => (0..4_usize, 0..4_usize).prop_map(|(before, after)| Form::Base64 { before, after }),
+    ];
+    let part = prop_oneof![
+        "[a-c0-9 ./:\"\\\\\näü😀]{0,6}".prop_map(Part::Noise),
+        (any::<Index>(), form).prop_map(|(secret, form)| Part::Secret(secret, form)),
+    ];
+    vec(part, 0..6)
+}
+
+pub(crate) fn value() -> impl Strategy<Value = Plan> {
+    let leaf = prop_oneof![
+        20 => any::<i64>().prop_map(|number| Plan::Leaf(number.into())),
+        10 => any::<bool>().prop_map(|is| Plan::Leaf(is.into())),
+        10 => Just(Plan::Leaf(Value::Null)),
+        10 => any::<Index>().prop_map(Plan::Number),
+        80 => text().prop_map(Plan::Text),
+        1 => (text(), 1..6_000_usize).prop_map(|(text, times)| Plan::Long(text, times)),
+    ];
+    leaf.prop_recursive(4, 24, 5, |inner| {
+        let times = prop_oneof![60 => Just(1_usize), 1 => 1..1_000_usize];
+        prop_oneof![
+            (vec(inner.clone(), 0..5), times).prop_map(|(items, times)| Plan::Array(items, times)),
+            vec((text(), inner), 0..5).prop_map(Plan::Object),
+        ]
+    })
+}
+
+/// Writes a text out, with where it is to be cut: once inside of every secret at least.
+pub(crate) fn write(parts: &[Part], secrets: &[String]) -> String {
+    parts.iter().map(|part| one(part, secrets)).collect()
+}
+
+/// The same in pieces: the first one ends anywhere, and so do all others.
+pub(crate) fn pieces(parts: &[Part], secrets: &[String], cuts: &[Index]) -> Vec<String> {
+    let mut pieces = vec![String::new()];
+    for (at, part) in parts.iter().enumerate() {
+        let mut text = one(part, secrets);
+        let cut = cuts.get(at % cuts.len().max(1)).map_or(0, |cut| cut.index(text.len() + 1));
+        let cut = (0..=cut).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+        let rest = text.split_off(cut);
+        if let Some(last) = pieces.last_mut() {
+            last.push_str(&text);
+        }
+        pieces.push(rest);
+    }
+    pieces
+}
+
+fn one(part: &Part, secrets: &[String]) -> String {
+    match part {
+        Part::Noise(noise) => noise.clone(),
+        Part::Secret(which, form) => {
+            let secret = which.get(secrets);
+            match form {
+                Form::Plain => secret.clone(),
+                Form::Json => inside(secret),
+                Form::Percent => percent(secret),
+                Form::Base64 { before, after } => {
+                    BASE64.encode(format!("{}{secret}{}", "-".repeat(*before), ".".repeat(*after)))
+                }
+            }
+        }
+    }
+}
+
+pub(crate) fn json(plan: &Plan, secrets: &[String]) -> Value {
+    match plan {
+        Plan::Leaf(value) => value.clone(),
+        Plan::Number(which) => {
+            let number = which.get(secrets).parse::<u64>();
+            number.map_or(Value::Null, Value::from)
+        }
+        Plan::Text(parts) => write(parts, secrets).into(),
+        Plan::Long(parts, times) => write(parts, secrets).repeat(*times).into(),
+        Plan::Array(items, times) => {
+            let items: Vec<_> = items.iter().map(|item| json(item, secrets)).collect();
+            items.iter().cycle().take(items.len() * times).cloned().collect()
+        }
+        Plan::Object(fields) => {
+            let fields = fields.iter();
+            let fields = fields.map(|(key, value)| (write(key, secrets), json(value, secrets)));
+            Value::Object(fields.collect::<Map<_, _>>())
+        }
+    }
+}
+
+/// What must never be seen: each secret as it is, escaped, and encoded.
+pub(crate) fn needles(secrets: &[String]) -> Vec<String> {
+    let mut needles = Vec::new();
+    for secret in secrets {
+        needles.extend([secret.clone(), inside(secret), inside(&inside(secret)), percent(secret)]);
+        for before in 0..3 {
+            // The letters that depend on the neighbours are not the secret's own.
+            let encoded = BASE64.encode(format!("{}{secret}", "-".repeat(before)));
+            let own = (before * 8).div_ceil(6)..(before + secret.len()) * 8 / 6;
+            needles.push(encoded[own].to_owned());
+        }
+    }
+    needles
+}
+
+fn inside(text: &str) -> String {
+    let quoted = Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+fn percent(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                encoded.push(char::from(byte));
+            }
+            byte => write!(encoded, "%{byte:02X}").unwrap(),
+        }
+    }
+    encoded
+}

@@ -1,0 +1,167 @@
+//! What is shown of a call that has secrets, field by field, and what is not touched.
+
+use std::time::{Instant, SystemTime};
+
+use acp_lifecycle::{Digest, Effect, Effects, Moment, Permit, Secrets, Session};
+use acp_types::schema::v1::{
+    ContentBlock, EmbeddedResource, EmbeddedResourceResource, ImageContent, PermissionOptionKind,
+    TextResourceContents,
+};
+use acp_types::{CallMeta, Content, FileChange, Operation, TerminalPatch, ToolCallPatch, ToolKind};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+const SECRET: &str = "12345678";
+
+/// A session with one call, of which nothing is told yet.
+fn announced() -> (Session, Moment) {
+    let mut session = Session::new("/p");
+    session.set_secrets(Secrets::new([SECRET]));
+    let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+    let patch = ToolCallPatch::announce("tool", "Do it", ToolKind::Other);
+    assert!(session.announce(&"c".into(), "t", patch, now));
+    (session, now)
+}
+
+fn shown_input(input: Value) -> (Option<Value>, CallMeta) {
+    let (mut session, now) = announced();
+    session.change(&"c".into(), ToolCallPatch::new().raw_input(input), now);
+    let report = session.board().tool_call(&"c".into()).unwrap();
+    (report.raw_input.clone(), report.meta.clone())
+}
+
+#[test]
+fn arguments_keep_their_shape_and_tell_how_much_is_hidden() {
+    for (input, expected, redacted) in [
+        (json!({"path": "a", "max_tokens": 5}), json!({"path": "a", "max_tokens": 5}), 0),
+        (json!({"password": "x", "n": 1}), json!({"password": "[redacted]", "n": 1}), 1),
+        (json!({"apiKey": ["x", 1, null, ""]}), json!({"apiKey": ["[redacted]", 1, null, ""]}), 1),
+        (
+            json!({"auth_token": {"kind": "x", "deep": {"a": true}}, "b": "c"}),
+            json!({"auth_token": {"kind": "[redacted]", "deep": {"a": true}}, "b": "c"}),
+            1,
+        ),
+        (json!(12_345_678), json!(0), 1),
+        (json!("-12345678-"), json!("-[redacted]-"), 1),
+        (json!({"12345678": 1, "[redacted]": 2}), json!({"[redacted]": 1, "[redacted]_": 2}), 1),
+        (json!({"url": "https://a:b@c/d"}), json!({"url": "https://[redacted]@c/d"}), 1),
+        (json!({"password": "[redacted]"}), json!({"password": "[redacted]"}), 0),
+    ] {
+        let (shown, meta) = shown_input(input);
+        assert_eq!(shown, Some(expected));
+        assert_eq!(meta.dropped.unwrap_or_default().redacted, redacted);
+    }
+    assert_eq!(shown_input(Value::Null).0, None);
+}
+
+#[test]
+fn long_arguments_are_cut_and_tell_how_much_is_left_out() {
+    let (shown, meta) = shown_input(json!({"path": "a", "content": "x".repeat(100_000)}));
+    let shown = shown.unwrap();
+    assert_eq!(shown["path"], "a");
+    let content = shown["content"].as_str().unwrap();
+    assert!(content.ends_with(" more bytes") && shown.to_string().len() <= 64 * 1024);
+    let left_out = json!({"path": "a", "content": "x".repeat(100_000)}).to_string().len()
+        - shown.to_string().len();
+    assert_eq!(meta.dropped.unwrap().raw_bytes, left_out as u64);
+}
+
+/// The kinds of the options, and the text of the last item that the call shows then.
+fn asked(tell: impl FnOnce(&mut Session, Moment)) -> (Vec<PermissionOptionKind>, Option<Content>) {
+    let (mut session, now) = announced();
+    tell(&mut session, now);
+    let effects = Effects::from(Effect::Write("/p/a".into()));
+    let digest = Digest::of_call("tool", &json!(1), "/p".as_ref(), b"");
+    let permit = session.permit(&"c".into(), &effects, digest, true, now);
+    let number = match permit {
+        Permit::Asked(number) => number,
+        _ => 0,
+    };
+    let request = session.request(number).expect("the client is asked");
+    let kinds = request.options.iter().map(|option| option.kind);
+    let content = &session.board().tool_call(&"c".into()).unwrap().content;
+    (kinds.collect(), content.last().cloned())
+}
+
+#[test]
+fn what_is_not_shown_whole_says_so_and_is_allowed_only_once() {
+    let note =
+        "Not everything of this call is shown: secrets are hidden, or long arguments are cut.";
+    let once = [PermissionOptionKind::AllowOnce, PermissionOptionKind::RejectOnce];
+    let long = json!({ "content": "x".repeat(100_000) });
+    for patch in [
+        ToolCallPatch::new().raw_input(json!({ "token": "x" })),
+        ToolCallPatch::new().raw_input(long),
+        ToolCallPatch::new().title("Send 12345678"),
+        ToolCallPatch::new().title("x".repeat(acp_lifecycle::limits::BASE_BYTES + 1)),
+        ToolCallPatch::new().append(Content::text("12345678")),
+    ] {
+        let asked = asked(|session, now| session.change(&"c".into(), patch, now));
+        assert_eq!(asked, (once.to_vec(), Some(Content::text(note))));
+    }
+    let (kinds, content) = asked(|session, now| {
+        let open = TerminalPatch::open("echo 12345678", "/p");
+        session.open_terminal(&"c".into(), open, now);
+        let patch = ToolCallPatch::new().append(Content::Terminal("c".into()));
+        session.change(&"c".into(), patch, now);
+    });
+    assert_eq!((kinds, content), (once.to_vec(), Some(Content::text(note))));
+    let (kinds, content) = asked(|_, _| {});
+    assert_eq!((kinds.len(), content), (4, None));
+}
+
+#[test]
+fn a_hidden_secret_stays_counted_when_the_metadata_changes() {
+    let (kinds, _) = asked(|session, now| {
+        session.change(&"c".into(), ToolCallPatch::new().title("Send 12345678"), now);
+        session.change(&"c".into(), ToolCallPatch::new().title("Send"), now);
+        session.change_meta(&"c".into(), |meta| meta.exit_code = Some(1), now);
+    });
+    assert_eq!(kinds.len(), 2);
+}
+
+#[test]
+fn content_is_hidden_but_for_the_change_that_will_be_applied() {
+    let mut change = FileChange::new(Operation::Modify, "/p/a");
+    change.old_text = Some("old 12345678\n".to_owned());
+    change.new_text = Some("new 12345678\n".to_owned());
+    let image = ImageContent::new("12345678", "image/png");
+    let resource = |text: &str| {
+        let text = TextResourceContents::new(text, "file:///a");
+        let resource = EmbeddedResourceResource::TextResourceContents(text);
+        Content::Block(ContentBlock::Resource(EmbeddedResource::new(resource)))
+    };
+    let content = vec![
+        Content::text("a 12345678"),
+        Content::Change(change.clone()),
+        Content::Block(ContentBlock::Image(image.clone())),
+        resource("b 12345678"),
+    ];
+    let (mut session, now) = announced();
+    session.change(&"c".into(), ToolCallPatch::new().content(content), now);
+    let expected = vec![
+        Content::text("a [redacted]"),
+        Content::Change(change),
+        Content::Block(ContentBlock::Image(image)),
+        resource("b [redacted]"),
+    ];
+    assert_eq!(session.board().tool_call(&"c".into()).unwrap().content, expected);
+}
+
+#[test]
+fn secrets_that_become_known_later_are_hidden_from_then_on() {
+    let (mut session, now) = announced();
+    session.open_terminal(&"c".into(), TerminalPatch::open("x", "/p"), now);
+    session.terminal_output(&"c".into(), b"later-secret 1234", now);
+    session.set_secrets(Secrets::new([SECRET, "later-secret"]));
+    session.terminal_output(&"c".into(), b"5678 later-", now);
+    session.terminal_output(&"c".into(), b"secret", now);
+    // What was held back comes first, also when nothing is looked for any more.
+    session.terminal_output(&"c".into(), b" 1234", now);
+    session.set_secrets(Secrets::default());
+    session.terminal_output(&"c".into(), b"5678", now);
+    session.terminal_exit(&"c".into(), acp_types::Exit::default(), now);
+    let output = session.board().terminal(&"c".into()).unwrap().output.to_bytes();
+    let output = String::from_utf8_lossy(&output);
+    assert_eq!(output, "later-secret [redacted] [redacted] 12345678");
+}

@@ -1,0 +1,91 @@
+//! Everything that three clients of a session are told, line by line.
+
+use std::collections::BTreeMap;
+
+use acp_lifecycle::{Chunk, Item, Session};
+use acp_types::observe::{v1, v2};
+use acp_types::schema::v1::{ContentBlock, ContentChunk, SessionUpdate};
+use acp_types::wire::{self, v1::Surface};
+use serde::Serialize;
+
+/// A client that shows terminals as text, one that shows them by `_meta`, and one of draft v2.
+pub(crate) struct Clients {
+    text: wire::v1::Sent,
+    meta: (wire::v1::Sent, v1::Observer),
+    v2: (wire::v2::Sent, v2::Observer),
+    said: BTreeMap<String, String>,
+    /// Every line that was sent to any of them.
+    pub(crate) lines: Vec<String>,
+}
+
+impl Clients {
+    pub(crate) fn new() -> Self {
+        Self {
+            text: wire::v1::Sent::new(Surface::Text),
+            meta: (wire::v1::Sent::new(Surface::Meta), v1::Observer::new()),
+            v2: (wire::v2::Sent::new(), v2::Observer::new()),
+            said: BTreeMap::new(),
+            lines: Vec::new(),
+        }
+    }
+
+    pub(crate) fn deliver(&mut self, session: &Session, item: Item) {
+        match item {
+            Item::ToolCall(id, patch) => {
+                let (text, meta) =
+                    (self.text.tool_call(&id, &patch), self.meta.0.tool_call(&id, &patch));
+                let v2 = self.v2.0.tool_call(&id, &patch);
+                self.updates(&text, &meta, &v2);
+            }
+            Item::Terminal(id, patch) => {
+                let (text, meta) =
+                    (self.text.terminal(&id, &patch), self.meta.0.terminal(&id, &patch));
+                let v2 = self.v2.0.terminal(&id, &patch);
+                self.updates(&text, &meta, &v2);
+            }
+            Item::Chunk(Chunk { message, text, .. }) => {
+                self.said.entry(message).or_default().push_str(&text);
+                let chunk = ContentChunk::new(ContentBlock::from(text));
+                self.line(&SessionUpdate::AgentMessageChunk(chunk));
+            }
+            Item::Plan(plan) => {
+                self.line(&wire::v1::plan(&plan, "callboard"));
+                self.line(&wire::v2::plan("p", &plan, "callboard"));
+            }
+            Item::News(update) => self.line(&update),
+            Item::Permission(number) => {
+                let request = session.request(number).expect("a delivered request waits");
+                let options = || request.options.clone();
+                let v1 = self.text.permission("s".into(), &request.call, options());
+                self.line(&v1.expect("the call is told"));
+                let v2 = self.v2.0.permission("s".into(), &request.call, Vec::new());
+                self.line(&v2.expect("the call is told"));
+            }
+            _ => {}
+        }
+    }
+
+    fn updates(
+        &mut self,
+        text: &[SessionUpdate],
+        meta: &[SessionUpdate],
+        v2: &[acp_types::schema::v2::SessionUpdate],
+    ) {
+        text.iter().chain(meta).for_each(|update| self.line(update));
+        v2.iter().for_each(|update| self.line(update));
+        meta.iter().for_each(|update| self.meta.1.update(update));
+        v2.iter().for_each(|update| self.v2.1.update(update));
+    }
+
+    fn line(&mut self, message: &impl Serialize) {
+        self.lines.push(serde_json::to_string(message).expect("a message is JSON"));
+    }
+
+    /// What was sent in pieces, put together.
+    pub(crate) fn streams(&self, terminal: &str) -> Vec<String> {
+        let meta = self.meta.1.terminal(terminal).map(|terminal| terminal.output.clone());
+        let v2 = self.v2.1.terminal(terminal);
+        let v2 = v2.map(|(_, bytes)| String::from_utf8_lossy(bytes).into_owned());
+        self.said.values().cloned().chain(meta).chain(v2).collect()
+    }
+}

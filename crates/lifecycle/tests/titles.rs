@@ -1,0 +1,261 @@
+//! A title and what follows it while its call runs, over random lives of a call and by hand.
+
+#![expect(clippy::expect_used, reason = "a test may fail by a panic")]
+#![expect(clippy::disallowed_methods, reason = "a test reads the clock that the crate may not")]
+
+use std::time::{Duration, Instant, SystemTime};
+
+use acp_lifecycle::title::{SEPARATOR, visible};
+use acp_lifecycle::{Answer, Digest, Effect, Effects, End, Item, Moment, Permit, Session, limits};
+use acp_types::schema::v1::SessionUpdate;
+use acp_types::wire::v1::{Sent, Surface};
+use acp_types::{Progress, Reason, ToolCallId, ToolCallPatch, ToolKind};
+use pretty_assertions::assert_eq;
+use proptest::collection::vec;
+use proptest::prelude::{Strategy, any, prop_oneof, proptest};
+use proptest::{prop_assert, prop_assert_eq};
+use serde_json::json;
+
+/// One call of a session, and what a client was sent of it.
+struct Life {
+    session: Session,
+    now: Moment,
+    sent: Sent,
+    updates: Vec<SessionUpdate>,
+    /// The titles of the requests.
+    asked: Vec<String>,
+    request: Option<u64>,
+}
+
+impl Life {
+    fn new(base: &str) -> Self {
+        let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+        let mut session = Session::new("/p");
+        let patch = ToolCallPatch::announce("tool", base, ToolKind::Other);
+        assert!(session.announce(&call(), "t", patch, now), "nothing has this id");
+        let sent = Sent::new(Surface::Text);
+        Self { session, now, sent, updates: Vec::new(), asked: Vec::new(), request: None }
+    }
+
+    fn title(&self) -> String {
+        let open = self.session.board().tool_call(&call());
+        let report = open.or_else(|| self.session.board().history().get(&call()));
+        report.expect("the call is known").title.clone()
+    }
+
+    fn progress(&mut self, current: f64, total: Option<f64>, message: Option<&str>) {
+        let message = message.map(str::to_owned);
+        self.session.progress(&call(), Progress { current, total, message }, self.now);
+    }
+
+    fn ask(&mut self) {
+        let digest = Digest::of_call("tool", &json!({}), "/p".as_ref(), b"");
+        let effects = Effects::from(Effect::Unknown);
+        match self.session.permit(&call(), &effects, digest, true, self.now) {
+            Permit::Asked(number) => self.request = Some(number),
+            permit => assert!(self.session.board().tool_call(&call()).is_none(), "{permit:?}"),
+        }
+    }
+
+    fn answer(&mut self) {
+        if let Some(number) = self.request.take() {
+            let answer = Answer::Selected { option_id: "allow".to_owned(), reason: None };
+            self.session.answer(number, answer);
+        }
+    }
+
+    /// Sends what is due after a while.
+    fn send(&mut self) {
+        self.now.at += Duration::from_secs(1);
+        while let Some(item) = self.session.outbox_mut().poll(self.now.at) {
+            match item {
+                Item::ToolCall(id, patch) => self.updates.extend(self.sent.tool_call(&id, &patch)),
+                Item::Permission(number) => {
+                    let options = self.session.request(number).expect("it waits").options.clone();
+                    let request = self.sent.permission("s".into(), &call(), options);
+                    let fields = request.expect("the call was sent").tool_call.fields;
+                    self.asked.push(fields.title.expect("a request has a title"));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn call() -> ToolCallId {
+    "c".into()
+}
+
+#[test]
+fn progress_follows_the_title_until_the_end() {
+    let mut life = Life::new("Run `make`");
+    life.session.start(&call(), life.now);
+    life.progress(3.0, Some(10.0), Some("compiling…"));
+    assert_eq!(life.title(), "Run `make` · 3/10 compiling…");
+    life.progress(40.0, Some(100.0), None);
+    assert_eq!(life.title(), "Run `make` · 40 %");
+    life.session.change(&call(), ToolCallPatch::new().title("Run `make all`"), life.now);
+    assert_eq!(life.title(), "Run `make all` · 40 %");
+    life.session.subtitle(&call(), Some("\u{1b}[1mlinking\n  now"), life.now);
+    assert_eq!(life.title(), "Run `make all` · \\u{1b}[1mlinking now");
+    life.session.subtitle(&call(), None, life.now);
+    assert_eq!(life.title(), "Run `make all`");
+    life.progress(50.0, Some(100.0), None);
+    life.session.finish(&call(), End::completed(), life.now);
+    assert_eq!(life.title(), "Run `make all`");
+    life.progress(60.0, Some(100.0), None);
+    life.session.subtitle(&call(), Some("late"), life.now);
+    assert_eq!(life.title(), "Run `make all`");
+    assert_eq!(life.session.board().counters().late, 2);
+}
+
+#[test]
+fn a_title_that_comes_with_the_end_is_the_last() {
+    let mut life = Life::new("Fetch x");
+    life.session.start(&call(), life.now);
+    life.progress(1.0, None, None);
+    let end = End::completed().with(ToolCallPatch::new().title("Fetched x"));
+    life.session.finish(&call(), end, life.now);
+    assert_eq!(life.title(), "Fetched x");
+}
+
+#[test]
+fn the_metadata_keeps_the_numbers_and_the_words_within_a_bound() {
+    let mut life = Life::new("Work");
+    life.session.start(&call(), life.now);
+    life.send();
+    life.updates.clear();
+    life.progress(0.25, Some(1.0), Some("one\ntwo"));
+    life.send();
+    let update = serde_json::to_value(&life.updates).unwrap();
+    let fields = &update[0];
+    assert_eq!(update.as_array().map(Vec::len), Some(1), "title and numbers go together");
+    assert_eq!(fields["title"], "Work · 25 % one two");
+    let progress = &fields["_meta"]["callboard"]["progress"];
+    let told = json!({ "current": 0.25, "total": 1.0, "percent": 25, "message": "one\ntwo" });
+    assert_eq!(*progress, told);
+    life.progress(1.0, None, Some(&"é".repeat(1_000_000)));
+    let report = life.session.board().tool_call(&call()).unwrap();
+    let message = report.meta.progress.clone().unwrap().message.unwrap();
+    assert_eq!(message.len(), limits::PROGRESS_BYTES);
+    assert!(report.title.len() <= "Work".len() + SEPARATOR.len() + limits::SUBTITLE_BYTES);
+}
+
+#[test]
+fn what_is_approved_is_the_call_not_how_far_it_is() {
+    let mut life = Life::new("Write x");
+    life.session.subtitle(&call(), Some("12 KiB"), life.now);
+    life.send();
+    assert_eq!(life.title(), "Write x · 12 KiB");
+    life.ask();
+    life.session.subtitle(&call(), Some("more"), life.now);
+    life.progress(1.0, Some(2.0), None);
+    life.send();
+    assert_eq!((life.title(), life.asked.clone()), ("Write x".to_owned(), vec!["Write x".into()]));
+    life.answer();
+    life.progress(1.0, Some(2.0), None);
+    assert_eq!(life.title(), "Write x · 1/2");
+    let long = format!("Run `{}`", "x".repeat(limits::TITLE_BYTES));
+    let mut life = Life::new(&long);
+    life.ask();
+    life.send();
+    assert_eq!(life.asked, [long]);
+}
+
+#[test]
+fn whoever_makes_a_title_a_name_or_an_option_hides_nothing() {
+    let hostile = "a\u{202e}b\u{1b}[8m\u{200b}\u{e0041}\nc";
+    let shown = visible(hostile);
+    let mut life = Life::new(hostile);
+    assert_eq!(life.title(), shown);
+    life.session.change(&call(), ToolCallPatch::new().title(format!("2{hostile}")), life.now);
+    assert_eq!(life.title(), format!("2{shown}"));
+    let (foreign, now) = ("f".into(), life.now);
+    let patch = ToolCallPatch { name: Some(hostile.to_owned()), ..ToolCallPatch::new() };
+    life.session.announce(&foreign, "t", patch, now);
+    let report = life.session.board().tool_call(&foreign).unwrap();
+    assert_eq!((&report.title, &report.name), (&shown, &shown));
+    let long = ToolCallPatch::new().title("\u{202e}".repeat(limits::BASE_BYTES));
+    life.session.change(&call(), long, now);
+    assert!(life.title().len() <= limits::BASE_BYTES && life.title().ends_with("}…"));
+    for effect in [
+        Effect::Connect(hostile.to_owned()),
+        Effect::Mcp { server: hostile.to_owned(), tool: hostile.to_owned() },
+        Effect::Run { command: hostile.to_owned(), cwd: format!("/p/{hostile}").into() },
+        Effect::Write(format!("/p/{hostile}").into()),
+        Effect::Delete(format!("/{hostile}").into()),
+    ] {
+        let digest = Digest::of_call("tool", &json!({}), "/p".as_ref(), b"");
+        let effects = Effects::from(effect);
+        let permit = life.session.permit(&call(), &effects, digest, true, now);
+        let Permit::Asked(number) = permit else { panic!("{permit:?}") };
+        for option in &life.session.request(number).unwrap().options {
+            assert_eq!(option.name, visible(&option.name));
+        }
+    }
+}
+
+/// One thing that happens to the call.
+#[derive(Debug, Clone)]
+enum Event {
+    Title(String),
+    Subtitle(Option<String>),
+    Progress(f64, Option<f64>, Option<String>),
+    Start,
+    Ask,
+    Answer,
+    Send,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let text = || vec(any::<char>(), 0..12).prop_map(String::from_iter);
+    let some = || proptest::option::of(text());
+    let total = proptest::option::of(any::<f64>());
+    prop_oneof![
+        text().prop_map(Event::Title),
+        some().prop_map(Event::Subtitle),
+        (any::<f64>(), total, some())
+            .prop_map(|(done, total, text)| Event::Progress(done, total, text)),
+        proptest::strategy::Just(Event::Start),
+        proptest::strategy::Just(Event::Ask),
+        proptest::strategy::Just(Event::Answer),
+        proptest::strategy::Just(Event::Send),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn an_ended_call_and_a_request_have_the_title_and_nothing_else(events in vec(event(), 0..40)) {
+        let mut life = Life::new("Base");
+        let mut base = "Base".to_owned();
+        for event in events {
+            let now = life.now;
+            match event {
+                Event::Title(title) => {
+                    if !title.trim().is_empty() {
+                        base = visible(&title);
+                    }
+                    life.session.change(&call(), ToolCallPatch::new().title(title), now);
+                }
+                Event::Subtitle(text) => life.session.subtitle(&call(), text.as_deref(), now),
+                Event::Progress(done, total, text) => life.progress(done, total, text.as_deref()),
+                Event::Start => drop(life.session.start(&call(), now)),
+                Event::Ask if life.request.is_none() => {
+                    life.ask();
+                    life.send();
+                    prop_assert_eq!(life.asked.last(), Some(&base));
+                }
+                Event::Ask => {}
+                Event::Answer => life.answer(),
+                Event::Send => life.send(),
+            }
+            let title = life.title();
+            prop_assert_eq!(visible(&title), title.clone());
+            let rest = title.strip_prefix(&base);
+            prop_assert!(rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(SEPARATOR)));
+            prop_assert!(title == base || life.request.is_none());
+        }
+        life.session.end_turn("t", Reason::Turn, life.now);
+        prop_assert_eq!(life.title(), base);
+    }
+}

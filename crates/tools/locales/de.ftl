@@ -1,0 +1,38 @@
+# Titel von Werkzeugaufrufen, in Form und Reihenfolge wie in en.ftl.
+
+read-file = { $path } lesen
+read-file-lines = { $path } lesen, Zeilen { $first }–{ $last }
+read-file-from = { $path } lesen, ab Zeile { $first }
+read-file-last = { $path } lesen, die letzten { $count } Zeilen
+read-file-last-line = { $path } lesen, die letzte Zeile
+read-file-pending = Datei lesen
+
+list-directory = { $path } auflisten
+list-directory-pending = Verzeichnis auflisten
+
+find-path = Dateien `{ $pattern }` in { $path } suchen
+find-path-pending = Dateien nach Namen suchen
+
+grep = Nach `{ $pattern }` in { $path } suchen
+grep-pending = In Dateien suchen
+
+write-file = { $path } schreiben
+write-file-pending = Datei schreiben
+
+edit-file = { $path } bearbeiten
+edit-file-pending = Datei bearbeiten
+
+terminal = `{ $command }` ausführen
+terminal-pending = Befehl ausführen
+
+think = Überlegung: { $thought }
+think-pending = Überlegung
+
+todo-write = Plan aktualisieren: { $done } von { $count } erledigt
+todo-write-pending = Plan aktualisieren
+
+# Das Ende eines zu langen Arguments; sein Anfang steht davor.
+shortened = { $start } … ({ $lines ->
+    [one] 1 Zeile
+   *[other] { $lines } Zeilen
+}, { $bytes } Byte)

@@ -1,0 +1,15 @@
+//! The titles of all built-in tools in all locales: complete, as they were last seen, and without
+//! a character that hides.
+
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test may fail by a panic"
+)]
+
+mod catalogues;
+mod hidden;
+mod hostile;
+mod seen;
+mod stage;

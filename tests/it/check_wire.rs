@@ -1,0 +1,69 @@
+//! `callboard check-wire`: files in, faults and an exit code out.
+
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
+
+use pretty_assertions::assert_eq;
+
+use crate::harness::script::{end, run, text};
+use crate::harness::{Agent, CALLBOARD, Options};
+
+/// Judges a text as standard input.
+fn check_wire(transcript: &str) -> Output {
+    let mut command = Command::new(CALLBOARD);
+    command.args(["check-wire", "-"]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(transcript.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn printed(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+async fn transcript() -> String {
+    let mut agent =
+        Agent::ready([run("echo said"), end(), text("Done.")], Options::default()).await;
+    agent.turn("go").await;
+    agent.finish().await;
+    agent.client.transcript()
+}
+
+#[tokio::test]
+async fn a_transcript_by_the_rules_is_good() {
+    let transcript = transcript().await;
+    let output = check_wire(&transcript);
+    let lines = transcript.lines().count();
+    assert_eq!(printed(&output), format!("-: {lines} lines, 0 errors, 0 warnings\n"));
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_fault_is_named_with_its_line_and_fails() {
+    let transcript = transcript().await;
+    let lines: Vec<_> = transcript.lines().collect();
+    let ended = lines.iter().position(|line| line.contains("\"completed\"")).unwrap();
+    let without = [&lines[..ended], &lines[ended + 1..]].concat().join("\n");
+    let output = check_wire(&without);
+    let printed = printed(&output);
+    let answer = without.lines().position(|line| line.contains("stopReason")).unwrap() + 1;
+    let start = format!("-:{answer}: call-open-at-answer: agent: call t1/call_1: ");
+    assert!(printed.starts_with(&start), "{printed}");
+    assert!(printed.ends_with("lines, 1 errors, 0 warnings\n"), "{printed}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_fails_and_the_others_are_judged() {
+    let output =
+        Command::new(CALLBOARD).args(["check-wire", "/no/such/file", "/dev/null"]).output();
+    let output = output.unwrap();
+    assert_eq!(printed(&output), "/dev/null: 0 lines, 0 errors, 0 warnings\n");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("/no/such/file"));
+    assert_eq!(output.status.code(), Some(1));
+}

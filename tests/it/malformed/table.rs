@@ -1,0 +1,418 @@
+//! Lines that a client should never send, and what each of them is answered.
+//!
+//! One table for the end-to-end tests and for `cargo xtask accept`, which includes this file by
+//! its path. It knows the protocol and nothing of processes.
+
+use serde_json::Value;
+
+use self::Answer::{Nothing, Null, Own, Request};
+use self::Part::{Bytes, Text, Times};
+
+/// Stands in nearly every line and in no answer.
+pub(crate) const MARKER: &str = "XYZZY";
+
+/// The most bytes of an answer, newline included.
+const ANSWER_BYTES: usize = 512;
+
+/// One line.
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    parts: &'static [Part],
+    pub(crate) answer: Answer,
+}
+
+/// A part of a line. In the texts, `$ID` stands for the id that this sending of it has.
+enum Part {
+    Text(&'static str),
+    Times(&'static str, usize),
+    Bytes(&'static [u8]),
+}
+
+/// What a line is answered.
+#[derive(Clone, Copy)]
+pub(crate) enum Answer {
+    /// Nothing at all.
+    Nothing,
+    /// An error with this code and no id.
+    Null(i64),
+    /// An error with this code and the line's own id.
+    Own(i64),
+    /// The same, for a good request that asks for something bad: before `initialize` it is
+    /// refused for that alone.
+    Request(i64),
+}
+
+impl Row {
+    /// Makes the line for one sending, without its newline.
+    pub(crate) fn line(&self, id: u64) -> Vec<u8> {
+        let mut line = Vec::new();
+        for part in self.parts {
+            match part {
+                Text(text) => line.extend(text.replace("$ID", &id.to_string()).into_bytes()),
+                Times(text, times) => line.extend(text.repeat(*times).into_bytes()),
+                Bytes(bytes) => line.extend_from_slice(bytes),
+            }
+        }
+        line
+    }
+
+    /// Returns the id and the code of the error that answers the line, if one does.
+    pub(crate) fn expected(&self, id: u64, is_initialized: bool) -> Option<(Value, i64)> {
+        match self.answer {
+            Nothing => None,
+            Null(code) => Some((Value::Null, code)),
+            Own(code) => Some((id.into(), code)),
+            Request(code) => Some((id.into(), if is_initialized { code } else { INVALID })),
+        }
+    }
+}
+
+/// Reads an error's line: its id and its code. Fails if it is too long, repeats what the client
+/// sent, or is no error.
+pub(crate) fn error(line: &str) -> Result<(Value, i64), String> {
+    let start: String = line.chars().take(200).collect();
+    if line.len() > ANSWER_BYTES {
+        return Err(format!("an answer of {} bytes: {start}", line.len()));
+    }
+    if line.contains(MARKER) {
+        return Err(format!("an answer repeats the line: {start}"));
+    }
+    let mut answer: Value =
+        serde_json::from_str(line).map_err(|error| format!("{error}: {start}"))?;
+    match answer["error"]["code"].as_i64() {
+        Some(code) => Ok((answer["id"].take(), code)),
+        None => Err(format!("no error: {start}")),
+    }
+}
+
+const PARSE: i64 = -32700;
+const INVALID: i64 = -32600;
+const METHOD: i64 = -32601;
+const PARAMS: i64 = -32602;
+const NOT_FOUND: i64 = -32002;
+
+const fn row(name: &'static str, parts: &'static [Part], answer: Answer) -> Row {
+    Row { name, parts, answer }
+}
+
+/// The table.
+pub(crate) const ROWS: &[Row] = &[
+    // Lines that hold nothing.
+    row("empty", &[], Nothing),
+    row("blank", &[Text(" \t ")], Nothing),
+    row("carriage return", &[Text("\r")], Nothing),
+    row("1 MiB of blanks", &[Times(" ", 1 << 20)], Nothing),
+    // Lines that are not JSON.
+    row("garbage", &[Text("XYZZY")], Null(PARSE)),
+    row("a header", &[Text("Content-Length: 17 XYZZY")], Null(PARSE)),
+    row("truncated", &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY""#)], Null(PARSE)),
+    row("truncated string", &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZ"#)], Null(PARSE)),
+    row("truncated member", &[Text(r#"{"jsonrpc":"2.0","id":"#)], Null(PARSE)),
+    row("one brace more", &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY"}}"#)], Null(PARSE)),
+    row(
+        "two messages",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY"}{"XYZZY":1}"#)],
+        Null(PARSE),
+    ),
+    row("single quotes", &[Text("{'jsonrpc':'2.0','id':$ID,'method':'XYZZY'}")], Null(PARSE)),
+    row(
+        "comma at the end",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY",}"#)],
+        Null(PARSE),
+    ),
+    row("comment", &[Text(r#"{"id":$ID} // XYZZY"#)], Null(PARSE)),
+    row("NaN", &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"m","params":[NaN]}"#)], Null(PARSE)),
+    row(
+        "Infinity",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"m","params":[-Infinity]}"#)],
+        Null(PARSE),
+    ),
+    row("leading zeros", &[Text(r#"{"jsonrpc":"2.0","id":007,"method":"XYZZY"}"#)], Null(PARSE)),
+    row("unknown escape", &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"\x41"}"#)], Null(PARSE)),
+    row(
+        "tab in a string",
+        &[Text("{\"jsonrpc\":\"2.0\",\"id\":$ID,\"method\":\"XYZZY\t\"}")],
+        Null(PARSE),
+    ),
+    row(
+        "NUL in a string",
+        &[Text("{\"jsonrpc\":\"2.0\",\"id\":$ID,\"method\":\"XYZZY\0\"}")],
+        Null(PARSE),
+    ),
+    row("NUL", &[Text("\0")], Null(PARSE)),
+    row("NULs", &[Times("\0", 4096), Text(MARKER)], Null(PARSE)),
+    row("lone byte", &[Bytes(b"\xff")], Null(PARSE)),
+    row(
+        "lone byte in a string",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY"#), Bytes(b"\xc3\"}")],
+        Null(PARSE),
+    ),
+    row("overlong UTF-8", &[Bytes(b"{\"XYZZY\":\"\xc0\x80\"}")], Null(PARSE)),
+    row("surrogate in UTF-8", &[Bytes(b"{\"XYZZY\":\"\xed\xa0\x80\"}")], Null(PARSE)),
+    row("UTF-16", &[Bytes(b"\xff\xfe{\0}\0")], Null(PARSE)),
+    row(
+        "byte order mark",
+        &[Text("\u{feff}{\"jsonrpc\":\"2.0\",\"id\":$ID,\"method\":\"XYZZY\"}")],
+        Null(PARSE),
+    ),
+    row(
+        "lone surrogate as id",
+        &[Text(r#"{"jsonrpc":"2.0","id":"\ud800","method":"XYZZY"}"#)],
+        Null(PARSE),
+    ),
+    // Lines of a shape that nothing is to parse.
+    row("65 levels", &[Times("[", 65), Text("17"), Times("]", 65)], Null(PARSE)),
+    row("10,000 levels", &[Times("[", 10_000), Times("]", 10_000)], Null(PARSE)),
+    row("10,000 levels of objects", &[Times(r#"{"XYZZY":"#, 10_000)], Null(PARSE)),
+    row("1,000,000 levels", &[Times("[", 1_000_000), Times("]", 1_000_000)], Null(PARSE)),
+    row(
+        "1,000,000 levels in a request",
+        &[
+            Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY","params":"#),
+            Times("[", 1_000_000),
+            Times("]", 1_000_000),
+            Text("}"),
+        ],
+        Null(PARSE),
+    ),
+    row(
+        "100,000 keys",
+        &[
+            Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY","params":{"#),
+            Times(r#""k":0,"#, 100_000),
+            Text(r#""k":0}}"#),
+        ],
+        Null(PARSE),
+    ),
+    row("200,000 values", &[Text("[0"), Times(",0", 200_000), Text("]")], Null(PARSE)),
+    row("16 MiB and a byte", &[Text(MARKER), Times("a", (16 << 20) - 4)], Null(PARSE)),
+    row(
+        "17 MiB in one string",
+        &[
+            Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY","params":[""#),
+            Times("a", 17 << 20),
+            Text(r#""]}"#),
+        ],
+        Null(PARSE),
+    ),
+    row("64 MiB of garbage", &[Times("XYZZY \0\"\\[{", 64 << 20 >> 4)], Null(PARSE)),
+    // JSON that is no message.
+    row("number", &[Text("17")], Null(INVALID)),
+    row("string", &[Text(r#""XYZZY""#)], Null(INVALID)),
+    row("null", &[Text("null")], Null(INVALID)),
+    row("true", &[Text("true")], Null(INVALID)),
+    row("empty array", &[Text("[]")], Null(INVALID)),
+    row(
+        "batch",
+        &[Text(
+            r#"[{"jsonrpc":"2.0","id":$ID,"method":"XYZZY"},{"jsonrpc":"2.0","id":"x","method":"m"}]"#,
+        )],
+        Null(INVALID),
+    ),
+    row("array of members", &[Text(r#"["2.0",$ID,"XYZZY"]"#)], Null(INVALID)),
+    row("empty object", &[Text("{}")], Null(INVALID)),
+    row("something else", &[Text(r#"{"XYZZY":1}"#)], Null(INVALID)),
+    // Messages with one thing wrong.
+    row("no version", &[Text(r#"{"id":$ID,"method":"XYZZY"}"#)], Own(INVALID)),
+    row("version 1.0", &[Text(r#"{"jsonrpc":"1.0","id":$ID,"method":"XYZZY"}"#)], Own(INVALID)),
+    row("version as number", &[Text(r#"{"jsonrpc":2.0,"id":$ID,"method":"XYZZY"}"#)], Own(INVALID)),
+    row("version null", &[Text(r#"{"jsonrpc":null,"id":$ID,"method":"XYZZY"}"#)], Own(INVALID)),
+    row("id null", &[Text(r#"{"jsonrpc":"2.0","id":null,"method":"XYZZY"}"#)], Null(INVALID)),
+    row("id float", &[Text(r#"{"jsonrpc":"2.0","id":1.5,"method":"XYZZY"}"#)], Null(INVALID)),
+    row("id exponent", &[Text(r#"{"jsonrpc":"2.0","id":1e2,"method":"XYZZY"}"#)], Null(INVALID)),
+    row(
+        "id of 64 bits and one",
+        &[Text(r#"{"jsonrpc":"2.0","id":9223372036854775808,"method":"XYZZY"}"#)],
+        Null(INVALID),
+    ),
+    row(
+        "id of 30 digits",
+        &[Text(r#"{"jsonrpc":"2.0","id":123456789012345678901234567890,"method":"XYZZY"}"#)],
+        Null(INVALID),
+    ),
+    row("id true", &[Text(r#"{"jsonrpc":"2.0","id":true,"method":"XYZZY"}"#)], Null(INVALID)),
+    row("id object", &[Text(r#"{"jsonrpc":"2.0","id":{"XYZZY":1},"method":"m"}"#)], Null(INVALID)),
+    row("id array", &[Text(r#"{"jsonrpc":"2.0","id":[$ID],"method":"XYZZY"}"#)], Null(INVALID)),
+    row(
+        "id of 1 MiB",
+        &[Text(r#"{"jsonrpc":"2.0","id":""#), Times("XYZZY ", 175_000), Text(r#"","method":"m"}"#)],
+        Null(INVALID),
+    ),
+    row(
+        "two ids",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"id":"XYZZY","method":"m"}"#)],
+        Null(INVALID),
+    ),
+    row(
+        "two ids, one in disguise",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"\u0069d":"XYZZY","method":"m"}"#)],
+        Null(INVALID),
+    ),
+    row(
+        "two methods",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY","method":"m"}"#)],
+        Null(INVALID),
+    ),
+    row(
+        "two params",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY","params":{},"params":{}}"#)],
+        Own(INVALID),
+    ),
+    row(
+        "two sessions",
+        &[Text(
+            r#"{"jsonrpc":"2.0","id":$ID,"method":"session/close","params":{"sessionId":"XYZZY","sessionId":"x"}}"#,
+        )],
+        Own(INVALID),
+    ),
+    row(
+        "two keys far below",
+        &[Text(
+            r#"{"jsonrpc":"2.0","id":$ID,"method":"m","params":[{"_meta":{"a":[{"XYZZY":1,"b":2,"XYZZY":1}]}}]}"#,
+        )],
+        Own(INVALID),
+    ),
+    row("no method", &[Text(r#"{"jsonrpc":"2.0","id":$ID,"params":["XYZZY"]}"#)], Own(INVALID)),
+    row("method null", &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":null}"#)], Own(INVALID)),
+    row("method number", &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":17}"#)], Own(INVALID)),
+    row("method array", &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":["XYZZY"]}"#)], Own(INVALID)),
+    row(
+        "lone surrogate as method",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"\ud800XYZZY"}"#)],
+        Own(INVALID),
+    ),
+    row(
+        "lone surrogate in params",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"m","params":["\udfffXYZZY"]}"#)],
+        Own(INVALID),
+    ),
+    row(
+        "params string",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"m","params":"XYZZY"}"#)],
+        Own(INVALID),
+    ),
+    row(
+        "params number",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY","params":17}"#)],
+        Own(INVALID),
+    ),
+    row(
+        "1e400",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY","params":[1e400]}"#)],
+        Own(INVALID),
+    ),
+    row(
+        "method and result",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY","result":1}"#)],
+        Own(INVALID),
+    ),
+    // Requests for what is not there.
+    row("empty method", &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":""}"#)], Request(METHOD)),
+    row(
+        "unknown method",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY/method","params":{}}"#)],
+        Request(METHOD),
+    ),
+    row(
+        "unknown method of 1 MiB",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":""#), Times("XYZZY/", 175_000), Text(r#""}"#)],
+        Request(METHOD),
+    ),
+    row(
+        "unknown session",
+        &[Text(
+            r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt","params":{"sessionId":"XYZZY","prompt":[]}}"#,
+        )],
+        Request(NOT_FOUND),
+    ),
+    row(
+        "closing an unknown session",
+        &[Text(
+            r#"{"jsonrpc":"2.0","id":$ID,"method":"session/close","params":{"sessionId":"XYZZY"}}"#,
+        )],
+        Request(NOT_FOUND),
+    ),
+    row(
+        "no params",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt"}"#)],
+        Request(PARAMS),
+    ),
+    row(
+        "params by position",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt","params":["XYZZY"]}"#)],
+        Request(PARAMS),
+    ),
+    row(
+        "params of other types",
+        &[Text(
+            r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt","params":{"sessionId":"x","prompt":"XYZZY"}}"#,
+        )],
+        Request(PARAMS),
+    ),
+    row(
+        "bad params of 1 MiB",
+        &[
+            Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"session/new","params":{"cwd":17,"x":""#),
+            Times("XYZZY ", 175_000),
+            Text(r#""}}"#),
+        ],
+        Request(PARAMS),
+    ),
+    row(
+        "relative cwd",
+        &[Text(
+            r#"{"jsonrpc":"2.0","id":$ID,"method":"session/new","params":{"cwd":"XYZZY","mcpServers":[]}}"#,
+        )],
+        Request(PARAMS),
+    ),
+    row(
+        "cwd of 1 MiB",
+        &[
+            Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"session/new","params":{"cwd":""#),
+            Times("/XYZZY", 175_000),
+            Text(r#"","mcpServers":[]}}"#),
+        ],
+        Request(PARAMS),
+    ),
+    row(
+        "cwd with NUL",
+        &[Text(
+            r#"{"jsonrpc":"2.0","id":$ID,"method":"session/new","params":{"cwd":"/XYZZY\u0000","mcpServers":[]}}"#,
+        )],
+        Request(PARAMS),
+    ),
+    // What is never answered.
+    row("unknown notification", &[Text(r#"{"jsonrpc":"2.0","method":"XYZZY"}"#)], Nothing),
+    row(
+        "notification with bad params",
+        &[Text(r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":["XYZZY"]}}"#)],
+        Nothing,
+    ),
+    row(
+        "cancel of an unknown session",
+        &[Text(r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"XYZZY"}}"#)],
+        Nothing,
+    ),
+    row(
+        "cancel of an unknown request",
+        &[Text(r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":"XYZZY"}}"#)],
+        Nothing,
+    ),
+    row("stray result", &[Text(r#"{"jsonrpc":"2.0","id":"XYZZY","result":{}}"#)], Nothing),
+    row(
+        "stray error",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"error":{"code":1,"message":"XYZZY"}}"#)],
+        Nothing,
+    ),
+    row(
+        "error for nobody",
+        &[Text(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"XYZZY"}}"#)],
+        Nothing,
+    ),
+    row(
+        "result and error",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"result":1,"error":{"code":1,"message":"XYZZY"}}"#)],
+        Nothing,
+    ),
+    row("result without id", &[Text(r#"{"jsonrpc":"2.0","result":"XYZZY"}"#)], Nothing),
+];

@@ -1,0 +1,40 @@
+//! The modes: what runs without anybody being asked.
+
+use std::process::{Command, Stdio};
+
+use pretty_assertions::assert_eq;
+
+use crate::harness::CALLBOARD;
+use crate::harness::scratch::Scratch;
+
+/// Runs a prompt where nobody can be asked; returns the exit code and what was printed.
+fn exec(scratch: &Scratch, mode: &str, prompt: &str) -> (Option<i32>, String) {
+    let mut command = Command::new(CALLBOARD);
+    command.args(["exec", "--model", "direct", "--mode", mode, prompt]);
+    command.current_dir(scratch.cwd()).env_clear().envs(scratch.env()).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn a_mode_says_what_runs_without_asking() {
+    const REFUSED: Option<i32> = Some(3);
+    for (mode, prompt, code, made) in [
+        ("ask", "run touch made", REFUSED, false),
+        ("ask", "read notes.txt", Some(0), false),
+        ("ask-always", "read notes.txt", REFUSED, false),
+        ("ask-always", "run touch made", REFUSED, false),
+        // Denied by the mode: nobody is asked, so nothing was rejected.
+        ("read-only", "run touch made", Some(0), false),
+        ("read-only", "read notes.txt", Some(0), false),
+        ("allow", "run touch made", Some(0), true),
+    ] {
+        let scratch = Scratch::new();
+        let (exit, printed) = exec(&scratch, mode, prompt);
+        assert_eq!(exit, code, "{mode} {prompt}: {printed}");
+        assert_eq!(scratch.path("made").exists(), made, "{mode} {prompt}: {printed}");
+        let was_asked = printed.contains("asks for permission");
+        assert_eq!(was_asked, code == REFUSED, "{mode} {prompt}: {printed}");
+    }
+    assert_eq!(exec(&Scratch::new(), "yolo", "help").0, Some(2));
+}

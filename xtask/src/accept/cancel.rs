@@ -1,0 +1,337 @@
+//! Turns that are cancelled wherever they are: after some message, or after some time.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::Built;
+use super::figures::callboard;
+use super::raw::Raw;
+use super::scratch::Scratch;
+use super::seed::Random;
+use crate::process::Stop;
+
+/// Turns of one process, each in a session of its own, which all hear the same model.
+const TURNS: u32 = 25;
+
+/// One process in so many has a model that also runs commands. Its turns do not count for the
+/// figure: a command is given time to end.
+const WITH_COMMANDS: u32 = 5;
+
+/// The messages after which a turn is cancelled at the latest, if there are as many.
+const MESSAGES: u64 = 40;
+
+/// The milliseconds after which it is cancelled at the latest.
+const MILLISECONDS: u64 = 60;
+
+/// The time in milliseconds from a cancel to the answer of its turn, of n turns the 99th
+/// percentile of those without commands.
+///
+/// Every turn has to be answered as cancelled, with all its calls ended before; after its answer
+/// comes nothing of it, and no file that it had not begun to write.
+pub(super) fn cancel(built: &Built, n: u32) -> Result<f64, Stop> {
+    let mut random = built.seed.take();
+    let scratch = Scratch::new("cancel")?;
+    let mut latencies = Vec::new();
+    for round in 0..n.div_ceil(TURNS) {
+        let runs_commands = round % WITH_COMMANDS == WITH_COMMANDS - 1;
+        let script = scratch.write("script.jsonl", &script(&mut random, runs_commands))?;
+        let model = format!("script:{}", script.display());
+        let mut client = Client::start(Raw::start(&mut callboard(built, &scratch, &model))?)?;
+        let mut folders = BTreeMap::new();
+        for turn in 0..TURNS.min(n - round * TURNS) {
+            let cwd = folder(&scratch.cwd().join(format!("{round}-{turn}")))?;
+            let latency = client.turn(&cwd, &mut random).map_err(|stop| {
+                let why = stop.why().unwrap_or_default().to_owned();
+                Stop::Failed(format!("turn {turn} of round {round}: {why}"))
+            })?;
+            folders.insert(cwd.clone(), files(&cwd)?);
+            if !runs_commands {
+                latencies.push(latency.as_secs_f64() * 1000.0);
+            }
+        }
+        client.end()?;
+        for (cwd, before) in folders {
+            if files(&cwd)? != before {
+                return Err(Stop::Failed(format!("round {round}: a file came after its turn")));
+            }
+        }
+    }
+    Ok(percentile_99(latencies))
+}
+
+/// The value that 99 of 100 do not exceed; not a number for none.
+fn percentile_99(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let at = (values.len() * 99).div_ceil(100);
+    values.get(at.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+}
+
+/// A model that says, thinks and calls things, side by side and one after the other, with pauses.
+/// Its last call is one that the client never allows, so that no turn ends by itself.
+fn script(random: &mut Random, runs_commands: bool) -> String {
+    let mut script = String::new();
+    let mut file = 0;
+    let replies = 1 + random.below(3);
+    for reply in 0..=replies {
+        let mut calls = Vec::new();
+        // A reply without a call would end the turn.
+        for _ in 0..=random.below(3) {
+            calls.push(match random.below(7) {
+                0 => ("read_file", json!({"path": "a.txt"})),
+                1 => ("grep", json!({"pattern": "[a-z]+"})),
+                2 => ("list_directory", json!({})),
+                3 => ("find_path", json!({"pattern": "*.txt"})),
+                4 => ("think", json!({"thought": "A thought that takes its time. ".repeat(9)})),
+                _ => {
+                    file += 1;
+                    let path = format!("w{file}.txt");
+                    ("write_file", json!({"path": path, "content": "written ".repeat(40)}))
+                }
+            });
+        }
+        if runs_commands && reply + 1 == replies {
+            calls.push(("terminal", json!({"command": "echo started; sleep 60"})));
+        }
+        if reply == replies {
+            calls.push(("write_file", json!({"path": NEVER, "content": "never"})));
+        }
+        for line in [json!({"thought": "Hm. "}), json!({"text": "Well, "})] {
+            append(&mut script, &line);
+        }
+        for (name, args) in calls {
+            append(&mut script, &json!({"delay_ms": random.below(4)}));
+            let chunk = 4 + random.below(60);
+            append(&mut script, &json!({"call": {"name": name, "args": args, "chunk": chunk}}));
+        }
+        append(&mut script, &json!({"end": "tool_calls"}));
+    }
+    script
+}
+
+fn append(script: &mut String, line: &Value) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(script, "{line}");
+}
+
+/// The file that the client never allows to be written.
+const NEVER: &str = "never.txt";
+
+/// Makes a folder that a turn works in.
+fn folder(cwd: &Path) -> Result<PathBuf, Stop> {
+    let made = fs::create_dir(cwd).and_then(|()| fs::write(cwd.join("a.txt"), "some words\n"));
+    made.map_err(|error| Stop::Failed(format!("{}: {error}", cwd.display())))?;
+    Ok(cwd.to_owned())
+}
+
+/// The names of the files in a folder.
+fn files(cwd: &Path) -> Result<Vec<String>, Stop> {
+    let failed = |error| Stop::Failed(format!("{}: {error}", cwd.display()));
+    let entries = fs::read_dir(cwd).map_err(failed)?.collect::<Result<Vec<_>, _>>();
+    let names = entries.map_err(failed)?.into_iter().map(|entry| entry.file_name());
+    let mut names: Vec<_> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// A client that has initialized its agent.
+struct Client {
+    agent: Raw,
+    last_id: u64,
+    /// What is known of the calls of the turn that runs, by their ids.
+    calls: BTreeMap<String, Call>,
+    session: Value,
+    /// Permission requests that wait.
+    asked: Vec<Value>,
+}
+
+/// What the client was told of a call.
+#[derive(Default)]
+struct Call {
+    status: String,
+    has_run: bool,
+    path: Option<String>,
+}
+
+impl Client {
+    fn start(agent: Raw) -> Result<Self, Stop> {
+        let (calls, asked) = Default::default();
+        let mut client = Self { agent, last_id: 0, calls, session: Value::Null, asked };
+        client.request("initialize", &json!({"protocolVersion": 1}))?;
+        Ok(client)
+    }
+
+    /// Lets a turn run until it is cancelled; returns how long its answer took from then.
+    fn turn(&mut self, cwd: &Path, random: &mut Random) -> Result<Duration, Stop> {
+        let opened = self.request("session/new", &json!({"cwd": cwd, "mcpServers": []}))?;
+        self.session = opened["sessionId"].clone();
+        self.calls.clear();
+        self.asked.clear();
+        let prompt = json!([{"type": "text", "text": "go"}]);
+        let prompt =
+            self.send("session/prompt", &json!({"sessionId": self.session, "prompt": prompt}))?;
+        self.until_the_point(random)?;
+
+        let start = Instant::now();
+        let cancel = json!({"jsonrpc": "2.0", "method": "session/cancel",
+            "params": {"sessionId": self.session}});
+        self.agent.send(cancel.to_string().as_bytes())?;
+        for asked in std::mem::take(&mut self.asked) {
+            self.reply(&asked, &json!({"outcome": {"outcome": "cancelled"}}))?;
+        }
+        let answer = self.answer(prompt)?;
+        let latency = start.elapsed();
+        if answer["stopReason"] != "cancelled" {
+            return Err(Stop::Failed(format!("answered by {answer}")));
+        }
+        self.judge(cwd)?;
+        self.request("session/close", &json!({"sessionId": self.session}))?;
+        Ok(latency)
+    }
+
+    /// Plays a client that is allowed to go on until it is to cancel: after so many messages, or
+    /// after so long.
+    fn until_the_point(&mut self, random: &mut Random) -> Result<(), Stop> {
+        let mut messages = random.below(2 * MESSAGES);
+        let end = Instant::now() + Duration::from_millis(random.below(MILLISECONDS));
+        while messages > 0 {
+            let left = end.saturating_duration_since(Instant::now());
+            let Some(message) = self.agent.line_within(left)? else { return Ok(()) };
+            messages -= 1;
+            let message = parse(&message)?;
+            if message["id"].is_u64() {
+                return Err(Stop::Failed(format!("the turn has ended by itself: {message}")));
+            }
+            self.hear(&message)?;
+            // What is asked is allowed, now or never.
+            let path = &message["params"]["toolCall"]["rawInput"]["path"];
+            if !message["id"].is_null() && *path != NEVER && random.below(8) > 0 {
+                self.asked.pop();
+                let allow = json!({"outcome": {"outcome": "selected", "optionId": "allow"}});
+                self.reply(&message["id"], &allow)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in what the agent says by itself.
+    fn hear(&mut self, message: &Value) -> Result<(), Stop> {
+        let params = &message["params"];
+        let is_of_turn = params["sessionId"] == self.session;
+        let call = match message["method"].as_str() {
+            Some("session/request_permission") => {
+                self.asked.push(message["id"].clone());
+                &params["toolCall"]
+            }
+            Some("session/update") => match params["update"]["sessionUpdate"].as_str() {
+                Some("available_commands_update") => return Ok(()),
+                _ => &params["update"],
+            },
+            _ => return Ok(()),
+        };
+        if !is_of_turn {
+            return Err(Stop::Failed(format!("something of an earlier turn: {message}")));
+        }
+        let Some(id) = call["toolCallId"].as_str() else { return Ok(()) };
+        let known = self.calls.entry(id.to_owned()).or_default();
+        if let Some(status) = call["status"].as_str() {
+            status.clone_into(&mut known.status);
+            known.has_run |= matches!(status, "in_progress" | "completed");
+        }
+        if let Some(path) = call["rawInput"]["path"].as_str() {
+            known.path = Some(path.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Judges what a turn left behind when it was answered.
+    fn judge(&self, cwd: &Path) -> Result<(), Stop> {
+        let is_open = |call: &&Call| !matches!(&*call.status, "completed" | "failed");
+        if let Some(call) = self.calls.values().find(is_open) {
+            return Err(Stop::Failed(format!("a call was left {}", call.status)));
+        }
+        let may_be_there = |name: &String| {
+            let wrote = |call: &Call| call.has_run && call.path.as_ref() == Some(name);
+            name == "a.txt" || self.calls.values().any(wrote)
+        };
+        match files(cwd)?.iter().find(|name| !may_be_there(name)) {
+            Some(name) => Err(Stop::Failed(format!("{name} was written by no call that ran"))),
+            None => Ok(()),
+        }
+    }
+
+    fn send(&mut self, method: &str, params: &Value) -> Result<u64, Stop> {
+        self.last_id += 1;
+        let id = self.last_id;
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        self.agent.send(request.to_string().as_bytes())?;
+        Ok(id)
+    }
+
+    fn reply(&mut self, id: &Value, result: &Value) -> Result<(), Stop> {
+        let reply = json!({"jsonrpc": "2.0", "id": id, "result": result});
+        self.agent.send(reply.to_string().as_bytes())
+    }
+
+    /// Waits for an answer, and hears what comes before.
+    fn answer(&mut self, id: u64) -> Result<Value, Stop> {
+        loop {
+            let mut message = parse(&self.agent.line()?)?;
+            if message["id"] == id {
+                return match message["error"].take() {
+                    Value::Null => Ok(message["result"].take()),
+                    error => Err(Stop::Failed(format!("answered {error}"))),
+                };
+            }
+            self.hear(&message)?;
+        }
+    }
+
+    /// Asks for something while no turn runs: what comes before the answer is of no turn.
+    fn request(&mut self, method: &str, params: &Value) -> Result<Value, Stop> {
+        let id = self.send(method, params)?;
+        let session = std::mem::take(&mut self.session);
+        let answer = self.answer(id);
+        self.session = session;
+        answer
+    }
+
+    /// Ends the process.
+    fn end(mut self) -> Result<(), Stop> {
+        self.agent.end_input(Duration::from_secs(2)).map(drop)
+    }
+}
+
+fn parse(line: &str) -> Result<Value, Stop> {
+    serde_json::from_str(line).map_err(|error| Stop::Failed(format!("{error}: {line}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accept::seed::Seed;
+
+    #[test]
+    fn the_percentile_is_the_value_that_one_of_a_hundred_exceeds() {
+        let values = |count: u32| (1..=count).rev().map(f64::from).collect();
+        assert_eq!(percentile_99(values(200)).to_bits(), 198.0_f64.to_bits());
+        assert_eq!(percentile_99(values(1)).to_bits(), 1.0_f64.to_bits());
+        assert!(percentile_99(Vec::new()).is_nan());
+    }
+
+    #[test]
+    fn every_script_ends_with_the_call_that_is_never_allowed() {
+        let mut random = Seed::new(Some(1)).take();
+        for runs_commands in [false, true] {
+            let script = script(&mut random, runs_commands);
+            assert!(script.lines().all(|line| parse(line).is_ok()));
+            assert_eq!(script.contains("sleep 60"), runs_commands);
+            assert_eq!(script.matches(NEVER).count(), 1);
+            assert!(script.rfind(NEVER).unwrap() > script.rfind("thought").unwrap());
+        }
+    }
+}

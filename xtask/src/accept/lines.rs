@@ -1,0 +1,248 @@
+//! Lines that a client should never send, one by one and all together, and lines that are as
+//! large, or as dense, as a line may be.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::Built;
+use super::figures::{callboard, memory_mib};
+use super::raw::Raw;
+use super::scratch::Scratch;
+use super::seed::Random;
+use crate::process::Stop;
+
+#[path = "../../../tests/it/malformed/table.rs"]
+mod table;
+
+use table::{ROWS, Row};
+
+/// The longest time in seconds from the start of a process that is sent one malformed line to its
+/// answer to `initialize`. Each line has a process of its own, n times.
+pub(super) fn malformed(built: &Built, n: u32) -> Result<f64, Stop> {
+    let scratch = Scratch::new("malformed")?;
+    let mut longest = Duration::ZERO;
+    for _ in 0..n {
+        for row in ROWS {
+            let survived = survive(built, &scratch, row);
+            longest = longest.max(survived.map_err(|stop| at(row, stop))?);
+        }
+    }
+    Ok(longest.as_secs_f64())
+}
+
+fn survive(built: &Built, scratch: &Scratch, row: &Row) -> Result<Duration, Stop> {
+    let start = Instant::now();
+    let mut agent = Raw::start(&mut callboard(built, scratch, "direct"))?;
+    agent.send(&row.line(17))?;
+    agent.send(BARRIER)?;
+    let mut seen = Vec::new();
+    loop {
+        let error = error(&agent.line()?)?;
+        if error.0 == "barrier" {
+            break;
+        }
+        seen.push(error);
+    }
+    if !seen.iter().eq(&row.expected(17, false)) {
+        return Err(Stop::Failed(format!("answered by {seen:?}")));
+    }
+    initialize(&mut agent)?;
+    Ok(start.elapsed())
+}
+
+/// How many answers are missing or too many when every malformed line is sent n times to one
+/// process, in a random order.
+pub(super) fn malformed_shuffled(built: &Built, n: u32) -> Result<f64, Stop> {
+    let scratch = Scratch::new("malformed-shuffled")?;
+    let mut agent = Raw::start(&mut callboard(built, &scratch, "direct"))?;
+    initialize(&mut agent)?;
+    let order = order(n, &mut built.seed.take());
+    let mut expected: HashMap<(String, i64), i64> = HashMap::new();
+    for (id, row) in (0..).zip(&order) {
+        if let Some((id, code)) = row.expected(id, true) {
+            *expected.entry((id.to_string(), code)).or_default() += 1;
+        }
+    }
+    let mut input = agent.take_input();
+    let sending = std::thread::spawn(move || {
+        for (id, row) in (0..).zip(order) {
+            input.send(&row.line(id))?;
+        }
+        input.send(BARRIER).map(|()| input)
+    });
+    loop {
+        let (id, code) = error(&agent.line()?)?;
+        if id == "barrier" {
+            break;
+        }
+        *expected.entry((id.to_string(), code)).or_default() -= 1;
+    }
+    let died = |_| Stop::Failed("the thread that sends died".to_owned());
+    // The input stays open until the last answer is here.
+    let _input = sending.join().map_err(died)??;
+    Ok(expected.values().map(|left| left.unsigned_abs() as f64).sum())
+}
+
+fn order(n: u32, random: &mut Random) -> Vec<&'static Row> {
+    let mut order: Vec<_> = (0..n).flat_map(|_| ROWS).collect();
+    random.shuffle(&mut order);
+    order
+}
+
+/// The most resident MiB of a process that is sent n MiB without a newline.
+pub(super) fn no_newline(built: &Built, n: u32) -> Result<f64, Stop> {
+    let scratch = Scratch::new("no-newline")?;
+    let mut agent = Raw::start(&mut callboard(built, &scratch, "direct"))?;
+    let mebibyte = vec![b'['; 1 << 20];
+    (0..n).try_for_each(|_| agent.write(&mebibyte))?;
+    agent.write(b"\n")?;
+    let (id, code) = error(&agent.line()?)?;
+    if (&id, code) != (&Value::Null, -32700) {
+        return Err(Stop::Failed(format!("answered by {code} for {id}")));
+    }
+    initialize(&mut agent)?;
+    memory_mib(agent.pid(), "VmHWM:")
+}
+
+/// The most resident MiB of a process that is sent one dense line n times. Each kind of line has
+/// a process of its own.
+pub(super) fn dense_line(built: &Built, n: u32) -> Result<f64, Stop> {
+    let scratch = Scratch::new("dense-line")?;
+    let cwd = json!(scratch.cwd()).to_string();
+    let mut most: f64 = 0.0;
+    for dense in DENSE {
+        let line = dense.line(&cwd, DENSE_BYTES);
+        let mut agent = Raw::start(&mut callboard(built, &scratch, "direct"))?;
+        initialize(&mut agent)?;
+        let sent = (0..n).try_for_each(|_| agent.send(line.as_bytes()));
+        let answered = sent.and_then(|()| (0..n).try_for_each(|_| dense.answer(&mut agent)));
+        answered.map_err(|stop| named(dense.name, stop))?;
+        most = most.max(memory_mib(agent.pid(), "VmHWM:")?);
+    }
+    Ok(most)
+}
+
+/// A kind of dense line: a `session/new` whose `_meta` is an array of as many items as may be.
+struct Dense {
+    name: &'static str,
+    /// One item; `*` stands for text that makes the line as long as may be.
+    item: &'static str,
+    count: usize,
+    is_accepted: bool,
+}
+
+/// Bytes of the items, all in all: what is left of 16 MiB serves the rest of the line.
+const DENSE_BYTES: usize = 15_800_000;
+
+const DENSE: &[Dense] = &[
+    Dense { name: "zeros", item: "0,", count: DENSE_BYTES / 2, is_accepted: false },
+    Dense { name: "as many zeros as may be", item: "0,", count: 99_900, is_accepted: true },
+    Dense { name: "one string", item: "\"*\",", count: 1, is_accepted: true },
+    Dense { name: "strings", item: "\"*\",", count: 99_900, is_accepted: true },
+    Dense { name: "arrays of one", item: "[\"*\"],", count: 19_900, is_accepted: true },
+    Dense { name: "objects of one", item: "{\"a\":\"*\"},", count: 16_600, is_accepted: true },
+    Dense { name: "objects of a long key", item: "{\"*\":0},", count: 16_600, is_accepted: true },
+    Dense {
+        name: "objects within objects",
+        item: "{\"*\":{\"*\":{\"*\":{\"*\":{\"*\":{\"*\":{\"*\":{\"*\":0}}}}}}}},",
+        count: 2_430,
+        is_accepted: true,
+    },
+];
+
+impl Dense {
+    /// Makes the line, with items of about so many bytes in all.
+    fn line(&self, cwd: &str, bytes: usize) -> String {
+        let stars = self.item.matches('*').count() * self.count;
+        let room = bytes.saturating_sub(self.item.len() * self.count);
+        let item = match room.checked_div(stars) {
+            Some(bytes) => self.item.replace('*', &"s".repeat(bytes)),
+            None => self.item.to_owned(),
+        };
+        let items = item.repeat(self.count);
+        format!(
+            r#"{{"jsonrpc":"2.0","id":"dense","method":"session/new","params":{{"cwd":{cwd},"mcpServers":[],"_meta":{{"x":[{items}0]}}}}}}"#
+        )
+    }
+
+    fn answer(&self, agent: &mut Raw) -> Result<(), Stop> {
+        loop {
+            let answer: Value = json_line(agent)?;
+            if answer["method"].is_string() {
+                // News of a session that was opened before.
+                continue;
+            }
+            let is_accepted = answer["result"]["sessionId"].is_string();
+            // Many at once are more than is answered at once, and that is an answer, too.
+            let is_busy = answer["error"]["data"]["reason"] == "busy";
+            if is_accepted == self.is_accepted || (self.is_accepted && is_busy) {
+                return Ok(());
+            }
+            return Err(Stop::Failed(format!("answered by {answer}")));
+        }
+    }
+}
+
+const INITIALIZE: &[u8] =
+    br#"{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":1}}"#;
+
+/// Is answered with an error, initialized or not, behind everything before it.
+const BARRIER: &[u8] = br#"{"jsonrpc":"2.0","id":"barrier","method":"none"}"#;
+
+fn initialize(agent: &mut Raw) -> Result<(), Stop> {
+    agent.send(INITIALIZE)?;
+    let answer = json_line(agent)?;
+    match (answer["id"].as_str(), answer["result"]["protocolVersion"].as_u64()) {
+        (Some("init"), Some(1)) => Ok(()),
+        _ => Err(Stop::Failed(format!("initialize was answered by {answer}"))),
+    }
+}
+
+fn json_line(agent: &mut Raw) -> Result<Value, Stop> {
+    let line = agent.line()?;
+    serde_json::from_str(&line).map_err(|error| Stop::Failed(format!("{error}: {line}")))
+}
+
+fn error(line: &str) -> Result<(Value, i64), Stop> {
+    table::error(line).map_err(Stop::Failed)
+}
+
+fn at(row: &Row, stop: Stop) -> Stop {
+    named(row.name, stop)
+}
+
+fn named(name: &str, stop: Stop) -> Stop {
+    Stop::Failed(format!("{name}: {}", stop.why().unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accept::seed::Seed;
+
+    #[test]
+    fn every_row_is_there_as_often_as_asked_for() {
+        let order = order(3, &mut Seed::new(Some(1)).take());
+        assert_eq!(order.len(), 3 * ROWS.len());
+        for row in ROWS {
+            assert_eq!(order.iter().filter(|other| other.name == row.name).count(), 3);
+        }
+    }
+
+    #[test]
+    fn a_dense_line_is_json_and_nearly_16_mib_unless_it_would_be_more() {
+        for dense in DENSE {
+            let line = dense.line("\"/\"", DENSE_BYTES);
+            assert!(line.len() < 16 << 20, "{}", dense.name);
+            let is_full = line.len() > 15_000_000 || !dense.item.contains('*');
+            assert!(is_full, "{}: {}", dense.name, line.len());
+            // As few bytes as may be: reading all of them takes long in a build for tests.
+            let few = Dense { count: dense.count.min(1_000), ..*dense };
+            let value: Value = serde_json::from_str(&few.line("\"/\"", 0)).unwrap();
+            let items = value["params"]["_meta"]["x"].as_array().unwrap();
+            assert_eq!(items.len(), few.count + 1, "{}", dense.name);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! An agent process and the lines that go in and come out, whatever they are.
+//!
+//! It knows nothing of JSON, and reads no faster than it is asked to.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::agent::DEADLINE;
+use crate::process::Stop;
+
+/// Between two looks at whether a process has exited.
+const EXIT_LOOK: Duration = Duration::from_millis(5);
+
+/// An agent process, ended when this is dropped.
+pub(super) struct Raw {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+}
+
+impl Raw {
+    /// Starts an agent, whose log nobody reads. Two lines at most, and what a reader's buffer
+    /// holds, are read ahead of the one that is asked for.
+    pub(super) fn start(command: &mut Command) -> Result<Self, Stop> {
+        let failed = |why: String| Stop::Failed(format!("cannot start the agent: {why}"));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let stdout = stdout.ok_or_else(|| failed("it has no output".to_owned()))?;
+        let (sender, lines) = sync_channel(1);
+        thread::spawn(move || forward(stdout, &sender));
+        Ok(Self { child, stdin, lines })
+    }
+
+    /// The process id.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Writes bytes as they are.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+        write(self.stdin.as_mut(), bytes)
+    }
+
+    /// Writes a line.
+    pub(super) fn send(&mut self, line: &[u8]) -> Result<(), Stop> {
+        self.write(line)?;
+        self.write(b"\n")
+    }
+
+    /// Takes the input away, so that another thread can write it.
+    pub(super) fn take_input(&mut self) -> Input {
+        Input(self.stdin.take())
+    }
+
+    /// Ends the input, and returns how long the process took to exit upon it.
+    pub(super) fn end_input(&mut self, deadline: Duration) -> Result<Duration, Stop> {
+        drop(self.stdin.take());
+        let start = Instant::now();
+        while start.elapsed() < deadline {
+            match self.child.try_wait() {
+                Ok(Some(_)) => return Ok(start.elapsed()),
+                Ok(None) => thread::sleep(EXIT_LOOK),
+                Err(error) => return Err(Stop::Failed(format!("cannot wait: {error}"))),
+            }
+        }
+        Err(Stop::Failed(format!("it runs {deadline:?} after the end of its input")))
+    }
+
+    /// Waits for the next line for so long; none if there was none.
+    pub(super) fn line_within(&mut self, wait: Duration) -> Result<Option<String>, Stop> {
+        match self.lines.recv_timeout(wait) {
+            Ok(line) => Ok(Some(line)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(error) => Err(Stop::Failed(format!("no line came: {error}"))),
+        }
+    }
+
+    /// Waits for the next line, newline included.
+    pub(super) fn line(&mut self) -> Result<String, Stop> {
+        let line = self.lines.recv_timeout(DEADLINE);
+        line.map_err(|error| Stop::Failed(format!("no line came: {error}")))
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        // It may be gone already; either way nothing of it stays.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// The input of an agent.
+pub(super) struct Input(Option<ChildStdin>);
+
+impl Input {
+    /// Writes a line.
+    pub(super) fn send(&mut self, line: &[u8]) -> Result<(), Stop> {
+        write(self.0.as_mut(), line)?;
+        write(self.0.as_mut(), b"\n")
+    }
+}
+
+fn write(stdin: Option<&mut ChildStdin>, bytes: &[u8]) -> Result<(), Stop> {
+    let stdin = stdin.ok_or_else(|| Stop::Failed("the input is taken".to_owned()))?;
+    stdin.write_all(bytes).map_err(|error| Stop::Failed(format!("cannot write: {error}")))
+}
+
+fn forward(stdout: ChildStdout, sender: &SyncSender<String>) {
+    let mut stdout = BufReader::new(stdout);
+    let mut line = String::new();
+    while stdout.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
+        if sender.send(std::mem::take(&mut line)).is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Randomness that can be had again: a seed, and what comes of it.
+
+use std::cell::Cell;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The seed of a run. A check that uses it says so by taking it.
+pub(super) struct Seed {
+    value: u64,
+    is_taken: Cell<bool>,
+}
+
+impl Seed {
+    /// Takes a seed as given, or one of the time of the day.
+    pub(super) fn new(given: Option<u64>) -> Self {
+        let now =
+            || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().subsec_nanos();
+        Self { value: given.unwrap_or_else(|| now().into()), is_taken: Cell::new(false) }
+    }
+
+    /// Starts the randomness of a check.
+    pub(super) fn take(&self) -> Random {
+        self.is_taken.set(true);
+        Random(self.value)
+    }
+
+    /// Returns the seed if it was taken since this was last asked.
+    pub(super) fn taken(&self) -> Option<u64> {
+        self.is_taken.take().then_some(self.value)
+    }
+}
+
+/// Numbers that look random: splitmix64.
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Returns a number below `end`, which is not 0.
+    pub(super) fn below(&mut self, end: u64) -> u64 {
+        // Off by less than one in 2^32 for the ends that are asked for here.
+        self.next() % end
+    }
+
+    /// Puts the items in a random order.
+    pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for end in (1..items.len()).rev() {
+            // What is below a usize is one.
+            let at = self.below(end as u64 + 1) as usize;
+            items.swap(end, at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_gives_the_same_order_and_another_one_does_not() {
+        let order = |seed| {
+            let mut items: Vec<u32> = (0..100).collect();
+            Seed::new(Some(seed)).take().shuffle(&mut items);
+            items
+        };
+        assert_eq!(order(1), order(1));
+        assert_ne!(order(1), order(2));
+        let mut sorted = order(1);
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_seed_is_told_once_and_only_if_it_was_taken() {
+        let seed = Seed::new(Some(7));
+        assert_eq!(seed.taken(), None);
+        seed.take();
+        assert_eq!((seed.taken(), seed.taken()), (Some(7), None));
+    }
+}

@@ -1,0 +1,223 @@
+//! A call that changes its card a million times, for clients that read little or nothing.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::Built;
+use super::figures::{cpu_seconds, memory_mib, shipped};
+use super::raw::Raw;
+use super::scratch::Scratch;
+use crate::process::Stop;
+
+/// Between two lines that the slow client reads.
+const READ_PAUSE: Duration = Duration::from_millis(100);
+
+/// The most updates a second that one call may make.
+const UPDATE_RATE: f64 = 20.0;
+
+/// How long a client reads nothing before its agent is to have stopped working for it.
+const NOTHING_READ: Duration = Duration::from_secs(4);
+
+/// How long that is then watched.
+const WATCHED: Duration = Duration::from_secs(3);
+
+/// The processor time that an agent which waits may take, of the time that it is watched.
+const IDLE_SHARE: f64 = 0.02;
+
+/// How long an agent may live on without input.
+const EXIT: Duration = Duration::from_secs(2);
+
+/// How many MiB the agent grows by while a call makes n patches for a client that reads ten lines
+/// a second. What the client holds has to be the document, whenever it looks.
+pub(super) fn slow_client(built: &Built, n: u32) -> Result<f64, Stop> {
+    let scratch = Scratch::new("slow-client")?;
+    let mut agent = Raw::start(&mut shipped(&built.flood, &scratch))?;
+    let session = open_session(&mut agent, &scratch)?;
+    let before = memory_mib(agent.pid(), "VmRSS:")?;
+    prompt(&mut agent, &session, n.into())?;
+    let mut card = Card::new(u64::from(n));
+    let answer = loop {
+        let message = message(&mut agent)?;
+        if message["id"] == "go" {
+            break message;
+        }
+        card.update(&message["params"]["update"])?;
+        thread::sleep(READ_PAUSE);
+    };
+    if answer["result"]["stopReason"] != "end_turn" {
+        return Err(Stop::Failed(format!("the turn was answered by {answer}")));
+    }
+    card.judge()?;
+    Ok(memory_mib(agent.pid(), "VmHWM:")? - before)
+}
+
+/// The most resident MiB of an agent whose call never ends, for a client that reads nothing. It
+/// has to stop working, and to exit when its input ends.
+pub(super) fn never_reading(built: &Built, n: u32) -> Result<f64, Stop> {
+    let scratch = Scratch::new("never-reading")?;
+    let mut most: f64 = 0.0;
+    for _ in 0..n {
+        let mut agent = Raw::start(&mut shipped(&built.flood, &scratch))?;
+        let session = open_session(&mut agent, &scratch)?;
+        prompt(&mut agent, &session, 1 << 50)?;
+        thread::sleep(NOTHING_READ);
+        let before = cpu_seconds(agent.pid())?;
+        thread::sleep(WATCHED);
+        let share = (cpu_seconds(agent.pid())? - before) / WATCHED.as_secs_f64();
+        if share > IDLE_SHARE {
+            return Err(Stop::Failed(format!("it works on, {share:.3} of the time")));
+        }
+        most = most.max(memory_mib(agent.pid(), "VmHWM:")?);
+        let exit = agent.end_input(EXIT * 2)?;
+        if exit > EXIT {
+            return Err(Stop::Failed(format!("it took {exit:?} to exit")));
+        }
+    }
+    Ok(most)
+}
+
+fn open_session(agent: &mut Raw, scratch: &Scratch) -> Result<Value, Stop> {
+    let version = json!({"protocolVersion": 1});
+    request(agent, "initialize", "initialize", &version)?;
+    answer(agent, "initialize")?;
+    let params = json!({"cwd": scratch.cwd(), "mcpServers": []});
+    request(agent, "new", "session/new", &params)?;
+    Ok(answer(agent, "new")?["sessionId"].take())
+}
+
+fn prompt(agent: &mut Raw, session: &Value, patches: u64) -> Result<(), Stop> {
+    let text = format!("tool flood {{\"patches\": {patches}}}");
+    let prompt = json!([{"type": "text", "text": text}]);
+    request(agent, "go", "session/prompt", &json!({"sessionId": session, "prompt": prompt}))
+}
+
+fn request(agent: &mut Raw, id: &str, method: &str, params: &Value) -> Result<(), Stop> {
+    let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+    agent.send(request.to_string().as_bytes())
+}
+
+fn answer(agent: &mut Raw, id: &str) -> Result<Value, Stop> {
+    loop {
+        let mut message = message(agent)?;
+        if message["id"] == id {
+            return Ok(message["result"].take());
+        }
+    }
+}
+
+fn message(agent: &mut Raw) -> Result<Value, Stop> {
+    let line = agent.line()?;
+    serde_json::from_str(&line).map_err(|error| Stop::Failed(format!("{error}: {line}")))
+}
+
+/// What the client holds of the call, and what it is to hold in the end.
+struct Card {
+    patches: u64,
+    /// Everything that the call puts out.
+    output: String,
+    call: Value,
+    updates: u32,
+    first: Option<Instant>,
+}
+
+impl Card {
+    fn new(patches: u64) -> Self {
+        let lines = (1..=patches).step_by(2).map(|line| format!("line {line}\n"));
+        Self { patches, output: lines.collect(), call: json!({}), updates: 0, first: None }
+    }
+
+    /// Takes an update in, and holds what it shows against the document.
+    fn update(&mut self, update: &Value) -> Result<(), Stop> {
+        match update["sessionUpdate"].as_str() {
+            Some("tool_call") => self.first = Some(Instant::now()),
+            Some("tool_call_update") => self.updates += 1,
+            _ => return Ok(()),
+        }
+        for field in ["status", "content", "_meta"] {
+            if !update[field].is_null() {
+                self.call[field] = update[field].clone();
+            }
+        }
+        let shown = self.call["content"][0]["content"]["text"].as_str().unwrap_or_default();
+        self.end_of(shown).map(drop).ok_or_else(|| {
+            let start: String = shown.chars().take(300).collect();
+            Stop::Failed(format!("this is not in the document: {start}"))
+        })
+    }
+
+    /// Follows a shown text through the output; returns where it ends there, if every piece of it
+    /// stands where the gaps say.
+    fn end_of(&self, shown: &str) -> Option<usize> {
+        let mut rest = match shown {
+            "" => "",
+            shown => shown.strip_prefix("```console\n")?.strip_suffix("```")?,
+        };
+        let mut at = 0;
+        while let Some((piece, gap)) = rest.split_once("\n[… ") {
+            let (bytes, behind) = gap.split_once(" bytes left out …]\n")?;
+            at = self.past(at, piece)? + bytes.parse::<usize>().ok()?;
+            rest = behind;
+        }
+        self.past(at, rest)
+    }
+
+    fn past(&self, at: usize, piece: &str) -> Option<usize> {
+        self.output.get(at..)?.starts_with(piece).then_some(at + piece.len())
+    }
+
+    /// Judges what the client holds in the end.
+    fn judge(&self) -> Result<(), Stop> {
+        let failed = |what: String| Err(Stop::Failed(what));
+        if self.call["status"] != "completed" {
+            return failed(format!("the call has ended as {}", self.call["status"]));
+        }
+        let meta = &self.call["_meta"]["callboard"];
+        let (current, total) = (&meta["progress"]["current"], &meta["progress"]["total"]);
+        let all = Some(self.patches as f64);
+        if (current.as_f64(), total.as_f64()) != (all, all) {
+            return failed(format!("the last progress is {current} of {total}"));
+        }
+        let shown = self.call["content"][0]["content"]["text"].as_str().unwrap_or_default();
+        if self.end_of(shown) != Some(self.output.len()) || !shown.contains(" bytes left out …]")
+        {
+            return failed("what is shown in the end is not the whole with its gap".to_owned());
+        }
+        // The first and the final report are no news in between.
+        let seconds = meta["durationMs"].as_f64().unwrap_or_default() / 1000.0;
+        let rate = f64::from(self.updates.saturating_sub(2)) / seconds;
+        let held = self.first.map(|first| first.elapsed().as_secs_f64()).unwrap_or_default();
+        if rate > UPDATE_RATE {
+            return failed(format!("{} updates in {seconds} s ({held} s here)", self.updates));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shows(text: &str) -> Result<(), Stop> {
+        let content = json!([{"type": "content", "content": {"type": "text", "text": text}}]);
+        let update = json!({"sessionUpdate": "tool_call_update", "content": content});
+        Card::new(6).update(&update)
+    }
+
+    #[test]
+    fn what_is_shown_has_to_stand_where_the_gaps_say() {
+        // The whole is "line 1\nline 3\nline 5\n".
+        for (text, is_right) in [
+            ("```console\nline 1\nline 3\nline 5\n```", true),
+            ("```console\nline 1\n```", true),
+            ("```console\nline 1\n\n[… 7 bytes left out …]\nline 5\n```", true),
+            ("```console\n\n[… 14 bytes left out …]\nline 5\n```", true),
+            ("```console\n\n[… 13 bytes left out …]\nline 5\n```", false),
+            ("```console\nline 2\n```", false),
+            ("line 1", false),
+        ] {
+            assert_eq!(shows(text).is_ok(), is_right, "{text}");
+        }
+    }
+}
