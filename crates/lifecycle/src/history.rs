@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use acp_types::{Content, Status, ToolCallId, ToolCallReport, text};
+use acp_types::{Content, Status, ToolCallId, ToolCallReport};
 use serde_json::Value;
 
 use crate::limits;
@@ -91,8 +91,20 @@ impl History {
 fn byte_len(report: &ToolCallReport) -> usize {
     let content: usize = report.content.iter().map(Content::byte_len).sum();
     let raw = [&report.raw_input, &report.raw_output].into_iter().flatten();
-    let raw: usize = raw.map(text::json_bytes).sum();
+    let raw: usize = raw.map(value_len).sum();
     content + raw + report.title.len() + report.name.len()
+}
+
+/// About how many bytes a raw value takes, without writing it as JSON.
+fn value_len(value: &Value) -> usize {
+    match value {
+        Value::String(string) => string.len(),
+        Value::Array(items) => items.iter().map(value_len).sum(),
+        Value::Object(fields) => {
+            fields.iter().map(|(key, value)| key.len() + value_len(value)).sum()
+        }
+        _ => size_of::<Value>(),
+    }
 }
 
 #[cfg(test)]

@@ -68,12 +68,16 @@ impl Stage {
 
     /// As the driver would, were there no least time between updates.
     fn send_all(&mut self, send: &mut impl FnMut(SessionUpdate)) {
-        let items: Vec<_> = self.session.with(|session, now| {
-            session.outbox_mut().flush(now.at);
-            std::iter::from_fn(|| session.outbox_mut().poll(now.at)).collect()
-        });
-        for item in items {
-            if let Item::ToolCall(id, patch) = item {
+        let mut is_over = false;
+        while !is_over {
+            let item = self.session.with(|session, now| {
+                let outbox = session.outbox_mut();
+                outbox.flush(now.at);
+                let item = outbox.poll(now.at);
+                is_over = outbox.is_empty();
+                item
+            });
+            if let Some(Item::ToolCall(id, patch)) = item {
                 self.sent.tool_call(&id, &patch).into_iter().for_each(&mut *send);
             }
         }

@@ -75,6 +75,16 @@ fn lives_that_once_broke_a_promise() {
             Event::Start(1),
             Event::Append(1, ""),
         ],
+        // No call descends from itself, and who made it ends after it.
+        vec![
+            Event::Announce(1),
+            Event::Announce(2),
+            Event::Announce(3),
+            Event::Adopt(1, 2),
+            Event::Adopt(2, 3),
+            Event::Adopt(3, 1),
+            Event::Finish(1, 2),
+        ],
     ] {
         live(Pace::AsToldTo, events);
     }
