@@ -354,10 +354,7 @@ impl Board {
     /// announcement.
     #[must_use]
     pub fn open_calls(&self, turn: Option<&str>) -> Vec<ToolCallId> {
-        let of_turn = |call: &&Call| turn.is_none_or(|turn| call.turn == turn);
-        let mut calls: Vec<_> = self.calls.values().filter(of_turn).collect();
-        calls.sort_by_key(|call| call.announced);
-        calls.into_iter().map(|call| call.report.id.clone()).collect()
+        self.in_order(|call| turn.is_none_or(|turn| call.turn == turn))
     }
 
     /// Returns the open calls that an open call made, in the order of their announcement.
@@ -366,12 +363,13 @@ impl Board {
         if !self.calls.contains_key(id) {
             return Vec::new();
         }
-        let mut children = self.open_calls(None);
-        children.retain(|child| {
-            let meta = self.calls.get(child).map(|call| &call.report.meta);
-            meta.and_then(|meta| meta.parent.as_deref()) == Some(&*id.0)
-        });
-        children
+        self.in_order(|call| call.report.meta.parent.as_deref() == Some(&*id.0))
+    }
+
+    fn in_order(&self, is_wanted: impl Fn(&Call) -> bool) -> Vec<ToolCallId> {
+        let mut calls: Vec<_> = self.calls.values().filter(|call| is_wanted(call)).collect();
+        calls.sort_by_key(|call| call.announced);
+        calls.into_iter().map(|call| call.report.id.clone()).collect()
     }
 
     /// Returns what is remembered of the calls that have ended.
