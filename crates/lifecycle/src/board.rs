@@ -99,6 +99,8 @@ struct Call {
     content_bytes: usize,
     content_dropped: u64,
     losses: Losses,
+    /// The failed call whose tool and arguments its own are.
+    repeats: Option<String>,
 }
 
 impl Board {
@@ -145,6 +147,7 @@ impl Board {
             content_bytes: 0,
             content_dropped: 0,
             losses: Losses::default(),
+            repeats: None,
         };
         self.calls.insert(id.clone(), call);
         let mut patch = self.legal(id, patch)?;
@@ -182,6 +185,13 @@ impl Board {
         call.subtitle = subtitle.as_deref().and_then(title::one_line);
         let title = title::compose(&call.base, call.subtitle.as_deref());
         (title != call.report.title).then(|| self.apply(id, ToolCallPatch::new().title(title)))
+    }
+
+    /// Tells people something about an open call, once, and though its content be full.
+    pub(crate) fn note(&mut self, id: &ToolCallId, text: &str) -> Option<ToolCallPatch> {
+        let note = Content::text(text);
+        let is_new = !self.open(id)?.report.content.contains(&note);
+        is_new.then(|| self.apply(id, ToolCallPatch::new().append(note)))
     }
 
     /// Starts a pending call, or goes on with a paused one.
@@ -344,10 +354,7 @@ impl Board {
     /// announcement.
     #[must_use]
     pub fn open_calls(&self, turn: Option<&str>) -> Vec<ToolCallId> {
-        let of_turn = |call: &&Call| turn.is_none_or(|turn| call.turn == turn);
-        let mut calls: Vec<_> = self.calls.values().filter(of_turn).collect();
-        calls.sort_by_key(|call| call.announced);
-        calls.into_iter().map(|call| call.report.id.clone()).collect()
+        self.in_order(|call| turn.is_none_or(|turn| call.turn == turn))
     }
 
     /// Returns the open calls that an open call made, in the order of their announcement.
@@ -356,12 +363,13 @@ impl Board {
         if !self.calls.contains_key(id) {
             return Vec::new();
         }
-        let mut children = self.open_calls(None);
-        children.retain(|child| {
-            let meta = self.calls.get(child).map(|call| &call.report.meta);
-            meta.and_then(|meta| meta.parent.as_deref()) == Some(&*id.0)
-        });
-        children
+        self.in_order(|call| call.report.meta.parent.as_deref() == Some(&*id.0))
+    }
+
+    fn in_order(&self, is_wanted: impl Fn(&Call) -> bool) -> Vec<ToolCallId> {
+        let mut calls: Vec<_> = self.calls.values().filter(|call| is_wanted(call)).collect();
+        calls.sort_by_key(|call| call.announced);
+        calls.into_iter().map(|call| call.report.id.clone()).collect()
     }
 
     /// Returns what is remembered of the calls that have ended.
@@ -405,7 +413,7 @@ impl Board {
         // Whoever made them: what is shown of a call hides nothing.
         if let Some(base) = patch.title.take() {
             call.base = title::bounded(&base, limits::BASE_BYTES);
-            call.losses.is_title_cut |= call.base.ends_with('…') && !base.ends_with('…');
+            call.losses.is_title_cut |= call.base != title::visible(&base);
             patch.title = Some(title::compose(&call.base, call.subtitle.as_deref()));
         }
         patch.name = patch.name.map(|name| title::bounded(&name, limits::NAME_BYTES));
@@ -427,13 +435,19 @@ impl Board {
     }
 
     /// Says of a call with the tool and the arguments of one that failed which one that was.
-    fn note_retry(&self, id: &ToolCallId, patch: &mut ToolCallPatch) {
-        let (Some(input), Some(call)) = (&patch.raw_input, self.calls.get(id)) else { return };
+    ///
+    /// Arguments that still arrive may be those of another call only until the next one comes; what
+    /// the tool says itself stays.
+    fn note_retry(&mut self, id: &ToolCallId, patch: &mut ToolCallPatch) {
+        let (Some(input), Some(call)) = (&patch.raw_input, self.calls.get_mut(id)) else { return };
         let name = patch.name.as_ref().unwrap_or(&call.report.name);
-        if let Some(earlier) = self.history.newest_failed(name, input) {
+        let earlier = self.history.newest_failed(name, input).map(ToString::to_string);
+        let told = &patch.meta.as_ref().unwrap_or(&call.report.meta).retry_of;
+        if *told != earlier && (told.is_none() || *told == call.repeats) {
             let meta = patch.meta.get_or_insert_with(|| call.report.meta.clone());
-            meta.retry_of.get_or_insert_with(|| earlier.to_string());
+            meta.retry_of.clone_from(&earlier);
         }
+        call.repeats = earlier;
     }
 
     /// Takes away what means nothing of a call's metadata, and returns how much that was.
@@ -658,6 +672,31 @@ mod tests {
         assert_eq!(live("c", "y", failed()), None);
         assert_eq!(live("d", "x", failed()).as_deref(), Some("a"));
         assert_eq!(live("e", "x", End::completed()).as_deref(), Some("d"));
+    }
+
+    #[test]
+    fn arguments_that_only_began_like_those_of_a_failed_call_are_no_retry() {
+        let start = Instant::now();
+        let (mut board, first) = announced(start);
+        let input = |value| ToolCallPatch::new().raw_input(value);
+        board.change(&first, input(json!({ "path": "x" }))).unwrap();
+        board.finish(&first, End::failed(Reason::Error), at(start, 1)).unwrap();
+        let id = ToolCallId::from("d");
+        let patch = ToolCallPatch::announce("read_file", "Read", ToolKind::Read);
+        board.announce(&id, "t", patch, at(start, 2)).unwrap();
+        board.change(&id, input(json!({ "path": "x" }))).unwrap();
+        assert_eq!(board.tool_call(&id).unwrap().meta.retry_of.as_deref(), Some("c"));
+        board.change(&id, input(json!({ "path": "x", "offset": 9 }))).unwrap();
+        assert_eq!(board.tool_call(&id).unwrap().meta.retry_of, None);
+    }
+
+    #[test]
+    fn a_title_that_is_cut_is_not_whole_however_it_ended() {
+        let (mut board, id) = announced(Instant::now());
+        assert!(board.is_whole(&id));
+        let long = "x".repeat(crate::limits::BASE_BYTES);
+        board.change(&id, ToolCallPatch::new().title(format!("{long}…"))).unwrap();
+        assert!(!board.is_whole(&id));
     }
 
     #[test]

@@ -82,11 +82,13 @@ impl SessionHandle {
         patch: ToolCallPatch,
         cancel: &CancellationToken,
     ) -> Option<OpenCall> {
-        let span = span::of_call(id, patch.name.as_deref().unwrap_or_default());
         let patch = patch.capabilities(Capabilities { cancel: true });
-        if !self.with(|session, now| session.announce(id, turn, patch, now)) {
-            return None;
-        }
+        // The name as it is shown: a model may have made it up.
+        let tool = self.with(|session, now| {
+            let is_posted = session.announce(id, turn, patch, now);
+            is_posted.then(|| Some(session.board().tool_call(id)?.name.clone())).flatten()
+        })?;
+        let span = span::of_call(id, &tool);
         let (turn, cancel) = (cancel.clone(), cancel.child_token());
         self.calls().insert(id.clone(), cancel.clone());
         let call = CallHandle { session: self.clone(), id: id.clone(), turn, cancel };

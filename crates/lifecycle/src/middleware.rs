@@ -43,8 +43,8 @@ use crate::title;
 /// }
 /// ```
 ///
-/// Left alone, it asks the client about every call: nothing is known of what a foreign tool does,
-/// so nothing is allowed and nothing can be remembered. Say more with [`Middleware::effects`].
+/// Left alone, under the policy of a new session, it asks the client about every call: nothing is
+/// known of what a foreign tool does, so nothing is allowed and nothing can be remembered. Say more with [`Middleware::effects`].
 pub struct Middleware {
     session: SessionHandle,
     titles: About<String>,
@@ -86,7 +86,7 @@ impl Middleware {
     }
 
     /// Says what a call would do to the world, which rules and the session's policy judge;
-    /// [`Effect::Unknown`] otherwise, which is always asked about.
+    /// [`Effect::Unknown`] otherwise, which the default policy asks about.
     ///
     /// Nothing but this decides whether somebody is asked. So say `Unknown` for every name and
     /// every argument that you do not know, and [`Effects::none`] only for what does nothing.

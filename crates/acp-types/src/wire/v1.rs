@@ -64,15 +64,17 @@ impl SentCall {
     /// Takes what is held back into an update, or holds back what is too large for a streamed
     /// one; then the client holds what the update says.
     fn tell(&mut self, update: &mut ToolCallUpdate, is_final: bool) {
-        let fields = &mut update.fields;
         let held = std::mem::take(&mut self.held);
+        let fields = &mut update.fields;
         fields.content = fields.content.take().or(held.content);
         fields.raw_input = fields.raw_input.take().or(held.raw_input);
         fields.raw_output = fields.raw_output.take().or(held.raw_output);
         let has_large =
             fields.content.is_some() || fields.raw_input.is_some() || fields.raw_output.is_some();
         let is_streamed = self.told && !is_final && has_large;
-        let line = if is_streamed { text::json_bytes(fields) } else { 0 };
+        // The metadata is in the line too, with a trace of up to 9 KiB.
+        let line = if is_streamed { text::json_bytes(update) } else { 0 };
+        let fields = &mut update.fields;
         let large = ToolCallUpdateFields::new()
             .content(fields.content.take())
             .raw_input(fields.raw_input.take())

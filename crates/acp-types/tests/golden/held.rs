@@ -2,7 +2,7 @@
 
 use acp_types::wire;
 use acp_types::wire::v1::{Sent, Surface};
-use acp_types::{Content, Status, ToolCallPatch};
+use acp_types::{CallMeta, Content, Status, ToolCallPatch, Trace};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -171,4 +171,18 @@ fn what_grows_is_repeated_in_proportion_to_what_there_is() {
     bytes += crate::json(&sent.tool_call(&id(), &end())).to_string().len();
     assert!(bytes <= 3 * document + 64 * 1024, "{bytes} bytes for {document}");
     assert!(told >= 10, "{told} updates");
+}
+
+#[test]
+fn a_streamed_line_is_bounded_with_its_metadata() {
+    let trace = Trace { baggage: Some(format!("k={}", "v".repeat(8_000))), ..Trace::default() };
+    let meta = CallMeta { trace, ..CallMeta::default() };
+    let patch = ToolCallPatch::new().raw_output(json!("x".repeat(55 * 1024))).meta(meta);
+    let v1 = crate::json(&running().tool_call(&id(), &patch)).to_string();
+    let mut sent = wire::v2::Sent::default();
+    drop(sent.tool_call(&id(), &announce()));
+    let v2 = serde_json::to_string(&sent.tool_call(&id(), &patch)).unwrap();
+    for line in [v1, v2] {
+        assert!(line.len() <= 60 * 1024, "{}", line.len());
+    }
 }

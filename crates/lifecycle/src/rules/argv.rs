@@ -78,10 +78,10 @@ impl Command {
         Self { simple, loose: is_short.then(|| loose_words(line)) }
     }
 
-    /// Looks for what another command says: *yes* if its words stand in this one, one after the
-    /// other; *maybe* if that cannot be told.
-    pub(super) fn denied_by(&self, denied: &str) -> Match {
-        self.holds(&loose_words(denied))
+    /// Whether another command's words stand in this one, one after the other, or this one is too
+    /// long to tell.
+    pub(super) fn may_hold(&self, denied: &str) -> bool {
+        self.loose.is_none() || self.holds(&loose_words(denied)) == Match::Yes
     }
 
     fn holds(&self, denied: &[String]) -> Match {

@@ -168,7 +168,7 @@ fn denied_nearby(denied: &Effect, seen: &Seen<'_>) -> Match {
     };
     let denied = Seen { effect: denied, command: None };
     let is_near = match (denied_command, &seen.command, denied.path(), seen.path()) {
-        (Some(denied), Some(command), ..) => command.denied_by(denied) == Match::Yes,
+        (Some(denied), Some(command), ..) => command.may_hold(denied),
         (_, _, Some((denied, file, _)), Some((access, path, is_tree))) => {
             denied.covers(access) && (file == path || is_tree && file.starts_with(path))
         }

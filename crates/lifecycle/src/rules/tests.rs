@@ -83,6 +83,7 @@ fn an_exact_denial_asks_about_what_may_come_to_the_same() {
     check(Deny, &matcher, run("cd /p && rm 'a'"), Ask);
     check(Deny, &matcher, Effect::Run { command: "rm a".into(), cwd: "/q".into() }, Ask);
     check(Deny, &matcher, run("rm b"), Allow);
+    check(Deny, &matcher, run(&format!("rm a {}", " ".repeat(5000))), Ask);
     check(Deny, &matcher, Effect::Unknown, Ask);
     let matcher = Matcher::Effect(Effect::Write("/p/a".into()));
     check(Deny, &matcher, Effect::Write("/p/a".into()), Deny);

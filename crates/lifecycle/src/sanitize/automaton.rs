@@ -61,6 +61,24 @@ impl Automaton {
         Scan { found, open: self.node(at).depth as usize }
     }
 
+    /// Looks for every string in a text that may have been cut: what stands before `…` is also
+    /// looked at as the beginning of a string, if it is longer than `shown`.
+    pub(super) fn scan_cut(&self, text: &str, shown: usize) -> Vec<Range<usize>> {
+        let (mut at, mut found) = (ROOT, Vec::new());
+        for (index, byte) in text.bytes().enumerate() {
+            let depth = self.node(at).depth as usize;
+            if depth > shown && is_cut(&text.as_bytes()[index..]) {
+                cover(&mut found, index - depth..index);
+            }
+            at = self.step(at, byte);
+            let ends = self.node(at).ends as usize;
+            if ends > 0 {
+                cover(&mut found, index + 1 - ends..index + 1);
+            }
+        }
+        found
+    }
+
     /// Returns whether any string is in a text.
     pub(super) fn finds(&self, text: &[u8]) -> bool {
         let mut at = ROOT;
@@ -134,6 +152,11 @@ impl Automaton {
     fn node(&self, at: u32) -> &Node {
         &self.nodes[at as usize]
     }
+}
+
+/// Whether a text begins with what stands for the rest of one that was cut.
+fn is_cut(rest: &[u8]) -> bool {
+    rest.strip_prefix(b" ").unwrap_or(rest).starts_with("…".as_bytes())
 }
 
 /// Adds a range that ends behind all others, and takes in those that it overlaps.

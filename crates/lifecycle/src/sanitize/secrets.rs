@@ -3,17 +3,19 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::automaton::{Automaton, Scan};
 use super::{MARKER, Redactor, forms};
-use crate::limits::{SECRET_MIN_BYTES, SECRETS, SECRETS_BYTES};
+use crate::limits::{SECRET_MIN_BYTES, SECRET_SHOWN_BYTES, SECRETS, SECRETS_BYTES};
 
 /// Values that must never be shown: keys, tokens, passwords. Cheap to clone.
 ///
 /// A value is found exactly, alone or inside of anything, and also as it looks in JSON, in Rust's
-/// debug output, in a URL or a form, and in Base64. Nothing else is found: not its parts, not its
-/// hash, not a value with escape sequences of a terminal in its midst.
+/// debug output, in a URL or a form, and in Base64. Its beginning is found where a text was
+/// cut: before `…`. Nothing else is found: not its other parts, not its hash, not a value with
+/// escape sequences of a terminal in its midst.
 ///
 /// ```
 /// use acp_lifecycle::Secrets;
@@ -77,6 +79,12 @@ impl Secrets {
     /// Returns whether a known secret is in a text.
     pub(super) fn finds(&self, text: &[u8]) -> bool {
         self.known.as_ref().is_some_and(|known| known.finds(text))
+    }
+
+    /// Looks for known secrets in a text, and for the beginnings of those that were cut.
+    pub(super) fn scan_cut(&self, text: &str) -> Vec<Range<usize>> {
+        let found = self.known.as_ref().map(|known| known.scan_cut(text, SECRET_SHOWN_BYTES));
+        found.unwrap_or_default()
     }
 
     pub(super) fn scan(&self, text: &[u8]) -> Scan {

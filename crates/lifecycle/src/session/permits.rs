@@ -5,8 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
+use acp_types::ToolCallId;
 use acp_types::schema::v1::PermissionOption;
-use acp_types::{Content, ToolCallId, ToolCallPatch};
 
 use super::{Outcome, Permit, Session};
 use crate::board::Moment;
@@ -170,8 +170,8 @@ impl Session {
         }
         let is_shown = self.board.is_whole(id);
         if !is_shown {
-            let note = ToolCallPatch::new().append(Content::text(NOT_WHOLE));
-            self.change(id, note, now);
+            let note = self.board.note(id, NOT_WHOLE);
+            self.offer_call(id, note, IsFirst::No, now);
         }
         let permits = &self.permits;
         let memorable = permits.rules.memorable(&effects, &*permits.policy);

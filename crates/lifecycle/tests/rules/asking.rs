@@ -9,7 +9,7 @@ use acp_lifecycle::{
     Answer, AskAlwaysPolicy, Digest, Effect, Effects, End, Item, Matcher, Moment, ReadOnlyPolicy,
     Rule, Scope, Session, Verdict,
 };
-use acp_types::{Reason, ToolCallId, ToolCallPatch, ToolKind};
+use acp_types::{Content, ContentBlock, Reason, ToolCallId, ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
 
 /// A session in which calls are asked about.
@@ -303,4 +303,21 @@ fn a_reason_is_bounded_and_an_empty_one_is_none() {
         let outcome = stage.session.answer(number, selected("reject", Some(&long)));
         assert!(reason(outcome).unwrap().len() <= acp_lifecycle::limits::REASON_BYTES);
     }
+}
+
+#[test]
+fn a_call_whose_content_is_full_says_too_that_not_everything_is_shown() {
+    let mut stage = Stage::new();
+    let id = stage.announce();
+    let items = vec![Content::text("x"); acp_lifecycle::limits::CONTENT_ITEMS + 1];
+    stage.session.change(&id, ToolCallPatch::new().content(items), stage.now);
+    let digest = Digest::of_call("tool", &"args".into(), "/p".as_ref(), b"");
+    let effects = Effects::from(Effect::Write("/p/a".into()));
+    let Permit::Asked(number) = stage.session.permit(&id, &effects, digest, true, stage.now) else {
+        panic!("it is asked about")
+    };
+    assert_eq!(stage.options(number), ["Allow once", "Reject once"]);
+    let shown = &stage.session.board().tool_call(&id).unwrap().content;
+    let Some(Content::Block(ContentBlock::Text(last))) = shown.last() else { panic!("{shown:?}") };
+    assert!(last.text.starts_with("Not everything"), "{last:?}");
 }

@@ -2,7 +2,8 @@
 
 use std::time::{Instant, SystemTime};
 
-use acp_lifecycle::{Digest, Effect, Effects, Moment, Permit, Secrets, Session};
+use acp_lifecycle::limits::TITLE_BYTES;
+use acp_lifecycle::{Digest, Effect, Effects, Moment, Permit, Secrets, Session, Titles};
 use acp_types::schema::v1::{
     ContentBlock, EmbeddedResource, EmbeddedResourceResource, ImageContent, PermissionOptionKind,
     TextResourceContents,
@@ -164,4 +165,32 @@ fn secrets_that_become_known_later_are_hidden_from_then_on() {
     let output = session.board().terminal(&"c".into()).unwrap().output.to_bytes();
     let output = String::from_utf8_lossy(&output);
     assert_eq!(output, "later-secret [redacted] [redacted] 12345678");
+}
+
+#[test]
+fn what_a_cut_leaves_of_a_secret_is_hidden() {
+    let catalogue = "run = Run `{ $x }`\nshortened = { $start } … ({ $lines } lines)";
+    let titles = Titles::parse("en", catalogue).unwrap();
+    for shown in 1..SECRET.len() {
+        let (mut session, now) = announced();
+        let command = format!("{}{SECRET} more", "x".repeat(TITLE_BYTES - shown));
+        let title = titles.render("run", &[("x", command)]);
+        session.change(&"c".into(), ToolCallPatch::new().title(title), now);
+        let title = &session.board().tool_call(&"c".into()).unwrap().title;
+        let ends =
+            format!("x{} … (1 lines)`", if shown > 3 { "[redacted]" } else { &SECRET[..shown] });
+        assert!(title.ends_with(&ends), "{}", &title[TITLE_BYTES - 20..]);
+        assert_eq!(session.board().is_whole(&"c".into()), shown <= 3);
+    }
+    let secrets = Secrets::new([SECRET]);
+    for (text, expected) in [
+        ("a 12345…", "a [redacted]…"),
+        ("a 12345 … and 9 more bytes", "a [redacted] … and 9 more bytes"),
+        ("a 1234512345…", "a 12345[redacted]…"),
+        ("a 12345678…12345678", "a [redacted]…[redacted]"),
+        ("a 12345..", "a 12345.."),
+        ("a [redacted]…", "a [redacted]…"),
+    ] {
+        assert_eq!(secrets.redact(text), expected);
+    }
 }

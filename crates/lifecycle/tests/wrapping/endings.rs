@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use acp_lifecycle::{CallHandle, Effect, Effects, Middleware};
+use acp_lifecycle::limits::RESULT_TEXT_BYTES;
+use acp_lifecycle::{CallHandle, Effect, Effects, Middleware, Secrets};
 use acp_types::kind::Annotations;
 use acp_types::schema::v1::PermissionOptionKind;
 use acp_types::{Reason, Status, ToolKind};
@@ -75,6 +76,21 @@ async fn a_long_result_is_cut_for_the_client_alone() {
     let (call, _) = stage.shown("t/a").await;
     let text = call["content"][0]["content"]["text"].as_str().unwrap();
     assert!(text.len() < 33_000 && text.ends_with("… and 67232 more bytes"), "{}", text.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cut_shows_no_part_of_a_secret() {
+    let stage = Stage::new(Some("allow"));
+    stage.session.with(|session, _| session.set_secrets(Secrets::new(["secret-of-ada"])));
+    let made = async |_: &str, _: Value| {
+        Ok::<_, String>(format!("{}secret-of-ada{0}", "x".repeat(RESULT_TEXT_BYTES - 10)))
+    };
+    tools(&stage)
+        .call("t", "a", "x", json!({}), &stage.cancel, |name, args| Box::pin(made(name, args)))
+        .await
+        .unwrap();
+    let (call, _) = stage.shown("t/a").await;
+    assert!(!call.to_string().contains("secret-"));
 }
 
 #[tokio::test(start_paused = true)]

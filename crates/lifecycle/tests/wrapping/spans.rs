@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use acp_lifecycle::Middleware;
+use acp_lifecycle::limits::NAME_BYTES;
+use acp_lifecycle::{Middleware, Secrets};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use tracing::field::{Field, Visit};
@@ -123,5 +124,20 @@ async fn a_call_has_a_span_with_its_end_and_none_of_its_text() {
             assert_eq!(told.fields.get(field).map(String::as_str), Some(value), "{name}");
         }
     }
+    drop(listening);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_a_model_made_up_is_told_as_it_is_shown() {
+    let notes = Notes::default();
+    let listening = tracing::subscriber::set_default(notes.clone());
+    let stage = Stage::new(Some("allow"));
+    stage.session.with(|session, _| session.set_secrets(Secrets::new(["hunter2hunter2"])));
+    let tools = Middleware::new(stage.session.clone());
+    let name = format!("hunter2hunter2\u{202e}{}", "x".repeat(100_000));
+    drop(tools.call("t", "a", &name, json!({}), &stage.cancel, tool).await);
+    let told = notes.0.lock().unwrap().pop().expect("a span");
+    let shown = &told.fields["tool"];
+    assert!(shown.starts_with("[redacted]\\u{202e}xx") && shown.len() <= NAME_BYTES, "{shown}");
     drop(listening);
 }
