@@ -29,7 +29,7 @@ impl Content {
     /// as Markdown.
     #[must_use]
     pub fn code(language: &str, text: &str) -> Self {
-        Self::text(crate::text::fenced(language, text))
+        Self::text(text::fenced(language, text))
     }
 
     /// Returns about how many bytes this item takes in a message.

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use memchr::{memchr2_iter, memmem};
+
 /// Returns where, in order and without overlap.
 ///
 /// - In `scheme://user:password@host`, the user and the password; also a user alone of 20 bytes
@@ -21,9 +23,9 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
 }
 
 fn urls(text: &str) -> impl Iterator<Item = Range<usize>> {
-    text.match_indices("://").filter_map(|(colon, slashes)| {
+    memmem::find_iter(text.as_bytes(), "://").filter_map(|colon| {
         let has_scheme = text[..colon].ends_with(|letter: char| letter.is_ascii_alphanumeric());
-        let start = colon + slashes.len();
+        let start = colon + "://".len();
         let authority = &text[start..];
         let is_end = |letter: char| letter.is_whitespace() || "/?#\"'`<>\\".contains(letter);
         let authority = &authority[..authority.find(is_end).unwrap_or(authority.len())];
@@ -34,7 +36,7 @@ fn urls(text: &str) -> impl Iterator<Item = Range<usize>> {
 }
 
 fn headers(text: &str) -> impl Iterator<Item = Range<usize>> {
-    words(text, "authorization").filter_map(|end| {
+    words(text, "authorization", 8).filter_map(|end| {
         let rest = text[end..].trim_start_matches(['"', '\'', '\\']).trim_start();
         let rest = rest.strip_prefix([':', '='])?;
         let rest = rest.trim_start().trim_start_matches(['"', '\'', '\\']);
@@ -51,7 +53,7 @@ fn headers(text: &str) -> impl Iterator<Item = Range<usize>> {
 }
 
 fn bearers(text: &str) -> impl Iterator<Item = Range<usize>> {
-    words(text, "bearer").filter_map(|end| {
+    words(text, "bearer", 0).filter_map(|end| {
         let rest = text[end..].strip_prefix(' ')?.trim_start_matches(' ');
         let token = token(rest);
         let is_token = token.len() >= BEARER_BYTES && token.bytes().any(|b| b.is_ascii_digit());
@@ -60,13 +62,14 @@ fn bearers(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Returns where a word ends, in any case. `word` is lower case.
-fn words<'a>(text: &'a str, word: &'static str) -> impl Iterator<Item = usize> + 'a {
-    let (bytes, first) = (text.as_bytes(), word.as_bytes()[0]);
-    let starts = bytes.iter().enumerate().filter(move |(_, byte)| **byte | 0x20 == first);
-    starts.filter_map(move |(at, _)| {
-        let end = at + word.len();
-        bytes.get(at..end)?.eq_ignore_ascii_case(word.as_bytes()).then_some(end)
+/// Returns where a word ends, in any case. `word` is lower case, and its letter at `rare` is the one
+/// that texts hold least: it is looked for.
+fn words<'a>(text: &'a str, word: &'static str, rare: usize) -> impl Iterator<Item = usize> + 'a {
+    let (bytes, letter) = (text.as_bytes(), word.as_bytes()[rare]);
+    memchr2_iter(letter, letter.to_ascii_uppercase(), bytes).filter_map(move |at| {
+        let start = at.checked_sub(rare)?;
+        let end = start + word.len();
+        bytes.get(start..end)?.eq_ignore_ascii_case(word.as_bytes()).then_some(end)
     })
 }
 
