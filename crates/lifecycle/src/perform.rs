@@ -191,6 +191,7 @@ async fn permit<E: Executor>(
     match call.permit(&preview.effects, digest, preview.is_whole).await {
         Some(Outcome::Granted(grant)) => Ok((preview.pinned, grant)),
         Some(Outcome::Rejected { reason }) => Err(Stop::Rejected { reason }),
+        Some(Outcome::Denied) => Err(Stop::Denied),
         Some(Outcome::Unanswered(error)) => Err(Stop::Unanswered { error }),
         Some(Outcome::Cancelled) => Err(Stop::TurnOver),
         None => Err(Stop::Denied),

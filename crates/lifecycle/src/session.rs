@@ -64,6 +64,8 @@ pub enum Outcome {
         /// What the user said about it.
         reason: Option<String>,
     },
+    /// The client allowed it, but a rule has denied it since it was asked; the turn goes on.
+    Denied,
     /// The client could not be asked; the call may not run, the turn goes on.
     Unanswered(String),
     /// The turn is over.

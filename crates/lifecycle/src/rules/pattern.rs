@@ -66,14 +66,23 @@ impl PathGlob {
     pub(super) fn denies(&self, path: &Path, is_tree: bool) -> Match {
         if self.any_case.is_match(path) {
             Match::Yes
-        } else if !is_resolved(path)
-            || is_tree && (self.base.starts_with(path) || path.starts_with(&self.base))
-        {
+        } else if !is_resolved(path) || is_tree && self.may_lie_beneath(path) {
             Match::Maybe
         } else {
             Match::No
         }
     }
+
+    /// Whether something that matches may lie in a folder, or the folder in something that does.
+    fn may_lie_beneath(&self, path: &Path) -> bool {
+        let (base, path) = (any_case(&self.base), any_case(path));
+        base.starts_with(&path) || path.starts_with(&base)
+    }
+}
+
+/// The path in small letters, for disks that ignore the case.
+fn any_case(path: &Path) -> PathBuf {
+    path.to_string_lossy().to_lowercase().into()
 }
 
 fn is_resolved(path: &Path) -> bool {

@@ -190,6 +190,7 @@ fn a_glob_is_compared_with_resolved_paths() {
         (Read, "/p/**/.env", Effect::Write("/p/.env".into()), Allow),
         (Write, "/p/secret", Effect::Delete("/p".into()), Ask),
         (Write, "/p/secret", Effect::Delete("/p/secret".into()), Deny),
+        (Write, "/p/Secret/**", Effect::Delete("/p/secret".into()), Ask),
         (Write, "/p/secret", Effect::Delete("/p/other".into()), Allow),
         (Delete, "/p/secret", Effect::Write("/p/secret".into()), Allow),
         (Write, "/p/secret", Effect::Unknown, Ask),

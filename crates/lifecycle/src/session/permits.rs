@@ -206,7 +206,7 @@ impl Session {
         match permission::decide(answer, &request.options) {
             // What was denied since it was asked about stays denied.
             Decision::Allowed { .. } if self.judge(&request.effects) == Verdict::Deny => {
-                Some(Outcome::Rejected { reason: None })
+                Some(Outcome::Denied)
             }
             Decision::Allowed { remember } => {
                 self.remember(&request, remember, Verdict::Allow);

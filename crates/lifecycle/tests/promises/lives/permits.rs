@@ -137,6 +137,10 @@ impl World {
             (Some(Outcome::Rejected { .. }), Reply::Option(option)) => {
                 assert!(option != "allow" && !always, "{option} was taken for a no");
             }
+            (Some(Outcome::Denied), Reply::Option("allow" | "allow_always")) => {
+                let denied = (effect_of(&asked), false);
+                assert!(self.permits.remembered.contains(&denied), "nobody denied it");
+            }
             (Some(Outcome::Cancelled), Reply::Cancelled)
             | (Some(Outcome::Unanswered(_)), Reply::Failed) => {}
             (outcome, reply) => panic!("{outcome:?} of {reply:?}"),
