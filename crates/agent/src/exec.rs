@@ -17,7 +17,7 @@ use agent_client_protocol::v1::schema::{
     RequestPermissionResponse, SelectedPermissionOutcome, SessionNotification, StopReason,
 };
 use agent_client_protocol::{
-    Client, ConnectTo, Result, on_receive_notification, on_receive_request,
+    Client, ConnectTo, ErrorCode, Result, on_receive_notification, on_receive_request,
 };
 
 use crate::limits::MAX_LINE_BYTES;
@@ -143,10 +143,19 @@ impl Show for Arc<Mutex<Screen>> {
                 ExitCode::from(4)
             }
             Err(error) => {
-                Ui::stderr().line(&format!("callboard: {}", error.message));
+                Ui::stderr().line(&format!("callboard: {}", told(&error)));
                 ExitCode::FAILURE
             }
         }
+    }
+}
+
+/// Returns what went wrong; the message of bad parameters does not say it.
+fn told(error: &agent_client_protocol::Error) -> &str {
+    let reason = error.data.as_ref().and_then(|data| data.get("reason")?.as_str());
+    match reason {
+        Some(reason) if error.code == ErrorCode::INVALID_PARAMS => reason,
+        _ => &error.message,
     }
 }
 
@@ -201,3 +210,13 @@ fn ask<'a>(
 
 /// How often a question is repeated that gets no answer.
 const MAX_QUESTIONS: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_folder_that_cannot_be_worked_in_is_told_as_what_is_wrong_with_it() {
+        let bad = crate::errors::invalid_params("a root cannot be used");
+        assert_eq!(super::told(&bad), "a root cannot be used");
+        assert_eq!(super::told(&crate::errors::model("no key")), "The model failed: no key");
+    }
+}
