@@ -183,6 +183,7 @@ impl Session {
     /// Cancels everything and waits until its end is sent, but no longer than `deadline`.
     pub(crate) async fn close(&self, deadline: Duration) {
         self.closing.cancel();
+        self.handle.with(|session, _| session.close());
         self.cancel();
         if tokio::time::timeout(deadline, self.closed.cancelled()).await.is_err() {
             // What still runs is left behind: its card ends, and its prompt is answered.

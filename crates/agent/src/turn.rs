@@ -222,10 +222,16 @@ impl Turn<'_> {
                 });
             }
             if fault.is_some() {
-                // The rest is never run; the end of the turn closes it.
                 break;
             }
         }
+        // After a fault the rest is never run; dropping it ends it. Each call needs its result.
+        results.extend(calls.map(|Begun { call, .. }| ToolResult {
+            call_id: call.id,
+            name: call.name,
+            is_error: true,
+            text: "It was not run, because the turn could not go on.".to_owned(),
+        }));
         (results, fault)
     }
 

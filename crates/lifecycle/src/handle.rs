@@ -333,8 +333,12 @@ impl CallHandle {
         if !self.cancel.is_cancelled() {
             return None;
         }
-        let with = if self.turn.is_cancelled() { Reason::Turn } else { Reason::User };
         let session = self.session.lock();
+        let with = match self.turn.is_cancelled() {
+            true if session.is_closing() => Reason::Shutdown,
+            true => Reason::Turn,
+            false => Reason::User,
+        };
         let ended = session.board().history().get(&self.id);
         Some(ended.and_then(|report| report.meta.reason).unwrap_or(with))
     }

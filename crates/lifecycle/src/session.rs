@@ -37,6 +37,7 @@ pub struct Session {
     /// The newest turns that were answered.
     ended_turns: VecDeque<String>,
     speeches: Speeches,
+    is_closing: bool,
     /// The traces of open turns that have one.
     traces: HashMap<String, Trace>,
 }
@@ -83,6 +84,7 @@ impl Session {
             cwd: cwd.into(),
             ended_turns: VecDeque::new(),
             speeches: Speeches::default(),
+            is_closing: false,
             traces: HashMap::new(),
         }
     }
@@ -239,7 +241,10 @@ impl Session {
 
     /// Ends a call, exactly once; what comes later is counted. Its requests are withdrawn, the
     /// terminals that it shows end with it, and so, before it, do the calls that it made.
-    pub fn finish(&mut self, id: &ToolCallId, end: End, now: Moment) {
+    pub fn finish(&mut self, id: &ToolCallId, mut end: End, now: Moment) {
+        if self.is_closing && end.reason == Some(Reason::Turn) {
+            end.reason = Some(Reason::Shutdown);
+        }
         for child in self.board.children(id) {
             let reason = end.reason.unwrap_or(Reason::Dropped);
             self.finish(&child, End::cancelled(reason), now);
@@ -325,6 +330,17 @@ impl Session {
         self.ended_turns.push_back(turn.to_owned());
         self.traces.remove(turn);
         self.offer(Item::Answer(turn.to_owned()), IsFirst::No, now);
+    }
+
+    /// Says that the session is closing: from now on, what would end with its turn ends for that.
+    pub fn close(&mut self) {
+        self.is_closing = true;
+    }
+
+    /// Returns whether the session is closing.
+    #[must_use]
+    pub fn is_closing(&self) -> bool {
+        self.is_closing
     }
 
     /// Ends every open call, of every turn.
