@@ -7,15 +7,17 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use acp_types::{
-    CallMeta, Content, ContentPatch, Exit, Reason, Status, TerminalId, TerminalPatch,
-    TerminalReport, ToolCallId, ToolCallPatch, ToolCallReport, kind,
+    CallMeta, Content, Exit, Reason, Status, TerminalId, TerminalPatch, TerminalReport, ToolCallId,
+    ToolCallPatch, ToolCallReport, kind,
 };
 use serde_json::json;
 
 use crate::history::History;
-use crate::sanitize::{self, Losses, Secrets};
+use crate::sanitize::{Losses, Secrets};
 use crate::terminals::Terminals;
-use crate::{limits, title};
+use crate::title;
+
+mod legal;
 
 /// When something happens: by the clock that only goes forward, and by the clock on the wall.
 #[derive(Debug, Clone, Copy)]
@@ -402,90 +404,6 @@ impl Board {
         self.terminals_of(id).iter().map(|id| self.terminals.redacted(id)).sum()
     }
 
-    /// Leaves out of a patch what may not be, or does not fit.
-    fn legal(&mut self, id: &ToolCallId, mut patch: ToolCallPatch) -> Option<ToolCallPatch> {
-        self.open(id)?;
-        let call = self.calls.get_mut(id)?;
-        sanitize::patch(&mut patch, &self.secrets, &mut call.losses);
-        patch.status = None;
-        let mut meaningless = drop_if(&mut patch.title, |title| title.trim().is_empty());
-        meaningless += drop_if(&mut patch.name, String::is_empty);
-        // Whoever made them: what is shown of a call hides nothing.
-        if let Some(base) = patch.title.take() {
-            call.base = title::bounded(&base, limits::BASE_BYTES);
-            call.losses.is_title_cut |= call.base != title::visible(&base);
-            patch.title = Some(title::compose(&call.base, call.subtitle.as_deref()));
-        }
-        patch.name = patch.name.map(|name| title::bounded(&name, limits::NAME_BYTES));
-        if let Some(locations) = &mut patch.locations {
-            locations.truncate(limits::LOCATIONS);
-        }
-        if let Some(meta) = &mut patch.meta {
-            call.keep_own(meta);
-        }
-        let dropped = call.cap_content(&mut patch.content);
-        self.counters.content_dropped += dropped;
-        if let Some(meta) = &mut patch.meta {
-            meaningless += self.check(id, meta);
-        }
-        self.counters.fields_dropped += meaningless;
-        self.note_retry(id, &mut patch);
-        self.tell_losses(id, &mut patch);
-        Some(patch)
-    }
-
-    /// Says of a call with the tool and the arguments of one that failed which one that was.
-    ///
-    /// Arguments that still arrive may be those of another call only until the next one comes; what
-    /// the tool says itself stays.
-    fn note_retry(&mut self, id: &ToolCallId, patch: &mut ToolCallPatch) {
-        let (Some(input), Some(call)) = (&patch.raw_input, self.calls.get_mut(id)) else { return };
-        let name = patch.name.as_ref().unwrap_or(&call.report.name);
-        let earlier = self.history.newest_failed(name, input).map(ToString::to_string);
-        let told = &patch.meta.as_ref().unwrap_or(&call.report.meta).retry_of;
-        if *told != earlier && (told.is_none() || *told == call.repeats) {
-            let meta = patch.meta.get_or_insert_with(|| call.report.meta.clone());
-            meta.retry_of.clone_from(&earlier);
-        }
-        call.repeats = earlier;
-    }
-
-    /// Takes away what means nothing of a call's metadata, and returns how much that was.
-    fn check(&self, id: &ToolCallId, meta: &mut CallMeta) -> u64 {
-        let told = self.calls.get(id).map(|call| &call.report.meta);
-        let is_known = |other: &str| *id.0 != *other && self.has_seen(&ToolCallId::new(other));
-        // What was known once stays, though it may be forgotten since.
-        let parent = told.and_then(|told| told.parent.clone());
-        let retry_of = told.and_then(|told| told.retry_of.clone());
-        let stays = |told: &Option<String>, other: &String| told.as_ref() == Some(other);
-        drop_if(&mut meta.progress, |progress| !progress.is_finite())
-            + drop_if(&mut meta.parent, |other| {
-                !stays(&parent, other) && (!is_known(other) || self.descends(other, id))
-            })
-            + drop_if(&mut meta.retry_of, |other| !stays(&retry_of, other) && !is_known(other))
-    }
-
-    /// Tells in the metadata what is not shown of the call, if that is not what it tells already.
-    fn tell_losses(&self, id: &ToolCallId, patch: &mut ToolCallPatch) {
-        let Some(call) = self.calls.get(id) else { return };
-        let lost =
-            (call.losses.redacted() + self.redacted_in_terminals(id), call.losses.raw_bytes());
-        let meta = patch.meta.as_ref().unwrap_or(&call.report.meta);
-        let told = meta.dropped.as_ref().map(|dropped| (dropped.redacted, dropped.raw_bytes));
-        if told.unwrap_or_default() != lost {
-            let meta = patch.meta.get_or_insert_with(|| call.report.meta.clone());
-            let dropped = meta.dropped.get_or_insert_default();
-            (dropped.redacted, dropped.raw_bytes) = lost;
-        }
-    }
-
-    /// Whether an open call was made by another, by way of others perhaps: never in a circle.
-    fn descends(&self, id: &str, other: &ToolCallId) -> bool {
-        let parent = self.calls.get(&ToolCallId::new(id)).map(|call| &call.report.meta.parent);
-        let parent = parent.and_then(Option::as_deref);
-        parent.is_some_and(|parent| *parent == *other.0 || self.descends(parent, other))
-    }
-
     fn apply(&mut self, id: &ToolCallId, patch: ToolCallPatch) -> ToolCallPatch {
         if let Some(call) = self.calls.get_mut(id) {
             patch.clone().apply(&mut call.report);
@@ -495,59 +413,12 @@ impl Board {
 }
 
 impl Call {
-    /// What is measured here, and the trace, are no tool's to change.
-    fn keep_own(&self, meta: &mut CallMeta) {
-        let own = &self.report.meta;
-        meta.started_at = own.started_at;
-        meta.queued_ms = own.queued_ms;
-        meta.duration_ms = own.duration_ms;
-        meta.reason = own.reason;
-        if !own.trace.is_empty() {
-            meta.trace.clone_from(&own.trace);
-        }
-    }
-
     /// Notes at the end how long the call waited and ran. One that never ran waited until now.
     fn time(&self, meta: &mut CallMeta, now: Moment) {
         let between = |from, to: Instant| Some(millis(to.saturating_duration_since(from)));
         meta.queued_ms = between(self.announced, self.started.unwrap_or(now.at));
         meta.duration_ms = between(self.started.unwrap_or(now.at), now.at);
     }
-
-    /// Drops the items that are over the call's bounds, and returns how many.
-    fn cap_content(&mut self, content: &mut ContentPatch) -> u64 {
-        let (items, had) = match content {
-            ContentPatch::Set(items) => {
-                (self.content_bytes, self.content_dropped) = (0, 0);
-                (items, 0)
-            }
-            ContentPatch::Append(items) => (items, self.report.content.len()),
-            _ => return 0,
-        };
-        let mut dropped = 0;
-        let mut kept = had;
-        items.retain(|item: &Content| {
-            let bytes = item.byte_len();
-            let fits =
-                kept < limits::CONTENT_ITEMS && self.content_bytes + bytes <= limits::CONTENT_BYTES;
-            if fits {
-                kept += 1;
-                self.content_bytes += bytes;
-            } else {
-                dropped += 1;
-            }
-            fits
-        });
-        self.content_dropped += dropped;
-        dropped
-    }
-}
-
-/// Takes a field away that means nothing, and returns how many that were.
-fn drop_if<T>(field: &mut Option<T>, is_meaningless: impl Fn(&T) -> bool) -> u64 {
-    let had = field.is_some();
-    *field = field.take().filter(|value| !is_meaningless(value));
-    u64::from(had && field.is_none())
 }
 
 fn millis(duration: Duration) -> u64 {
@@ -556,179 +427,4 @@ fn millis(duration: Duration) -> u64 {
 
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "a test needs some instant to begin at")]
-mod tests {
-    use super::{Board, End, Moment};
-    use acp_types::{
-        CallMeta, Content, Progress, Reason, Status, ToolCallId, ToolCallPatch, ToolKind,
-    };
-    use serde_json::json;
-    use std::time::{Duration, Instant, SystemTime};
-
-    fn at(start: Instant, millis: u64) -> Moment {
-        let wall = SystemTime::UNIX_EPOCH + Duration::from_millis(millis);
-        Moment { at: start + Duration::from_millis(millis), wall }
-    }
-
-    fn announced(start: Instant) -> (Board, ToolCallId) {
-        let (mut board, id) = (Board::default(), ToolCallId::from("c"));
-        let patch = ToolCallPatch::announce("read_file", "Read x", ToolKind::Read);
-        board.announce(&id, "t", patch, at(start, 0)).unwrap();
-        (board, id)
-    }
-
-    #[test]
-    fn a_call_is_timed_from_its_start() {
-        let start = Instant::now();
-        let (mut board, id) = announced(start);
-        board.start(&id, at(start, 30)).unwrap();
-        let last = board.finish(&id, End::completed(), at(start, 75)).unwrap();
-        let meta = last.meta.unwrap();
-        assert_eq!((meta.queued_ms, meta.duration_ms), (Some(30), Some(45)));
-        assert_eq!(meta.started_at, Some(at(start, 30).wall));
-        assert_eq!(last.status, Some(Status::Completed));
-    }
-
-    #[test]
-    fn nothing_follows_an_end() {
-        let start = Instant::now();
-        let (mut board, id) = announced(start);
-        assert!(board.finish(&id, End::cancelled(Reason::User), at(start, 1)).is_some());
-        assert_eq!(board.finish(&id, End::completed(), at(start, 2)), None);
-        assert_eq!(board.change(&id, ToolCallPatch::new().title("later")), None);
-        assert_eq!(board.start(&id, at(start, 3)), None);
-        let again = ToolCallPatch::announce("a", "b", ToolKind::Other);
-        assert_eq!(board.announce(&id, "t", again, at(start, 4)), None);
-        assert_eq!((board.counters().late, board.counters().illegal), (3, 1));
-    }
-
-    #[test]
-    fn a_call_that_never_ran_cannot_complete() {
-        let start = Instant::now();
-        let (mut board, id) = announced(start);
-        let last = board.finish(&id, End::completed(), at(start, 1)).unwrap();
-        assert_eq!(last.status, Some(Status::Failed));
-    }
-
-    #[test]
-    fn a_change_cannot_set_the_status_or_clear_the_title() {
-        let (mut board, id) = announced(Instant::now());
-        let patch = ToolCallPatch::new().status(Status::Completed).title(" ");
-        assert_eq!(board.change(&id, patch), None);
-        assert_eq!(board.tool_call(&id).unwrap().status, Status::Pending);
-    }
-
-    #[test]
-    fn a_paused_call_goes_on_but_cannot_complete_as_it_is() {
-        let (mut board, id) = announced(Instant::now());
-        let start = Instant::now();
-        assert_eq!(board.pause(&id), None);
-        board.start(&id, at(start, 1)).unwrap();
-        assert_eq!(board.pause(&id).unwrap().status, Some(Status::Paused));
-        assert_eq!(board.pause(&id), None);
-        // Going on is not starting: the time of the start stays.
-        let on = board.start(&id, at(start, 9)).unwrap();
-        assert_eq!((on.status, on.meta), (Some(Status::InProgress), None));
-        board.pause(&id).unwrap();
-        let last = board.finish(&id, End::completed(), at(start, 10)).unwrap();
-        assert_eq!(last.status, Some(Status::Failed));
-    }
-
-    #[test]
-    fn an_end_tells_whether_the_call_may_have_acted() {
-        let start = Instant::now();
-        let ends = |kind, ran: bool, end: End| {
-            let (mut board, id) = (Board::default(), ToolCallId::from("c"));
-            board.announce(&id, "t", ToolCallPatch::announce("x", "X", kind), at(start, 0));
-            if ran {
-                board.start(&id, at(start, 1));
-            }
-            let last = board.finish(&id, end, at(start, 2)).unwrap();
-            last.meta.and_then(|meta| meta.may_have_acted)
-        };
-        let cancelled = || End::cancelled(Reason::User);
-        assert_eq!(ends(ToolKind::Execute, true, cancelled()), Some(true));
-        assert_eq!(ends(ToolKind::Execute, false, cancelled()), Some(false));
-        assert_eq!(ends(ToolKind::Read, true, End::failed(Reason::Error)), Some(false));
-        assert_eq!(ends(ToolKind::Execute, true, End::completed()), None);
-    }
-
-    #[test]
-    fn a_call_that_tries_a_failed_one_again_says_so() {
-        let start = Instant::now();
-        let mut board = Board::default();
-        let mut live = |id: &str, path: &str, end: End| {
-            let id = ToolCallId::new(id);
-            let patch = ToolCallPatch::announce("read_file", "Read", ToolKind::Read);
-            board.announce(&id, "t", patch, at(start, 0)).unwrap();
-            let input = ToolCallPatch::new().raw_input(json!({ "path": path }));
-            board.change(&id, input).unwrap();
-            board.start(&id, at(start, 1)).unwrap();
-            board.finish(&id, end, at(start, 2)).unwrap();
-            board.history().get(&id).unwrap().meta.retry_of.clone()
-        };
-        let failed = || End::failed(Reason::Error);
-        assert_eq!(live("a", "x", failed()), None);
-        assert_eq!(live("b", "y", End::completed()), None);
-        assert_eq!(live("c", "y", failed()), None);
-        assert_eq!(live("d", "x", failed()).as_deref(), Some("a"));
-        assert_eq!(live("e", "x", End::completed()).as_deref(), Some("d"));
-    }
-
-    #[test]
-    fn arguments_that_only_began_like_those_of_a_failed_call_are_no_retry() {
-        let start = Instant::now();
-        let (mut board, first) = announced(start);
-        let input = |value| ToolCallPatch::new().raw_input(value);
-        board.change(&first, input(json!({ "path": "x" }))).unwrap();
-        board.finish(&first, End::failed(Reason::Error), at(start, 1)).unwrap();
-        let id = ToolCallId::from("d");
-        let patch = ToolCallPatch::announce("read_file", "Read", ToolKind::Read);
-        board.announce(&id, "t", patch, at(start, 2)).unwrap();
-        board.change(&id, input(json!({ "path": "x" }))).unwrap();
-        assert_eq!(board.tool_call(&id).unwrap().meta.retry_of.as_deref(), Some("c"));
-        board.change(&id, input(json!({ "path": "x", "offset": 9 }))).unwrap();
-        assert_eq!(board.tool_call(&id).unwrap().meta.retry_of, None);
-    }
-
-    #[test]
-    fn a_title_that_is_cut_is_not_whole_however_it_ended() {
-        let (mut board, id) = announced(Instant::now());
-        assert!(board.is_whole(&id));
-        let long = "x".repeat(crate::limits::BASE_BYTES);
-        board.change(&id, ToolCallPatch::new().title(format!("{long}…"))).unwrap();
-        assert!(!board.is_whole(&id));
-    }
-
-    #[test]
-    fn a_field_that_means_nothing_is_dropped_and_counted() {
-        let (mut board, id) = announced(Instant::now());
-        let meta = CallMeta {
-            progress: Some(Progress { current: f64::NAN, total: None, message: None }),
-            parent: Some("nobody".to_owned()),
-            retry_of: Some("c".to_owned()),
-            batch: Some("b".to_owned()),
-            ..CallMeta::default()
-        };
-        let patch = ToolCallPatch { name: Some(String::new()), ..ToolCallPatch::new() };
-        board.change(&id, patch.title(" ").meta(meta)).unwrap();
-        let report = board.tool_call(&id).unwrap();
-        let kept = CallMeta { batch: Some("b".to_owned()), ..CallMeta::default() };
-        assert_eq!((report.title.as_str(), &report.meta), ("Read x", &kept));
-        assert_eq!(board.counters().fields_dropped, 5);
-    }
-
-    #[test]
-    fn content_over_its_bound_is_counted() {
-        let start = Instant::now();
-        let (mut board, id) = announced(start);
-        board.start(&id, at(start, 1));
-        for _ in 0..200 {
-            board.change(&id, ToolCallPatch::new().append(Content::text("x")));
-        }
-        let large = Content::text("x".repeat(crate::limits::CONTENT_BYTES));
-        assert_eq!(board.tool_call(&id).unwrap().content.len(), crate::limits::CONTENT_ITEMS);
-        let end = End::completed().with(ToolCallPatch::new().append(large));
-        let last = board.finish(&id, end, at(start, 2)).unwrap();
-        assert_eq!(last.meta.unwrap().dropped.unwrap().items, 73);
-    }
-}
+mod tests;

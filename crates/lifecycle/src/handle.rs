@@ -65,8 +65,15 @@ impl SessionHandle {
     /// Changes the session in one step and wakes the driver.
     pub fn with<T>(&self, change: impl FnOnce(&mut Session, Moment) -> T) -> T {
         let now = self.now();
-        let result = change(&mut self.lock(), now);
+        let mut session = self.lock();
+        let before = session.board().counters().fields_dropped;
+        let result = change(&mut session, now);
+        let dropped = session.board().counters().fields_dropped - before;
+        drop(session);
         self.shared.changed.notify_one();
+        if dropped > 0 {
+            tracing::debug!(dropped, "fields of a call that mean nothing were left out");
+        }
         result
     }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use acp_lifecycle::limits::NAME_BYTES;
 use acp_lifecycle::{Middleware, Secrets};
+use acp_types::{ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use tracing::field::{Field, Visit};
@@ -35,9 +36,9 @@ impl Visit for Told {
     }
 }
 
-/// A subscriber that notes every span.
+/// A subscriber that notes every span, and what is said of fields that were left out.
 #[derive(Clone, Default)]
-struct Notes(Arc<Mutex<Vec<Told>>>);
+struct Notes(Arc<Mutex<Vec<Told>>>, Arc<Mutex<Vec<String>>>);
 
 impl Notes {
     fn of(&self, id: &Id, note: impl FnOnce(&mut Told)) {
@@ -52,7 +53,7 @@ impl Subscriber for Notes {
     }
 
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_span() && metadata.target().starts_with("acp_lifecycle")
+        metadata.target().starts_with("acp_lifecycle")
     }
 
     fn new_span(&self, attributes: &Attributes<'_>) -> Id {
@@ -72,7 +73,11 @@ impl Subscriber for Notes {
     }
 
     fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn event(&self, _: &Event<'_>) {}
+    fn event(&self, event: &Event<'_>) {
+        let mut told = Told::default();
+        event.record(&mut told);
+        self.1.lock().unwrap().extend(told.fields.remove("dropped"));
+    }
 
     fn enter(&self, id: &Id) {
         self.of(id, |told| told.entered = true);
@@ -139,5 +144,19 @@ async fn a_name_that_a_model_made_up_is_told_as_it_is_shown() {
     let told = notes.0.lock().unwrap().pop().expect("a span");
     let shown = &told.fields["tool"];
     assert!(shown.starts_with("[redacted]\\u{202e}xx") && shown.len() <= NAME_BYTES, "{shown}");
+    drop(listening);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_field_that_means_nothing_is_left_out_and_logged() {
+    let notes = Notes::default();
+    let listening = tracing::subscriber::set_default(notes.clone());
+    let stage = Stage::new(None);
+    let patch = ToolCallPatch::announce("work", "Work", ToolKind::Other);
+    let open = stage.session.announce(&"a".into(), "t", patch, &stage.cancel).unwrap();
+    open.handle().change(ToolCallPatch::new().title(" "));
+    open.handle().change(ToolCallPatch::new().title("Work on"));
+    assert_eq!(stage.session.tool_call(&"a".into()).unwrap().title, "Work on");
+    assert_eq!(*notes.1.lock().unwrap(), ["1"]);
     drop(listening);
 }

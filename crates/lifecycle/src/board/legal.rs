@@ -1,0 +1,146 @@
+//! What may be told of a call: fields that mean nothing, that do not fit, or that nobody may change
+//! are left out of a patch, and counted.
+
+use acp_types::{CallMeta, Content, ContentPatch, ToolCallId, ToolCallPatch};
+
+use super::{Board, Call};
+use crate::{limits, sanitize, title};
+
+impl Board {
+    /// Leaves out of a patch what may not be, or does not fit.
+    pub(super) fn legal(
+        &mut self,
+        id: &ToolCallId,
+        mut patch: ToolCallPatch,
+    ) -> Option<ToolCallPatch> {
+        self.open(id)?;
+        let call = self.calls.get_mut(id)?;
+        sanitize::patch(&mut patch, &self.secrets, &mut call.losses);
+        patch.status = None;
+        let mut meaningless = drop_if(&mut patch.title, |title| title.trim().is_empty());
+        meaningless += drop_if(&mut patch.name, String::is_empty);
+        // Whoever made them: what is shown of a call hides nothing.
+        if let Some(base) = patch.title.take() {
+            call.base = title::bounded(&base, limits::BASE_BYTES);
+            call.losses.is_title_cut |= call.base != title::visible(&base);
+            patch.title = Some(title::compose(&call.base, call.subtitle.as_deref()));
+        }
+        patch.name = patch.name.map(|name| title::bounded(&name, limits::NAME_BYTES));
+        if let Some(locations) = &mut patch.locations {
+            locations.truncate(limits::LOCATIONS);
+        }
+        if let Some(meta) = &mut patch.meta {
+            call.keep_own(meta);
+        }
+        let dropped = call.cap_content(&mut patch.content);
+        self.counters.content_dropped += dropped;
+        if let Some(meta) = &mut patch.meta {
+            meaningless += self.check(id, meta);
+        }
+        self.counters.fields_dropped += meaningless;
+        self.note_retry(id, &mut patch);
+        self.tell_losses(id, &mut patch);
+        Some(patch)
+    }
+
+    /// Says of a call with the tool and the arguments of one that failed which one that was.
+    ///
+    /// Arguments that still arrive may be those of another call only until the next one comes; what
+    /// the tool says itself stays.
+    fn note_retry(&mut self, id: &ToolCallId, patch: &mut ToolCallPatch) {
+        let (Some(input), Some(call)) = (&patch.raw_input, self.calls.get_mut(id)) else { return };
+        let name = patch.name.as_ref().unwrap_or(&call.report.name);
+        let earlier = self.history.newest_failed(name, input).map(ToString::to_string);
+        let told = &patch.meta.as_ref().unwrap_or(&call.report.meta).retry_of;
+        if *told != earlier && (told.is_none() || *told == call.repeats) {
+            let meta = patch.meta.get_or_insert_with(|| call.report.meta.clone());
+            meta.retry_of.clone_from(&earlier);
+        }
+        call.repeats = earlier;
+    }
+
+    /// Takes away what means nothing of a call's metadata, and returns how much that was.
+    fn check(&self, id: &ToolCallId, meta: &mut CallMeta) -> u64 {
+        let told = self.calls.get(id).map(|call| &call.report.meta);
+        let is_known = |other: &str| *id.0 != *other && self.has_seen(&ToolCallId::new(other));
+        // What was known once stays, though it may be forgotten since.
+        let parent = told.and_then(|told| told.parent.clone());
+        let retry_of = told.and_then(|told| told.retry_of.clone());
+        let stays = |told: &Option<String>, other: &String| told.as_ref() == Some(other);
+        drop_if(&mut meta.progress, |progress| !progress.is_finite())
+            + drop_if(&mut meta.parent, |other| {
+                !stays(&parent, other) && (!is_known(other) || self.descends(other, id))
+            })
+            + drop_if(&mut meta.retry_of, |other| !stays(&retry_of, other) && !is_known(other))
+    }
+
+    /// Tells in the metadata what is not shown of the call, if that is not what it tells already.
+    fn tell_losses(&self, id: &ToolCallId, patch: &mut ToolCallPatch) {
+        let Some(call) = self.calls.get(id) else { return };
+        let lost =
+            (call.losses.redacted() + self.redacted_in_terminals(id), call.losses.raw_bytes());
+        let meta = patch.meta.as_ref().unwrap_or(&call.report.meta);
+        let told = meta.dropped.as_ref().map(|dropped| (dropped.redacted, dropped.raw_bytes));
+        if told.unwrap_or_default() != lost {
+            let meta = patch.meta.get_or_insert_with(|| call.report.meta.clone());
+            let dropped = meta.dropped.get_or_insert_default();
+            (dropped.redacted, dropped.raw_bytes) = lost;
+        }
+    }
+
+    /// Whether an open call was made by another, by way of others perhaps: never in a circle.
+    fn descends(&self, id: &str, other: &ToolCallId) -> bool {
+        let parent = self.calls.get(&ToolCallId::new(id)).map(|call| &call.report.meta.parent);
+        let parent = parent.and_then(Option::as_deref);
+        parent.is_some_and(|parent| *parent == *other.0 || self.descends(parent, other))
+    }
+}
+
+impl Call {
+    /// What is measured here, and the trace, are no tool's to change.
+    fn keep_own(&self, meta: &mut CallMeta) {
+        let own = &self.report.meta;
+        meta.started_at = own.started_at;
+        meta.queued_ms = own.queued_ms;
+        meta.duration_ms = own.duration_ms;
+        meta.reason = own.reason;
+        if !own.trace.is_empty() {
+            meta.trace.clone_from(&own.trace);
+        }
+    }
+
+    /// Drops the items that are over the call's bounds, and returns how many.
+    fn cap_content(&mut self, content: &mut ContentPatch) -> u64 {
+        let (items, had) = match content {
+            ContentPatch::Set(items) => {
+                (self.content_bytes, self.content_dropped) = (0, 0);
+                (items, 0)
+            }
+            ContentPatch::Append(items) => (items, self.report.content.len()),
+            _ => return 0,
+        };
+        let mut dropped = 0;
+        let mut kept = had;
+        items.retain(|item: &Content| {
+            let bytes = item.byte_len();
+            let fits =
+                kept < limits::CONTENT_ITEMS && self.content_bytes + bytes <= limits::CONTENT_BYTES;
+            if fits {
+                kept += 1;
+                self.content_bytes += bytes;
+            } else {
+                dropped += 1;
+            }
+            fits
+        });
+        self.content_dropped += dropped;
+        dropped
+    }
+}
+
+/// Takes a field away that means nothing, and returns how many that were.
+fn drop_if<T>(field: &mut Option<T>, is_meaningless: impl Fn(&T) -> bool) -> u64 {
+    let had = field.is_some();
+    *field = field.take().filter(|value| !is_meaningless(value));
+    u64::from(had && field.is_none())
+}
