@@ -3,6 +3,7 @@
 //! It knows nothing of the client; everything it shows goes to the session's handle.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use acp_lifecycle::{Chunk, End, Ended, OpenCall, Role, SessionHandle, perform};
 use acp_tools::{Context, Reach, Registry};
@@ -16,7 +17,9 @@ use tokio::time::error::Elapsed;
 use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
 
-use crate::model::{Call, Event, Message, Model, Reply, Request, Stop, ToolResult, ToolSpec};
+use crate::model::{
+    Call, Event, Message, Model, Replay, Reply, Request, Stop, ToolResult, ToolSpec,
+};
 use crate::{errors, limits};
 
 mod begun;
@@ -26,9 +29,15 @@ use begun::Begun;
 /// What a session remembers between turns.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    messages: Vec<Message>,
+    messages: Vec<Arc<Message>>,
     /// How often the model was asked, failed attempts included.
     requests: usize,
+}
+
+impl History {
+    fn say(&mut self, message: Message) {
+        self.messages.push(Arc::new(message));
+    }
 }
 
 /// What a turn works with.
@@ -48,6 +57,7 @@ struct Heard {
     text: String,
     thought: String,
     calls: Vec<Begun>,
+    replay: Option<Replay>,
     stop: Option<Stop>,
     error: Option<String>,
     is_cancelled: bool,
@@ -65,7 +75,7 @@ pub(crate) type Ending = Result<StopReason, Error>;
 
 /// Runs a turn to its end.
 pub(crate) async fn run(turn: Turn<'_>, history: &mut History, prompt: String) -> Ending {
-    history.messages.push(Message::User(prompt));
+    history.say(Message::user(prompt));
     for _ in 0..limits::MAX_TURN_REQUESTS {
         let heard = turn.listen(history).await;
         if let ControlFlow::Break(ending) = turn.act(heard, history).await {
@@ -80,10 +90,11 @@ impl Turn<'_> {
     async fn listen(&self, history: &mut History) -> Heard {
         let request = Request {
             index: history.requests,
-            system: String::new(),
+            system: Arc::default(),
             messages: history.messages.clone(),
             tools: self.tools(),
             max_tokens: None,
+            effort: None,
         };
         history.requests += 1;
         let message = Ulid::generate().to_string();
@@ -141,6 +152,7 @@ impl Turn<'_> {
                     begun.end(self);
                 }
             }
+            Event::Replay(replay) => heard.replay = Some(replay),
             Event::Stop(stop) => heard.stop = Some(stop),
             Event::Error(error) => heard.error = Some(error.to_string()),
             _ => {}
@@ -163,12 +175,12 @@ impl Turn<'_> {
 
     /// Does what the model asked for; breaks when the turn is over.
     async fn act(&self, heard: Heard, history: &mut History) -> ControlFlow<Ending> {
-        let Heard { text, thought, calls, stop, error, is_cancelled } = heard;
+        let Heard { text, thought, calls, replay, stop, error, is_cancelled } = heard;
         if is_cancelled || error.is_some() {
             let reason = if is_cancelled { Reason::Turn } else { Reason::Error };
             calls.into_iter().for_each(|begun| begun.open.finish(End::cancelled(reason)));
             // A turn without the calls that it did not make.
-            history.messages.push(Message::Assistant { text, thought, calls: Vec::new() });
+            history.say(Message::Assistant { text, thought, calls: Vec::new(), replay });
             return ControlFlow::Break(match error {
                 Some(error) => Err(errors::model(&error)),
                 None => Ok(StopReason::Cancelled),
@@ -177,16 +189,16 @@ impl Turn<'_> {
         if !matches!(stop, Some(Stop::ToolCalls | Stop::EndTurn)) {
             // It stopped before it was done: what it began to ask for may be half of it.
             calls.into_iter().for_each(|begun| begun.open.finish(End::cancelled(Reason::Error)));
-            history.messages.push(Message::Assistant { text, thought, calls: Vec::new() });
+            history.say(Message::Assistant { text, thought, calls: Vec::new(), replay });
             return ControlFlow::Break(Ok(stop_reason(stop)));
         }
         let made = calls.iter().map(|begun| begun.call.clone()).collect();
-        history.messages.push(Message::Assistant { text, thought, calls: made });
+        history.say(Message::Assistant { text, thought, calls: made, replay });
         if calls.is_empty() {
             return ControlFlow::Break(Ok(stop_reason(stop)));
         }
         let (results, fault) = self.run_calls(calls).await;
-        history.messages.push(Message::ToolResults(results));
+        history.say(Message::ToolResults(results));
         match fault {
             Some(fault) => ControlFlow::Break(Err(errors::fault(&fault))),
             None if self.cancel.is_cancelled() => ControlFlow::Break(Ok(StopReason::Cancelled)),
@@ -260,7 +272,7 @@ impl Turn<'_> {
         (call, ended)
     }
 
-    fn tools(&self) -> Vec<ToolSpec> {
+    fn tools(&self) -> Arc<[ToolSpec]> {
         let specs = self.registry.iter().map(|tool| ToolSpec {
             name: tool.spec.name.to_owned(),
             description: tool.spec.description.to_owned(),

@@ -4,11 +4,11 @@
 
 pub mod command;
 
-use std::{fmt::Write as _, iter};
+use std::{borrow::Cow, fmt::Write as _, iter, sync::Arc};
 
 use futures::{StreamExt as _, stream};
 
-use super::{Call, Event, Message, Model, Reply, Request, Stop, ToolResult, ToolSpec};
+use super::{Call, Event, Message, Model, Part, Reply, Request, Stop, ToolResult, ToolSpec};
 use command::{COMMANDS, Prompt, ToolUse};
 
 /// The model's name.
@@ -41,7 +41,7 @@ impl Model for Direct {
 
     fn reply(&self, request: Request) -> Reply {
         let (prompt, since) = turn(&request.messages);
-        let calls = match command::parse(prompt) {
+        let calls = match command::parse(&prompt) {
             Ok(Prompt::Calls(calls)) => calls,
             Ok(Prompt::Help) => return say(help(&request.tools)),
             Err(error) if error.is_unknown() => {
@@ -52,7 +52,7 @@ impl Model for Direct {
         if lacks_undo(&request, &calls) {
             return say("This session has no `undo`. Nothing was run.".to_owned());
         }
-        let done = since.iter().filter(|message| matches!(message, Message::Assistant { .. }));
+        let done = since.iter().filter(|message| matches!(***message, Message::Assistant { .. }));
         let index = done.count();
         match calls.into_iter().nth(index) {
             Some(call) => make(call, index),
@@ -79,13 +79,29 @@ pub fn help(tools: &[ToolSpec]) -> String {
 }
 
 /// The last prompt, and the messages after it.
-fn turn(messages: &[Message]) -> (&str, &[Message]) {
+fn turn(messages: &[Arc<Message>]) -> (Cow<'_, str>, &[Arc<Message>]) {
     let mut prompts = messages.iter().enumerate().rev();
-    let last = prompts.find_map(|(index, message)| match message {
-        Message::User(prompt) => Some((prompt.as_str(), &messages[index + 1..])),
+    let last = prompts.find_map(|(index, message)| match &**message {
+        Message::User(prompt) => Some((text(prompt), &messages[index + 1..])),
         _ => None,
     });
-    last.unwrap_or(("", messages))
+    last.unwrap_or((Cow::Borrowed(""), messages))
+}
+
+fn line(part: &Part) -> &str {
+    match part {
+        Part::Text(text) => text,
+        Part::Image { .. } => "[an image]",
+        Part::Audio { .. } => "[audio]",
+    }
+}
+
+/// The text of a prompt. What is no text is no command either, and is named as such.
+fn text(prompt: &[Part]) -> Cow<'_, str> {
+    match prompt {
+        [part] => Cow::Borrowed(line(part)),
+        parts => Cow::Owned(parts.iter().map(line).collect::<Vec<_>>().join("\n")),
+    }
 }
 
 /// A mistyped tool fails by itself; `undo` is a command that some sessions simply do not have.
@@ -107,10 +123,10 @@ fn say(text: String) -> Reply {
     stream::iter([Event::Text(text), Event::Stop(Stop::EndTurn)]).boxed()
 }
 
-fn summary(since: &[Message]) -> String {
+fn summary(since: &[Arc<Message>]) -> String {
     let results: Vec<&ToolResult> = since
         .iter()
-        .filter_map(|message| match message {
+        .filter_map(|message| match &**message {
             Message::ToolResults(results) => Some(results),
             _ => None,
         })

@@ -35,7 +35,7 @@ use futures::{StreamExt as _, future, stream};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Call, Event, Model, ModelError, Reply, Request, SpecError, Stop};
+use super::{Call, Event, Fault, Model, ModelError, Reply, Request, SpecError, Stop};
 
 /// The longest script, in bytes.
 pub const MAX_BYTES: usize = 16 << 20;
@@ -258,7 +258,8 @@ struct ErrorLine {
 
 impl From<ErrorLine> for ModelError {
     fn from(ErrorLine { message, status }: ErrorLine) -> Self {
-        Self { message, status, retry_after: None }
+        let fault = status.map_or(Fault::Other, Fault::of_status);
+        Self { fault, message, status, retry_after: None }
     }
 }
 

@@ -3,8 +3,8 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use acp_lifecycle::{

@@ -20,20 +20,21 @@ impl Session {
     /// Plays a turn; returns the calls as `id name arguments`, and the text.
     async fn prompt(&mut self, prompt: &str) -> (Vec<String>, String) {
         let mut shown = Vec::new();
-        self.request.messages.push(Message::User(prompt.to_owned()));
+        self.request.messages.push(Message::user(prompt).into());
         loop {
             let (text, calls, stop) = gather(Direct.reply(self.request.clone())).await;
             let assistant = Message::Assistant {
                 text: text.clone(),
                 thought: String::new(),
                 calls: calls.clone(),
+                replay: None,
             };
-            self.request.messages.push(assistant);
+            self.request.messages.push(assistant.into());
             if stop != Stop::ToolCalls {
                 return (shown, text);
             }
             let results = calls.iter().map(|call| self.run(call)).collect();
-            self.request.messages.push(Message::ToolResults(results));
+            self.request.messages.push(Message::ToolResults(results).into());
             let show = |call: &Call| format!("{} {} {}", call.id, call.name, call.arguments);
             shown.extend(calls.iter().map(show));
         }
@@ -132,7 +133,7 @@ async fn undo_is_called_where_the_session_has_it() {
     let mut session = Session::answering(vec![Ok("undone")]);
     let input_schema = Value::Null;
     let undo = ToolSpec { name: "undo".into(), description: String::new(), input_schema };
-    session.request.tools.push(undo);
+    session.request.tools = [undo].into();
     assert_eq!(session.prompt("undo").await.0, ["direct_1 undo {}"]);
 }
 

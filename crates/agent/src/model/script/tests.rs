@@ -19,7 +19,7 @@ async fn played(script: &Script, index: usize) -> Vec<String> {
         Event::CallEnd { id } => format!("end {id}"),
         Event::Stop(stop) => format!("stop {stop:?}"),
         Event::Error(error) => format!("error {error}"),
-        event @ Event::Usage(_) => panic!("{event:?}"),
+        event @ (Event::Usage(_) | Event::Replay(_)) => panic!("{event:?}"),
     };
     let request = Request { index, ..Request::default() };
     script.reply(request).map(show).collect().await

@@ -1,0 +1,157 @@
+//! What a model says: the steps of one reply, and how it ends.
+//!
+//! Knows no provider's form of it.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::Replay;
+
+/// One step of a reply.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Event {
+    /// More text for the user.
+    Text(String),
+    /// More of what the model thinks.
+    Thought(String),
+    /// A call begins; its arguments follow. Calls of one reply are parallel.
+    CallStart {
+        /// The model's id for the call, unlike the others of this reply. Some models repeat theirs
+        /// in later replies.
+        id: String,
+        /// The tool's name, whether or not there is such a tool.
+        name: String,
+    },
+    /// More of a call's arguments. The fragments, joined, should be JSON; none at all means `{}`.
+    CallArguments {
+        /// The call.
+        id: String,
+        /// The next piece, never cut inside a character.
+        fragment: String,
+    },
+    /// The arguments of a call are whole.
+    CallEnd {
+        /// The call.
+        id: String,
+    },
+    /// What is to be told again with the next request: [`Message::Assistant`]. At most one a reply.
+    ///
+    /// [`Message::Assistant`]: super::Message::Assistant
+    Replay(Replay),
+    /// What the reply used so far; the last one counts.
+    Usage(Usage),
+    /// The reply is whole. Nothing follows.
+    Stop(Stop),
+    /// The reply broke off. Nothing follows, and what came before it stays incomplete.
+    Error(ModelError),
+}
+
+/// Tokens of one reply, as far as the model counts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Tokens of the request, those read from a cache or written to it among them.
+    pub input_tokens: Option<u64>,
+    /// Tokens of the reply, thoughts among them.
+    pub output_tokens: Option<u64>,
+    /// Tokens of the request that a cache of the provider held.
+    pub cached_tokens: Option<u64>,
+    /// Tokens of the request that the provider put into a cache.
+    pub cache_written_tokens: Option<u64>,
+    /// Tokens of the reply that were thought.
+    pub thought_tokens: Option<u64>,
+    /// What the reply cost, in millionths of a US dollar, where that is known.
+    pub cost_micros: Option<u64>,
+}
+
+/// Why a reply ended. In JSON the names are ACP's stop reasons, and `tool_calls`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Stop {
+    /// The model has said what it had to say.
+    EndTurn,
+    /// The reply reached its longest length.
+    MaxTokens,
+    /// The turn made as many requests as the model allows.
+    MaxTurnRequests,
+    /// The model, or a filter of its provider, declines to go on.
+    Refusal,
+    /// The model waits for the results of the calls it made.
+    ToolCalls,
+}
+
+/// Why a reply broke off.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}{}", status.map(|status| format!(" (status {status})")).unwrap_or_default())]
+pub struct ModelError {
+    /// What kind of fault it is: it tells what is worth doing.
+    pub fault: Fault,
+    /// What happened, for the user.
+    pub message: String,
+    /// The HTTP status, if there was one.
+    pub status: Option<u16>,
+    /// How long the provider asks to wait before another attempt.
+    pub retry_after: Option<Duration>,
+}
+
+/// What kind of fault broke a reply off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The provider is busy or failed, or the connection did: the same request may work later.
+    Transient,
+    /// The key is missing, wrong or may not do this: log in.
+    Auth,
+    /// The request is longer than the model takes: compact the session.
+    TooLong,
+    /// Anything else: the same request would fail again.
+    #[default]
+    Other,
+}
+
+impl Fault {
+    /// Tells the fault by an HTTP status, for a provider that says no more.
+    #[must_use]
+    pub fn of_status(status: u16) -> Self {
+        match status {
+            401 | 403 => Self::Auth,
+            413 => Self::TooLong,
+            408 | 409 | 425 | 429 | 500..=599 => Self::Transient,
+            _ => Self::Other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fault, ModelError};
+
+    #[test]
+    fn an_error_shows_its_status() {
+        let error = |status| ModelError {
+            fault: Fault::Transient,
+            message: "busy".into(),
+            status,
+            retry_after: None,
+        };
+        assert_eq!(error(Some(529)).to_string(), "busy (status 529)");
+        assert_eq!(error(None).to_string(), "busy");
+    }
+
+    #[test]
+    fn a_status_tells_what_is_worth_doing() {
+        for (status, fault) in [
+            (400, Fault::Other),
+            (401, Fault::Auth),
+            (404, Fault::Other),
+            (413, Fault::TooLong),
+            (429, Fault::Transient),
+            (503, Fault::Transient),
+            (529, Fault::Transient),
+        ] {
+            assert_eq!(Fault::of_status(status), fault, "{status}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What a model is told: the session so far, the tools, the limits.
+//!
+//! Knows no provider's form of it.
+
+use std::{num::NonZeroU32, sync::Arc};
+
+use serde_json::Value;
+
+use super::Call;
+
+/// Everything a model is told for one reply. What a session tells again each time is shared, so
+/// that a request costs no more than its new messages.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// How many requests the session made of this model before this one, answered or not, so that
+    /// an attempt after an error counts too. Starts at 0 when a session takes a model up.
+    pub index: usize,
+    /// Instructions that stand before all messages.
+    pub system: Arc<str>,
+    /// The session so far, oldest first.
+    pub messages: Vec<Arc<Message>>,
+    /// The tools the model may call.
+    pub tools: Arc<[ToolSpec]>,
+    /// The longest reply, in tokens; `None` leaves it to the model.
+    pub max_tokens: Option<NonZeroU32>,
+    /// How much the model is to think; `None` leaves it to the model.
+    pub effort: Option<Effort>,
+}
+
+/// How much a model thinks before it speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, clap::ValueEnum)]
+#[non_exhaustive]
+pub enum Effort {
+    /// Not at all.
+    Off,
+    /// A little.
+    Low,
+    /// As much as most work needs.
+    Medium,
+    /// As much as it can.
+    High,
+}
+
+/// One entry of the session, as the model is told it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Message {
+    /// A prompt of the user.
+    User(Vec<Part>),
+    /// What the agent tells beside the prompts: instructions of the workspace, a summary of what
+    /// was left out, files that changed. Models without such a role hear it as the user's.
+    Context(String),
+    /// A reply of the model, also one that was cut short.
+    Assistant {
+        /// What was said.
+        text: String,
+        /// What was thought.
+        thought: String,
+        /// What was called.
+        calls: Vec<Call>,
+        /// What the provider wants to be told again, if the same model is asked again.
+        replay: Option<Replay>,
+    },
+    /// What the calls of the reply before it came to.
+    ToolResults(Vec<ToolResult>),
+}
+
+impl Message {
+    /// Makes a prompt of a text.
+    #[must_use]
+    pub fn user(text: impl Into<String>) -> Self {
+        Self::User(vec![Part::Text(text.into())])
+    }
+}
+
+/// One piece of a prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Part {
+    /// Text.
+    Text(String),
+    /// An image.
+    Image {
+        /// Its media type, such as `image/png`.
+        media_type: String,
+        /// Its bytes, in base64.
+        data: String,
+    },
+    /// A recording.
+    Audio {
+        /// Its media type, such as `audio/wav`.
+        media_type: String,
+        /// Its bytes, in base64.
+        data: String,
+    },
+}
+
+/// What a provider gave with a reply to be told again with the next request: thought signatures,
+/// ids of items. Nobody but the adapter that made it reads it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Replay {
+    /// The name of the model that gave it; no other model is told it.
+    pub model: Arc<str>,
+    /// The items, in the adapter's form.
+    pub items: Value,
+}
+
+/// What one call came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolResult {
+    /// The id the model gave the call.
+    pub call_id: String,
+    /// The tool's name.
+    pub name: String,
+    /// What the model is to read.
+    pub text: String,
+    /// True if the call failed, was rejected or was cancelled.
+    pub is_error: bool,
+}
+
+/// A tool, as it is offered to a model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolSpec {
+    /// The name calls use.
+    pub name: String,
+    /// What the tool does, for the model.
+    pub description: String,
+    /// The JSON Schema of the arguments.
+    pub input_schema: Value,
+}
