@@ -3,8 +3,10 @@
 //! Knows nothing of ACP, of sessions or of what a tool does: only names, text and JSON.
 
 pub mod call;
+pub mod catalogue;
 pub mod direct;
 pub mod event;
+pub mod provider;
 pub mod request;
 pub mod script;
 

@@ -1,0 +1,49 @@
+//! Which models a session can be given, and how one is opened by its name.
+//!
+//! Knows nothing of sessions.
+
+use std::sync::Arc;
+
+use super::{Model, SpecError, direct, parse};
+
+/// The models that a session can choose among. Asking costs no network: what has to be looked for
+/// is found beforehand.
+pub trait Catalogue: Send + Sync + std::fmt::Debug {
+    /// Lists the models that can be chosen, the default one first.
+    fn list(&self) -> Vec<Choice>;
+
+    /// Opens a model by its name, also by one that is not in the list.
+    ///
+    /// # Errors
+    /// See [`SpecError`].
+    fn open(&self, name: &str) -> Result<Arc<dyn Model>, SpecError>;
+}
+
+/// A model that can be chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// What [`Catalogue::open`] takes, such as `anthropic/NAME` or `direct`.
+    pub value: String,
+    /// What the user reads.
+    pub name: String,
+    /// What there is to say about it.
+    pub description: Option<String>,
+}
+
+/// The models that are in every build.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BuiltIn;
+
+impl Catalogue for BuiltIn {
+    fn list(&self) -> Vec<Choice> {
+        vec![Choice {
+            value: direct::NAME.to_owned(),
+            name: "Direct commands".to_owned(),
+            description: Some("Does what the prompt's commands say; no model".to_owned()),
+        }]
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn Model>, SpecError> {
+        parse(name)
+    }
+}
