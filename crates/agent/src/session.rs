@@ -24,7 +24,7 @@ use crate::model::Model;
 use crate::permission::{Keeper, Permission};
 use crate::turn::{self, History, Turn};
 use crate::wire::{Answers, Wire};
-use crate::{commands, errors, limits, prompt, telemetry};
+use crate::{commands, errors, limits, prompt, secrets, telemetry};
 
 /// An open session.
 pub(crate) struct Session {
@@ -98,6 +98,7 @@ impl Session {
             registry,
             context,
             secrets,
+            told: None,
             answers,
             keeper,
             turns: session.turns.clone(),
@@ -215,6 +216,8 @@ struct Runner {
     registry: Registry,
     context: Context,
     secrets: Secrets,
+    /// Which model it is, as the user was told last.
+    told: Option<String>,
     answers: Answers,
     keeper: Option<Arc<Keeper>>,
     turns: Arc<Mutex<Turns>>,
@@ -265,11 +268,21 @@ impl Runner {
             let running = async {
                 match commands::answer(&text, &self.handle, self.keeper.as_deref()).await {
                     Some(said) => {
-                        let message = Ulid::generate().to_string();
-                        self.handle.say(Chunk { role: Role::Agent, message, text: said });
+                        say(&self.handle, said);
                         Ok(StopReason::EndTurn)
                     }
-                    None => turn::run(turn, &mut self.history, text).await,
+                    None => {
+                        let told = tokio::select! {
+                            told = self.model.prepare() => told,
+                            () = token.cancelled() => None,
+                        };
+                        // What it took for that must be shown by nobody from now on.
+                        self.secrets = secrets::with_learnt(&self.secrets);
+                        let secrets = self.secrets.clone();
+                        self.handle.with(|session, _| session.set_secrets(secrets));
+                        tell(&self.handle, &mut self.told, told);
+                        turn::run(turn, &mut self.history, text).await
+                    }
                 }
             };
             let running = running.instrument(span.clone());
@@ -306,6 +319,21 @@ impl Runner {
         // Nothing of this turn runs on behind its answer.
         token.cancel();
     }
+}
+
+/// Tells which model it is, unless that was told last.
+fn tell(handle: &SessionHandle, before: &mut Option<String>, told: Option<String>) {
+    if let Some(told) = told
+        && before.as_ref() != Some(&told)
+    {
+        say(handle, told.clone());
+        *before = Some(told);
+    }
+}
+
+fn say(handle: &SessionHandle, text: String) {
+    let message = Ulid::generate().to_string();
+    handle.say(Chunk { role: Role::Agent, message, text });
 }
 
 fn lock(turns: &Mutex<Turns>) -> MutexGuard<'_, Turns> {
