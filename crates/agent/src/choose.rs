@@ -10,7 +10,7 @@ mod report;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::keys::{KeyStore, Login};
 use crate::model::catalogue::{BuiltIn, Catalogue, Choice};
 use crate::model::provider::{Key, Provider, Settings};
@@ -205,7 +205,7 @@ impl Chooser {
                 let base_url = base_url.or_else(|| login.base_url.clone());
                 Ok(Access { base_url, key: Some(key), login: Some(login) })
             }
-            _ if base_url.is_some() || provider == Provider::Ollama => {
+            _ if !provider.needs_key(base_url.as_deref()) => {
                 Ok(Access { base_url, key: None, login: None })
             }
             _ => Err(denied(self.no_key(provider))),
@@ -214,7 +214,7 @@ impl Chooser {
 
     fn no_key(&self, provider: Provider) -> String {
         let own = self.config.provider(provider).key_env.as_ref().map(|name| &*name.value);
-        let names = own.as_ref().map_or(config::key_variables(provider), std::slice::from_ref);
+        let names = own.as_ref().map_or(provider.key_variables(), std::slice::from_ref);
         let name = provider.name();
         format!("there is no key for {name}: set {}, or run `callboard login`", names.join(" or "))
     }

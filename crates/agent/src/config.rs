@@ -19,7 +19,6 @@ use crate::model::provider::{Key, Provider, ToolCalling};
 use crate::sys::private;
 
 pub(crate) use show::Row;
-pub(crate) use variables::key_variables;
 
 /// A value, and where it is from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,7 +100,7 @@ impl Config {
     }
 
     /// Lays environment and flags over the text of the file; reads nothing else.
-    fn of(
+    pub(crate) fn of(
         path: Option<PathBuf>,
         text: &str,
         env: &[(String, String)],

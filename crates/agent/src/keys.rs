@@ -94,17 +94,37 @@ impl KeyStore {
         base_url: Option<String>,
         key: Key,
     ) -> Result<Place, KeyError> {
-        let folder = self.folder()?;
-        let (in_file, place) = match keyring::write(entry(provider), key.expose()) {
-            Ok(()) => (None, Place::Keyring),
+        // Nobody would look in the keyring for what no file knows of.
+        self.folder()?;
+        match keyring::write(entry(provider), key.expose()) {
+            Ok(()) => self.note(provider, base_url, None).map(|_| Place::Keyring),
             Err(why) => {
-                tracing::info!(why, "the keyring cannot be used");
-                (Some(key), Place::File(file(folder)))
+                tracing::info!(why, "the key goes into a file");
+                self.store_in_file(provider, base_url, key)
             }
-        };
-        let login = Login { id: Ulid::generate().to_string(), base_url, key: in_file };
+        }
+    }
+
+    pub(crate) fn store_in_file(
+        &self,
+        provider: Provider,
+        base_url: Option<String>,
+        key: Key,
+    ) -> Result<Place, KeyError> {
+        self.note(provider, base_url, Some(key)).map(Place::File)
+    }
+
+    /// Notes a login; returns where.
+    fn note(
+        &self,
+        provider: Provider,
+        base_url: Option<String>,
+        key: Option<Key>,
+    ) -> Result<PathBuf, KeyError> {
+        let folder = self.folder()?;
+        let login = Login { id: Ulid::generate().to_string(), base_url, key };
         self.change(folder, |logins| drop(logins.insert(entry(provider).to_owned(), login)))?;
-        Ok(place)
+        Ok(file(folder))
     }
 
     /// Removes the keys of these providers; returns those that had one.

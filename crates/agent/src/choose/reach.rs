@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use crate::model::provider::Settings;
+use crate::model::provider::{self, Settings};
 use crate::model::{Model, ModelError};
 
 /// What choosing asks of the network; something else in tests.
@@ -28,7 +28,7 @@ pub(crate) struct Network;
 
 impl Reach for Network {
     fn connect(&self, settings: Settings) -> Arc<dyn Model> {
-        Arc::new(super::Broken::new(format!("no adapter for {}", settings.provider.name())))
+        provider::connect(settings)
     }
 
     fn models(&self, _: Settings) -> BoxFuture<'static, Result<Vec<String>, ModelError>> {
