@@ -306,6 +306,12 @@ impl Runner {
         };
         // What a model can, and which there are, may have come out in the turn.
         self.options.refresh();
+        if let Some(keeper) = &self.keeper {
+            tokio::select! {
+                () = keeper.settle() => {}
+                () = self.giving_up.cancelled() => {}
+            }
+        }
         lock(&self.turns).current = None;
         let ending = ending.map_err(|mut error| {
             error.message = self.secrets.redact(&error.message).into_owned();

@@ -103,8 +103,8 @@ impl Turn<'_> {
             system: Arc::default(),
             messages: history.messages.clone(),
             tools: self.tools(),
-            max_tokens: None,
             effort: chosen.effort,
+            ..Request::default()
         };
         let message = Ulid::generate().to_string();
         let mut reply = chosen.model.reply(request);
