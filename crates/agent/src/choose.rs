@@ -199,7 +199,7 @@ impl Chooser {
             Some(login) if self.fits(provider, &login) => {
                 let (keys, of) = (self.keys.clone(), login.clone());
                 let key = tokio::task::spawn_blocking(move || keys.key(provider, &of)).await;
-                let key = key.map_err(|_| denied("asking for the key failed".to_owned()))?;
+                let key = key.map_err(|_panic| denied("asking for the key failed".to_owned()))?;
                 let key = key.map_err(|error| denied(error.to_string()))?;
                 secrets::learn(&key);
                 let base_url = base_url.or_else(|| login.base_url.clone());

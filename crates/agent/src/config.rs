@@ -177,7 +177,7 @@ pub(crate) fn path(env: &[(String, String)]) -> Option<PathBuf> {
 fn read(path: &Path) -> Result<Option<String>, ConfigError> {
     let text = private::read_linked(path, MAX_CONFIG_BYTES).and_then(|bytes| {
         let text = bytes.map(String::from_utf8).transpose();
-        text.map_err(|_| std::io::Error::other("it is not UTF-8"))
+        text.map_err(|_bytes| std::io::Error::other("it is not UTF-8"))
     });
     text.map_err(|error| ConfigError { place: path.display().to_string(), what: error.to_string() })
 }
@@ -189,7 +189,8 @@ fn flag(value: Option<String>, name: &'static str) -> Option<Value<String>> {
 fn to_mode(name: String) -> Result<Mode, String> {
     let names = Mode::value_variants().iter().filter_map(Mode::to_possible_value);
     let names: Vec<_> = names.map(|mode| format!("`{}`", mode.get_name())).collect();
-    Mode::from_str(&name, false).map_err(|_| format!("mode has to be one of {}", names.join(", ")))
+    Mode::from_str(&name, false)
+        .map_err(|_list| format!("mode has to be one of {}", names.join(", ")))
 }
 
 fn to_model(name: String) -> Result<String, String> {

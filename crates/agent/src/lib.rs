@@ -19,6 +19,7 @@ mod log;
 mod login;
 pub mod mode;
 pub mod model;
+mod options;
 mod permission;
 mod prompt;
 pub mod render;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::{StreamExt as _, stream};
 
-use super::{AtHand, Chooser, lock, spec};
+use super::{Access, AtHand, Chooser, lock, spec};
 use crate::keys::Login;
 use crate::limits::MAX_FOUND_MODELS;
 use crate::model::direct::{self, Direct};
@@ -72,7 +72,7 @@ impl Model for Lazy {
     fn traits(&self) -> Traits {
         match &*lock(&self.0.state) {
             Some(Ok(open)) => open.model.traits(),
-            _ => Traits::default(),
+            _ => self.0.expected(),
         }
     }
 
@@ -132,6 +132,15 @@ impl Inner {
             Some(Ok(Open { login: None, .. })) => self.name.get().is_some(),
             _ => false,
         }
+    }
+
+    /// What a model takes, as far as its name tells.
+    fn expected(&self) -> Traits {
+        let named = self.name.get().and_then(|name| Provider::parse(name));
+        let Some((provider, model)) = named else { return Traits::default() };
+        let nowhere = Access { base_url: None, key: None, login: None };
+        let settings = self.chooser.settings(provider, model.to_owned(), &nowhere);
+        self.chooser.reach.connect(settings).traits()
     }
 
     async fn look(&self) -> Result<Open, ModelError> {

@@ -131,104 +131,105 @@ fn local() -> Settings {
 const KEYS: [(&str, &str); 3] =
     [("GEMINI_API_KEY", "g-key"), ("OPENAI_API_KEY", "o-key"), ("ANTHROPIC_API_KEY", "a-key")];
 
+/// What there is at hand, and what is chosen.
+#[derive(Clone, Copy)]
+struct Case {
+    env: &'static [(&'static str, &'static str)],
+    file: &'static str,
+    login: Option<(Provider, Option<&'static str>)>,
+    local: bool,
+    /// The name before the first prompt.
+    name: &'static str,
+    said: &'static str,
+    why: Option<&'static str>,
+    asked: &'static [&'static str],
+}
+
+const BASE: Case = Case {
+    env: &KEYS,
+    file: "",
+    login: Some((Provider::Gemini, None)),
+    local: true,
+    name: "direct",
+    said: "",
+    why: None,
+    asked: &[],
+};
+
+const CASES: &[Case] = &[
+    Case { file: "model = 'gemini/mine'", name: "gemini/mine", said: "gemini/mine  g-key", ..BASE },
+    Case {
+        name: "anthropic/claude-sonnet-5-5",
+        said: "anthropic/claude-sonnet-5-5  a-key",
+        why: Some("because `ANTHROPIC_API_KEY` is set"),
+        ..BASE
+    },
+    Case {
+        env: &[("OPENAI_API_KEY", "o-key")],
+        name: "openai-responses/gpt-6-sol",
+        said: "openai-responses/gpt-6-sol  o-key",
+        why: Some("because `OPENAI_API_KEY` is set"),
+        ..BASE
+    },
+    Case {
+        env: &[("OPENAI_API_KEY", "o-key")],
+        file: "[providers.openai]\nmodels = ['one', 'two']",
+        name: "openai/one",
+        said: "openai/one  o-key",
+        why: Some("is set"),
+        ..BASE
+    },
+    Case {
+        env: &[("OPENAI_API_KEY", "o-key"), ("OPENAI_BASE_URL", "http://h/v1")],
+        said: "openai/first http://h/v1 o-key",
+        why: Some("because `OPENAI_API_KEY` is set"),
+        asked: &["models of openai"],
+        ..BASE
+    },
+    Case {
+        env: &[("OPENAI_BASE_URL", "http://h/v1")],
+        name: "gemini/gemini-3.8-flash",
+        said: "gemini/gemini-3.8-flash  stored",
+        why: Some("because you are logged in to gemini"),
+        ..BASE
+    },
+    Case {
+        env: &[],
+        login: Some((Provider::OpenAi, Some("http://s/v1"))),
+        said: "openai/first http://s/v1 stored",
+        why: Some("because you are logged in to openai"),
+        asked: &["models of openai"],
+        ..BASE
+    },
+    Case {
+        env: &[("OPENAI_BASE_URL", "http://h/v1")],
+        login: None,
+        said: "openai/first http://h/v1 ",
+        why: Some("because OPENAI_BASE_URL names its server"),
+        asked: &["models of openai"],
+        ..BASE
+    },
+    Case {
+        env: &[("OLLAMA_HOST", "box")],
+        login: None,
+        said: "ollama/llama http://127.0.0.1:11434 ",
+        why: Some("because it answers at http://127.0.0.1:11434"),
+        asked: &["local http://box:11434"],
+        ..BASE
+    },
+    Case {
+        env: &[],
+        login: None,
+        local: false,
+        said: "This is no command: `hello`.",
+        asked: &["local "],
+        ..BASE
+    },
+];
+
 #[tokio::test]
 async fn the_order_is_configuration_key_login_named_server_local_server_direct() {
-    struct Case {
-        env: &'static [(&'static str, &'static str)],
-        file: &'static str,
-        login: Option<(Provider, Option<&'static str>)>,
-        local: bool,
-        name: &'static str,
-        said: &'static str,
-        why: Option<&'static str>,
-        asked: &'static [&'static str],
-    }
-    let base = || Case {
-        env: &KEYS,
-        file: "",
-        login: Some((Provider::Gemini, None)),
-        local: true,
-        name: "direct",
-        said: "",
-        why: None,
-        asked: &[],
-    };
-    let cases = [
-        Case {
-            file: "model = 'gemini/mine'",
-            name: "gemini/mine",
-            said: "gemini/mine  g-key",
-            ..base()
-        },
-        Case {
-            name: "anthropic/claude-sonnet-5-5",
-            said: "anthropic/claude-sonnet-5-5  a-key",
-            why: Some("because `ANTHROPIC_API_KEY` is set"),
-            ..base()
-        },
-        Case {
-            env: &[("OPENAI_API_KEY", "o-key")],
-            name: "openai-responses/gpt-6-sol",
-            said: "openai-responses/gpt-6-sol  o-key",
-            why: Some("because `OPENAI_API_KEY` is set"),
-            ..base()
-        },
-        Case {
-            env: &[("OPENAI_API_KEY", "o-key")],
-            file: "[providers.openai]\nmodels = ['one', 'two']",
-            name: "openai/one",
-            said: "openai/one  o-key",
-            why: Some("is set"),
-            ..base()
-        },
-        Case {
-            env: &[("OPENAI_API_KEY", "o-key"), ("OPENAI_BASE_URL", "http://h/v1")],
-            said: "openai/first http://h/v1 o-key",
-            why: Some("because `OPENAI_API_KEY` is set"),
-            asked: &["models of openai"],
-            ..base()
-        },
-        Case {
-            env: &[("OPENAI_BASE_URL", "http://h/v1")],
-            name: "gemini/gemini-3.8-flash",
-            said: "gemini/gemini-3.8-flash  stored",
-            why: Some("because you are logged in to gemini"),
-            ..base()
-        },
-        Case {
-            env: &[],
-            login: Some((Provider::OpenAi, Some("http://s/v1"))),
-            said: "openai/first http://s/v1 stored",
-            why: Some("because you are logged in to openai"),
-            asked: &["models of openai"],
-            ..base()
-        },
-        Case {
-            env: &[("OPENAI_BASE_URL", "http://h/v1")],
-            login: None,
-            said: "openai/first http://h/v1 ",
-            why: Some("because OPENAI_BASE_URL names its server"),
-            asked: &["models of openai"],
-            ..base()
-        },
-        Case {
-            env: &[("OLLAMA_HOST", "box")],
-            login: None,
-            said: "ollama/llama http://127.0.0.1:11434 ",
-            why: Some("because it answers at http://127.0.0.1:11434"),
-            asked: &["local http://box:11434"],
-            ..base()
-        },
-        Case {
-            env: &[],
-            login: None,
-            local: false,
-            said: "This is no command: `hello`.",
-            asked: &["local "],
-            ..base()
-        },
-    ];
-    for case in cases {
+    for case in CASES {
         let (user, fake) = (User::new(case.env, case.file), Fake::default());
         if let Some((provider, url)) = case.login {
             user.log_in(provider, url, "stored");

@@ -12,7 +12,6 @@ use crate::choose::{Broken, Choices, Network};
 use crate::config::{self, Config, Flags};
 use crate::keys::{KeyStore, LOGINS};
 use crate::mode::Mode;
-use crate::model::Model;
 use crate::ui::Ui;
 use crate::{login, secrets};
 
@@ -49,7 +48,8 @@ fn agent_of(config: Config, env: Env) -> Result<Agent, String> {
     let (mode, locale) = (config.mode.value, config.locale.clone());
     let choices = Choices::new(config, KeyStore::of_env(&env), Network);
     let model = choices.chosen().map_err(|error| error.to_string())?;
-    let agent = with_mode(model, env, mode);
+    let agent = Agent::new(model, env.into_iter()).with_mode(mode);
+    let agent = agent.with_catalogue(Arc::new(choices));
     Ok(match locale {
         Some(locale) => agent.with_locale(locale.value),
         None => agent,
@@ -60,11 +60,7 @@ fn agent_of(config: Config, env: Env) -> Result<Agent, String> {
 /// stricter than what would be done instead.
 fn broken(why: String, env: Env) -> Agent {
     tracing::error!("{why}");
-    with_mode(Arc::new(Broken::new(why)), env, Mode::AskAlways)
-}
-
-fn with_mode(model: Arc<dyn Model>, env: Env, mode: Mode) -> Agent {
-    Agent::new(model, env.into_iter()).with_policy(mode.policy())
+    Agent::new(Arc::new(Broken::new(why)), env.into_iter()).with_mode(Mode::AskAlways)
 }
 
 /// `callboard config …`

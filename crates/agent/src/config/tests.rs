@@ -22,8 +22,8 @@ fn shown(config: &Config, key: &str) -> Option<(String, String)> {
     rows.filter(|row| row.key == key).find_map(|Row { value, source, .. }| Some((value?, source)))
 }
 
-fn pair(value: &str, source: &str) -> Option<(String, String)> {
-    Some((value.to_owned(), source.to_owned()))
+fn pair(value: &str, source: &str) -> (String, String) {
+    (value.to_owned(), source.to_owned())
 }
 
 #[test]
@@ -45,27 +45,27 @@ fn a_flag_wins_over_a_variable_over_the_file_over_the_default() {
             file,
             &variables[..],
             flags(),
-            pair("openai/flag", "--model"),
-            pair("ask", "--mode"),
-            pair("en", "--locale"),
+            Some(pair("openai/flag", "--model")),
+            Some(pair("ask", "--mode")),
+            Some(pair("en", "--locale")),
         ),
         (
             file,
             &variables,
             Flags::default(),
-            pair("openai/variable", "CALLBOARD_MODEL"),
-            pair("ask-always", "CALLBOARD_MODE"),
-            pair("de", "CALLBOARD_LOCALE"),
+            Some(pair("openai/variable", "CALLBOARD_MODEL")),
+            Some(pair("ask-always", "CALLBOARD_MODE")),
+            Some(pair("de", "CALLBOARD_LOCALE")),
         ),
         (
             file,
             &empty,
             Flags::default(),
-            pair("openai/file", "/c/config.toml:2"),
-            pair("read-only", "/c/config.toml:3"),
-            pair("fr", "/c/config.toml:1"),
+            Some(pair("openai/file", "/c/config.toml:2")),
+            Some(pair("read-only", "/c/config.toml:3")),
+            Some(pair("fr", "/c/config.toml:1")),
         ),
-        ("", &[], Flags::default(), None, pair("ask", "default"), None),
+        ("", &[], Flags::default(), None, Some(pair("ask", "default")), None),
     ] {
         let config = config(text, variables, flags).unwrap();
         assert_eq!(shown(&config, "model"), model);
@@ -95,7 +95,11 @@ fn each_provider_has_a_table_and_variables_over_it() {
         ("openai-responses.key", "(set)", "OPENAI_API_KEY".to_owned()),
         ("ollama.base_url", "http://127.0.0.1:1234", "OLLAMA_HOST".to_owned()),
     ] {
-        assert_eq!(shown(&config, &format!("providers.{key}")), pair(value, &source), "{key}");
+        assert_eq!(
+            shown(&config, &format!("providers.{key}")),
+            Some(pair(value, &source)),
+            "{key}"
+        );
     }
     assert_eq!(shown(&config, "providers.anthropic.key"), None);
     let rows = format!("{:?} {config:?}", config.rows());
