@@ -12,6 +12,8 @@ mod http;
 mod list;
 pub mod local;
 mod replay;
+#[cfg(test)]
+mod responder;
 mod spec;
 
 use std::{fmt, path::PathBuf};

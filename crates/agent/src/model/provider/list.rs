@@ -43,3 +43,48 @@ pub async fn models(settings: &Settings) -> Result<Vec<Listed>, ModelError> {
     });
     Ok(models.collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::provider::{
+        Key, Provider,
+        responder::{answer, respond},
+    };
+
+    #[tokio::test]
+    async fn each_provider_lists_its_models() {
+        let openai = r#"{"data":[{"id":"b","object":"model"},{"id":"a","object":"model"}]}"#;
+        let anthropic = r#"{"data":[{"type":"model","id":"claude-x","display_name":"Claude X","created_at":"2026-01-01T00:00:00Z"}],"has_more":false}"#;
+        let gemini = r#"{"models":[{"name":"models/gemini-x","displayName":"Gemini X","inputTokenLimit":1000,"outputTokenLimit":10,"supportedGenerationMethods":["generateContent"]}]}"#;
+        let ollama = r#"{"models":[{"name":"qwen3:4b","model":"qwen3:4b","modified_at":"2026-01-01T00:00:00Z","size":1,"digest":"d","details":{}}]}"#;
+        for (provider, body, path, expected) in [
+            (Provider::OpenAi, openai, "GET /v1/models ", vec!["openai/b", "openai/a"]),
+            (Provider::Anthropic, anthropic, "GET /v1/models", vec!["anthropic/claude-x"]),
+            (Provider::Gemini, gemini, "GET /v1beta/models", vec!["gemini/gemini-x"]),
+            (Provider::Ollama, ollama, "GET /api/tags ", vec!["ollama/qwen3:4b"]),
+        ] {
+            let reply = answer("200 OK", "content-type: application/json", body);
+            let (url, asked) = respond(vec![reply]).await;
+            let settings = Settings {
+                base_url: Some(url),
+                key: Key::new("sk-test-secret"),
+                ..Settings::new(provider, "")
+            };
+            let listed = models(&settings).await.unwrap();
+            let listed: Vec<_> = listed.iter().map(|model| model.value.as_str()).collect();
+            assert_eq!(listed, expected);
+            let head = &asked.await.unwrap()[0].head;
+            assert!(head.starts_with(path), "{head}");
+            assert_eq!(head.matches("sk-test-secret").count(), 1, "{head}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_list_that_is_refused_says_why() {
+        let (url, _asked) = respond(vec![answer("401 No", "", r#"{"error":"no key"}"#)]).await;
+        let settings = Settings { base_url: Some(url), ..Settings::new(Provider::OpenAi, "") };
+        let error = models(&settings).await.unwrap_err();
+        assert_eq!(error.to_string(), "no key (status 401)");
+    }
+}

@@ -109,3 +109,70 @@ async fn get(base: &str, path: &str) -> Option<Value> {
     };
     timeout(limits::LOCAL_PROBE, answer).await.ok()?
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::provider::responder::{answer, respond};
+
+    fn says(body: &Value) -> String {
+        answer("200 OK", "content-type: application/json", &body.to_string())
+    }
+
+    /// An address where nobody is.
+    async fn nobody() -> String {
+        respond(Vec::new()).await.0
+    }
+
+    #[tokio::test]
+    async fn a_server_is_found_by_what_it_says_of_itself() {
+        let version = says(&json!({ "version": "0.12.1" }));
+        let loaded = says(&json!({ "models": [{ "name": "qwen3:4b", "context_length": 8192 }] }));
+        let models = says(&json!({ "data": [{ "id": "smol", "owned_by": "llamacpp" }] }));
+        // The two questions come in any order; each answer fits both.
+        let both = [models.clone(), models];
+        let lm_studio = says(&json!({ "data": [
+            { "id": "embedder", "type": "embeddings", "state": "loaded" },
+            { "id": "big", "type": "llm", "state": "not-loaded" },
+            { "id": "small", "type": "vlm", "state": "loaded", "loaded_context_length": 4096 },
+        ] }));
+        let not_it = says(&json!({ "hello": "world" }));
+        let found = async |servers: LocalServers| {
+            let found = servers.find().await?;
+            Some((found.provider, found.model, found.base_url.unwrap(), found.context_tokens))
+        };
+        let of = async |answers: Vec<String>| respond(answers).await.0;
+        let (no, other) = (nobody().await, of(vec![not_it.clone(), not_it]).await);
+
+        let url = of(vec![version, loaded.clone(), loaded]).await;
+        let servers =
+            LocalServers { ollama: url.clone(), llama_cpp: no.clone(), lm_studio: no.clone() };
+        assert_eq!(
+            found(servers).await,
+            Some((Provider::Ollama, "qwen3:4b".into(), url, Some(8192)))
+        );
+
+        let url = of(both.into()).await;
+        let servers = LocalServers { ollama: other, llama_cpp: url.clone(), lm_studio: no.clone() };
+        let url = format!("{url}/v1");
+        assert_eq!(found(servers).await, Some((Provider::OpenAi, "smol".into(), url, None)));
+
+        let url = of(vec![lm_studio]).await;
+        let servers =
+            LocalServers { ollama: no.clone(), llama_cpp: no.clone(), lm_studio: url.clone() };
+        let url = format!("{url}/v1");
+        assert_eq!(found(servers).await, Some((Provider::OpenAi, "small".into(), url, Some(4096))));
+
+        let servers = LocalServers { ollama: no.clone(), llama_cpp: no.clone(), lm_studio: no };
+        assert_eq!(found(servers).await, None);
+    }
+
+    #[test]
+    fn ollama_is_where_its_variable_says() {
+        let of = |value: &str| LocalServers::of_env([("OLLAMA_HOST".to_owned(), value.to_owned())]);
+        assert_eq!(of("box:1").ollama, "http://box:1");
+        assert_eq!(of(" "), LocalServers::default());
+    }
+}
