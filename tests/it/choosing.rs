@@ -57,8 +57,9 @@ fn refusing() -> String {
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
     drop(std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        drop(stream.read(&mut [0; 4096]).unwrap());
-        let answer = "HTTP/1.1 401 Unauthorized\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
+        assert!(stream.read(&mut [0; 4096]).is_ok());
+        let answer =
+            "HTTP/1.1 401 Unauthorized\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
         stream.write_all(answer.as_bytes()).unwrap();
     }));
     url
@@ -101,7 +102,7 @@ fn nothing_in_the_workspace_is_configuration() {
         fs::write(path, "mode = 'auto'\nCALLBOARD_MODE=auto\n").unwrap();
     }
     let (_, said) = run(&scratch, &[], &["config", "show"], "");
-    let mode = said.lines().find(|line| line.starts_with("mode")).unwrap();
+    let mode = said.lines().find(|line| line.starts_with("mode ")).unwrap();
     assert_eq!(mode.split_whitespace().collect::<Vec<_>>(), ["mode", "ask", "default"]);
 }
 

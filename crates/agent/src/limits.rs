@@ -172,9 +172,6 @@ pub const KEYRING_DEADLINE: Duration = Duration::from_secs(20);
 /// Models that were found by looking for them, and are offered from then on; further ones are not.
 pub const MAX_FOUND_MODELS: usize = 64;
 
-/// Time for one provider to list its models.
-pub const LISTING_DEADLINE: Duration = Duration::from_secs(10);
-
 // ---- What can be chosen in a session ----
 
 /// Models that a client is offered.

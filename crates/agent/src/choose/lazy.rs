@@ -179,7 +179,7 @@ impl Inner {
         let access = chooser.access(provider).await?;
         let mut settings = chooser.settings(provider, model.unwrap_or_default(), &access);
         if settings.model.is_empty() {
-            let models = chooser.models(settings.clone()).await?;
+            let models = chooser.reach.models(settings.clone()).await?;
             settings.model = models.into_iter().next().ok_or_else(|| ModelError {
                 fault: Fault::Other,
                 message: format!("{} lists no model; name one", provider.name()),

@@ -6,13 +6,11 @@ use std::fmt;
 
 use futures::future::join_all;
 use serde::Serialize;
-use tokio::time::timeout;
 
 use super::{Access, Choices, Chooser, spec};
 use crate::keys::{KeyError, Place};
-use crate::limits::LISTING_DEADLINE;
+use crate::model::ModelError;
 use crate::model::provider::{Key, Provider, Settings};
-use crate::model::{Fault, ModelError};
 
 /// What providers and local servers say.
 #[derive(Debug, Serialize)]
@@ -63,7 +61,7 @@ impl Choices {
         key: Key,
     ) -> Result<Vec<String>, ModelError> {
         let access = Access { base_url, key: Some(key), login: None };
-        self.0.models(self.0.settings(provider, String::new(), &access)).await
+        self.0.reach.models(self.0.settings(provider, String::new(), &access)).await
     }
 
     /// Stores a key for one address of a provider.
@@ -99,26 +97,13 @@ impl Chooser {
 
     async fn listed(&self, settings: &Settings) -> Listed {
         let provider = settings.provider;
-        let (models, error) = match self.models(settings.clone()).await {
+        let (models, error) = match self.reach.models(settings.clone()).await {
             Ok(models) => (models, None),
             Err(error) => (Vec::new(), Some(error.to_string())),
         };
         let models = models.iter().map(|model| spec(provider, model)).collect();
         let base_url = settings.base_url.clone();
         Listed { provider: provider.name(), base_url, models, error }
-    }
-
-    /// Asks for models, for a time that is bounded.
-    pub(super) async fn models(&self, settings: Settings) -> Result<Vec<String>, ModelError> {
-        let asked = timeout(LISTING_DEADLINE, self.reach.models(settings)).await;
-        asked.unwrap_or_else(|_| {
-            Err(ModelError {
-                fault: Fault::Transient,
-                message: "it did not list its models in time".to_owned(),
-                status: None,
-                retry_after: None,
-            })
-        })
     }
 
     /// Looks for a server on this machine.
