@@ -299,6 +299,49 @@ async fn a_thought_level_reaches_the_models_that_can_be_told_and_no_other() {
     assert_eq!(agent.client.faults_of(Side::Agent), []);
 }
 
+/// A catalogue whose only model takes its time.
+#[derive(Debug)]
+struct Slow(Mutex<std::sync::mpsc::Receiver<()>>);
+
+impl Catalogue for Slow {
+    fn list(&self) -> Vec<Choice> {
+        let value = "flat".to_owned();
+        vec![Choice { name: value.clone(), value, description: None }]
+    }
+
+    fn open(&self, _: &str) -> Result<Arc<dyn callboard::model::Model>, SpecError> {
+        self.0.lock().unwrap().recv().unwrap();
+        Two(Arc::default()).open("flat")
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_takes_its_time_holds_nothing_up_and_is_answered_after_the_close_too() {
+    let (go, waits) = std::sync::mpsc::channel();
+    let deep = Two(Arc::default()).open("deep").unwrap();
+    let agent = callboard::agent::Agent::new(deep, std::iter::empty())
+        .with_catalogue(Arc::new(Slow(Mutex::new(waits))));
+    let mut agent = testing::Agent::in_process(agent, REJECT);
+    agent.initialize().await.unwrap();
+    let session = agent.new_session(&std::env::temp_dir()).await.unwrap();
+    let set = json!({"sessionId": session, "configId": "model", "value": "flat"});
+    let model = agent.send("session/set_config_option", set).await.unwrap();
+    let mode = json!({"sessionId": session, "modeId": "auto"});
+    agent.request("session/set_mode", mode).await.unwrap();
+    assert_eq!(agent.turn(&session, "go").await.unwrap(), "end_turn");
+    assert_eq!(agent.client.session(&session).said(), "deep");
+    agent.request("session/close", json!({"sessionId": session})).await.unwrap();
+    assert_eq!(agent.client.answer(&model), None);
+    go.send(()).unwrap();
+    // Whether it still came is not in question: that there is an answer is.
+    drop(agent.answer(&model).await.map_err(|error| match error {
+        testing::Error::Refused(_) => {}
+        other => panic!("{other}"),
+    }));
+    agent.end().await.unwrap();
+    assert_eq!(agent.client.faults_of(Side::Agent), []);
+}
+
 #[tokio::test]
 async fn the_command_model_shows_and_changes_the_model() {
     let mut agent = Agent::ready([text("One."), end()], REJECT).await;
