@@ -8,6 +8,7 @@ pub mod direct;
 pub mod event;
 pub mod provider;
 pub mod request;
+pub(crate) mod retry;
 pub mod script;
 
 use std::{fmt, io, path::PathBuf, sync::Arc};
