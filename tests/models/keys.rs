@@ -12,7 +12,7 @@ async fn a_key_is_told_to_its_provider_and_to_nobody_else() {
     for dialect in Dialect::ALL {
         // The server repeats the key, as some do in what they say of it.
         let wrong = format!("Incorrect API key provided: {KEY}");
-        let env = "env; cat /proc/self/environ; cat /proc/$PPID/environ | tr '\\0' '\\n'";
+        let env = "env; tr '\\0' '\\n' < /proc/self/environ";
         let server = ModelServer::start([
             Reply::new().call(Call::new("terminal", &json!({"command": env}))).into(),
             Reply::new().text(&format!("It is {KEY}.")).into(),
@@ -37,7 +37,13 @@ async fn a_key_is_told_to_its_provider_and_to_nobody_else() {
         let carries = |text: &str| text.contains(KEY);
         let header = asked[0].headers.iter().any(|(_, value)| carries(value));
         assert!(header || carries(&asked[0].path), "{dialect:?}: the provider needs the key");
-        assert!(asked.iter().all(|asked| !asked.json().to_string().contains(KEY)), "{dialect:?}");
+        // What the command of the first call put out is part of the second request.
+        assert!(
+            asked[1].json().to_string().contains("CALLBOARD"),
+            "{dialect:?}: {}",
+            asked[1].json()
+        );
+        assert!(!carries(&asked[1].json().to_string()), "{dialect:?}: what a command could see");
         assert!(!carries(&agent.client.transcript()), "{dialect:?}: what the client was told");
         let log = agent.log();
         assert!(log.len() > 1000, "the log is on: {log}");

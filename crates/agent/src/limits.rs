@@ -148,6 +148,10 @@ pub const CLOSE_DEADLINE: Duration = Duration::from_millis(1_200);
 /// Time after that for the ends of what did not end by itself.
 pub const LAST_WORDS: Duration = Duration::from_millis(300);
 
+/// Time for what was remembered in a turn to be stored before the turn is answered; a store that
+/// takes longer goes on behind the answer.
+pub const RULES_SAVED: Duration = Duration::from_secs(5);
+
 /// Bytes of a file of stored rules; a larger one is refused.
 pub const MAX_RULES_BYTES: u64 = 4 << 20;
 
@@ -196,17 +200,17 @@ pub const MAX_KEPT_TRANSCRIPT_BYTES: usize = 64 << 20;
 /// Bytes of an agent's standard error that it keeps; the rest is read and dropped.
 pub const MAX_KEPT_LOG_BYTES: usize = 1 << 20;
 
-/// Lines that it has read and not looked at; then it reads no more.
-pub const MAX_UNREAD_LINES: usize = 4096;
-
-/// Bytes of output that one of its terminals keeps; the rest is read and dropped.
-pub const MAX_TERMINAL_BYTES: usize = 16 << 20;
-
 /// Bytes of the headers of a request to its server of models; a longer one ends the connection.
 pub const MAX_MODEL_HEAD_BYTES: usize = 64 << 10;
 
 /// Bytes of the body of such a request.
 pub const MAX_MODEL_BODY_BYTES: usize = 64 << 20;
+
+/// Lines that it has read and not looked at; then it reads no more.
+pub const MAX_UNREAD_LINES: usize = 4096;
+
+/// Bytes of output that one of its terminals keeps; the rest is read and dropped.
+pub const MAX_TERMINAL_BYTES: usize = 16 << 20;
 
 // ---- Models over HTTP ----
 
@@ -247,3 +251,9 @@ pub const MAX_HTTP_CLIENTS: usize = 8;
 
 /// The longest pause that a provider may ask for; a longer one is taken for this.
 pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(3_600);
+
+/// Bytes of the headers of a request to its server of models; a longer one ends the connection.
+pub const MAX_MODEL_HEAD_BYTES: usize = 64 << 10;
+
+/// Bytes of the body of such a request.
+pub const MAX_MODEL_BODY_BYTES: usize = 64 << 20;

@@ -117,10 +117,6 @@ pub struct Settings {
 }
 
 #[cfg(test)]
-#[path = "provider/tests.rs"]
-mod replies;
-
-#[cfg(test)]
 mod tests {
     use super::{Key, Provider};
 

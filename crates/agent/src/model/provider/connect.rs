@@ -236,3 +236,6 @@ const fn compatible() -> Quirks {
     quirks.output_cap = OutputCap::OpenAiReasoningFamilies;
     quirks
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,8 +11,11 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::{Key, Provider, Settings, connect};
-use crate::model::{Event, Fault, Message, Model, Request, Stop, ToolResult, ToolSpec, Usage};
+use super::connect;
+use crate::model::{
+    Event, Fault, Message, Model, Request, Stop, ToolResult, ToolSpec, Usage,
+    provider::{Key, Provider, Settings},
+};
 
 /// Answers one connection after the other, each with what is written for it, and returns what it
 /// was sent.
