@@ -39,7 +39,7 @@ async fn a_key_is_told_to_its_provider_and_to_nobody_else() {
         assert!(header || carries(&asked[0].path), "{dialect:?}: the provider needs the key");
         // What the command of the first call put out is part of the second request.
         assert!(
-            asked[1].json().to_string().contains("CALLBOARD"),
+            asked[1].json().to_string().contains("XDG_STATE_HOME"),
             "{dialect:?}: {}",
             asked[1].json()
         );

@@ -3,6 +3,7 @@
 //! Knows no dialect. It alone holds the key: what the library builds carries none.
 
 mod client;
+mod rest;
 
 use std::{error::Error as _, path::PathBuf, sync::Arc};
 
@@ -18,6 +19,7 @@ use rig_core::http_client::{
 };
 use tokio::time::timeout;
 
+use self::rest::Rest;
 use super::{Key, Provider, Settings, fault};
 use crate::{limits, model::Fault};
 
@@ -182,9 +184,9 @@ impl HttpClientExt for Http {
             if wants_events {
                 headers.entry(CONTENT_TYPE).or_insert(events);
             }
-            let body = stream::try_unfold(response, |mut response| async move {
-                let chunk = response.chunk().await.map_err(|error| cut(&error))?;
-                Ok(chunk.map(|chunk| (chunk, response)))
+            let body = stream::try_unfold(Rest::new(response), |mut body| async move {
+                let chunk = body.chunk().await.map_err(|error| cut(&error))?;
+                Ok(chunk.map(|chunk| (chunk, body)))
             });
             let body: BoxedStream = Box::pin(body);
             Ok(answer((status, headers), body))
