@@ -86,41 +86,42 @@ async fn cut_before_a_word() {
 
 #[tokio::test]
 async fn cut_within_text() {
-    let cut = || Reply::new().text("It is ").step(Step::Cut).into();
-    case([cut(), done()]).says("It is ").fails("cut off").asks(1).check().await;
+    let cut = || Reply::new().text("It is ").step(Step::Cut);
+    check_broken(cut, "cut off").await;
 }
 
 #[tokio::test]
 async fn an_end_without_a_reason() {
-    let cut = || Reply::new().text("It is ").stop(Stop::Nothing).into();
-    // Gemini's end and that of other dialects look alike where nothing tells the reason.
-    case([cut(), done()]).says("It is ").fails("cut off").asks(1).check().await;
+    check_broken(|| Reply::new().text("It is ").stop(Stop::Nothing), "cut off").await;
 }
 
 #[tokio::test]
 async fn cut_within_arguments() {
-    let body = Reply::new()
-        .call(Call::new("terminal", &json!("{\"command\": \"echo ran >> ran.txt\"")))
-        .step(Step::Cut);
-    case([body.into(), done()]).only(STREAMING).says("").fails("cut off").asks(1).check().await;
+    let part = Call::new("terminal", &json!("{\"command\": \"echo ran >> ran.txt\""));
+    let cut = Answer::from(Reply::new().call(part).step(Step::Cut));
+    let whole = || runs_once().into();
+    case([cut.clone(), whole(), done()]).only(STREAMING).says("Done.").runs(1).check().await;
+    case([cut.clone(), cut, done()]).only(STREAMING).fails("cut off").asks(2).check().await;
 }
 
 #[tokio::test]
-async fn cut_behind_a_whole_call_runs_nothing() {
-    let cut = runs_once().step(Step::Cut);
-    case([cut.into(), done()]).fails("cut off").asks(1).check().await;
+async fn cut_behind_a_whole_call() {
+    check_broken(|| runs_once().step(Step::Cut), "cut off").await;
 }
 
 #[tokio::test]
 async fn an_error_within_the_stream() {
-    let broken = Reply::new().text("It is ").step(Step::Error("the roof is on fire".to_owned()));
-    case([broken.into(), done()]).says("It is ").fails("the roof is on fire").asks(1).check().await;
+    let error = || Step::Error("overloaded, the roof is on fire".to_owned());
+    check_broken(|| Reply::new().text("It is ").step(error()), "the roof is on fire").await;
+    check_broken(|| runs_once().step(error()), "the roof is on fire").await;
 }
 
-#[tokio::test]
-async fn an_error_behind_a_whole_call_runs_nothing() {
-    let broken = runs_once().step(Step::Error("the roof is on fire".to_owned()));
-    case([broken.into(), done()]).fails("the roof is on fire").asks(1).check().await;
+/// What is broken off runs nothing. The request is made once more; when that reply is whole, what
+/// it calls runs once, and when it breaks off as well, the turn ends by an error.
+async fn check_broken(broken: impl Fn() -> Reply, message: &'static str) {
+    let broken = || Answer::from(broken());
+    case([broken(), runs_once().into(), done()]).says("Done.").runs(1).check().await;
+    case([broken(), broken(), done()]).fails(message).asks(2).check().await;
 }
 
 #[tokio::test]

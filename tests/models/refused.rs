@@ -8,14 +8,14 @@ use crate::case::{case, done, run, runs_once};
 #[tokio::test]
 async fn busy_and_then_not() {
     for status in [429, 500, 503, 529] {
-        let busy = Answer::error(status, "slow down").header("retry-after", "0");
+        let busy = Answer::error(status, "slow down").header("retry-after-ms", "50");
         case([busy, done()]).says("Done.").check().await;
     }
 }
 
 #[tokio::test]
 async fn busy_in_the_middle_of_a_turn_runs_nothing_twice() {
-    let busy = Answer::error(503, "slow down").header("retry-after", "0");
+    let busy = Answer::error(503, "slow down").header("retry-after-ms", "50");
     case([runs_once().into(), busy, done()]).says("Done.").runs(1).check().await;
 }
 
@@ -45,7 +45,7 @@ async fn an_error_of_great_length() {
 #[tokio::test]
 async fn an_error_page_of_a_proxy() {
     let page = Answer::raw("text/html", "<html><body>Bad gateway</body></html>");
-    case([Answer { status: 502, ..page.clone() }.header("retry-after", "0"), done()])
+    case([Answer { status: 502, ..page.clone() }.header("retry-after-ms", "50"), done()])
         .says("Done.")
         .check()
         .await;

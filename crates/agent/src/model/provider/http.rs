@@ -174,6 +174,10 @@ impl HttpClientExt for Http {
             let response = http.start(request).await?;
             let (status, mut headers) = (response.status(), response.headers().clone());
             let events = HeaderValue::from_static("text/event-stream");
+            if media_type(&headers, &CONTENT_TYPE) == "text/html" {
+                // For a stream of lines of JSON the library does not look.
+                return Err(Error::InvalidContentType(HeaderValue::from_static("text/html")));
+            }
             if wants_events && media_type(&headers, &CONTENT_TYPE) == "application/json" {
                 // A server that streams nothing, or says at once what is wrong.
                 let body = read(response, limits::MAX_MODEL_ANSWER_BYTES, AtLimit::Fail).await?;
