@@ -99,7 +99,6 @@ impl<'a> History<'a> {
         Some(UserContent::Audio(Audio {
             data: DocumentSourceKind::Base64(data.to_owned()),
             media_type: Some(media_type),
-            ..Audio::default()
         }))
     }
 

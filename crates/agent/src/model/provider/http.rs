@@ -2,7 +2,7 @@
 //!
 //! Knows no dialect. It alone holds the key: what the library builds carries none.
 
-mod client;
+pub(super) mod client;
 mod rest;
 
 use std::{error::Error as _, path::PathBuf, sync::Arc};
@@ -59,10 +59,10 @@ impl Http {
     async fn start(&self, request: Request<Bytes>) -> http_client::Result<reqwest::Response> {
         let (mut request, host) = self.addressed(request).map_err(Error::instance)?;
         self.authorize(request.headers_mut()).map_err(Error::instance)?;
-        let is_tls = request.url().scheme() == "https";
-        let client = client::get(is_tls, self.0.ca_file.as_deref()).map_err(Error::instance)?;
+        let client =
+            client::get(request.url(), self.0.ca_file.as_deref()).map_err(Error::instance)?;
         let answer = timeout(limits::MODEL_HEADERS, client.execute(request)).await;
-        let answer = answer.map_err(|_| {
+        let answer = answer.map_err(|_elapsed| {
             let seconds = limits::MODEL_HEADERS.as_secs();
             let text = format!("{host} did not begin to answer within {seconds} s");
             Error::instance(Unreachable::new(Fault::Transient, text))
@@ -116,7 +116,7 @@ impl Http {
         headers.remove(&name);
         if let Some(key) = &self.0.key {
             let value = HeaderValue::from_str(&format!("{prefix}{}", key.expose()));
-            let mut value = value.map_err(|_| {
+            let mut value = value.map_err(|_invalid| {
                 Unreachable::new(Fault::Auth, "the key holds characters that no key has")
             })?;
             value.set_sensitive(true);
@@ -221,12 +221,12 @@ fn one_event(json: &[u8]) -> Bytes {
 
 /// What becomes of a body that is longer than wanted.
 #[derive(Clone, Copy, PartialEq)]
-enum AtLimit {
+pub(super) enum AtLimit {
     Cut,
     Fail,
 }
 
-async fn read(
+pub(super) async fn read(
     mut response: reqwest::Response,
     limit: usize,
     at_limit: AtLimit,

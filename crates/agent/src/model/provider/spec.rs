@@ -6,6 +6,8 @@ use rig_core::{
     providers::registry::ProviderId,
 };
 
+use serde_json::json;
+
 use super::{Provider, Settings};
 use crate::model::{Effort, Traits};
 
@@ -32,8 +34,40 @@ pub(super) fn traits(settings: &Settings, spec: Option<&ModelSpec>) -> Traits {
             }
             None => thinks_when_told(settings),
         },
-        context_tokens: settings.context_tokens.or(listed),
+        context_tokens: settings.context_tokens.or(match settings.provider {
+            Provider::Ollama if !is_in_the_cloud(settings) => Some(OLLAMA_CONTEXT),
+            _ => listed,
+        }),
     }
+}
+
+/// Tokens of context that a local Ollama is asked for where nobody says how many: enough to work
+/// in, and not the whole that a model may have, which no memory may hold.
+const OLLAMA_CONTEXT: u64 = 16_384;
+
+fn is_in_the_cloud(settings: &Settings) -> bool {
+    settings.model.ends_with("-cloud") || settings.model.ends_with(":cloud")
+}
+
+/// Tells whether a model thinks at all.
+pub(super) fn thinks(settings: &Settings, spec: Option<&ModelSpec>) -> bool {
+    spec.map_or_else(|| thinks_when_told(settings), |spec| spec.reasoning.supported)
+}
+
+/// Says how much to think to a server that the library does not know, in OpenAI's words.
+pub(super) fn effort_param(
+    provider: Provider,
+    reasoning: &Reasoning,
+) -> Option<(String, serde_json::Value)> {
+    let effort = match reasoning {
+        Reasoning::Off => "none",
+        Reasoning::Effort(level) => level.as_str(),
+        _ => return None,
+    };
+    Some(match provider {
+        Provider::OpenAiResponses => ("reasoning".to_owned(), json!({ "effort": effort })),
+        _ => ("reasoning_effort".to_owned(), json!(effort)),
+    })
 }
 
 const EFFORTS: [Effort; 3] = [Effort::Low, Effort::Medium, Effort::High];
