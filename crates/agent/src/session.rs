@@ -22,7 +22,7 @@ use tracing::Instrument as _;
 use ulid::Ulid;
 
 use crate::commands::Asked;
-use crate::model::Model;
+use crate::model::{Model, ToolSpec};
 use crate::options::{Options, Selection};
 use crate::permission::{Keeper, Permission};
 use crate::turn::{self, History, Turn};
@@ -59,7 +59,7 @@ struct Turns {
 
 /// A prompt that waits for its turn.
 struct Prompt {
-    text: String,
+    blocks: Vec<ContentBlock>,
     /// What the client traces it by.
     trace: Trace,
     turn: String,
@@ -102,6 +102,7 @@ impl Session {
         let runner = Runner {
             handle: handle.clone(),
             options,
+            tools: turn::tools(&registry),
             registry,
             context,
             secrets,
@@ -154,7 +155,7 @@ impl Session {
         let requested = responder.cancellation();
         self.answers.expect(&turn, responder);
         self.answer_if_cancelled(turn.clone(), requested.clone(), begins);
-        place.send(Prompt { text: prompt::text(blocks), trace, turn, requested, epoch });
+        place.send(Prompt { blocks: blocks.to_vec(), trace, turn, requested, epoch });
         Ok(())
     }
 
@@ -226,6 +227,7 @@ struct Runner {
     handle: SessionHandle,
     options: Arc<Options>,
     registry: Registry,
+    tools: Arc<[ToolSpec]>,
     context: Context,
     secrets: Secrets,
     /// Which model it is, as the user was told last.
@@ -257,7 +259,7 @@ impl Runner {
 
     async fn turn(&mut self, prompt: Prompt) {
         let token = CancellationToken::new();
-        let Prompt { text, trace, turn: name, requested, epoch } = prompt;
+        let Prompt { blocks, trace, turn: name, requested, epoch } = prompt;
         let may_run = {
             let mut turns = lock(&self.turns);
             // It was cancelled and answered while it waited.
@@ -273,6 +275,7 @@ impl Runner {
                 name: &name,
                 chosen: &|| self.options.chosen(),
                 registry: &self.registry,
+                tools: &self.tools,
                 context: &self.context,
                 handle: &self.handle,
                 cancel: &token,
@@ -280,21 +283,17 @@ impl Runner {
             let running = async {
                 let (options, keeper) = (&self.options, self.keeper.as_deref());
                 let asked = Asked { handle: &self.handle, options, registry: &self.registry };
-                match commands::answer(&text, asked, keeper).await {
+                match commands::answer(&prompt::typed(&blocks), asked, keeper).await {
                     Some(said) => {
                         say(&self.handle, said);
                         Ok(StopReason::EndTurn)
                     }
                     None => {
                         let model = self.options.chosen().model;
-                        let told = prepared(&*model, &token).await;
-                        // What it took for that must be shown by nobody from now on.
-                        self.secrets = secrets::with_learnt(&self.secrets);
-                        let secrets = self.secrets.clone();
-                        self.handle.with(|session, _| session.set_secrets(secrets));
+                        let told = prepare(&*model, &token, &self.handle, &mut self.secrets).await;
                         self.options.refresh();
                         tell(&self.handle, &mut self.told, told);
-                        turn::run(turn, &mut self.history, text).await
+                        turn::run(turn, &mut self.history, &blocks).await
                     }
                 }
             };
@@ -342,12 +341,22 @@ impl Runner {
     }
 }
 
-/// Lets a model look for what it needs; returns what there is to tell of it.
-async fn prepared(model: &dyn Model, cancel: &CancellationToken) -> Option<String> {
-    tokio::select! {
+/// Lets a model look for what it needs, which nobody is shown from then on. Returns what there is
+/// to tell of it.
+async fn prepare(
+    model: &dyn Model,
+    cancel: &CancellationToken,
+    handle: &SessionHandle,
+    known: &mut Secrets,
+) -> Option<String> {
+    let told = tokio::select! {
         told = model.prepare() => told,
         () = cancel.cancelled() => None,
-    }
+    };
+    *known = secrets::with_learnt(known);
+    let secrets = known.clone();
+    handle.with(|session, _| session.set_secrets(secrets));
+    told
 }
 
 /// Tells which model it is, unless that was told last.
