@@ -303,6 +303,7 @@ impl Connection {
         }
         let id = SessionId::new(format!("sess_{}", Ulid::generate()));
         let Agent { model, catalogue, counters, decides, rules, .. } = self.agent.clone();
+        let model = catalogue.first().unwrap_or(model);
         let selection = Selection::new(catalogue, model, decides.mode());
         let answer = NewSessionResponse::new(id.clone())
             .modes(selection.modes())

@@ -31,8 +31,9 @@ struct Chooser {
     config: Config,
     keys: KeyStore,
     reach: Box<dyn Reach>,
-    /// Models that were found by looking for them.
-    found: Mutex<Vec<String>>,
+    /// Models that were opened, and how to reach those that no configuration tells of: on this
+    /// machine.
+    found: Mutex<Vec<(String, Option<Settings>)>>,
 }
 
 /// What there is at hand to choose without asking the network or a keyring.
@@ -74,15 +75,21 @@ impl Choices {
     ///
     /// If the user named a model that there is not.
     pub(crate) fn chosen(&self) -> Result<Arc<dyn Model>, SpecError> {
-        match self.0.at_hand() {
-            AtHand::Named(name) => self.open(&name),
-            AtHand::Provider { provider, model: Some(model), why } => {
-                Ok(Arc::new(Lazy::named(self.0.clone(), provider, model, Some(why))))
-            }
-            AtHand::Provider { model: None, .. } | AtHand::Nothing => {
-                Ok(Arc::new(Lazy::any(self.0.clone())))
-            }
+        match &self.0.config.model {
+            Some(named) => self.open(&named.value),
+            None => Ok(self.at_hand()),
         }
+    }
+
+    /// Makes the model that nobody named.
+    fn at_hand(&self) -> Arc<dyn Model> {
+        let chooser = self.0.clone();
+        Arc::new(match chooser.at_hand() {
+            AtHand::Provider { provider, model: Some(model), why } => {
+                Lazy::named(chooser, provider, model, Some(why))
+            }
+            _ => Lazy::any(chooser),
+        })
     }
 }
 
@@ -96,7 +103,7 @@ impl Catalogue for Choices {
             }
             AtHand::Nothing => Vec::new(),
         };
-        names.extend(lock(&chooser.found).iter().cloned());
+        names.extend(lock(&chooser.found).iter().map(|(name, _)| name.clone()));
         for provider in Provider::ALL {
             let models = chooser.config.provider(provider).models.iter();
             names.extend(models.flat_map(|it| &it.value).map(|model| spec(provider, model)));
@@ -112,6 +119,11 @@ impl Catalogue for Choices {
         }
         choices.extend(BuiltIn.list());
         choices
+    }
+
+    fn first(&self) -> Option<Arc<dyn Model>> {
+        // There may have been a login since the last one.
+        self.0.config.model.is_none().then(|| self.at_hand())
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn Model>, SpecError> {

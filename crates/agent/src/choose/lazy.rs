@@ -170,7 +170,7 @@ impl Inner {
         match self.chooser.local().await {
             Some(settings) => {
                 let why = format!("it answers at {}", settings.base_url.as_deref().unwrap_or("?"));
-                let open = self.connect(settings, None);
+                let open = self.connect(settings.clone(), None, Some(settings));
                 self.know(open.name.clone(), Some(why));
                 Ok(open)
             }
@@ -183,6 +183,12 @@ impl Inner {
 
     async fn open(&self, provider: Provider, model: Option<String>) -> Result<Open, ModelError> {
         let chooser = &self.chooser;
+        let named = model.as_ref().map(|model| spec(provider, model));
+        let found =
+            lock(&chooser.found).iter().find(|(name, _)| Some(name) == named.as_ref()).cloned();
+        if let Some((_, Some(settings))) = found {
+            return Ok(self.connect(settings, None, None));
+        }
         let access = chooser.access(provider).await?;
         let mut settings = chooser.settings(provider, model.unwrap_or_default(), &access);
         if settings.model.is_empty() {
@@ -194,15 +200,21 @@ impl Inner {
                 retry_after: None,
             })?;
         }
-        Ok(self.connect(settings, access.login.map(|login| (provider, login))))
+        Ok(self.connect(settings, access.login.map(|login| (provider, login)), None))
     }
 
-    /// Connects, and remembers the model for those who choose.
-    fn connect(&self, settings: Settings, login: Option<(Provider, Login)>) -> Open {
+    /// Connects, and remembers the model for those who choose; `found` is how to reach it again, if
+    /// no configuration tells that.
+    fn connect(
+        &self,
+        settings: Settings,
+        login: Option<(Provider, Login)>,
+        found: Option<Settings>,
+    ) -> Open {
         let name = spec(settings.provider, &settings.model);
-        let mut found = lock(&self.chooser.found);
-        if !found.contains(&name) && found.len() < MAX_FOUND_MODELS {
-            found.push(name.clone());
+        let mut known = lock(&self.chooser.found);
+        if known.iter().all(|(other, _)| *other != name) && known.len() < MAX_FOUND_MODELS {
+            known.push((name.clone(), found));
         }
         Open { name, model: self.chooser.reach.connect(settings), login }
     }
