@@ -22,12 +22,12 @@ use tracing::Instrument as _;
 use ulid::Ulid;
 
 use crate::commands::Asked;
-use crate::model::ToolSpec;
+use crate::model::{Model, ToolSpec};
 use crate::options::{Options, Selection};
 use crate::permission::{Keeper, Permission};
 use crate::turn::{self, History, Turn};
 use crate::wire::{Answers, Wire};
-use crate::{commands, errors, limits, prompt, telemetry};
+use crate::{commands, errors, limits, prompt, secrets, telemetry};
 
 /// An open session.
 pub(crate) struct Session {
@@ -106,6 +106,7 @@ impl Session {
             registry,
             context,
             secrets,
+            told: None,
             answers,
             keeper,
             turns: session.turns.clone(),
@@ -229,6 +230,8 @@ struct Runner {
     tools: Arc<[ToolSpec]>,
     context: Context,
     secrets: Secrets,
+    /// Which model it is, as the user was told last.
+    told: Option<String>,
     answers: Answers,
     keeper: Option<Arc<Keeper>>,
     turns: Arc<Mutex<Turns>>,
@@ -284,11 +287,16 @@ impl Runner {
                     Asked { handle: &self.handle, options, registry: &self.registry, spent };
                 match commands::answer(&prompt::typed(&blocks), asked, keeper).await {
                     Some(said) => {
-                        let message = Ulid::generate().to_string();
-                        self.handle.say(Chunk { role: Role::Agent, message, text: said });
+                        say(&self.handle, said);
                         Ok(StopReason::EndTurn)
                     }
-                    None => turn::run(turn, &mut self.history, &blocks).await,
+                    None => {
+                        let model = self.options.chosen().model;
+                        let told = prepare(&*model, &token, &self.handle, &mut self.secrets).await;
+                        self.options.refresh();
+                        tell(&self.handle, &mut self.told, told);
+                        turn::run(turn, &mut self.history, &blocks).await
+                    }
                 }
             };
             let running = running.instrument(span.clone());
@@ -333,6 +341,39 @@ impl Runner {
         // Nothing of this turn runs on behind its answer.
         token.cancel();
     }
+}
+
+/// Lets a model look for what it needs, which nobody is shown from then on. Returns what there is
+/// to tell of it.
+async fn prepare(
+    model: &dyn Model,
+    cancel: &CancellationToken,
+    handle: &SessionHandle,
+    known: &mut Secrets,
+) -> Option<String> {
+    let told = tokio::select! {
+        told = model.prepare() => told,
+        () = cancel.cancelled() => None,
+    };
+    *known = secrets::with_learnt(known);
+    let secrets = known.clone();
+    handle.with(|session, _| session.set_secrets(secrets));
+    told
+}
+
+/// Tells which model it is, unless that was told last.
+fn tell(handle: &SessionHandle, before: &mut Option<String>, told: Option<String>) {
+    if let Some(told) = told
+        && before.as_ref() != Some(&told)
+    {
+        say(handle, told.clone());
+        *before = Some(told);
+    }
+}
+
+fn say(handle: &SessionHandle, text: String) {
+    let message = Ulid::generate().to_string();
+    handle.say(Chunk { role: Role::Agent, message, text });
 }
 
 fn lock(turns: &Mutex<Turns>) -> MutexGuard<'_, Turns> {
