@@ -282,7 +282,9 @@ impl Runner {
             };
             let running = async {
                 let (options, keeper) = (&self.options, self.keeper.as_deref());
-                let asked = Asked { handle: &self.handle, options, registry: &self.registry };
+                let spent = *self.history.spent();
+                let asked =
+                    Asked { handle: &self.handle, options, registry: &self.registry, spent };
                 match commands::answer(&prompt::typed(&blocks), asked, keeper).await {
                     Some(said) => {
                         say(&self.handle, said);
