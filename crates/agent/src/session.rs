@@ -129,7 +129,7 @@ impl Session {
     /// Takes a prompt, which waits until those before it are done.
     pub(crate) fn prompt(
         &self,
-        blocks: &[ContentBlock],
+        blocks: Vec<ContentBlock>,
         trace: Trace,
         responder: Responder<PromptResponse>,
     ) -> Result<()> {
@@ -154,7 +154,7 @@ impl Session {
         let requested = responder.cancellation();
         self.answers.expect(&turn, responder);
         self.answer_if_cancelled(turn.clone(), requested.clone(), begins);
-        place.send(Prompt { blocks: blocks.to_vec(), trace, turn, requested, epoch });
+        place.send(Prompt { blocks, trace, turn, requested, epoch });
         Ok(())
     }
 
@@ -286,7 +286,7 @@ impl Runner {
                         self.handle.say(Chunk { role: Role::Agent, message, text: said });
                         Ok(StopReason::EndTurn)
                     }
-                    None => turn::run(turn, &mut self.history, &blocks).await,
+                    None => turn::run(turn, &mut self.history, blocks).await,
                 }
             };
             let running = running.instrument(span.clone());
