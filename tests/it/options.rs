@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use acp_types::schema::v1::{PermissionOptionKind, SessionUpdate, ToolCallStatus};
 use callboard::check_wire::Side;
 use callboard::model::catalogue::{Catalogue, Choice};
-use callboard::model::{Event, Reply, Request, SpecError, Stop, Traits};
+use callboard::model::{Event, Reply, Request, SpecError, Stop, Traits, Usage};
 use callboard::testing;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -243,7 +243,9 @@ impl callboard::model::Model for Noting {
     fn reply(&self, request: Request) -> Reply {
         let heard = format!("{} {} {:?}", self.name, request.index, request.effort);
         self.heard.lock().unwrap().push(heard);
-        let events = [Event::Text(self.name.to_owned()), Event::Stop(Stop::EndTurn)];
+        let usage = Usage { input_tokens: Some(10), output_tokens: Some(2), ..Usage::default() };
+        let usage = Event::Usage(usage);
+        let events = [Event::Text(self.name.to_owned()), usage, Event::Stop(Stop::EndTurn)];
         Box::pin(futures::stream::iter(events))
     }
 }
@@ -295,6 +297,10 @@ async fn a_thought_level_reaches_the_models_that_can_be_told_and_no_other() {
     agent.turn(&session, "four").await.unwrap();
     let expected = ["deep 0 None", "deep 1 Some(High)", "flat 0 None", "deep 0 Some(Off)"];
     assert_eq!(*heard.lock().unwrap(), expected);
+    agent.turn(&session, "/usage").await.unwrap();
+    let said = agent.client.session(&session).said();
+    // Of all models together.
+    assert!(said.contains("Tokens: 40 in (0 of them from a cache), 8 out"), "{said}");
     agent.end().await.unwrap();
     assert_eq!(agent.client.faults_of(Side::Agent), []);
 }

@@ -204,9 +204,7 @@ impl ConnectTo<Client> for Agent {
                 on_receive_request!(),
             )
             .on_receive_request(
-                async move |request: PromptRequest, responder, _| {
-                    prompt.prompt(&request, responder)
-                },
+                async move |request: PromptRequest, responder, _| prompt.prompt(request, responder),
                 on_receive_request!(),
             )
             .on_receive_request(
@@ -303,6 +301,7 @@ impl Connection {
         }
         let id = SessionId::new(format!("sess_{}", Ulid::generate()));
         let Agent { model, catalogue, counters, decides, rules, .. } = self.agent.clone();
+        let model = catalogue.first().unwrap_or(model);
         let selection = Selection::new(catalogue, model, decides.mode());
         let answer = NewSessionResponse::new(id.clone())
             .modes(selection.modes())
@@ -329,13 +328,13 @@ impl Connection {
 
     fn prompt(
         &self,
-        request: &PromptRequest,
+        request: PromptRequest,
         responder: Responder<agent_client_protocol::v1::schema::PromptResponse>,
     ) -> Result<()> {
         match self.session(&request.session_id) {
             Some(session) => {
                 let trace = Trace::from_meta(request.meta.as_ref());
-                session.prompt(&request.prompt, trace, responder)
+                session.prompt(request.prompt, trace, responder)
             }
             None => responder.respond_with_error(errors::unknown_session()),
         }

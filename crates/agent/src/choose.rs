@@ -31,8 +31,9 @@ struct Chooser {
     config: Config,
     keys: KeyStore,
     reach: Box<dyn Reach>,
-    /// Models that were found by looking for them.
-    found: Mutex<Vec<String>>,
+    /// Models that were opened, and how to reach those that no configuration tells of: on this
+    /// machine.
+    found: Mutex<Vec<(String, Option<Settings>)>>,
 }
 
 /// What there is at hand to choose without asking the network or a keyring.
@@ -60,6 +61,10 @@ struct Access {
 impl Choices {
     /// Takes what is configured, and where keys are stored.
     pub(crate) fn new(config: Config, keys: KeyStore, reach: impl Reach) -> Self {
+        for provider in Provider::ALL {
+            // A variable that the user named may have any name, and so look like no secret.
+            config.provider(provider).key.iter().for_each(|key| secrets::learn(&key.value));
+        }
         Self(Arc::new(Chooser { config, keys, reach: Box::new(reach), found: Mutex::default() }))
     }
 
@@ -70,15 +75,21 @@ impl Choices {
     ///
     /// If the user named a model that there is not.
     pub(crate) fn chosen(&self) -> Result<Arc<dyn Model>, SpecError> {
-        match self.0.at_hand() {
-            AtHand::Named(name) => self.open(&name),
-            AtHand::Provider { provider, model: Some(model), why } => {
-                Ok(Arc::new(Lazy::named(self.0.clone(), provider, model, Some(why))))
-            }
-            AtHand::Provider { model: None, .. } | AtHand::Nothing => {
-                Ok(Arc::new(Lazy::any(self.0.clone())))
-            }
+        match &self.0.config.model {
+            Some(named) => self.open(&named.value),
+            None => Ok(self.at_hand()),
         }
+    }
+
+    /// Makes the model that nobody named.
+    fn at_hand(&self) -> Arc<dyn Model> {
+        let chooser = self.0.clone();
+        Arc::new(match chooser.at_hand() {
+            AtHand::Provider { provider, model: Some(model), why } => {
+                Lazy::named(chooser, provider, model, Some(why))
+            }
+            _ => Lazy::any(chooser),
+        })
     }
 }
 
@@ -92,7 +103,7 @@ impl Catalogue for Choices {
             }
             AtHand::Nothing => Vec::new(),
         };
-        names.extend(lock(&chooser.found).iter().cloned());
+        names.extend(lock(&chooser.found).iter().map(|(name, _)| name.clone()));
         for provider in Provider::ALL {
             let models = chooser.config.provider(provider).models.iter();
             names.extend(models.flat_map(|it| &it.value).map(|model| spec(provider, model)));
@@ -108,6 +119,11 @@ impl Catalogue for Choices {
         }
         choices.extend(BuiltIn.list());
         choices
+    }
+
+    fn first(&self) -> Option<Arc<dyn Model>> {
+        // There may have been a login since the last one.
+        self.0.config.model.is_none().then(|| self.at_hand())
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn Model>, SpecError> {
@@ -189,12 +205,12 @@ impl Chooser {
 
     /// Finds what it takes to be let in. Asks the keyring only if it holds the key.
     async fn access(&self, provider: Provider) -> Result<Access, ModelError> {
-        let configured = self.config.provider(provider);
-        let base_url = configured.base_url.as_ref().map(|url| url.value.clone());
-        if let Some(key) = &configured.key {
+        if let Some(key) = &self.config.provider(provider).key {
+            let base_url = self.base_url(provider, None);
             return Ok(Access { base_url, key: Some(key.value.clone()), login: None });
         }
         let login = self.keys.login(provider).map_err(|error| denied(error.to_string()))?;
+        let base_url = self.base_url(provider, login.as_ref());
         match login {
             Some(login) if self.fits(provider, &login) => {
                 let (keys, of) = (self.keys.clone(), login.clone());
@@ -202,7 +218,6 @@ impl Chooser {
                 let key = key.map_err(|_panic| denied("asking for the key failed".to_owned()))?;
                 let key = key.map_err(|error| denied(error.to_string()))?;
                 secrets::learn(&key);
-                let base_url = base_url.or_else(|| login.base_url.clone());
                 Ok(Access { base_url, key: Some(key), login: Some(login) })
             }
             _ if !provider.needs_key(base_url.as_deref()) => {
@@ -210,6 +225,13 @@ impl Chooser {
             }
             _ => Err(denied(self.no_key(provider))),
         }
+    }
+
+    /// Returns where a provider answers: as configured, else where a login's key belongs.
+    fn base_url(&self, provider: Provider, login: Option<&Login>) -> Option<String> {
+        let configured = self.config.provider(provider).base_url.as_ref();
+        let configured = configured.map(|url| url.value.clone());
+        configured.or_else(|| login?.base_url.clone())
     }
 
     fn no_key(&self, provider: Provider) -> String {

@@ -24,8 +24,8 @@ use args::{Cli, Command, ExecArgs, ProviderArg, ServeArgs};
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let telemetry = telemetry::start(match cli.command {
-        Some(Command::Exec(_)) => LevelFilter::WARN,
-        _ => LevelFilter::INFO,
+        None | Some(Command::Acp(_)) => LevelFilter::INFO,
+        Some(_) => LevelFilter::WARN,
     });
     let code = match cli.command {
         Some(Command::Acp(args)) => acp(args),

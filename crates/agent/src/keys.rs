@@ -135,13 +135,18 @@ impl KeyStore {
         if had.is_empty() {
             return Ok(had);
         }
+        // One that the keyring does not let go stays noted, so that it can be tried again.
+        let in_keyring = had.iter().filter(|it| logins[entry(**it)].key.is_none());
+        let removed = in_keyring.map(|it| (*it, keyring::remove(entry(*it))));
+        let kept: Vec<_> = removed.filter(|(_, removed)| removed.is_err()).collect();
         self.change(self.folder()?, |logins| {
-            logins.retain(|name, _| had.iter().all(|provider| entry(*provider) != name));
+            let is_kept = |provider| kept.iter().any(|(other, _)| *other == provider);
+            logins.retain(|name, _| had.iter().all(|it| entry(*it) != name || is_kept(*it)));
         })?;
-        for provider in had.iter().filter(|it| logins[entry(**it)].key.is_none()) {
-            keyring::remove(entry(*provider)).map_err(KeyError)?;
+        match kept.into_iter().find_map(|(_, removed)| removed.err()) {
+            Some(why) => Err(KeyError(why)),
+            None => Ok(had),
         }
-        Ok(had)
     }
 
     fn folder(&self) -> Result<&Path, KeyError> {

@@ -6,9 +6,10 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use acp_lifecycle::title::visible;
 use acp_tools::Workspace;
 use acp_tools::read::read_window;
-use acp_types::text::fenced;
+use acp_types::text::{fenced, head};
 use agent_client_protocol::v1::schema::{ContentBlock, EmbeddedResourceResource, ResourceLink};
 use url::Url;
 
@@ -25,7 +26,7 @@ pub(crate) fn typed(blocks: &[ContentBlock]) -> String {
 }
 
 /// Makes the parts of a prompt for a model that takes what `traits` says.
-pub(crate) fn parts(blocks: &[ContentBlock], traits: &Traits) -> Vec<Part> {
+pub(crate) fn parts(blocks: Vec<ContentBlock>, traits: &Traits) -> Vec<Part> {
     let mut parts = Parts { traits, parts: Vec::new(), text: String::new() };
     for block in blocks {
         match block {
@@ -33,9 +34,9 @@ pub(crate) fn parts(blocks: &[ContentBlock], traits: &Traits) -> Vec<Part> {
             ContentBlock::ResourceLink(link) => {
                 parts.text(&format!("[{}]({})", link.name, link.uri));
             }
-            ContentBlock::Resource(resource) => parts.resource(&resource.resource),
-            ContentBlock::Image(image) => parts.medium(Kind::Image, &image.mime_type, &image.data),
-            ContentBlock::Audio(audio) => parts.medium(Kind::Audio, &audio.mime_type, &audio.data),
+            ContentBlock::Resource(resource) => parts.resource(resource.resource),
+            ContentBlock::Image(image) => parts.medium(Kind::Image, image.mime_type, image.data),
+            ContentBlock::Audio(audio) => parts.medium(Kind::Audio, audio.mime_type, audio.data),
             _ => parts.text("[content of an unknown kind]"),
         }
     }
@@ -57,6 +58,15 @@ enum Kind {
     Audio,
 }
 
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Image => "an image",
+            Self::Audio => "audio",
+        }
+    }
+}
+
 impl Parts<'_> {
     fn text(&mut self, text: &str) {
         if !self.text.is_empty() && !self.text.ends_with('\n') {
@@ -71,17 +81,17 @@ impl Parts<'_> {
         }
     }
 
-    fn resource(&mut self, resource: &EmbeddedResourceResource) {
+    fn resource(&mut self, resource: EmbeddedResourceResource) {
         match resource {
             EmbeddedResourceResource::TextResourceContents(contents) => {
                 self.text(&format!("{}\n{}", contents.uri, fenced("", &contents.text)));
             }
             EmbeddedResourceResource::BlobResourceContents(contents) => {
                 self.text(&format!("{}:", contents.uri));
-                let media_type = contents.mime_type.as_deref().unwrap_or_default();
+                let media_type = contents.mime_type.unwrap_or_default();
                 match media_type.split_once('/') {
-                    Some(("image", _)) => self.medium(Kind::Image, media_type, &contents.blob),
-                    Some(("audio", _)) => self.medium(Kind::Audio, media_type, &contents.blob),
+                    Some(("image", _)) => self.medium(Kind::Image, media_type, contents.blob),
+                    Some(("audio", _)) => self.medium(Kind::Audio, media_type, contents.blob),
                     _ => self.text("[a binary resource, which cannot be read]"),
                 }
             }
@@ -89,16 +99,13 @@ impl Parts<'_> {
         }
     }
 
-    fn medium(&mut self, kind: Kind, media_type: &str, data: &str) {
-        let data = data.trim_end();
-        if let Some(why) = self.why_not(kind, media_type, data) {
-            let (what, kib) =
-                (if kind == Kind::Image { "an image" } else { "audio" }, data.len() / 4 * 3 / 1024);
-            let media_type = acp_lifecycle::title::visible(acp_types::text::head(media_type, 80));
+    fn medium(&mut self, kind: Kind, media_type: String, data: String) {
+        if let Some(why) = self.why_not(kind, &media_type, &data) {
+            let (what, kib) = (kind.name(), data.len() / 4 * 3 / 1024);
+            let media_type = visible(head(&media_type, MEDIA_TYPE_BYTES));
             return self.text(&format!("[{what} ({media_type}, {kib} KiB), {why}]"));
         }
         self.end_text();
-        let (media_type, data) = (media_type.to_owned(), data.to_owned());
         self.parts.push(match kind {
             Kind::Image => Part::Image { media_type, data },
             Kind::Audio => Part::Audio { media_type, data },
@@ -129,21 +136,24 @@ fn is_base64(data: &str) -> bool {
         && text.bytes().all(is_digit)
 }
 
+/// Bytes that are told of a media type that is not known.
+const MEDIA_TYPE_BYTES: usize = 80;
+
 /// The media types of images that every provider with images takes.
 const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// Reads the files in the workspace that a prompt links to, and returns what there is to tell of
 /// them; `None` if it links to none. Other links are named in the prompt and no more.
-pub(crate) async fn linked(blocks: &[ContentBlock], workspace: &Arc<Workspace>) -> Option<String> {
+pub(crate) fn linked(
+    blocks: &[ContentBlock],
+    workspace: &Arc<Workspace>,
+) -> impl Future<Output = Option<String>> + use<> {
     let links = blocks.iter().filter_map(|block| match block {
         ContentBlock::ResourceLink(link) => path_of(link),
         _ => None,
     });
-    let paths: Vec<_> = links.collect();
-    if paths.is_empty() {
-        return None;
-    }
-    let workspace = workspace.clone();
+    let (paths, workspace) = (links.collect::<Vec<_>>(), workspace.clone());
+    let is_none = paths.is_empty();
     let read = move || {
         let mut text = "Files that the prompt links to:".to_owned();
         for (place, path) in paths.iter().enumerate() {
@@ -160,7 +170,7 @@ pub(crate) async fn linked(blocks: &[ContentBlock], workspace: &Arc<Workspace>) 
         }
         text
     };
-    tokio::task::spawn_blocking(read).await.ok()
+    async move { if is_none { None } else { tokio::task::spawn_blocking(read).await.ok() } }
 }
 
 fn path_of(link: &ResourceLink) -> Option<PathBuf> {

@@ -22,7 +22,7 @@ use tracing::Instrument as _;
 use ulid::Ulid;
 
 use crate::commands::Asked;
-use crate::model::{Model, ToolSpec};
+use crate::model::ToolSpec;
 use crate::options::{Options, Selection};
 use crate::permission::{Keeper, Permission};
 use crate::turn::{self, History, Turn};
@@ -130,7 +130,7 @@ impl Session {
     /// Takes a prompt, which waits until those before it are done.
     pub(crate) fn prompt(
         &self,
-        blocks: &[ContentBlock],
+        blocks: Vec<ContentBlock>,
         trace: Trace,
         responder: Responder<PromptResponse>,
     ) -> Result<()> {
@@ -155,7 +155,7 @@ impl Session {
         let requested = responder.cancellation();
         self.answers.expect(&turn, responder);
         self.answer_if_cancelled(turn.clone(), requested.clone(), begins);
-        place.send(Prompt { blocks: blocks.to_vec(), trace, turn, requested, epoch });
+        place.send(Prompt { blocks, trace, turn, requested, epoch });
         Ok(())
     }
 
@@ -282,22 +282,18 @@ impl Runner {
             };
             let running = async {
                 let (options, keeper) = (&self.options, self.keeper.as_deref());
-                let asked = Asked { handle: &self.handle, options, registry: &self.registry };
+                let spent = *self.history.spent();
+                let asked =
+                    Asked { handle: &self.handle, options, registry: &self.registry, spent };
                 match commands::answer(&prompt::typed(&blocks), asked, keeper).await {
                     Some(said) => {
                         say(&self.handle, said);
                         Ok(StopReason::EndTurn)
                     }
                     None => {
-                        let model = self.options.chosen().model;
-                        let told = prepared(&*model, &token).await;
-                        // What it took for that must be shown by nobody from now on.
-                        self.secrets = secrets::with_learnt(&self.secrets);
-                        let secrets = self.secrets.clone();
-                        self.handle.with(|session, _| session.set_secrets(secrets));
-                        self.options.refresh();
-                        tell(&self.handle, &mut self.told, told);
-                        turn::run(turn, &mut self.history, &blocks).await
+                        let (known, told) = (&mut self.secrets, &mut self.told);
+                        take_up(options, &token, &self.handle, known, told).await;
+                        turn::run(turn, &mut self.history, blocks).await
                     }
                 }
             };
@@ -345,21 +341,29 @@ impl Runner {
     }
 }
 
-/// Lets a model look for what it needs; returns what there is to tell of it.
-async fn prepared(model: &dyn Model, cancel: &CancellationToken) -> Option<String> {
-    tokio::select! {
-        told = model.prepare() => told,
+/// Lets the model look for what it needs, which nobody is shown from then on, and tells which one
+/// it is, unless that was told last.
+async fn take_up(
+    options: &Options,
+    cancel: &CancellationToken,
+    handle: &SessionHandle,
+    known: &mut Secrets,
+    told: &mut Option<String>,
+) {
+    let model = options.chosen().model;
+    let found = tokio::select! {
+        found = model.prepare() => found,
         () = cancel.cancelled() => None,
-    }
-}
-
-/// Tells which model it is, unless that was told last.
-fn tell(handle: &SessionHandle, before: &mut Option<String>, told: Option<String>) {
-    if let Some(told) = told
-        && before.as_ref() != Some(&told)
+    };
+    *known = secrets::with_learnt(known);
+    let secrets = known.clone();
+    handle.with(|session, _| session.set_secrets(secrets));
+    options.refresh();
+    if let Some(found) = found
+        && told.as_ref() != Some(&found)
     {
-        say(handle, told.clone());
-        *before = Some(told);
+        say(handle, found.clone());
+        *told = Some(found);
     }
 }
 

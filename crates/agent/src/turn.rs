@@ -25,7 +25,7 @@ mod results;
 mod tell;
 
 use heard::Heard;
-pub(crate) use history::History;
+pub(crate) use history::{History, Spent};
 
 /// What a turn works with.
 #[derive(Clone, Copy)]
@@ -55,18 +55,21 @@ pub(crate) fn tools(registry: &Registry) -> Arc<[ToolSpec]> {
 pub(crate) type Ending = Result<StopReason, Error>;
 
 /// Runs a turn to its end.
-pub(crate) async fn run(turn: Turn<'_>, history: &mut History, blocks: &[ContentBlock]) -> Ending {
+pub(crate) async fn run(
+    turn: Turn<'_>,
+    history: &mut History,
+    blocks: Vec<ContentBlock>,
+) -> Ending {
     history.mend();
-    turn.tell_title(&prompt::typed(blocks), history);
+    turn.tell_title(&prompt::typed(&blocks), history);
+    let linked = prompt::linked(&blocks, &turn.context.workspace);
     let parts = prompt::parts(blocks, &(turn.chosen)().model.traits());
     let is_text = parts.iter().all(|part| matches!(part, Part::Text(_)));
     let prompt = history.say(Message::User(parts));
     tokio::select! {
         biased;
         () = turn.cancel.cancelled() => return Ok(StopReason::Cancelled),
-        linked = prompt::linked(blocks, &turn.context.workspace) => {
-            linked.into_iter().for_each(|text| history.note(&text));
-        }
+        linked = linked => linked.into_iter().for_each(|text| history.note(&text)),
     }
     for requests in 0..limits::MAX_TURN_REQUESTS {
         let heard = turn.ask(history).await;
@@ -139,12 +142,7 @@ impl Turn<'_> {
         }
         let Heard { text, thought, calls, replay, stop, .. } = heard;
         if calls.is_empty() {
-            match replay {
-                Some(_) => {
-                    drop(history.say(Message::Assistant { text, thought, calls: vec![], replay }));
-                }
-                None => history.say_words(text, thought),
-            }
+            history.say_words(text, thought, replay);
             return ControlFlow::Break(Ok(stop_reason(stop)));
         }
         let made = calls.iter().map(|begun| begun.call.clone()).collect();
@@ -163,18 +161,21 @@ impl Turn<'_> {
 /// why.
 fn broken_off(heard: Heard, calls: usize, history: &mut History) -> Ending {
     let Heard { text, thought, stop, error, is_cancelled, .. } = heard;
-    history.say_words(text, thought);
-    let left_out = match calls {
-        0 => String::new(),
-        _ => format!(" None of its calls ({calls}) was run."),
+    let is_silent = text.is_empty() && calls == 0;
+    // What its provider wants repeated may be of the calls that are left out.
+    history.say_words(text, thought, None);
+    let why = match &error {
+        _ if is_cancelled => Some("The user cancelled the turn here."),
+        Some(_) if is_silent => None,
+        Some(_) => Some("The reply broke off here, by a fault."),
+        None if calls == 0 => None,
+        None => Some("The reply ended here before it was whole."),
     };
-    let why = match (is_cancelled, &error) {
-        (true, _) => "The user cancelled the turn here.",
-        (false, Some(_)) => "The reply broke off here, by a fault.",
-        (false, None) if calls == 0 => return Ok(stop_reason(stop)),
-        (false, None) => "The reply ended here before it was whole.",
-    };
-    history.note(&format!("{why}{left_out}"));
+    match why {
+        Some(why) if calls > 0 => history.note(&format!("{why} None of its calls was run.")),
+        Some(why) => history.note(why),
+        None => {}
+    }
     match error {
         _ if is_cancelled => Ok(StopReason::Cancelled),
         Some(error) => Err(errors::model(&error)),

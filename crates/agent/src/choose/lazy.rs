@@ -25,6 +25,8 @@ struct Inner {
     name: OnceLock<String>,
     /// Why it was chosen, if nobody named it.
     why: OnceLock<String>,
+    /// What its name tells of what it takes.
+    expected: OnceLock<Traits>,
     state: Mutex<Option<Result<Open, ModelError>>>,
     /// Held by the one who looks.
     looking: tokio::sync::Mutex<()>,
@@ -58,6 +60,7 @@ impl Lazy {
             chooser,
             name: OnceLock::new(),
             why: OnceLock::new(),
+            expected: OnceLock::new(),
             state: Mutex::default(),
             looking: tokio::sync::Mutex::default(),
         }))
@@ -138,9 +141,13 @@ impl Inner {
     fn expected(&self) -> Traits {
         let named = self.name.get().and_then(|name| Provider::parse(name));
         let Some((provider, model)) = named else { return Traits::default() };
-        let nowhere = Access { base_url: None, key: None, login: None };
-        let settings = self.chooser.settings(provider, model.to_owned(), &nowhere);
-        self.chooser.reach.connect(settings).traits()
+        *self.expected.get_or_init(|| {
+            let login = self.chooser.login(provider);
+            let base_url = self.chooser.base_url(provider, login.as_ref());
+            let shut = Access { base_url, key: None, login };
+            let settings = self.chooser.settings(provider, model.to_owned(), &shut);
+            self.chooser.reach.connect(settings).traits()
+        })
     }
 
     async fn look(&self) -> Result<Open, ModelError> {
@@ -163,7 +170,7 @@ impl Inner {
         match self.chooser.local().await {
             Some(settings) => {
                 let why = format!("it answers at {}", settings.base_url.as_deref().unwrap_or("?"));
-                let open = self.connect(settings, None);
+                let open = self.connect(settings.clone(), None, Some(settings));
                 self.know(open.name.clone(), Some(why));
                 Ok(open)
             }
@@ -176,6 +183,12 @@ impl Inner {
 
     async fn open(&self, provider: Provider, model: Option<String>) -> Result<Open, ModelError> {
         let chooser = &self.chooser;
+        let named = model.as_ref().map(|model| spec(provider, model));
+        let found =
+            lock(&chooser.found).iter().find(|(name, _)| Some(name) == named.as_ref()).cloned();
+        if let Some((_, Some(settings))) = found {
+            return Ok(self.connect(settings, None, None));
+        }
         let access = chooser.access(provider).await?;
         let mut settings = chooser.settings(provider, model.unwrap_or_default(), &access);
         if settings.model.is_empty() {
@@ -187,15 +200,21 @@ impl Inner {
                 retry_after: None,
             })?;
         }
-        Ok(self.connect(settings, access.login.map(|login| (provider, login))))
+        Ok(self.connect(settings, access.login.map(|login| (provider, login)), None))
     }
 
-    /// Connects, and remembers the model for those who choose.
-    fn connect(&self, settings: Settings, login: Option<(Provider, Login)>) -> Open {
+    /// Connects, and remembers the model for those who choose; `found` is how to reach it again, if
+    /// no configuration tells that.
+    fn connect(
+        &self,
+        settings: Settings,
+        login: Option<(Provider, Login)>,
+        found: Option<Settings>,
+    ) -> Open {
         let name = spec(settings.provider, &settings.model);
-        let mut found = lock(&self.chooser.found);
-        if !found.contains(&name) && found.len() < MAX_FOUND_MODELS {
-            found.push(name.clone());
+        let mut known = lock(&self.chooser.found);
+        if known.iter().all(|(other, _)| *other != name) && known.len() < MAX_FOUND_MODELS {
+            known.push((name.clone(), found));
         }
         Open { name, model: self.chooser.reach.connect(settings), login }
     }

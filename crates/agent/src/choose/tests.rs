@@ -254,6 +254,9 @@ async fn the_order_is_configuration_key_login_named_server_local_server_direct()
 
 #[tokio::test]
 async fn what_is_found_later_takes_the_place_of_direct_and_then_stays() {
+    let base_url = Some("http://127.0.0.1:8080/v1".to_owned());
+    let local =
+        || Settings { base_url: base_url.clone(), ..Settings::new(Provider::OpenAi, "gguf") };
     let (user, fake) = (User::new(&[], ""), Fake::default());
     let choices = user.choices(&fake);
     let model = choices.chosen().unwrap();
@@ -262,18 +265,20 @@ async fn what_is_found_later_takes_the_place_of_direct_and_then_stays() {
 
     fake.with(|state| state.local = Some(local()));
     let (told, said) = prompt(&model).await;
-    assert_eq!(said, "ollama/llama http://127.0.0.1:11434 ");
+    assert_eq!(said, "openai/gguf http://127.0.0.1:8080/v1 ");
     assert!(told.is_some());
-    assert_eq!(model.name(), "ollama/llama");
-    assert_eq!(choices.list()[0].value, "ollama/llama");
+    assert_eq!(model.name(), "openai/gguf");
+    assert_eq!(choices.list()[0].value, "openai/gguf");
 
     user.log_in(Provider::Anthropic, None, "stored");
     fake.asked();
     assert_eq!(prompt(&model).await.1, said);
     assert_eq!(fake.asked(), [""; 0]);
     assert_eq!(fake.with(|state| state.connected.len()), 1);
-    // A new session begins with what there is by then.
-    assert_eq!(choices.chosen().unwrap().name(), "anthropic/claude-sonnet-5-5");
+    // A new session begins with what there is by then, and what was found is still there.
+    assert_eq!(choices.first().unwrap().name(), "anthropic/claude-sonnet-5-5");
+    let again = choices.open("openai/gguf").unwrap();
+    assert_eq!(prompt(&again).await.1, said);
 }
 
 #[tokio::test]

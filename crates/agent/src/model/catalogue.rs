@@ -12,6 +12,12 @@ pub trait Catalogue: Send + Sync + std::fmt::Debug {
     /// Lists the models that can be chosen, the default one first.
     fn list(&self) -> Vec<Choice>;
 
+    /// Returns the model that a session begins with that is opened now; none where that is always
+    /// the agent's own.
+    fn first(&self) -> Option<Arc<dyn Model>> {
+        None
+    }
+
     /// Opens a model by its name, also by one that is not in the list.
     ///
     /// # Errors

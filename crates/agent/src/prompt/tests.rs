@@ -36,10 +36,10 @@ fn blocks_are_joined_and_nothing_is_dropped_silently() {
                 file:///d:\n[a binary resource, which cannot be read]";
     let named = "\n[an image (image/png, 0 KiB), which this model cannot see]\n\
                  [audio (audio/wav, 0 KiB), which this model cannot hear]\nnow";
-    assert_eq!(parts(&blocks, &BLIND), [text(&format!("{told}{named}"))]);
+    assert_eq!(parts(blocks.clone(), &BLIND), [text(&format!("{told}{named}"))]);
     let image = Part::Image { media_type: "image/png".to_owned(), data: "AAAA".to_owned() };
     let audio = Part::Audio { media_type: "audio/wav".to_owned(), data: "AAAA".to_owned() };
-    assert_eq!(parts(&blocks, &SEES), [text(told), image, audio, text("now")]);
+    assert_eq!(parts(blocks.clone(), &SEES), [text(told), image, audio, text("now")]);
     assert_eq!(typed(&blocks), "read this\nnow");
 }
 
@@ -55,13 +55,13 @@ fn what_every_provider_would_refuse_is_not_sent() {
         ("image/png", &*large, "which is too large"),
     ] {
         let image = json!([{"type": "image", "data": data, "mimeType": media_type}]);
-        let [Part::Text(said)] = &parts(&blocks(image), &SEES)[..] else { panic!("{why}") };
+        let [Part::Text(said)] = &parts(blocks(image), &SEES)[..] else { panic!("{why}") };
         assert!(said.starts_with(&format!("[an image ({media_type}, ")), "{said}");
         assert!(said.ends_with(&format!("), {why}]")), "{said}");
     }
     let image = json!({"type": "image", "data": "AAA=", "mimeType": "image/png"});
     let images = blocks(Value::Array(vec![image; limits::MAX_PROMPT_MEDIA + 1]));
-    let parts = parts(&images, &SEES);
+    let parts = parts(images, &SEES);
     assert_eq!(parts.len(), limits::MAX_PROMPT_MEDIA + 1);
     assert_eq!(parts.last(), Some(&text("[an image (image/png, 0 KiB), which is one too many]")));
 }
@@ -69,7 +69,7 @@ fn what_every_provider_would_refuse_is_not_sent() {
 #[test]
 fn an_embedded_image_is_an_image() {
     let image = json!([{"type": "resource", "resource": {"uri": "file:///d.png", "blob": "AAA=", "mimeType": "image/png"}}]);
-    let image = parts(&blocks(image), &SEES);
+    let image = parts(blocks(image), &SEES);
     assert!(matches!(&image[..], [Part::Text(uri), Part::Image { .. }] if uri == "file:///d.png:"));
 }
 

@@ -82,8 +82,13 @@ impl Turn<'_> {
                 |named: Option<Vec<_>>| named?.iter().map(settled).collect::<Option<Vec<_>>>();
             named.into_iter().map(|named| files(named).filter(|files| !files.is_empty())).collect()
         };
-        // A panic while nobody knows the files: then any may be touched.
-        tokio::task::spawn_blocking(settle).await.unwrap_or_else(|_| vec![None; calls.len()])
+        let settled = tokio::select! {
+            settled = tokio::task::spawn_blocking(settle) => settled.ok(),
+            () = self.cancel.cancelled() => None,
+        };
+        // After a panic nobody knows the files, so that any may be touched; after a cancel no call
+        // runs.
+        settled.unwrap_or_else(|| vec![None; calls.len()])
     }
 
     async fn run_call(&self, begun: Begun) -> Ended {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::limits;
-use crate::model::{Message, Part, ToolResult, Usage};
+use crate::model::{Message, Part, Replay, ToolResult, Usage};
 
 /// What a session remembers between turns.
 #[derive(Debug, Default)]
@@ -80,10 +80,10 @@ impl History {
         message
     }
 
-    /// Remembers a reply of which no call is left; one without a word is no message.
-    pub(super) fn say_words(&mut self, text: String, thought: String) {
+    /// Remembers a reply without calls; one without a word is no message to any provider.
+    pub(super) fn say_words(&mut self, text: String, thought: String, replay: Option<Replay>) {
         if !text.trim().is_empty() {
-            self.say(Message::Assistant { text, thought, calls: Vec::new(), replay: None });
+            self.say(Message::Assistant { text, thought, calls: Vec::new(), replay });
         }
     }
 

@@ -233,7 +233,7 @@ impl Stage {
         &self,
         model: &Arc<impl Model + 'static>,
         history: &mut History,
-        blocks: &[ContentBlock],
+        blocks: Vec<ContentBlock>,
     ) -> Ending {
         let chosen = || Chosen::of(model.clone());
         run(self.turn(&chosen), history, blocks).await

@@ -78,7 +78,7 @@ fn what_was_refused_is_taken_back_and_nothing_before_it() {
     let before = [Message::user("hello"), reply("Hello.", 0)];
     let mut history = history(before.clone());
     let prompt = history.say(Message::user("hello"));
-    history.say_words("I will".to_owned(), String::new());
+    history.say_words("I will".to_owned(), String::new(), None);
     history.take_back(&prompt);
     assert_eq!(told(&history), before);
     history.take_back(&prompt);
@@ -89,7 +89,7 @@ fn what_was_refused_is_taken_back_and_nothing_before_it() {
 #[test]
 fn a_reply_without_a_word_is_not_remembered() {
     let mut history = history([Message::user("go")]);
-    history.say_words(" \n".to_owned(), "Hm.".to_owned());
+    history.say_words(" \n".to_owned(), "Hm.".to_owned(), None);
     assert_eq!(told(&history), [Message::user("go")]);
 }
 

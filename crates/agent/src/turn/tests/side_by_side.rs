@@ -52,7 +52,7 @@ async fn play(reply: &[Made]) -> Vec<Step> {
     std::os::unix::fs::symlink("sub", root.join("linked")).unwrap();
     let model = Arc::new(calls(reply));
     let mut history = History::default();
-    let ending = stage.run(&model, &mut history, &[ContentBlock::from("go")]).await;
+    let ending = stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await;
     assert_eq!(ending, Ok(StopReason::EndTurn));
     check(&history);
     let results = history.messages().iter().find_map(|message| match &**message {
