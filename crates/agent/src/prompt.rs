@@ -3,7 +3,7 @@
 //! What the model cannot take is named, never dropped silently.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use acp_lifecycle::title::visible;
@@ -153,24 +153,29 @@ pub(crate) fn linked(
         _ => None,
     });
     let (paths, workspace) = (links.collect::<Vec<_>>(), workspace.clone());
-    let is_none = paths.is_empty();
-    let read = move || {
-        let mut text = "Files that the prompt links to:".to_owned();
-        for (place, path) in paths.iter().enumerate() {
-            let told = match place < limits::MAX_LINKED_FILES {
-                true => read(&workspace, path),
-                false => Err("one of too many files".to_owned()),
-            };
-            let path = workspace.display(path);
-            // Writing to a String cannot fail.
-            let _ = match told {
-                Ok(lines) => write!(text, "\n\n{path}\n{}", fenced("", &lines)),
-                Err(why) => write!(text, "\n\n{path} was not read: {why}"),
-            };
+    async move {
+        if paths.is_empty() {
+            return None;
         }
-        text
-    };
-    async move { if is_none { None } else { tokio::task::spawn_blocking(read).await.ok() } }
+        tokio::task::spawn_blocking(move || tell(&paths, &workspace)).await.ok()
+    }
+}
+
+fn tell(paths: &[PathBuf], workspace: &Workspace) -> String {
+    let mut text = "Files that the prompt links to:".to_owned();
+    for (place, path) in paths.iter().enumerate() {
+        let read = match place < limits::MAX_LINKED_FILES {
+            true => read(workspace, path),
+            false => Err("one of too many files".to_owned()),
+        };
+        let path = workspace.display(path);
+        // Writing to a String cannot fail.
+        let _ = match read {
+            Ok(lines) => write!(text, "\n\n{path}\n{}", fenced("", &lines)),
+            Err(why) => write!(text, "\n\n{path} was not read: {why}"),
+        };
+    }
+    text
 }
 
 fn path_of(link: &ResourceLink) -> Option<PathBuf> {
@@ -179,7 +184,7 @@ fn path_of(link: &ResourceLink) -> Option<PathBuf> {
 }
 
 /// Reads a small text file, with the numbers of its lines.
-fn read(workspace: &Workspace, path: &std::path::Path) -> Result<String, String> {
+fn read(workspace: &Workspace, path: &Path) -> Result<String, String> {
     let path = path.to_str().ok_or("its name is no UTF-8")?;
     let at = workspace.resolve(path).map_err(|error| error.to_string())?;
     let bytes = workspace.metadata(&at).map_err(|error| error.to_string())?.len();

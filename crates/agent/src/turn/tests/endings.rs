@@ -473,3 +473,51 @@ async fn a_client_is_told_the_title_once_and_what_was_used_after_each_reply() {
         [(1050, 8192, None), (1160, 8192, dollars(0.0025)), (1270, 8192, dollars(1.0025))]
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_provider_wants_repeated_is_repeated_with_all_of_its_reply_or_not_at_all() {
+    let wanted = || {
+        let items = serde_json::json!(["signed"]);
+        Event::Replay(crate::model::Replay { model: "fake".into(), items })
+    };
+    let many = || (0..=limits::MAX_REPLY_CALLS).flat_map(|id| call(&id.to_string(), "look"));
+    for (reply, is_kept) in [
+        (vec![text("Hi"), wanted(), stop(Stop::EndTurn)], true),
+        ([call("a", "look"), vec![wanted(), stop(Stop::ToolCalls)]].concat(), true),
+        (many().chain([wanted(), stop(Stop::ToolCalls)]).collect(), false),
+        (vec![text("Hi"), wanted(), stop(Stop::MaxTokens)], false),
+        (vec![text("Hi"), wanted(), fails(Fault::Other)], false),
+    ] {
+        let (stage, model) = (Stage::new(), Arc::new(Fake::new(vec![reply])));
+        let mut history = History::default();
+        drop(stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await);
+        let Message::Assistant { replay, .. } = &*history.messages()[1] else { panic!("a reply") };
+        assert_eq!(replay.is_some(), is_kept);
+        drop(stage.end().await);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_goes_back_within_its_bound() {
+    let says = "x".repeat(2 * limits::MAX_RESULT_BYTES);
+    let look = call_with("a", "look", &serde_json::json!({"path": "", "says": says}).to_string());
+    let reply = [look, vec![stop(Stop::ToolCalls)]].concat();
+    let (stage, model) = (Stage::new(), Arc::new(Fake::new(vec![reply])));
+    let mut history = History::default();
+    drop(stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await);
+    let Message::ToolResults(results) = &*history.messages()[2] else { panic!("results") };
+    assert!(results[0].text.contains(&format!("[{} bytes are left", limits::MAX_RESULT_BYTES)));
+    drop(stage.end().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_turn_that_was_lost_each_call_has_its_result() {
+    let (stage, model) = (Stage::new(), Arc::new(Fake::new(Vec::new())));
+    let mut history = History::default();
+    let lost = crate::model::Call { id: "a".into(), name: "look".into(), arguments: String::new() };
+    let (text, thought, calls) = (String::new(), String::new(), vec![lost]);
+    history.say(Message::Assistant { text, thought, calls, replay: None });
+    drop(stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await);
+    check(&history);
+    drop(stage.end().await);
+}
