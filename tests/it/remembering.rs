@@ -55,6 +55,27 @@ async fn an_answer_for_the_project_holds_in_its_next_session_and_one_for_the_ses
 }
 
 #[tokio::test]
+async fn a_turn_is_answered_when_what_it_remembers_is_stored() {
+    let mut agent = Agent::ready(Model::Direct, ALLOW_PROJECT).await;
+    agent.turn("run true").await;
+    let (first, other) = (agent.session_id(), agent.new_session().await);
+    // What another process does that changes its rules.
+    let lock = fs::File::open(rules_folder(&agent.scratch).join("lock")).unwrap();
+    lock.lock().unwrap();
+    let prompt = agent.prompt_in(&first, "run echo a").await;
+    agent.until(|client| client.session(&first).shows("a")).await;
+    // Turns that remember nothing are not held up, and would be answered later.
+    for _ in 0..3 {
+        turn_in(&mut agent, &other, "run true").await;
+    }
+    assert_eq!(agent.client.answer(&prompt), None);
+    drop(lock);
+    assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
+    assert_eq!(stored(&agent.scratch)[0]["rules"].as_array().map(Vec::len), Some(2));
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_projects_rules_lie_in_the_state_folder_and_say_just_what_the_option_said() {
     let mut agent = Agent::ready(Model::Direct, ALLOW_PROJECT).await;
     agent.turn("run true").await;

@@ -226,6 +226,10 @@ pub const CLOSE_DEADLINE: Duration = Duration::from_millis(1_200);
 /// Time after that for the ends of what did not end by itself.
 pub const LAST_WORDS: Duration = Duration::from_millis(300);
 
+/// Time for what was remembered in a turn to be stored before the turn is answered; a store that
+/// takes longer goes on behind the answer.
+pub const RULES_SAVED: Duration = Duration::from_secs(5);
+
 /// Bytes of a file of stored rules; a larger one is refused.
 pub const MAX_RULES_BYTES: u64 = 4 << 20;
 
@@ -279,3 +283,9 @@ pub const MAX_UNREAD_LINES: usize = 4096;
 
 /// Bytes of output that one of its terminals keeps; the rest is read and dropped.
 pub const MAX_TERMINAL_BYTES: usize = 16 << 20;
+
+/// Bytes of the headers of a request to its server of models; a longer one ends the connection.
+pub const MAX_MODEL_HEAD_BYTES: usize = 64 << 10;
+
+/// Bytes of the body of such a request.
+pub const MAX_MODEL_BODY_BYTES: usize = 64 << 20;

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use acp_lifecycle::rules::{Change, StoreError};
 use acp_lifecycle::{Policy, RuleStore, SessionHandle, Verdict};
 
+use crate::limits;
+
 /// What decides over the calls of a new session.
 #[derive(Clone)]
 pub(crate) struct Permission {
@@ -82,6 +84,19 @@ impl Keeper {
             }
         }
         saved
+    }
+
+    /// Waits until what was remembered is in the store, because whoever sees a turn answered
+    /// counts on it: the next session, for one. Gives up after [`RULES_SAVED`]; the store is not.
+    ///
+    /// [`RULES_SAVED`]: limits::RULES_SAVED
+    pub(crate) async fn settle(self: &Arc<Self>) {
+        let keeper = self.clone();
+        // In a task of its own, which saves what it took even if nobody waits for it any more.
+        let saved = tokio::spawn(async move { drop(keeper.save().await) });
+        if tokio::time::timeout(limits::RULES_SAVED, saved).await.is_err() {
+            tracing::warn!("the rules are still being saved");
+        }
     }
 
     async fn save_one(&self, change: Change) -> Result<(), StoreError> {

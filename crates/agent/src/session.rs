@@ -291,6 +291,12 @@ impl Runner {
         } else {
             Ok(StopReason::Cancelled)
         };
+        if let Some(keeper) = &self.keeper {
+            tokio::select! {
+                () = keeper.settle() => {}
+                () = self.giving_up.cancelled() => {}
+            }
+        }
         lock(&self.turns).current = None;
         let ending = ending.map_err(|mut error| {
             error.message = self.secrets.redact(&error.message).into_owned();
