@@ -17,9 +17,8 @@ use tokio::time::error::Elapsed;
 use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
 
-use crate::model::{
-    Call, Event, Message, Model, Replay, Reply, Request, Stop, ToolResult, ToolSpec,
-};
+use crate::model::{Call, Event, Message, Replay, Reply, Request, Stop, ToolResult, ToolSpec};
+use crate::options::Chosen;
 use crate::{errors, limits};
 
 mod begun;
@@ -30,13 +29,22 @@ use begun::Begun;
 #[derive(Debug, Default)]
 pub(crate) struct History {
     messages: Vec<Arc<Message>>,
-    /// How often the model was asked, failed attempts included.
-    requests: usize,
+    /// How often the model that was taken up as this one was asked, failed attempts included.
+    requests: (u64, usize),
 }
 
 impl History {
     fn say(&mut self, message: Message) {
         self.messages.push(Arc::new(message));
+    }
+
+    /// Counts a request to a model; returns how many it had before, since it was taken up.
+    fn count(&mut self, model: &Chosen) -> usize {
+        if self.requests.0 != model.taken_up {
+            self.requests = (model.taken_up, 0);
+        }
+        self.requests.1 += 1;
+        self.requests.1 - 1
     }
 }
 
@@ -44,7 +52,8 @@ impl History {
 #[derive(Clone, Copy)]
 pub(crate) struct Turn<'a> {
     pub(crate) name: &'a str,
-    pub(crate) model: &'a dyn Model,
+    /// Says what the next request goes by: it may change in the turn.
+    pub(crate) chosen: &'a (dyn Fn() -> Chosen + Sync),
     pub(crate) registry: &'a Registry,
     pub(crate) context: &'a Context,
     pub(crate) handle: &'a SessionHandle,
@@ -88,16 +97,17 @@ pub(crate) async fn run(turn: Turn<'_>, history: &mut History, prompt: String) -
 impl Turn<'_> {
     /// Asks the model and shows what it says as it says it.
     async fn listen(&self, history: &mut History) -> Heard {
+        let chosen = (self.chosen)();
         let request = Request {
-            index: history.requests,
+            index: history.count(&chosen),
             system: Arc::default(),
             messages: history.messages.clone(),
             tools: self.tools(),
+            effort: chosen.effort,
             ..Request::default()
         };
-        history.requests += 1;
         let message = Ulid::generate().to_string();
-        let mut reply = self.model.reply(request);
+        let mut reply = chosen.model.reply(request);
         let mut heard = Heard::default();
         while heard.stop.is_none() && heard.error.is_none() {
             let event = tokio::select! {

@@ -87,6 +87,7 @@ impl Begun {
 mod tests {
     use super::{Begun, limits};
     use crate::model::direct::Direct;
+    use crate::options::Chosen;
     use crate::turn::Turn;
     use acp_lifecycle::{Session, SessionHandle};
     use acp_tools::{Context, Registry, Workspace};
@@ -107,7 +108,7 @@ mod tests {
         let handle = SessionHandle::new(Session::new(&cwd), SystemTime::now);
         let turn = Turn {
             name: "t",
-            model: &Direct,
+            chosen: &|| Chosen::of(Arc::new(Direct)),
             registry: &registry,
             context: &context,
             handle: &handle,

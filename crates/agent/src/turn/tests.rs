@@ -24,6 +24,7 @@ use serde::Deserialize;
 use tokio::task::yield_now;
 
 use super::*;
+use crate::model::Model;
 
 const TITLES: &str = "look = Look\nlook-pending = Look\nalter = Alter\nalter-pending = Alter\n";
 
@@ -228,7 +229,7 @@ async fn is_cancelled_well(point: Point) -> bool {
     });
     let turn = Turn {
         name: "t1",
-        model: &Caller,
+        chosen: &|| Chosen::of(Arc::new(Caller)),
         registry: &registry,
         context: &context,
         handle: &handle,
