@@ -296,6 +296,46 @@ pub const MAX_UNREAD_LINES: usize = 4096;
 /// Bytes of output that one of its terminals keeps; the rest is read and dropped.
 pub const MAX_TERMINAL_BYTES: usize = 16 << 20;
 
+// ---- Models over HTTP ----
+
+/// Time for a connection to a provider to be made, TLS included.
+pub const MODEL_CONNECT: Duration = Duration::from_secs(20);
+
+/// Time for a provider to begin its answer. Below [`MODEL_IDLE`], so that the error can say what
+/// was waited for; a local server may read a long prompt for minutes before it begins.
+pub const MODEL_HEADERS: Duration = Duration::from_secs(240);
+
+/// Bytes of a provider's error, or of an answer that should have been a stream, that are read.
+pub const MAX_MODEL_ERROR_BYTES: usize = 64 << 10;
+
+/// Time for those bytes to come.
+pub const MODEL_ERROR_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Bytes of an answer that comes as a whole: a reply that should have been a stream, or a list of
+/// models.
+pub const MAX_MODEL_ANSWER_BYTES: usize = 8 << 20;
+
+/// Bytes of a server's own text that an error repeats.
+pub const MAX_MODEL_ERROR_TEXT: usize = 500;
+
+/// Time for all of a provider's list of models.
+pub const MODEL_LIST_DEADLINE: Duration = Duration::from_secs(20);
+
+/// Models of one provider that are listed; the rest is left out.
+pub const MAX_LISTED_MODELS: usize = 1_000;
+
+/// Time for a local server to say what it is.
+pub const LOCAL_PROBE: Duration = Duration::from_millis(300);
+
+/// Bytes of a file of certificates; a larger one is refused.
+pub const MAX_CA_BYTES: u64 = 4 << 20;
+
+/// HTTP clients that are kept, one for each file of certificates; at more, all are built anew.
+pub const MAX_HTTP_CLIENTS: usize = 8;
+
+/// The longest pause that a provider may ask for; a longer one is taken for this.
+pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(3_600);
+
 /// Bytes of the headers of a request to its server of models; a longer one ends the connection.
 pub const MAX_MODEL_HEAD_BYTES: usize = 64 << 10;
 

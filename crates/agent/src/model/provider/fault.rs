@@ -1,0 +1,224 @@
+//! What went wrong, told from a provider's error: what is worth doing, and words for the user.
+//!
+//! Knows the codes and phrases of the dialects and of common servers. Nothing here is sent.
+
+use std::{error::Error as _, time::Duration};
+
+use rig_core::{
+    ProviderResponseError,
+    error::ProviderError,
+    http_client::{self, HeaderMap},
+};
+use serde_json::Value;
+
+use super::{Key, http::Unreachable};
+use crate::{
+    limits,
+    model::{Fault, ModelError},
+};
+
+/// What a stream that ends before its end came to.
+pub(super) const CUT_OFF: &str = "the reply was cut off";
+
+/// Tells a request's error. No message holds the key.
+pub(super) fn of(error: &ProviderError, key: Option<&Key>) -> ModelError {
+    let mut error = match error {
+        ProviderError::Http(error) => of_http(error),
+        ProviderError::Truncated => transient(CUT_OFF),
+        ProviderError::Json(error) => {
+            transient(format!("the server sent what is not in its own format: {error}"))
+        }
+        ProviderError::Request(_) | ProviderError::UnsupportedOption(_) => {
+            let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+            other(format!("the request cannot be made: {cause}"))
+        }
+        _ => match error.provider_response() {
+            Some(response) => of_response(response),
+            None => of_text(&error.to_string()),
+        },
+    };
+    if let Some(key) = key {
+        error.message = error.message.replace(key.expose(), "[key]");
+    }
+    error.message = shown(&error.message);
+    error
+}
+
+/// Tells a failure that a provider reports in words, inside a reply.
+pub(super) fn of_text(text: &str) -> ModelError {
+    let fault = fault(None, text);
+    ModelError { fault, message: shown(text), status: None, retry_after: None }
+}
+
+pub(super) fn transient(message: impl Into<String>) -> ModelError {
+    ModelError { fault: Fault::Transient, message: message.into(), status: None, retry_after: None }
+}
+
+fn other(message: impl Into<String>) -> ModelError {
+    ModelError { fault: Fault::Other, ..transient(message) }
+}
+
+fn of_http(error: &http_client::Error) -> ModelError {
+    match error {
+        http_client::Error::Instance(error) => match error.downcast_ref::<Unreachable>() {
+            Some(Unreachable { fault, text }) => {
+                ModelError { fault: *fault, ..transient(text.clone()) }
+            }
+            None => transient(error.to_string()),
+        },
+        http_client::Error::InvalidContentType(kind) => other(format!(
+            "the server answered with {}, which is no stream of events: is the address right?",
+            kind.to_str().unwrap_or("an unknown type")
+        )),
+        http_client::Error::StreamEnded => transient(CUT_OFF),
+        error => other(error.to_string()),
+    }
+}
+
+fn of_response(response: &ProviderResponseError) -> ModelError {
+    let body: Value = serde_json::from_str(&response.body).unwrap_or_default();
+    let status = response.status.map(|status| status.as_u16()).filter(|status| *status >= 300);
+    // Gateways put the status of the one behind them into the error.
+    let status = status.or_else(|| inner_status(&body));
+    let message = match said(&body) {
+        Some(text) => text,
+        None if response.body.trim_start().starts_with('<') => {
+            "the server answered with a page: is the address right?".to_owned()
+        }
+        None if response.body.trim().is_empty() => unsaid(status),
+        None => response.body.clone(),
+    };
+    let headers = response.headers.as_ref();
+    let fault = match fault(status, &response.body) {
+        Fault::Other if status.is_none() && response.is_retryable() => Fault::Transient,
+        fault => fault,
+    };
+    ModelError { fault, message, status, retry_after: retry_after(headers, &body) }
+}
+
+fn unsaid(status: Option<u16>) -> String {
+    match status {
+        Some(300..=399) => "the server sends elsewhere: is the address right?".to_owned(),
+        Some(404) => "the server knows no such address: is it right?".to_owned(),
+        _ => "the server gave no reason".to_owned(),
+    }
+}
+
+fn inner_status(body: &Value) -> Option<u16> {
+    let error = body.get("error")?;
+    let code = error.get("code").or_else(|| error.get("status_code"))?.as_u64()?;
+    u16::try_from(code).ok().filter(|code| (300..600).contains(code))
+}
+
+/// Finds the sentence in an error's JSON, wherever a dialect puts it.
+fn said(body: &Value) -> Option<String> {
+    let body = if let Value::Array(items) = body { items.first()? } else { body };
+    let paths = ["/error/message", "/message", "/error", "/detail", "/response/error/message"];
+    let text = paths.iter().find_map(|path| body.pointer(path)?.as_str())?;
+    (!text.trim().is_empty()).then(|| text.to_owned())
+}
+
+/// Phrases, in lower case, of requests that are too long: by their codes, or their sentences.
+const TOO_LONG: [&str; 21] = [
+    "context_length_exceeded",           // OpenAI and many others
+    "maximum context length",            // OpenAI, DeepSeek, OpenRouter, vLLM
+    "exceeds the context window",        // OpenAI Responses
+    "prompt is too long",                // Anthropic
+    "exceed context limit",              // Anthropic
+    "request_too_large",                 // Anthropic
+    "input token count",                 // Gemini
+    "exceed_context_size",               // llama.cpp
+    "available context size",            // llama.cpp
+    "maximum model length",              // vLLM
+    "context the overflows",             // LM Studio
+    "greater than the context length",   // LM Studio
+    "context length exceeded",           // LM Studio and others
+    "exceeds the context length",        // Ollama
+    "exceeds maximum context",           // Mistral
+    "too large for model",               // Mistral
+    "maximum prompt length",             // xAI
+    "reduce the length of the messages", // Groq
+    "input is too long",                 // Bedrock
+    "too many input tokens",             // gateways
+    "tokens exceed",                     // gateways
+];
+
+/// Phrases, in lower case, of keys that are missing, wrong, or not allowed to do this.
+const AUTH: [&str; 6] = [
+    "invalid_api_key",
+    "api key not valid",
+    "api_key_invalid",
+    "authentication_error",
+    "permission_error",
+    "incorrect api key",
+];
+
+/// Phrases, in lower case, of accounts that are used up: another attempt changes nothing.
+const USED_UP: [&str; 4] = [
+    "insufficient_quota",
+    "billing_hard_limit",
+    "credit balance is too low",
+    "insufficient balance",
+];
+
+/// Phrases, in lower case, of failures that pass, in errors that come without a status.
+const PASSING: [&str; 14] = [
+    "overloaded",
+    "rate_limit",
+    "rate limit",
+    "too many requests",
+    "server_error",
+    "api_error",
+    "internal_error",
+    "internal server error",
+    "timeout",
+    "timed out",
+    "unavailable",
+    "resource_exhausted",
+    "slow_down",
+    "try again",
+];
+
+fn fault(status: Option<u16>, text: &str) -> Fault {
+    let text = text.to_lowercase();
+    let has = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
+    let by_status = status.map(Fault::of_status);
+    match by_status {
+        Some(Fault::Auth) => Fault::Auth,
+        _ if has(&USED_UP) => Fault::Other,
+        Some(Fault::Transient) if status == Some(429) => Fault::Transient,
+        _ if has(&TOO_LONG) => Fault::TooLong,
+        _ if has(&AUTH) => Fault::Auth,
+        Some(fault) => fault,
+        None if has(&PASSING) => Fault::Transient,
+        None => Fault::Other,
+    }
+}
+
+/// Reads how long to wait: from the headers, or where Gemini says it.
+fn retry_after(headers: Option<&HeaderMap>, body: &Value) -> Option<Duration> {
+    let header = |name: &str| headers?.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
+    let seconds = header("retry-after-ms")
+        .map(|milliseconds| milliseconds / 1_000.0)
+        .or_else(|| header("retry-after"))
+        .or_else(|| retry_delay(body))?;
+    let wait = Duration::try_from_secs_f64(seconds).ok()?;
+    Some(wait.min(limits::MAX_RETRY_AFTER))
+}
+
+fn retry_delay(body: &Value) -> Option<f64> {
+    let body = if let Value::Array(items) = body { items.first()? } else { body };
+    let details = body.pointer("/error/details")?.as_array()?;
+    let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
+    delay.strip_suffix('s')?.parse().ok()
+}
+
+/// Makes a server's text fit to be shown: one line, bounded, without control characters.
+pub(super) fn shown(text: &str) -> String {
+    let visible = |character: char| if character.is_control() { ' ' } else { character };
+    let text: String = text.trim().chars().map(visible).collect();
+    if text.len() <= limits::MAX_MODEL_ERROR_TEXT {
+        return text;
+    }
+    format!("{}…", &text[..text.floor_char_boundary(limits::MAX_MODEL_ERROR_TEXT)])
+}
