@@ -29,7 +29,7 @@ use stamps::Stamps;
 
 use crate::limits;
 use crate::mode::Mode;
-use crate::model::{Message, Model, Request, ToolSpec, direct};
+use crate::model::{Message, Model, ToolSpec, direct};
 
 /// Returns whether a model is told anything but the session itself: those that play commands or a
 /// script do not listen.
@@ -37,18 +37,24 @@ pub(crate) fn is_told(model: &dyn Model) -> bool {
     model.name() != direct::NAME && !model.name().starts_with("script:")
 }
 
-/// Returns what a request weighs beside its messages, in bytes of text.
-pub(crate) fn weight_beside(system: &str, tools: &[ToolSpec]) -> u64 {
-    let tool = |tool: &ToolSpec| {
-        let schema = acp_types::text::json_bytes(&tool.input_schema);
-        tool.name.len() + tool.description.len() + schema
-    };
-    (system.len() + tools.iter().map(tool).sum::<usize>()) as u64
+/// What stands before the messages of every request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct System {
+    pub(crate) text: Arc<str>,
+    /// What it and the tools weigh, in bytes of text.
+    pub(crate) weight: u64,
 }
 
-/// Returns what a whole request weighs, in bytes of text.
-pub(crate) fn weight(request: &Request) -> u64 {
-    weight_beside(&request.system, &request.tools) + budget::weigh(&request.messages)
+impl System {
+    fn new(setting: &system::Setting<'_>) -> Self {
+        let tool = |tool: &ToolSpec| {
+            let schema = acp_types::text::json_bytes(&tool.input_schema);
+            tool.name.len() + tool.description.len() + schema
+        };
+        let text: Arc<str> = system::prompt(setting).into();
+        let weight = text.len() + setting.tools.iter().map(tool).sum::<usize>();
+        Self { text, weight: weight as u64 }
+    }
 }
 
 /// What lies around the prompts of one session: the folder, its instructions, the files that the
@@ -65,7 +71,7 @@ pub(crate) struct Surroundings {
 struct Known {
     instructions: Instructions,
     stamps: Stamps,
-    system: Option<(Mode, Arc<str>)>,
+    system: Option<(Option<Mode>, System)>,
 }
 
 impl Surroundings {
@@ -75,8 +81,9 @@ impl Surroundings {
         Self { workspace, secrets, date, known: Arc::default() }
     }
 
-    /// Returns the system prompt for a mode; `tools` are the same for the whole session.
-    pub(crate) fn system(&self, mode: Mode, tools: &[ToolSpec]) -> Arc<str> {
+    /// Returns what stands before the messages in a mode; `tools` are the same for the whole
+    /// session.
+    pub(crate) fn system(&self, mode: Option<Mode>, tools: &[ToolSpec]) -> System {
         let mut known = self.lock();
         match &known.system {
             Some((of, system)) if *of == mode => system.clone(),
@@ -84,7 +91,7 @@ impl Surroundings {
                 let roots: Vec<_> = self.workspace.roots().collect();
                 let setting =
                     system::Setting { tools, mode, roots: &roots, os: OS, date: &self.date };
-                let system: Arc<str> = system::prompt(&setting).into();
+                let system = System::new(&setting);
                 known.system = Some((mode, system.clone()));
                 system
             }

@@ -14,8 +14,8 @@ use crate::model::ToolSpec;
 pub(crate) struct Setting<'a> {
     /// The tools that the model may call.
     pub(crate) tools: &'a [ToolSpec],
-    /// What is done about calls that no rule speaks of.
-    pub(crate) mode: Mode,
+    /// What is done about calls that no rule speaks of; `None` where an embedder's policy decides.
+    pub(crate) mode: Option<Mode>,
     /// The roots, as the user is shown them; the working directory first.
     pub(crate) roots: &'a [&'a Path],
     /// The operating system, such as `linux`.
@@ -69,26 +69,36 @@ impl Hint {
     }
 }
 
-fn permission(mode: Mode) -> &'static str {
+fn permission(mode: Option<Mode>) -> &'static str {
     match mode {
-        Mode::Ask => {
+        Some(Mode::Ask) => {
             "Reading inside the roots needs no permission. The user is shown every change and \
              every command before it happens, and allows or rejects it: just make the call, do \
              not ask for permission in words."
         }
-        Mode::AskAlways => {
+        Some(Mode::AcceptEdits) => {
+            "Reading and editing inside the roots need no permission. The user is shown every \
+             command, and every change of a file that makes other programs run something, before \
+             it happens, and allows or rejects it: just make the call, do not ask for permission \
+             in words."
+        }
+        Some(Mode::AskAlways) => {
             "The user is shown every call before it happens, reads too, and allows or rejects it: \
              make the calls you need, and no more; do not ask for permission in words."
         }
-        Mode::ReadOnly => {
+        Some(Mode::ReadOnly) => {
             "Only reading inside the roots is possible now. Changes and commands are refused, so \
              do not try them: say what you would change, and where. The user can choose another \
              mode."
         }
-        Mode::Allow => {
+        Some(Mode::Auto) => {
             "Everything you call happens at once; nobody is asked. So do nothing that cannot be \
              undone and nothing outside of the task: what would delete, overwrite or publish work \
              that is not yours, you ask about in words first."
+        }
+        None => {
+            "Some calls happen at once; others the user is shown before they happen, and allows \
+             or rejects. Just make the call, do not ask for permission in words."
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The whole prompt as it is told, and what it leaves out where a tool is missing.
 
 use acp_tools::Registry;
-use clap::ValueEnum as _;
 use pretty_assertions::assert_eq;
 
 use super::*;
@@ -18,7 +17,8 @@ fn named(name: &str) -> ToolSpec {
     }
 }
 
-fn told(tools: &[ToolSpec], mode: Mode) -> String {
+fn told(tools: &[ToolSpec], mode: impl Into<Option<Mode>>) -> String {
+    let mode = mode.into();
     let roots = [Path::new("/work/app"), Path::new("/work/lib")];
     prompt(&Setting { tools, mode, roots: &roots, os: "linux", date: "2026-11-22" })
 }
@@ -36,11 +36,12 @@ fn the_prompt_is_as_it_is_written_down() {
 
 #[test]
 fn each_mode_has_words_of_its_own() {
-    let modes = Mode::value_variants();
-    let mut prompts: Vec<_> = modes.iter().map(|mode| told(&all_tools(), *mode)).collect();
+    let modes = Mode::all();
+    let prompts = modes.iter().map(|mode| told(&all_tools(), *mode));
+    let mut prompts: Vec<_> = prompts.chain([told(&all_tools(), None)]).collect();
     prompts.sort();
     prompts.dedup();
-    assert_eq!(prompts.len(), modes.len());
+    assert_eq!(prompts.len(), modes.len() + 1);
 }
 
 #[test]
@@ -60,7 +61,7 @@ fn what_needs_a_tool_is_told_only_where_it_is_there() {
 
 #[test]
 fn the_prompt_stays_small() {
-    for mode in Mode::value_variants() {
+    for mode in Mode::all() {
         let bytes = told(&all_tools(), *mode).len();
         assert!(bytes < 6 * 1024, "{bytes}");
     }
