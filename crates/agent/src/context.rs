@@ -22,7 +22,7 @@ use acp_lifecycle::Secrets;
 use acp_tools::Workspace;
 use acp_types::{Status, ToolCallReport, ToolKind};
 
-pub(crate) use budget::Budget;
+pub(crate) use budget::{Budget, weigh};
 use instructions::Instructions;
 pub(crate) use room::{Made, Maker};
 use stamps::Stamps;
@@ -71,6 +71,8 @@ pub(crate) struct Surroundings {
 struct Known {
     instructions: Instructions,
     stamps: Stamps,
+    /// What was found and is still to be told.
+    untold: Vec<String>,
     system: Option<(Option<Mode>, System)>,
 }
 
@@ -121,12 +123,14 @@ impl Surroundings {
         let room = window.saturating_mul(limits::BYTES_PER_TOKEN) / limits::INSTRUCTIONS_SHARE;
         let room = usize::try_from(room).unwrap_or(usize::MAX);
         let secrets = self.secrets.clone();
-        let news = self.blocking(move |known, workspace| {
+        let look = move |known: &mut Known, workspace: &Workspace| {
             // Changes first: a file of instructions that changed is told whole.
-            let changes = known.stamps.news(workspace);
-            [changes, known.instructions.news(workspace, &secrets, room)]
-        });
-        news.await.into_iter().flatten().flatten().map(Message::Context).collect()
+            known.untold.extend(known.stamps.news(workspace));
+            known.untold.extend(known.instructions.news(workspace, &secrets, room));
+        };
+        // Who does not wait for it any more is told the next time.
+        self.blocking(look).await;
+        std::mem::take(&mut self.lock().untold).into_iter().map(Message::Context).collect()
     }
 
     /// Notes that the model has lost what it was told, because messages were left out.
@@ -134,13 +138,12 @@ impl Surroundings {
         self.lock().instructions.forget();
     }
 
-    /// Looks at files where that holds up nobody; `None` if it panicked.
-    async fn blocking<T: Send + 'static>(
-        &self,
-        look: impl FnOnce(&mut Known, &Workspace) -> T + Send + 'static,
-    ) -> Option<T> {
+    /// Looks at files where that holds up nobody.
+    async fn blocking(&self, look: impl FnOnce(&mut Known, &Workspace) + Send + 'static) {
         let this = self.clone();
-        tokio::task::spawn_blocking(move || look(&mut this.lock(), &this.workspace)).await.ok()
+        let looking = tokio::task::spawn_blocking(move || look(&mut this.lock(), &this.workspace));
+        // A panic costs what would have been told.
+        drop(looking.await);
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {

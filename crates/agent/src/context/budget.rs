@@ -38,7 +38,7 @@ fn part(part: &Part) -> usize {
 }
 
 /// Returns what messages weigh together.
-pub(super) fn weigh(messages: &[Arc<Message>]) -> u64 {
+pub(crate) fn weigh(messages: &[Arc<Message>]) -> u64 {
     messages.iter().map(|message| weight(message)).sum()
 }
 

@@ -37,8 +37,8 @@ pub(crate) enum Made {
     Nothing,
     /// The messages weigh less now.
     Room {
-        /// How often the model was asked for it.
-        requests: usize,
+        /// Whether the model was asked for it, once.
+        is_asked: bool,
         /// What that took.
         usage: Option<Usage>,
     },
@@ -80,14 +80,14 @@ impl Maker<'_> {
         }
         notice.tell_of(&made, cleared, budget.tokens(self.beside + weigh(&kept)));
         *messages = kept;
-        Made::Room { requests: made.requests, usage: made.usage }
+        Made::Room { is_asked: made.is_asked, usage: made.usage }
     }
 
     async fn summarise(&self, budget: &Budget, old: &[&Message]) -> Summarised {
         let max = usize::try_from(budget.goal()).unwrap_or(usize::MAX).min(SUMMARISED_BYTES);
-        match summary::ask(self.model, self.index, old, max).await {
+        match summary::ask(self.model, self.index, old, max, budget.window()).await {
             Ok(summary) => Summarised {
-                requests: 1,
+                is_asked: true,
                 text: Some(summary.text),
                 usage: summary.usage,
                 fault: None,
@@ -95,7 +95,7 @@ impl Maker<'_> {
             Err(fault) => {
                 tracing::warn!(%fault, "older messages are left out without a summary");
                 let fault = Some(fault.to_string());
-                Summarised { requests: 1, fault, ..Summarised::default() }
+                Summarised { is_asked: true, fault, ..Summarised::default() }
             }
         }
     }
@@ -113,7 +113,7 @@ impl Maker<'_> {
 /// What asking for a summary came to.
 #[derive(Debug, Default)]
 struct Summarised {
-    requests: usize,
+    is_asked: bool,
     text: Option<String>,
     usage: Option<Usage>,
     fault: Option<String>,

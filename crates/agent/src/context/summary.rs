@@ -33,19 +33,23 @@ pub(super) enum NoSummary {
     Empty,
 }
 
-/// Asks the model for a summary of messages, of which it is told at most `max` bytes.
+/// Asks the model for a summary of messages, of which it is told at most `max` bytes. It takes
+/// `window` tokens.
 pub(super) async fn ask(
     model: &dyn Model,
     index: usize,
     old: &[&Message],
     max: usize,
+    window: u64,
 ) -> Result<Summary, NoSummary> {
     let session = transcript(old, max);
+    // Some servers refuse a request whose longest reply does not fit beside it.
+    let tokens = u32::try_from(window / 8).unwrap_or(u32::MAX).min(limits::SUMMARY_TOKENS);
     let request = Request {
         index,
         system: INSTRUCTIONS.into(),
         messages: vec![Arc::new(Message::user(format!("{BEFORE}{session}{BEHIND}")))],
-        max_tokens: NonZeroU32::new(limits::SUMMARY_TOKENS),
+        max_tokens: NonZeroU32::new(tokens),
         ..Request::default()
     };
     let mut reply = model.reply(request);

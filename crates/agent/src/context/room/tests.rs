@@ -103,7 +103,7 @@ async fn older_results_are_enough_where_they_are() {
     let mut messages = session(4, 5);
     let count = messages.len();
     let made = stage.make(&Summariser::Fails, &mut messages).await;
-    assert!(matches!(made, Made::Room { requests: 0, usage: None }), "{made:?}");
+    assert!(matches!(made, Made::Room { is_asked: false, usage: None }), "{made:?}");
     assert_eq!(messages.len(), count);
     assert!(4_000 + weigh(&messages) <= 40_000);
     let told = stage.last();
@@ -119,7 +119,7 @@ async fn a_summary_takes_the_place_of_older_messages() {
     let stage = Stage::new();
     let mut messages = session(80, 0);
     let made = stage.make(&Summariser::Says("All was well."), &mut messages).await;
-    assert!(matches!(made, Made::Room { requests: 1, .. }), "{made:?}");
+    assert!(matches!(made, Made::Room { is_asked: true, .. }), "{made:?}");
     assert!(4_000 + weigh(&messages) <= 40_000);
     assert!(matches!(&*messages[0], Message::Context(told) if told.contains("All was well.")));
     assert!(messages.contains(&Arc::new(Message::user("prompt 79"))));

@@ -25,7 +25,7 @@ impl Model for Says {
 
 async fn asked_of(events: &[Event]) -> Result<Summary, NoSummary> {
     let prompt = Message::user("go");
-    ask(&Says(events.to_vec()), 7, &[&prompt], 1_000).await
+    ask(&Says(events.to_vec()), 7, &[&prompt], 1_000, 100_000).await
 }
 
 #[tokio::test]
