@@ -22,6 +22,7 @@ use tracing::Instrument as _;
 use ulid::Ulid;
 
 use crate::commands::Asked;
+use crate::model::ToolSpec;
 use crate::options::{Options, Selection};
 use crate::permission::{Keeper, Permission};
 use crate::turn::{self, History, Turn};
@@ -58,7 +59,7 @@ struct Turns {
 
 /// A prompt that waits for its turn.
 struct Prompt {
-    text: String,
+    blocks: Vec<ContentBlock>,
     /// What the client traces it by.
     trace: Trace,
     turn: String,
@@ -101,6 +102,7 @@ impl Session {
         let runner = Runner {
             handle: handle.clone(),
             options,
+            tools: turn::tools(&registry),
             registry,
             context,
             secrets,
@@ -152,7 +154,7 @@ impl Session {
         let requested = responder.cancellation();
         self.answers.expect(&turn, responder);
         self.answer_if_cancelled(turn.clone(), requested.clone(), begins);
-        place.send(Prompt { text: prompt::text(blocks), trace, turn, requested, epoch });
+        place.send(Prompt { blocks: blocks.to_vec(), trace, turn, requested, epoch });
         Ok(())
     }
 
@@ -224,6 +226,7 @@ struct Runner {
     handle: SessionHandle,
     options: Arc<Options>,
     registry: Registry,
+    tools: Arc<[ToolSpec]>,
     context: Context,
     secrets: Secrets,
     answers: Answers,
@@ -253,7 +256,7 @@ impl Runner {
 
     async fn turn(&mut self, prompt: Prompt) {
         let token = CancellationToken::new();
-        let Prompt { text, trace, turn: name, requested, epoch } = prompt;
+        let Prompt { blocks, trace, turn: name, requested, epoch } = prompt;
         let may_run = {
             let mut turns = lock(&self.turns);
             // It was cancelled and answered while it waited.
@@ -269,6 +272,7 @@ impl Runner {
                 name: &name,
                 chosen: &|| self.options.chosen(),
                 registry: &self.registry,
+                tools: &self.tools,
                 context: &self.context,
                 handle: &self.handle,
                 cancel: &token,
@@ -276,13 +280,13 @@ impl Runner {
             let running = async {
                 let (options, keeper) = (&self.options, self.keeper.as_deref());
                 let asked = Asked { handle: &self.handle, options, registry: &self.registry };
-                match commands::answer(&text, asked, keeper).await {
+                match commands::answer(&prompt::typed(&blocks), asked, keeper).await {
                     Some(said) => {
                         let message = Ulid::generate().to_string();
                         self.handle.say(Chunk { role: Role::Agent, message, text: said });
                         Ok(StopReason::EndTurn)
                     }
-                    None => turn::run(turn, &mut self.history, text).await,
+                    None => turn::run(turn, &mut self.history, &blocks).await,
                 }
             };
             let running = running.instrument(span.clone());
