@@ -9,7 +9,6 @@ pub mod agent;
 pub mod check_wire;
 pub mod cli;
 mod commands;
-#[expect(dead_code, unused_imports, reason = "turns do not use it yet")]
 mod context;
 mod errors;
 pub mod exec;

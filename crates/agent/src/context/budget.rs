@@ -53,6 +53,13 @@ pub(crate) struct Budget {
     window: u64,
 }
 
+impl Default for Budget {
+    /// Of no model yet.
+    fn default() -> Self {
+        Self::new("", None)
+    }
+}
+
 impl Budget {
     /// Begins with a model of which nothing is learnt; `window` is what it says it takes.
     pub(crate) fn new(model: &str, window: Option<u64>) -> Self {

@@ -50,7 +50,7 @@ impl Maker<'_> {
     /// Leaves out older results of calls and, if that is not enough, puts a summary into the place
     /// of older messages.
     pub(crate) async fn make(&self, budget: &Budget, messages: &mut Vec<Arc<Message>>) -> Made {
-        let least = budget.weight_of(budget.window() / 8);
+        let least = budget.weight_of(budget.window() / 4);
         let goal = budget.goal().saturating_sub(self.beside).max(least);
         let mut kept = messages.clone();
         let cleared = compact::clear_results(&mut kept, goal);
@@ -70,8 +70,8 @@ impl Maker<'_> {
                     }
                     made = self.summarise(budget, &old) => made,
                 };
-                let told = summary::told(made.text.as_deref(), &old);
-                let told = compact::cut(&told, usize::try_from(told_room).unwrap_or(usize::MAX));
+                let max = usize::try_from(told_room).unwrap_or(usize::MAX);
+                let told = summary::told(made.text.as_deref(), &old, max);
                 kept = split.join(&kept, told);
             }
         }

@@ -74,10 +74,10 @@ pub(super) async fn ask(
     if summary.text.is_empty() { Err(NoSummary::Empty) } else { Ok(summary) }
 }
 
-/// Says what stands in the place of older messages: their summary, or else the prompts among them;
-/// and the plan.
-pub(super) fn told(summary: Option<&str>, old: &[&Message]) -> String {
-    let mut told = PREFACE.to_owned();
+/// Says in at most `max` bytes what stands in the place of older messages: their summary, or else
+/// the prompts among them; and the plan.
+pub(super) fn told(summary: Option<&str>, old: &[&Message], max: usize) -> String {
+    let mut told = String::new();
     // Writing to a String cannot fail.
     let _ = match summary {
         Some(summary) => write!(told, "This is their summary.\n\n{summary}"),
@@ -87,7 +87,7 @@ pub(super) fn told(summary: Option<&str>, old: &[&Message]) -> String {
         let plan = compact::cut(&plan, limits::TOLD_PLAN_BYTES);
         let _ = write!(told, "\n\nThe plan, as todo_write noted it last:\n{plan}");
     }
-    told
+    format!("{PREFACE}{}", compact::cut(&told, max.saturating_sub(PREFACE.len())))
 }
 
 /// Returns whether a message is what [`told`] wrote.

@@ -161,7 +161,7 @@ async fn where_nothing_can_be_left_out_nobody_is_asked_or_told() {
     let stage = Stage::new();
     let short = session(1, 0);
     let only_told = vec![
-        Arc::new(Message::Context(summary::told(Some(&"x".repeat(50_000)), &[]))),
+        Arc::new(Message::Context(summary::told(Some(&"x".repeat(50_000)), &[], 1 << 20))),
         Arc::new(Message::user("x".repeat(90_000))),
     ];
     let alone = vec![Arc::new(Message::user("x".repeat(90_000)))];

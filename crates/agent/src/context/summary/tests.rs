@@ -104,14 +104,14 @@ fn the_model_is_told_the_session_shortened() {
 fn in_the_place_of_messages_stand_their_summary_and_the_plan() {
     let session = session();
     let old: Vec<_> = session.iter().collect();
-    let with = told(Some("All of it."), &old);
+    let with = told(Some("All of it."), &old, 1 << 20);
     assert!(with.contains("summary.\n\nAll of it.\n\nThe plan"), "{with}");
     assert!(with.ends_with("- [in_progress] mend"), "{with}");
-    let without = told(None, &old);
+    let without = told(None, &old, 1 << 20);
     assert!(without.contains("USER: Mend it.") && !without.contains("I look."), "{without}");
     // A second compaction keeps what the first one told.
     let earlier = Message::Context(with);
     assert!(is_told(&earlier) && !is_told(&old[0].clone()));
-    assert!(told(None, &[&earlier]).contains("All of it."));
+    assert!(told(None, &[&earlier], 1 << 20).contains("All of it."));
     assert!(transcript(&[&earlier], 1 << 20).contains("EARLIER: "));
 }
