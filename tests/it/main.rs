@@ -23,6 +23,7 @@ mod options;
 mod permission;
 mod reasons;
 mod remembering;
+mod retry;
 mod sdk_client;
 mod secrets;
 mod shutdown;
