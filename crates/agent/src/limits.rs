@@ -211,6 +211,18 @@ pub const RULES_SAVED: Duration = Duration::from_secs(5);
 /// Bytes of a file of stored rules; a larger one is refused.
 pub const MAX_RULES_BYTES: u64 = 4 << 20;
 
+// ---- What can be chosen in a session ----
+
+/// Models that a client is offered.
+pub const MAX_CHOICES: usize = 256;
+
+/// Models beside the catalogue's among them: those that the session has had last.
+pub const MAX_TAKEN_UP: usize = 16;
+
+/// Bytes of the reason why a model cannot be had, in the answer to whoever asked for it; it leaves
+/// the answer below [`MAX_ERROR_BYTES`].
+pub const MAX_REASON_BYTES: usize = 256;
+
 // ---- Judging transcripts ----
 
 /// Bytes of one line of an agent, above which clients are known to fail.

@@ -31,7 +31,7 @@ pub enum Item {
     Permission(u64),
     /// The question why that request was rejected, by the same number.
     Reason(u64),
-    /// The answer of the turn with this name.
+    /// The answer of the turn with this name, or to another request of the client.
     Answer(String),
 }
 
