@@ -211,6 +211,23 @@ pub const RULES_SAVED: Duration = Duration::from_secs(5);
 /// Bytes of a file of stored rules; a larger one is refused.
 pub const MAX_RULES_BYTES: u64 = 4 << 20;
 
+// ---- Choosing a model ----
+
+/// Bytes of the configuration file; a larger one is refused.
+pub const MAX_CONFIG_BYTES: u64 = 256 << 10;
+
+/// Bytes of the file of stored keys; a larger one is refused.
+pub const MAX_KEYS_BYTES: u64 = 64 << 10;
+
+/// Bytes of one answer at `callboard login`.
+pub const MAX_ANSWER_BYTES: u64 = 4 << 10;
+
+/// Time for the system's keyring to answer. It may be asking its user to unlock it.
+pub const KEYRING_DEADLINE: Duration = Duration::from_secs(20);
+
+/// Models that were found by looking for them, and are offered from then on; further ones are not.
+pub const MAX_FOUND_MODELS: usize = 64;
+
 // ---- What can be chosen in a session ----
 
 /// Models that a client is offered.

@@ -108,3 +108,48 @@ pub(super) fn reasoning(
         .map(|range| Reasoning::Budget { tokens: tokens.clamp(*range.start(), *range.end()) });
     off.into_iter().chain(levels).chain(budget).find(|way| spec.reasoning.refusal(way).is_none())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_model_takes_is_known_by_its_name() {
+        for (provider, vendor, model, images, efforts, context) in [
+            (Provider::Anthropic, "anthropic", "claude-haiku-4-5", true, true, Some(200_000)),
+            (Provider::Anthropic, "anthropic", "claude-next-9", true, true, None),
+            (Provider::OpenAi, "openai", "gpt-4o", true, false, Some(128_000)),
+            (Provider::OpenAi, "openai", "openai/gpt-4o", true, false, Some(128_000)),
+            (Provider::OpenAi, "openai", "local-model", true, false, None),
+            (Provider::Gemini, "gcp.gemini", "gemini-2.5-flash", true, true, Some(1_048_576)),
+            (Provider::Ollama, "ollama", "llama3.2", false, false, Some(16_384)),
+            (Provider::Ollama, "ollama", "my-own", true, false, Some(16_384)),
+        ] {
+            let settings = Settings::new(provider, model);
+            let traits = traits(&settings, find(&settings, vendor));
+            let got = (traits.images, traits.efforts, traits.context_tokens);
+            assert_eq!(got, (images, efforts, context), "{model}");
+        }
+        let settings =
+            Settings { context_tokens: Some(5), ..Settings::new(Provider::OpenAi, "gpt-4o") };
+        assert_eq!(traits(&settings, find(&settings, "openai")).context_tokens, Some(5));
+    }
+
+    #[test]
+    fn an_effort_is_told_in_the_first_way_that_the_model_takes() {
+        let of = |provider, vendor, model: &str, effort| {
+            let settings = Settings::new(provider, model);
+            reasoning(&settings, find(&settings, vendor), effort)
+        };
+        let anthropic = |model, effort| of(Provider::Anthropic, "anthropic", model, effort);
+        let budget = Some(Reasoning::Budget { tokens: 8_192 });
+        assert_eq!(anthropic("claude-haiku-4-5", Effort::Medium), budget);
+        assert_eq!(anthropic("claude-haiku-4-5", Effort::Off), Some(Reasoning::Off));
+        let high = Some(Reasoning::Effort(Level::High));
+        assert_eq!(anthropic("claude-next-9", Effort::High), high);
+        assert_eq!(of(Provider::OpenAi, "openai", "gpt-4o", Effort::High), None);
+        let gemini = |effort| of(Provider::Gemini, "gcp.gemini", "gemini-2.5-pro", effort);
+        assert_eq!(gemini(Effort::Medium), budget);
+        assert_eq!(of(Provider::OpenAi, "openai", "local-model", Effort::Low), None);
+    }
+}

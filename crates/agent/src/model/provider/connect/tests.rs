@@ -7,7 +7,7 @@ use crate::model::{
     Event, Fault, Message, Model, Request, Stop, ToolResult, ToolSpec, Usage,
     provider::{
         Key, Provider, Settings,
-        responder::{answer, respond},
+        responder::{answer, respond, respond_over_tls},
     },
 };
 use futures::StreamExt as _;
@@ -351,4 +351,83 @@ async fn a_local_chat_streams_and_is_told_how_long_the_context_is() {
     assert!(!asked[0].head.contains("authorization"), "{}", asked[0].head);
     assert_eq!(asked[0].body["options"]["num_ctx"], 32_768);
     assert_eq!(asked[1].body["messages"][3]["content"], "it says b");
+}
+
+#[tokio::test]
+async fn a_server_with_an_authority_of_its_own_is_trusted_when_the_settings_say_so() {
+    let (url, pem) = respond_over_tls(events(CHAT_TEXT)).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let missing = folder.path().join("missing.pem");
+    for (ca_file, expected) in [
+        (Some(file("ca.pem", &pem)), None),
+        (None, Some("the certificate of 127.0.0.1:")),
+        (Some(file("empty.pem", "")), Some("it holds no certificate in PEM")),
+        (Some(missing), Some("missing.pem (`ca_file`) cannot be used: No such file")),
+    ] {
+        let base_url = Some(format!("{url}/v1"));
+        let settings = Settings { base_url, ca_file, ..Settings::new(Provider::OpenAi, NAME) };
+        let heard = hear(&connect(settings), request(vec![Message::user("hi")])).await;
+        match (heard.last(), expected) {
+            (Some(Event::Stop(Stop::EndTurn)), None) => {}
+            (Some(Event::Error(error)), Some(text)) => {
+                assert!(error.message.contains(text), "{error}");
+                assert!(error.message.contains("`ca_file`"), "{error}");
+                assert_eq!(error.fault, Fault::Other);
+            }
+            (got, expected) => panic!("{got:?}, not {expected:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn nobody_at_the_address_is_worth_another_attempt() {
+    let (url, asked) = respond(Vec::new()).await;
+    asked.await.unwrap();
+    let heard = hear(&model(Provider::OpenAi, &url), request(vec![Message::user("hi")])).await;
+    let [Event::Error(error)] = &*heard else { panic!("{heard:?}") };
+    assert_eq!(error.fault, Fault::Transient);
+    let host = url.trim_start_matches("http://");
+    assert!(error.message.starts_with(&format!("cannot connect to {host}: ")), "{error}");
+}
+
+#[tokio::test]
+async fn the_key_is_in_no_line_of_the_log() {
+    use std::sync::Mutex;
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let to = lines.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(move || Shared(to.clone()))
+        .finish();
+    let guard = tracing::subscriber::set_default(subscriber);
+    for provider in Provider::ALL {
+        let key = r#"{"error":{"message":"wrong key: sk-test-secret"}}"#;
+        let (url, asked) = respond(vec![answer("400 Bad", "", key)]).await;
+        let model = model(provider, &url);
+        let heard = hear(&model, request(vec![Message::user("hi")])).await;
+        assert!(matches!(heard.last(), Some(Event::Error(_))), "{heard:?}");
+        tracing::trace!(?model, ?heard);
+        assert!(asked.await.unwrap()[0].head.contains("sk-test-secret"));
+    }
+    drop(guard);
+    let lines = String::from_utf8(lines.lock().unwrap().clone()).unwrap();
+    assert!(lines.contains("Be brief.") && lines.contains("hyper"), "{lines}");
+    assert!(!lines.contains("sk-test-secret"), "{lines}");
+}
+
+struct Shared(Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl std::io::Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
