@@ -69,9 +69,22 @@ impl Agent {
     /// Starts the agent and says nothing to it.
     pub(crate) fn start(model: impl Into<Model>, options: impl Into<Options>) -> Self {
         let scratch = Scratch::new();
+        let model = scratch.model(&model.into());
+        Self::start_in(scratch, &model, options, |_| ())
+    }
+
+    /// Starts the agent in a folder with the model that `--model` names, after a last change of
+    /// its command.
+    pub(crate) fn start_in(
+        scratch: Scratch,
+        model: &str,
+        options: impl Into<Options>,
+        change: impl FnOnce(&mut Command),
+    ) -> Self {
         let mut command = Command::new(CALLBOARD);
-        command.args(["acp", "--model", &scratch.model(&model.into())]);
+        command.args(["acp", "--model", model]);
         command.current_dir(scratch.cwd()).env_clear().envs(scratch.env());
+        change(&mut command);
         let kit = testing::Agent::start(command, options).expect("the binary starts");
         Self { kit, is_finished: false, is_wild: false, scratch }
     }

@@ -228,7 +228,9 @@ impl Connection {
             .close(SessionCloseCapabilities::new())
             .additional_directories(SessionAdditionalDirectoriesCapabilities::new());
         let capabilities = AgentCapabilities::new()
-            .prompt_capabilities(PromptCapabilities::new().embedded_context(true))
+            .prompt_capabilities(
+                PromptCapabilities::new().embedded_context(true).image(true).audio(true),
+            )
             .session_capabilities(sessions)
             .auth(AgentAuthCapabilities::new());
         InitializeResponse::new(ProtocolVersion::V1)

@@ -9,6 +9,7 @@ pub mod event;
 pub mod json_schema;
 pub mod provider;
 pub mod request;
+pub(crate) mod retry;
 pub mod script;
 
 use std::{fmt, io, path::PathBuf, sync::Arc};

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use ulid::Ulid;
 
-use crate::model::Model;
+use crate::model::{Model, ToolSpec};
 use crate::permission::{Keeper, Permission};
 use crate::turn::{self, History, Turn};
 use crate::wire::{Answers, Wire};
@@ -55,7 +55,7 @@ struct Turns {
 
 /// A prompt that waits for its turn.
 struct Prompt {
-    text: String,
+    blocks: Vec<ContentBlock>,
     /// What the client traces it by.
     trace: Trace,
     turn: String,
@@ -95,6 +95,7 @@ impl Session {
         let runner = Runner {
             handle: handle.clone(),
             model,
+            tools: turn::tools(&registry),
             registry,
             context,
             secrets,
@@ -146,7 +147,7 @@ impl Session {
         let requested = responder.cancellation();
         self.answers.expect(&turn, responder);
         self.answer_if_cancelled(turn.clone(), requested.clone(), begins);
-        place.send(Prompt { text: prompt::text(blocks), trace, turn, requested, epoch });
+        place.send(Prompt { blocks: blocks.to_vec(), trace, turn, requested, epoch });
         Ok(())
     }
 
@@ -213,6 +214,7 @@ struct Runner {
     handle: SessionHandle,
     model: Arc<dyn Model>,
     registry: Registry,
+    tools: Arc<[ToolSpec]>,
     context: Context,
     secrets: Secrets,
     answers: Answers,
@@ -242,7 +244,7 @@ impl Runner {
 
     async fn turn(&mut self, prompt: Prompt) {
         let token = CancellationToken::new();
-        let Prompt { text, trace, turn: name, requested, epoch } = prompt;
+        let Prompt { blocks, trace, turn: name, requested, epoch } = prompt;
         let may_run = {
             let mut turns = lock(&self.turns);
             // It was cancelled and answered while it waited.
@@ -258,18 +260,25 @@ impl Runner {
                 name: &name,
                 model: &*self.model,
                 registry: &self.registry,
+                tools: &self.tools,
                 context: &self.context,
                 handle: &self.handle,
                 cancel: &token,
             };
             let running = async {
-                match commands::answer(&text, &self.handle, self.keeper.as_deref()).await {
+                match commands::answer(
+                    &prompt::typed(&blocks),
+                    &self.handle,
+                    self.keeper.as_deref(),
+                )
+                .await
+                {
                     Some(said) => {
                         let message = Ulid::generate().to_string();
                         self.handle.say(Chunk { role: Role::Agent, message, text: said });
                         Ok(StopReason::EndTurn)
                     }
-                    None => turn::run(turn, &mut self.history, text).await,
+                    None => turn::run(turn, &mut self.history, &blocks).await,
                 }
             };
             let running = running.instrument(span.clone());
