@@ -264,6 +264,10 @@ pub const MAX_REMEMBERED_ANSWERS: usize = 4096;
 /// unknown.
 pub const MAX_JUDGED_OPTIONS: usize = 64;
 
+/// Modes of a session that are remembered, its options, and the values of each; where there are
+/// more, what is chosen is not judged.
+pub const MAX_JUDGED_CHOICES: usize = 1024;
+
 /// Bytes of an id that are kept; longer ones that begin alike are taken for one.
 pub const MAX_KEY_BYTES: usize = 256;
 

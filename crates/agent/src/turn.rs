@@ -25,7 +25,7 @@ mod results;
 mod tell;
 
 use heard::Heard;
-pub(crate) use history::History;
+pub(crate) use history::{History, Spent};
 
 /// What a turn works with.
 #[derive(Clone, Copy)]
