@@ -23,12 +23,12 @@ use ulid::Ulid;
 
 use crate::commands::Asked;
 use crate::context::Surroundings;
-use crate::model::ToolSpec;
+use crate::model::{Model, ToolSpec};
 use crate::options::{Options, Selection};
 use crate::permission::{Keeper, Permission};
 use crate::turn::{self, History, Turn};
 use crate::wire::{Answers, Wire};
-use crate::{commands, errors, limits, prompt, telemetry};
+use crate::{commands, errors, limits, prompt, secrets, telemetry};
 
 /// An open session.
 pub(crate) struct Session {
@@ -112,6 +112,7 @@ impl Session {
             ),
             context,
             secrets,
+            told: None,
             answers,
             keeper,
             turns: session.turns.clone(),
@@ -236,6 +237,8 @@ struct Runner {
     context: Context,
     surroundings: Surroundings,
     secrets: Secrets,
+    /// Which model it is, as the user was told last.
+    told: Option<String>,
     answers: Answers,
     keeper: Option<Arc<Keeper>>,
     turns: Arc<Mutex<Turns>>,
@@ -287,14 +290,21 @@ impl Runner {
             };
             let running = async {
                 let (options, keeper) = (&self.options, self.keeper.as_deref());
-                let asked = Asked { handle: &self.handle, options, registry: &self.registry };
+                let spent = *self.history.spent();
+                let asked =
+                    Asked { handle: &self.handle, options, registry: &self.registry, spent };
                 match commands::answer(&prompt::typed(&blocks), asked, keeper).await {
                     Some(said) => {
-                        let message = Ulid::generate().to_string();
-                        self.handle.say(Chunk { role: Role::Agent, message, text: said });
+                        say(&self.handle, said);
                         Ok(StopReason::EndTurn)
                     }
-                    None => turn::run(turn, &mut self.history, &blocks).await,
+                    None => {
+                        let model = self.options.chosen().model;
+                        let told = prepare(&*model, &token, &self.handle, &mut self.secrets).await;
+                        self.options.refresh();
+                        tell(&self.handle, &mut self.told, told);
+                        turn::run(turn, &mut self.history, &blocks).await
+                    }
                 }
             };
             let running = running.instrument(span.clone());
@@ -339,6 +349,39 @@ impl Runner {
         // Nothing of this turn runs on behind its answer.
         token.cancel();
     }
+}
+
+/// Lets a model look for what it needs, which nobody is shown from then on. Returns what there is
+/// to tell of it.
+async fn prepare(
+    model: &dyn Model,
+    cancel: &CancellationToken,
+    handle: &SessionHandle,
+    known: &mut Secrets,
+) -> Option<String> {
+    let told = tokio::select! {
+        told = model.prepare() => told,
+        () = cancel.cancelled() => None,
+    };
+    *known = secrets::with_learnt(known);
+    let secrets = known.clone();
+    handle.with(|session, _| session.set_secrets(secrets));
+    told
+}
+
+/// Tells which model it is, unless that was told last.
+fn tell(handle: &SessionHandle, before: &mut Option<String>, told: Option<String>) {
+    if let Some(told) = told
+        && before.as_ref() != Some(&told)
+    {
+        say(handle, told.clone());
+        *before = Some(told);
+    }
+}
+
+fn say(handle: &SessionHandle, text: String) {
+    let message = Ulid::generate().to_string();
+    handle.say(Chunk { role: Role::Agent, message, text });
 }
 
 fn lock(turns: &Mutex<Turns>) -> MutexGuard<'_, Turns> {

@@ -27,7 +27,7 @@ mod surroundings;
 mod tell;
 
 use heard::Heard;
-pub(crate) use history::History;
+pub(crate) use history::{History, Spent};
 
 /// What a turn works with.
 #[derive(Clone, Copy)]

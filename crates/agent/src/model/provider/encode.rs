@@ -34,6 +34,8 @@ pub(super) fn request(request: &Request, name: &str, traits: Traits) -> Completi
         .max_tokens(request.max_tokens.map(|tokens| u64::from(tokens.get())))
         .accept_unknown_finish_reasons(true);
     told.options = GenerationOptions::new().on_unsupported(OnUnsupported::Ignore);
+    let schema = request.response_schema.as_deref();
+    told.output_schema = schema.and_then(|schema| serde_json::from_value(schema.clone()).ok());
     told
 }
 
@@ -99,7 +101,6 @@ impl<'a> History<'a> {
         Some(UserContent::Audio(Audio {
             data: DocumentSourceKind::Base64(data.to_owned()),
             media_type: Some(media_type),
-            ..Audio::default()
         }))
     }
 
@@ -147,4 +148,107 @@ fn plain(
         Some(AssistantContent::ToolCall(ToolCall::new(id.clone(), function)))
     });
     (AssistantMessage::new(text.into_iter().chain(calls).collect()), ids)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Call, Replay};
+
+    fn told(messages: Vec<Message>, traits: Traits) -> Vec<Told> {
+        let messages = messages.into_iter().map(Arc::new).collect();
+        request(&Request { messages, ..Request::default() }, "openai/m", traits).chat_history
+    }
+
+    fn reply(text: &str, calls: &[&str], replay: Option<Replay>) -> Message {
+        let call =
+            |id: &&str| Call { id: (*id).into(), name: "undo".into(), arguments: "{}".into() };
+        let calls = calls.iter().map(call).collect();
+        Message::Assistant { text: text.into(), thought: "Hm.".into(), calls, replay }
+    }
+
+    fn results(ids: &[&str]) -> Message {
+        let result = |id: &&str| ToolResult {
+            call_id: (*id).into(),
+            name: "undo".into(),
+            text: String::new(),
+            is_error: true,
+        };
+        Message::ToolResults(ids.iter().map(result).collect())
+    }
+
+    /// The ids of calls and of results, in order.
+    fn ids(told: &[Told]) -> Vec<String> {
+        let of = |message: &Told| -> Vec<String> {
+            match message {
+                Told::Assistant(turn) => {
+                    turn.tool_calls().map(|call| call.id.wire().into_owned()).collect()
+                }
+                Told::User { content } => {
+                    let result = |part: &UserContent| match part {
+                        UserContent::ToolResult(result) => Some(result.call.wire().into_owned()),
+                        _ => None,
+                    };
+                    content.iter().filter_map(result).collect()
+                }
+                Told::System { .. } => Vec::new(),
+            }
+        };
+        told.iter().flat_map(of).collect()
+    }
+
+    #[test]
+    fn calls_whose_ids_repeat_are_told_apart_and_keep_their_results() {
+        let told = told(
+            vec![
+                reply("", &["a", "b"], None),
+                results(&["b", "a"]),
+                reply("", &["a"], None),
+                results(&["a"]),
+            ],
+            Traits::default(),
+        );
+        let expected =
+            ["c00000000", "c00000001", "c00000001", "c00000000", "c00000200", "c00000200"];
+        assert_eq!(ids(&told), expected);
+    }
+
+    #[test]
+    fn a_replay_is_told_to_its_own_model_with_its_own_calls_only() {
+        let call = ToolCall::new(
+            CallId::from_wire("theirs"),
+            ToolFunction::new(ToolName::new("undo").unwrap(), serde_json::Value::Null),
+        );
+        let turn = AssistantMessage::new(vec![AssistantContent::ToolCall(call)]);
+        let items = serde_json::to_value(&turn).unwrap();
+        let replay = |model: &str| Some(Replay { model: model.into(), items: items.clone() });
+        let of = |reply| ids(&told(vec![reply, results(&["a"])], Traits::default()));
+        assert_eq!(of(reply("", &["a"], replay("openai/m"))), ["theirs", "theirs"]);
+        assert_eq!(of(reply("", &["a"], replay("openai/n"))), ["c00000000", "c00000000"]);
+        assert_eq!(of(reply("cut", &[], replay("openai/m"))), ["a"]);
+        let broken = Replay { model: "openai/m".into(), items: "?".into() };
+        assert_eq!(of(reply("", &["a"], Some(broken))), ["c00000000", "c00000000"]);
+    }
+
+    #[test]
+    fn nothing_empty_is_told_and_what_is_not_taken_is_named() {
+        let image = |kind: &str| Part::Image { media_type: kind.into(), data: "AA==".into() };
+        let audio = Part::Audio { media_type: "audio/wav".into(), data: "AA==".into() };
+        let parts = vec![image("image/png"), image("image/x-odd"), audio, Part::Text(" ".into())];
+        let traits = Traits { images: true, ..Traits::default() };
+        let told =
+            told(vec![Message::User(parts), reply(" ", &[], None), Message::user("")], traits);
+        let [Told::User { content }, Told::User { content: empty }] = &*told else {
+            panic!("{told:?}")
+        };
+        assert!(matches!(content[0], UserContent::Image(_)), "{content:?}");
+        assert!(
+            matches!(&content[1], UserContent::Text(text) if text.text.starts_with("[An image"))
+        );
+        assert!(
+            matches!(&content[2], UserContent::Text(text) if text.text.starts_with("[A recording"))
+        );
+        assert_eq!(content.len(), 3);
+        assert!(matches!(&empty[0], UserContent::Text(text) if !text.text.is_empty()));
+    }
 }

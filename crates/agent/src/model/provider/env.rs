@@ -125,7 +125,11 @@ pub(super) fn host_url(host: &str) -> String {
 mod tests {
     use super::*;
 
-    fn of(provider: Provider, env: &[(&str, &str)]) -> Result<Settings, String> {
+    type Env<'a> = &'a [(&'a str, &'a str)];
+    /// The address and the key, or a part of the error.
+    type Expected = Result<(Option<&'static str>, Option<&'static str>), &'static str>;
+
+    fn of(provider: Provider, env: Env<'_>) -> Result<Settings, String> {
         let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         Settings::of_env(provider, "m", env).map_err(|error| error.to_string())
     }
@@ -133,7 +137,7 @@ mod tests {
     #[test]
     fn key_and_address_come_from_the_usual_variables() {
         use Provider::{Anthropic, Gemini, Ollama, OpenAi, OpenAiResponses};
-        let cases: [(Provider, &[(&str, &str)], Result<(Option<&str>, Option<&str>), &str>); 10] = [
+        let cases: [(Provider, Env<'_>, Expected); 10] = [
             (OpenAi, &[("OPENAI_API_KEY", "k")], Ok((None, Some("k")))),
             (
                 OpenAiResponses,

@@ -216,9 +216,130 @@ fn retry_delay(body: &Value) -> Option<f64> {
 /// Makes a server's text fit to be shown: one line, bounded, without control characters.
 pub(super) fn shown(text: &str) -> String {
     let visible = |character: char| if character.is_control() { ' ' } else { character };
-    let text: String = text.trim().chars().map(visible).collect();
+    let text: String = text.chars().map(visible).collect();
+    let text = text.trim();
     if text.len() <= limits::MAX_MODEL_ERROR_TEXT {
-        return text;
+        return text.to_owned();
     }
     format!("{}…", &text[..text.floor_char_boundary(limits::MAX_MODEL_ERROR_TEXT)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_body(status: Option<u16>, body: &str) -> ModelError {
+        let mut response = ProviderResponseError::without_status(body);
+        response.status = status.map(|status| status.try_into().unwrap());
+        of(&ProviderError::ProviderResponse(response), Key::new("sk-test-secret").as_ref())
+    }
+
+    #[test]
+    fn the_error_of_each_provider_tells_what_is_worth_doing() {
+        use Fault::{Auth, Other, TooLong, Transient};
+        for (status, body, fault) in [
+            (
+                Some(400),
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 208310 tokens > 200000 maximum"}}"#,
+                TooLong,
+            ),
+            (
+                Some(413),
+                r#"{"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}"#,
+                TooLong,
+            ),
+            (
+                Some(400),
+                r#"{"error":{"code":400,"message":"The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).","status":"INVALID_ARGUMENT"}}"#,
+                TooLong,
+            ),
+            (
+                Some(400),
+                r#"{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error","n_ctx":4096}}"#,
+                TooLong,
+            ),
+            (Some(500), r#"{"error":"the input length exceeds the context length"}"#, TooLong),
+            (
+                None,
+                r#"{"error":{"code":"context_length_exceeded","message":"Your input exceeds the context window of this model."}}"#,
+                TooLong,
+            ),
+            (
+                Some(400),
+                r#"{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}"#,
+                Auth,
+            ),
+            (Some(403), r#"{"error":{"message":"billing"}}"#, Auth),
+            (
+                Some(429),
+                r#"{"error":{"message":"You exceeded your current quota","code":"insufficient_quota"}}"#,
+                Other,
+            ),
+            (
+                Some(429),
+                r#"{"error":{"message":"Rate limit reached: tokens exceed 30000 per minute"}}"#,
+                Transient,
+            ),
+            (
+                Some(529),
+                r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
+                Transient,
+            ),
+            (
+                None,
+                r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
+                Transient,
+            ),
+            (Some(200), r#"{"error":{"code":502,"message":"Provider returned error"}}"#, Transient),
+            (None, r#"{"error":{"message":"no such tool"}}"#, Other),
+            (Some(404), r#"{"error":{"message":"model not found"}}"#, Other),
+        ] {
+            let error = of_body(status, body);
+            assert_eq!(error.fault, fault, "{body}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_a_server_says_is_one_short_line_without_the_key() {
+        let long = "a".repeat(600);
+        for (body, expected) in [
+            (
+                r#"{"error":{"message":"bad\nkey sk-test-secret\u0007"}}"#,
+                "bad key [key]".to_owned(),
+            ),
+            (r#"[{"error":{"message":"in a list"}}]"#, "in a list".to_owned()),
+            (r#"{"detail":"by FastAPI"}"#, "by FastAPI".to_owned()),
+            ("plain", "plain".to_owned()),
+            ("", "the server gave no reason".to_owned()),
+            (
+                "<!doctype html>",
+                "the server answered with a page: is the address right?".to_owned(),
+            ),
+            (&long, format!("{}…", "a".repeat(500))),
+        ] {
+            assert_eq!(of_body(Some(400), body).message, expected);
+        }
+    }
+
+    #[test]
+    fn the_pause_that_a_provider_asks_for_is_read_from_where_it_says_it() {
+        let gemini = r#"{"error":{"details":[{"@type":"x"},{"retryDelay":"37.5s"}]}}"#;
+        for (headers, body, expected) in [
+            (vec![("retry-after", "7")], "", Some(7_000)),
+            (vec![("retry-after", "7"), ("retry-after-ms", "250")], "", Some(250)),
+            (vec![("retry-after", "-1")], "", None),
+            (vec![("retry-after", "1e9")], "", Some(3_600_000)),
+            (vec![("retry-after", "Fri, 31 Dec 1999 23:59:59 GMT")], "", None),
+            (vec![], gemini, Some(37_500)),
+            (vec![], "{}", None),
+        ] {
+            let mut map = HeaderMap::new();
+            for (name, value) in &headers {
+                map.insert(*name, value.parse().unwrap());
+            }
+            let body = serde_json::from_str(body).unwrap_or_default();
+            let expected = expected.map(Duration::from_millis);
+            assert_eq!(retry_after(Some(&map), &body), expected, "{headers:?}");
+        }
+    }
 }

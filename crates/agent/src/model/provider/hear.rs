@@ -118,3 +118,66 @@ fn other(reason: &str, told: Option<&str>, has_calls: bool) -> Result<Stop, Mode
         None => Ok(Stop::EndTurn),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rig_core::message::{CallId, Origin, Text, ToolCall, ToolFunction, ToolName};
+    use serde_json::Value;
+
+    use super::*;
+    use crate::model::Fault;
+
+    fn reply(
+        reason: Option<FinishReason>,
+        has_call: bool,
+        error: Option<&str>,
+    ) -> CompletionResponse {
+        let call = ToolCall::new(
+            CallId::from_wire("a"),
+            ToolFunction::new(ToolName::new("undo").unwrap(), Value::Null),
+        );
+        let text = AssistantContent::Text(Text::new("Well."));
+        let call = has_call.then_some(AssistantContent::ToolCall(call));
+        let origin = Origin::new("api", "provider", "model");
+        let content = [text].into_iter().chain(call).collect();
+        let mut reply = CompletionResponse::new(content, Default::default(), origin, Value::Null)
+            .with_optional_finish_reason(reason)
+            .accept_unknown_finish_reasons(true);
+        reply.error = error.map(str::to_owned);
+        reply
+    }
+
+    #[test]
+    fn the_reason_of_the_end_is_told_in_our_words() {
+        use FinishReason::{ContentFilter, Length, Other, Stop as Natural, ToolCalls};
+        let other = |reason: &str| Some(Other(reason.to_owned()));
+        for (reason, has_call, error, expected) in [
+            (Some(Natural), false, None, Ok(Stop::EndTurn)),
+            (Some(Natural), true, None, Ok(Stop::ToolCalls)),
+            (Some(ToolCalls), false, None, Ok(Stop::EndTurn)),
+            (Some(Length), true, None, Ok(Stop::MaxTokens)),
+            (Some(ContentFilter), false, Some("no"), Ok(Stop::Refusal)),
+            (other("IMAGE_SAFETY"), false, None, Ok(Stop::Refusal)),
+            (other("RECITATION"), false, Some("no"), Ok(Stop::Refusal)),
+            (other("MALFORMED_FUNCTION_CALL"), false, None, Err(Fault::Transient)),
+            (other("failed"), false, Some("prompt is too long"), Err(Fault::TooLong)),
+            (other("something_new"), false, None, Ok(Stop::EndTurn)),
+            (other("something_new"), true, None, Ok(Stop::ToolCalls)),
+            (None, false, Some("without a finish reason"), Err(Fault::Transient)),
+            (Some(Natural), true, Some("a call never finished"), Err(Fault::Transient)),
+        ] {
+            let reply = reply(reason.clone(), has_call, error);
+            let got = stop(&reply).map_err(|error| error.fault);
+            assert_eq!(got, expected, "{reason:?} {error:?}");
+        }
+    }
+
+    #[test]
+    fn dollars_become_millionths() {
+        for (dollars, expected) in
+            [(0.0125, Some(12_500)), (0.0, Some(0)), (-1.0, None), (f64::NAN, None)]
+        {
+            assert_eq!(micros(dollars), expected, "{dollars}");
+        }
+    }
+}

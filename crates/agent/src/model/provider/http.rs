@@ -2,7 +2,8 @@
 //!
 //! Knows no dialect. It alone holds the key: what the library builds carries none.
 
-mod client;
+pub(super) mod client;
+mod rest;
 
 use std::{error::Error as _, path::PathBuf, sync::Arc};
 
@@ -18,6 +19,7 @@ use rig_core::http_client::{
 };
 use tokio::time::timeout;
 
+use self::rest::Rest;
 use super::{Key, Provider, Settings, fault};
 use crate::{limits, model::Fault};
 
@@ -57,10 +59,10 @@ impl Http {
     async fn start(&self, request: Request<Bytes>) -> http_client::Result<reqwest::Response> {
         let (mut request, host) = self.addressed(request).map_err(Error::instance)?;
         self.authorize(request.headers_mut()).map_err(Error::instance)?;
-        let is_tls = request.url().scheme() == "https";
-        let client = client::get(is_tls, self.0.ca_file.as_deref()).map_err(Error::instance)?;
+        let client =
+            client::get(request.url(), self.0.ca_file.as_deref()).map_err(Error::instance)?;
         let answer = timeout(limits::MODEL_HEADERS, client.execute(request)).await;
-        let answer = answer.map_err(|_| {
+        let answer = answer.map_err(|_elapsed| {
             let seconds = limits::MODEL_HEADERS.as_secs();
             let text = format!("{host} did not begin to answer within {seconds} s");
             Error::instance(Unreachable::new(Fault::Transient, text))
@@ -114,7 +116,7 @@ impl Http {
         headers.remove(&name);
         if let Some(key) = &self.0.key {
             let value = HeaderValue::from_str(&format!("{prefix}{}", key.expose()));
-            let mut value = value.map_err(|_| {
+            let mut value = value.map_err(|_invalid| {
                 Unreachable::new(Fault::Auth, "the key holds characters that no key has")
             })?;
             value.set_sensitive(true);
@@ -172,6 +174,10 @@ impl HttpClientExt for Http {
             let response = http.start(request).await?;
             let (status, mut headers) = (response.status(), response.headers().clone());
             let events = HeaderValue::from_static("text/event-stream");
+            if media_type(&headers, &CONTENT_TYPE) == "text/html" {
+                // For a stream of lines of JSON the library does not look.
+                return Err(Error::InvalidContentType(HeaderValue::from_static("text/html")));
+            }
             if wants_events && media_type(&headers, &CONTENT_TYPE) == "application/json" {
                 // A server that streams nothing, or says at once what is wrong.
                 let body = read(response, limits::MAX_MODEL_ANSWER_BYTES, AtLimit::Fail).await?;
@@ -182,9 +188,9 @@ impl HttpClientExt for Http {
             if wants_events {
                 headers.entry(CONTENT_TYPE).or_insert(events);
             }
-            let body = stream::try_unfold(response, |mut response| async move {
-                let chunk = response.chunk().await.map_err(|error| cut(&error))?;
-                Ok(chunk.map(|chunk| (chunk, response)))
+            let body = stream::try_unfold(Rest::new(response), |mut body| async move {
+                let chunk = body.chunk().await.map_err(|error| cut(&error))?;
+                Ok(chunk.map(|chunk| (chunk, body)))
             });
             let body: BoxedStream = Box::pin(body);
             Ok(answer((status, headers), body))
@@ -215,12 +221,12 @@ fn one_event(json: &[u8]) -> Bytes {
 
 /// What becomes of a body that is longer than wanted.
 #[derive(Clone, Copy, PartialEq)]
-enum AtLimit {
+pub(super) enum AtLimit {
     Cut,
     Fail,
 }
 
-async fn read(
+pub(super) async fn read(
     mut response: reqwest::Response,
     limit: usize,
     at_limit: AtLimit,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rig_core::{
     completion::CompletionResponse,
-    message::{AssistantContent, AssistantMessage, CallId, Message},
+    message::{AssistantContent, AssistantMessage, CallId, Message, StopReason},
 };
 
 use crate::model::{Call, Replay};
@@ -20,7 +20,7 @@ pub(super) fn call_id(place: usize) -> String {
 /// Keeps a reply that came to its end.
 pub(super) fn of(reply: &CompletionResponse, model: &Arc<str>) -> Option<Replay> {
     let Message::Assistant(turn) = reply.message()? else { return None };
-    if turn.stop.as_ref().is_some_and(|stop| stop.is_failure()) {
+    if turn.stop.as_ref().is_some_and(StopReason::is_failure) {
         return None;
     }
     let items = serde_json::to_value(turn).ok()?;

@@ -6,6 +6,8 @@ use rig_core::{
     providers::registry::ProviderId,
 };
 
+use serde_json::json;
+
 use super::{Provider, Settings};
 use crate::model::{Effort, Traits};
 
@@ -32,8 +34,40 @@ pub(super) fn traits(settings: &Settings, spec: Option<&ModelSpec>) -> Traits {
             }
             None => thinks_when_told(settings),
         },
-        context_tokens: settings.context_tokens.or(listed),
+        context_tokens: settings.context_tokens.or(match settings.provider {
+            Provider::Ollama if !is_in_the_cloud(settings) => Some(OLLAMA_CONTEXT),
+            _ => listed,
+        }),
     }
+}
+
+/// Tokens of context that a local Ollama is asked for where nobody says how many: enough to work
+/// in, and not the whole that a model may have, which no memory may hold.
+const OLLAMA_CONTEXT: u64 = 16_384;
+
+fn is_in_the_cloud(settings: &Settings) -> bool {
+    settings.model.ends_with("-cloud") || settings.model.ends_with(":cloud")
+}
+
+/// Tells whether a model thinks at all.
+pub(super) fn thinks(settings: &Settings, spec: Option<&ModelSpec>) -> bool {
+    spec.map_or_else(|| thinks_when_told(settings), |spec| spec.reasoning.supported)
+}
+
+/// Says how much to think to a server that the library does not know, in OpenAI's words.
+pub(super) fn effort_param(
+    provider: Provider,
+    reasoning: &Reasoning,
+) -> Option<(String, serde_json::Value)> {
+    let effort = match reasoning {
+        Reasoning::Off => "none",
+        Reasoning::Effort(level) => level.as_str(),
+        _ => return None,
+    };
+    Some(match provider {
+        Provider::OpenAiResponses => ("reasoning".to_owned(), json!({ "effort": effort })),
+        _ => ("reasoning_effort".to_owned(), json!(effort)),
+    })
 }
 
 const EFFORTS: [Effort; 3] = [Effort::Low, Effort::Medium, Effort::High];
@@ -73,4 +107,49 @@ pub(super) fn reasoning(
         .filter(|_| effort != Effort::Off)
         .map(|range| Reasoning::Budget { tokens: tokens.clamp(*range.start(), *range.end()) });
     off.into_iter().chain(levels).chain(budget).find(|way| spec.reasoning.refusal(way).is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_model_takes_is_known_by_its_name() {
+        for (provider, vendor, model, images, efforts, context) in [
+            (Provider::Anthropic, "anthropic", "claude-haiku-4-5", true, true, Some(200_000)),
+            (Provider::Anthropic, "anthropic", "claude-next-9", true, true, None),
+            (Provider::OpenAi, "openai", "gpt-4o", true, false, Some(128_000)),
+            (Provider::OpenAi, "openai", "openai/gpt-4o", true, false, Some(128_000)),
+            (Provider::OpenAi, "openai", "local-model", true, false, None),
+            (Provider::Gemini, "gcp.gemini", "gemini-2.5-flash", true, true, Some(1_048_576)),
+            (Provider::Ollama, "ollama", "llama3.2", false, false, Some(16_384)),
+            (Provider::Ollama, "ollama", "my-own", true, false, Some(16_384)),
+        ] {
+            let settings = Settings::new(provider, model);
+            let traits = traits(&settings, find(&settings, vendor));
+            let got = (traits.images, traits.efforts, traits.context_tokens);
+            assert_eq!(got, (images, efforts, context), "{model}");
+        }
+        let settings =
+            Settings { context_tokens: Some(5), ..Settings::new(Provider::OpenAi, "gpt-4o") };
+        assert_eq!(traits(&settings, find(&settings, "openai")).context_tokens, Some(5));
+    }
+
+    #[test]
+    fn an_effort_is_told_in_the_first_way_that_the_model_takes() {
+        let of = |provider, vendor, model: &str, effort| {
+            let settings = Settings::new(provider, model);
+            reasoning(&settings, find(&settings, vendor), effort)
+        };
+        let anthropic = |model, effort| of(Provider::Anthropic, "anthropic", model, effort);
+        let budget = Some(Reasoning::Budget { tokens: 8_192 });
+        assert_eq!(anthropic("claude-haiku-4-5", Effort::Medium), budget);
+        assert_eq!(anthropic("claude-haiku-4-5", Effort::Off), Some(Reasoning::Off));
+        let high = Some(Reasoning::Effort(Level::High));
+        assert_eq!(anthropic("claude-next-9", Effort::High), high);
+        assert_eq!(of(Provider::OpenAi, "openai", "gpt-4o", Effort::High), None);
+        let gemini = |effort| of(Provider::Gemini, "gcp.gemini", "gemini-2.5-pro", effort);
+        assert_eq!(gemini(Effort::Medium), budget);
+        assert_eq!(of(Provider::OpenAi, "openai", "local-model", Effort::Low), None);
+    }
 }

@@ -1,63 +1,18 @@
-//! Replies of each dialect, from a responder on loopback that sends what a test says.
+//! Replies of each dialect, and the requests that got them.
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
-
-use futures::StreamExt as _;
-use pretty_assertions::assert_eq;
-use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpListener,
-    task::JoinHandle,
-};
 
 use super::connect;
 use crate::model::{
     Event, Fault, Message, Model, Request, Stop, ToolResult, ToolSpec, Usage,
-    provider::{Key, Provider, Settings},
+    provider::{
+        Key, Provider, Settings,
+        responder::{answer, respond, respond_over_tls},
+    },
 };
-
-/// Answers one connection after the other, each with what is written for it, and returns what it
-/// was sent.
-async fn respond(answers: Vec<String>) -> (String, JoinHandle<Vec<Asked>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let asked = tokio::spawn(async move {
-        let mut asked = Vec::new();
-        for answer in answers {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            let mut bytes = Vec::new();
-            while !is_whole(&bytes) {
-                assert_ne!(stream.read_buf(&mut bytes).await.unwrap(), 0);
-            }
-            let text = String::from_utf8(bytes).unwrap();
-            let (head, body) = text.split_once("\r\n\r\n").unwrap();
-            let body = serde_json::from_str(body).unwrap_or_default();
-            asked.push(Asked { head: head.to_owned(), body });
-            stream.write_all(answer.as_bytes()).await.unwrap();
-        }
-        asked
-    });
-    (url, asked)
-}
-
-struct Asked {
-    head: String,
-    body: Value,
-}
-
-fn is_whole(bytes: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(bytes);
-    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
-    let length = head.lines().find_map(|line| {
-        line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse::<usize>().ok()
-    });
-    body.len() >= length.unwrap_or(0)
-}
-
-fn answer(status: &str, headers: &str, body: &str) -> String {
-    format!("HTTP/1.1 {status}\r\nconnection: close\r\n{headers}\r\n\r\n{body}")
-}
+use futures::StreamExt as _;
+use pretty_assertions::assert_eq;
+use serde_json::json;
 
 /// A stream of events, one a line.
 fn events(lines: &str) -> String {
@@ -236,5 +191,243 @@ async fn errors_say_what_is_worth_doing() {
         if fault == Fault::Transient && text == "slow" {
             assert_eq!(error.retry_after, Some(Duration::from_secs(7)));
         }
+    }
+}
+
+const MESSAGES: &str = r#"
+    event: message_start
+    data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"some-model","content":[],"stop_reason":null,"usage":{"input_tokens":10,"cache_read_input_tokens":4,"cache_creation_input_tokens":3,"output_tokens":1}}}
+    data: {"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}
+    data: {"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"Hm."}}
+    data: {"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"signed"}}
+    data: {"type":"content_block_stop","index":0}
+    data: {"type":"content_block_start","index":1,"content_block":{"type":"text","text":""}}
+    data: {"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"I read."}}
+    data: {"type":"content_block_stop","index":1}
+    data: {"type":"content_block_start","index":2,"content_block":{"type":"tool_use","id":"toolu_a","name":"read_file","input":{}}}
+    data: {"type":"content_block_delta","index":2,"delta":{"type":"input_json_delta","partial_json":"{\"path\":"}}
+    data: {"type":"content_block_delta","index":2,"delta":{"type":"input_json_delta","partial_json":"\"a\"}"}}
+    data: {"type":"content_block_stop","index":2}
+    data: {"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":25}}
+    data: {"type":"message_stop"}
+"#;
+
+#[tokio::test]
+async fn a_message_streams_and_its_signed_thought_is_told_again() {
+    let (url, asked) = respond(vec![events(MESSAGES), events(MESSAGES)]).await;
+    let model = model(Provider::Anthropic, &url);
+    let first = hear(&model, request(vec![Message::user("read a")])).await;
+    let mut expected = vec![Event::Thought("Hm.".into()), Event::Text("I read.".into())];
+    expected.extend(call("call_1", "read_file", r#"{"path":"a"}"#));
+    expected.push(Event::Usage(Usage {
+        input_tokens: Some(17),
+        output_tokens: Some(25),
+        cached_tokens: Some(4),
+        cache_written_tokens: Some(3),
+        ..Usage::default()
+    }));
+    expected.push(Event::Stop(Stop::ToolCalls));
+    assert_eq!(joined(&first), expected);
+
+    hear(&model, request(after("read a", &first, "it says b"))).await;
+    let asked = asked.await.unwrap();
+    assert!(asked[0].head.starts_with("POST /v1/messages "), "{}", asked[0].head);
+    assert!(asked[0].head.contains("x-api-key: sk-test-secret"), "{}", asked[0].head);
+    let ephemeral = json!({ "type": "ephemeral" });
+    let body = &asked[1].body;
+    assert_eq!(body["system"][0]["cache_control"], ephemeral);
+    assert_eq!(body["tools"][0]["cache_control"], ephemeral);
+    assert_eq!(body["messages"][2]["content"][0]["cache_control"], ephemeral);
+    let reply = &body["messages"][1]["content"];
+    assert_eq!(reply[0], json!({ "type": "thinking", "thinking": "Hm.", "signature": "signed" }));
+    assert_eq!(reply[2]["id"], "toolu_a");
+    assert_eq!(body["messages"][2]["content"][0]["tool_use_id"], "toolu_a");
+}
+
+const RESPONSES: &str = r#"
+    data: {"type":"response.created","sequence_number":0,"response":{"id":"resp_1","object":"response","status":"in_progress","output":[]}}
+    data: {"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":{"type":"reasoning","id":"rs_1","summary":[]}}
+    data: {"type":"response.reasoning_summary_text.delta","sequence_number":2,"item_id":"rs_1","output_index":0,"summary_index":0,"delta":"Hm."}
+    data: {"type":"response.output_item.done","sequence_number":3,"output_index":0,"item":{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"Hm."}],"encrypted_content":"sealed"}}
+    data: {"type":"response.output_item.added","sequence_number":4,"output_index":1,"item":{"type":"function_call","id":"fc_1","call_id":"id_a","name":"read_file","arguments":"","status":"in_progress"}}
+    data: {"type":"response.function_call_arguments.delta","sequence_number":5,"item_id":"fc_1","output_index":1,"delta":"{\"path\":"}
+    data: {"type":"response.function_call_arguments.delta","sequence_number":6,"item_id":"fc_1","output_index":1,"delta":"\"a\"}"}
+    data: {"type":"response.function_call_arguments.done","sequence_number":7,"item_id":"fc_1","output_index":1,"arguments":"{\"path\":\"a\"}"}
+    data: {"type":"response.output_item.done","sequence_number":8,"output_index":1,"item":{"type":"function_call","id":"fc_1","call_id":"id_a","name":"read_file","arguments":"{\"path\":\"a\"}","status":"completed"}}
+    data: {"type":"response.completed","sequence_number":9,"response":{"id":"resp_1","object":"response","status":"completed","output":[],"usage":{"input_tokens":10,"input_tokens_details":{"cached_tokens":4},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":2},"total_tokens":15}}}
+"#;
+
+#[tokio::test]
+async fn a_response_streams_and_its_items_are_told_again() {
+    let (url, asked) = respond(vec![events(RESPONSES), events(RESPONSES)]).await;
+    let model = model(Provider::OpenAiResponses, &format!("{url}/v1"));
+    let first = hear(&model, request(vec![Message::user("read a")])).await;
+    let mut expected = vec![Event::Thought("Hm.".into())];
+    expected.extend(call("call_1", "read_file", r#"{"path":"a"}"#));
+    expected.push(Event::Usage(Usage {
+        input_tokens: Some(10),
+        output_tokens: Some(5),
+        cached_tokens: Some(4),
+        thought_tokens: Some(2),
+        ..Usage::default()
+    }));
+    expected.push(Event::Stop(Stop::ToolCalls));
+    assert_eq!(joined(&first), expected);
+
+    hear(&model, request(after("read a", &first, "it says b"))).await;
+    let asked = asked.await.unwrap();
+    assert!(asked[0].head.starts_with("POST /v1/responses "), "{}", asked[0].head);
+    assert_eq!(asked[0].body["store"], false);
+    let input = asked[1].body["input"].as_array().unwrap();
+    let of = |kind: &str| input.iter().find(|item| item["type"] == kind).unwrap();
+    assert_eq!(of("reasoning")["encrypted_content"], "sealed");
+    assert_eq!(of("function_call")["call_id"], "id_a");
+    assert_eq!(of("function_call_output")["call_id"], "id_a");
+}
+
+const GEMINI: &str = r#"
+    data: {"candidates":[{"content":{"role":"model","parts":[{"text":"Hm.","thought":true}]}}]}
+    data: {"candidates":[{"content":{"role":"model","parts":[{"text":"I read."}]}}]}
+    data: {"candidates":[{"content":{"role":"model","parts":[{"functionCall":{"name":"read_file","args":{"path":"a"}},"thoughtSignature":"c2lnbmVk"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":10,"cachedContentTokenCount":4,"candidatesTokenCount":5,"thoughtsTokenCount":2,"totalTokenCount":17}}
+"#;
+
+#[tokio::test]
+async fn a_generated_content_streams_and_its_thought_signature_is_told_again() {
+    let (url, asked) = respond(vec![events(GEMINI), events(GEMINI)]).await;
+    let model = model(Provider::Gemini, &url);
+    let first = hear(&model, request(vec![Message::user("read a")])).await;
+    let mut expected = vec![Event::Thought("Hm.".into()), Event::Text("I read.".into())];
+    expected.extend(call("call_1", "read_file", r#"{"path":"a"}"#));
+    expected.push(Event::Usage(Usage {
+        input_tokens: Some(10),
+        output_tokens: Some(7),
+        cached_tokens: Some(4),
+        thought_tokens: Some(2),
+        ..Usage::default()
+    }));
+    expected.push(Event::Stop(Stop::ToolCalls));
+    assert_eq!(joined(&first), expected);
+
+    hear(&model, request(after("read a", &first, "it says b"))).await;
+    let asked = asked.await.unwrap();
+    let path = "POST /v1beta/models/some-model:streamGenerateContent?alt=sse HTTP/1.1";
+    assert_eq!(asked[0].head.lines().next(), Some(path));
+    assert!(asked[0].head.contains("x-goog-api-key: sk-test-secret"), "{}", asked[0].head);
+    let contents = &asked[1].body["contents"];
+    let parts = contents[1]["parts"].as_array().unwrap();
+    assert_eq!(parts.last().unwrap()["thoughtSignature"], "c2lnbmVk");
+    assert_eq!(contents[2]["parts"][0]["functionResponse"]["name"], "read_file");
+}
+
+const OLLAMA: &str = r#"
+    {"model":"some-model","message":{"role":"assistant","content":"","thinking":"Hm."},"done":false}
+    {"model":"some-model","message":{"role":"assistant","content":"I read."},"done":false}
+    {"model":"some-model","message":{"role":"assistant","content":"","tool_calls":[{"function":{"name":"read_file","arguments":{"path":"a"}}}]},"done":false}
+    {"model":"some-model","message":{"role":"assistant","content":""},"done":true,"done_reason":"stop","prompt_eval_count":10,"eval_count":5}
+"#;
+
+#[tokio::test]
+async fn a_local_chat_streams_and_is_told_how_long_the_context_is() {
+    let lines: Vec<_> = OLLAMA.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let body = format!("{}\n", lines.join("\n"));
+    let reply = answer("200 OK", "content-type: application/x-ndjson", &body);
+    let (url, asked) = respond(vec![reply.clone(), reply]).await;
+    let model = connect(Settings {
+        base_url: Some(url),
+        context_tokens: Some(32_768),
+        ..Settings::new(Provider::Ollama, NAME)
+    });
+    let first = hear(&model, request(vec![Message::user("read a")])).await;
+    let mut expected = vec![Event::Thought("Hm.".into()), Event::Text("I read.".into())];
+    expected.extend(call("call_1", "read_file", r#"{"path":"a"}"#));
+    let (input_tokens, output_tokens) = (Some(10), Some(5));
+    expected.push(Event::Usage(Usage { input_tokens, output_tokens, ..Usage::default() }));
+    expected.push(Event::Stop(Stop::ToolCalls));
+    assert_eq!(joined(&first), expected);
+
+    hear(&model, request(after("read a", &first, "it says b"))).await;
+    let asked = asked.await.unwrap();
+    assert!(asked[0].head.starts_with("POST /api/chat "), "{}", asked[0].head);
+    assert!(!asked[0].head.contains("authorization"), "{}", asked[0].head);
+    assert_eq!(asked[0].body["options"]["num_ctx"], 32_768);
+    assert_eq!(asked[1].body["messages"][3]["content"], "it says b");
+}
+
+#[tokio::test]
+async fn a_server_with_an_authority_of_its_own_is_trusted_when_the_settings_say_so() {
+    let (url, pem) = respond_over_tls(events(CHAT_TEXT)).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let missing = folder.path().join("missing.pem");
+    for (ca_file, expected) in [
+        (Some(file("ca.pem", &pem)), None),
+        (None, Some("the certificate of 127.0.0.1:")),
+        (Some(file("empty.pem", "")), Some("it holds no certificate in PEM")),
+        (Some(missing), Some("missing.pem (`ca_file`) cannot be used: No such file")),
+    ] {
+        let base_url = Some(format!("{url}/v1"));
+        let settings = Settings { base_url, ca_file, ..Settings::new(Provider::OpenAi, NAME) };
+        let heard = hear(&connect(settings), request(vec![Message::user("hi")])).await;
+        match (heard.last(), expected) {
+            (Some(Event::Stop(Stop::EndTurn)), None) => {}
+            (Some(Event::Error(error)), Some(text)) => {
+                assert!(error.message.contains(text), "{error}");
+                assert!(error.message.contains("`ca_file`"), "{error}");
+                assert_eq!(error.fault, Fault::Other);
+            }
+            (got, expected) => panic!("{got:?}, not {expected:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn nobody_at_the_address_is_worth_another_attempt() {
+    let (url, asked) = respond(Vec::new()).await;
+    asked.await.unwrap();
+    let heard = hear(&model(Provider::OpenAi, &url), request(vec![Message::user("hi")])).await;
+    let [Event::Error(error)] = &*heard else { panic!("{heard:?}") };
+    assert_eq!(error.fault, Fault::Transient);
+    let host = url.trim_start_matches("http://");
+    assert!(error.message.starts_with(&format!("cannot connect to {host}: ")), "{error}");
+}
+
+#[tokio::test]
+async fn the_key_is_in_no_line_of_the_log() {
+    use std::sync::Mutex;
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let to = lines.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(move || Shared(to.clone()))
+        .finish();
+    let guard = tracing::subscriber::set_default(subscriber);
+    for provider in Provider::ALL {
+        let key = r#"{"error":{"message":"wrong key: sk-test-secret"}}"#;
+        let (url, asked) = respond(vec![answer("400 Bad", "", key)]).await;
+        let model = model(provider, &url);
+        let heard = hear(&model, request(vec![Message::user("hi")])).await;
+        assert!(matches!(heard.last(), Some(Event::Error(_))), "{heard:?}");
+        tracing::trace!(?model, ?heard);
+        assert!(asked.await.unwrap()[0].head.contains("sk-test-secret"));
+    }
+    drop(guard);
+    let lines = String::from_utf8(lines.lock().unwrap().clone()).unwrap();
+    assert!(lines.contains("Be brief.") && lines.contains("hyper"), "{lines}");
+    assert!(!lines.contains("sk-test-secret"), "{lines}");
+}
+
+struct Shared(Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl std::io::Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
