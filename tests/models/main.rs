@@ -20,6 +20,7 @@ mod it {
 mod broken;
 mod case;
 mod clean;
+mod context;
 mod keys;
 mod refused;
 mod told;

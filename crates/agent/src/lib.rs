@@ -11,6 +11,7 @@ mod choose;
 pub mod cli;
 mod commands;
 mod config;
+mod context;
 mod errors;
 pub mod exec;
 mod keys;

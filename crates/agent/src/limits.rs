@@ -192,6 +192,84 @@ pub(crate) const ARGUMENTS_TOLD_EVERY: usize = 1024;
 /// Time for a model to say the next thing.
 pub const MODEL_IDLE: Duration = Duration::from_secs(300);
 
+// ---- What a model is told beside the prompts ----
+
+/// Bytes of one AGENTS.md that the model is told; the rest is left out, and that is said.
+pub const MAX_INSTRUCTION_BYTES: usize = 32 << 10;
+
+/// Bytes of all of them in one session, earlier versions too. A model with a small window is told
+/// less: see [`INSTRUCTIONS_SHARE`].
+pub const MAX_INSTRUCTIONS_BYTES: usize = 96 << 10;
+
+/// The part of a model's window that instructions may fill: one in so many.
+pub const INSTRUCTIONS_SHARE: u64 = 8;
+
+/// Files of instructions that a session heeds.
+pub const MAX_INSTRUCTION_FILES: usize = 32;
+
+/// Folders between two requests in which instructions are looked for.
+pub const MAX_INSTRUCTION_FOLDERS: usize = 256;
+
+/// Files of which a session notes what they looked like when the model read or wrote them; the
+/// oldest is forgotten.
+pub const MAX_STAMPED_FILES: usize = 128;
+
+/// Bytes of a file up to which its content is compared; of a larger one, size and time are.
+pub const MAX_HASHED_BYTES: u64 = 4 << 20;
+
+/// Changed files that the model is told by name at once, and likewise files that are gone.
+pub const MAX_TOLD_CHANGES: usize = 20;
+
+// ---- The model's window ----
+
+/// Tokens that a model is taken to take, if neither it nor the configuration says so.
+pub const DEFAULT_CONTEXT_TOKENS: u64 = 128_000;
+
+/// Bytes of text that one token is taken for until a provider has counted.
+pub const BYTES_PER_TOKEN: u64 = 4;
+
+/// Bytes of a request from which its count is learnt from; what stands around the messages blurs
+/// that of a smaller one.
+pub const LEARN_FROM_BYTES: u64 = 4 << 10;
+
+/// Bytes that a message is taken to have beside its texts.
+pub const MESSAGE_BYTES: usize = 16;
+
+/// Bytes of text that an image is taken for.
+pub const IMAGE_BYTES: usize = 6_400;
+
+/// How full of the window a request may be before the session is compacted, in percent; the reply
+/// needs room too.
+pub const COMPACT_AT_PERCENT: u64 = 80;
+
+/// How full a request is after that at most, in percent.
+pub const COMPACT_TO_PERCENT: u64 = 50;
+
+/// Results of calls that a compaction leaves as they are, the newest ones.
+pub const KEPT_RESULTS: usize = 8;
+
+/// Bytes of a result from which it is worth leaving out.
+pub const CLEARED_OVER_BYTES: usize = 512;
+
+/// Bytes that the newest results keep, however little room there is.
+pub const MIN_SQUEEZED_BYTES: usize = 512;
+
+/// Bytes of a summary; what is over is left out of its middle.
+pub const SUMMARY_BYTES: usize = 12 << 10;
+
+/// Tokens that a model may use for a summary, its thoughts among them.
+pub const SUMMARY_TOKENS: u32 = 8_192;
+
+/// Bytes of one result or one call's arguments that a model is told for a summary; of what it said
+/// twice as many, of a prompt four times.
+pub const EXCERPT_BYTES: usize = 2 << 10;
+
+/// Bytes of all that a model is told for a summary, though its window be larger.
+pub const SUMMARISED_BYTES: usize = 1 << 20;
+
+/// Bytes of the plan that stays beside a summary.
+pub const TOLD_PLAN_BYTES: usize = 8 << 10;
+
 /// Time for what is not exported yet to be sent when the process ends (feature `otlp`).
 pub const EXPORT_FLUSH: Duration = Duration::from_millis(500);
 

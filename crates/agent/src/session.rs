@@ -22,6 +22,7 @@ use tracing::Instrument as _;
 use ulid::Ulid;
 
 use crate::commands::Asked;
+use crate::context::Surroundings;
 use crate::model::ToolSpec;
 use crate::options::{Options, Selection};
 use crate::permission::{Keeper, Permission};
@@ -104,6 +105,11 @@ impl Session {
             options,
             tools: turn::tools(&registry),
             registry,
+            surroundings: Surroundings::new(
+                context.workspace.clone(),
+                secrets.clone(),
+                SystemTime::now(),
+            ),
             context,
             secrets,
             told: None,
@@ -229,6 +235,7 @@ struct Runner {
     registry: Registry,
     tools: Arc<[ToolSpec]>,
     context: Context,
+    surroundings: Surroundings,
     secrets: Secrets,
     /// Which model it is, as the user was told last.
     told: Option<String>,
@@ -277,6 +284,7 @@ impl Runner {
                 registry: &self.registry,
                 tools: &self.tools,
                 context: &self.context,
+                surroundings: &self.surroundings,
                 handle: &self.handle,
                 cancel: &token,
             };

@@ -11,6 +11,7 @@ use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::{ContentBlock, StopReason};
 use tokio_util::sync::CancellationToken;
 
+use crate::context::Surroundings;
 use crate::model::retry::Retry;
 use crate::model::{Fault, Message, Part, Stop, ToolSpec};
 use crate::options::Chosen;
@@ -22,6 +23,7 @@ mod heard;
 mod history;
 mod order;
 mod results;
+mod surroundings;
 mod tell;
 
 use heard::Heard;
@@ -37,6 +39,7 @@ pub(crate) struct Turn<'a> {
     /// What the model is told of the registry's tools: [`tools`].
     pub(crate) tools: &'a Arc<[ToolSpec]>,
     pub(crate) context: &'a Context,
+    pub(crate) surroundings: &'a Surroundings,
     pub(crate) handle: &'a SessionHandle,
     pub(crate) cancel: &'a CancellationToken,
 }
@@ -65,6 +68,7 @@ pub(crate) async fn run(
     let linked = prompt::linked(&blocks, &turn.context.workspace);
     let parts = prompt::parts(blocks, &(turn.chosen)().model.traits());
     let is_text = parts.iter().all(|part| matches!(part, Part::Text(_)));
+    turn.hear_news(history).await;
     let prompt = history.say(Message::User(parts));
     tokio::select! {
         biased;
@@ -81,6 +85,7 @@ pub(crate) async fn run(
         if is_poison || matches!(act, ControlFlow::Break(Ok(StopReason::Refusal))) {
             // ACP: a refused prompt, and what followed it, is not told again.
             history.take_back(&prompt);
+            turn.surroundings.forget();
         }
         if let ControlFlow::Break(ending) = act {
             return ending;
@@ -96,13 +101,14 @@ impl Turn<'_> {
     async fn ask(&self, history: &mut History) -> Heard {
         let (mut retry, mut shortenings) = (Retry::new(), 0);
         loop {
+            self.catch_up(history).await;
             let mut heard = self.listen(history).await;
             let Some(error) = heard.error.as_ref().filter(|_| !heard.is_cancelled) else {
                 return heard;
             };
             if error.fault == Fault::TooLong && shortenings < limits::MAX_SHORTENINGS {
                 shortenings += 1;
-                if self.make_room(history) {
+                if self.make_more_room(history).await {
                     heard.drop_calls();
                     continue;
                 }
@@ -119,16 +125,6 @@ impl Turn<'_> {
                 () = tokio::time::sleep(pause) => {}
             }
         }
-    }
-
-    /// Makes the session shorter, because its model says that it is too long. Returns whether it
-    /// is.
-    fn make_room(&self, history: &mut History) -> bool {
-        let is_shorter = history.shorten(history.byte_len() / 2);
-        if is_shorter {
-            self.aside("The session is too long for the model: its older half is left out.".into());
-        }
-        is_shorter
     }
 
     /// Does what the model asked for; breaks when the turn is over.

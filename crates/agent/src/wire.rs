@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "this is where the outbox hands over")]
 
 mod ask;
+mod shows;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,6 +19,7 @@ use agent_client_protocol::v1::schema::{
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client, JsonRpcResponse, Result};
 
+use self::shows::Shows;
 use crate::permission::Keeper;
 use crate::transport::Counters;
 
@@ -27,6 +29,7 @@ pub(crate) struct Wire {
     handle: SessionHandle,
     answers: Answers,
     sent: Sent,
+    shows: Shows,
     client: ConnectionTo<Client>,
     counters: Option<Arc<Counters>>,
     keeper: Option<Arc<Keeper>>,
@@ -42,7 +45,8 @@ impl Wire {
         counters: Option<Arc<Counters>>,
     ) -> Self {
         let sent = Sent::new(surface(capabilities));
-        Self { session, handle, answers, sent, client, counters, keeper: None }
+        let shows = Shows::of(capabilities);
+        Self { session, handle, answers, sent, shows, client, counters, keeper: None }
     }
 
     /// Lets what answers leave behind be saved.
@@ -89,7 +93,7 @@ impl Sink for Wire {
             }
             Item::Chunk(chunk) => self.update(chunk_update(chunk)),
             Item::Plan(plan) => self.update(v1::plan(&plan, DEFAULT_KEY)),
-            Item::News(update) => self.update(update),
+            Item::News(update) => self.update(self.shows.fit(update)),
             Item::Permission(number) => self.ask(number),
             Item::Reason(number) => {
                 self.ask_why(number);

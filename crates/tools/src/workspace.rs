@@ -210,6 +210,21 @@ impl Workspace {
         Ok(file)
     }
 
+    /// Opens a regular file by its absolute path, if it is there and inside the roots: for what is
+    /// looked for often and mostly missing. Unlike [`Self::open_read`] it says nothing of why not.
+    #[must_use]
+    pub fn look_for(&self, path: &Path) -> Option<File> {
+        let at = self.place("", &normalise(path))?;
+        let open = |at: &Resolved| self.roots[at.root].pinned.open(&at.beneath);
+        let file = match open(&at) {
+            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+                open(&self.settle(&at).ok()?).ok()?
+            }
+            opened => opened.ok()?,
+        };
+        file.metadata().is_ok_and(|metadata| metadata.is_file()).then_some(file)
+    }
+
     /// Asks what is there, links followed.
     ///
     /// # Errors

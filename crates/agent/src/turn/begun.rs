@@ -100,10 +100,11 @@ const NO_END: &str = "The arguments did not come to their end.";
 #[cfg(test)]
 mod tests {
     use super::{Begun, limits};
+    use crate::context::Surroundings;
     use crate::model::direct::Direct;
     use crate::options::Chosen;
     use crate::turn::Turn;
-    use acp_lifecycle::{Session, SessionHandle};
+    use acp_lifecycle::{Secrets, Session, SessionHandle};
     use acp_tools::{Context, Registry, Workspace};
     use acp_types::ToolCallReport;
     use pretty_assertions::assert_eq;
@@ -126,6 +127,11 @@ mod tests {
             registry: &registry,
             tools: &crate::turn::tools(&registry),
             context: &context,
+            surroundings: &Surroundings::new(
+                context.workspace.clone(),
+                Secrets::default(),
+                SystemTime::now(),
+            ),
             handle: &handle,
             cancel: &cancel,
         };

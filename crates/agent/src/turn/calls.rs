@@ -93,6 +93,7 @@ impl Turn<'_> {
 
     async fn run_call(&self, begun: Begun) -> Ended {
         let (open, call, args) = begun.into_parts();
+        let id = open.handle().id().clone();
         let ended = match args {
             Ok(args) => {
                 // A task of its own, so that a panic outside of the tool ends one call only.
@@ -105,6 +106,7 @@ impl Turn<'_> {
             // Its neighbours must not keep the turn from ending.
             self.cancel.cancel();
         }
+        self.touched(&id).await;
         ended
     }
 }

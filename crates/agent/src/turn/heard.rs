@@ -2,6 +2,8 @@
 //!
 //! It runs no call.
 
+use std::sync::Arc;
+
 use acp_lifecycle::{Chunk, End, OpenCall, Role};
 use acp_types::{Reason, id};
 use futures::StreamExt as _;
@@ -10,6 +12,7 @@ use ulid::Ulid;
 use super::Turn;
 use super::begun::Begun;
 use super::history::History;
+use crate::context;
 use crate::limits;
 use crate::model::retry::Came;
 use crate::model::{Event, Fault, ModelError, Replay, Reply, Request, Stop, Usage};
@@ -142,7 +145,9 @@ impl Turn<'_> {
     /// Asks the model and shows what it says as it says it.
     pub(super) async fn listen(&self, history: &mut History) -> Heard {
         let chosen = (self.chosen)();
-        let mut reply = chosen.model.reply(self.request(&chosen, history));
+        let system = self.system(&chosen);
+        let weight = system.weight + context::weigh(history.messages());
+        let mut reply = chosen.model.reply(self.request(&chosen, system.text, history));
         let mut heard = Heard::new();
         while heard.stop.is_none() && heard.error.is_none() && !heard.is_cancelled {
             tokio::select! {
@@ -161,12 +166,16 @@ impl Turn<'_> {
             heard.replay = None;
         }
         self.tell_usage(heard.usage.as_ref(), &chosen, history);
+        if let Some(tokens) = heard.usage.and_then(|usage| usage.input_tokens) {
+            history.budget(&chosen).learn(weight, tokens);
+        }
         heard
     }
 
-    fn request(&self, chosen: &Chosen, history: &mut History) -> Request {
+    fn request(&self, chosen: &Chosen, system: Arc<str>, history: &mut History) -> Request {
         Request {
             index: history.count_request(chosen.taken_up),
+            system,
             messages: history.messages().to_vec(),
             tools: self.tools.clone(),
             effort: chosen.effort,

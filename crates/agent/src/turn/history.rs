@@ -5,8 +5,10 @@
 
 use std::sync::Arc;
 
+use crate::context::Budget;
 use crate::limits;
 use crate::model::{Message, Part, Replay, ToolResult, Usage};
+use crate::options::Chosen;
 
 /// What a session remembers between turns.
 #[derive(Debug, Default)]
@@ -17,6 +19,8 @@ pub(crate) struct History {
     /// included.
     asked: (u64, usize),
     spent: Spent,
+    /// How full the model that was asked last finds the session.
+    budget: Budget,
     /// Whether the client was told a title of the session.
     pub(super) is_titled: bool,
 }
@@ -158,6 +162,16 @@ impl History {
         }
         self.asked.1 += 1;
         self.asked.1 - 1
+    }
+
+    /// Returns how many requests a model had, since it was taken up.
+    pub(super) fn requests(&self, taken_up: u64) -> usize {
+        if self.asked.0 == taken_up { self.asked.1 } else { 0 }
+    }
+
+    /// Returns what is known of how much a model takes.
+    pub(super) fn budget(&mut self, chosen: &Chosen) -> &mut Budget {
+        self.budget.of(chosen.model.name(), chosen.model.traits().context_tokens)
     }
 
     /// Adds what a reply used.

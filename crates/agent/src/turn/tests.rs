@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, SystemTime};
 
 use acp_lifecycle::{
-    Answer, Effect, Effects, Grant, Item, Pinned, Role, Session, Sink, Titles, Unreachable, drive,
+    Answer, Effect, Effects, Grant, Item, Pinned, Role, Secrets, Session, Sink, Titles,
+    Unreachable, drive,
 };
 use acp_tools::{
     Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolError, Workspace,
@@ -199,6 +200,7 @@ struct Stage {
     registry: Registry,
     tools: Arc<[ToolSpec]>,
     context: Context,
+    surroundings: Surroundings,
     handle: SessionHandle,
     cancel: CancellationToken,
     seen: Arc<Mutex<Seen>>,
@@ -225,7 +227,22 @@ impl Stage {
         let stop = CancellationToken::new();
         let driver = tokio::spawn(drive(handle.clone(), client, stop.clone()));
         let (tools, cancel) = (tools_of(&registry), CancellationToken::new());
-        Self { folder, registry, tools, context, handle, cancel, seen, started, log, stop, driver }
+        let workspace = context.workspace.clone();
+        let surroundings = Surroundings::new(workspace, Secrets::default(), SystemTime::UNIX_EPOCH);
+        Self {
+            folder,
+            registry,
+            tools,
+            context,
+            surroundings,
+            handle,
+            cancel,
+            seen,
+            started,
+            log,
+            stop,
+            driver,
+        }
     }
 
     /// Runs a turn of a prompt.
@@ -246,6 +263,7 @@ impl Stage {
             registry: &self.registry,
             tools: &self.tools,
             context: &self.context,
+            surroundings: &self.surroundings,
             handle: &self.handle,
             cancel: &self.cancel,
         }

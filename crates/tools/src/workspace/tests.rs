@@ -186,3 +186,30 @@ fn a_name_without_meaning_as_text_is_shown_in_one_line() {
     fs::write(tree.path("").join(odd), "").unwrap();
     assert!(tree.workspace.open_read(&tree.at("similar")).is_err());
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_is_looked_for_is_a_regular_file_inside_the_roots_or_nothing() {
+    let tree = tree(&[("dir/file", "inside")]);
+    tree.link("in", "dir/file");
+    tree.link("in-absolute", tree.path("dir/file"));
+    tree.link("out", "../secret");
+    tree.link("out-absolute", tree.outer().join("secret"));
+    tree.fifo("fifo");
+    for (path, is_found) in [
+        (tree.path("dir/file"), true),
+        (tree.path("dir/../dir/file"), true),
+        (tree.path("in"), true),
+        (tree.path("in-absolute"), true),
+        (tree.path("out"), false),
+        (tree.path("out-absolute"), false),
+        (tree.path("fifo"), false),
+        (tree.path("dir"), false),
+        (tree.path("missing"), false),
+        (tree.outer().join("secret"), false),
+        (PathBuf::from("dir/file"), false),
+    ] {
+        let found = tree.workspace.look_for(&path);
+        assert_eq!(found.is_some(), is_found, "{}", path.display());
+    }
+}

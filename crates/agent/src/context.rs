@@ -1,0 +1,167 @@
+//! What a model is told beside the prompts, and how the session stays within what it takes.
+//!
+//! Instructions of the project and changes of files are context for the model and no more: nothing
+//! in the workspace is configuration.
+
+mod budget;
+mod compact;
+mod date;
+mod instructions;
+mod room;
+mod stamps;
+mod summary;
+mod system;
+
+use std::env::consts::OS;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use acp_lifecycle::Secrets;
+use acp_tools::Workspace;
+use acp_types::{Status, ToolCallReport, ToolKind};
+
+pub(crate) use budget::{Budget, weigh};
+use instructions::Instructions;
+pub(crate) use room::{Made, Maker};
+use stamps::Stamps;
+
+use crate::limits;
+use crate::mode::Mode;
+use crate::model::{Message, Model, ToolSpec, direct};
+
+/// Returns whether a model is told anything but the session itself: those that play commands or a
+/// script do not listen.
+pub(crate) fn is_told(model: &dyn Model) -> bool {
+    model.name() != direct::NAME && !model.name().starts_with("script:")
+}
+
+/// What stands before the messages of every request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct System {
+    pub(crate) text: Arc<str>,
+    /// What it and the tools weigh, in bytes of text.
+    pub(crate) weight: u64,
+}
+
+impl System {
+    fn new(setting: &system::Setting<'_>) -> Self {
+        let tool = |tool: &ToolSpec| {
+            let schema = acp_types::text::json_bytes(&tool.input_schema);
+            tool.name.len() + tool.description.len() + schema
+        };
+        let text: Arc<str> = system::prompt(setting).into();
+        let weight = text.len() + setting.tools.iter().map(tool).sum::<usize>();
+        Self { text, weight: weight as u64 }
+    }
+}
+
+/// What lies around the prompts of one session: the folder, its instructions, the files that the
+/// model knows. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Surroundings {
+    workspace: Arc<Workspace>,
+    secrets: Secrets,
+    date: Arc<str>,
+    known: Arc<Mutex<Known>>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    instructions: Instructions,
+    stamps: Stamps,
+    /// What was found and is still to be told.
+    untold: Vec<String>,
+    system: Option<(Option<Mode>, System)>,
+}
+
+impl Surroundings {
+    /// Begins with a session whose model knows nothing.
+    pub(crate) fn new(workspace: Arc<Workspace>, secrets: Secrets, now: SystemTime) -> Self {
+        let date = date::utc(now).into();
+        Self { workspace, secrets, date, known: Arc::default() }
+    }
+
+    /// Returns what stands before the messages in a mode; `tools` are the same for the whole
+    /// session.
+    pub(crate) fn system(&self, mode: Option<Mode>, tools: &[ToolSpec]) -> System {
+        let mut known = self.lock();
+        match &known.system {
+            Some((of, system)) if *of == mode => system.clone(),
+            _ => {
+                let roots: Vec<_> = self.workspace.roots().collect();
+                let setting =
+                    system::Setting { tools, mode, roots: &roots, os: OS, date: &self.date };
+                let system = System::new(&setting);
+                known.system = Some((mode, system.clone()));
+                system
+            }
+        }
+    }
+
+    /// Notes which files a call that has just ended worked on: what a completed one read or wrote
+    /// is what the model knows.
+    pub(crate) async fn touched(&self, call: &ToolCallReport) {
+        let knows = call.status == Status::Completed
+            && matches!(call.kind, ToolKind::Read | ToolKind::Edit);
+        let mut files: Vec<_> = call.locations.iter().map(|at| at.path().to_owned()).collect();
+        files.dedup();
+        if !files.is_empty() {
+            self.blocking(move |known, workspace| {
+                for file in &files {
+                    known.touched(workspace, file, knows);
+                }
+            })
+            .await;
+        }
+    }
+
+    /// Returns what the model is to be told before the next request: instructions that it has not
+    /// been told, files that changed. `window` is how many tokens it takes.
+    pub(crate) async fn news(&self, window: u64) -> Vec<Message> {
+        let room = window.saturating_mul(limits::BYTES_PER_TOKEN) / limits::INSTRUCTIONS_SHARE;
+        let room = usize::try_from(room).unwrap_or(usize::MAX);
+        let secrets = self.secrets.clone();
+        let look = move |known: &mut Known, workspace: &Workspace| {
+            // Changes first: a file of instructions that changed is told whole.
+            known.untold.extend(known.stamps.news(workspace));
+            known.untold.extend(known.instructions.news(workspace, &secrets, room));
+        };
+        // Who does not wait for it any more is told the next time.
+        self.blocking(look).await;
+        std::mem::take(&mut self.lock().untold).into_iter().map(Message::Context).collect()
+    }
+
+    /// Notes that the model has lost what it was told, because messages were left out.
+    pub(crate) fn forget(&self) {
+        self.lock().instructions.forget();
+    }
+
+    /// Looks at files where that holds up nobody.
+    async fn blocking(&self, look: impl FnOnce(&mut Known, &Workspace) + Send + 'static) {
+        let this = self.clone();
+        let looking = tokio::task::spawn_blocking(move || look(&mut this.lock(), &this.workspace));
+        // A panic costs what would have been told.
+        drop(looking.await);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn touched(&mut self, workspace: &Workspace, file: &Path, knows: bool) {
+        self.instructions.touched(workspace, file);
+        if knows {
+            self.stamps.saw(workspace, file);
+        }
+    }
+}
+
+impl fmt::Debug for Surroundings {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Surroundings").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,158 @@
+//! Makes a session shorter so that it stays one that a provider takes: it begins with a prompt or
+//! with what the agent tells, each reply's results follow it, and the newest prompt is whole.
+//!
+//! Pure. It knows no tokens and asks no model: a summary is given to it.
+
+use std::sync::Arc;
+
+use acp_types::text;
+use serde::Deserialize;
+
+use super::budget::{weigh, weight};
+use crate::limits::{CLEARED_OVER_BYTES, KEPT_RESULTS, MIN_SQUEEZED_BYTES};
+use crate::model::{Call, Message, ToolResult};
+
+/// Replaces the texts of older results by a note, the oldest first, until the messages weigh no
+/// more than `goal`. The newest [`KEPT_RESULTS`] stay. Returns how many were replaced.
+pub(super) fn clear_results(messages: &mut [Arc<Message>], goal: u64) -> usize {
+    let all: usize = messages.iter().map(|message| results(message).len()).sum();
+    let (mut older, mut cleared) = (all.saturating_sub(KEPT_RESULTS), 0);
+    let mut now = weigh(messages);
+    for message in messages {
+        let count = results(message).len().min(older);
+        older -= count;
+        let is_long = |result: &ToolResult| result.text.len() > CLEARED_OVER_BYTES;
+        if now <= goal || !results(message)[..count].iter().any(is_long) {
+            continue;
+        }
+        now -= weight(message);
+        if let Message::ToolResults(results) = Arc::make_mut(message) {
+            for result in results.iter_mut().take(count).filter(|result| is_long(result)) {
+                CLEARED.clone_into(&mut result.text);
+                cleared += 1;
+            }
+        }
+        now += weight(message);
+    }
+    cleared
+}
+
+fn results(message: &Message) -> &[ToolResult] {
+    match message {
+        Message::ToolResults(results) => results,
+        _ => &[],
+    }
+}
+
+/// Which messages stay as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Split {
+    /// The newest prompt, if it is not in the tail.
+    prompt: Option<usize>,
+    /// The first message of those at the end that stay.
+    tail: usize,
+}
+
+impl Split {
+    /// Returns the messages that do not stay, in their order.
+    pub(super) fn old(self, messages: &[Arc<Message>]) -> Vec<&Message> {
+        let is_old = |index: &usize| Some(*index) != self.prompt;
+        (0..self.tail).filter(is_old).map(|index| &*messages[index]).collect()
+    }
+
+    /// Puts what is told of the old messages into their place.
+    pub(super) fn join(self, messages: &[Arc<Message>], told: String) -> Vec<Arc<Message>> {
+        let told = Arc::new(Message::Context(told));
+        let prompt = self.prompt.map(|index| messages[index].clone());
+        let tail = messages[self.tail..].iter().cloned();
+        std::iter::once(told).chain(prompt).chain(tail).collect()
+    }
+}
+
+/// Keeps the newest prompt and, of the rest, the longest end that weighs no more than `room` with
+/// it. A reply and its results are never parted; where the results of the newest one do not fit,
+/// they are cut.
+pub(super) fn split(messages: &mut [Arc<Message>], room: u64) -> Split {
+    let is_prompt = |message: &Arc<Message>| matches!(**message, Message::User(_));
+    let newest = messages.iter().rposition(is_prompt);
+    let mut room = room.saturating_sub(newest.map_or(0, |index| weight(&messages[index])));
+    squeeze(messages, room);
+    let mut tail = messages.len();
+    // Results go with their reply, so a step begins at anything else.
+    let starts = |index: &usize| results(&messages[*index]).is_empty();
+    for start in (0..messages.len()).rev().filter(starts) {
+        let is_counted = Some(start) == newest;
+        let step = if is_counted { 0 } else { weigh(&messages[start..tail]) };
+        if step > room {
+            break;
+        }
+        (room, tail) = (room - step, start);
+    }
+    Split { prompt: newest.filter(|index| *index < tail), tail }
+}
+
+/// Cuts the results of the newest reply where they are why it weighs more than `room`.
+fn squeeze(messages: &mut [Arc<Message>], room: u64) {
+    let step = weigh(&messages[messages.len().saturating_sub(2)..]);
+    let Some(Message::ToolResults(results)) = messages.last_mut().map(Arc::make_mut) else {
+        return;
+    };
+    if step <= room {
+        return;
+    }
+    let texts: usize = results.iter().map(|result| result.text.len()).sum();
+    let beside = step.saturating_sub(texts as u64);
+    let share = room.saturating_sub(beside) / results.len().max(1) as u64;
+    let share = usize::try_from(share).unwrap_or(usize::MAX).max(MIN_SQUEEZED_BYTES);
+    for result in results {
+        result.text = cut(&result.text, share);
+    }
+}
+
+/// Leaves out the middle of a text that has more than `max` bytes.
+pub(super) fn cut(whole: &str, max: usize) -> String {
+    if whole.len() <= max {
+        return whole.to_owned();
+    }
+    let half = max.saturating_sub(LEFT_OUT.len()) / 2;
+    format!("{}{LEFT_OUT}{}", text::head(whole, half), text::tail(whole, half))
+}
+
+/// Returns the newest plan among messages, a step a line.
+pub(super) fn plan(messages: &[&Message]) -> Option<String> {
+    let calls = messages.iter().rev().flat_map(|message| match message {
+        Message::Assistant { calls, .. } => calls.as_slice(),
+        _ => &[],
+    });
+    let newest = calls.filter(|call| call.name == "todo_write").find_map(todos)?;
+    let line = |todo: Todo| format!("- [{}] {}", todo.status, todo.content);
+    Some(newest.into_iter().map(line).collect::<Vec<_>>().join("\n"))
+}
+
+fn todos(call: &Call) -> Option<Vec<Todo>> {
+    serde_json::from_str::<Todos>(&call.arguments).ok().map(|it| it.todos)
+}
+
+#[derive(Deserialize)]
+struct Todos {
+    todos: Vec<Todo>,
+}
+
+#[derive(Deserialize)]
+struct Todo {
+    content: String,
+    #[serde(default = "pending")]
+    status: String,
+}
+
+fn pending() -> String {
+    "pending".to_owned()
+}
+
+/// What stands in the place of a result.
+const CLEARED: &str =
+    "[This result was left out to make room. Call the tool again if you need it.]";
+const LEFT_OUT: &str = "\n[… left out to make room …]\n";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,47 @@
+//! The day as people write it. It reads no clock.
+
+use std::time::{Duration, SystemTime};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// Days of the 400 years after which the calendar repeats itself, and of parts of them.
+const DAYS_400: u64 = 146_097;
+
+/// Returns the day of a time in UTC, as `2026-11-22`; a time before 1970 is that year's first day.
+pub(crate) fn utc(time: SystemTime) -> String {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    // Counted from 1 March 0000, so that the day of a leap year that may be missing is the last.
+    let days = since.as_secs() / DAY.as_secs() + 719_468;
+    let (era, day) = (days / DAYS_400, days % DAYS_400);
+    let year = (day - day / 1_460 + day / 36_524 - day / (DAYS_400 - 1)) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        for (days, expected) in [
+            (0, "1970-01-01"),
+            (58, "1970-02-28"),
+            (59, "1970-03-01"),
+            (364, "1970-12-31"),
+            (789, "1972-02-29"),
+            (11_016, "2000-02-29"),
+            (11_017, "2000-03-01"),
+            (20_779, "2026-11-22"),
+            (47_540, "2100-02-28"),
+            (47_541, "2100-03-01"),
+        ] {
+            let last_second = SystemTime::UNIX_EPOCH + DAY * days + (DAY - Duration::from_secs(1));
+            assert_eq!(utc(last_second), expected);
+        }
+        assert_eq!(utc(SystemTime::UNIX_EPOCH - DAY), "1970-01-01");
+    }
+}

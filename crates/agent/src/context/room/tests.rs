@@ -1,0 +1,175 @@
+//! Sessions that are full: what is left of them, and what the client is told.
+
+use std::sync::Mutex;
+use std::time::SystemTime;
+
+use acp_lifecycle::{Item, Session, Sink, Unreachable, drive};
+use futures::{StreamExt as _, stream};
+use pretty_assertions::assert_eq;
+
+use super::*;
+use crate::model::{Event, Reply, Request, Stop, ToolResult};
+
+/// Summarises, or never says anything.
+#[derive(Debug)]
+enum Summariser {
+    Says(&'static str),
+    Fails,
+    Hangs,
+}
+
+impl Model for Summariser {
+    fn name(&self) -> &'static str {
+        "summariser"
+    }
+
+    fn reply(&self, _: Request) -> Reply {
+        let events = match self {
+            Self::Says(text) => vec![Event::Text((*text).to_owned()), Event::Stop(Stop::EndTurn)],
+            Self::Fails => Vec::new(),
+            Self::Hangs => return stream::pending().boxed(),
+        };
+        stream::iter(events).boxed()
+    }
+}
+
+struct Stage {
+    handle: SessionHandle,
+    cancel: CancellationToken,
+    /// What the client was told, each time.
+    told: Client,
+}
+
+#[derive(Clone, Default)]
+struct Client(Arc<Mutex<Vec<CompactionUpdate>>>);
+
+impl Sink for Client {
+    fn deliver(&mut self, item: Item) -> Result<(), Unreachable> {
+        if let Item::News(SessionUpdate::CompactionUpdate(update)) = item {
+            self.0.lock().unwrap().push(update);
+        }
+        Ok(())
+    }
+}
+
+impl Stage {
+    fn new() -> Self {
+        let handle = SessionHandle::new(Session::new("/w"), SystemTime::now);
+        Self { handle, cancel: CancellationToken::new(), told: Client::default() }
+    }
+
+    async fn make(&self, model: &Summariser, messages: &mut Vec<Arc<Message>>) -> Made {
+        let budget = Budget::new("summariser", Some(20_000));
+        let (handle, cancel) = (&self.handle, &self.cancel);
+        let maker = Maker { model, handle, cancel, beside: 4_000, index: 3 };
+        let made = maker.make(&budget, messages).await;
+        let stop = CancellationToken::new();
+        stop.cancel();
+        drive(self.handle.clone(), self.told.clone(), stop).await;
+        made
+    }
+
+    fn last(&self) -> serde_json::Value {
+        serde_json::to_value(self.told.0.lock().unwrap().last().unwrap()).unwrap()
+    }
+}
+
+fn session(prompts: usize, results: usize) -> Vec<Arc<Message>> {
+    let said = || Message::Assistant {
+        text: "s".repeat(1_000),
+        thought: String::new(),
+        calls: Vec::new(),
+        replay: None,
+    };
+    let result = |_| ToolResult {
+        call_id: "1".to_owned(),
+        name: "grep".to_owned(),
+        text: "r".repeat(3_000),
+        is_error: false,
+    };
+    let mut messages = Vec::new();
+    for n in 0..prompts {
+        messages.extend([Message::user(format!("prompt {n}")), said()]);
+        if results > 0 {
+            messages.push(Message::ToolResults((0..results).map(result).collect()));
+        }
+    }
+    messages.into_iter().map(Arc::new).collect()
+}
+
+#[tokio::test]
+async fn older_results_are_enough_where_they_are() {
+    let stage = Stage::new();
+    let mut messages = session(4, 5);
+    let count = messages.len();
+    let made = stage.make(&Summariser::Fails, &mut messages).await;
+    assert!(matches!(made, Made::Room { is_asked: false, usage: None }), "{made:?}");
+    assert_eq!(messages.len(), count);
+    assert!(4_000 + weigh(&messages) <= 40_000);
+    let told = stage.last();
+    assert_eq!(told["status"], "completed");
+    let words = told["summary"][0]["text"].as_str().unwrap();
+    assert!(words.contains("older results of calls were left out."), "{words}");
+    assert_eq!(told["_meta"]["callboard"]["contextTokens"], 20_000);
+    assert_eq!(stage.told.0.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_summary_takes_the_place_of_older_messages() {
+    let stage = Stage::new();
+    let mut messages = session(80, 0);
+    let made = stage.make(&Summariser::Says("All was well."), &mut messages).await;
+    assert!(matches!(made, Made::Room { is_asked: true, .. }), "{made:?}");
+    assert!(4_000 + weigh(&messages) <= 40_000);
+    assert!(matches!(&*messages[0], Message::Context(told) if told.contains("All was well.")));
+    assert!(messages.contains(&Arc::new(Message::user("prompt 79"))));
+    let told = stage.last();
+    assert_eq!(
+        (&told["status"], &told["summary"][1]["text"]),
+        (&"completed".into(), &"All was well.".into())
+    );
+    let [before, after] = ["tokensBefore", "tokensAfter"]
+        .map(|key| told["_meta"]["callboard"][key].as_u64().unwrap());
+    assert!(before > 20_000 && after <= 10_000, "{before} {after}");
+}
+
+#[tokio::test]
+async fn without_a_summary_the_prompts_are_kept_and_that_is_said() {
+    let stage = Stage::new();
+    let mut messages = session(80, 0);
+    stage.make(&Summariser::Fails, &mut messages).await;
+    assert!(matches!(&*messages[0], Message::Context(told) if told.contains("USER: prompt 3")));
+    let told = stage.last();
+    assert_eq!(told["error"], "the model did not end its summary");
+    assert!(told["summary"][0]["text"].as_str().unwrap().contains("without a summary"));
+}
+
+#[tokio::test]
+async fn a_cancel_leaves_the_session_as_it_was() {
+    let stage = Stage::new();
+    let mut messages = session(80, 0);
+    let before = messages.clone();
+    stage.cancel.cancel();
+    let made = stage.make(&Summariser::Hangs, &mut messages).await;
+    assert!(matches!(made, Made::Cancelled), "{made:?}");
+    assert_eq!(messages, before);
+    assert_eq!(stage.last()["status"], "cancelled");
+}
+
+#[tokio::test]
+async fn where_nothing_can_be_left_out_nobody_is_asked_or_told() {
+    let stage = Stage::new();
+    let short = session(1, 0);
+    let only_told = vec![
+        Arc::new(Message::Context(summary::told(Some(&"x".repeat(50_000)), &[], 1 << 20))),
+        Arc::new(Message::user("x".repeat(90_000))),
+    ];
+    let alone = vec![Arc::new(Message::user("x".repeat(90_000)))];
+    for mut messages in [short, only_told, alone] {
+        let before = messages.clone();
+        let made = stage.make(&Summariser::Hangs, &mut messages).await;
+        assert!(matches!(made, Made::Nothing), "{made:?}");
+        assert_eq!(messages, before);
+    }
+    assert!(stage.told.0.lock().unwrap().is_empty());
+}

@@ -1,0 +1,218 @@
+//! What a model is told beside the prompts, and what becomes of a session that is full.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use acp_types::schema::v1::SessionUpdate;
+use callboard::testing::models::{Answer, Call, Dialect, ModelServer, Reply, Step};
+use serde_json::{Value, json};
+
+use crate::case::{done, ready, start, strings};
+use crate::it::harness::{Agent, Options};
+
+/// All texts of the request with this number.
+fn told(server: &ModelServer, request: usize) -> String {
+    strings(&server.replies()[request].json()).join("\n")
+}
+
+fn read(path: &str) -> Answer {
+    Reply::new().call(Call::new("read_file", &json!({"path": path})).id(None)).into()
+}
+
+#[tokio::test]
+async fn instructions_of_ours_and_of_the_project() {
+    for dialect in Dialect::ALL {
+        let answers = [read("notes.txt"), read("src/lib.rs"), done(), done()];
+        let server = ModelServer::start(answers).await.unwrap();
+        let mut agent = ready(&server, dialect).await;
+        fs::write(agent.scratch.path("AGENTS.md"), "Use tabs.").unwrap();
+        fs::write(agent.scratch.path("src/AGENTS.md"), "In src, spaces.").unwrap();
+        assert_eq!(agent.turn("please go").await, "end_turn");
+        fs::write(agent.scratch.path("AGENTS.md"), "Use spaces.").unwrap();
+        assert_eq!(agent.turn("again").await, "end_turn");
+        agent.finish().await;
+        // The root's at once, a folder's when a file in it was touched, each until it changes.
+        for (request, root, src, changed) in
+            [(0, 1, 0, 0), (1, 1, 0, 0), (2, 1, 1, 0), (3, 1, 1, 1)]
+        {
+            let told = told(&server, request);
+            let times = ["Use tabs.", "In src, spaces.", "Use spaces."]
+                .map(|text| told.matches(text).count());
+            assert_eq!(times, [root, src, changed], "{dialect:?} {request}: {told}");
+            assert_eq!(told.matches("You are Callboard, a coding agent").count(), 1);
+            assert!(told.contains("The user is shown every change"), "{dialect:?}: the mode");
+        }
+        let bodies: Vec<_> = server.replies().iter().map(|asked| asked.body.to_vec()).collect();
+        assert!(bodies.iter().all(|body| !body.is_empty()));
+    }
+}
+
+#[tokio::test]
+async fn the_mode_that_is_chosen() {
+    let server = ModelServer::start([done(), done()]).await.unwrap();
+    let mut agent = ready(&server, Dialect::Anthropic).await;
+    agent.turn("go").await;
+    agent.turn("/mode read-only").await;
+    agent.turn("go").await;
+    agent.finish().await;
+    assert!(told(&server, 1).contains("Only reading inside the roots is possible"));
+    assert!(!told(&server, 1).contains("The user is shown every change"));
+}
+
+#[tokio::test]
+async fn files_that_changed() {
+    let edit = json!({"path": "src/lib.rs", "old_text": "Nothing", "new_text": "Something"});
+    let run = json!({"command": "echo four >> notes.txt"});
+    let answers = [
+        read("notes.txt"),
+        Reply::new().call(Call::new("edit_file", &edit)).into(),
+        read("README.md"),
+        Reply::new().call(Call::new("terminal", &run)).into(),
+        done(),
+        done(),
+        done(),
+    ];
+    let server = ModelServer::start(answers).await.unwrap();
+    let mut agent = ready(&server, Dialect::OpenAiChat).await;
+    agent.turn("go").await;
+    fs::write(agent.scratch.path("README.md"), "# Changed\n").unwrap();
+    fs::remove_file(agent.scratch.path("src/lib.rs")).unwrap();
+    agent.turn("and now?").await;
+    agent.turn("and now?").await;
+    agent.finish().await;
+    let changed = "were changed by somebody else, or by a command";
+    let times = |request| told(&server, request).matches(changed).count();
+    // Our own edit is none; a command's is; each is told once.
+    assert_eq!([0, 1, 2, 3, 4, 5, 6].map(times), [0, 0, 0, 0, 1, 2, 2]);
+    assert!(told(&server, 4).contains("rely on them:\n- notes.txt"));
+    let last = told(&server, 6);
+    assert!(last.contains("rely on them:\n- README.md"), "{last}");
+    assert!(last.contains("are gone:\n- src/lib.rs"), "{last}");
+}
+
+/// A file of which one reading fills about half of what a model is taken to take.
+fn big(agent: &Agent) {
+    let text = (0..4_000).fold(String::new(), |mut text, line| {
+        let _ = writeln!(text, "{line:05} {}", "x".repeat(100));
+        text
+    });
+    fs::write(agent.scratch.path("big.txt"), text).unwrap();
+}
+
+/// A session that is full after the second reading; the third request is for the summary.
+fn full(summary: impl Into<Answer>) -> Vec<Answer> {
+    let todo = json!({"todos": [{"content": "Mend the roof", "status": "in_progress"}]});
+    let plan = Reply::new().call(Call::new("todo_write", &todo)).into();
+    vec![plan, read("big.txt"), read("big.txt"), summary.into(), done()]
+}
+
+async fn open(server: &ModelServer, dialect: Dialect, capabilities: Value) -> Agent {
+    let options = Options { capabilities, ..Options::default() };
+    let mut agent = start(server, dialect, options);
+    agent.initialize().await.expect("it initializes");
+    agent.new_session().await;
+    big(&agent);
+    fs::write(agent.scratch.path("AGENTS.md"), "Use tabs.").unwrap();
+    agent
+}
+
+fn updates(agent: &Agent, kind: &str) -> Vec<Value> {
+    let updates = agent.session().updates.iter().map(|update| serde_json::to_value(update));
+    updates.map(Result::unwrap).filter(|update| update["sessionUpdate"] == kind).collect()
+}
+
+#[tokio::test]
+async fn a_full_session_goes_on_with_a_summary() {
+    for dialect in Dialect::ALL {
+        let summary = Reply::new().text("The roof leaks at the north.");
+        let server = ModelServer::start(full(summary)).await.unwrap();
+        let mut agent = open(&server, dialect, json!({"session": {"compaction": {}}})).await;
+        assert_eq!(agent.turn("please mend the roof").await, "end_turn");
+        let compactions = updates(&agent, "compaction_update");
+        let last = compactions.last().unwrap();
+        assert_eq!(last["status"], "completed", "{dialect:?}");
+        assert_eq!(last["summary"][1]["text"], "The roof leaks at the north.");
+        assert_eq!(updates(&agent, "agent_thought_chunk"), Vec::<Value>::new());
+        agent.finish().await;
+        let asked = told(&server, 3);
+        assert!(asked.contains("You write down the state"), "{dialect:?}: {asked}");
+        assert!(!asked.contains("Use tabs.") && asked.contains("USER: please mend the roof"));
+        // What goes on: the summary, the plan, the project's instructions, the whole prompt.
+        let after = told(&server, 4);
+        for text in [
+            "The roof leaks at the north.",
+            "[in_progress] Mend the roof",
+            "Use tabs.",
+            "\nplease mend the roof",
+        ] {
+            assert!(after.contains(text), "{dialect:?}: {text}");
+        }
+        assert!(after.len() < 350_000, "{dialect:?}: {}", after.len());
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_knows_no_compactions_is_told_in_words() {
+    for (capabilities, kind) in
+        [(json!({}), "agent_thought_chunk"), (json!({"session": {"notices": {}}}), "notice")]
+    {
+        let server = ModelServer::start(full(Reply::new().text("So far."))).await.unwrap();
+        let mut agent = open(&server, Dialect::OpenAiChat, capabilities).await;
+        assert_eq!(agent.turn("go").await, "end_turn");
+        let told = updates(&agent, kind);
+        let told = told.last().unwrap().to_string();
+        assert!(told.contains("Older messages were replaced by a summary"), "{told}");
+        assert!(updates(&agent, "compaction_update").is_empty());
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn without_a_summary_a_full_session_goes_on_all_the_same() {
+    let server = ModelServer::start(full(Answer::error(400, "no"))).await.unwrap();
+    let mut agent = open(&server, Dialect::Anthropic, json!({})).await;
+    assert_eq!(agent.turn("please mend the roof").await, "end_turn");
+    let told = updates(&agent, "agent_thought_chunk").pop().unwrap().to_string();
+    assert!(told.contains("left out without a summary"), "{told}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_session_that_the_provider_finds_too_long_is_asked_again_shorter() {
+    let too_long = "This model's maximum context length is 8192 tokens, however you requested more";
+    let answers = [
+        Reply::new().text(&"Long ago. ".repeat(5_000)).into(),
+        Answer::error(400, too_long),
+        Reply::new().text("It was long ago.").into(),
+        done(),
+    ];
+    let server = ModelServer::start(answers).await.unwrap();
+    let mut agent = ready(&server, Dialect::OpenAiChat).await;
+    assert_eq!(agent.turn("tell me").await, "end_turn");
+    assert_eq!(agent.turn("and now?").await, "end_turn");
+    assert!(agent.session().said().ends_with("Done."));
+    agent.finish().await;
+    let [refused, after] = [1, 3].map(|request| told(&server, request));
+    assert!(after.contains("It was long ago.") && after.contains("and now?"));
+    assert!(after.len() < refused.len() / 2, "{} {}", after.len(), refused.len());
+}
+
+#[tokio::test]
+async fn a_cancel_ends_the_wait_for_a_summary() {
+    let hangs = Reply::new().text("The roof").step(Step::Hang);
+    let server = ModelServer::start(full(hangs)).await.unwrap();
+    let mut agent = open(&server, Dialect::OpenAiChat, json!({"session": {"compaction": {}}})).await;
+    let prompt = agent.prompt("go").await;
+    assert!(server.until(|asked| asked.len() == 4).await);
+    let cancelled = Instant::now();
+    agent.cancel().await;
+    assert_eq!(agent.answer(&prompt).await.unwrap()["stopReason"], "cancelled");
+    assert!(cancelled.elapsed() < Duration::from_secs(1), "{:?}", cancelled.elapsed());
+    let last = agent.session().updates.iter().rev().find_map(|update| match update {
+        SessionUpdate::CompactionUpdate(update) => Some(serde_json::to_value(update).unwrap()),
+        _ => None,
+    });
+    assert_eq!(last.unwrap()["status"], "cancelled");
+    agent.finish().await;
+}
