@@ -33,7 +33,7 @@ pub struct ToolCallPatch {
     /// The result, if it changes.
     pub raw_output: Option<Value>,
     /// The whole metadata, if any of it changes.
-    pub meta: Option<CallMeta>,
+    pub meta: Option<Box<CallMeta>>,
     /// The capabilities, if they change.
     pub capabilities: Option<Capabilities>,
 }
@@ -122,7 +122,7 @@ impl ToolCallPatch {
     /// Sets the whole metadata.
     #[must_use]
     pub fn meta(mut self, meta: CallMeta) -> Self {
-        self.meta = Some(meta);
+        self.meta = Some(Box::new(meta));
         self
     }
 
@@ -166,7 +166,7 @@ impl ToolCallPatch {
         set(&mut report.locations, self.locations);
         report.raw_input = self.raw_input.or(report.raw_input.take());
         report.raw_output = self.raw_output.or(report.raw_output.take());
-        set(&mut report.meta, self.meta);
+        set(&mut report.meta, self.meta.map(|meta| *meta));
         set(&mut report.capabilities, self.capabilities);
     }
 }

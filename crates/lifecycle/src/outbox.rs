@@ -15,7 +15,6 @@ use crate::limits::{CHUNK_BYTES, UPDATE_INTERVAL};
 /// One thing to send.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-#[expect(clippy::large_enum_variant, reason = "the queue is short; most entries are patches")]
 pub enum Item {
     /// A change of a call.
     ToolCall(ToolCallId, ToolCallPatch),
