@@ -205,3 +205,9 @@ pub const MAX_UNREAD_LINES: usize = 4096;
 
 /// Bytes of output that one of its terminals keeps; the rest is read and dropped.
 pub const MAX_TERMINAL_BYTES: usize = 16 << 20;
+
+/// Bytes of the headers of a request to its server of models; a longer one ends the connection.
+pub const MAX_MODEL_HEAD_BYTES: usize = 64 << 10;
+
+/// Bytes of the body of such a request.
+pub const MAX_MODEL_BODY_BYTES: usize = 64 << 20;

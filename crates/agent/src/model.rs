@@ -6,6 +6,7 @@ pub mod call;
 pub mod catalogue;
 pub mod direct;
 pub mod event;
+pub mod json_schema;
 pub mod provider;
 pub mod request;
 pub mod script;

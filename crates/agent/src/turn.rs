@@ -93,8 +93,7 @@ impl Turn<'_> {
             system: Arc::default(),
             messages: history.messages.clone(),
             tools: self.tools(),
-            max_tokens: None,
-            effort: None,
+            ..Request::default()
         };
         history.requests += 1;
         let message = Ulid::generate().to_string();
