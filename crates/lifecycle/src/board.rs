@@ -192,9 +192,7 @@ impl Board {
     /// Tells people something about an open call, once, and though its content be full.
     pub(crate) fn note(&mut self, id: &ToolCallId, text: &str) -> Option<ToolCallPatch> {
         let note = Content::text(text);
-        let call = self.open(id)?;
-        let is_new = !call.report.content.contains(&note);
-        call.content_bytes += if is_new { note.byte_len() } else { 0 };
+        let is_new = !self.open(id)?.report.content.contains(&note);
         is_new.then(|| self.apply(id, ToolCallPatch::new().append(note)))
     }
 
