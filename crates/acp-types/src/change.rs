@@ -114,9 +114,10 @@ impl FileChange {
 
     /// Returns the bytes that its texts take as JSON, whole or as hunks, whichever is more.
     pub(crate) fn json_len(&self) -> usize {
-        let whole = [&self.old_text, &self.new_text].into_iter().flatten().map(text::json_bytes);
+        let len = |text: &String| "\"\"".len() + text::json_len(text);
+        let whole = [&self.old_text, &self.new_text].into_iter().flatten().map(len);
         let lines = self.hunks.iter().flat_map(|hunk| &hunk.lines);
-        whole.sum::<usize>().max(lines.map(|line| text::json_bytes(&line.text)).sum())
+        whole.sum::<usize>().max(lines.map(|line| len(&line.text)).sum())
     }
 
     /// Returns how many lines come and go, as far as the hunks or the texts tell.

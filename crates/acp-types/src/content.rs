@@ -36,7 +36,7 @@ impl Content {
     #[must_use]
     pub fn byte_len(&self) -> usize {
         match self {
-            Self::Block(ContentBlock::Text(text)) => text::json_bytes(&text.text),
+            Self::Block(ContentBlock::Text(text)) => "\"\"".len() + text::json_len(&text.text),
             Self::Block(block) => text::json_bytes(block),
             Self::Change(change) => change.json_len(),
             Self::Terminal(id) => id.0.len(),

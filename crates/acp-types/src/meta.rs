@@ -193,7 +193,7 @@ impl CallMeta {
     #[must_use]
     pub fn to_meta(&self, key: &str) -> Meta {
         let mut object = self.object();
-        if text::json_bytes(&object) > META_BYTES {
+        if text::json_object_len(&object) > META_BYTES {
             object = self.shrunk();
         }
         let mut meta = Meta::from_iter([(key.to_owned(), Value::Object(object))]);
@@ -210,7 +210,7 @@ impl CallMeta {
         for shrink in [Self::drop_custom, Self::drop_title, Self::drop_message] {
             shrink(&mut fitting);
             let object = fitting.object();
-            if text::json_bytes(&object) <= META_BYTES {
+            if text::json_object_len(&object) <= META_BYTES {
                 return object;
             }
         }
@@ -222,8 +222,12 @@ impl CallMeta {
         let Ok(Value::Object(mut object)) = serde_json::to_value(self) else {
             return Map::new();
         };
-        object.remove("custom");
-        object.remove("trace");
+        if !self.custom.is_empty() {
+            object.remove("custom");
+        }
+        if !self.trace.is_empty() {
+            object.remove("trace");
+        }
         let percent = self.progress.as_ref().and_then(Progress::percent);
         if let (Some(percent), Some(Value::Object(progress))) =
             (percent, object.get_mut("progress"))

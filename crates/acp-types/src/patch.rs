@@ -33,7 +33,7 @@ pub struct ToolCallPatch {
     /// The result, if it changes.
     pub raw_output: Option<Value>,
     /// The whole metadata, if any of it changes.
-    pub meta: Option<CallMeta>,
+    pub meta: Option<Box<CallMeta>>,
     /// The capabilities, if they change.
     pub capabilities: Option<Capabilities>,
 }
@@ -122,7 +122,7 @@ impl ToolCallPatch {
     /// Sets the whole metadata.
     #[must_use]
     pub fn meta(mut self, meta: CallMeta) -> Self {
-        self.meta = Some(meta);
+        self.meta = Some(Box::new(meta));
         self
     }
 
@@ -166,7 +166,7 @@ impl ToolCallPatch {
         set(&mut report.locations, self.locations);
         report.raw_input = self.raw_input.or(report.raw_input.take());
         report.raw_output = self.raw_output.or(report.raw_output.take());
-        set(&mut report.meta, self.meta);
+        set(&mut report.meta, self.meta.map(|meta| *meta));
         set(&mut report.capabilities, self.capabilities);
     }
 }
@@ -262,5 +262,76 @@ impl TerminalPatch {
 fn set<T>(field: &mut T, value: Option<T>) {
     if let Some(value) = value {
         *field = value;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ContentPatch, TerminalPatch, ToolCallPatch};
+    use crate::{
+        CallMeta, Capabilities, Content, Exit, Location, Output, Status, TerminalReport,
+        ToolCallReport, ToolKind,
+    };
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+
+    #[test]
+    fn each_step_of_a_patch_sets_what_it_says() {
+        let meta = CallMeta { duration_ms: Some(1), ..CallMeta::default() };
+        let location = Location::try_new("/p/a").unwrap();
+        let announced = ToolCallPatch {
+            name: Some("read".to_owned()),
+            title: Some("Read a".to_owned()),
+            kind: Some(ToolKind::Read),
+            status: Some(Status::Pending),
+            ..ToolCallPatch::default()
+        };
+        assert_eq!(ToolCallPatch::announce("read", "Read a", ToolKind::Read), announced);
+        let whole = ToolCallPatch {
+            title: Some("Read b".to_owned()),
+            status: Some(Status::Failed),
+            content: ContentPatch::Set(vec![Content::text("x"), Content::text("y")]),
+            locations: Some(vec![location.clone()]),
+            raw_input: Some(json!(1)),
+            raw_output: Some(json!(2)),
+            meta: Some(Box::new(meta.clone())),
+            capabilities: Some(Capabilities { cancel: true }),
+            ..announced.clone()
+        };
+        let built = announced
+            .title("Read b")
+            .status(Status::Failed)
+            .content(vec![Content::text("x")])
+            .append(Content::text("y"))
+            .locations(vec![location])
+            .raw_input(json!(1))
+            .raw_output(json!(2))
+            .meta(meta.clone())
+            .capabilities(Capabilities { cancel: true });
+        assert_eq!(built, whole);
+        assert!(ToolCallPatch::new().is_empty() && !built.is_empty());
+        let mut report = ToolCallReport::new("c".into());
+        built.apply(&mut report);
+        assert_eq!((report.title.as_str(), report.content.len(), report.meta), ("Read b", 2, meta));
+    }
+
+    #[test]
+    fn each_step_of_a_terminals_patch_sets_what_it_says() {
+        let exit = Exit { code: Some(1), signal: None };
+        let opened = TerminalPatch {
+            command: Some("ls".to_owned()),
+            cwd: Some("/p".into()),
+            ..TerminalPatch::default()
+        };
+        assert_eq!(TerminalPatch::open("ls", "/p"), opened);
+        let written = TerminalPatch { output: Output::new(b"a"), ..TerminalPatch::default() };
+        assert_eq!(TerminalPatch::output(b"a"), written);
+        let ended = TerminalPatch { exit: Some(exit.clone()), ..TerminalPatch::default() };
+        assert_eq!(TerminalPatch::exit(exit.clone()), ended);
+        assert!(TerminalPatch::default().is_empty() && !ended.is_empty());
+        let mut report = TerminalReport::new("c".into());
+        opened.then(written).then(ended).apply(&mut report);
+        assert_eq!(report.command.as_deref(), Some("ls"));
+        assert_eq!((report.output.to_bytes(), report.exit), (b"a".to_vec(), Some(exit)));
     }
 }

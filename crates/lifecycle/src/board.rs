@@ -91,7 +91,7 @@ pub struct Board {
 
 #[derive(Debug)]
 struct Call {
-    report: ToolCallReport,
+    report: Box<ToolCallReport>,
     turn: String,
     announced: Instant,
     started: Option<Instant>,
@@ -140,7 +140,7 @@ impl Board {
             return None;
         }
         let call = Call {
-            report: ToolCallReport::new(id.clone()),
+            report: Box::new(ToolCallReport::new(id.clone())),
             turn: turn.to_owned(),
             announced: now.at,
             started: None,
@@ -248,7 +248,8 @@ impl Board {
         {
             patch.raw_output = Some(json!({ "error": reason.sentence(), "code": reason }));
         }
-        let mut meta = patch.meta.take().unwrap_or_else(|| call.report.meta.clone());
+        let told = || Box::new(call.report.meta.clone());
+        let mut meta = patch.meta.take().unwrap_or_else(told);
         call.time(&mut meta, now);
         meta.output_bytes = output_bytes.or(meta.output_bytes);
         meta.reason = reason;
@@ -261,7 +262,7 @@ impl Board {
             meta.dropped.get_or_insert_default().items = call.content_dropped;
         }
         patch.status = Some(status);
-        if call.report.meta != meta {
+        if call.report.meta != *meta {
             patch.meta = Some(meta);
         }
         // A control that a client can no longer use is no longer offered.
@@ -270,7 +271,7 @@ impl Board {
         }
         let patch = self.apply(id, patch);
         if let Some(call) = self.calls.remove(id) {
-            self.history.insert(call.report);
+            self.history.insert(call.report, call.content_bytes);
         }
         Some(patch)
     }
@@ -337,7 +338,7 @@ impl Board {
     /// Returns the document of an open call.
     #[must_use]
     pub fn tool_call(&self, id: &ToolCallId) -> Option<&ToolCallReport> {
-        self.calls.get(id).map(|call| &call.report)
+        self.calls.get(id).map(|call| &*call.report)
     }
 
     /// Returns the document of a terminal.

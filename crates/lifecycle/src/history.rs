@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use acp_types::{Content, Status, ToolCallId, ToolCallReport};
+use acp_types::{Status, ToolCallId, ToolCallReport};
 use serde_json::Value;
 
 use crate::limits;
@@ -53,16 +53,17 @@ impl History {
         })
     }
 
-    pub(crate) fn insert(&mut self, report: ToolCallReport) {
+    /// Takes the document of a call that has ended, and about how many bytes its content takes.
+    pub(crate) fn insert(&mut self, report: Box<ToolCallReport>, content_bytes: usize) {
         self.count(&report);
-        let (id, bytes) = (report.id.clone(), byte_len(&report));
+        let (id, bytes) = (report.id.clone(), content_bytes + byte_len(&report));
         if report.status == Status::Failed {
             if self.failed.len() >= limits::FAILED_CALLS {
                 self.failed.pop_front();
             }
             self.failed.push_back(id.clone());
         }
-        self.reports.insert(id.clone(), Some(Box::new(report)));
+        self.reports.insert(id.clone(), Some(report));
         self.order.push_back(id.clone());
         self.kept.push_back((id, bytes));
         self.bytes += bytes;
@@ -80,19 +81,20 @@ impl History {
 
     /// Tools that come up when there are too many are summed under no name.
     fn count(&mut self, report: &ToolCallReport) {
-        let is_known = self.usage.contains_key(&report.name);
+        if let Some(usage) = self.usage.get_mut(&report.name) {
+            return usage.add(report);
+        }
         let has_room = self.usage.len() < limits::USAGE_TOOLS;
-        let name = if is_known || has_room { report.name.as_str() } else { "" };
-        self.usage.entry(name.to_owned()).or_default().add(report);
+        let name = if has_room { report.name.clone() } else { String::new() };
+        self.usage.entry(name).or_default().add(report);
     }
 }
 
-/// About how many bytes a document takes.
+/// About how many bytes a document takes beside its content.
 fn byte_len(report: &ToolCallReport) -> usize {
-    let content: usize = report.content.iter().map(Content::byte_len).sum();
     let raw = [&report.raw_input, &report.raw_output].into_iter().flatten();
     let raw: usize = raw.map(value_len).sum();
-    content + raw + report.title.len() + report.name.len()
+    raw + report.title.len() + report.name.len()
 }
 
 /// About how many bytes a raw value takes, without writing it as JSON.
@@ -114,14 +116,17 @@ mod tests {
     use acp_types::{CallMeta, Content, Status, ToolCallReport};
     use pretty_assertions::assert_eq;
 
-    fn report(number: usize, name: &str, status: Status, text: &str) -> ToolCallReport {
-        ToolCallReport {
+    fn insert(history: &mut History, number: usize, name: &str, status: Status, text: &str) {
+        let content = vec![Content::text(text)];
+        let bytes = content.iter().map(Content::byte_len).sum();
+        let report = ToolCallReport {
             name: name.to_owned(),
             status,
-            content: vec![Content::text(text)],
+            content,
             meta: CallMeta { duration_ms: Some(2), ..CallMeta::default() },
             ..ToolCallReport::new(format!("c{number}").into())
-        }
+        };
+        history.insert(Box::new(report), bytes);
     }
 
     #[test]
@@ -129,13 +134,13 @@ mod tests {
         let mut history = History::default();
         let half = "x".repeat(limits::HISTORY_BYTES / 2);
         for number in 0..3 {
-            history.insert(report(number, "t", Status::Completed, &half));
+            insert(&mut history, number, "t", Status::Completed, &half);
         }
         let kept: Vec<_> = history.iter().map(|report| report.id.to_string()).collect();
         assert_eq!(kept, ["c2"]);
         assert!(history.contains(&"c0".into()) && history.get(&"c0".into()).is_none());
         for number in 3..limits::ENDED_CALLS + 10 {
-            history.insert(report(number, "t", Status::Completed, ""));
+            insert(&mut history, number, "t", Status::Completed, "");
         }
         assert_eq!(history.iter().count(), limits::HISTORY_CALLS);
         assert!(!history.contains(&"c0".into()));
@@ -146,7 +151,7 @@ mod tests {
     fn names_that_a_model_makes_up_do_not_pile_up() {
         let mut history = History::default();
         for number in 0..limits::USAGE_TOOLS + 5 {
-            history.insert(report(number, &format!("tool{number}"), Status::Failed, ""));
+            insert(&mut history, number, &format!("tool{number}"), Status::Failed, "");
         }
         assert_eq!(history.usage().count(), limits::USAGE_TOOLS + 1);
         assert_eq!(history.usage().next().map(|(name, usage)| (name, usage.failed)), Some(("", 5)));

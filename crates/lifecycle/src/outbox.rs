@@ -15,7 +15,6 @@ use crate::limits::{CHUNK_BYTES, UPDATE_INTERVAL};
 /// One thing to send.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-#[expect(clippy::large_enum_variant, reason = "the queue is short; most entries are patches")]
 pub enum Item {
     /// A change of a call.
     ToolCall(ToolCallId, ToolCallPatch),
@@ -214,7 +213,6 @@ impl Outbox {
             Item::ToolCall(_, patch) => match patch.status {
                 Some(status) if status.is_final() => (Segment::Final, true),
                 Some(Status::InProgress) => (Segment::Running, is_first == IsFirst::Yes),
-                Some(Status::Paused) => (Segment::Running, false),
                 _ if is_first == IsFirst::Yes => (Segment::Pending, true),
                 _ => (self.waiting_segment(lane), false),
             },
@@ -256,7 +254,6 @@ impl Outbox {
     /// Joins an item to the waiting one of its lane and segment; gives it back if there is none.
     fn join(&mut self, item: Item, lane: &Lane, segment: Segment) -> Option<Item> {
         let waiting = match lane {
-            Lane::Once => None,
             // Text goes in the order in which it was said, so only the very last can grow.
             Lane::Chunk => self.queue.back_mut(),
             // An answer may tell the same as news, so no later news may come before it.
@@ -332,72 +329,4 @@ fn lane(item: &Item) -> Lane {
 
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "a test needs some instant to begin at")]
-mod tests {
-    use super::{IsFirst, Item, Outbox};
-    use acp_types::{Status, TerminalPatch, ToolCallPatch};
-    use pretty_assertions::assert_eq;
-    use std::time::{Duration, Instant};
-
-    /// Offers changes of one call in turn, then takes all of them.
-    fn sent(patches: &[(ToolCallPatch, IsFirst)]) -> Vec<ToolCallPatch> {
-        let (mut outbox, now) = (Outbox::default(), Instant::now());
-        for (patch, is_first) in patches {
-            outbox.offer(Item::ToolCall("c".into(), patch.clone()), *is_first, now);
-        }
-        let items = std::iter::from_fn(|| outbox.poll(now));
-        let patches = items.map(|item| match item {
-            Item::ToolCall(_, patch) => patch,
-            item => panic!("{item:?}"),
-        });
-        patches.collect()
-    }
-
-    fn titled(title: &str) -> ToolCallPatch {
-        ToolCallPatch::new().title(title)
-    }
-
-    fn status(status: Status) -> ToolCallPatch {
-        ToolCallPatch::new().status(status)
-    }
-
-    #[test]
-    fn what_waits_is_joined_within_its_segment_only() {
-        let running = (status(Status::InProgress), IsFirst::Yes);
-        let done = (status(Status::Completed), IsFirst::No);
-        let change = |title| (titled(title), IsFirst::No);
-        let pending = (status(Status::Pending), IsFirst::Yes);
-        assert_eq!(
-            sent(&[pending, change("a"), running.clone(), change("b"), done.clone()]),
-            [
-                status(Status::Pending).title("a"),
-                status(Status::InProgress).title("b"),
-                status(Status::Completed),
-            ]
-        );
-        // A title that was offered before the start is told before it, though it waits alone.
-        assert_eq!(
-            sent(&[change("a"), running, done.clone()]),
-            [titled("a"), status(Status::InProgress), status(Status::Completed)]
-        );
-        // The last change goes with the end.
-        assert_eq!(sent(&[change("a"), done]), [status(Status::Completed).title("a")]);
-    }
-
-    #[test]
-    fn a_call_and_its_terminal_share_one_rate_and_take_turns() {
-        let (mut outbox, start) = (Outbox::default(), Instant::now());
-        let mut counts = (0, 0);
-        for millisecond in 0..1000 {
-            let now = start + Duration::from_millis(millisecond);
-            let call = Item::ToolCall("c".into(), titled(&millisecond.to_string()));
-            outbox.offer(call, IsFirst::No, now);
-            outbox.offer(Item::Terminal("c".into(), TerminalPatch::default()), IsFirst::No, now);
-            match outbox.poll(now) {
-                Some(Item::ToolCall(..)) => counts.0 += 1,
-                Some(_) => counts.1 += 1,
-                None => {}
-            }
-        }
-        assert_eq!(counts, (10, 10));
-    }
-}
+mod tests;

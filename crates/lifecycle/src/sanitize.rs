@@ -144,6 +144,9 @@ impl<'a> Redactor<'a> {
     }
 
     fn replaced(&mut self, text: &str, ranges: &[std::ops::Range<usize>]) -> Option<String> {
+        if ranges.is_empty() {
+            return None;
+        }
         let is_new = |range: &&std::ops::Range<usize>| text[(*range).clone()] != *MARKER;
         let (mut out, mut at, mut count) = (String::new(), 0, 0);
         for range in ranges.iter().filter(is_new) {

@@ -87,9 +87,14 @@ impl SentCall {
             fields.raw_input = large.raw_input;
             fields.raw_output = large.raw_output;
         }
-        // A call that ends is forgotten, so nothing will be compared with it.
-        if !self.told || !is_final {
+        if !self.told {
+            // The first report is the whole call.
+            self.call.update(std::mem::take(fields));
+            self.call.meta = update.meta.take().or(self.call.meta.take());
+        } else if !is_final {
+            // A call that ends is forgotten, so nothing will be compared with it.
             self.call.update(fields.clone());
+            self.call.meta = update.meta.clone().or(self.call.meta.take());
         }
     }
 
@@ -138,7 +143,7 @@ impl Sent {
         let Some(sent) = self.calls.get_mut(id) else {
             return Vec::new();
         };
-        let mut updates = Vec::new();
+        let mut updates = Vec::with_capacity(1);
         if sent.told {
             if !is_empty(&fields) {
                 updates.push(SessionUpdate::ToolCallUpdate(fields));
@@ -215,10 +220,11 @@ impl Sent {
         fields.title = patch.title.clone().filter(|title| *title != holds.title);
         fields.kind = patch.kind.filter(|kind| *kind != holds.kind);
         fields.status = patch.status.map(status).filter(|status| *status != holds.status);
-        fields.raw_input =
-            patch.raw_input.clone().filter(|input| holds.raw_input.as_ref() != Some(input));
+        let input = patch.raw_input.as_ref();
+        fields.raw_input = input.filter(|input| holds.raw_input.as_ref() != Some(input)).cloned();
+        let output = patch.raw_output.as_ref();
         fields.raw_output =
-            patch.raw_output.clone().filter(|output| holds.raw_output.as_ref() != Some(output));
+            output.filter(|output| holds.raw_output.as_ref() != Some(output)).cloned();
         let locations = patch.locations.as_ref();
         fields.locations = locations
             .map(|all| all.iter().map(location).collect::<Vec<_>>())
@@ -228,7 +234,7 @@ impl Sent {
             // Nothing is not told, unless there was something before: then it must be taken back.
             let is_told = !meta.is_empty() || sent.call.meta.is_some();
             let meta = is_told.then(|| meta.to_meta(&self.meta_key));
-            update.meta = changed(Some(meta), &mut sent.call.meta).flatten();
+            update.meta = meta.filter(|meta| sent.call.meta.as_ref() != Some(meta));
         }
         update.fields.content = self.content(id, patch);
         if let Some(sent) = self.calls.get_mut(id) {
@@ -264,8 +270,10 @@ impl Sent {
                 .then(|| terminal_text(terminal.map(|terminal| &terminal.report), is_final))
         });
         if is_cancelled {
-            let ending =
-                patch.meta.as_ref().map_or_else(|| CallMeta::default().ending(), CallMeta::ending);
+            let ending = patch
+                .meta
+                .as_deref()
+                .map_or_else(|| CallMeta::default().ending(), CallMeta::ending);
             content.push(ToolCallContent::from(ending));
         }
         sent.held.content = None;
@@ -453,13 +461,6 @@ fn ending(report: &TerminalReport) -> Option<String> {
 
 fn location(location: &Location) -> ToolCallLocation {
     ToolCallLocation::new(location.path()).line(location.line().map(u32::from))
-}
-
-/// Puts `value` into `field` and returns it, unless it is there already.
-fn changed<T: PartialEq + Clone>(value: Option<T>, field: &mut T) -> Option<T> {
-    let value = value.filter(|value| value != field)?;
-    field.clone_from(&value);
-    Some(value)
 }
 
 fn is_empty(update: &ToolCallUpdate) -> bool {

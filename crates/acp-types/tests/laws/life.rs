@@ -16,7 +16,6 @@ const LARGE: (u32, u32) = (20, 1);
 
 /// One thing that happens in a life.
 #[derive(Debug, Clone)]
-#[expect(clippy::large_enum_variant, reason = "a life has few steps")]
 pub(crate) enum Step {
     Call(ToolCallPatch),
     Terminal(TerminalPatch),
@@ -155,7 +154,7 @@ pub(crate) fn patch() -> impl Strategy<Value = ToolCallPatch> {
             locations: locations.map(|all| all.into_iter().map(location).collect()),
             raw_input,
             raw_output,
-            meta,
+            meta: meta.map(Box::new),
             capabilities: cancel.map(|cancel| Capabilities { cancel }),
         },
     )

@@ -13,8 +13,10 @@ impl Board {
         id: &ToolCallId,
         mut patch: ToolCallPatch,
     ) -> Option<ToolCallPatch> {
-        self.open(id)?;
-        let call = self.calls.get_mut(id)?;
+        let Some(call) = self.calls.get_mut(id) else {
+            self.counters.late += 1;
+            return None;
+        };
         sanitize::patch(&mut patch, &self.secrets, &mut call.losses);
         patch.status = None;
         let mut meaningless = drop_if(&mut patch.title, |title| title.trim().is_empty());
@@ -51,9 +53,9 @@ impl Board {
         let (Some(input), Some(call)) = (&patch.raw_input, self.calls.get_mut(id)) else { return };
         let name = patch.name.as_ref().unwrap_or(&call.report.name);
         let earlier = self.history.newest_failed(name, input).map(ToString::to_string);
-        let told = &patch.meta.as_ref().unwrap_or(&call.report.meta).retry_of;
+        let told = &patch.meta.as_deref().unwrap_or(&call.report.meta).retry_of;
         if *told != earlier && (told.is_none() || *told == call.repeats) {
-            let meta = patch.meta.get_or_insert_with(|| call.report.meta.clone());
+            let meta = patch.meta.get_or_insert_with(|| Box::new(call.report.meta.clone()));
             meta.retry_of.clone_from(&earlier);
         }
         call.repeats = earlier;
@@ -79,10 +81,10 @@ impl Board {
         let Some(call) = self.calls.get(id) else { return };
         let lost =
             (call.losses.redacted() + self.redacted_in_terminals(id), call.losses.raw_bytes());
-        let meta = patch.meta.as_ref().unwrap_or(&call.report.meta);
+        let meta = patch.meta.as_deref().unwrap_or(&call.report.meta);
         let told = meta.dropped.as_ref().map(|dropped| (dropped.redacted, dropped.raw_bytes));
         if told.unwrap_or_default() != lost {
-            let meta = patch.meta.get_or_insert_with(|| call.report.meta.clone());
+            let meta = patch.meta.get_or_insert_with(|| Box::new(call.report.meta.clone()));
             let dropped = meta.dropped.get_or_insert_default();
             (dropped.redacted, dropped.raw_bytes) = lost;
         }

@@ -1,6 +1,6 @@
 //! How a board takes each step.
 
-use super::{Board, End, Moment};
+use super::{Board, End, Moment, Secrets};
 use acp_types::{CallMeta, Content, Progress, Reason, Status, ToolCallId, ToolCallPatch, ToolKind};
 use serde_json::json;
 use std::time::{Duration, Instant, SystemTime};
@@ -171,4 +171,134 @@ fn content_over_its_bound_is_counted() {
     let end = End::completed().with(ToolCallPatch::new().append(large));
     let last = board.finish(&id, end, at(start, 2)).unwrap();
     assert_eq!(last.meta.unwrap().dropped.unwrap().items, 73);
+}
+
+#[test]
+fn a_call_names_calls_that_are_known_and_never_makes_a_circle() {
+    let start = Instant::now();
+    let (mut board, parent) = announced(start);
+    let child = ToolCallId::from("d");
+    let patch = ToolCallPatch::announce("read_file", "Read y", ToolKind::Read);
+    board.announce(&child, "t", patch, at(start, 1)).unwrap();
+    let mut told = |id: &ToolCallId, parent: &str, retry_of: &str| {
+        let (parent, retry_of) = (Some(parent.to_owned()), Some(retry_of.to_owned()));
+        let dropped = board.counters().fields_dropped;
+        let meta = CallMeta { parent, retry_of, ..CallMeta::default() };
+        board.change(id, ToolCallPatch::new().meta(meta));
+        let meta = &board.tool_call(id).unwrap().meta;
+        let dropped = board.counters().fields_dropped - dropped;
+        (meta.parent.clone(), meta.retry_of.clone(), dropped)
+    };
+    let known = |id: &str| Some(id.to_owned());
+    assert_eq!(told(&child, "c", "c"), (known("c"), known("c"), 0));
+    // It made the child, so the child did not make it.
+    assert_eq!(told(&parent, "d", "d"), (None, known("d"), 1));
+    assert_eq!(told(&parent, "c", "c"), (None, None, 2));
+    assert_eq!(told(&parent, "x", "x"), (None, None, 2));
+    // What was known stays.
+    assert_eq!(told(&child, "c", "c"), (known("c"), known("c"), 0));
+}
+
+#[test]
+fn a_call_starts_once_and_what_is_no_end_is_none() {
+    let start = Instant::now();
+    let (mut board, id) = announced(start);
+    board.start(&id, at(start, 1)).unwrap();
+    assert_eq!(board.start(&id, at(start, 2)), None);
+    assert_eq!(board.counters().illegal, 1);
+    let paused = End { status: Status::Paused, ..End::completed() };
+    let last = board.finish(&id, paused, at(start, 3)).unwrap();
+    assert_eq!(last.status, Some(Status::Failed));
+    assert_eq!(last.meta.unwrap().reason, Some(Reason::Error));
+}
+
+#[test]
+fn an_end_tells_nothing_was_left_out_where_nothing_was() {
+    let start = Instant::now();
+    let (mut board, id) = announced(start);
+    board.start(&id, at(start, 1)).unwrap();
+    let last = board.finish(&id, End::completed(), at(start, 2)).unwrap();
+    assert_eq!(last.meta.unwrap().dropped, None);
+    assert_eq!((last.raw_output, last.capabilities), (None, None));
+}
+
+#[test]
+fn a_call_whose_content_is_over_its_bound_is_not_whole() {
+    let (mut board, id) = announced(Instant::now());
+    let large = Content::text("x".repeat(crate::limits::CONTENT_BYTES));
+    board.change(&id, ToolCallPatch::new().append(large));
+    assert!(!board.is_whole(&id));
+    // Set anew, it is counted anew.
+    board.change(&id, ToolCallPatch::new().content(vec![Content::text("x")])).unwrap();
+    assert!(board.is_whole(&id));
+    assert!(!board.is_whole(&"unknown".into()));
+}
+
+#[test]
+fn content_fills_its_bounds_exactly() {
+    let text = |bytes: usize| Content::text("x".repeat(bytes));
+    let frame = text(0).byte_len();
+    for (over, kept) in [(0, 2), (1, 1)] {
+        let (mut board, id) = announced(Instant::now());
+        let rest = crate::limits::CONTENT_BYTES - 2 * frame - 10 + over;
+        board.change(&id, ToolCallPatch::new().append(text(10))).unwrap();
+        board.change(&id, ToolCallPatch::new().append(text(rest)));
+        assert_eq!(board.tool_call(&id).unwrap().content.len(), kept);
+        assert_eq!(board.counters().content_dropped, over as u64);
+    }
+}
+
+#[test]
+fn terminals_open_once_end_once_and_are_late_after_that() {
+    let (mut board, id) = (Board::default(), acp_types::TerminalId::from("c"));
+    let open = || acp_types::TerminalPatch::open("ls", "/");
+    assert!(board.open_terminal(&id, open()).is_some());
+    assert_eq!((board.open_terminal(&id, open()), board.counters().illegal), (None, 1));
+    assert_eq!(board.terminal_output(&id, b""), None);
+    assert!(board.terminal_output(&id, b"x").is_some());
+    assert!(board.describe_terminal(&id, open()).is_some());
+    assert!(board.terminal_exit(&id, acp_types::Exit::default()).is_some());
+    assert_eq!(board.counters().late, 0);
+    assert_eq!(board.terminal_exit(&id, acp_types::Exit::default()), None);
+    assert_eq!(board.terminal_output(&id, b"y"), None);
+    assert_eq!(board.describe_terminal(&id, open()), None);
+    assert_eq!(board.counters().late, 3);
+    assert_eq!(board.terminal(&id).unwrap().output.to_bytes(), b"x");
+    board.forget_terminal(&id);
+    assert!(board.terminal(&id).is_none());
+}
+
+#[test]
+fn a_secret_in_a_terminal_makes_its_call_not_whole_and_is_counted() {
+    let start = Instant::now();
+    let (mut board, id) = announced(start);
+    board.set_secrets(Secrets::new(["hunter2-hunter2"]));
+    let terminal = acp_types::TerminalId::from("c");
+    let patch = acp_types::TerminalPatch::open("login hunter2-hunter2", "/");
+    board.open_terminal(&terminal, patch).unwrap();
+    assert!(board.is_whole(&id));
+    board.change(&id, ToolCallPatch::new().append(Content::Terminal(terminal.clone()))).unwrap();
+    assert!(!board.is_whole(&id));
+    board.change(&id, ToolCallPatch::new().title("Log in")).unwrap();
+    assert_eq!(board.tool_call(&id).unwrap().meta.dropped.as_ref().unwrap().redacted, 1);
+}
+
+#[test]
+fn a_note_is_told_once() {
+    let (mut board, id) = announced(Instant::now());
+    assert!(board.note(&id, "Look.").is_some());
+    assert_eq!(board.note(&id, "Look."), None);
+    assert_eq!(board.tool_call(&id).unwrap().content, [Content::text("Look.")]);
+}
+
+#[test]
+fn calls_are_found_by_their_turn_in_the_order_of_their_announcement() {
+    let (start, mut board) = (Instant::now(), Board::default());
+    for (index, (id, turn)) in [("z", "t"), ("y", "u"), ("x", "t")].into_iter().enumerate() {
+        let patch = ToolCallPatch::announce("x", "X", ToolKind::Other);
+        board.announce(&id.into(), turn, patch, at(start, index as u64)).unwrap();
+    }
+    let ids = |turn| board.open_calls(turn).iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!((ids(Some("t")), ids(Some("u"))), (vec!["z".into(), "x".into()], vec!["y".into()]));
+    assert_eq!(ids(None), ["z", "y", "x"]);
 }

@@ -1,7 +1,5 @@
 //! Fits a raw value into a budget of bytes, as JSON of the same shape.
 
-use std::io;
-
 use acp_types::text;
 use serde_json::{Map, Value};
 
@@ -18,12 +16,12 @@ use crate::limits::RAW_DEPTH;
 #[must_use]
 pub fn fit(value: Value, max: usize) -> (Value, u64) {
     let max = max.max(MIN_BYTES);
-    if depth_within(&value, RAW_DEPTH) && byte_len(&value, max) <= max {
+    if depth_within(&value, RAW_DEPTH) && text::json_value_len(&value) <= max {
         return (value, 0);
     }
-    let bytes = byte_len(&value, usize::MAX);
+    let bytes = text::json_value_len(&value);
     let fitting = cut(value, max, RAW_DEPTH);
-    let left_out = bytes.saturating_sub(byte_len(&fitting, usize::MAX));
+    let left_out = bytes.saturating_sub(text::json_value_len(&fitting));
     (fitting, left_out as u64)
 }
 
@@ -50,7 +48,7 @@ fn cut_string(string: String, max: usize) -> String {
 
 fn cut_array(items: Vec<Value>, max: usize, depth: usize) -> Vec<Value> {
     let count = items.len();
-    let lens = items.iter().map(|item| (0, byte_len(item, max)));
+    let lens = items.iter().map(|item| (0, text::json_value_len(item)));
     let mut shares = shares(lens, max).into_iter();
     // The indices of what is kept must not move.
     let kept = items.into_iter().map_while(|item| Some((item, shares.next()??)));
@@ -66,7 +64,7 @@ fn cut_object(mut fields: Map<String, Value>, max: usize, depth: usize) -> Map<S
     let count = fields.len();
     fields.remove(MORE);
     let key_len = |key: &str| text::json_len(key) + "\"\":".len();
-    let lens = fields.iter().map(|(key, value)| (key_len(key), byte_len(value, max)));
+    let lens = fields.iter().map(|(key, value)| (key_len(key), text::json_value_len(value)));
     let shares = shares(lens, max);
     let kept = fields
         .into_iter()
@@ -116,36 +114,6 @@ fn shares(lens: impl Iterator<Item = (usize, usize)>, max: usize) -> Vec<Option<
         is_kept.then(|| len.min(MIN_BYTES) + beyond(len).min(share))
     };
     kept.into_iter().zip(lens).map(give).collect()
-}
-
-/// Returns the serialised bytes of a value; anything over `max` if it has more.
-fn byte_len(value: &Value, max: usize) -> usize {
-    let mut count = Count { bytes: 0, max };
-    match serde_json::to_writer(&mut count, value) {
-        Ok(()) => count.bytes,
-        Err(_) => count.bytes.max(max.saturating_add(1)),
-    }
-}
-
-/// Counts bytes, up to a bound.
-struct Count {
-    bytes: usize,
-    max: usize,
-}
-
-impl io::Write for Count {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.bytes += bytes.len();
-        if self.bytes > self.max {
-            Err(io::ErrorKind::FileTooLarge.into())
-        } else {
-            Ok(bytes.len())
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 fn depth_within(value: &Value, depth: usize) -> bool {

@@ -3,10 +3,13 @@
 /// Returns whether a key says so by whole words of it, in any style: `api_key`, `apiKey`,
 /// `X-API-Key`, but neither `tokenizer` nor `max_tokens`.
 pub(super) fn names_secret(key: &str) -> bool {
-    let words = words(key);
     let is = |word: &str, listed: &[&str]| listed.iter().any(|w| word.eq_ignore_ascii_case(w));
-    words.iter().any(|word| is(word, WORDS))
-        || words.windows(2).any(|pair| is(pair[0], KEY_OF) && is(pair[1], &["key", "keys"]))
+    let mut before = "";
+    words(key).any(|word| {
+        let is_pair = is(before, KEY_OF) && is(word, &["key", "keys"]);
+        before = word;
+        is_pair || is(word, WORDS)
+    })
 }
 
 const WORDS: &[&str] = &[
@@ -39,23 +42,27 @@ const KEY_OF: &[&str] =
     &["access", "account", "api", "deploy", "encryption", "master", "private", "signing", "ssh"];
 
 /// Splits at whatever is no letter or digit, and where small letters turn to capitals.
-fn words(key: &str) -> Vec<&str> {
-    let mut words = Vec::new();
-    for part in key.split(|letter: char| !letter.is_alphanumeric()) {
-        let mut start = 0;
-        let letters: Vec<_> = part.char_indices().collect();
-        for (at, pair) in letters.windows(2).enumerate() {
-            let [(_, before), (cut, after)] = [pair[0], pair[1]];
-            // The last capital of a run begins the next word: `APIKey`.
-            let is_last = letters.get(at + 2).is_some_and(|(_, letter)| letter.is_lowercase());
-            if after.is_uppercase() && (!before.is_uppercase() || is_last) {
-                words.push(&part[start..cut]);
-                start = cut;
-            }
-        }
-        words.push(&part[start..]);
-    }
-    words
+fn words(key: &str) -> impl Iterator<Item = &str> {
+    key.split(|letter: char| !letter.is_alphanumeric()).flat_map(|part| {
+        let mut rest = part;
+        std::iter::from_fn(move || {
+            let (word, after) = rest.split_at(first_word(rest));
+            rest = after;
+            (!word.is_empty()).then_some(word)
+        })
+    })
+}
+
+/// Returns where the first word of some letters ends.
+fn first_word(letters: &str) -> usize {
+    let behind = letters.chars().skip(2).map(Some).chain([None]);
+    let seconds = letters.char_indices().skip(1).zip(behind);
+    let cut = letters.chars().zip(seconds).find(|(before, ((_, letter), behind))| {
+        // The last capital of a run begins the next word: `APIKey`.
+        let is_last = behind.is_some_and(char::is_lowercase);
+        letter.is_uppercase() && (!before.is_uppercase() || is_last)
+    });
+    cut.map_or(letters.len(), |(_, ((at, _), _))| at)
 }
 
 #[cfg(test)]
@@ -73,6 +80,7 @@ mod tests {
             "apiKey",
             "APIKey",
             "apikey",
+            "api__key",
             "API_KEY",
             "X-API-Key",
             "x-api-key",

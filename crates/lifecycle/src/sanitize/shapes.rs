@@ -1,6 +1,7 @@
 //! What has the shape of a secret in a text: passwords in URLs, and credentials of HTTP.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use memchr::{memchr2_iter, memmem};
 
@@ -23,7 +24,7 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
 }
 
 fn urls(text: &str) -> impl Iterator<Item = Range<usize>> {
-    memmem::find_iter(text.as_bytes(), "://").filter_map(|colon| {
+    COLON.find_iter(text.as_bytes()).filter_map(|colon| {
         let has_scheme = text[..colon].ends_with(|letter: char| letter.is_ascii_alphanumeric());
         let start = colon + "://".len();
         let authority = &text[start..];
@@ -78,6 +79,9 @@ fn token(text: &str) -> &str {
     let end = text.find(|letter: char| letter.is_whitespace() || "\"'`<>\\,;".contains(letter));
     &text[..end.unwrap_or(text.len())]
 }
+
+/// Finds what stands behind the scheme of a URL.
+static COLON: LazyLock<memmem::Finder<'_>> = LazyLock::new(|| memmem::Finder::new("://"));
 
 /// Bytes from which on the user of a URL without a password is a token.
 const URL_TOKEN_BYTES: usize = 20;

@@ -12,3 +12,4 @@ mod lives;
 mod once_broken;
 mod performing;
 mod stalling;
+mod steps;

@@ -1,0 +1,229 @@
+//! What waits, what is joined, and what goes first.
+
+use super::{Chunk, Counters, IsFirst, Item, Outbox, Role};
+use crate::limits::{CHUNK_BYTES, UPDATE_INTERVAL};
+use acp_types::{Status, TerminalPatch, ToolCallPatch};
+use pretty_assertions::assert_eq;
+use std::time::{Duration, Instant};
+
+/// Offers changes of one call in turn, then takes all of them.
+fn sent(patches: &[(ToolCallPatch, IsFirst)]) -> Vec<ToolCallPatch> {
+    let (mut outbox, now) = (Outbox::default(), Instant::now());
+    for (patch, is_first) in patches {
+        outbox.offer(Item::ToolCall("c".into(), patch.clone()), *is_first, now);
+    }
+    outbox.flush(now);
+    let items = std::iter::from_fn(|| outbox.poll(now));
+    let patches = items.map(|item| match item {
+        Item::ToolCall(_, patch) => patch,
+        item => panic!("{item:?}"),
+    });
+    patches.collect()
+}
+
+fn titled(title: &str) -> ToolCallPatch {
+    ToolCallPatch::new().title(title)
+}
+
+fn status(status: Status) -> ToolCallPatch {
+    ToolCallPatch::new().status(status)
+}
+
+#[test]
+fn what_waits_is_joined_within_its_segment_only() {
+    let running = (status(Status::InProgress), IsFirst::Yes);
+    let done = (status(Status::Completed), IsFirst::No);
+    let change = |title| (titled(title), IsFirst::No);
+    let pending = (status(Status::Pending), IsFirst::Yes);
+    assert_eq!(
+        sent(&[pending, change("a"), running.clone(), change("b"), done.clone()]),
+        [
+            status(Status::Pending).title("a"),
+            status(Status::InProgress).title("b"),
+            status(Status::Completed),
+        ]
+    );
+    // A title that was offered before the start is told before it, though it waits alone.
+    assert_eq!(
+        sent(&[change("a"), running, done.clone()]),
+        [titled("a"), status(Status::InProgress), status(Status::Completed)]
+    );
+    // The last change goes with the end.
+    assert_eq!(sent(&[change("a"), done]), [status(Status::Completed).title("a")]);
+}
+
+#[test]
+fn a_call_and_its_terminal_share_one_rate_and_take_turns() {
+    let (mut outbox, start) = (Outbox::default(), Instant::now());
+    let mut counts = (0, 0);
+    for millisecond in 0..1000 {
+        let now = start + Duration::from_millis(millisecond);
+        let call = Item::ToolCall("c".into(), titled(&millisecond.to_string()));
+        outbox.offer(call, IsFirst::No, now);
+        outbox.offer(Item::Terminal("c".into(), TerminalPatch::default()), IsFirst::No, now);
+        match outbox.poll(now) {
+            Some(Item::ToolCall(..)) => counts.0 += 1,
+            Some(_) => counts.1 += 1,
+            None => {}
+        }
+    }
+    assert_eq!(counts, (10, 10));
+}
+
+fn change(id: &'static str, title: &str) -> Item {
+    Item::ToolCall(id.into(), titled(title))
+}
+
+fn chunk(role: Role, message: &str, bytes: usize) -> Item {
+    let (message, text) = (message.to_owned(), "x".repeat(bytes));
+    Item::Chunk(Chunk { role, message, text })
+}
+
+/// Everything that goes at once, in order.
+fn taken(outbox: &mut Outbox, now: Instant) -> Vec<Item> {
+    std::iter::from_fn(|| outbox.poll(now)).collect()
+}
+
+/// An outbox that has just sent an update of `c`, and holds another, which is not due yet.
+fn held_back() -> (Outbox, Instant) {
+    let (mut outbox, now) = (Outbox::default(), Instant::now());
+    outbox.offer(change("c", "sent"), IsFirst::No, now);
+    assert_eq!(taken(&mut outbox, now).len(), 1);
+    outbox.offer(change("c", "held"), IsFirst::No, now);
+    assert_eq!(outbox.poll(now), None);
+    (outbox, now)
+}
+
+#[test]
+fn the_driver_is_woken_for_whatever_is_due_first() {
+    let (mut outbox, now) = held_back();
+    assert_eq!(outbox.next_deadline(), Some(now + UPDATE_INTERVAL));
+    // Behind it in the queue, before it in time.
+    outbox.offer(change("d", "other"), IsFirst::No, now);
+    assert_eq!(outbox.next_deadline(), Some(now));
+    assert_eq!(taken(&mut outbox, now), [change("d", "other")]);
+    let due = now + UPDATE_INTERVAL;
+    assert_eq!(taken(&mut outbox, due), [change("c", "held")]);
+    assert_eq!((outbox.next_deadline(), outbox.is_empty(), outbox.len()), (None, true, 0));
+}
+
+#[test]
+fn a_flush_lets_everything_go_at_once() {
+    let (mut outbox, now) = held_back();
+    outbox.offer(change("d", "other"), IsFirst::No, now);
+    assert_eq!((outbox.is_empty(), outbox.len()), (false, 2));
+    outbox.flush(now);
+    assert_eq!(taken(&mut outbox, now), [change("c", "held"), change("d", "other")]);
+}
+
+#[test]
+fn what_was_offered_before_a_fence_goes_before_it_and_nothing_else_is_hurried() {
+    let announcement = || Item::ToolCall("n".into(), status(Status::Pending));
+    let start = || Item::ToolCall("n".into(), status(Status::InProgress));
+    let end = || Item::ToolCall("n".into(), status(Status::Failed));
+    for (fence, is_first) in [
+        (announcement(), IsFirst::Yes),
+        (start(), IsFirst::Yes),
+        (end(), IsFirst::No),
+        (Item::Permission(1), IsFirst::No),
+        (Item::Reason(1), IsFirst::No),
+        (Item::Answer("t".to_owned()), IsFirst::No),
+    ] {
+        let (mut outbox, now) = held_back();
+        outbox.offer(fence.clone(), is_first, now);
+        assert_eq!(taken(&mut outbox, now), [change("c", "held"), fence]);
+        // The fence is gone: the rate holds again.
+        outbox.offer(change("c", "later"), IsFirst::No, now);
+        assert_eq!(outbox.poll(now), None);
+    }
+    // Going on is no first start: nothing is hurried.
+    let (mut outbox, now) = held_back();
+    outbox.offer(start(), IsFirst::No, now);
+    assert_eq!(taken(&mut outbox, now), [start()]);
+}
+
+#[test]
+fn a_request_that_is_withdrawn_hurries_nothing_and_takes_nothing_with_it() {
+    let (mut outbox, now) = held_back();
+    outbox.offer(Item::Permission(1), IsFirst::No, now);
+    outbox.offer(Item::Reason(1), IsFirst::No, now);
+    outbox.withdraw(2);
+    assert_eq!(outbox.len(), 3);
+    outbox.withdraw(1);
+    assert_eq!((outbox.len(), outbox.poll(now)), (1, None));
+    assert_eq!(taken(&mut outbox, now + UPDATE_INTERVAL), [change("c", "held")]);
+}
+
+#[test]
+fn pieces_of_one_message_join_up_to_their_bound() {
+    for (first, second, items) in [
+        (chunk(Role::Agent, "m", 200), chunk(Role::Agent, "m", 200), 1),
+        (chunk(Role::Agent, "m", 1), chunk(Role::Agent, "m", CHUNK_BYTES - 1), 1),
+        (chunk(Role::Agent, "m", 2), chunk(Role::Agent, "m", CHUNK_BYTES - 1), 2),
+        (chunk(Role::Agent, "m", 1), chunk(Role::Agent, "n", 1), 2),
+        (chunk(Role::Agent, "m", 1), chunk(Role::Thought, "m", 1), 2),
+    ] {
+        let (mut outbox, now) = (Outbox::default(), Instant::now());
+        outbox.offer(first, IsFirst::No, now);
+        outbox.offer(second, IsFirst::No, now);
+        outbox.flush(now);
+        assert_eq!(taken(&mut outbox, now).len(), items);
+    }
+}
+
+#[test]
+fn text_does_not_join_past_what_was_said_between() {
+    let (mut outbox, now) = (Outbox::default(), Instant::now());
+    let said = [chunk(Role::Agent, "m", 1), change("c", "a"), chunk(Role::Agent, "m", 2)];
+    for item in said.clone() {
+        outbox.offer(item, IsFirst::No, now);
+    }
+    outbox.flush(now);
+    assert_eq!(taken(&mut outbox, now), said);
+}
+
+#[test]
+fn a_change_joins_its_own_call_whatever_waits_of_others() {
+    let (mut outbox, now) = (Outbox::default(), Instant::now());
+    let pending = |title| Item::ToolCall("c".into(), status(Status::Pending).title(title));
+    let ended = Item::ToolCall("d".into(), status(Status::Completed));
+    outbox.offer(pending("a"), IsFirst::Yes, now);
+    outbox.offer(change("d", "its own"), IsFirst::No, now);
+    outbox.offer(Item::Permission(1), IsFirst::No, now);
+    outbox.offer(ended.clone(), IsFirst::No, now);
+    outbox.offer(change("c", "b"), IsFirst::No, now);
+    // What stands before a fence does not go behind it with the end.
+    let expected = [pending("b"), change("d", "its own"), Item::Permission(1), ended];
+    assert_eq!(taken(&mut outbox, now), expected);
+}
+
+#[test]
+fn an_end_takes_the_last_change_of_its_own_call_alone() {
+    let (mut outbox, now) = (Outbox::default(), Instant::now());
+    outbox.offer(change("c", "last"), IsFirst::No, now);
+    outbox.offer(change("d", "other"), IsFirst::No, now);
+    outbox.offer(Item::ToolCall("c".into(), status(Status::Failed)), IsFirst::No, now);
+    let ended = Item::ToolCall("c".into(), status(Status::Failed).title("last"));
+    assert_eq!(taken(&mut outbox, now), [change("d", "other"), ended]);
+    outbox.count_undelivered();
+    let counters = Counters { offered: 3, joined: 1, handed_over: 2, undelivered: 1 };
+    assert_eq!(outbox.counters(), counters);
+}
+
+#[test]
+fn a_call_is_seen_to_run_before_it_is_seen_to_pause() {
+    let running = (status(Status::InProgress), IsFirst::Yes);
+    let (paused, on) = (status(Status::Paused), status(Status::InProgress));
+    let sent = sent(&[running, (paused.clone(), IsFirst::No), (on.clone(), IsFirst::No)]);
+    // What waits behind the start wins.
+    assert_eq!(sent, [on.clone(), on]);
+    let joined = [(titled("a"), IsFirst::No), (paused.clone(), IsFirst::No)];
+    assert_eq!(self::sent(&joined), [paused.title("a")]);
+}
+
+#[test]
+fn a_step_is_not_joined_to_the_segment_before_it() {
+    let steps =
+        [(status(Status::Pending), IsFirst::Yes), (status(Status::InProgress), IsFirst::No)];
+    assert_eq!(sent(&steps), [status(Status::Pending), status(Status::InProgress)]);
+}
