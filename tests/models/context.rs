@@ -202,7 +202,8 @@ async fn a_session_that_the_provider_finds_too_long_is_asked_again_shorter() {
 async fn a_cancel_ends_the_wait_for_a_summary() {
     let hangs = Reply::new().text("The roof").step(Step::Hang);
     let server = ModelServer::start(full(hangs)).await.unwrap();
-    let mut agent = open(&server, Dialect::OpenAiChat, json!({"session": {"compaction": {}}})).await;
+    let mut agent =
+        open(&server, Dialect::OpenAiChat, json!({"session": {"compaction": {}}})).await;
     let prompt = agent.prompt("go").await;
     assert!(server.until(|asked| asked.len() == 4).await);
     let cancelled = Instant::now();
