@@ -8,7 +8,7 @@ use acp_types::schema::v1::SessionUpdate;
 use callboard::testing::models::{Answer, Call, Dialect, ModelServer, Reply, Step};
 use serde_json::{Value, json};
 
-use crate::case::{done, ready, start, strings};
+use crate::case::{done, ready, start_for, strings};
 use crate::it::harness::{Agent, Options};
 
 /// All texts of the request with this number.
@@ -109,7 +109,7 @@ fn full(summary: impl Into<Answer>) -> Vec<Answer> {
 
 async fn open(server: &ModelServer, dialect: Dialect, capabilities: Value) -> Agent {
     let options = Options { capabilities, ..Options::default() };
-    let mut agent = start(server, dialect, options);
+    let mut agent = start_for(server, dialect, &[], options);
     agent.initialize().await.expect("it initializes");
     agent.new_session().await;
     big(&agent);
