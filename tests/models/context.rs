@@ -118,7 +118,7 @@ async fn open(server: &ModelServer, dialect: Dialect, capabilities: Value) -> Ag
 }
 
 fn updates(agent: &Agent, kind: &str) -> Vec<Value> {
-    let updates = agent.session().updates.iter().map(|update| serde_json::to_value(update));
+    let updates = agent.session().updates.iter().map(serde_json::to_value);
     updates.map(Result::unwrap).filter(|update| update["sessionUpdate"] == kind).collect()
 }
 
