@@ -1,6 +1,7 @@
 //! One case: what the server plays, and what is to come of it in each dialect.
 
 use std::fs;
+use std::path::Path;
 
 use callboard::testing::models::{Answer, Call, Dialect, ModelServer, Reply};
 use serde_json::{Value, json};
@@ -149,15 +150,39 @@ pub(crate) fn start_for(
     env: &[(&str, &str)],
     options: Options,
 ) -> Agent {
+    start_in(Scratch::new(), server, dialect, env, options)
+}
+
+/// Starts it with lines of the configuration of its provider, initializes it and opens a session.
+pub(crate) async fn configured(server: &ModelServer, dialect: Dialect, lines: &str) -> Agent {
+    let scratch = Scratch::new();
+    let folder = Path::new(&scratch.env()["XDG_CONFIG_HOME"]).join("callboard");
+    let config = format!("[providers.{}]\n{lines}\n", provider(dialect));
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("config.toml"), config).unwrap();
+    let mut agent = start_in(scratch, server, dialect, &[], Options::default());
+    agent.initialize().await.expect("it initializes");
+    agent.new_session().await;
+    agent
+}
+
+fn start_in(
+    scratch: Scratch,
+    server: &ModelServer,
+    dialect: Dialect,
+    env: &[(&str, &str)],
+    options: Options,
+) -> Agent {
     let (url, key) = match dialect {
         Dialect::OpenAiChat | Dialect::OpenAiResponses => ("OPENAI_BASE_URL", "OPENAI_API_KEY"),
         Dialect::Anthropic => ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"),
         Dialect::Gemini => ("GEMINI_BASE_URL", "GEMINI_API_KEY"),
         Dialect::Ollama => ("OLLAMA_HOST", "OLLAMA_API_KEY"),
     };
-    let (model, base) = (model(dialect), server.base_url(dialect));
+    let model = format!("{}/scripted", provider(dialect));
+    let base = server.base_url(dialect);
     let env = [&[(url, &*base), (key, KEY)], env].concat();
-    Agent::start_in(Scratch::new(), &["acp", "--model", &model], &env, options)
+    Agent::start_in(scratch, &["acp", "--model", &model], &env, options)
 }
 
 /// Starts it, initializes it and opens a session.
@@ -168,16 +193,15 @@ pub(crate) async fn ready(server: &ModelServer, dialect: Dialect) -> Agent {
     agent
 }
 
-/// What `--model` names in a dialect.
-fn model(dialect: Dialect) -> String {
-    let provider = match dialect {
+/// What stands before the slash in `--model`.
+fn provider(dialect: Dialect) -> &'static str {
+    match dialect {
         Dialect::OpenAiChat => "openai",
         Dialect::OpenAiResponses => "openai-responses",
         Dialect::Anthropic => "anthropic",
         Dialect::Gemini => "gemini",
         Dialect::Ollama => "ollama",
-    };
-    format!("{provider}/scripted")
+    }
 }
 
 /// All strings of a JSON value, however deep.

@@ -23,4 +23,6 @@ mod clean;
 mod context;
 mod keys;
 mod refused;
+mod schema;
+mod tls;
 mod told;
