@@ -12,6 +12,7 @@ mod http;
 mod list;
 pub mod local;
 mod memory;
+mod params;
 mod replay;
 #[cfg(test)]
 mod responder;
