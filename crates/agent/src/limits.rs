@@ -211,6 +211,35 @@ pub const RULES_SAVED: Duration = Duration::from_secs(5);
 /// Bytes of a file of stored rules; a larger one is refused.
 pub const MAX_RULES_BYTES: u64 = 4 << 20;
 
+// ---- Choosing a model ----
+
+/// Bytes of the configuration file; a larger one is refused.
+pub const MAX_CONFIG_BYTES: u64 = 256 << 10;
+
+/// Bytes of the file of stored keys; a larger one is refused.
+pub const MAX_KEYS_BYTES: u64 = 64 << 10;
+
+/// Bytes of one answer at `callboard login`.
+pub const MAX_ANSWER_BYTES: u64 = 4 << 10;
+
+/// Time for the system's keyring to answer. It may be asking its user to unlock it.
+pub const KEYRING_DEADLINE: Duration = Duration::from_secs(20);
+
+/// Models that were found by looking for them, and are offered from then on; further ones are not.
+pub const MAX_FOUND_MODELS: usize = 64;
+
+// ---- What can be chosen in a session ----
+
+/// Models that a client is offered.
+pub const MAX_CHOICES: usize = 256;
+
+/// Models beside the catalogue's among them: those that the session has had last.
+pub const MAX_TAKEN_UP: usize = 16;
+
+/// Bytes of the reason why a model cannot be had, in the answer to whoever asked for it; it leaves
+/// the answer below [`MAX_ERROR_BYTES`].
+pub const MAX_REASON_BYTES: usize = 256;
+
 // ---- Judging transcripts ----
 
 /// Bytes of one line of an agent, above which clients are known to fail.
@@ -234,6 +263,10 @@ pub const MAX_REMEMBERED_ANSWERS: usize = 4096;
 /// Options of a permission request that are remembered; the answer to one behind them is taken for
 /// unknown.
 pub const MAX_JUDGED_OPTIONS: usize = 64;
+
+/// Modes of a session that are remembered, its options, and the values of each; where there are
+/// more, what is chosen is not judged.
+pub const MAX_JUDGED_CHOICES: usize = 1024;
 
 /// Bytes of an id that are kept; longer ones that begin alike are taken for one.
 pub const MAX_KEY_BYTES: usize = 256;

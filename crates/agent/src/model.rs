@@ -14,7 +14,7 @@ pub mod script;
 
 use std::{fmt, io, path::PathBuf, sync::Arc};
 
-use futures::stream::BoxStream;
+use futures::{future::BoxFuture, stream::BoxStream};
 
 pub use call::Call;
 use direct::Direct;
@@ -50,6 +50,14 @@ pub trait Model: Send + Sync + fmt::Debug {
     /// Returns what the model takes and how much of it, as far as that is known.
     fn traits(&self) -> Traits {
         Traits::default()
+    }
+
+    /// Looks for what is needed before the first request and cannot be had at once: a key in a
+    /// keyring, a server that answers. Called before each turn, and at no other time; it may take
+    /// seconds, and can be dropped. Returns what the user should know of which model it is; a
+    /// failure is told by the reply.
+    fn prepare(&self) -> BoxFuture<'_, Option<String>> {
+        Box::pin(std::future::ready(None))
     }
 
     /// Starts one reply. Must be called, and the reply polled, inside a tokio runtime.

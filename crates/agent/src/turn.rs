@@ -12,7 +12,8 @@ use agent_client_protocol::v1::schema::{ContentBlock, StopReason};
 use tokio_util::sync::CancellationToken;
 
 use crate::model::retry::Retry;
-use crate::model::{Fault, Message, Model, Part, Stop, ToolSpec};
+use crate::model::{Fault, Message, Part, Stop, ToolSpec};
+use crate::options::Chosen;
 use crate::{errors, limits, prompt};
 
 mod begun;
@@ -30,7 +31,8 @@ pub(crate) use history::History;
 #[derive(Clone, Copy)]
 pub(crate) struct Turn<'a> {
     pub(crate) name: &'a str,
-    pub(crate) model: &'a dyn Model,
+    /// Says what the next request goes by: it may change in the turn.
+    pub(crate) chosen: &'a (dyn Fn() -> Chosen + Sync),
     pub(crate) registry: &'a Registry,
     /// What the model is told of the registry's tools: [`tools`].
     pub(crate) tools: &'a Arc<[ToolSpec]>,
@@ -56,7 +58,7 @@ pub(crate) type Ending = Result<StopReason, Error>;
 pub(crate) async fn run(turn: Turn<'_>, history: &mut History, blocks: &[ContentBlock]) -> Ending {
     history.mend();
     turn.tell_title(&prompt::typed(blocks), history);
-    let parts = prompt::parts(blocks, &turn.model.traits());
+    let parts = prompt::parts(blocks, &(turn.chosen)().model.traits());
     let is_text = parts.iter().all(|part| matches!(part, Part::Text(_)));
     let prompt = history.say(Message::User(parts));
     tokio::select! {

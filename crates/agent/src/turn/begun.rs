@@ -101,6 +101,7 @@ const NO_END: &str = "The arguments did not come to their end.";
 mod tests {
     use super::{Begun, limits};
     use crate::model::direct::Direct;
+    use crate::options::Chosen;
     use crate::turn::Turn;
     use acp_lifecycle::{Session, SessionHandle};
     use acp_tools::{Context, Registry, Workspace};
@@ -121,7 +122,7 @@ mod tests {
         let handle = SessionHandle::new(Session::new(&cwd), SystemTime::now);
         let turn = Turn {
             name: "t",
-            model: &Direct,
+            chosen: &|| Chosen::of(Arc::new(Direct)),
             registry: &registry,
             tools: &crate::turn::tools(&registry),
             context: &context,

@@ -13,6 +13,7 @@ use super::history::History;
 use crate::limits;
 use crate::model::retry::Came;
 use crate::model::{Event, Fault, ModelError, Replay, Reply, Request, Stop, Usage};
+use crate::options::Chosen;
 
 /// What the model said in one reply.
 pub(super) struct Heard {
@@ -140,8 +141,8 @@ impl Heard {
 impl Turn<'_> {
     /// Asks the model and shows what it says as it says it.
     pub(super) async fn listen(&self, history: &mut History) -> Heard {
-        let request = self.request(history);
-        let mut reply = self.model.reply(request);
+        let chosen = (self.chosen)();
+        let mut reply = chosen.model.reply(self.request(&chosen, history));
         let mut heard = Heard::new();
         while heard.stop.is_none() && heard.error.is_none() && !heard.is_cancelled {
             tokio::select! {
@@ -159,15 +160,16 @@ impl Turn<'_> {
         if heard.has_left_out {
             heard.replay = None;
         }
-        self.tell_usage(heard.usage.as_ref(), history);
+        self.tell_usage(heard.usage.as_ref(), &chosen, history);
         heard
     }
 
-    fn request(&self, history: &mut History) -> Request {
+    fn request(&self, chosen: &Chosen, history: &mut History) -> Request {
         Request {
-            index: history.count_request(self.model.name()),
+            index: history.count_request(chosen.taken_up),
             messages: history.messages().to_vec(),
             tools: self.tools.clone(),
+            effort: chosen.effort,
             ..Request::default()
         }
     }

@@ -13,8 +13,9 @@ use crate::model::{Message, Part, ToolResult, Usage};
 pub(crate) struct History {
     messages: Vec<Arc<Message>>,
     bytes: usize,
-    /// The model that was asked last, and how often, failed attempts included.
-    asked: (String, usize),
+    /// Which model was asked last, by how many were taken up before, and how often, failed attempts
+    /// included.
+    asked: (u64, usize),
     spent: Spent,
     /// Whether the client was told a title of the session.
     pub(super) is_titled: bool,
@@ -149,11 +150,11 @@ impl History {
         true
     }
 
-    /// Counts a request to a model; returns how many it was asked before, since it was taken up.
-    pub(super) fn count_request(&mut self, model: &str) -> usize {
+    /// Counts a request to a model; returns how many it had before, since it was taken up.
+    pub(super) fn count_request(&mut self, taken_up: u64) -> usize {
         self.spent.requests += 1;
-        if self.asked.0 != model {
-            self.asked = (model.to_owned(), 0);
+        if self.asked.0 != taken_up {
+            self.asked = (taken_up, 0);
         }
         self.asked.1 += 1;
         self.asked.1 - 1

@@ -12,15 +12,16 @@ use super::Turn;
 use super::history::History;
 use crate::limits;
 use crate::model::{ModelError, Usage};
+use crate::options::Chosen;
 
 impl Turn<'_> {
     /// Counts what a reply used, and tells how full the context is, where the model's size of it
     /// is known.
     /// (<https://agentclientprotocol.com/protocol/v1/schema#usageupdate>)
-    pub(super) fn tell_usage(&self, usage: Option<&Usage>, history: &mut History) {
+    pub(super) fn tell_usage(&self, usage: Option<&Usage>, chosen: &Chosen, history: &mut History) {
         let Some(usage) = usage else { return };
         history.count_usage(usage);
-        let (Some(input), Some(size)) = (usage.input_tokens, self.model.traits().context_tokens)
+        let (Some(input), Some(size)) = (usage.input_tokens, chosen.model.traits().context_tokens)
         else {
             return;
         };

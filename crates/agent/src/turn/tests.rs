@@ -27,7 +27,7 @@ use tokio::task::{JoinHandle, yield_now};
 
 use super::history::tests::check;
 use super::*;
-use crate::model::{Event, ModelError, Reply, Request, Traits};
+use crate::model::{Event, Model, ModelError, Reply, Request, Traits};
 
 /// How often a client, a tool and a model let others go first before they go on.
 const STEPS: usize = 3;
@@ -228,10 +228,21 @@ impl Stage {
         Self { folder, registry, tools, context, handle, cancel, seen, started, log, stop, driver }
     }
 
-    fn turn<'a>(&'a self, model: &'a dyn Model) -> Turn<'a> {
+    /// Runs a turn of a prompt.
+    async fn run(
+        &self,
+        model: &Arc<impl Model + 'static>,
+        history: &mut History,
+        blocks: &[ContentBlock],
+    ) -> Ending {
+        let chosen = || Chosen::of(model.clone());
+        run(self.turn(&chosen), history, blocks).await
+    }
+
+    fn turn<'a>(&'a self, chosen: &'a (dyn Fn() -> Chosen + Sync)) -> Turn<'a> {
         Turn {
             name: "t1",
-            model,
+            chosen,
             registry: &self.registry,
             tools: &self.tools,
             context: &self.context,

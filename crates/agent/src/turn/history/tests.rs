@@ -126,7 +126,7 @@ fn the_oldest_is_left_out_first_and_the_newest_prompt_and_reply_stay() {
 #[test]
 fn a_model_that_is_taken_up_is_asked_for_the_first_time() {
     let mut history = History::default();
-    let asked = ["a", "a", "b", "b", "a"].map(|model| history.count_request(model));
+    let asked = [0, 0, 1, 1, 2].map(|taken_up| history.count_request(taken_up));
     assert_eq!(asked, [0, 1, 0, 1, 0]);
     let usage = |cost_micros| Usage { input_tokens: Some(3), cost_micros, ..Usage::default() };
     assert_eq!(history.spent().cost_micros, None);

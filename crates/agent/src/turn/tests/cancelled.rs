@@ -75,10 +75,10 @@ async fn is_cancelled_well(point: Point) -> bool {
         }
     });
     // Nobody's time goes on while somebody ticks.
-    let caller = Caller { fails_first: matches!(point, Point::Poll(_)) };
+    let caller = Arc::new(Caller { fails_first: matches!(point, Point::Poll(_)) });
     let mut history = History::default();
     let blocks = [ContentBlock::from("go")];
-    let mut running = Box::pin(run(stage.turn(&caller), &mut history, &blocks));
+    let mut running = Box::pin(stage.run(&caller, &mut history, &blocks));
     let mut polls = 0;
     let ending = poll_fn(|context| {
         if matches!(point, Point::Poll(at) if at == polls) {

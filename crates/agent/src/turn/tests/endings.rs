@@ -118,9 +118,9 @@ struct Case {
 }
 
 async fn play(name: &str, case: Case) {
-    let (stage, model) = (Stage::new(), Fake::new(case.replies));
+    let (stage, model) = (Stage::new(), Arc::new(Fake::new(case.replies)));
     let mut history = History::default();
-    let ending = run(stage.turn(&model), &mut history, &[ContentBlock::from("go")]).await;
+    let ending = stage.run(&model, &mut history, &[ContentBlock::from("go")]).await;
     check(&history);
     assert_eq!(ending.map_err(|error| error.code.into()), case.ending, "{name}");
     assert_eq!(told(history.messages()), case.history, "{name}");
@@ -321,10 +321,10 @@ async fn a_session_that_is_too_long_loses_its_older_half_and_goes_on() {
     let stage = Stage::new();
     let long = || vec![text(&"long ".repeat(100)), stop(Stop::EndTurn)];
     let too_long = vec![fails(Fault::TooLong)];
-    let model = Fake::new(vec![long(), long(), long(), too_long]);
+    let model = Arc::new(Fake::new(vec![long(), long(), long(), too_long]));
     let mut history = History::default();
     for prompt in ["one", "two", "three", "four"] {
-        let ending = run(stage.turn(&model), &mut history, &[ContentBlock::from(prompt)]).await;
+        let ending = stage.run(&model, &mut history, &[ContentBlock::from(prompt)]).await;
         assert_eq!(ending, Ok(StopReason::EndTurn));
     }
     let asked = model.asked.lock().unwrap().clone();
@@ -339,9 +339,9 @@ async fn a_provider_that_asks_for_time_gets_it_and_the_client_is_told() {
     let asked = Duration::from_secs(30);
     let busy =
         ModelError { retry_after: Some(asked), status: Some(429), ..error(Fault::Transient) };
-    let (stage, model) = (Stage::new(), Fake::new(vec![vec![Event::Error(busy)]]));
+    let (stage, model) = (Stage::new(), Arc::new(Fake::new(vec![vec![Event::Error(busy)]])));
     let (mut history, before) = (History::default(), Instant::now());
-    let ending = run(stage.turn(&model), &mut history, &[ContentBlock::from("go")]).await;
+    let ending = stage.run(&model, &mut history, &[ContentBlock::from("go")]).await;
     assert_eq!(ending, Ok(StopReason::EndTurn));
     assert!((asked..asked * 2).contains(&before.elapsed()), "{:?}", before.elapsed());
     let thought = stage.end().await.thought;
@@ -350,9 +350,9 @@ async fn a_provider_that_asks_for_time_gets_it_and_the_client_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn a_model_that_says_nothing_is_asked_twice() {
-    let (stage, model) = (Stage::new(), Fake::new(vec![vec![HANGS()], vec![HANGS()]]));
+    let (stage, model) = (Stage::new(), Arc::new(Fake::new(vec![vec![HANGS()], vec![HANGS()]])));
     let (mut history, before) = (History::default(), Instant::now());
-    let ending = run(stage.turn(&model), &mut history, &[ContentBlock::from("go")]).await;
+    let ending = stage.run(&model, &mut history, &[ContentBlock::from("go")]).await;
     assert!(ending.is_err_and(|error| error.message.contains("it said nothing for 300 s")));
     assert_eq!(model.requests(), 2);
     assert!(before.elapsed() >= limits::MODEL_IDLE * 2 && model.is_dropped.load(SeqCst));
@@ -368,9 +368,9 @@ async fn cancelled_while_it_speaks_a_turn_remembers_what_was_said() {
         HANGS(),
     ];
     let stage = Stage::new();
-    let model = Fake { hangs: stage.cancel.clone(), ..Fake::new(vec![half]) };
+    let model = Arc::new(Fake { hangs: stage.cancel.clone(), ..Fake::new(vec![half]) });
     let (mut history, before) = (History::default(), Instant::now());
-    let ending = run(stage.turn(&model), &mut history, &[ContentBlock::from("go")]).await;
+    let ending = stage.run(&model, &mut history, &[ContentBlock::from("go")]).await;
     assert_eq!((ending, before.elapsed()), (Ok(StopReason::Cancelled), Duration::ZERO));
     assert!(model.is_dropped.load(SeqCst), "which closes the connection");
     let note = "context: The user cancelled the turn here. None of its calls (1) was run.";
@@ -384,9 +384,9 @@ async fn an_image_that_the_provider_refuses_is_not_told_again() {
     let images = Traits { images: true, ..Traits::default() };
     for (fault, remembered) in [(Fault::Other, 0), (Fault::Auth, 2)] {
         let stage = Stage::new();
-        let model = Fake { traits: images, ..Fake::new(vec![vec![fails(fault)]]) };
+        let model = Arc::new(Fake { traits: images, ..Fake::new(vec![vec![fails(fault)]]) });
         let mut history = History::default();
-        let ending = run(stage.turn(&model), &mut history, std::slice::from_ref(&image)).await;
+        let ending = stage.run(&model, &mut history, std::slice::from_ref(&image)).await;
         assert!(ending.is_err());
         assert_eq!(history.messages().len(), remembered);
         drop(stage.end().await);
@@ -397,9 +397,9 @@ async fn an_image_that_the_provider_refuses_is_not_told_again() {
 async fn a_turn_makes_no_more_requests_than_it_may() {
     let again = || [call("a", "look"), vec![stop(Stop::ToolCalls)]].concat();
     let replies = std::iter::repeat_with(again).take(limits::MAX_TURN_REQUESTS + 1);
-    let (stage, model) = (Stage::new(), Fake::new(replies.collect()));
+    let (stage, model) = (Stage::new(), Arc::new(Fake::new(replies.collect())));
     let mut history = History::default();
-    let ending = run(stage.turn(&model), &mut history, &[ContentBlock::from("go")]).await;
+    let ending = stage.run(&model, &mut history, &[ContentBlock::from("go")]).await;
     assert_eq!(ending, Ok(StopReason::MaxTurnRequests));
     assert_eq!(model.requests(), limits::MAX_TURN_REQUESTS);
     check(&history);
@@ -409,9 +409,9 @@ async fn a_turn_makes_no_more_requests_than_it_may() {
 #[tokio::test(start_paused = true)]
 async fn a_reply_without_end_is_broken_off() {
     let piece = text(&"x".repeat(1 << 20));
-    let (stage, model) = (Stage::new(), Fake::new(vec![vec![piece; 17]]));
+    let (stage, model) = (Stage::new(), Arc::new(Fake::new(vec![vec![piece; 17]])));
     let mut history = History::default();
-    let ending = run(stage.turn(&model), &mut history, &[ContentBlock::from("go")]).await;
+    let ending = stage.run(&model, &mut history, &[ContentBlock::from("go")]).await;
     assert!(ending.is_err_and(|error| error.message.contains("16777216 bytes")));
     drop(stage.end().await);
 }
@@ -424,9 +424,9 @@ async fn whoever_speaks_next_begins_a_message() {
         call("a", "look"),
         vec![text("g"), stop(Stop::ToolCalls)],
     ];
-    let (stage, model) = (Stage::new(), Fake::new(vec![reply.concat()]));
+    let (stage, model) = (Stage::new(), Arc::new(Fake::new(vec![reply.concat()])));
     let mut history = History::default();
-    let ending = run(stage.turn(&model), &mut history, &[ContentBlock::from("go")]).await;
+    let ending = stage.run(&model, &mut history, &[ContentBlock::from("go")]).await;
     assert_eq!(ending, Ok(StopReason::EndTurn));
     let seen = stage.end().await;
     let (roles, ids): (Vec<_>, Vec<_>) = seen.messages.into_iter().unzip();
@@ -449,10 +449,10 @@ async fn a_client_is_told_the_title_once_and_what_was_used_after_each_reply() {
         reply(used(1200, 70, Some(1_000_000))),
     ];
     let traits = Traits { context_tokens: Some(8192), ..Traits::default() };
-    let (stage, model) = (Stage::new(), Fake { traits, ..Fake::new(replies) });
+    let (stage, model) = (Stage::new(), Arc::new(Fake { traits, ..Fake::new(replies) }));
     let mut history = History::default();
     for prompt in ["mend it\nnow", "and now", "again"] {
-        let ending = run(stage.turn(&model), &mut history, &[ContentBlock::from(prompt)]).await;
+        let ending = stage.run(&model, &mut history, &[ContentBlock::from(prompt)]).await;
         assert_eq!(ending, Ok(StopReason::EndTurn));
         tokio::time::advance(Duration::from_secs(1)).await;
         yield_now().await;

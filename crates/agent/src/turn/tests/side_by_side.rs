@@ -50,10 +50,9 @@ async fn play(reply: &[Made]) -> Vec<Step> {
     std::fs::write(root.join("a"), "").unwrap();
     std::os::unix::fs::symlink("a", root.join("linked-a")).unwrap();
     std::os::unix::fs::symlink("sub", root.join("linked")).unwrap();
-    let model = calls(reply);
-    let turn = stage.turn(&model);
+    let model = Arc::new(calls(reply));
     let mut history = History::default();
-    let ending = run(turn, &mut history, &[ContentBlock::from("go")]).await;
+    let ending = stage.run(&model, &mut history, &[ContentBlock::from("go")]).await;
     assert_eq!(ending, Ok(StopReason::EndTurn));
     check(&history);
     let results = history.messages().iter().find_map(|message| match &**message {
