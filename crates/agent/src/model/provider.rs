@@ -11,6 +11,8 @@ mod hear;
 mod http;
 mod list;
 pub mod local;
+mod memory;
+mod params;
 mod replay;
 #[cfg(test)]
 mod responder;

@@ -2,23 +2,18 @@
 
 use std::{
     collections::VecDeque,
-    hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::{Arc, OnceLock},
 };
 
 use futures::{StreamExt as _, stream};
 use rig_core::{
     DynModel,
-    completion::CompletionRequest,
     operation::Completion,
     streaming::{CompletionStream, Item},
 };
-use serde_json::{Map, json};
 
-use super::{
-    Provider, Settings, ToolCalling, dialect::Dialect, encode, fault, hear::Hearing, spec,
-};
-use crate::model::{Event, Model, Reply, Request, Traits, json_schema};
+use super::{Settings, ToolCalling, dialect::Dialect, encode, fault, hear::Hearing, params, spec};
+use crate::model::{Event, Message, Model, Reply, Request, Traits, json_schema};
 
 /// Makes a model of its settings. Costs next to nothing: no file is read and no connection made
 /// before the first reply. All models share the HTTP clients of the process.
@@ -63,7 +58,7 @@ impl Model for Remote {
 
     fn reply(&self, request: Request) -> Reply {
         let inner = self.0.clone();
-        stream::once(async move { inner.start(&request) }).flatten().boxed()
+        stream::once(async move { inner.start(request) }).flatten().boxed()
     }
 }
 
@@ -77,14 +72,16 @@ impl Inner {
         })
     }
 
-    fn start(self: Arc<Self>, request: &Request) -> Reply {
+    fn start(self: Arc<Self>, request: Request) -> Reply {
         let built = self.built();
-        let mut told = encode::request(request, &self.name, built.traits);
-        self.choose(&mut told, request, built);
+        let mut told =
+            encode::request(&request, &self.name, built.traits, built.dialect.http.memory());
+        params::choose(&mut told, &request, &self.settings, &built.dialect, built.traits);
         match built.model.stream(told) {
             Ok(reply) => {
                 let reading = Reading {
                     inner: self,
+                    _messages: request.messages,
                     reply: Some(reply),
                     hearing: Hearing::default(),
                     heard: VecDeque::new(),
@@ -100,51 +97,13 @@ impl Inner {
             }
         }
     }
-
-    /// Sets what is not part of the messages.
-    fn choose(&self, told: &mut CompletionRequest, request: &Request, built: &Built) {
-        let spec = || spec::find(&self.settings, built.dialect.vendor);
-        let reasoning =
-            request.effort.and_then(|effort| spec::reasoning(&self.settings, spec(), effort));
-        let mut params = Map::new();
-        match reasoning {
-            Some(reasoning) if built.dialect.is_compatible => {
-                params.extend(spec::effort_param(self.settings.provider, &reasoning));
-            }
-            reasoning => told.options.reasoning = reasoning,
-        }
-        match self.settings.provider {
-            Provider::Ollama => {
-                // Ollama cuts what is over its own, small, default without a word.
-                params.insert("num_ctx".to_owned(), json!(built.traits.context_tokens));
-            }
-            Provider::OpenAiResponses => {
-                // Everything is told again each time, so that nothing has to be kept there.
-                params.insert("store".to_owned(), json!(false));
-                if spec::thinks(&self.settings, spec()) {
-                    params.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
-                }
-            }
-            Provider::Anthropic | Provider::OpenAi | Provider::Gemini => {}
-        }
-        if built.dialect.takes_cache_key {
-            params.insert("prompt_cache_key".to_owned(), json!(cache_key(&request.system)));
-        }
-        told.additional_params = (!params.is_empty()).then(|| params.into());
-    }
-}
-
-/// Names what a session's requests begin with alike, so that they reach the machine that has it in
-/// its cache.
-fn cache_key(system: &str) -> String {
-    let mut hasher = DefaultHasher::new();
-    system.hash(&mut hasher);
-    format!("callboard-{:016x}", hasher.finish())
 }
 
 /// One reply while it comes.
 struct Reading {
     inner: Arc<Inner>,
+    /// What the request's marks stand for is known as long as somebody holds its message.
+    _messages: Vec<Arc<Message>>,
     reply: Option<CompletionStream>,
     hearing: Hearing,
     heard: VecDeque<Event>,

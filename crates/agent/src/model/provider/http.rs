@@ -20,7 +20,7 @@ use rig_core::http_client::{
 use tokio::time::timeout;
 
 use self::rest::Rest;
-use super::{Key, Provider, Settings, fault};
+use super::{Key, Provider, Settings, fault, memory::Memory};
 use crate::{limits, model::Fault};
 
 /// Sends requests to one provider. Cheap to make and to clone: nothing of HTTP or TLS exists
@@ -33,6 +33,7 @@ struct Way {
     provider: Provider,
     key: Option<Key>,
     ca_file: Option<PathBuf>,
+    memory: Memory,
 }
 
 /// Why a request came to no answer, in words for the user.
@@ -52,7 +53,12 @@ impl Unreachable {
 impl Http {
     pub(super) fn new(settings: &Settings) -> Self {
         let Settings { provider, key, ca_file, .. } = settings.clone();
-        Self(Arc::new(Way { provider, key, ca_file }))
+        Self(Arc::new(Way { provider, key, ca_file, memory: Memory::default() }))
+    }
+
+    /// Returns what is put into requests where its marks stand.
+    pub(super) fn memory(&self) -> &Memory {
+        &self.0.memory
     }
 
     /// Sends a request and waits for its headers. An answer that is no success is an error.
@@ -87,6 +93,7 @@ impl Http {
         request: Request<Bytes>,
     ) -> Result<(reqwest::Request, String), Unreachable> {
         let (parts, body) = request.into_parts();
+        let body = self.0.memory.fill(body);
         let url = parts.uri.to_string();
         let invalid = |_| Unreachable::new(Fault::Other, "the provider's address is no URL");
         let mut url = reqwest::Url::parse(&url).map_err(invalid)?;

@@ -76,7 +76,7 @@ const EFFORTS: [Effort; 3] = [Effort::Low, Effort::Medium, Effort::High];
 fn thinks_when_told(settings: &Settings) -> bool {
     let families: &[&str] = match settings.provider {
         Provider::Anthropic => &["claude-"],
-        Provider::Gemini => &["gemini-"],
+        Provider::Gemini => &["gemini-2.5", "gemini-3", "gemini-4"],
         Provider::OpenAi | Provider::OpenAiResponses => &["gpt-5", "gpt-6", "o3", "o4"],
         Provider::Ollama => &["gpt-oss", "qwen3", "deepseek-r1", "deepseek-v3"],
     };
