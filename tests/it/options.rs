@@ -7,7 +7,7 @@ use callboard::check_wire::Side;
 use callboard::model::catalogue::{Catalogue, Choice};
 use callboard::model::{Event, Reply, Request, SpecError, Stop, Traits, Usage};
 use callboard::testing;
-use callboard::testing::models::{Dialect, ModelServer, Reply as Scripted};
+use callboard::testing::models::{Asked, Dialect, ModelServer, Reply as Scripted};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -333,7 +333,7 @@ async fn another_provider_goes_on_with_what_was_said_and_with_its_own_thought_le
     assert_eq!(said(&mut agent, "third").await, "Three.");
 
     let asked = server.replies();
-    let bodies: Vec<_> = asked.iter().map(|asked| asked.json()).collect();
+    let bodies: Vec<_> = asked.iter().map(Asked::json).collect();
     let models: Vec<_> = bodies.iter().map(|body| &body["model"]).collect();
     assert_eq!(models, ["claude-haiku-4-5", "claude-haiku-4-5", "local-model"]);
     let thinks = |body: &Value| body["thinking"]["budget_tokens"].as_u64();

@@ -58,7 +58,7 @@ pub(crate) type Ending = Result<StopReason, Error>;
 pub(crate) async fn run(turn: Turn<'_>, history: &mut History, blocks: &[ContentBlock]) -> Ending {
     history.mend();
     turn.tell_title(&prompt::typed(blocks), history);
-    let parts = prompt::parts(blocks, &(turn.chosen)().model.traits());
+    let parts = prompt::parts(blocks, &(turn.chosen)().traits);
     let is_text = parts.iter().all(|part| matches!(part, Part::Text(_)));
     let prompt = history.say(Message::User(parts));
     tokio::select! {
