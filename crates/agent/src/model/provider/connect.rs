@@ -15,15 +15,23 @@ use rig_core::{
 };
 use serde_json::{Map, json};
 
-use super::{Provider, Settings, dialect::Dialect, encode, fault, hear::Hearing, spec};
-use crate::model::{Event, Model, Reply, Request, Traits};
+use super::{
+    Provider, Settings, ToolCalling, dialect::Dialect, encode, fault, hear::Hearing, spec,
+};
+use crate::model::{Event, Model, Reply, Request, Traits, json_schema};
 
 /// Makes a model of its settings. Costs next to nothing: no file is read and no connection made
 /// before the first reply. All models share the HTTP clients of the process.
 #[must_use]
 pub fn connect(settings: Settings) -> Arc<dyn Model> {
     let name = format!("{}/{}", settings.provider.name(), settings.model);
-    Arc::new(Remote(Arc::new(Inner { name: name.into(), settings, built: OnceLock::new() })))
+    let tools = settings.tools;
+    let inner = Inner { name: name.into(), settings, built: OnceLock::new() };
+    let model = Arc::new(Remote(Arc::new(inner)));
+    match tools {
+        ToolCalling::Native => model,
+        ToolCalling::JsonSchema => json_schema::wrap(model),
+    }
 }
 
 #[derive(Clone, Debug)]

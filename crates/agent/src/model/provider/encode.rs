@@ -34,6 +34,8 @@ pub(super) fn request(request: &Request, name: &str, traits: Traits) -> Completi
         .max_tokens(request.max_tokens.map(|tokens| u64::from(tokens.get())))
         .accept_unknown_finish_reasons(true);
     told.options = GenerationOptions::new().on_unsupported(OnUnsupported::Ignore);
+    let schema = request.response_schema.as_deref();
+    told.output_schema = schema.and_then(|schema| serde_json::from_value(schema.clone()).ok());
     told
 }
 

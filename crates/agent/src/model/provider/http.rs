@@ -3,6 +3,7 @@
 //! Knows no dialect. It alone holds the key: what the library builds carries none.
 
 pub(super) mod client;
+mod rest;
 
 use std::{error::Error as _, path::PathBuf, sync::Arc};
 
@@ -18,6 +19,7 @@ use rig_core::http_client::{
 };
 use tokio::time::timeout;
 
+use self::rest::Rest;
 use super::{Key, Provider, Settings, fault};
 use crate::{limits, model::Fault};
 
@@ -172,6 +174,10 @@ impl HttpClientExt for Http {
             let response = http.start(request).await?;
             let (status, mut headers) = (response.status(), response.headers().clone());
             let events = HeaderValue::from_static("text/event-stream");
+            if media_type(&headers, &CONTENT_TYPE) == "text/html" {
+                // For a stream of lines of JSON the library does not look.
+                return Err(Error::InvalidContentType(HeaderValue::from_static("text/html")));
+            }
             if wants_events && media_type(&headers, &CONTENT_TYPE) == "application/json" {
                 // A server that streams nothing, or says at once what is wrong.
                 let body = read(response, limits::MAX_MODEL_ANSWER_BYTES, AtLimit::Fail).await?;
@@ -182,9 +188,9 @@ impl HttpClientExt for Http {
             if wants_events {
                 headers.entry(CONTENT_TYPE).or_insert(events);
             }
-            let body = stream::try_unfold(response, |mut response| async move {
-                let chunk = response.chunk().await.map_err(|error| cut(&error))?;
-                Ok(chunk.map(|chunk| (chunk, response)))
+            let body = stream::try_unfold(Rest::new(response), |mut body| async move {
+                let chunk = body.chunk().await.map_err(|error| cut(&error))?;
+                Ok(chunk.map(|chunk| (chunk, body)))
             });
             let body: BoxedStream = Box::pin(body);
             Ok(answer((status, headers), body))
