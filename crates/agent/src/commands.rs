@@ -40,7 +40,7 @@ impl SlashCommand {
 
     /// A command about what the model cannot do is not shown; used anyhow, it says so.
     fn is_offered(&self, chosen: &Chosen) -> bool {
-        self.name != effort::COMMAND.name || chosen.model.traits().efforts
+        self.name != effort::COMMAND.name || chosen.traits.efforts
     }
 }
 

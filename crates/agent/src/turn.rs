@@ -66,7 +66,7 @@ pub(crate) async fn run(
     history.mend();
     turn.tell_title(&prompt::typed(&blocks), history);
     let linked = prompt::linked(&blocks, &turn.context.workspace);
-    let parts = prompt::parts(blocks, &(turn.chosen)().model.traits());
+    let parts = prompt::parts(blocks, &(turn.chosen)().traits);
     let is_text = parts.iter().all(|part| matches!(part, Part::Text(_)));
     turn.hear_news(history).await;
     let prompt = history.say(Message::User(parts));
