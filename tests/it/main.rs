@@ -13,6 +13,7 @@ mod bad_call;
 mod bad_input;
 mod cancel;
 mod check_wire;
+mod choosing;
 mod direct;
 mod faults;
 mod harness;

@@ -1,6 +1,12 @@
 //! The model, the mode and the thought level, changed in mid-session and in mid-turn.
 
+use std::sync::{Arc, Mutex};
+
 use acp_types::schema::v1::{PermissionOptionKind, SessionUpdate, ToolCallStatus};
+use callboard::check_wire::Side;
+use callboard::model::catalogue::{Catalogue, Choice};
+use callboard::model::{Event, Reply, Request, SpecError, Stop, Traits};
+use callboard::testing;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -213,6 +219,127 @@ async fn a_model_that_cannot_be_had_any_more_is_refused_and_the_old_one_stays() 
     assert_eq!(agent.session().option("model"), Some("direct"));
     assert_eq!(said(&mut agent, "read notes.txt").await, "Done: 1 call.");
     agent.finish().await;
+}
+
+/// A model that notes what it is asked, says its name, and can be told how much to think if it is
+/// called so.
+#[derive(Debug)]
+struct Noting {
+    name: &'static str,
+    heard: Arc<Mutex<Vec<String>>>,
+}
+
+impl callboard::model::Model for Noting {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn traits(&self) -> Traits {
+        let mut traits = Traits::default();
+        traits.efforts = self.name == "deep";
+        traits
+    }
+
+    fn reply(&self, request: Request) -> Reply {
+        let heard = format!("{} {} {:?}", self.name, request.index, request.effort);
+        self.heard.lock().unwrap().push(heard);
+        let events = [Event::Text(self.name.to_owned()), Event::Stop(Stop::EndTurn)];
+        Box::pin(futures::stream::iter(events))
+    }
+}
+
+#[derive(Debug)]
+struct Two(Arc<Mutex<Vec<String>>>);
+
+impl Catalogue for Two {
+    fn list(&self) -> Vec<Choice> {
+        let choice = |name: &str| Choice {
+            value: name.to_owned(),
+            name: name.to_owned(),
+            description: None,
+        };
+        ["deep", "flat"].map(choice).into()
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn callboard::model::Model>, SpecError> {
+        let name = if name == "deep" { "deep" } else { "flat" };
+        Ok(Arc::new(Noting { name, heard: self.0.clone() }))
+    }
+}
+
+#[tokio::test]
+async fn a_thought_level_reaches_the_models_that_can_be_told_and_no_other() {
+    let heard = Arc::<Mutex<Vec<String>>>::default();
+    let catalogue = Arc::new(Two(heard.clone()));
+    let agent = callboard::agent::Agent::new(catalogue.open("deep").unwrap(), std::iter::empty())
+        .with_catalogue(catalogue);
+    let mut agent = testing::Agent::in_process(agent, REJECT);
+    agent.initialize().await.unwrap();
+    let session = agent.new_session(&std::env::temp_dir()).await.unwrap();
+    let level = |agent: &testing::Agent| {
+        agent.client.session(&session).option("thought_level").map(str::to_owned)
+    };
+    assert_eq!(level(&agent).as_deref(), Some("default"));
+    agent.turn(&session, "one").await.unwrap();
+    let set = |option: &str, value: &str| json!({"sessionId": session, "configId": option, "value": value});
+    agent.request("session/set_config_option", set("thought_level", "high")).await.unwrap();
+    agent.turn(&session, "two").await.unwrap();
+    agent.request("session/set_config_option", set("model", "flat")).await.unwrap();
+    assert_eq!(level(&agent), None);
+    agent.request("session/set_config_option", set("thought_level", "low")).await.unwrap_err();
+    agent.turn(&session, "three").await.unwrap();
+    agent.turn(&session, "/model deep").await.unwrap();
+    assert_eq!(level(&agent).as_deref(), Some("high"), "kept for models that can be told");
+    agent.turn(&session, "/effort off").await.unwrap();
+    assert_eq!(level(&agent).as_deref(), Some("off"));
+    agent.turn(&session, "four").await.unwrap();
+    let expected = ["deep 0 None", "deep 1 Some(High)", "flat 0 None", "deep 0 Some(Off)"];
+    assert_eq!(*heard.lock().unwrap(), expected);
+    agent.end().await.unwrap();
+    assert_eq!(agent.client.faults_of(Side::Agent), []);
+}
+
+/// A catalogue whose only model takes its time.
+#[derive(Debug)]
+struct Slow(Mutex<std::sync::mpsc::Receiver<()>>);
+
+impl Catalogue for Slow {
+    fn list(&self) -> Vec<Choice> {
+        let value = "flat".to_owned();
+        vec![Choice { name: value.clone(), value, description: None }]
+    }
+
+    fn open(&self, _: &str) -> Result<Arc<dyn callboard::model::Model>, SpecError> {
+        self.0.lock().unwrap().recv().unwrap();
+        Two(Arc::default()).open("flat")
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_takes_its_time_holds_nothing_up_and_is_answered_after_the_close_too() {
+    let (go, waits) = std::sync::mpsc::channel();
+    let deep = Two(Arc::default()).open("deep").unwrap();
+    let agent = callboard::agent::Agent::new(deep, std::iter::empty())
+        .with_catalogue(Arc::new(Slow(Mutex::new(waits))));
+    let mut agent = testing::Agent::in_process(agent, REJECT);
+    agent.initialize().await.unwrap();
+    let session = agent.new_session(&std::env::temp_dir()).await.unwrap();
+    let set = json!({"sessionId": session, "configId": "model", "value": "flat"});
+    let model = agent.send("session/set_config_option", set).await.unwrap();
+    let mode = json!({"sessionId": session, "modeId": "auto"});
+    agent.request("session/set_mode", mode).await.unwrap();
+    assert_eq!(agent.turn(&session, "go").await.unwrap(), "end_turn");
+    assert_eq!(agent.client.session(&session).said(), "deep");
+    agent.request("session/close", json!({"sessionId": session})).await.unwrap();
+    assert_eq!(agent.client.answer(&model), None);
+    go.send(()).unwrap();
+    // Whether it still came is not in question: that there is an answer is.
+    drop(agent.answer(&model).await.map_err(|error| match error {
+        testing::Error::Refused(_) => {}
+        other => panic!("{other}"),
+    }));
+    agent.end().await.unwrap();
+    assert_eq!(agent.client.faults_of(Side::Agent), []);
 }
 
 #[tokio::test]

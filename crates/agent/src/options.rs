@@ -163,9 +163,7 @@ impl Options {
             let mut state = options.lock();
             if request > state.met {
                 state.met = request;
-                if state.selection.chosen().model.name() != model.name() {
-                    state.selection.set_model(model);
-                }
+                state.selection.set_model(model);
             }
             options.tell(&mut state, by);
             Ok(())

@@ -109,10 +109,13 @@ impl Selection {
     /// Returns the models that can be chosen: the catalogue's, and those that the session has had.
     pub(crate) fn models(&self) -> Vec<Choice> {
         let mut choices = self.catalogue.list();
-        choices.truncate(MAX_CHOICES - MAX_TAKEN_UP);
-        for name in &self.had {
+        choices.truncate(MAX_CHOICES - MAX_TAKEN_UP - 1);
+        // A model that is found late may have another name by now than when it was taken up.
+        let current = self.chosen.model.name();
+        for name in self.had.iter().map(String::as_str).chain([current]) {
             if choices.iter().all(|choice| choice.value != *name) {
-                let choice = Choice { value: name.clone(), name: visible(name), description: None };
+                let choice =
+                    Choice { value: name.to_owned(), name: visible(name), description: None };
                 choices.push(choice);
             }
         }

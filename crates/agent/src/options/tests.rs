@@ -228,3 +228,34 @@ fn a_mode_holds_at_once() {
         assert_eq!(is_granted, mode != Mode::ReadOnly, "{mode:?}: {permit:?}");
     }
 }
+
+/// A model that is `direct` until it is found.
+#[derive(Debug, Default)]
+struct Late(std::sync::OnceLock<String>);
+
+impl Model for Late {
+    fn name(&self) -> &str {
+        self.0.get().map_or("direct", String::as_str)
+    }
+
+    fn reply(&self, _: Request) -> Reply {
+        Box::pin(futures::stream::empty())
+    }
+}
+
+#[test]
+fn a_model_that_gets_its_name_late_is_told_and_is_one_of_those_offered() {
+    let late = Arc::new(Late::default());
+    let handle = SessionHandle::new(Session::new("/p"), SystemTime::now);
+    let selection = Selection::new(shelf(&[]), late.clone(), None);
+    let registry = Registry::builtin().unwrap();
+    let options = Options::new(selection, handle.clone(), Answers::default(), registry, vec![]);
+    told(&handle);
+    late.0.set("found/one".to_owned()).unwrap();
+    options.refresh();
+    let updates = told(&handle);
+    assert_eq!(shown(&updates), ["options found/one", "commands"]);
+    let offered = &updates[0]["configOptions"][0]["options"];
+    let offered: Vec<_> = offered.as_array().unwrap().iter().map(|it| &it["value"]).collect();
+    assert_eq!(offered, ["direct", "found/one"]);
+}
