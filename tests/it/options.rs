@@ -5,12 +5,14 @@ use std::sync::{Arc, Mutex};
 use acp_types::schema::v1::{PermissionOptionKind, SessionUpdate, ToolCallStatus};
 use callboard::check_wire::Side;
 use callboard::model::catalogue::{Catalogue, Choice};
-use callboard::model::{Event, Reply, Request, SpecError, Stop, Traits};
+use callboard::model::{Event, Reply, Request, SpecError, Stop, Traits, Usage};
 use callboard::testing;
+use callboard::testing::models::{Asked, Dialect, ModelServer, Reply as Scripted};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness::client::Permission;
+use crate::harness::scratch::Scratch;
 use crate::harness::script::{Model, call, end, run, text};
 use crate::harness::{Agent, Answer, Options};
 
@@ -243,7 +245,9 @@ impl callboard::model::Model for Noting {
     fn reply(&self, request: Request) -> Reply {
         let heard = format!("{} {} {:?}", self.name, request.index, request.effort);
         self.heard.lock().unwrap().push(heard);
-        let events = [Event::Text(self.name.to_owned()), Event::Stop(Stop::EndTurn)];
+        let usage = Usage { input_tokens: Some(10), output_tokens: Some(2), ..Usage::default() };
+        let usage = Event::Usage(usage);
+        let events = [Event::Text(self.name.to_owned()), usage, Event::Stop(Stop::EndTurn)];
         Box::pin(futures::stream::iter(events))
     }
 }
@@ -295,8 +299,49 @@ async fn a_thought_level_reaches_the_models_that_can_be_told_and_no_other() {
     agent.turn(&session, "four").await.unwrap();
     let expected = ["deep 0 None", "deep 1 Some(High)", "flat 0 None", "deep 0 Some(Off)"];
     assert_eq!(*heard.lock().unwrap(), expected);
+    agent.turn(&session, "/usage").await.unwrap();
+    let said = agent.client.session(&session).said();
+    // Of all models together.
+    assert!(said.contains("Tokens: 40 in (0 of them from a cache), 8 out"), "{said}");
     agent.end().await.unwrap();
     assert_eq!(agent.client.faults_of(Side::Agent), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_provider_goes_on_with_what_was_said_and_with_its_own_thought_level() {
+    let replies = ["One.", "Two.", "Three."].map(|text| Scripted::new().text(text).into());
+    let server = ModelServer::start(replies).await.unwrap();
+    let (anthropic, openai) =
+        (server.base_url(Dialect::Anthropic), server.base_url(Dialect::OpenAiChat));
+    let env = [
+        ("ANTHROPIC_API_KEY", "sk-one"),
+        ("ANTHROPIC_BASE_URL", &*anthropic),
+        ("OPENAI_API_KEY", "sk-two"),
+        ("OPENAI_BASE_URL", &*openai),
+    ];
+    let args = ["acp", "--model", "anthropic/claude-haiku-4-5"];
+    let mut agent = Agent::start_in(Scratch::new(), &args, &env, REJECT);
+    agent.initialize().await.unwrap();
+    agent.new_session().await;
+    assert_eq!(agent.session().option("thought_level"), Some("default"));
+    assert_eq!(said(&mut agent, "first").await, "One.");
+    set_option(&mut agent, "thought_level", "high").await.unwrap();
+    assert_eq!(said(&mut agent, "second").await, "Two.");
+    let told = said(&mut agent, "/model openai/local-model").await;
+    assert_eq!(told, "The model is `openai/local-model` now.");
+    assert_eq!(agent.session().option("thought_level"), None);
+    assert_eq!(said(&mut agent, "third").await, "Three.");
+
+    let asked = server.replies();
+    let bodies: Vec<_> = asked.iter().map(Asked::json).collect();
+    let models: Vec<_> = bodies.iter().map(|body| &body["model"]).collect();
+    assert_eq!(models, ["claude-haiku-4-5", "claude-haiku-4-5", "local-model"]);
+    let thinks = |body: &Value| body["thinking"]["budget_tokens"].as_u64();
+    assert!(thinks(&bodies[0]).is_none() && thinks(&bodies[1]).is_some(), "{:?}", bodies[1]);
+    let last = bodies[2].to_string();
+    assert!(["first", "One.", "second", "Two.", "third"].iter().all(|text| last.contains(text)));
+    assert!(!last.contains("reasoning_effort"), "{last}");
+    agent.finish().await;
 }
 
 /// A catalogue whose only model takes its time.

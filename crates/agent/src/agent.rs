@@ -304,7 +304,7 @@ impl Connection {
         let selection = Selection::new(catalogue, model, decides.mode());
         let answer = NewSessionResponse::new(id.clone())
             .modes(selection.modes())
-            .config_options(selection.options());
+            .config_options(selection.options(&selection.chosen()));
         responder.respond(answer)?;
         let capabilities = lock(&self.client).clone();
         let forms = capabilities.elicitation.as_ref().and_then(|it| it.form.as_ref());

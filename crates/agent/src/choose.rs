@@ -60,6 +60,10 @@ struct Access {
 impl Choices {
     /// Takes what is configured, and where keys are stored.
     pub(crate) fn new(config: Config, keys: KeyStore, reach: impl Reach) -> Self {
+        for provider in Provider::ALL {
+            // A variable that the user named may have any name, and so look like no secret.
+            config.provider(provider).key.iter().for_each(|key| secrets::learn(&key.value));
+        }
         Self(Arc::new(Chooser { config, keys, reach: Box::new(reach), found: Mutex::default() }))
     }
 
@@ -189,12 +193,12 @@ impl Chooser {
 
     /// Finds what it takes to be let in. Asks the keyring only if it holds the key.
     async fn access(&self, provider: Provider) -> Result<Access, ModelError> {
-        let configured = self.config.provider(provider);
-        let base_url = configured.base_url.as_ref().map(|url| url.value.clone());
-        if let Some(key) = &configured.key {
+        if let Some(key) = &self.config.provider(provider).key {
+            let base_url = self.base_url(provider, None);
             return Ok(Access { base_url, key: Some(key.value.clone()), login: None });
         }
         let login = self.keys.login(provider).map_err(|error| denied(error.to_string()))?;
+        let base_url = self.base_url(provider, login.as_ref());
         match login {
             Some(login) if self.fits(provider, &login) => {
                 let (keys, of) = (self.keys.clone(), login.clone());
@@ -202,7 +206,6 @@ impl Chooser {
                 let key = key.map_err(|_panic| denied("asking for the key failed".to_owned()))?;
                 let key = key.map_err(|error| denied(error.to_string()))?;
                 secrets::learn(&key);
-                let base_url = base_url.or_else(|| login.base_url.clone());
                 Ok(Access { base_url, key: Some(key), login: Some(login) })
             }
             _ if !provider.needs_key(base_url.as_deref()) => {
@@ -210,6 +213,13 @@ impl Chooser {
             }
             _ => Err(denied(self.no_key(provider))),
         }
+    }
+
+    /// Returns where a provider answers: as configured, else where a login's key belongs.
+    fn base_url(&self, provider: Provider, login: Option<&Login>) -> Option<String> {
+        let configured = self.config.provider(provider).base_url.as_ref();
+        let configured = configured.map(|url| url.value.clone());
+        configured.or_else(|| login?.base_url.clone())
     }
 
     fn no_key(&self, provider: Provider) -> String {

@@ -20,6 +20,7 @@ use futures::future::BoxFuture;
 use crate::model::direct::{self, command::COMMANDS};
 use crate::options::{Chosen, Options};
 use crate::permission::Keeper;
+use crate::turn::Spent;
 
 /// A command that the agent itself answers, whatever the model is.
 struct SlashCommand {
@@ -39,7 +40,7 @@ impl SlashCommand {
 
     /// A command about what the model cannot do is not shown; used anyhow, it says so.
     fn is_offered(&self, chosen: &Chosen) -> bool {
-        self.name != effort::COMMAND.name || chosen.model.traits().efforts
+        self.name != effort::COMMAND.name || chosen.traits.efforts
     }
 }
 
@@ -58,6 +59,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) handle: &'a SessionHandle,
     pub(crate) options: &'a Arc<Options>,
     pub(crate) registry: &'a Registry,
+    /// What its replies used so far.
+    pub(crate) spent: Spent,
 }
 
 /// Returns our commands, and those of the direct model as far as their tools are there; a model

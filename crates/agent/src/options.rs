@@ -226,7 +226,7 @@ impl Told {
     fn new(selection: &Selection, registry: &Registry) -> Self {
         let chosen = selection.chosen();
         let commands = commands::available(&chosen, registry);
-        Self { mode: chosen.mode, options: selection.options(), commands }
+        Self { mode: chosen.mode, options: selection.options(&chosen), commands }
     }
 }
 

@@ -282,7 +282,9 @@ impl Runner {
             };
             let running = async {
                 let (options, keeper) = (&self.options, self.keeper.as_deref());
-                let asked = Asked { handle: &self.handle, options, registry: &self.registry };
+                let spent = *self.history.spent();
+                let asked =
+                    Asked { handle: &self.handle, options, registry: &self.registry, spent };
                 match commands::answer(&prompt::typed(&blocks), asked, keeper).await {
                     Some(said) => {
                         say(&self.handle, said);
@@ -290,11 +292,7 @@ impl Runner {
                     }
                     None => {
                         let model = self.options.chosen().model;
-                        let told = prepared(&*model, &token).await;
-                        // What it took for that must be shown by nobody from now on.
-                        self.secrets = secrets::with_learnt(&self.secrets);
-                        let secrets = self.secrets.clone();
-                        self.handle.with(|session, _| session.set_secrets(secrets));
+                        let told = prepare(&*model, &token, &self.handle, &mut self.secrets).await;
                         self.options.refresh();
                         tell(&self.handle, &mut self.told, told);
                         turn::run(turn, &mut self.history, blocks).await
@@ -345,12 +343,22 @@ impl Runner {
     }
 }
 
-/// Lets a model look for what it needs; returns what there is to tell of it.
-async fn prepared(model: &dyn Model, cancel: &CancellationToken) -> Option<String> {
-    tokio::select! {
+/// Lets a model look for what it needs, which nobody is shown from then on. Returns what there is
+/// to tell of it.
+async fn prepare(
+    model: &dyn Model,
+    cancel: &CancellationToken,
+    handle: &SessionHandle,
+    known: &mut Secrets,
+) -> Option<String> {
+    let told = tokio::select! {
         told = model.prepare() => told,
         () = cancel.cancelled() => None,
-    }
+    };
+    *known = secrets::with_learnt(known);
+    let secrets = known.clone();
+    handle.with(|session, _| session.set_secrets(secrets));
+    told
 }
 
 /// Tells which model it is, unless that was told last.

@@ -25,7 +25,7 @@ mod results;
 mod tell;
 
 use heard::Heard;
-pub(crate) use history::History;
+pub(crate) use history::{History, Spent};
 
 /// What a turn works with.
 #[derive(Clone, Copy)]
@@ -63,7 +63,7 @@ pub(crate) async fn run(
     history.mend();
     turn.tell_title(&prompt::typed(&blocks), history);
     let linked = prompt::linked(&blocks, &turn.context.workspace);
-    let parts = prompt::parts(blocks, &(turn.chosen)().model.traits());
+    let parts = prompt::parts(blocks, &(turn.chosen)().traits);
     let is_text = parts.iter().all(|part| matches!(part, Part::Text(_)));
     let prompt = history.say(Message::User(parts));
     tokio::select! {

@@ -25,6 +25,8 @@ struct Inner {
     name: OnceLock<String>,
     /// Why it was chosen, if nobody named it.
     why: OnceLock<String>,
+    /// What its name tells of what it takes.
+    expected: OnceLock<Traits>,
     state: Mutex<Option<Result<Open, ModelError>>>,
     /// Held by the one who looks.
     looking: tokio::sync::Mutex<()>,
@@ -58,6 +60,7 @@ impl Lazy {
             chooser,
             name: OnceLock::new(),
             why: OnceLock::new(),
+            expected: OnceLock::new(),
             state: Mutex::default(),
             looking: tokio::sync::Mutex::default(),
         }))
@@ -138,9 +141,13 @@ impl Inner {
     fn expected(&self) -> Traits {
         let named = self.name.get().and_then(|name| Provider::parse(name));
         let Some((provider, model)) = named else { return Traits::default() };
-        let nowhere = Access { base_url: None, key: None, login: None };
-        let settings = self.chooser.settings(provider, model.to_owned(), &nowhere);
-        self.chooser.reach.connect(settings).traits()
+        *self.expected.get_or_init(|| {
+            let login = self.chooser.login(provider);
+            let base_url = self.chooser.base_url(provider, login.as_ref());
+            let shut = Access { base_url, key: None, login };
+            let settings = self.chooser.settings(provider, model.to_owned(), &shut);
+            self.chooser.reach.connect(settings).traits()
+        })
     }
 
     async fn look(&self) -> Result<Open, ModelError> {

@@ -78,7 +78,7 @@ impl Choices {
 
     /// Returns the address that is configured for a provider, if it is not its own.
     pub(crate) fn base_url(&self, provider: Provider) -> Option<String> {
-        self.0.config.provider(provider).base_url.as_ref().map(|url| url.value.clone())
+        self.0.base_url(provider, None)
     }
 }
 

@@ -14,7 +14,7 @@ pub(super) const COMMAND: SlashCommand = SlashCommand {
 
 fn run(asked: Asked<'_>, value: &str) -> String {
     let chosen = asked.options.chosen();
-    if !chosen.model.traits().efforts {
+    if !chosen.traits.efforts {
         return "This model cannot be told how much to think.".to_owned();
     }
     let list = || {

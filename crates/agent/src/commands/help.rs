@@ -23,7 +23,7 @@ fn run(asked: Asked<'_>) -> String {
         let _ = writeln!(text, "- `{}`: {}", command.form(), command.description);
     }
     let _ = write!(text, "\nModel: `{}`", model::current(asked));
-    if chosen.model.traits().efforts {
+    if chosen.traits.efforts {
         let _ = write!(text, ", thinking: `{}`", level(chosen.effort));
     }
     text.push_str(".\n");

@@ -1,5 +1,5 @@
-//! `/usage`: the calls of the session by tool, how they ended, how long they took, and what
-//! became of the updates about them.
+//! `/usage`: the calls of the session by tool, how they ended, how long they took, what the model
+//! used, and what became of the updates.
 
 use std::fmt::Write as _;
 
@@ -9,15 +9,16 @@ use futures::FutureExt as _;
 
 use super::SlashCommand;
 use crate::render::duration;
+use crate::turn::Spent;
 
 pub(super) const COMMAND: SlashCommand = SlashCommand {
     name: "usage",
     hint: "",
-    description: "sum up the calls of this session by tool",
-    run: |asked, _| std::future::ready(told(&asked.handle.usage())).boxed(),
+    description: "sum up the calls of this session, its tokens and what they cost",
+    run: |asked, _| std::future::ready(told(&asked.handle.usage(), &asked.spent)).boxed(),
 };
 
-fn told(usage: &SessionUsage) -> String {
+fn told(usage: &SessionUsage, spent: &Spent) -> String {
     let mut text = String::new();
     if usage.tools.is_empty() {
         text.push_str("No call has ended yet.\n");
@@ -40,12 +41,32 @@ fn told(usage: &SessionUsage) -> String {
             tool.cancelled,
         );
     }
+    text.push('\n');
+    text.push_str(&tokens(spent));
     let updates = usage.updates;
     let _ = write!(
         text,
-        "\nUpdates: {} offered, {} joined to another, {} sent, {} dropped.",
+        "Updates: {} offered, {} joined to another, {} sent, {} dropped.",
         updates.offered, updates.joined, updates.sent, updates.dropped
     );
+    text
+}
+
+/// What the models used, as far as they told; nothing where none did.
+fn tokens(spent: &Spent) -> String {
+    let Spent { requests, input_tokens, output_tokens, cached_tokens, thought_tokens, .. } = spent;
+    if input_tokens + output_tokens == 0 {
+        return String::new();
+    }
+    let mut text = format!(
+        "Tokens: {input_tokens} in ({cached_tokens} of them from a cache), {output_tokens} out \
+         ({thought_tokens} of them thoughts), in {requests} requests.\n"
+    );
+    if let Some(cost) = spent.cost_micros {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "Cost: ${}.{:06}.", cost / 1_000_000, cost % 1_000_000);
+    }
+    text.push('\n');
     text
 }
 
@@ -64,7 +85,7 @@ const HEAD: &str = "\
 
 #[cfg(test)]
 mod tests {
-    use super::told;
+    use super::{Spent, told};
     use acp_lifecycle::{SessionUsage, Updates, Usage};
     use acp_types::Reason;
     use pretty_assertions::assert_eq;
@@ -99,12 +120,25 @@ mod tests {
 | grep | 2 | 2 | 0 | 0 | 40 ms | 39 ms |  |
 | terminal | 4 | 1 | 2 | 1 | 2 min 5 s | 1 min 5 s | 2 user, 1 timeout |
 
+Tokens: 1200 in (1000 of them from a cache), 80 out (7 of them thoughts), in 3 requests.
+Cost: $1.020304.
+
 Updates: 30 offered, 9 joined to another, 20 sent, 1 dropped.";
-        assert_eq!(told(&usage), expected);
+        let spent = Spent {
+            requests: 3,
+            input_tokens: 1200,
+            output_tokens: 80,
+            cached_tokens: 1000,
+            thought_tokens: 7,
+            cost_micros: Some(1_020_304),
+        };
+        assert_eq!(told(&usage, &spent), expected);
     }
 
     #[test]
     fn a_session_without_calls_says_so() {
-        assert!(told(&SessionUsage::default()).starts_with("No call has ended yet."));
+        assert!(
+            told(&SessionUsage::default(), &Spent::default()).starts_with("No call has ended yet.")
+        );
     }
 }

@@ -21,12 +21,14 @@ pub const FRAGMENT_BYTES: usize = 64;
 pub const MAX_QUOTED_CHARS: usize = 200;
 
 /// How to have another model, in three lines. Closes the help.
-pub const CONNECT: &str = "This is `direct`, the built-in model that does what these commands say \
-    and nothing else. To connect a real one:\n\n\
+pub const CONNECT: &str = "To connect a model:\n\n\
     - run `callboard login` in a terminal, or set `ANTHROPIC_API_KEY`, `OPENAI_API_KEY` or \
     `GEMINI_API_KEY`;\n\
     - or start Ollama, llama.cpp or LM Studio on this machine: it is found at the next prompt;\n\
-    - or name any model with `--model PROVIDER/NAME`, `CALLBOARD_MODEL` or the configuration.";
+    - or name any model with `/model PROVIDER/NAME`, `--model`, `CALLBOARD_MODEL` or the configuration.";
+
+const THIS: &str =
+    "This is `direct`, the built-in model that does what these commands say and nothing else.";
 
 /// The `direct` model. Its commands are [`COMMANDS`].
 ///
@@ -80,7 +82,7 @@ pub fn help(has_tool: impl Fn(&str) -> bool) -> String {
         // Writing to a string cannot fail.
         let _ = write!(help, "\n- `{form}`: {description}{example}");
     }
-    format!("{help}\n\n{CONNECT}")
+    format!("{help}\n\n{THIS} {CONNECT}")
 }
 
 /// The last prompt, and the messages after it.

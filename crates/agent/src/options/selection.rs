@@ -11,7 +11,7 @@ use agent_client_protocol::v1::schema::{
 use crate::limits::{MAX_CHOICES, MAX_TAKEN_UP};
 use crate::mode::Mode;
 use crate::model::catalogue::{Catalogue, Choice};
-use crate::model::{Effort, Model};
+use crate::model::{Effort, Model, Traits};
 
 /// The ids of the options.
 pub(crate) const MODEL: &str = "model";
@@ -31,6 +31,8 @@ pub(crate) const LEVELS: [(&str, &str, Option<Effort>); 5] = [
 #[derive(Debug, Clone)]
 pub(crate) struct Chosen {
     pub(crate) model: Arc<dyn Model>,
+    /// What it takes. A model may have to look that up, so it is asked once.
+    pub(crate) traits: Traits,
     /// How many models the session took up before this one: tells two times of the same apart.
     pub(crate) taken_up: u64,
     /// None where the model cannot be told.
@@ -43,7 +45,8 @@ pub(crate) struct Chosen {
 impl Chosen {
     /// A model, and nothing else.
     pub(crate) fn of(model: Arc<dyn Model>) -> Self {
-        Self { model, taken_up: 0, effort: None, mode: None }
+        let traits = model.traits();
+        Self { model, traits, taken_up: 0, effort: None, mode: None }
     }
 }
 
@@ -59,7 +62,10 @@ pub(crate) enum Change {
 #[derive(Debug)]
 pub(crate) struct Selection {
     catalogue: Arc<dyn Catalogue>,
-    chosen: Chosen,
+    model: Arc<dyn Model>,
+    taken_up: u64,
+    effort: Option<Effort>,
+    mode: Option<Mode>,
     /// The names of the models that the session has had, the newest last.
     had: Vec<String>,
 }
@@ -72,7 +78,7 @@ impl Selection {
         mode: Option<Mode>,
     ) -> Self {
         let had = vec![model.name().to_owned()];
-        Self { catalogue, chosen: Chosen { model, taken_up: 0, effort: None, mode }, had }
+        Self { catalogue, model, taken_up: 0, effort: None, mode, had }
     }
 
     pub(crate) fn catalogue(&self) -> &Arc<dyn Catalogue> {
@@ -80,9 +86,10 @@ impl Selection {
     }
 
     pub(crate) fn chosen(&self) -> Chosen {
-        let Chosen { model, taken_up, effort, mode } = self.chosen.clone();
-        let effort = effort.filter(|_| model.traits().efforts);
-        Chosen { model, taken_up, effort, mode }
+        let Self { model, taken_up, effort, mode, .. } = self;
+        let traits = model.traits();
+        let effort = effort.filter(|_| traits.efforts);
+        Chosen { model: model.clone(), traits, taken_up: *taken_up, effort, mode: *mode }
     }
 
     /// Takes a model up.
@@ -93,17 +100,17 @@ impl Selection {
         if self.had.len() > MAX_TAKEN_UP {
             self.had.remove(0);
         }
-        self.chosen.model = model;
-        self.chosen.taken_up += 1;
+        self.model = model;
+        self.taken_up += 1;
     }
 
     pub(crate) fn set_mode(&mut self, mode: Mode) {
-        self.chosen.mode = Some(mode);
+        self.mode = Some(mode);
     }
 
     /// Sets how much to think; kept for later where the model cannot be told.
     pub(crate) fn set_effort(&mut self, effort: Option<Effort>) {
-        self.chosen.effort = effort;
+        self.effort = effort;
     }
 
     /// Returns the models that can be chosen: the catalogue's, and those that the session has had.
@@ -111,7 +118,7 @@ impl Selection {
         let mut choices = self.catalogue.list();
         choices.truncate(MAX_CHOICES - MAX_TAKEN_UP - 1);
         // A model that is found late may have another name by now than when it was taken up.
-        let current = self.chosen.model.name();
+        let current = self.model.name();
         for name in self.had.iter().map(String::as_str).chain([current]) {
             if choices.iter().all(|choice| choice.value != *name) {
                 let choice =
@@ -128,12 +135,13 @@ impl Selection {
             SessionMode::new(mode.id(), mode.name()).description(sentence(mode.description()))
         };
         let modes = Mode::all().iter().map(mode).collect();
-        Some(SessionModeState::new(self.chosen.mode?.id(), modes))
+        Some(SessionModeState::new(self.mode?.id(), modes))
     }
 
-    /// Returns every option with its values, which holds all that can be chosen.
-    pub(crate) fn options(&self) -> Vec<SessionConfigOption> {
-        let Chosen { model, effort, mode, .. } = self.chosen();
+    /// Returns every option with its values, which holds all that can be chosen, where this is
+    /// what is.
+    pub(crate) fn options(&self, chosen: &Chosen) -> Vec<SessionConfigOption> {
+        let Chosen { model, traits, effort, mode, .. } = chosen;
         let models = self.models().into_iter().map(|choice| {
             let Choice { value, name, description } = choice;
             SessionConfigSelectOption::new(value, name).description(description)
@@ -155,14 +163,14 @@ impl Selection {
                 .category(SessionConfigOptionCategory::Mode);
             options.push(option);
         }
-        if model.traits().efforts {
+        if traits.efforts {
             let levels = LEVELS.iter().map(|(value, description, _)| {
                 SessionConfigSelectOption::new(*value, capital(value))
                     .description((*description).to_owned())
             });
             let levels: Vec<_> = levels.collect();
             let option =
-                SessionConfigOption::select(THOUGHT_LEVEL, "Thinking", level(effort), levels)
+                SessionConfigOption::select(THOUGHT_LEVEL, "Thinking", level(*effort), levels)
                     .description("How much the model thinks before it speaks".to_owned())
                     .category(SessionConfigOptionCategory::ThoughtLevel);
             options.push(option);
@@ -181,7 +189,7 @@ impl Selection {
             }
             MODEL => Err("there is no such model among the option's values"),
             MODE => self.mode(value).map(Change::Mode),
-            THOUGHT_LEVEL if self.chosen.model.traits().efforts => {
+            THOUGHT_LEVEL if self.model.traits().efforts => {
                 parse_level(value).map(Change::Effort).ok_or(NO_LEVEL)
             }
             _ => Err("there is no such option in this session"),
@@ -193,7 +201,7 @@ impl Selection {
     /// # Errors
     /// What is wrong, without what was asked for.
     pub(crate) fn mode(&self, id: &str) -> Result<Mode, &'static str> {
-        if self.chosen.mode.is_none() {
+        if self.mode.is_none() {
             return Err("this session has no modes");
         }
         Mode::parse(id).ok_or(NO_MODE)

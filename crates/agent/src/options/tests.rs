@@ -105,7 +105,7 @@ fn each_option_has_the_category_that_clients_look_for_and_a_value_that_is_offere
     let shelf = shelf(&["direct", "deep/one"]);
     let mut selection = selection(&shelf, Some(Mode::Ask));
     selection.set_model(shelf.open("deep/one").unwrap());
-    let options = serde_json::to_value(selection.options()).unwrap();
+    let options = serde_json::to_value(selection.options(&selection.chosen())).unwrap();
     let options = options.as_array().unwrap();
     let field = |name: &str| -> Vec<_> { options.iter().map(|it| it[name].clone()).collect() };
     assert_eq!(field("category"), ["model", "mode", "thought_level"]);
@@ -152,7 +152,7 @@ fn what_is_not_offered_cannot_be_chosen() {
 fn an_embedders_own_policy_leaves_no_modes() {
     let selection = selection(&shelf(&[]), None);
     assert_eq!(selection.modes(), None);
-    let options = serde_json::to_value(selection.options()).unwrap();
+    let options = serde_json::to_value(selection.options(&selection.chosen())).unwrap();
     assert_eq!(values(&options), "direct");
     assert!(selection.mode("ask").is_err() && selection.change("mode", "ask").is_err());
 }
