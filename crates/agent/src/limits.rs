@@ -289,6 +289,12 @@ pub const MAX_KEPT_TRANSCRIPT_BYTES: usize = 64 << 20;
 /// Bytes of an agent's standard error that it keeps; the rest is read and dropped.
 pub const MAX_KEPT_LOG_BYTES: usize = 1 << 20;
 
+/// Bytes of the headers of a request to its server of models; a longer one ends the connection.
+pub const MAX_MODEL_HEAD_BYTES: usize = 64 << 10;
+
+/// Bytes of the body of such a request.
+pub const MAX_MODEL_BODY_BYTES: usize = 64 << 20;
+
 /// Lines that it has read and not looked at; then it reads no more.
 pub const MAX_UNREAD_LINES: usize = 4096;
 
@@ -314,8 +320,21 @@ pub const MODEL_ERROR_DEADLINE: Duration = Duration::from_secs(10);
 /// models.
 pub const MAX_MODEL_ANSWER_BYTES: usize = 8 << 20;
 
+/// Time for what follows the end of a reply in its body; without it, or when a reply is left in the
+/// middle, the connection is closed.
+pub const MODEL_REST: Duration = Duration::from_millis(20);
+
+/// Bytes of that.
+pub const MAX_MODEL_REST_BYTES: usize = 4 << 10;
+
 /// Bytes of a server's own text that an error repeats.
 pub const MAX_MODEL_ERROR_TEXT: usize = 500;
+
+/// Bytes of a text from which on it is kept as JSON from one request to the next.
+pub const LONG_TEXT: usize = 256;
+
+/// Messages that nobody holds any more, and of which something is still kept.
+pub const KEPT_MESSAGES: usize = 64;
 
 /// Time for all of a provider's list of models.
 pub const MODEL_LIST_DEADLINE: Duration = Duration::from_secs(20);
@@ -334,9 +353,3 @@ pub const MAX_HTTP_CLIENTS: usize = 8;
 
 /// The longest pause that a provider may ask for; a longer one is taken for this.
 pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(3_600);
-
-/// Bytes of the headers of a request to its server of models; a longer one ends the connection.
-pub const MAX_MODEL_HEAD_BYTES: usize = 64 << 10;
-
-/// Bytes of the body of such a request.
-pub const MAX_MODEL_BODY_BYTES: usize = 64 << 20;

@@ -11,6 +11,7 @@ mod hear;
 mod http;
 mod list;
 pub mod local;
+mod memory;
 mod replay;
 #[cfg(test)]
 mod responder;

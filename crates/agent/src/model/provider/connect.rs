@@ -15,15 +15,23 @@ use rig_core::{
 };
 use serde_json::{Map, json};
 
-use super::{Provider, Settings, dialect::Dialect, encode, fault, hear::Hearing, spec};
-use crate::model::{Event, Model, Reply, Request, Traits};
+use super::{
+    Provider, Settings, ToolCalling, dialect::Dialect, encode, fault, hear::Hearing, spec,
+};
+use crate::model::{Event, Message, Model, Reply, Request, Traits, json_schema};
 
 /// Makes a model of its settings. Costs next to nothing: no file is read and no connection made
 /// before the first reply. All models share the HTTP clients of the process.
 #[must_use]
 pub fn connect(settings: Settings) -> Arc<dyn Model> {
     let name = format!("{}/{}", settings.provider.name(), settings.model);
-    Arc::new(Remote(Arc::new(Inner { name: name.into(), settings, built: OnceLock::new() })))
+    let tools = settings.tools;
+    let inner = Inner { name: name.into(), settings, built: OnceLock::new() };
+    let model = Arc::new(Remote(Arc::new(inner)));
+    match tools {
+        ToolCalling::Native => model,
+        ToolCalling::JsonSchema => json_schema::wrap(model),
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -55,7 +63,7 @@ impl Model for Remote {
 
     fn reply(&self, request: Request) -> Reply {
         let inner = self.0.clone();
-        stream::once(async move { inner.start(&request) }).flatten().boxed()
+        stream::once(async move { inner.start(request) }).flatten().boxed()
     }
 }
 
@@ -69,14 +77,16 @@ impl Inner {
         })
     }
 
-    fn start(self: Arc<Self>, request: &Request) -> Reply {
+    fn start(self: Arc<Self>, request: Request) -> Reply {
         let built = self.built();
-        let mut told = encode::request(request, &self.name, built.traits);
-        self.choose(&mut told, request, built);
+        let mut told =
+            encode::request(&request, &self.name, built.traits, built.dialect.http.memory());
+        self.choose(&mut told, &request, built);
         match built.model.stream(told) {
             Ok(reply) => {
                 let reading = Reading {
                     inner: self,
+                    _messages: request.messages,
                     reply: Some(reply),
                     hearing: Hearing::default(),
                     heard: VecDeque::new(),
@@ -137,6 +147,8 @@ fn cache_key(system: &str) -> String {
 /// One reply while it comes.
 struct Reading {
     inner: Arc<Inner>,
+    /// What the request's marks stand for is known as long as somebody holds its message.
+    _messages: Vec<Arc<Message>>,
     reply: Option<CompletionStream>,
     hearing: Hearing,
     heard: VecDeque<Event>,

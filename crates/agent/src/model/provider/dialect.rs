@@ -25,6 +25,8 @@ use super::{Provider, Settings, http::Http};
 #[derive(Debug)]
 pub(super) struct Dialect {
     client: Client,
+    /// The way to it.
+    pub(super) http: Http,
     /// The vendor, as the catalogue of models names it.
     pub(super) vendor: &'static str,
     /// True for a server that speaks OpenAI's dialects and that the library does not know.
@@ -45,7 +47,8 @@ enum Client {
 impl Dialect {
     /// Chooses the dialect. Reads nothing and connects to nothing.
     pub(super) fn of(settings: &Settings) -> Self {
-        let http = Http::new(settings);
+        let way = Http::new(settings);
+        let http = way.clone();
         let base_url = settings.base_url.as_deref().map(|url| url.trim_end_matches('/'));
         let (client, vendor) = match settings.provider {
             Provider::Anthropic => {
@@ -82,6 +85,7 @@ impl Dialect {
         let speaks_openai = matches!(client, Client::Chat(_) | Client::Responses(_));
         Self {
             client,
+            http: way,
             vendor: if is_compatible { wire::OPENAI.name } else { vendor },
             is_compatible,
             takes_cache_key: speaks_openai && vendor == wire::OPENAI.name,

@@ -13,18 +13,29 @@ use rig_core::{
     },
 };
 
-use super::replay;
-use crate::model::{Message, Part, Request, ToolResult, Traits};
+use serde_json::Value;
 
-/// Puts a request of the model `name` into the library's form.
-pub(super) fn request(request: &Request, name: &str, traits: Traits) -> CompletionRequest {
-    let mut history = History { name, traits, told: Vec::new(), ids: Vec::new() };
+use super::{
+    memory::{Memory, Turn},
+    replay::{self, Kept},
+};
+use crate::model::{Call, Message, Part, Request, ToolResult, Traits};
+
+/// Puts a request of the model `name` into the library's form, with marks for long texts.
+pub(super) fn request(
+    request: &Request,
+    name: &str,
+    traits: Traits,
+    memory: &Memory,
+) -> CompletionRequest {
+    let mut history = History { name, traits, memory, told: Vec::new(), ids: Vec::new() };
     if !request.system.is_empty() {
         history.told.push(Told::System { content: request.system.to_string() });
     }
     for (index, message) in request.messages.iter().enumerate() {
         history.tell(index, message);
     }
+    memory.forget(request.messages.len());
     let tools = request.tools.iter().filter_map(|tool| {
         let name = ToolName::new(tool.name.clone()).ok()?;
         Some(ToolDefinition::new(name, tool.description.clone(), tool.input_schema.clone()))
@@ -34,12 +45,15 @@ pub(super) fn request(request: &Request, name: &str, traits: Traits) -> Completi
         .max_tokens(request.max_tokens.map(|tokens| u64::from(tokens.get())))
         .accept_unknown_finish_reasons(true);
     told.options = GenerationOptions::new().on_unsupported(OnUnsupported::Ignore);
+    let schema = request.response_schema.as_deref();
+    told.output_schema = schema.and_then(|schema| serde_json::from_value(schema.clone()).ok());
     told
 }
 
 struct History<'a> {
     name: &'a str,
     traits: Traits,
+    memory: &'a Memory,
     told: Vec<Told>,
     /// The ids of the last reply's calls: ours, and those the provider is told.
     ids: Vec<(&'a str, CallId)>,
@@ -47,15 +61,23 @@ struct History<'a> {
 
 impl<'a> History<'a> {
     fn tell(&mut self, index: usize, message: &'a Arc<Message>) {
+        let mut long = 0;
+        let mut marked = |text: &str| self.memory.text(message, &mut long, text);
         let told = match &**message {
-            Message::User(parts) => user(parts.iter().map(|part| self.part(part)).collect()),
-            Message::Context(text) => user(vec![UserContent::Text(Text::new(text))]),
-            Message::ToolResults(results) => Told::User {
-                content: results.iter().filter_map(|result| self.result(result)).collect(),
-            },
+            Message::User(parts) => {
+                user(parts.iter().map(|part| self.part(part, &mut marked)).collect())
+            }
+            Message::Context(text) => user(vec![UserContent::Text(Text::new(marked(text)))]),
+            Message::ToolResults(results) => {
+                let results = results.iter().filter_map(|it| self.result(it, &mut marked));
+                Told::User { content: results.collect() }
+            }
             Message::Assistant { text, calls, replay, .. } => {
-                let again = replay.as_ref().and_then(|it| replay::again(it, self.name, calls));
-                let (turn, ids) = again.unwrap_or_else(|| plain(index, text, calls));
+                let (turn, ids) = self.memory.turn(message, index, || {
+                    let kept = replay.as_ref();
+                    let kept = kept.and_then(|it| replay::again(it, self.name, calls));
+                    assistant(index, kept, text, calls, &mut marked)
+                });
                 self.ids = calls.iter().map(|call| call.id.as_str()).zip(ids).collect();
                 Told::Assistant(turn)
             }
@@ -70,40 +92,32 @@ impl<'a> History<'a> {
         }
     }
 
-    fn part(&self, part: &Part) -> UserContent {
-        let media = match part {
-            Part::Text(text) => return UserContent::Text(Text::new(text)),
-            Part::Image { media_type, data } => self.image(media_type, data),
-            Part::Audio { media_type, data } => self.audio(media_type, data),
+    fn part(&self, part: &Part, marked: &mut impl FnMut(&str) -> String) -> UserContent {
+        let (what, media) = match part {
+            Part::Text(text) => return UserContent::Text(Text::new(marked(text))),
+            Part::Image { media_type, data } => {
+                let media_type = ImageMediaType::from_mime_type(media_type);
+                let media_type = media_type.filter(|_| self.traits.images);
+                ("An image", media_type.map(|it| image(it, marked(data))))
+            }
+            Part::Audio { media_type, data } => {
+                let media_type = AudioMediaType::from_mime_type(media_type);
+                let media_type = media_type.filter(|_| self.traits.audio);
+                ("A recording", media_type.map(|it| audio(it, marked(data))))
+            }
         };
         media.unwrap_or_else(|| {
-            let what = if matches!(part, Part::Image { .. }) { "An image" } else { "A recording" };
             let note = format!("[{what} was here, of a kind that this model does not take.]");
             UserContent::Text(Text::new(note))
         })
     }
 
-    fn image(&self, media_type: &str, data: &str) -> Option<UserContent> {
-        let media_type =
-            ImageMediaType::from_mime_type(media_type).filter(|_| self.traits.images)?;
-        Some(UserContent::Image(Image {
-            data: DocumentSourceKind::Base64(data.to_owned()),
-            media_type: Some(media_type),
-            ..Image::default()
-        }))
-    }
-
-    fn audio(&self, media_type: &str, data: &str) -> Option<UserContent> {
-        let media_type =
-            AudioMediaType::from_mime_type(media_type).filter(|_| self.traits.audio)?;
-        Some(UserContent::Audio(Audio {
-            data: DocumentSourceKind::Base64(data.to_owned()),
-            media_type: Some(media_type),
-        }))
-    }
-
     /// Tells a result. The library tells no call without a name, and so no result of it.
-    fn result(&self, result: &ToolResult) -> Option<UserContent> {
+    fn result(
+        &self,
+        result: &ToolResult,
+        marked: &mut impl FnMut(&str) -> String,
+    ) -> Option<UserContent> {
         let known = self.ids.iter().find(|(id, _)| *id == result.call_id);
         let call = match known {
             Some((_, call)) => call.clone(),
@@ -114,10 +128,20 @@ impl<'a> History<'a> {
         Some(UserContent::ToolResult(Result {
             call,
             name: ToolName::new(result.name.clone()).ok()?,
-            content: vec![ToolResultContent::Text(Text::new(text))],
+            content: vec![ToolResultContent::Text(Text::new(marked(text)))],
             is_error: result.is_error,
         }))
     }
+}
+
+fn image(media_type: ImageMediaType, data: String) -> UserContent {
+    let (data, media_type) = (DocumentSourceKind::Base64(data), Some(media_type));
+    UserContent::Image(Image { data, media_type, ..Image::default() })
+}
+
+fn audio(media_type: AudioMediaType, data: String) -> UserContent {
+    let (data, media_type) = (DocumentSourceKind::Base64(data), Some(media_type));
+    UserContent::Audio(Audio { data, media_type })
 }
 
 fn user(mut content: Vec<UserContent>) -> Told {
@@ -130,19 +154,36 @@ fn user(mut content: Vec<UserContent>) -> Told {
     Told::User { content }
 }
 
-/// A reply without anything that is its provider's own. Its thoughts are left out: providers take
-/// no others than those they signed. Calls are named by their place in the session, because some
-/// models repeat their ids and some providers refuse that.
-fn plain(
+/// A reply: as its provider gave it, where that is kept, else from what was heard. Then its
+/// thoughts are left out, because providers take no others than those they signed; and calls whose
+/// ids are not known are named by their place in the session, because some models repeat theirs
+/// and some providers refuse that.
+fn assistant(
     index: usize,
+    kept: Option<Kept>,
     text: &str,
-    calls: &[crate::model::Call],
-) -> (AssistantMessage, Vec<CallId>) {
-    let text = (!text.trim().is_empty()).then(|| AssistantContent::Text(Text::new(text)));
-    let ids: Vec<_> =
-        (0..calls.len()).map(|place| CallId::from_wire(format!("c{index:06}{place:02}"))).collect();
+    calls: &[Call],
+    marked: &mut impl FnMut(&str) -> String,
+) -> Turn {
+    let ids = match kept {
+        Some(Kept::Turn(turn)) => {
+            let ids = turn.tool_calls().map(|call| call.id.clone()).collect();
+            return (turn, ids);
+        }
+        Some(Kept::Ids(ids)) => ids,
+        None => (0..calls.len())
+            .map(|place| CallId::from_wire(format!("c{index:06}{place:02}")))
+            .collect(),
+    };
+    let text = (!text.trim().is_empty()).then(|| AssistantContent::Text(Text::new(marked(text))));
     let calls = calls.iter().zip(&ids).filter_map(|(call, id)| {
-        let function = ToolFunction::parse(ToolName::new(call.name.clone()).ok()?, &call.arguments);
+        let name = ToolName::new(call.name.clone()).ok()?;
+        let mut function = ToolFunction::parse(name, &call.arguments);
+        for argument in function.arguments.values_mut() {
+            if let Value::String(text) = argument {
+                *text = marked(text);
+            }
+        }
         Some(AssistantContent::ToolCall(ToolCall::new(id.clone(), function)))
     });
     (AssistantMessage::new(text.into_iter().chain(calls).collect()), ids)
@@ -151,11 +192,12 @@ fn plain(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Call, Replay};
+    use crate::model::Replay;
 
     fn told(messages: Vec<Message>, traits: Traits) -> Vec<Told> {
         let messages = messages.into_iter().map(Arc::new).collect();
-        request(&Request { messages, ..Request::default() }, "openai/m", traits).chat_history
+        request(&Request { messages, ..Request::default() }, "openai/m", traits, &Memory::default())
+            .chat_history
     }
 
     fn reply(text: &str, calls: &[&str], replay: Option<Replay>) -> Message {
@@ -215,10 +257,10 @@ mod tests {
     fn a_replay_is_told_to_its_own_model_with_its_own_calls_only() {
         let call = ToolCall::new(
             CallId::from_wire("theirs"),
-            ToolFunction::new(ToolName::new("undo").unwrap(), serde_json::Value::Null),
+            ToolFunction::new(ToolName::new("undo").unwrap(), Value::Null),
         );
         let turn = AssistantMessage::new(vec![AssistantContent::ToolCall(call)]);
-        let items = serde_json::to_value(&turn).unwrap();
+        let items = serde_json::to_value(Kept::Turn(turn)).unwrap();
         let replay = |model: &str| Some(Replay { model: model.into(), items: items.clone() });
         let of = |reply| ids(&told(vec![reply, results(&["a"])], Traits::default()));
         assert_eq!(of(reply("", &["a"], replay("openai/m"))), ["theirs", "theirs"]);

@@ -3,6 +3,7 @@
 //! Knows no dialect. It alone holds the key: what the library builds carries none.
 
 pub(super) mod client;
+mod rest;
 
 use std::{error::Error as _, path::PathBuf, sync::Arc};
 
@@ -18,7 +19,8 @@ use rig_core::http_client::{
 };
 use tokio::time::timeout;
 
-use super::{Key, Provider, Settings, fault};
+use self::rest::Rest;
+use super::{Key, Provider, Settings, fault, memory::Memory};
 use crate::{limits, model::Fault};
 
 /// Sends requests to one provider. Cheap to make and to clone: nothing of HTTP or TLS exists
@@ -31,6 +33,7 @@ struct Way {
     provider: Provider,
     key: Option<Key>,
     ca_file: Option<PathBuf>,
+    memory: Memory,
 }
 
 /// Why a request came to no answer, in words for the user.
@@ -50,7 +53,12 @@ impl Unreachable {
 impl Http {
     pub(super) fn new(settings: &Settings) -> Self {
         let Settings { provider, key, ca_file, .. } = settings.clone();
-        Self(Arc::new(Way { provider, key, ca_file }))
+        Self(Arc::new(Way { provider, key, ca_file, memory: Memory::default() }))
+    }
+
+    /// Returns what is put into requests where its marks stand.
+    pub(super) fn memory(&self) -> &Memory {
+        &self.0.memory
     }
 
     /// Sends a request and waits for its headers. An answer that is no success is an error.
@@ -85,6 +93,7 @@ impl Http {
         request: Request<Bytes>,
     ) -> Result<(reqwest::Request, String), Unreachable> {
         let (parts, body) = request.into_parts();
+        let body = self.0.memory.fill(body);
         let url = parts.uri.to_string();
         let invalid = |_| Unreachable::new(Fault::Other, "the provider's address is no URL");
         let mut url = reqwest::Url::parse(&url).map_err(invalid)?;
@@ -172,6 +181,10 @@ impl HttpClientExt for Http {
             let response = http.start(request).await?;
             let (status, mut headers) = (response.status(), response.headers().clone());
             let events = HeaderValue::from_static("text/event-stream");
+            if media_type(&headers, &CONTENT_TYPE) == "text/html" {
+                // For a stream of lines of JSON the library does not look.
+                return Err(Error::InvalidContentType(HeaderValue::from_static("text/html")));
+            }
             if wants_events && media_type(&headers, &CONTENT_TYPE) == "application/json" {
                 // A server that streams nothing, or says at once what is wrong.
                 let body = read(response, limits::MAX_MODEL_ANSWER_BYTES, AtLimit::Fail).await?;
@@ -182,9 +195,9 @@ impl HttpClientExt for Http {
             if wants_events {
                 headers.entry(CONTENT_TYPE).or_insert(events);
             }
-            let body = stream::try_unfold(response, |mut response| async move {
-                let chunk = response.chunk().await.map_err(|error| cut(&error))?;
-                Ok(chunk.map(|chunk| (chunk, response)))
+            let body = stream::try_unfold(Rest::new(response), |mut body| async move {
+                let chunk = body.chunk().await.map_err(|error| cut(&error))?;
+                Ok(chunk.map(|chunk| (chunk, body)))
             });
             let body: BoxedStream = Box::pin(body);
             Ok(answer((status, headers), body))
