@@ -141,7 +141,9 @@ pub(crate) fn done() -> Answer {
 /// Starts the agent with the server as the provider of its model.
 pub(crate) fn start(server: &ModelServer, dialect: Dialect, options: Options) -> Agent {
     let model = format!("{}/scripted", provider(dialect));
-    Agent::start_in(Scratch::new(), &model, options, |command| reach(command, server, dialect))
+    Agent::start_changed(Scratch::new(), &["acp", "--model", &model], options, |command| {
+        reach(command, server, dialect);
+    })
 }
 
 /// Lets a command reach the server by the variables of the dialect's provider.

@@ -22,10 +22,15 @@ async fn a_key_is_told_to_its_provider_and_to_nobody_else() {
         .await
         .unwrap();
         let model = format!("{}/scripted", provider(dialect));
-        let mut agent = Agent::start_in(Scratch::new(), &model, Options::default(), |command| {
-            reach(command, &server, dialect);
-            command.env("RUST_LOG", "trace").env("CALLBOARD_LOG", "trace");
-        });
+        let mut agent = Agent::start_changed(
+            Scratch::new(),
+            &["acp", "--model", &model],
+            Options::default(),
+            |command| {
+                reach(command, &server, dialect);
+                command.env("RUST_LOG", "trace").env("CALLBOARD_LOG", "trace");
+            },
+        );
         agent.initialize().await.unwrap();
         agent.new_session().await;
         assert_eq!(agent.turn("go").await, "end_turn");
