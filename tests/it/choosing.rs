@@ -115,7 +115,7 @@ async fn a_broken_configuration_is_told_at_the_prompt_and_nothing_is_done() {
     let (ok, said) = run(&scratch, &[], &["exec", "run touch made"], "");
     assert!(!ok && said.contains(&place), "{said}");
 
-    let mut agent = Agent::start_in(scratch, &["acp"], &[], Options::default());
+    let mut agent = Agent::start_changed(scratch, &["acp"], Options::default(), |_| ());
     agent.initialize().await.unwrap();
     agent.new_session().await;
     let error = refused(&mut agent, "run touch made").await;
@@ -203,8 +203,9 @@ async fn a_session_takes_up_a_login_and_a_logout_from_the_next_prompt_on() {
         return;
     }
     let server = ModelServer::start([Reply::new().text("Hello.").into()]).await.unwrap();
-    let nowhere = [("OLLAMA_HOST", "127.0.0.1:1")];
-    let mut agent = Agent::start_in(Scratch::new(), &["acp"], &nowhere, Options::default());
+    let mut agent = Agent::start_changed(Scratch::new(), &["acp"], Options::default(), |command| {
+        command.env("OLLAMA_HOST", "127.0.0.1:1").env("CALLBOARD_LOG", "trace");
+    });
     agent.initialize().await.unwrap();
     let session = agent.new_session().await;
     assert_eq!(agent.turn("hello").await, "end_turn");

@@ -99,7 +99,7 @@ impl KeyStore {
         match keyring::write(entry(provider), key.expose()) {
             Ok(()) => self.note(provider, base_url, None).map(|_| Place::Keyring),
             Err(why) => {
-                tracing::info!(why, "the key goes into a file");
+                tracing::debug!(why, "the key goes into a file");
                 self.store_in_file(provider, base_url, key)
             }
         }

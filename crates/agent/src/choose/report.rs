@@ -123,6 +123,9 @@ impl fmt::Display for Report {
             }
             models.iter().try_for_each(|model| writeln!(formatter, "  {model}"))?;
         }
+        if self.providers.is_empty() {
+            writeln!(formatter, "Nothing is set up: run `callboard login`, or set a key.")?;
+        }
         writeln!(formatter, "direct: needs nothing")?;
         write!(formatter, "New sessions begin with {}.", self.default)
     }

@@ -1,3 +1,5 @@
+//! What is laid over what, and what is told of what makes no sense.
+
 use std::path::{Path, PathBuf};
 
 use pretty_assertions::assert_eq;

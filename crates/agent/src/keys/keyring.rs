@@ -1,8 +1,9 @@
 //! The system's keyring: Secret Service, Keychain or Credential Manager.
 //!
-//! Whatever is asked of it ends by [`KEYRING_DEADLINE`], because it may wait for its user, or for a
-//! service that hangs. What then still waits is left behind in its thread.
+//! Whatever is asked of it ends by `limits::KEYRING_DEADLINE`, because it may wait for its user, or
+//! for a service that hangs. What then still waits is left behind in its thread.
 
+#[cfg(feature = "keyring")]
 use crate::limits::KEYRING_DEADLINE;
 
 /// The name that keys stand under in the keyring.

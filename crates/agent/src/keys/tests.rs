@@ -1,3 +1,5 @@
+//! Keys in a file: stored, read, removed, refused.
+
 use std::fs;
 
 use pretty_assertions::assert_eq;
