@@ -139,6 +139,16 @@ pub(crate) fn done() -> Answer {
 
 /// Starts the agent with the server as the provider of its model, and further variables.
 pub(crate) fn start(server: &ModelServer, dialect: Dialect, env: &[(&str, &str)]) -> Agent {
+    start_for(server, dialect, env, Options::default())
+}
+
+/// Starts it so for a client that behaves in its own way.
+pub(crate) fn start_for(
+    server: &ModelServer,
+    dialect: Dialect,
+    env: &[(&str, &str)],
+    options: Options,
+) -> Agent {
     let (url, key) = match dialect {
         Dialect::OpenAiChat | Dialect::OpenAiResponses => ("OPENAI_BASE_URL", "OPENAI_API_KEY"),
         Dialect::Anthropic => ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"),
@@ -147,7 +157,7 @@ pub(crate) fn start(server: &ModelServer, dialect: Dialect, env: &[(&str, &str)]
     };
     let (model, base) = (model(dialect), server.base_url(dialect));
     let env = [&[(url, &*base), (key, KEY)], env].concat();
-    Agent::start_in(Scratch::new(), &["acp", "--model", &model], &env, Options::default())
+    Agent::start_in(Scratch::new(), &["acp", "--model", &model], &env, options)
 }
 
 /// Starts it, initializes it and opens a session.

@@ -8,7 +8,7 @@ use acp_types::schema::v1::SessionUpdate;
 use callboard::testing::models::{Answer, Call, Dialect, ModelServer, Reply, Step};
 use serde_json::{Value, json};
 
-use crate::case::{done, ready, start, strings};
+use crate::case::{done, ready, start_for, strings};
 use crate::it::harness::{Agent, Options};
 
 /// All texts of the request with this number.
@@ -109,7 +109,7 @@ fn full(summary: impl Into<Answer>) -> Vec<Answer> {
 
 async fn open(server: &ModelServer, dialect: Dialect, capabilities: Value) -> Agent {
     let options = Options { capabilities, ..Options::default() };
-    let mut agent = start(server, dialect, options);
+    let mut agent = start_for(server, dialect, &[], options);
     agent.initialize().await.expect("it initializes");
     agent.new_session().await;
     big(&agent);
@@ -202,7 +202,8 @@ async fn a_session_that_the_provider_finds_too_long_is_asked_again_shorter() {
 async fn a_cancel_ends_the_wait_for_a_summary() {
     let hangs = Reply::new().text("The roof").step(Step::Hang);
     let server = ModelServer::start(full(hangs)).await.unwrap();
-    let mut agent = open(&server, Dialect::OpenAiChat, json!({"session": {"compaction": {}}})).await;
+    let mut agent =
+        open(&server, Dialect::OpenAiChat, json!({"session": {"compaction": {}}})).await;
     let prompt = agent.prompt("go").await;
     assert!(server.until(|asked| asked.len() == 4).await);
     let cancelled = Instant::now();
