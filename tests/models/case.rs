@@ -4,6 +4,7 @@ use std::fs;
 
 use callboard::testing::models::{Answer, Call, Dialect, ModelServer, Reply};
 use serde_json::{Value, json};
+use tokio::process::Command;
 
 use crate::it::harness::scratch::Scratch;
 use crate::it::harness::{Agent, Options};
@@ -137,47 +138,42 @@ pub(crate) fn done() -> Answer {
     Reply::new().text("Done.").into()
 }
 
-/// Starts the agent with the server as the provider of its model, and further variables.
-pub(crate) fn start(server: &ModelServer, dialect: Dialect, env: &[(&str, &str)]) -> Agent {
-    start_for(server, dialect, env, Options::default())
+/// Starts the agent with the server as the provider of its model.
+pub(crate) fn start(server: &ModelServer, dialect: Dialect, options: Options) -> Agent {
+    let model = format!("{}/scripted", provider(dialect));
+    Agent::start_changed(Scratch::new(), &["acp", "--model", &model], options, |command| {
+        reach(command, server, dialect);
+    })
 }
 
-/// Starts it so for a client that behaves in its own way.
-pub(crate) fn start_for(
-    server: &ModelServer,
-    dialect: Dialect,
-    env: &[(&str, &str)],
-    options: Options,
-) -> Agent {
+/// Lets a command reach the server by the variables of the dialect's provider.
+pub(crate) fn reach(command: &mut Command, server: &ModelServer, dialect: Dialect) {
     let (url, key) = match dialect {
         Dialect::OpenAiChat | Dialect::OpenAiResponses => ("OPENAI_BASE_URL", "OPENAI_API_KEY"),
         Dialect::Anthropic => ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"),
         Dialect::Gemini => ("GEMINI_BASE_URL", "GEMINI_API_KEY"),
         Dialect::Ollama => ("OLLAMA_HOST", "OLLAMA_API_KEY"),
     };
-    let (model, base) = (model(dialect), server.base_url(dialect));
-    let env = [&[(url, &*base), (key, KEY)], env].concat();
-    Agent::start_in(Scratch::new(), &["acp", "--model", &model], &env, options)
+    command.env(url, server.base_url(dialect)).env(key, KEY);
 }
 
 /// Starts it, initializes it and opens a session.
 pub(crate) async fn ready(server: &ModelServer, dialect: Dialect) -> Agent {
-    let mut agent = start(server, dialect, &[]);
+    let mut agent = start(server, dialect, Options::default());
     agent.initialize().await.expect("it initializes");
     agent.new_session().await;
     agent
 }
 
-/// What `--model` names in a dialect.
-fn model(dialect: Dialect) -> String {
-    let provider = match dialect {
+/// What stands before the slash in `--model`.
+pub(crate) fn provider(dialect: Dialect) -> &'static str {
+    match dialect {
         Dialect::OpenAiChat => "openai",
         Dialect::OpenAiResponses => "openai-responses",
         Dialect::Anthropic => "anthropic",
         Dialect::Gemini => "gemini",
         Dialect::Ollama => "ollama",
-    };
-    format!("{provider}/scripted")
+    }
 }
 
 /// All strings of a JSON value, however deep.

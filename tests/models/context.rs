@@ -8,7 +8,7 @@ use acp_types::schema::v1::SessionUpdate;
 use callboard::testing::models::{Answer, Call, Dialect, ModelServer, Reply, Step};
 use serde_json::{Value, json};
 
-use crate::case::{done, ready, start_for, strings};
+use crate::case::{done, ready, start, strings};
 use crate::it::harness::{Agent, Options};
 
 /// All texts of the request with this number.
@@ -116,7 +116,7 @@ fn full(dialect: Dialect, summary: impl Into<Answer>) -> Vec<Answer> {
 
 async fn open(server: &ModelServer, dialect: Dialect, capabilities: Value) -> Agent {
     let options = Options { capabilities, ..Options::default() };
-    let mut agent = start_for(server, dialect, &[], options);
+    let mut agent = start(server, dialect, options);
     agent.initialize().await.expect("it initializes");
     agent.new_session().await;
     big(&agent);
@@ -125,7 +125,7 @@ async fn open(server: &ModelServer, dialect: Dialect, capabilities: Value) -> Ag
 }
 
 fn updates(agent: &Agent, kind: &str) -> Vec<Value> {
-    let updates = agent.session().updates.iter().map(|update| serde_json::to_value(update));
+    let updates = agent.session().updates.iter().map(serde_json::to_value);
     updates.map(Result::unwrap).filter(|update| update["sessionUpdate"] == kind).collect()
 }
 
