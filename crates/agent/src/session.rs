@@ -309,17 +309,12 @@ impl Runner {
             // A panic of a model or a description must not leave the prompt without an answer.
             let running = AssertUnwindSafe(running).catch_unwind();
             tokio::pin!(running);
-            let cancelled = async {
-                requested.cancelled().await;
-                token.cancel();
-                std::future::pending::<()>().await;
-            };
             tokio::select! {
                 ending = &mut running => {
                     ending.unwrap_or_else(|_| Err(errors::fault("something panicked")))
                 }
                 () = self.giving_up.cancelled() => Ok(StopReason::Cancelled),
-                () = cancelled => Ok(StopReason::Cancelled),
+                () = pass_on(&requested, &token) => Ok(StopReason::Cancelled),
             }
         } else {
             Ok(StopReason::Cancelled)
@@ -347,6 +342,13 @@ impl Runner {
         // Nothing of this turn runs on behind its answer.
         token.cancel();
     }
+}
+
+/// Cancels a turn when its request is cancelled, and never ends.
+async fn pass_on(requested: &RequestCancellation, turn: &CancellationToken) {
+    requested.cancelled().await;
+    turn.cancel();
+    std::future::pending::<()>().await;
 }
 
 /// Lets the model look for what it needs, which nobody is shown from then on, and tells which one

@@ -75,11 +75,12 @@ impl Budget {
         self
     }
 
-    /// Learns from what a request weighed and how many tokens the provider counted.
+    /// Learns from what a request weighed and how many tokens the provider counted. Some that do
+    /// not count say 0.
     pub(crate) fn learn(&mut self, weight: u64, tokens: u64) {
-        if weight >= LEARN_FROM_BYTES {
+        if weight >= LEARN_FROM_BYTES && tokens > 0 {
             let rate = tokens.saturating_mul(1_000) / weight;
-            self.rate = rate.clamp(DEFAULT_RATE / 4, DEFAULT_RATE * 8);
+            self.rate = rate.clamp(DEFAULT_RATE / 2, DEFAULT_RATE * 8);
         }
     }
 
@@ -143,7 +144,8 @@ mod tests {
         for (weight, counted, expected) in [
             (100_000, 50_000, 500),
             (100_000, 20_000, 200),
-            (100_000, 0, 62),
+            (100_000, 1, 125),
+            (100_000, 0, 250),
             (100_000, u64::MAX, 2_000),
             // Too little to learn from.
             (10, 1_000, 250),

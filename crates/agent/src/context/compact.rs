@@ -60,6 +60,11 @@ impl Split {
         (0..self.tail).filter(is_old).map(|index| &*messages[index]).collect()
     }
 
+    /// Returns the newest prompt, if it stays although what follows it does not.
+    pub(super) fn prompt(self, messages: &[Arc<Message>]) -> Option<&Message> {
+        Some(&messages[self.prompt?])
+    }
+
     /// Puts what is told of the old messages into their place.
     pub(super) fn join(self, messages: &[Arc<Message>], told: String) -> Vec<Arc<Message>> {
         let told = Arc::new(Message::Context(told));

@@ -68,7 +68,7 @@ impl Maker<'_> {
                         notice.tell(CompactionStatus::Cancelled, None, "The summary was cancelled.");
                         return Made::Cancelled;
                     }
-                    made = self.summarise(budget, &old) => made,
+                    made = self.summarise(budget, &old, split.prompt(&kept)) => made,
                 };
                 let max = usize::try_from(told_room).unwrap_or(usize::MAX);
                 let told = summary::told(made.text.as_deref(), &old, max);
@@ -83,9 +83,15 @@ impl Maker<'_> {
         Made::Room { is_asked: made.is_asked, usage: made.usage }
     }
 
-    async fn summarise(&self, budget: &Budget, old: &[&Message]) -> Summarised {
+    async fn summarise(
+        &self,
+        budget: &Budget,
+        old: &[&Message],
+        prompt: Option<&Message>,
+    ) -> Summarised {
         let max = usize::try_from(budget.goal()).unwrap_or(usize::MAX).min(SUMMARISED_BYTES);
-        match summary::ask(self.model, self.index, old, max, budget.window()).await {
+        let asked = summary::Asked { old, prompt, max, window: budget.window() };
+        match summary::ask(self.model, self.index, asked).await {
             Ok(summary) => Summarised {
                 is_asked: true,
                 text: Some(summary.text),

@@ -25,7 +25,8 @@ impl Model for Says {
 
 async fn asked_of(events: &[Event]) -> Result<Summary, NoSummary> {
     let prompt = Message::user("go");
-    ask(&Says(events.to_vec()), 7, &[&prompt], 1_000, 100_000).await
+    let asked = Asked { old: &[&prompt], prompt: None, max: 1_000, window: 100_000 };
+    ask(&Says(events.to_vec()), 7, asked).await
 }
 
 #[tokio::test]

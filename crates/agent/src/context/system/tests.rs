@@ -19,7 +19,7 @@ fn named(name: &str) -> ToolSpec {
 
 fn told(tools: &[ToolSpec], mode: impl Into<Option<Mode>>) -> String {
     let mode = mode.into();
-    let roots = [Path::new("/work/app"), Path::new("/work/lib")];
+    let roots = [Path::new("/home/me/app"), Path::new("/home/me/lib")];
     prompt(&Setting { tools, mode, roots: &roots, os: "linux", date: "2026-11-22" })
 }
 

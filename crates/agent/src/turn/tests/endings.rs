@@ -312,9 +312,9 @@ async fn a_reply_that_breaks_off_is_asked_for_again_where_that_may_help() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_is_too_long_loses_its_older_half_and_goes_on() {
+async fn a_session_that_is_too_long_is_summarised_and_goes_on() {
     let stage = Stage::new();
-    let long = || vec![text(&"long ".repeat(100)), stop(Stop::EndTurn)];
+    let long = || vec![text(&"long ".repeat(2_000)), stop(Stop::EndTurn)];
     let too_long = vec![fails(Fault::TooLong)];
     let model = Arc::new(Fake::new(vec![long(), long(), long(), too_long]));
     let mut history = History::default();
@@ -323,10 +323,13 @@ async fn a_session_that_is_too_long_loses_its_older_half_and_goes_on() {
         assert_eq!(ending, Ok(StopReason::EndTurn));
     }
     let asked = model.asked.lock().unwrap().clone();
-    assert_eq!(asked.iter().map(Vec::len).collect::<Vec<_>>(), [1, 3, 5, 7, 4]);
-    assert_eq!(told(&asked[4])[3], "user: [Text(\"four\")]");
+    // The fifth request is the one for the summary.
+    assert_eq!(asked.iter().map(Vec::len).collect::<Vec<_>>(), [1, 3, 5, 7, 1, 2]);
+    assert!(matches!(&*asked[5][0], Message::Context(summary) if summary.contains("Done.")));
+    assert_eq!(*asked[5][1], Message::user("four"));
     check(&history);
-    assert!(stage.end().await.thought.contains("its older half is left out"));
+    assert_eq!(history.spent().requests, 6);
+    drop(stage.end().await);
 }
 
 #[tokio::test(start_paused = true)]
