@@ -8,6 +8,9 @@ mod agent;
 mod cancel;
 mod figures;
 mod lines;
+mod llama;
+mod model_server;
+mod models;
 mod proofs;
 mod properties;
 mod raw;
@@ -132,6 +135,63 @@ const CHECKS: &[Check] = &[
         measure: cancel::cancel,
     },
     Check {
+        name: "model-first",
+        what: "time from a prompt to the first word of a model that answers at once, as a multiple \
+               of an echo's",
+        n: 20,
+        target: Some(4.0),
+        measure: models::first_word,
+    },
+    Check {
+        name: "model-read",
+        what: "own ms of a turn with read_file, at the 10th or the 100th call, median of n sessions",
+        n: 20,
+        target: Some(2.0),
+        measure: models::read_turn,
+    },
+    Check {
+        name: "model-reads",
+        what: "own ms of a reply with 50 reads, median of n",
+        n: 20,
+        target: Some(20.0),
+        measure: models::parallel_reads,
+    },
+    Check {
+        name: "model-deltas",
+        what: "time of a reply in 1000 pieces, as a multiple of an echo's of 1000 texts",
+        n: 20,
+        target: Some(2.0),
+        measure: models::deltas,
+    },
+    Check {
+        name: "model-peak",
+        what: "peak MiB of a session with n calls of read_file",
+        n: 100,
+        target: Some(64.0),
+        measure: models::peak_memory,
+    },
+    Check {
+        name: "arguments",
+        what: "processor time of a write of 2 MB in fragments of 20 bytes, as a multiple of 200 kB's",
+        n: 5,
+        target: Some(12.0),
+        measure: models::arguments,
+    },
+    Check {
+        name: "model-cancel",
+        what: "ms from a cancel, while a model speaks or is waited for, to its answer, p99 of n turns",
+        n: 400,
+        target: Some(50.0),
+        measure: models::cancel,
+    },
+    Check {
+        name: "llama",
+        what: "turns with a real server, llama.cpp, that go wrong: of text, and of a call by schema",
+        n: 10,
+        target: Some(0.0),
+        measure: llama::llama,
+    },
+    Check {
         name: "rules",
         what: "laws broken by n random sets of permission rules",
         n: 1_000_000,
@@ -149,6 +209,8 @@ struct Built {
     floor: PathBuf,
     /// Callboard with a tool that never stops: `crates/agent/examples/flood_agent.rs`.
     flood: PathBuf,
+    /// A scripted server of models: `crates/agent/examples/model_server.rs`.
+    model_server: PathBuf,
     seed: Seed,
 }
 
@@ -240,11 +302,16 @@ fn build(workspace: &Workspace, seed: Option<u64>, ui: &Ui<'_>) -> Result<Built,
     let echo = release.join("examples/echo_agent");
     let floor = release.join("examples/echo_floor");
     let flood = release.join("examples/flood_agent");
+    let model_server = release.join("examples/model_server");
     // Three builds: one of all would give the measured program the features of the others.
     cargo("build --release -p callboard --bins")?;
-    cargo("build --release -p callboard --example echo_agent --example flood_agent")?;
+    cargo(
+        "build --release -p callboard --features testing \
+         --example echo_agent --example flood_agent --example model_server",
+    )?;
     cargo("build --release -p xtask --example echo_floor")?;
-    Ok(Built { callboard: release.join("callboard"), echo, floor, flood, seed: Seed::new(seed) })
+    let (callboard, seed) = (release.join("callboard"), Seed::new(seed));
+    Ok(Built { callboard, echo, floor, flood, model_server, seed })
 }
 
 /// A figure with as many digits as anyone reads.
@@ -274,8 +341,10 @@ mod tests {
         Check { name: "broken", measure: |_, _| Err(Stop::Failed("x".to_owned())), ..TOLD };
 
     fn lines(checks: &[&Check], n: Option<u32>) -> (Outcome, Vec<Value>) {
-        let (callboard, echo, floor, flood) = ("a".into(), "b".into(), "c".into(), "d".into());
-        let built = Built { callboard, echo, floor, flood, seed: Seed::new(Some(7)) };
+        let [callboard, echo, floor, flood, model_server] =
+            ["a", "b", "c", "d", "e"].map(Into::into);
+        let seed = Seed::new(Some(7));
+        let built = Built { callboard, echo, floor, flood, model_server, seed };
         let mut out = Vec::new();
         let outcome = run_checks(checks, n, &built, &mut Ui::new(&mut out));
         let lines = str::from_utf8(&out).unwrap().lines();

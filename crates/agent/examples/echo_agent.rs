@@ -1,8 +1,8 @@
-//! The smallest agent that can hold a session: it sends each prompt's text back.
+//! The smallest agent that can hold a session: it sends each text of a prompt back.
 //!
 //! It is an example of what the SDK needs for an agent at the least, and the yardstick of
-//! `cargo xtask accept startup`: what callboard takes longer than this one to answer `initialize`
-//! is callboard's own doing. It knows nothing of callboard, and nothing of clients that vanish,
+//! `cargo xtask accept startup` and others: what callboard takes longer than this one to answer
+//! `initialize`, or to tell the first word, is callboard's own doing. It knows nothing of callboard, and nothing of clients that vanish,
 //! flood or send no JSON.
 
 #![expect(clippy::disallowed_methods, reason = "the least an agent can be has no outbox")]
@@ -35,9 +35,11 @@ async fn main() -> Result<()> {
         )
         .on_receive_request(
             async |request: PromptRequest, responder, client| {
-                let text: String = request.prompt.iter().filter_map(text).collect();
-                let update = SessionUpdate::AgentMessageChunk(ContentChunk::new(text.into()));
-                client.send_notification(SessionNotification::new(request.session_id, update))?;
+                for text in request.prompt.iter().filter_map(text) {
+                    let update = SessionUpdate::AgentMessageChunk(ContentChunk::new(text.into()));
+                    let session = request.session_id.clone();
+                    client.send_notification(SessionNotification::new(session, update))?;
+                }
                 responder.respond(PromptResponse::new(StopReason::EndTurn))
             },
             on_receive_request!(),

@@ -72,6 +72,19 @@ impl Agent {
             .map_err(|error| Stop::Failed(format!("{method}: {error}")))
     }
 
+    /// Sends a notification.
+    pub(super) fn notify(&mut self, method: &str, params: &Value) -> Result<(), Stop> {
+        let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
+        writeln!(self.stdin, "{message}")
+            .map_err(|error| Stop::Failed(format!("{method}: {error}")))
+    }
+
+    /// Reads the next message, whatever it is.
+    pub(super) fn message(&mut self, deadline: Duration) -> Result<Value, Stop> {
+        let message = self.messages.recv_timeout(deadline);
+        message.map_err(|error| Stop::Failed(format!("no message came: {error}")))
+    }
+
     /// Reads up to the answer of the request that was sent last.
     pub(super) fn answer(
         &mut self,

@@ -65,7 +65,7 @@ pub(super) fn cancel(built: &Built, n: u32) -> Result<f64, Stop> {
 }
 
 /// The value that 99 of 100 do not exceed; not a number for none.
-fn percentile_99(mut values: Vec<f64>) -> f64 {
+pub(super) fn percentile_99(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let at = (values.len() * 99).div_ceil(100);
     values.get(at.saturating_sub(1)).copied().unwrap_or(f64::NAN)

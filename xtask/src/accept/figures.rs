@@ -130,7 +130,7 @@ fn initialize(agent: &mut Agent) -> Result<Value, Stop> {
 }
 
 /// Initializes, opens a session and returns its id.
-fn open_session(agent: &mut Agent, cwd: &Path) -> Result<Value, Stop> {
+pub(super) fn open_session(agent: &mut Agent, cwd: &Path) -> Result<Value, Stop> {
     initialize(agent)?;
     let params = json!({"cwd": cwd, "mcpServers": []});
     let mut session = agent.request("session/new", &params, DEADLINE, |_| ())?;
@@ -147,7 +147,7 @@ fn read_script(n: u32) -> String {
 }
 
 /// The value in the middle, of an even number the higher of the two; not a number for none.
-fn median(mut values: Vec<f64>) -> f64 {
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

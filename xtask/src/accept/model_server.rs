@@ -1,0 +1,100 @@
+//! A scripted server of models in a process of its own, and the agent that asks it.
+
+use std::io::{BufRead as _, BufReader, Lines};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
+
+use serde_json::{Value, json};
+
+use super::Built;
+use super::agent::DEADLINE;
+use super::figures::shipped;
+use super::scratch::Scratch;
+use crate::process::Stop;
+
+/// Requests whose ends nobody has asked for yet.
+const MAX_AHEAD: usize = 100_000;
+
+/// The server, ended when this is dropped.
+pub(super) struct ModelServer {
+    child: Child,
+    address: String,
+    over: Receiver<Value>,
+}
+
+impl ModelServer {
+    /// Starts a server that gives these answers in turn.
+    pub(super) fn start(
+        built: &Built,
+        scratch: &Scratch,
+        answers: impl IntoIterator<Item = Value>,
+    ) -> Result<Self, Stop> {
+        let failed = |why: String| Stop::Failed(format!("cannot start the server: {why}"));
+        let script: String = answers.into_iter().map(|answer| format!("{answer}\n")).collect();
+        let script = scratch.write("answers.jsonl", &script)?;
+        let mut command = Command::new(&built.model_server);
+        command.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
+        let stdout = child.stdout.take().ok_or_else(|| failed("it has no output".to_owned()))?;
+        let mut lines = BufReader::new(stdout).lines();
+        let first = parsed(&mut lines).ok_or_else(|| failed("it says nothing".to_owned()))?;
+        let address = first["listening"].as_str().unwrap_or_default().to_owned();
+        let (sender, over) = sync_channel(MAX_AHEAD);
+        thread::spawn(move || {
+            while let Some(line) = parsed(&mut lines) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Self { child, address, over })
+    }
+
+    /// Returns the shipped agent, with this server for its model, which may do everything.
+    pub(super) fn agent(&self, built: &Built, scratch: &Scratch) -> Command {
+        let mut command = shipped(&built.callboard, scratch);
+        command.args(["acp", "--model", "openai/scripted", "--mode", "auto"]);
+        let url = format!("http://{}/v1", self.address);
+        command.env("OPENAI_BASE_URL", url).env("OPENAI_API_KEY", "sk-scripted");
+        command
+    }
+
+    /// Waits for what became of the next request.
+    pub(super) fn over(&mut self) -> Result<Value, Stop> {
+        let over = self.over.recv_timeout(DEADLINE);
+        over.map_err(|error| Stop::Failed(format!("the server was not asked: {error}")))
+    }
+
+    /// Waits for the next request, and returns the milliseconds since the answer before it.
+    pub(super) fn gap_ms(&mut self) -> Result<Option<f64>, Stop> {
+        Ok(self.over()?["gap_us"].as_f64().map(|gap| gap / 1000.0))
+    }
+}
+
+impl Drop for ModelServer {
+    fn drop(&mut self) {
+        // It may be gone already; either way nothing of it stays.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+fn parsed(lines: &mut Lines<BufReader<ChildStdout>>) -> Option<Value> {
+    serde_json::from_str(&lines.next()?.ok()?).ok()
+}
+
+/// A whole reply with these steps.
+pub(super) fn reply(steps: &Value) -> Value {
+    json!({"body": {"reply": {"steps": steps}}})
+}
+
+/// A reply with one call.
+pub(super) fn call(name: &str, args: &Value) -> Value {
+    reply(&json!([{"call": {"id": "c1", "name": name, "args": args}}]))
+}
+
+/// The last reply of a turn.
+pub(super) fn done() -> Value {
+    reply(&json!([{"text": "done"}]))
+}

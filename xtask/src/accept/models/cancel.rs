@@ -1,0 +1,144 @@
+//! Turns that are cancelled while the model speaks, or while it is waited for.
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::super::Built;
+use super::super::agent::DEADLINE;
+use super::super::cancel::percentile_99;
+use super::super::model_server::{ModelServer, reply};
+use super::super::scratch::Scratch;
+use super::super::seed::Random;
+use super::Client;
+use crate::process::Stop;
+
+/// The milliseconds after the point at which a turn is cancelled at the latest.
+const MILLISECONDS: u64 = 20;
+
+/// Where a turn is when it is cancelled.
+struct Point {
+    name: &'static str,
+    /// What the model says, and goes on saying.
+    answer: fn() -> Value,
+    /// Whether an update tells that the turn has come there, where one does.
+    is_there: Option<fn(&Value) -> bool>,
+    /// Whether a request is open at that point, which has to be closed.
+    is_asking: bool,
+}
+
+const POINTS: &[Point] = &[
+    Point {
+        name: "while text streams",
+        answer: || {
+            let words = (0..2_000).flat_map(|_| [json!({"text": "word "}), json!({"pause_ms": 3})]);
+            reply(&json!(words.collect::<Vec<_>>()))
+        },
+        is_there: Some(|update| update["sessionUpdate"] == "agent_message_chunk"),
+        is_asking: true,
+    },
+    Point {
+        name: "while arguments stream",
+        answer: || {
+            let args = json!({"path": "never.txt", "content": "never ".repeat(5_000)});
+            let call = json!({"id": "c1", "name": "write_file", "args": args, "chunk": 20});
+            let mut call = json!({ "call": call });
+            call["call"]["pause_ms"] = json!(3);
+            reply(&json!([call]))
+        },
+        is_there: Some(|update| update["sessionUpdate"] == "tool_call"),
+        is_asking: true,
+    },
+    Point {
+        name: "while tools run side by side",
+        answer: || {
+            let sleep = |id: &str| {
+                let args = json!({"command": "exec sleep 60"});
+                json!({"call": {"id": id, "name": "terminal", "args": args}})
+            };
+            reply(&json!([sleep("a"), sleep("b"), sleep("c")]))
+        },
+        is_there: Some(|update| update["status"] == "in_progress"),
+        is_asking: false,
+    },
+    Point {
+        name: "while it waits for another attempt",
+        answer: || json!({"status": 503, "headers": {"retry-after": "30"}, "body": {"error": "busy"}}),
+        is_there: None,
+        is_asking: false,
+    },
+];
+
+/// The time in milliseconds from a cancel to the answer of its turn, of n turns the 99th
+/// percentile. Every turn is answered as cancelled with its calls ended, and a request that was
+/// open is closed.
+pub(in super::super) fn cancel(built: &Built, n: u32) -> Result<f64, Stop> {
+    let mut random = built.seed.take();
+    let mut latencies = Vec::new();
+    let turns = n.div_ceil(POINTS.len() as u32);
+    for point in POINTS {
+        let scratch = Scratch::new("model-cancel")?;
+        let answers = (0..turns).map(|_| (point.answer)());
+        let mut server = ModelServer::start(built, &scratch, answers)?;
+        let mut client = Client::start(&mut server.agent(built, &scratch), scratch)?;
+        for _ in 0..turns {
+            client.open()?;
+            let latency = turn(&mut client, &mut server, point, &mut random);
+            let latency = latency.map_err(|stop| {
+                Stop::Failed(format!("{}: {}", point.name, stop.why().unwrap_or_default()))
+            })?;
+            latencies.push(latency.as_secs_f64() * 1000.0);
+        }
+    }
+    Ok(percentile_99(latencies))
+}
+
+fn turn(
+    client: &mut Client,
+    server: &mut ModelServer,
+    point: &Point,
+    random: &mut Random,
+) -> Result<Duration, Stop> {
+    let session = json!({"sessionId": client.session});
+    let prompt = json!([{"type": "text", "text": "go"}]);
+    let params = json!({"sessionId": client.session, "prompt": prompt});
+    let mut calls = BTreeMap::new();
+    client.agent.send("session/prompt", &params)?;
+    if !point.is_asking {
+        // The reply is whole before what follows it.
+        server.over()?;
+    }
+    let mut is_there = point.is_there.is_none();
+    while !is_there {
+        let message = client.agent.message(DEADLINE)?;
+        hear(&message, &mut calls);
+        is_there = point.is_there.is_some_and(|is_there| is_there(&message["params"]["update"]));
+    }
+    thread::sleep(Duration::from_millis(random.below(MILLISECONDS)));
+    let start = Instant::now();
+    client.agent.notify("session/cancel", &session)?;
+    let answer =
+        client.agent.answer("session/prompt", DEADLINE, |message| hear(message, &mut calls))?;
+    let latency = start.elapsed();
+    if answer["stopReason"] != "cancelled" {
+        return Err(Stop::Failed(format!("answered by {answer}")));
+    }
+    let is_open = |status: &&String| !matches!(&***status, "completed" | "failed");
+    if let Some(status) = calls.values().find(is_open) {
+        return Err(Stop::Failed(format!("a call was left {status}")));
+    }
+    if point.is_asking && server.over()?["told"] != false {
+        return Err(Stop::Failed("the request was read to its end".to_owned()));
+    }
+    Ok(latency)
+}
+
+/// Takes the status of a call in.
+fn hear(message: &Value, calls: &mut BTreeMap<String, String>) {
+    let update = &message["params"]["update"];
+    if let (Some(id), Some(status)) = (update["toolCallId"].as_str(), update["status"].as_str()) {
+        calls.insert(id.to_owned(), status.to_owned());
+    }
+}
