@@ -1,10 +1,10 @@
 //! One case: what the server plays, and what is to come of it in each dialect.
 
 use std::fs;
+use std::path::Path;
 
 use callboard::testing::models::{Answer, Call, Dialect, ModelServer, Reply};
 use serde_json::{Value, json};
-use tokio::process::Command;
 
 use crate::it::harness::scratch::Scratch;
 use crate::it::harness::{Agent, Options};
@@ -138,35 +138,52 @@ pub(crate) fn done() -> Answer {
     Reply::new().text("Done.").into()
 }
 
-/// Starts the agent with the server as the provider of its model.
-pub(crate) fn start(server: &ModelServer, dialect: Dialect, options: Options) -> Agent {
-    let model = format!("{}/scripted", provider(dialect));
-    Agent::start_changed(Scratch::new(), &["acp", "--model", &model], options, |command| {
-        reach(command, server, dialect);
-    })
+/// Starts the agent with the server as the provider of its model, and further variables.
+pub(crate) fn start(server: &ModelServer, dialect: Dialect, env: &[(&str, &str)]) -> Agent {
+    start_in(Scratch::new(), server, dialect, env)
 }
 
-/// Lets a command reach the server by the variables of the dialect's provider.
-pub(crate) fn reach(command: &mut Command, server: &ModelServer, dialect: Dialect) {
+/// Starts it with lines of the configuration of its provider, initializes it and opens a session.
+pub(crate) async fn configured(server: &ModelServer, dialect: Dialect, lines: &str) -> Agent {
+    let scratch = Scratch::new();
+    let folder = Path::new(&scratch.env()["XDG_CONFIG_HOME"]).join("callboard");
+    let config = format!("[providers.{}]\n{lines}\n", provider(dialect));
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("config.toml"), config).unwrap();
+    let mut agent = start_in(scratch, server, dialect, &[]);
+    agent.initialize().await.expect("it initializes");
+    agent.new_session().await;
+    agent
+}
+
+fn start_in(
+    scratch: Scratch,
+    server: &ModelServer,
+    dialect: Dialect,
+    env: &[(&str, &str)],
+) -> Agent {
     let (url, key) = match dialect {
         Dialect::OpenAiChat | Dialect::OpenAiResponses => ("OPENAI_BASE_URL", "OPENAI_API_KEY"),
         Dialect::Anthropic => ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"),
         Dialect::Gemini => ("GEMINI_BASE_URL", "GEMINI_API_KEY"),
         Dialect::Ollama => ("OLLAMA_HOST", "OLLAMA_API_KEY"),
     };
-    command.env(url, server.base_url(dialect)).env(key, KEY);
+    let model = format!("{}/scripted", provider(dialect));
+    let base = server.base_url(dialect);
+    let env = [&[(url, &*base), (key, KEY)], env].concat();
+    Agent::start_in(scratch, &["acp", "--model", &model], &env, Options::default())
 }
 
 /// Starts it, initializes it and opens a session.
 pub(crate) async fn ready(server: &ModelServer, dialect: Dialect) -> Agent {
-    let mut agent = start(server, dialect, Options::default());
+    let mut agent = start(server, dialect, &[]);
     agent.initialize().await.expect("it initializes");
     agent.new_session().await;
     agent
 }
 
 /// What stands before the slash in `--model`.
-pub(crate) fn provider(dialect: Dialect) -> &'static str {
+fn provider(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::OpenAiChat => "openai",
         Dialect::OpenAiResponses => "openai-responses",

@@ -1,9 +1,12 @@
 //! Streams as they are when all goes well, in all the shapes that this has.
 
-use callboard::testing::models::{Answer, Call, Dialect, Reply, Step, Stop, Usage};
+use callboard::testing::models::{
+    Answer, Call, Dialect, Fate, ModelServer, Reply, Step, Stop, Usage,
+};
 use serde_json::json;
 
-use crate::case::{STREAMING, case, done, run, runs_once};
+use crate::case::{STREAMING, case, done, ready, run, runs_once};
+use crate::it::harness::client::Client;
 
 #[tokio::test]
 async fn text_is_said() {
@@ -121,4 +124,28 @@ async fn lines_that_end_as_in_letters() {
 async fn a_very_long_line() {
     let text = "many words ".repeat(1 << 17);
     case([Reply::new().text(&text).text("The end.").into()]).says("The end.").check().await;
+}
+
+#[tokio::test]
+async fn a_call_says_what_it_is_about_while_its_arguments_come() {
+    for dialect in STREAMING {
+        let args = json!({"path": "far/away.txt", "content": "many words ".repeat(200)});
+        let write = Call::new("write_file", &args).chunk(20).pause_ms(20);
+        let server = ModelServer::start([Reply::new().call(write).into()]).await.unwrap();
+        let mut agent = ready(&server, *dialect).await;
+        let prompt = agent.prompt("go").await;
+        let session = agent.session_id();
+        let tells = |client: &Client| {
+            let call = client.session(&session).call("write_file");
+            call.is_some_and(|call| call.title.contains("far/away.txt"))
+        };
+        agent.until(tells).await;
+        assert_eq!(server.replies()[0].fate, Fate::Open, "{dialect:?}: only then it was whole");
+        let place = agent.scratch.path("far/away.txt");
+        assert_eq!(agent.call("write_file").locations[0].path, place, "{dialect:?}");
+        agent.cancel().await;
+        assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
+        assert!(!place.exists());
+        agent.finish().await;
+    }
 }

@@ -3,9 +3,7 @@
 use callboard::testing::models::{Answer, Call, Dialect, ModelServer, Reply};
 use serde_json::json;
 
-use crate::case::{KEY, done, provider, reach};
-use crate::it::harness::scratch::Scratch;
-use crate::it::harness::{Agent, Options};
+use crate::case::{KEY, done, start};
 
 #[tokio::test]
 async fn a_key_is_told_to_its_provider_and_to_nobody_else() {
@@ -21,16 +19,8 @@ async fn a_key_is_told_to_its_provider_and_to_nobody_else() {
         ])
         .await
         .unwrap();
-        let model = format!("{}/scripted", provider(dialect));
-        let mut agent = Agent::start_changed(
-            Scratch::new(),
-            &["acp", "--model", &model],
-            Options::default(),
-            |command| {
-                reach(command, &server, dialect);
-                command.env("RUST_LOG", "trace").env("CALLBOARD_LOG", "trace");
-            },
-        );
+        let env = [("RUST_LOG", "trace"), ("CALLBOARD_LOG", "trace")];
+        let mut agent = start(&server, dialect, &env);
         agent.initialize().await.unwrap();
         agent.new_session().await;
         assert_eq!(agent.turn("go").await, "end_turn");

@@ -22,4 +22,6 @@ mod case;
 mod clean;
 mod keys;
 mod refused;
+mod schema;
+mod tls;
 mod told;

@@ -1,0 +1,45 @@
+//! Models without tool calling, which write JSON by a schema.
+
+use callboard::testing::models::{Asked, Dialect, ModelServer, Reply};
+use serde_json::json;
+
+use crate::case::{configured, runs, strings};
+
+#[tokio::test]
+async fn a_call_that_is_written_by_the_schema_is_a_normal_call() {
+    for dialect in Dialect::ALL {
+        let call = json!({"tool": "terminal", "arguments": {"command": "echo ran >> ran.txt"}});
+        let call = call.to_string();
+        let said = |text: &str| {
+            let pieces = text.as_bytes().chunks(5).map(|piece| str::from_utf8(piece).unwrap());
+            pieces.fold(Reply::new(), Reply::text).into()
+        };
+        let server = ModelServer::start([said(&call), said("{\"text\": \"It is \\\"done\\\".\"}")])
+            .await
+            .unwrap();
+        let mut agent = configured(&server, dialect, "tools = 'json_schema'").await;
+        assert_eq!(agent.turn("go").await, "end_turn");
+        assert_eq!((&*agent.session().said(), runs(&agent)), ("It is \"done\".", 1), "{dialect:?}");
+        agent.finish().await;
+
+        let bodies: Vec<_> = server.replies().iter().map(Asked::json).collect();
+        assert!(bodies[0]["tools"].is_null(), "{dialect:?}: {}", bodies[0]["tools"]);
+        let schema =
+            ["/response_format", "/text/format", "/output_config", "/generationConfig", "/format"];
+        let told = schema.iter().find_map(|place| bodies[0].pointer(place)).expect("a schema");
+        assert!(strings(told).iter().any(|text| text == "terminal"), "{dialect:?}: {told}");
+        let history = strings(&bodies[1]);
+        assert!(history.iter().any(|text| *text == call), "{dialect:?}: {history:?}");
+        assert!(history.iter().any(|text| text.starts_with("terminal result:")), "{dialect:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_in_the_form_is_text() {
+    let reply = Reply::new().text("I would rather ").text("talk.").into();
+    let server = ModelServer::start([reply]).await.unwrap();
+    let mut agent = configured(&server, Dialect::OpenAiChat, "tools = 'json_schema'").await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    assert_eq!(agent.session().said(), "I would rather talk.");
+    agent.finish().await;
+}

@@ -1,0 +1,62 @@
+//! HTTPS to a server whose authority only the configuration knows.
+
+use std::fs;
+use std::sync::Arc;
+
+use callboard::testing::models::{Answer, Dialect, ModelServer, Reply};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use tempfile::TempDir;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+use crate::case::configured;
+
+/// A server with a certificate for a name, and the file with that of its authority.
+async fn server(name: &str, folder: &TempDir) -> (ModelServer, String) {
+    let mut authority = CertificateParams::new(Vec::new()).unwrap();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+    let file = folder.path().join("authority.pem");
+    fs::write(&file, authority.pem()).unwrap();
+
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    let certificate = certificate.signed_by(&key, &authority).unwrap();
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let config = ServerConfig::builder().with_no_client_auth();
+    let config = config.with_single_cert(vec![certificate.der().clone()], key).unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let answer = |_: &_| Answer::from(Reply::new().text("In confidence: yes."));
+    let server = ModelServer::start_over(move |stream| acceptor.accept(stream), answer).await;
+    (server.unwrap(), format!("ca_file = '{}'", file.display()))
+}
+
+#[tokio::test]
+async fn an_authority_of_the_configuration_is_trusted() {
+    for dialect in Dialect::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let (server, ca_file) = server("localhost", &folder).await;
+        let mut agent = configured(&server, dialect, &ca_file).await;
+        assert_eq!(agent.turn("go").await, "end_turn");
+        assert_eq!(agent.session().said(), "In confidence: yes.", "{dialect:?}");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn nobody_else_is_trusted_and_the_user_is_told_why() {
+    for (name, is_known) in [("localhost", false), ("elsewhere.example", true)] {
+        let folder = tempfile::tempdir().unwrap();
+        let (server, ca_file) = server(name, &folder).await;
+        let lines = if is_known { &*ca_file } else { "" };
+        let mut agent = configured(&server, Dialect::Anthropic, lines).await;
+        let prompt = agent.prompt("go").await;
+        let error = agent.answer(&prompt).await.unwrap_err();
+        let told = error["message"].as_str().unwrap();
+        assert!(told.contains("localhost") && told.contains("not trusted"), "{told}");
+        assert!(told.contains("`ca_file`"), "{told}");
+        assert_eq!(server.replies().len(), 0);
+        agent.finish().await;
+    }
+}
