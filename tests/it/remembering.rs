@@ -110,7 +110,7 @@ async fn rules_that_cannot_be_trusted_allow_nothing_and_are_not_added_to() {
     // What cannot be saved is told as what it is.
     agent.turn("run echo a").await;
     let list = said(&mut agent, "/permissions").await;
-    let rules = "1. allow `true` in this project\n2. allow `echo a` in this session\n";
+    let rules = "- 1: allow `true` in this project\n- 3: allow `echo a` in this session\n";
     assert!(list.starts_with(rules), "{list}");
     let next = agent.new_session().await;
     // Not even what is allowed to everyone: a rule that cannot be read may deny it.
@@ -163,7 +163,7 @@ async fn remembered_rules_are_listed_and_revoked() {
     agent.turn("run echo a").await;
     agent.turn("write b.txt\n<<<\nb\n>>>").await;
     let list = said(&mut agent, "/permissions").await;
-    let rules = "1. allow `echo a` in this session\n2. allow changing b.txt in this session\n";
+    let rules = "- 1: allow `echo a` in this session\n- 2: allow changing b.txt in this session\n";
     assert!(list.starts_with(rules), "{list}");
     for (command, expected) in [
         ("/permissions revoke 3", "There is no such rule."),
@@ -171,6 +171,9 @@ async fn remembered_rules_are_listed_and_revoked() {
         ("/permissions revoke x", "`/permissions revoke NUMBER`"),
         ("/permissions anything", "`/permissions revoke NUMBER`"),
         ("/permissions revoke 1", "- Revoked: allow `echo a` in this session"),
+        // What was shown by that number is gone; nothing else took it.
+        ("/permissions revoke 1", "There is no such rule."),
+        ("/permissions", "- 2: allow changing b.txt in this session"),
     ] {
         let told = said(&mut agent, command).await;
         assert!(told.starts_with(expected), "{command}: {told}");

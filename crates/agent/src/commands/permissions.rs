@@ -17,7 +17,7 @@ fn run(handle: &SessionHandle, arguments: &str) -> String {
     handle.with(|session, _| match words(arguments)[..] {
         [] => list(session),
         ["revoke", "all"] => revoke(session, |_| true),
-        ["revoke", number] => match number.parse::<usize>() {
+        ["revoke", number] => match number.parse::<u64>() {
             Ok(number) => revoke(session, |at| at == number),
             Err(_) => USAGE.to_owned(),
         },
@@ -36,8 +36,9 @@ fn list(session: &Session) -> String {
         let _ =
             write!(text, "Stored rules cannot be read, so everything is asked about: {why}\n\n");
     }
-    for (index, rule) in session.rules().iter().enumerate() {
-        let _ = writeln!(text, "{}. {}", index + 1, told(session, rule));
+    // No numbered list, because Markdown would count again; a rule keeps its number.
+    for (number, rule) in session.rules().numbered() {
+        let _ = writeln!(text, "- {number}: {}", told(session, rule));
     }
     match session.rules().iter().next() {
         Some(_) => format!("{text}\n{USAGE}"),
@@ -46,10 +47,11 @@ fn list(session: &Session) -> String {
 }
 
 /// Revokes the rules whose numbers are asked for.
-fn revoke(session: &mut Session, is_asked_for: impl Fn(usize) -> bool) -> String {
-    let rules: Vec<_> = session.rules().iter().cloned().enumerate().collect();
+fn revoke(session: &mut Session, is_asked_for: impl Fn(u64) -> bool) -> String {
+    let asked_for = session.rules().numbered().filter(|(number, _)| is_asked_for(*number));
+    let rules: Vec<_> = asked_for.map(|(_, rule)| rule.clone()).collect();
     let mut text = String::new();
-    for (_, rule) in rules.into_iter().filter(|(index, _)| is_asked_for(index + 1)) {
+    for rule in rules {
         session.revoke(&rule);
         let _ = writeln!(text, "- Revoked: {}", told(session, &rule));
     }
