@@ -181,6 +181,11 @@ async fn remembered_rules_are_listed_and_revoked() {
     assert_eq!(agent.client.asked.len(), 2);
     agent.turn("run echo a").await;
     assert_eq!(agent.client.asked.len(), 3);
+    // A number that was shown never means another rule.
+    let list = said(&mut agent, "/permissions").await;
+    let rules = "- 2: allow changing b.txt in this session\n- 3: allow `echo a` in this session\n";
+    assert!(list.starts_with(rules), "{list}");
+    assert_eq!(said(&mut agent, "/permissions revoke 1").await, "There is no such rule.");
     let told = said(&mut agent, "/permissions revoke all").await;
     assert_eq!(told.lines().count(), 2, "{told}");
     assert_eq!(said(&mut agent, "/permissions").await, "Nothing is remembered.");

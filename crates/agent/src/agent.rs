@@ -12,12 +12,13 @@ use acp_tools::{Context, Registry, Workspace};
 use acp_types::Trace;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
-    AgentAuthCapabilities, AgentCapabilities, AuthMethod, AuthMethodAgent, AuthMethodTerminal,
-    AuthenticateRequest, AuthenticateResponse, CancelNotification, ClientCapabilities,
-    CloseSessionRequest, CloseSessionResponse, Implementation, InitializeRequest,
-    InitializeResponse, NewSessionRequest, NewSessionResponse, PromptCapabilities, PromptRequest,
+    AgentAuthCapabilities, AgentCapabilities, AuthenticateRequest, CancelNotification,
+    ClientCapabilities, CloseSessionRequest, CloseSessionResponse, Implementation,
+    InitializeRequest, InitializeResponse, LogoutCapabilities, LogoutRequest, NewSessionRequest,
+    NewSessionResponse, PromptCapabilities, PromptRequest,
     SessionAdditionalDirectoriesCapabilities, SessionCapabilities, SessionCloseCapabilities,
-    SessionId,
+    SessionId, SetSessionConfigOptionRequest, SetSessionConfigOptionResponse,
+    SetSessionModeRequest, SetSessionModeResponse,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{
@@ -26,9 +27,13 @@ use agent_client_protocol::{
 use ulid::Ulid;
 
 use crate::errors;
+use crate::keys::KeyStore;
 use crate::limits;
-use crate::mode::Mode;
+use crate::login;
+use crate::mode::{Decides, Mode};
 use crate::model::Model;
+use crate::model::catalogue::{BuiltIn, Catalogue};
+use crate::options::Selection;
 use crate::permission::Permission;
 use crate::rule_store::StateStore;
 use crate::secrets;
@@ -51,12 +56,14 @@ use crate::wire::Wire;
 #[derive(Clone)]
 pub struct Agent {
     model: Arc<dyn Model>,
+    catalogue: Arc<dyn Catalogue>,
     env: Arc<Vec<(String, String)>>,
     locale: Option<String>,
     tools: Arc<OnceLock<Tools>>,
     counters: Option<Arc<Counters>>,
-    policy: Arc<dyn Policy>,
+    decides: Decides,
     rules: Option<Arc<dyn RuleStore>>,
+    keys: KeyStore,
 }
 
 /// What every session gets. Made for the first one: nothing of it is needed to initialize.
@@ -76,9 +83,23 @@ impl Agent {
     pub fn new(model: Arc<dyn Model>, env: impl Iterator<Item = (String, String)>) -> Self {
         let env: Vec<_> = env.collect();
         let rules = StateStore::of_env(&env).map(|store| Arc::new(store) as Arc<dyn RuleStore>);
-        let (env, policy) = (Arc::new(env), Mode::default().policy());
-        let tools = Arc::default();
-        Self { model, env, locale: None, tools, counters: None, policy, rules }
+        let keys = KeyStore::of_env(&env);
+        let (env, decides) = (Arc::new(env), Decides::Mode(Mode::default()));
+        let (catalogue, tools) = (Arc::new(BuiltIn), Arc::default());
+        Self { model, catalogue, env, locale: None, tools, counters: None, decides, rules, keys }
+    }
+
+    /// Lets sessions choose among these models; the one that they begin with need not be one of
+    /// them.
+    #[must_use]
+    pub fn with_catalogue(self, catalogue: Arc<dyn Catalogue>) -> Self {
+        Self { catalogue, ..self }
+    }
+
+    /// Sets the mode that sessions begin in; their clients may choose another.
+    #[must_use]
+    pub fn with_mode(self, mode: Mode) -> Self {
+        Self { decides: Decides::Mode(mode), ..self }
     }
 
     /// Writes titles in the language of a locale, such as `de`, whatever the environment says;
@@ -104,8 +125,9 @@ impl Agent {
 
     fn tools_of(&self, registry: Registry) -> Tools {
         let env = Arc::new(acp_tools::env::base_env(self.env.iter().cloned()));
+        self.keys.in_file().iter().for_each(secrets::learn);
         let secrets = secrets::of_env(self.env.iter().map(|(name, value)| (&**name, &**value)));
-        Tools { registry, env, secrets }
+        Tools { registry, env, secrets: secrets::with_learnt(&secrets) }
     }
 
     /// Gives sessions these tools in the place of the built-in ones.
@@ -115,10 +137,11 @@ impl Agent {
         self
     }
 
-    /// Sets what is done about calls that no rule speaks of: that of a [`Mode`], or one of your own.
+    /// Sets what is done about calls that no rule speaks of, in the place of every [`Mode`]:
+    /// clients have none to choose then.
     #[must_use]
     pub fn with_policy(self, policy: Arc<dyn Policy>) -> Self {
-        Self { policy, ..self }
+        Self { decides: Decides::Policy(policy), ..self }
     }
 
     /// Keeps rules in another store; with none, they last no longer than their session.
@@ -146,10 +169,12 @@ impl fmt::Debug for Agent {
 
 impl ConnectTo<Client> for Agent {
     async fn connect_to(self, client: impl ConnectTo<agent_client_protocol::Agent>) -> Result<()> {
+        let keys = self.keys.clone();
         let connection = Arc::new(Connection::new(self));
         let shared = || connection.clone();
         let (initialize, new, prompt) = (shared(), shared(), shared());
         let (close, cancel, ended) = (shared(), shared(), shared());
+        let (set_mode, set_option) = (shared(), shared());
         agent_client_protocol::Agent
             .v1()
             .name("callboard")
@@ -161,7 +186,14 @@ impl ConnectTo<Client> for Agent {
             )
             .on_receive_request(
                 async move |request: AuthenticateRequest, responder, _| {
-                    responder.respond_with_result(authenticate(&request))
+                    responder.respond_with_result(login::authenticate(&request))
+                },
+                on_receive_request!(),
+            )
+            .on_receive_request(
+                async move |_: LogoutRequest, responder, _| {
+                    drop(tokio::spawn(login::logout(keys.clone(), responder)));
+                    Ok(())
                 },
                 on_receive_request!(),
             )
@@ -174,6 +206,18 @@ impl ConnectTo<Client> for Agent {
             .on_receive_request(
                 async move |request: PromptRequest, responder, _| {
                     prompt.prompt(&request, responder)
+                },
+                on_receive_request!(),
+            )
+            .on_receive_request(
+                async move |request: SetSessionModeRequest, responder, _| {
+                    set_mode.set_mode(&request, responder)
+                },
+                on_receive_request!(),
+            )
+            .on_receive_request(
+                async move |request: SetSessionConfigOptionRequest, responder, _| {
+                    set_option.set_option(&request, responder)
                 },
                 on_receive_request!(),
             )
@@ -222,15 +266,17 @@ impl Connection {
             capabilities = ?request.client_capabilities,
             "a client is connected"
         );
-        let methods = auth_methods(&request.client_capabilities);
+        let methods = login::methods(&request.client_capabilities);
         *lock(&self.client) = request.client_capabilities;
         let sessions = SessionCapabilities::new()
             .close(SessionCloseCapabilities::new())
             .additional_directories(SessionAdditionalDirectoriesCapabilities::new());
         let capabilities = AgentCapabilities::new()
-            .prompt_capabilities(PromptCapabilities::new().embedded_context(true))
+            .prompt_capabilities(
+                PromptCapabilities::new().embedded_context(true).image(true).audio(true),
+            )
             .session_capabilities(sessions)
-            .auth(AgentAuthCapabilities::new());
+            .auth(AgentAuthCapabilities::new().logout(LogoutCapabilities::new()));
         InitializeResponse::new(ProtocolVersion::V1)
             .agent_capabilities(capabilities)
             .agent_info(Implementation::new("callboard", VERSION).title("Callboard"))
@@ -256,17 +302,21 @@ impl Connection {
             tracing::warn!(count = request.mcp_servers.len(), "MCP servers are not used yet");
         }
         let id = SessionId::new(format!("sess_{}", Ulid::generate()));
-        responder.respond(NewSessionResponse::new(id.clone()))?;
-        let Agent { model, counters, policy, rules, .. } = self.agent.clone();
+        let Agent { model, catalogue, counters, decides, rules, .. } = self.agent.clone();
+        let selection = Selection::new(catalogue, model, decides.mode());
+        let answer = NewSessionResponse::new(id.clone())
+            .modes(selection.modes())
+            .config_options(selection.options());
+        responder.respond(answer)?;
         let capabilities = lock(&self.client).clone();
         let forms = capabilities.elicitation.as_ref().and_then(|it| it.form.as_ref());
-        let permission = Permission { policy, store: rules, asks_why: forms.is_some() };
+        let permission = Permission { decides, store: rules, asks_why: forms.is_some() };
         let wire = |handle, answers| {
             Wire::new(id.clone(), handle, answers, &capabilities, client, counters)
         };
         let Tools { registry, secrets, .. } = tools;
         let session = telemetry::session(&id)
-            .in_scope(|| Session::open(model, registry, context, secrets, &permission, wire));
+            .in_scope(|| Session::open(selection, registry, context, secrets, &permission, wire));
         lock(&self.sessions).insert(id, session);
         Ok(())
     }
@@ -287,6 +337,28 @@ impl Connection {
                 let trace = Trace::from_meta(request.meta.as_ref());
                 session.prompt(&request.prompt, trace, responder)
             }
+            None => responder.respond_with_error(errors::unknown_session()),
+        }
+    }
+
+    fn set_mode(
+        &self,
+        request: &SetSessionModeRequest,
+        responder: Responder<SetSessionModeResponse>,
+    ) -> Result<()> {
+        match self.session(&request.session_id) {
+            Some(session) => session.options().on_set_mode(request, responder),
+            None => responder.respond_with_error(errors::unknown_session()),
+        }
+    }
+
+    fn set_option(
+        &self,
+        request: &SetSessionConfigOptionRequest,
+        responder: Responder<SetSessionConfigOptionResponse>,
+    ) -> Result<()> {
+        match self.session(&request.session_id) {
+            Some(session) => session.options().on_set_option(request, responder),
             None => responder.respond_with_error(errors::unknown_session()),
         }
     }
@@ -319,33 +391,9 @@ impl Connection {
     }
 }
 
-/// A method that always works, because no model needs a key yet; and one that opens a terminal,
-/// for clients that can.
-fn auth_methods(client: &ClientCapabilities) -> Vec<AuthMethod> {
-    let setup = AuthMethodAgent::new(SETUP, "Set up a model")
-        .description("Callboard works without a key: its direct model runs your commands.");
-    let mut methods = vec![AuthMethod::Agent(setup)];
-    if client.auth.terminal {
-        let terminal = AuthMethodTerminal::new("setup-terminal", "Set up a model in a terminal")
-            .description("Shows which models there are and how to connect one.")
-            .args(vec!["setup".to_owned()]);
-        methods.push(AuthMethod::Terminal(terminal));
-    }
-    methods
-}
-
-fn authenticate(request: &AuthenticateRequest) -> Result<AuthenticateResponse> {
-    if *request.method_id.0 == *SETUP {
-        Ok(AuthenticateResponse::new())
-    } else {
-        Err(errors::invalid_params("there is no such method"))
-    }
-}
-
 /// A panic while one of these locks was held left a whole value, so it can be used on.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-const SETUP: &str = "setup";
 const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -6,14 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use acp_lifecycle::rules::{Change, StoreError};
-use acp_lifecycle::{Policy, RuleStore, SessionHandle, Verdict};
+use acp_lifecycle::{RuleStore, SessionHandle, Verdict};
+
+use crate::mode::Decides;
 
 use crate::limits;
 
 /// What decides over the calls of a new session.
 #[derive(Clone)]
 pub(crate) struct Permission {
-    pub(crate) policy: Arc<dyn Policy>,
+    pub(crate) decides: Decides,
     pub(crate) store: Option<Arc<dyn RuleStore>>,
     /// Whether the client can show a form, and so be asked why it rejected a call.
     pub(crate) asks_why: bool,
@@ -25,9 +27,9 @@ impl Permission {
     pub(crate) fn set_up(
         &self,
         session: &mut acp_lifecycle::Session,
-        roots: &[&Path],
+        roots: &[PathBuf],
     ) -> Option<Arc<dyn RuleStore>> {
-        session.set_policy(self.policy.clone());
+        session.set_policy(self.decides.policy(roots));
         if self.asks_why {
             session.ask_for_reasons();
         }
@@ -52,7 +54,7 @@ impl Permission {
 }
 
 /// Whether a folder, there or not, lies beneath one of the roots.
-fn is_within(folder: &Path, roots: &[&Path]) -> bool {
+fn is_within(folder: &Path, roots: &[PathBuf]) -> bool {
     let there = folder.ancestors().find_map(|above| above.canonicalize().ok());
     let real = there.as_deref().unwrap_or(folder);
     roots.iter().any(|root| real.starts_with(root) || folder.starts_with(root))

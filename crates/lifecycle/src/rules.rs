@@ -6,10 +6,9 @@ mod argv;
 mod matcher;
 mod pattern;
 mod policy;
+mod protected;
 mod store;
 mod words;
-
-use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +19,10 @@ use matcher::{Match, Seen};
 pub use argv::ArgvPrefix;
 pub use matcher::{Access, Matcher};
 pub use pattern::{HostPattern, PathGlob, PatternError};
-pub use policy::{AllowPolicy, AskAlwaysPolicy, AskPolicy, Policy, ReadOnlyPolicy};
+pub use policy::{
+    AcceptEditsPolicy, AllowPolicy, AskAlwaysPolicy, AskPolicy, Policy, ReadOnlyPolicy,
+};
+pub use protected::is_protected;
 pub use store::{Change, MemoryStore, RuleStore, StoreError};
 pub(crate) use words::effect_words;
 
@@ -89,8 +91,8 @@ impl Rule {
 /// The rules that hold in one session.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
-    /// By the numbers in which they were added, which are never given twice.
-    rules: BTreeMap<u64, Rule>,
+    /// Each with its number.
+    rules: Vec<(u64, Rule)>,
     last_number: u64,
     unreadable: Option<String>,
 }
@@ -98,11 +100,11 @@ pub struct Rules {
 impl Rules {
     /// Returns the rules, the oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &Rule> {
-        self.rules.values()
+        self.numbered().map(|(_, rule)| rule)
     }
 
-    /// Returns the rules with the numbers by which people name them, the oldest first. A rule keeps
-    /// its number as long as it holds, and no other gets it after that.
+    /// Returns the rules, the oldest first, each with its number. No other rule of the session ever
+    /// gets it, so it can be shown and named later.
     pub fn numbered(&self) -> impl Iterator<Item = (u64, &Rule)> {
         self.rules.iter().map(|(number, rule)| (*number, rule))
     }
@@ -115,7 +117,7 @@ impl Rules {
         let has_room = self.rules.len() < limits::SESSION_RULES;
         if has_room {
             self.last_number += 1;
-            self.rules.insert(self.last_number, rule);
+            self.rules.push((self.last_number, rule));
         }
         has_room
     }
@@ -123,13 +125,13 @@ impl Rules {
     /// Forgets a rule. Returns whether it was remembered.
     pub fn revoke(&mut self, rule: &Rule) -> bool {
         let before = self.rules.len();
-        self.rules.retain(|_, other| other != rule);
+        self.rules.retain(|(_, other)| other != rule);
         self.rules.len() < before
     }
 
     /// Forgets the rules of a scope.
     pub(crate) fn end(&mut self, scope: Scope) {
-        self.rules.retain(|_, rule| rule.scope != scope);
+        self.rules.retain(|(_, rule)| rule.scope != scope);
     }
 
     /// Notes why there are rules that could not be read. One of them may deny anything: nothing is

@@ -16,7 +16,7 @@ use acp_types::{
 };
 
 use crate::board::{Board, End, Moment};
-use crate::limits::{self, PROGRESS_BYTES};
+use crate::limits::{self, CHUNK_BYTES, PROGRESS_BYTES};
 use crate::outbox::{Chunk, IsFirst, Item, Outbox};
 use crate::permission::Grant;
 use crate::sanitize::{Redactor, Secrets};
@@ -299,9 +299,15 @@ impl Session {
         self.offer_chunk(Some(chunk), now.at);
     }
 
+    /// Offers text in pieces that a streamed update can hold; a model may say any length at once.
     fn offer_chunk(&mut self, chunk: Option<Chunk>, at: Instant) {
-        if let Some(chunk) = chunk.filter(|chunk| !chunk.text.is_empty()) {
+        let Some(Chunk { role, message, text }) = chunk else { return };
+        let mut rest = &*text;
+        while !rest.is_empty() {
+            let (piece, behind) = rest.split_at(text::head(rest, CHUNK_BYTES).len());
+            let chunk = Chunk { role, message: message.clone(), text: piece.to_owned() };
             self.outbox.offer(Item::Chunk(chunk), IsFirst::No, at);
+            rest = behind;
         }
     }
 
@@ -330,6 +336,12 @@ impl Session {
         self.ended_turns.push_back(turn.to_owned());
         self.traces.remove(turn);
         self.offer(Item::Answer(turn.to_owned()), IsFirst::No, now);
+    }
+
+    /// Offers the answer to a request that is no prompt, by a name of the caller's: it goes out
+    /// behind everything that was offered before, and no turn ends.
+    pub fn respond(&mut self, name: &str, now: Moment) {
+        self.offer(Item::Answer(name.to_owned()), IsFirst::No, now);
     }
 
     /// Says that the session is closing: from now on, what would end with its turn ends for that.

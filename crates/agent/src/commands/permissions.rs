@@ -2,19 +2,20 @@
 
 use std::fmt::Write as _;
 
-use acp_lifecycle::{Rule, Session, SessionHandle};
+use acp_lifecycle::{Rule, Session};
+use futures::FutureExt as _;
 
-use super::SlashCommand;
+use super::{Asked, SlashCommand};
 
 pub(super) const COMMAND: SlashCommand = SlashCommand {
     name: "permissions",
     hint: "[revoke NUMBER|all]",
     description: "list what is allowed and rejected without asking, or take it back",
-    run,
+    run: |asked, arguments| std::future::ready(run(asked, arguments)).boxed(),
 };
 
-fn run(handle: &SessionHandle, arguments: &str) -> String {
-    handle.with(|session, _| match words(arguments)[..] {
+fn run(asked: Asked<'_>, arguments: &str) -> String {
+    asked.handle.with(|session, _| match words(arguments)[..] {
         [] => list(session),
         ["revoke", "all"] => revoke(session, |_| true),
         ["revoke", number] => match number.parse::<u64>() {
@@ -36,8 +37,8 @@ fn list(session: &Session) -> String {
         let _ =
             write!(text, "Stored rules cannot be read, so everything is asked about: {why}\n\n");
     }
-    // No numbered list, because Markdown would count again; a rule keeps its number.
     for (number, rule) in session.rules().numbered() {
+        // No list with numbers: Markdown would number it anew.
         let _ = writeln!(text, "- {number}: {}", told(session, rule));
     }
     match session.rules().iter().next() {
@@ -48,8 +49,8 @@ fn list(session: &Session) -> String {
 
 /// Revokes the rules whose numbers are asked for.
 fn revoke(session: &mut Session, is_asked_for: impl Fn(u64) -> bool) -> String {
-    let asked_for = session.rules().numbered().filter(|(number, _)| is_asked_for(*number));
-    let rules: Vec<_> = asked_for.map(|(_, rule)| rule.clone()).collect();
+    let numbered = session.rules().numbered().filter(|(number, _)| is_asked_for(*number));
+    let rules: Vec<_> = numbered.map(|(_, rule)| rule.clone()).collect();
     let mut text = String::new();
     for rule in rules {
         session.revoke(&rule);

@@ -20,10 +20,13 @@ pub const FRAGMENT_BYTES: usize = 64;
 /// The characters the closing summary quotes of one failed call.
 pub const MAX_QUOTED_CHARS: usize = 200;
 
-/// How to have another model. Closes the help.
-pub const CONNECT: &str = "This is `direct`, the built-in model that does what these commands \
-    say and nothing else. `callboard acp --model …` chooses another: this build has `direct` and \
-    `script:FILE`. Models by key (Anthropic, OpenAI, Gemini, Ollama…) are not in this build yet.";
+/// How to have another model, in three lines. Closes the help.
+pub const CONNECT: &str = "This is `direct`, the built-in model that does what these commands say \
+    and nothing else. To connect a real one:\n\n\
+    - run `callboard login` in a terminal, or set `ANTHROPIC_API_KEY`, `OPENAI_API_KEY` or \
+    `GEMINI_API_KEY`;\n\
+    - or start Ollama, llama.cpp or LM Studio on this machine: it is found at the next prompt;\n\
+    - or name any model with `--model PROVIDER/NAME`, `CALLBOARD_MODEL` or the configuration.";
 
 /// The `direct` model. Its commands are [`COMMANDS`].
 ///
@@ -43,9 +46,10 @@ impl Model for Direct {
         let (prompt, since) = turn(&request.messages);
         let calls = match command::parse(&prompt) {
             Ok(Prompt::Calls(calls)) => calls,
-            Ok(Prompt::Help) => return say(help(&request.tools)),
+            Ok(Prompt::Help) => return say(help(|tool| has(&request.tools, tool))),
             Err(error) if error.is_unknown() => {
-                return say(format!("{error}\n\n{}", help(&request.tools)));
+                let help = help(|tool| has(&request.tools, tool));
+                return say(format!("{error}\n\n{help}"));
             }
             Err(error) => return say(error.to_string()),
         };
@@ -61,11 +65,12 @@ impl Model for Direct {
     }
 }
 
-/// The commands with an example each, and how to connect another model, in Markdown.
-pub fn help(tools: &[ToolSpec]) -> String {
+/// The commands with an example each, and how to connect another model, in Markdown. The tools that
+/// a session has are told by their names.
+pub fn help(has_tool: impl Fn(&str) -> bool) -> String {
     let mut help = "One command a line; several lines are several calls, in order.\n".to_owned();
     // `undo` is a command that some sessions do not have; a missing tool says so by itself.
-    let is_offered = |tool: &&str| *tool != command::UNDO || has_undo(tools);
+    let is_offered = |tool: &&str| *tool != command::UNDO || has_tool(tool);
     for command in COMMANDS.iter().filter(|command| command.tool.as_ref().is_none_or(is_offered)) {
         let (form, description) = (command.form(), command.description);
         let example = match command.example {
@@ -106,11 +111,11 @@ fn text(prompt: &[Part]) -> Cow<'_, str> {
 
 /// A mistyped tool fails by itself; `undo` is a command that some sessions simply do not have.
 fn lacks_undo(request: &Request, calls: &[ToolUse]) -> bool {
-    calls.iter().any(|call| call.tool == command::UNDO) && !has_undo(&request.tools)
+    calls.iter().any(|call| call.tool == command::UNDO) && !has(&request.tools, command::UNDO)
 }
 
-fn has_undo(tools: &[ToolSpec]) -> bool {
-    tools.iter().any(|tool| tool.name == command::UNDO)
+fn has(tools: &[ToolSpec], name: &str) -> bool {
+    tools.iter().any(|tool| tool.name == name)
 }
 
 fn make(ToolUse { tool, arguments }: ToolUse, index: usize) -> Reply {
