@@ -171,6 +171,9 @@ async fn remembered_rules_are_listed_and_revoked() {
         ("/permissions revoke x", "`/permissions revoke NUMBER`"),
         ("/permissions anything", "`/permissions revoke NUMBER`"),
         ("/permissions revoke 1", "- Revoked: allow `echo a` in this session"),
+        // What was shown by that number is gone; nothing else took it.
+        ("/permissions revoke 1", "There is no such rule."),
+        ("/permissions", "- 2: allow changing b.txt in this session"),
     ] {
         let told = said(&mut agent, command).await;
         assert!(told.starts_with(expected), "{command}: {told}");

@@ -7,7 +7,7 @@ use acp_lifecycle::rules::{Change, StoreError};
 use acp_lifecycle::session::{Outcome, Permit};
 use acp_lifecycle::{
     Answer, AskAlwaysPolicy, Digest, Effect, Effects, End, Item, Matcher, Moment, ReadOnlyPolicy,
-    Rule, Scope, Session, Verdict,
+    Rule, Scope, Session, Verdict, limits,
 };
 use acp_types::{Content, ContentBlock, Reason, ToolCallId, ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
@@ -301,7 +301,7 @@ fn a_reason_is_bounded_and_an_empty_one_is_none() {
         let mut stage = Stage::new();
         let number = stage.asked(&run("a"));
         let outcome = stage.session.answer(number, selected("reject", Some(&long)));
-        assert!(reason(outcome).unwrap().len() <= acp_lifecycle::limits::REASON_BYTES);
+        assert!(reason(outcome).unwrap().len() <= limits::REASON_BYTES);
     }
 }
 
@@ -309,7 +309,7 @@ fn a_reason_is_bounded_and_an_empty_one_is_none() {
 fn a_call_whose_content_is_full_says_too_that_not_everything_is_shown() {
     let mut stage = Stage::new();
     let id = stage.announce();
-    let items = vec![Content::text("x"); acp_lifecycle::limits::CONTENT_ITEMS + 1];
+    let items = vec![Content::text("x"); limits::CONTENT_ITEMS + 1];
     stage.session.change(&id, ToolCallPatch::new().content(items), stage.now);
     let digest = Digest::of_call("tool", &"args".into(), "/p".as_ref(), b"");
     let effects = Effects::from(Effect::Write("/p/a".into()));
@@ -320,4 +320,22 @@ fn a_call_whose_content_is_full_says_too_that_not_everything_is_shown() {
     let shown = &stage.session.board().tool_call(&id).unwrap().content;
     let Some(Content::Block(ContentBlock::Text(last))) = shown.last() else { panic!("{shown:?}") };
     assert!(last.text.starts_with("Not everything"), "{last:?}");
+}
+
+#[test]
+fn changes_that_nobody_saves_are_bounded_and_what_is_over_holds_in_the_session() {
+    let mut session = Session::new("/p");
+    let rule = |number: usize| Rule {
+        scope: Scope::User,
+        matcher: Matcher::Tool(number.to_string()),
+        verdict: Verdict::Deny,
+    };
+    for number in 0..=limits::RULE_CHANGES {
+        assert!(session.add_rule(rule(number)));
+    }
+    let last = session.rules().iter().last().unwrap();
+    assert_eq!(*last, Rule { scope: Scope::Session, ..rule(limits::RULE_CHANGES) });
+    let changes = session.take_rule_changes();
+    assert_eq!(changes.len(), limits::RULE_CHANGES);
+    assert_eq!(changes.last().unwrap().rule(), &rule(limits::RULE_CHANGES - 1));
 }
