@@ -80,9 +80,22 @@ impl Agent {
         env: &[(&str, &str)],
         options: impl Into<Options>,
     ) -> Self {
+        Self::start_changed(scratch, args, options, |command| {
+            command.envs(env.iter().copied());
+        })
+    }
+
+    /// Starts it in a folder, with these arguments, after a last change of its command.
+    pub(crate) fn start_changed(
+        scratch: Scratch,
+        args: &[&str],
+        options: impl Into<Options>,
+        change: impl FnOnce(&mut Command),
+    ) -> Self {
         let mut command = Command::new(CALLBOARD);
         command.args(args).current_dir(scratch.cwd());
-        command.env_clear().envs(scratch.env()).envs(env.iter().copied());
+        command.env_clear().envs(scratch.env());
+        change(&mut command);
         let kit = testing::Agent::start(command, options).expect("the binary starts");
         Self { kit, is_finished: false, is_wild: false, scratch }
     }
