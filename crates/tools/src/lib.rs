@@ -17,6 +17,7 @@
 pub mod builtin;
 pub mod diff;
 pub mod edit;
+pub mod encoding;
 pub mod env;
 pub mod error;
 pub mod exec;
@@ -27,6 +28,7 @@ mod partial;
 pub mod read;
 pub mod registry;
 pub mod search;
+pub mod stamp;
 mod sys;
 pub mod tool;
 pub mod workspace;

@@ -88,6 +88,9 @@ pub const DIFF_TIME: Duration = Duration::from_millis(500);
 /// Matches of an edit that are counted.
 pub const EDIT_MATCHES: usize = 1_000;
 
+/// Places that one edit replaces when all are meant.
+pub const EDIT_PLACES: usize = 100_000;
+
 /// Matches of an edit that are listed when one was meant.
 pub const EDIT_MATCHES_SHOWN: usize = 10;
 
@@ -108,6 +111,18 @@ pub const OPEN_TRIES: u32 = 8;
 
 /// Tries to find a name for a temporary file that nobody has.
 pub const TEMP_TRIES: u32 = 8;
+
+/// Tries to give a file back its place while somebody else writes it again and again.
+pub const EXCHANGE_TRIES: u32 = 64;
+
+/// Files of which a session remembers what they held when it saw them.
+pub const STAMPS: usize = 4_096;
+
+/// Changed places of files that are offered as locations for the client to follow.
+pub const CHANGE_LOCATIONS: usize = 20;
+
+/// Files that one call edits.
+pub const EDIT_FILES: usize = 200;
 
 // Terminal
 

@@ -12,6 +12,7 @@ use infer::MatcherType;
 
 use crate::error::{Code, ToolError};
 use crate::limits::{FILE_BYTES, LINE_CHARS, SNIFF_BYTES, WINDOW_BYTES, WINDOW_LINES};
+use crate::stamp::{Stamp, Stamping};
 use crate::workspace::{Resolved, Workspace};
 
 /// Some lines of a text file.
@@ -103,7 +104,7 @@ pub fn read_window(
         return Err(ToolError::invalid("limit has to be at least 1"));
     }
     let bytes = file.metadata().map_err(|error| workspace.explain(&at, &error))?.len();
-    let request = Request { at: &at, offset: offset.unwrap_or(1), limit, bytes };
+    let request = Request { workspace, at: &at, offset: offset.unwrap_or(1), limit, bytes };
     request.read(file).map_err(|error| match error {
         Trouble::Io(error) => workspace.explain(&at, &error),
         Trouble::Tool(error) => error,
@@ -111,6 +112,7 @@ pub fn read_window(
 }
 
 struct Request<'a> {
+    workspace: &'a Workspace,
     at: &'a Resolved,
     offset: i64,
     limit: u32,
@@ -142,7 +144,7 @@ impl Request<'_> {
             Err(_) => self.tail_start(&mut file)?,
         };
         file.rewind()?;
-        let mut lines = Lines::new(file);
+        let mut lines = Lines::new(Stamping::new(file));
         let skipped = lines.skip(first - 1)?;
         let mut page = Page::default();
         let mut counted = skipped;
@@ -152,11 +154,19 @@ impl Request<'_> {
             page.add(counted, &lines.line, length);
         }
         counted += lines.skip(u64::MAX)?;
+        self.note(lines.input.get_ref().get_ref().stamp());
         let whole = !lines.is_cut(self.bytes);
         if page.lines == 0 && (first > 1 || !whole) {
             return Err(Trouble::Tool(self.beyond_end(counted, whole)));
         }
         Ok(self.window(first, page, counted, whole))
+    }
+
+    /// Remembers what the file holds, as far as it was read.
+    fn note(&self, stamp: Stamp) {
+        if let Ok(real) = self.workspace.settle(self.at) {
+            self.workspace.stamps().note(real.path(), stamp);
+        }
     }
 
     /// Finds the line where the last lines begin.
@@ -271,7 +281,7 @@ impl Page {
             notes.push(format!("long lines are cut to {LINE_CHARS} characters"));
         }
         if self.is_lossy {
-            notes.push("bytes that are not UTF-8 are shown as \u{fffd}; do not edit here".into());
+            notes.push("bytes that are not UTF-8 are shown as \u{fffd}".into());
         }
         if self.has_bom {
             notes.push("the file begins with a byte order mark, which edits keep".into());

@@ -24,6 +24,7 @@ use similar::get_close_matches;
 
 use crate::error::{Code, ToolError};
 use crate::limits::{NAMES_COMPARED, PATH_BYTES, SIMILAR_NAMES};
+use crate::stamp::Stamps;
 use crate::sys::fs::{Dir, Kind, Root as Pinned};
 
 pub(crate) use walk::{Budget, Order, Walk, threads};
@@ -51,6 +52,29 @@ const LIKE_ENOUGH: f32 = 0.6;
 pub struct Workspace {
     cwd: PathBuf,
     roots: Vec<Root>,
+    durability: Durability,
+    stamps: Stamps,
+}
+
+/// When a file counts as written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Durability {
+    /// When the disk has it: it outlives a failure of the power.
+    #[default]
+    Disk,
+    /// When the system has it: it outlives the process.
+    System,
+}
+
+impl Durability {
+    /// Waits until a file is written.
+    pub(crate) fn of(self, file: &File) -> io::Result<()> {
+        match self {
+            Self::Disk => file.sync_data(),
+            Self::System => Ok(()),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -134,7 +158,27 @@ impl Workspace {
         for path in [cwd].into_iter().chain(additional) {
             roots.push(Root::pin(path)?);
         }
-        Ok(Self { cwd: roots[0].path.clone(), roots })
+        Ok(Self {
+            cwd: roots[0].path.clone(),
+            roots,
+            durability: Durability::default(),
+            stamps: Stamps::default(),
+        })
+    }
+
+    /// Sets when a file counts as written.
+    #[must_use]
+    pub fn with_durability(self, durability: Durability) -> Self {
+        Self { durability, ..self }
+    }
+
+    /// What the files held when the session last saw them.
+    pub(crate) fn stamps(&self) -> &Stamps {
+        &self.stamps
+    }
+
+    pub(crate) fn durability(&self) -> Durability {
+        self.durability
     }
 
     /// Returns the directory that relative paths are relative to.

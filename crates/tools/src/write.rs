@@ -1,22 +1,26 @@
-//! Writes a whole file so that it is the old one or the new one, never half of each.
+//! Writes whole files so that each is the old one or the new one, never half of each.
 //!
 //! It knows nothing of what is written or who permitted it.
 //!
-//! The bytes go to a new file beside the old one, which is then renamed over it. The mode is kept,
-//! and the owner where that is permitted; extended attributes are not. A link stays a link: the
-//! file it leads to is written. A file with several names (hard links) is written in place, as a
-//! rename would part it from its other names; if the power fails meanwhile it may be cut short.
+//! All new files are made beside the old ones first. Then each is exchanged with the old one, and
+//! what came out is compared with what the preview saw: if somebody else wrote it meanwhile, it is
+//! exchanged back, so nothing is lost. Where the system cannot exchange, the old one is compared
+//! once more and replaced at once. If one file of several cannot be written, those before it are
+//! put back.
+//!
+//! The owner, the mode and the extended attributes (access control lists among them) are kept. A
+//! link stays a link: the file it leads to is written. A file with several names (hard links), and
+//! one whose owner or attributes cannot be kept, is written in place, from a copy beside it.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::{File, Metadata};
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::io::{self, Read as _, Seek as _, Write as _};
+mod staged;
+
+use std::io::Read as _;
 
 use crate::error::{Code, ToolError};
-use crate::limits::TEMP_TRIES;
 use crate::read::grouped;
-use crate::sys::fs::{Audience, Dir, Kind, copy_access, links};
-use crate::workspace::{Resolved, Workspace, require_file};
+use crate::workspace::{Resolved, Workspace};
+
+use self::staged::Staged;
 
 /// What was there when a change was previewed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +29,17 @@ pub enum PreImage {
     Missing,
     /// A file with these bytes.
     Bytes(Vec<u8>),
+}
+
+/// A file to be written.
+#[derive(Debug, Clone, Copy)]
+pub struct Change<'a> {
+    /// Where it is.
+    pub at: &'a Resolved,
+    /// The bytes that the preview saw there; none if there was nothing.
+    pub found: Option<&'a [u8]>,
+    /// What it shall hold.
+    pub bytes: &'a [u8],
 }
 
 /// Reads a whole file for a preview; nothing is no error.
@@ -63,168 +78,42 @@ pub fn atomic_write(
     bytes: &[u8],
     expected: &PreImage,
 ) -> Result<(), ToolError> {
-    let target = workspace.settle(at)?;
-    let (Some(parent), Some(name)) = (target.parent(), target.beneath().file_name()) else {
-        return Err(workspace.explain(at, &io::ErrorKind::IsADirectory.into()));
-    };
-    let dir = match expected {
-        PreImage::Missing => workspace.create_dirs(&parent)?,
-        PreImage::Bytes(_) => match workspace.open_dir(&parent) {
-            Err(error) if error.code() == Some(Code::NotFound) => return Err(changed(at)),
-            other => other?,
-        },
-    };
-    let write = Write { at, dir: &dir, name, bytes };
-    write.run(expected).map_err(|error| match error {
-        Trouble::Io(error) => workspace.explain(at, &error),
-        Trouble::Tool(error) => error,
-    })
+    write_all(workspace, &[Change { at, found: expected.bytes(), bytes }])
 }
 
-struct Write<'a> {
-    at: &'a Resolved,
-    dir: &'a Dir,
-    name: &'a OsStr,
-    bytes: &'a [u8],
-}
-
-enum Trouble {
-    Io(io::Error),
-    Tool(ToolError),
-}
-
-impl From<io::Error> for Trouble {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-impl From<ToolError> for Trouble {
-    fn from(error: ToolError) -> Self {
-        Self::Tool(error)
-    }
-}
-
-impl Write<'_> {
-    fn run(&self, expected: &PreImage) -> Result<(), Trouble> {
-        match expected {
-            PreImage::Missing => self.add(),
-            PreImage::Bytes(old) => self.modify(old),
+/// Writes several files, all or none, as [`atomic_write`] does.
+///
+/// # Errors
+///
+/// As [`atomic_write`], for the first file that cannot be written; then all are as before. If one
+/// of them could not be put back, the error names it.
+pub fn write_all(workspace: &Workspace, changes: &[Change<'_>]) -> Result<(), ToolError> {
+    let staged = changes.iter().map(|change| Staged::new(workspace, *change));
+    let mut staged = staged.collect::<Result<Vec<_>, _>>()?;
+    for at in 0..staged.len() {
+        if let Err(error) = staged[at].commit(workspace) {
+            let put_back = staged[..at].iter_mut().rev().map(Staged::roll_back);
+            let left: Vec<_> = put_back.filter_map(Result::err).collect();
+            return Err(if left.is_empty() { error } else { left_changed(&error, &left) });
         }
     }
+    Ok(())
+}
 
-    fn add(&self) -> Result<(), Trouble> {
-        let temporary = Temporary::create(self.dir, Audience::Everyone)?;
-        temporary.fill(self.bytes)?;
-        match temporary.rename(self.name) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                Err(match self.dir.kind(self.name)? {
-                    Kind::Link => dangling(self.at).into(),
-                    Kind::Directory => Trouble::Io(io::ErrorKind::IsADirectory.into()),
-                    Kind::File | Kind::Special => changed(self.at).into(),
-                })
-            }
-            done => Ok(done?),
+impl PreImage {
+    /// Returns the bytes, if there was a file.
+    #[must_use]
+    pub fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Missing => None,
+            Self::Bytes(bytes) => Some(bytes),
         }
     }
-
-    fn modify(&self, old: &[u8]) -> Result<(), Trouble> {
-        // Opening it for writing asks for the permission that a rename would not need.
-        let mut file = match self.dir.change(self.name) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(changed(self.at).into());
-            }
-            other => other?,
-        };
-        let metadata = file.metadata()?;
-        require_file(self.at, &metadata)?;
-        if links(&metadata) > 1 {
-            self.require_unchanged(&mut file, old)?;
-            return Ok(self.overwrite(file)?);
-        }
-        let temporary = self.prepared(&metadata)?;
-        // As late as can be: little happens between this look and the rename.
-        self.require_unchanged(&mut file, old)?;
-        Ok(temporary.replace(self.name)?)
-    }
-
-    fn prepared(&self, metadata: &Metadata) -> io::Result<Temporary<'_>> {
-        let temporary = Temporary::create(self.dir, Audience::Owner)?;
-        copy_access(metadata, &temporary.file)?;
-        temporary.fill(self.bytes)?;
-        Ok(temporary)
-    }
-
-    fn require_unchanged(&self, file: &mut File, old: &[u8]) -> Result<(), Trouble> {
-        let mut now = Vec::with_capacity(old.len());
-        file.take(old.len() as u64 + 1).read_to_end(&mut now)?;
-        if now == old { Ok(()) } else { Err(changed(self.at).into()) }
-    }
-
-    fn overwrite(&self, mut file: File) -> io::Result<()> {
-        file.rewind()?;
-        file.write_all(self.bytes)?;
-        file.set_len(self.bytes.len() as u64)?;
-        file.sync_data()
-    }
 }
 
-fn changed(at: &Resolved) -> ToolError {
-    let message = format!(
-        "{} was changed by something else since this change was prepared, so nothing was written. \
-         Read it again",
-        at.given()
-    );
-    ToolError::report(Code::ChangedSincePreview, message)
-}
-
-fn dangling(at: &Resolved) -> ToolError {
-    let message = format!("{} is a link to a file that does not exist. Write that one", at.given());
-    ToolError::report(Code::NotFound, message)
-}
-
-/// A new file beside the one that it is for; gone when it is dropped.
-struct Temporary<'a> {
-    dir: &'a Dir,
-    name: OsString,
-    file: File,
-}
-
-impl<'a> Temporary<'a> {
-    fn create(dir: &'a Dir, audience: Audience) -> io::Result<Self> {
-        let mut tries = 0;
-        loop {
-            let random = RandomState::new().build_hasher().finish();
-            let name = OsString::from(format!(".acp-tools-{random:016x}.tmp"));
-            match dir.create(&name, audience) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => tries += 1,
-                other => return Ok(Self { dir, name, file: other? }),
-            }
-            if tries == TEMP_TRIES {
-                return Err(io::ErrorKind::AlreadyExists.into());
-            }
-        }
-    }
-
-    fn fill(&self, bytes: &[u8]) -> io::Result<()> {
-        (&self.file).write_all(bytes)?;
-        self.file.sync_data()
-    }
-
-    fn rename(self, to: &OsStr) -> io::Result<()> {
-        self.dir.rename(&self.name, to)
-    }
-
-    fn replace(self, to: &OsStr) -> io::Result<()> {
-        self.dir.replace(&self.name, to)
-    }
-}
-
-impl Drop for Temporary<'_> {
-    fn drop(&mut self) {
-        // After the rename nothing has this name any more.
-        drop(self.dir.remove(&self.name));
-    }
+fn left_changed(error: &ToolError, left: &[String]) -> ToolError {
+    let message = format!("{error}. These could not be put back: {}", left.join(", "));
+    ToolError::report(error.code().unwrap_or(Code::Io), message)
 }
 
 #[cfg(test)]
