@@ -100,10 +100,10 @@ fn most_of_the_weaker_matches_are_found() {
     assert!(made.len() > 300 && found * 3 > made.len(), "{found} of {}", made.len());
 }
 
-/// A tenth as many, through the file system.
+/// `EDITED_FILES` says how many go through the file system.
 #[test]
 fn files_hold_what_the_edits_made_of_them() {
-    let cases = std::env::var("EDIT_FILES").ok().and_then(|cases| cases.parse().ok());
+    let cases = std::env::var("EDITED_FILES").ok().and_then(|cases| cases.parse().ok());
     let folder = tempfile::tempdir().unwrap();
     let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
     let workspace = workspace.with_durability(Durability::System);
