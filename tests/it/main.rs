@@ -19,6 +19,7 @@ mod harness;
 mod malformed;
 mod middleware_agent;
 mod modes;
+mod options;
 mod permission;
 mod reasons;
 mod remembering;

@@ -27,7 +27,10 @@ fn a_mode_says_what_runs_without_asking() {
         // Denied by the mode: nobody is asked, so nothing was rejected.
         ("read-only", "run touch made", Some(0), false),
         ("read-only", "read notes.txt", Some(0), false),
-        ("allow", "run touch made", Some(0), true),
+        ("accept-edits", "run touch made", REFUSED, false),
+        ("accept-edits", "write made\n<<<\nx\n>>>", Some(0), true),
+        ("accept-edits", "write .git/hooks/pre-commit\n<<<\nx\n>>>", REFUSED, false),
+        ("auto", "run touch made", Some(0), true),
     ] {
         let scratch = Scratch::new();
         let (exit, printed) = exec(&scratch, mode, prompt);

@@ -55,6 +55,27 @@ async fn an_answer_for_the_project_holds_in_its_next_session_and_one_for_the_ses
 }
 
 #[tokio::test]
+async fn a_turn_is_answered_when_what_it_remembers_is_stored() {
+    let mut agent = Agent::ready(Model::Direct, ALLOW_PROJECT).await;
+    agent.turn("run true").await;
+    let (first, other) = (agent.session_id(), agent.new_session().await);
+    // What another process does that changes its rules.
+    let lock = fs::File::open(rules_folder(&agent.scratch).join("lock")).unwrap();
+    lock.lock().unwrap();
+    let prompt = agent.prompt_in(&first, "run echo a").await;
+    agent.until(|client| client.session(&first).shows("a")).await;
+    // Turns that remember nothing are not held up, and would be answered later.
+    for _ in 0..3 {
+        turn_in(&mut agent, &other, "run true").await;
+    }
+    assert_eq!(agent.client.answer(&prompt), None);
+    drop(lock);
+    assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
+    assert_eq!(stored(&agent.scratch)[0]["rules"].as_array().map(Vec::len), Some(2));
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_projects_rules_lie_in_the_state_folder_and_say_just_what_the_option_said() {
     let mut agent = Agent::ready(Model::Direct, ALLOW_PROJECT).await;
     agent.turn("run true").await;
@@ -89,7 +110,7 @@ async fn rules_that_cannot_be_trusted_allow_nothing_and_are_not_added_to() {
     // What cannot be saved is told as what it is.
     agent.turn("run echo a").await;
     let list = said(&mut agent, "/permissions").await;
-    let rules = "1. allow `true` in this project\n2. allow `echo a` in this session\n";
+    let rules = "- 1: allow `true` in this project\n- 3: allow `echo a` in this session\n";
     assert!(list.starts_with(rules), "{list}");
     let next = agent.new_session().await;
     // Not even what is allowed to everyone: a rule that cannot be read may deny it.
@@ -142,7 +163,7 @@ async fn remembered_rules_are_listed_and_revoked() {
     agent.turn("run echo a").await;
     agent.turn("write b.txt\n<<<\nb\n>>>").await;
     let list = said(&mut agent, "/permissions").await;
-    let rules = "1. allow `echo a` in this session\n2. allow changing b.txt in this session\n";
+    let rules = "- 1: allow `echo a` in this session\n- 2: allow changing b.txt in this session\n";
     assert!(list.starts_with(rules), "{list}");
     for (command, expected) in [
         ("/permissions revoke 3", "There is no such rule."),
@@ -157,6 +178,11 @@ async fn remembered_rules_are_listed_and_revoked() {
     assert_eq!(agent.client.asked.len(), 2);
     agent.turn("run echo a").await;
     assert_eq!(agent.client.asked.len(), 3);
+    // A number that was shown never means another rule.
+    let list = said(&mut agent, "/permissions").await;
+    let rules = "- 2: allow changing b.txt in this session\n- 3: allow `echo a` in this session\n";
+    assert!(list.starts_with(rules), "{list}");
+    assert_eq!(said(&mut agent, "/permissions revoke 1").await, "There is no such rule.");
     let told = said(&mut agent, "/permissions revoke all").await;
     assert_eq!(told.lines().count(), 2, "{told}");
     assert_eq!(said(&mut agent, "/permissions").await, "Nothing is remembered.");

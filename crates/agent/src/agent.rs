@@ -17,7 +17,8 @@ use agent_client_protocol::v1::schema::{
     CloseSessionRequest, CloseSessionResponse, Implementation, InitializeRequest,
     InitializeResponse, NewSessionRequest, NewSessionResponse, PromptCapabilities, PromptRequest,
     SessionAdditionalDirectoriesCapabilities, SessionCapabilities, SessionCloseCapabilities,
-    SessionId,
+    SessionId, SetSessionConfigOptionRequest, SetSessionConfigOptionResponse,
+    SetSessionModeRequest, SetSessionModeResponse,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{
@@ -27,8 +28,10 @@ use ulid::Ulid;
 
 use crate::errors;
 use crate::limits;
-use crate::mode::Mode;
+use crate::mode::{Decides, Mode};
 use crate::model::Model;
+use crate::model::catalogue::{BuiltIn, Catalogue};
+use crate::options::Selection;
 use crate::permission::Permission;
 use crate::rule_store::StateStore;
 use crate::secrets;
@@ -51,11 +54,12 @@ use crate::wire::Wire;
 #[derive(Clone)]
 pub struct Agent {
     model: Arc<dyn Model>,
+    catalogue: Arc<dyn Catalogue>,
     env: Arc<Vec<(String, String)>>,
     locale: Option<String>,
     tools: Arc<OnceLock<Tools>>,
     counters: Option<Arc<Counters>>,
-    policy: Arc<dyn Policy>,
+    decides: Decides,
     rules: Option<Arc<dyn RuleStore>>,
 }
 
@@ -76,9 +80,22 @@ impl Agent {
     pub fn new(model: Arc<dyn Model>, env: impl Iterator<Item = (String, String)>) -> Self {
         let env: Vec<_> = env.collect();
         let rules = StateStore::of_env(&env).map(|store| Arc::new(store) as Arc<dyn RuleStore>);
-        let (env, policy) = (Arc::new(env), Mode::default().policy());
-        let tools = Arc::default();
-        Self { model, env, locale: None, tools, counters: None, policy, rules }
+        let (env, decides) = (Arc::new(env), Decides::Mode(Mode::default()));
+        let (catalogue, tools) = (Arc::new(BuiltIn), Arc::default());
+        Self { model, catalogue, env, locale: None, tools, counters: None, decides, rules }
+    }
+
+    /// Lets sessions choose among these models; the one that they begin with need not be one of
+    /// them.
+    #[must_use]
+    pub fn with_catalogue(self, catalogue: Arc<dyn Catalogue>) -> Self {
+        Self { catalogue, ..self }
+    }
+
+    /// Sets the mode that sessions begin in; their clients may choose another.
+    #[must_use]
+    pub fn with_mode(self, mode: Mode) -> Self {
+        Self { decides: Decides::Mode(mode), ..self }
     }
 
     /// Writes titles in the language of a locale, such as `de`, whatever the environment says;
@@ -115,10 +132,11 @@ impl Agent {
         self
     }
 
-    /// Sets what is done about calls that no rule speaks of: that of a [`Mode`], or one of your own.
+    /// Sets what is done about calls that no rule speaks of, in the place of every [`Mode`]:
+    /// clients have none to choose then.
     #[must_use]
     pub fn with_policy(self, policy: Arc<dyn Policy>) -> Self {
-        Self { policy, ..self }
+        Self { decides: Decides::Policy(policy), ..self }
     }
 
     /// Keeps rules in another store; with none, they last no longer than their session.
@@ -150,6 +168,7 @@ impl ConnectTo<Client> for Agent {
         let shared = || connection.clone();
         let (initialize, new, prompt) = (shared(), shared(), shared());
         let (close, cancel, ended) = (shared(), shared(), shared());
+        let (set_mode, set_option) = (shared(), shared());
         agent_client_protocol::Agent
             .v1()
             .name("callboard")
@@ -174,6 +193,18 @@ impl ConnectTo<Client> for Agent {
             .on_receive_request(
                 async move |request: PromptRequest, responder, _| {
                     prompt.prompt(&request, responder)
+                },
+                on_receive_request!(),
+            )
+            .on_receive_request(
+                async move |request: SetSessionModeRequest, responder, _| {
+                    set_mode.set_mode(&request, responder)
+                },
+                on_receive_request!(),
+            )
+            .on_receive_request(
+                async move |request: SetSessionConfigOptionRequest, responder, _| {
+                    set_option.set_option(&request, responder)
                 },
                 on_receive_request!(),
             )
@@ -228,7 +259,9 @@ impl Connection {
             .close(SessionCloseCapabilities::new())
             .additional_directories(SessionAdditionalDirectoriesCapabilities::new());
         let capabilities = AgentCapabilities::new()
-            .prompt_capabilities(PromptCapabilities::new().embedded_context(true))
+            .prompt_capabilities(
+                PromptCapabilities::new().embedded_context(true).image(true).audio(true),
+            )
             .session_capabilities(sessions)
             .auth(AgentAuthCapabilities::new());
         InitializeResponse::new(ProtocolVersion::V1)
@@ -256,17 +289,21 @@ impl Connection {
             tracing::warn!(count = request.mcp_servers.len(), "MCP servers are not used yet");
         }
         let id = SessionId::new(format!("sess_{}", Ulid::generate()));
-        responder.respond(NewSessionResponse::new(id.clone()))?;
-        let Agent { model, counters, policy, rules, .. } = self.agent.clone();
+        let Agent { model, catalogue, counters, decides, rules, .. } = self.agent.clone();
+        let selection = Selection::new(catalogue, model, decides.mode());
+        let answer = NewSessionResponse::new(id.clone())
+            .modes(selection.modes())
+            .config_options(selection.options());
+        responder.respond(answer)?;
         let capabilities = lock(&self.client).clone();
         let forms = capabilities.elicitation.as_ref().and_then(|it| it.form.as_ref());
-        let permission = Permission { policy, store: rules, asks_why: forms.is_some() };
+        let permission = Permission { decides, store: rules, asks_why: forms.is_some() };
         let wire = |handle, answers| {
             Wire::new(id.clone(), handle, answers, &capabilities, client, counters)
         };
         let Tools { registry, secrets, .. } = tools;
         let session = telemetry::session(&id)
-            .in_scope(|| Session::open(model, registry, context, secrets, &permission, wire));
+            .in_scope(|| Session::open(selection, registry, context, secrets, &permission, wire));
         lock(&self.sessions).insert(id, session);
         Ok(())
     }
@@ -287,6 +324,28 @@ impl Connection {
                 let trace = Trace::from_meta(request.meta.as_ref());
                 session.prompt(&request.prompt, trace, responder)
             }
+            None => responder.respond_with_error(errors::unknown_session()),
+        }
+    }
+
+    fn set_mode(
+        &self,
+        request: &SetSessionModeRequest,
+        responder: Responder<SetSessionModeResponse>,
+    ) -> Result<()> {
+        match self.session(&request.session_id) {
+            Some(session) => session.options().on_set_mode(request, responder),
+            None => responder.respond_with_error(errors::unknown_session()),
+        }
+    }
+
+    fn set_option(
+        &self,
+        request: &SetSessionConfigOptionRequest,
+        responder: Responder<SetSessionConfigOptionResponse>,
+    ) -> Result<()> {
+        match self.session(&request.session_id) {
+            Some(session) => session.options().on_set_option(request, responder),
             None => responder.respond_with_error(errors::unknown_session()),
         }
     }

@@ -32,6 +32,7 @@ use acp_lifecycle::title::visible;
 use serde_json::Value;
 
 mod calls;
+mod choices;
 mod command;
 mod gates;
 mod known;

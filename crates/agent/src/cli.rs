@@ -193,7 +193,7 @@ fn help() -> ExitCode {
 
 fn agent(args: AgentArgs) -> Result<Agent, ExitCode> {
     let model = model::parse(&args.model).map_err(|error| fail(&error.to_string()))?;
-    let agent = Agent::new(model, acp_tools::env::parent()).with_policy(args.mode.policy());
+    let agent = Agent::new(model, acp_tools::env::parent()).with_mode(args.mode);
     Ok(match args.locale {
         Some(locale) => agent.with_locale(locale),
         None => agent,

@@ -1,7 +1,13 @@
 //! The slash commands: those that the agent itself answers, and those of the direct model.
 
+mod effort;
+mod help;
+mod mode;
+mod model;
 mod permissions;
 mod usage;
+
+use std::sync::Arc;
 
 use acp_lifecycle::SessionHandle;
 use acp_tools::Registry;
@@ -9,9 +15,10 @@ use agent_client_protocol::v1::schema::{
     AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, SessionUpdate,
     UnstructuredCommandInput,
 };
+use futures::future::BoxFuture;
 
-use crate::model::Model;
 use crate::model::direct::{self, command::COMMANDS};
+use crate::options::{Chosen, Options};
 use crate::permission::Keeper;
 
 /// A command that the agent itself answers, whatever the model is.
@@ -21,20 +28,49 @@ struct SlashCommand {
     hint: &'static str,
     description: &'static str,
     /// Does what follows the name says, and returns what to say, in Markdown.
-    run: fn(&SessionHandle, &str) -> String,
+    run: for<'a> fn(Asked<'a>, &'a str) -> BoxFuture<'a, String>,
 }
 
-const OURS: &[SlashCommand] = &[permissions::COMMAND, usage::COMMAND];
+impl SlashCommand {
+    /// Returns how it is used.
+    fn form(&self) -> String {
+        format!("/{} {}", self.name, self.hint).trim_end().to_owned()
+    }
+
+    /// A command about what the model cannot do is not shown; used anyhow, it says so.
+    fn is_offered(&self, chosen: &Chosen) -> bool {
+        self.name != effort::COMMAND.name || chosen.model.traits().efforts
+    }
+}
+
+const OURS: &[SlashCommand] = &[
+    model::COMMAND,
+    effort::COMMAND,
+    mode::COMMAND,
+    permissions::COMMAND,
+    usage::COMMAND,
+    help::COMMAND,
+];
+
+/// The session whose user asks.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) handle: &'a SessionHandle,
+    pub(crate) options: &'a Arc<Options>,
+    pub(crate) registry: &'a Registry,
+}
 
 /// Returns our commands, and those of the direct model as far as their tools are there; a model
 /// that takes any text needs none.
-pub(crate) fn available(model: &dyn Model, registry: &Registry) -> SessionUpdate {
-    let ours = OURS.iter().map(|it| available_command(it.name, it.description, it.hint));
-    let is_direct = model.name() == direct::NAME;
+pub(crate) fn available(chosen: &Chosen, registry: &Registry) -> SessionUpdate {
+    let ours = OURS.iter().filter(|command| command.is_offered(chosen));
+    let ours = ours.map(|it| available_command(it.name, it.description, it.hint));
+    let is_direct = chosen.model.name() == direct::NAME;
     let direct = COMMANDS
         .iter()
         .filter(|_| is_direct)
         .filter(|command| command.tool.is_none_or(|tool| registry.spec(tool).is_some()))
+        .filter(|command| OURS.iter().all(|ours| ours.name != command.name))
         .map(|it| available_command(it.name, it.description, it.hint));
     let commands = direct.chain(ours).collect();
     SessionUpdate::AvailableCommandsUpdate(AvailableCommandsUpdate::new(commands))
@@ -52,7 +88,7 @@ fn available_command(name: &str, description: &str, hint: &str) -> AvailableComm
 /// Does what a prompt says that is one of our commands, and returns what to say about it.
 pub(crate) async fn answer(
     prompt: &str,
-    handle: &SessionHandle,
+    asked: Asked<'_>,
     keeper: Option<&Keeper>,
 ) -> Option<String> {
     let line = prompt.trim().strip_prefix('/')?;
@@ -62,11 +98,20 @@ pub(crate) async fn answer(
         // What is still being saved is told as what it comes to; what cannot be is logged there.
         drop(keeper.save().await);
     }
-    let mut said = (command.run)(handle, arguments);
+    let mut said = (command.run)(asked, arguments.trim()).await;
     if let Some(keeper) = keeper
         && let Err(error) = keeper.save().await
     {
         said.push_str(&format!("\nThe stored rules could not be changed: {error}"));
     }
     Some(said)
+}
+
+/// One line of a list of what can be chosen.
+fn choice(value: &str, text: &str, is_chosen: bool) -> String {
+    let mark = if is_chosen { " ← now" } else { "" };
+    match text {
+        "" => format!("- `{value}`{mark}\n"),
+        text => format!("- `{value}`: {text}{mark}\n"),
+    }
 }

@@ -213,10 +213,18 @@ const MAX_QUESTIONS: usize = 5;
 
 #[cfg(test)]
 mod tests {
+    use crate::model::{Fault, ModelError};
+
     #[test]
     fn a_folder_that_cannot_be_worked_in_is_told_as_what_is_wrong_with_it() {
         let bad = crate::errors::invalid_params("a root cannot be used");
         assert_eq!(super::told(&bad), "a root cannot be used");
-        assert_eq!(super::told(&crate::errors::model("no key")), "The model failed: no key");
+        let fault = ModelError {
+            fault: Fault::Other,
+            message: "no key".to_owned(),
+            status: None,
+            retry_after: None,
+        };
+        assert_eq!(super::told(&crate::errors::model(&fault)), "The model failed: no key");
     }
 }

@@ -15,6 +15,7 @@ pub mod limits;
 mod log;
 pub mod mode;
 pub mod model;
+mod options;
 mod permission;
 mod prompt;
 pub mod render;

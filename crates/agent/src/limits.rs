@@ -130,6 +130,62 @@ pub const MAX_PARALLEL_CALLS: usize = 16;
 /// Bytes of one call's arguments; what is over is left out, and so is no JSON any more.
 pub const MAX_ARGUMENT_BYTES: usize = 8 << 20;
 
+/// Bytes of one reply: its text, its thoughts and the arguments of its calls; a longer one is
+/// broken off.
+pub const MAX_REPLY_BYTES: usize = 16 << 20;
+
+/// Bytes of one call's result as the model reads it; of a longer one the middle is left out. It
+/// holds the largest window of `read_file` with its line numbers.
+pub const MAX_RESULT_BYTES: usize = 320 << 10;
+
+/// Bytes of all results of one reply; where they are more, the longest lose their middle first.
+pub const MAX_REPLY_RESULT_BYTES: usize = 1 << 20;
+
+/// Bytes of the messages that a session remembers for its model; beyond it the oldest are left
+/// out, except for the newest prompt.
+pub const MAX_HISTORY_BYTES: usize = 32 << 20;
+
+/// How often one turn leaves the older half of its messages out because the model says that the
+/// request is too long.
+pub const MAX_SHORTENINGS: usize = 4;
+
+/// How often a request is made again that failed before the model said anything.
+pub const MAX_RETRIES: usize = 5;
+
+/// How often a request is made again whose reply broke off after something of it was shown, or
+/// that was never answered.
+pub const MAX_RETRIES_AFTER_SHOWN: usize = 1;
+
+/// The first pause before a request is made again, where its provider asks for none; each further
+/// one is twice as long, and all are up to that much longer by chance.
+pub const RETRY_FIRST_PAUSE: Duration = Duration::from_millis(500);
+
+/// The longest pause before a request is made again; a provider that asks for a longer one ends
+/// the turn.
+pub const RETRY_LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// All pauses of one request together.
+pub const RETRY_PAUSES: Duration = Duration::from_secs(120);
+
+/// Bytes of what a provider says of its fault that are told.
+pub const MAX_FAULT_BYTES: usize = 1 << 10;
+
+/// Characters of the title that a session gets from its first prompt.
+pub const MAX_TITLE_CHARS: usize = 80;
+
+/// Images and recordings in one prompt; further ones are only named.
+pub const MAX_PROMPT_MEDIA: usize = 20;
+
+/// Bytes of one image or recording, in base64; a larger one is only named. Providers refuse more.
+pub const MAX_MEDIA_BYTES: usize = 10 << 20;
+
+/// Linked files of one prompt that are read; further ones are only named.
+pub const MAX_LINKED_FILES: usize = 16;
+
+/// Bytes of one linked file that is read with the prompt; a larger one is only named, and the
+/// model can read it by a tool.
+pub const MAX_LINKED_BYTES: u64 = 64 << 10;
+
 /// Bytes of a call's arguments after which the client is told how much has come.
 pub(crate) const ARGUMENTS_TOLD_EVERY: usize = 1024;
 
@@ -148,8 +204,24 @@ pub const CLOSE_DEADLINE: Duration = Duration::from_millis(1_200);
 /// Time after that for the ends of what did not end by itself.
 pub const LAST_WORDS: Duration = Duration::from_millis(300);
 
+/// Time for what was remembered in a turn to be stored before the turn is answered; a store that
+/// takes longer goes on behind the answer.
+pub const RULES_SAVED: Duration = Duration::from_secs(5);
+
 /// Bytes of a file of stored rules; a larger one is refused.
 pub const MAX_RULES_BYTES: u64 = 4 << 20;
+
+// ---- What can be chosen in a session ----
+
+/// Models that a client is offered.
+pub const MAX_CHOICES: usize = 256;
+
+/// Models beside the catalogue's among them: those that the session has had last.
+pub const MAX_TAKEN_UP: usize = 16;
+
+/// Bytes of the reason why a model cannot be had, in the answer to whoever asked for it; it leaves
+/// the answer below [`MAX_ERROR_BYTES`].
+pub const MAX_REASON_BYTES: usize = 256;
 
 // ---- Judging transcripts ----
 
@@ -174,6 +246,10 @@ pub const MAX_REMEMBERED_ANSWERS: usize = 4096;
 /// Options of a permission request that are remembered; the answer to one behind them is taken for
 /// unknown.
 pub const MAX_JUDGED_OPTIONS: usize = 64;
+
+/// Modes of a session that are remembered, its options, and the values of each; where there are
+/// more, what is chosen is not judged.
+pub const MAX_JUDGED_CHOICES: usize = 1024;
 
 /// Bytes of an id that are kept; longer ones that begin alike are taken for one.
 pub const MAX_KEY_BYTES: usize = 256;
@@ -201,3 +277,9 @@ pub const MAX_UNREAD_LINES: usize = 4096;
 
 /// Bytes of output that one of its terminals keeps; the rest is read and dropped.
 pub const MAX_TERMINAL_BYTES: usize = 16 << 20;
+
+/// Bytes of the headers of a request to its server of models; a longer one ends the connection.
+pub const MAX_MODEL_HEAD_BYTES: usize = 64 << 10;
+
+/// Bytes of the body of such a request.
+pub const MAX_MODEL_BODY_BYTES: usize = 64 << 20;

@@ -6,8 +6,10 @@ pub mod call;
 pub mod catalogue;
 pub mod direct;
 pub mod event;
+pub mod json_schema;
 pub mod provider;
 pub mod request;
+pub(crate) mod retry;
 pub mod script;
 
 use std::{fmt, io, path::PathBuf, sync::Arc};

@@ -6,12 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use acp_lifecycle::rules::{Change, StoreError};
-use acp_lifecycle::{Policy, RuleStore, SessionHandle, Verdict};
+use acp_lifecycle::{RuleStore, SessionHandle, Verdict};
+
+use crate::mode::Decides;
+
+use crate::limits;
 
 /// What decides over the calls of a new session.
 #[derive(Clone)]
 pub(crate) struct Permission {
-    pub(crate) policy: Arc<dyn Policy>,
+    pub(crate) decides: Decides,
     pub(crate) store: Option<Arc<dyn RuleStore>>,
     /// Whether the client can show a form, and so be asked why it rejected a call.
     pub(crate) asks_why: bool,
@@ -23,9 +27,9 @@ impl Permission {
     pub(crate) fn set_up(
         &self,
         session: &mut acp_lifecycle::Session,
-        roots: &[&Path],
+        roots: &[PathBuf],
     ) -> Option<Arc<dyn RuleStore>> {
-        session.set_policy(self.policy.clone());
+        session.set_policy(self.decides.policy(roots));
         if self.asks_why {
             session.ask_for_reasons();
         }
@@ -50,7 +54,7 @@ impl Permission {
 }
 
 /// Whether a folder, there or not, lies beneath one of the roots.
-fn is_within(folder: &Path, roots: &[&Path]) -> bool {
+fn is_within(folder: &Path, roots: &[PathBuf]) -> bool {
     let there = folder.ancestors().find_map(|above| above.canonicalize().ok());
     let real = there.as_deref().unwrap_or(folder);
     roots.iter().any(|root| real.starts_with(root) || folder.starts_with(root))
@@ -82,6 +86,19 @@ impl Keeper {
             }
         }
         saved
+    }
+
+    /// Waits until what was remembered is in the store, because whoever sees a turn answered
+    /// counts on it: the next session, for one. Gives up after [`RULES_SAVED`]; the store is not.
+    ///
+    /// [`RULES_SAVED`]: limits::RULES_SAVED
+    pub(crate) async fn settle(self: &Arc<Self>) {
+        let keeper = self.clone();
+        // In a task of its own, which saves what it took even if nobody waits for it any more.
+        let saved = tokio::spawn(async move { drop(keeper.save().await) });
+        if tokio::time::timeout(limits::RULES_SAVED, saved).await.is_err() {
+            tracing::warn!("the rules are still being saved");
+        }
     }
 
     async fn save_one(&self, change: Change) -> Result<(), StoreError> {

@@ -1,55 +1,184 @@
-//! What a prompt says to a model that takes text.
+//! What a prompt says to a model: its text, images and recordings, and the files that it links to.
+//!
+//! What the model cannot take is named, never dropped silently.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
 
+use acp_tools::Workspace;
+use acp_tools::read::read_window;
 use acp_types::text::fenced;
-use agent_client_protocol::v1::schema::{ContentBlock, EmbeddedResourceResource};
+use agent_client_protocol::v1::schema::{ContentBlock, EmbeddedResourceResource, ResourceLink};
+use url::Url;
 
-/// Joins the blocks of a prompt to one text. What a text cannot hold is named, never dropped
-/// silently.
-pub(crate) fn text(blocks: &[ContentBlock]) -> String {
-    let mut text = String::new();
+use crate::limits;
+use crate::model::{Part, Traits};
+
+/// Returns what the user typed, without what is attached to it.
+pub(crate) fn typed(blocks: &[ContentBlock]) -> String {
+    let texts = blocks.iter().filter_map(|block| match block {
+        ContentBlock::Text(block) => Some(block.text.as_str()),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// Makes the parts of a prompt for a model that takes what `traits` says.
+pub(crate) fn parts(blocks: &[ContentBlock], traits: &Traits) -> Vec<Part> {
+    let mut parts = Parts { traits, parts: Vec::new(), text: String::new() };
     for block in blocks {
-        if !text.is_empty() && !text.ends_with('\n') {
-            text.push('\n');
+        match block {
+            ContentBlock::Text(block) => parts.text(&block.text),
+            ContentBlock::ResourceLink(link) => {
+                parts.text(&format!("[{}]({})", link.name, link.uri));
+            }
+            ContentBlock::Resource(resource) => parts.resource(&resource.resource),
+            ContentBlock::Image(image) => parts.medium(Kind::Image, &image.mime_type, &image.data),
+            ContentBlock::Audio(audio) => parts.medium(Kind::Audio, &audio.mime_type, &audio.data),
+            _ => parts.text("[content of an unknown kind]"),
         }
-        // Writing to a String cannot fail.
-        let _ = match block {
-            ContentBlock::Text(block) => write!(text, "{}", block.text),
-            ContentBlock::ResourceLink(link) => write!(text, "[{}]({})", link.name, link.uri),
-            ContentBlock::Resource(resource) => match &resource.resource {
-                EmbeddedResourceResource::TextResourceContents(contents) => {
-                    write!(text, "{}\n{}", contents.uri, fenced("", &contents.text))
-                }
-                _ => write!(text, "[a binary resource, which this model cannot read]"),
-            },
-            ContentBlock::Image(_) => write!(text, "[an image, which this model cannot see]"),
-            ContentBlock::Audio(_) => write!(text, "[audio, which this model cannot hear]"),
-            _ => write!(text, "[content of an unknown kind]"),
-        };
     }
-    text
+    parts.end_text();
+    parts.parts
+}
+
+/// Parts that are being gathered.
+struct Parts<'a> {
+    traits: &'a Traits,
+    parts: Vec<Part>,
+    /// The text since the last part that is none.
+    text: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Image,
+    Audio,
+}
+
+impl Parts<'_> {
+    fn text(&mut self, text: &str) {
+        if !self.text.is_empty() && !self.text.ends_with('\n') {
+            self.text.push('\n');
+        }
+        self.text.push_str(text);
+    }
+
+    fn end_text(&mut self) {
+        if !self.text.is_empty() {
+            self.parts.push(Part::Text(std::mem::take(&mut self.text)));
+        }
+    }
+
+    fn resource(&mut self, resource: &EmbeddedResourceResource) {
+        match resource {
+            EmbeddedResourceResource::TextResourceContents(contents) => {
+                self.text(&format!("{}\n{}", contents.uri, fenced("", &contents.text)));
+            }
+            EmbeddedResourceResource::BlobResourceContents(contents) => {
+                self.text(&format!("{}:", contents.uri));
+                let media_type = contents.mime_type.as_deref().unwrap_or_default();
+                match media_type.split_once('/') {
+                    Some(("image", _)) => self.medium(Kind::Image, media_type, &contents.blob),
+                    Some(("audio", _)) => self.medium(Kind::Audio, media_type, &contents.blob),
+                    _ => self.text("[a binary resource, which cannot be read]"),
+                }
+            }
+            _ => self.text("[a resource of an unknown kind]"),
+        }
+    }
+
+    fn medium(&mut self, kind: Kind, media_type: &str, data: &str) {
+        let data = data.trim_end();
+        if let Some(why) = self.why_not(kind, media_type, data) {
+            let (what, kib) =
+                (if kind == Kind::Image { "an image" } else { "audio" }, data.len() / 4 * 3 / 1024);
+            let media_type = acp_lifecycle::title::visible(acp_types::text::head(media_type, 80));
+            return self.text(&format!("[{what} ({media_type}, {kib} KiB), {why}]"));
+        }
+        self.end_text();
+        let (media_type, data) = (media_type.to_owned(), data.to_owned());
+        self.parts.push(match kind {
+            Kind::Image => Part::Image { media_type, data },
+            Kind::Audio => Part::Audio { media_type, data },
+        });
+    }
+
+    /// Returns why the model is not given it: what a provider refuses would end each later turn.
+    fn why_not(&self, kind: Kind, media_type: &str, data: &str) -> Option<&'static str> {
+        let media = self.parts.iter().filter(|part| !matches!(part, Part::Text(_))).count();
+        match kind {
+            Kind::Image if !self.traits.images => Some("which this model cannot see"),
+            Kind::Audio if !self.traits.audio => Some("which this model cannot hear"),
+            _ if media >= limits::MAX_PROMPT_MEDIA => Some("which is one too many"),
+            _ if data.len() > limits::MAX_MEDIA_BYTES => Some("which is too large"),
+            Kind::Image if !IMAGES.contains(&media_type) => Some("which no model can see"),
+            _ if !is_base64(data) => Some("which is not in base64"),
+            _ => None,
+        }
+    }
+}
+
+fn is_base64(data: &str) -> bool {
+    let text = data.trim_end_matches('=');
+    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+    !text.is_empty()
+        && data.len().is_multiple_of(4)
+        && data.len() - text.len() <= 2
+        && text.bytes().all(is_digit)
+}
+
+/// The media types of images that every provider with images takes.
+const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// Reads the files in the workspace that a prompt links to, and returns what there is to tell of
+/// them; `None` if it links to none. Other links are named in the prompt and no more.
+pub(crate) async fn linked(blocks: &[ContentBlock], workspace: &Arc<Workspace>) -> Option<String> {
+    let links = blocks.iter().filter_map(|block| match block {
+        ContentBlock::ResourceLink(link) => path_of(link),
+        _ => None,
+    });
+    let paths: Vec<_> = links.collect();
+    if paths.is_empty() {
+        return None;
+    }
+    let workspace = workspace.clone();
+    let read = move || {
+        let mut text = "Files that the prompt links to:".to_owned();
+        for (place, path) in paths.iter().enumerate() {
+            let told = match place < limits::MAX_LINKED_FILES {
+                true => read(&workspace, path),
+                false => Err("one of too many files".to_owned()),
+            };
+            let path = workspace.display(path);
+            // Writing to a String cannot fail.
+            let _ = match told {
+                Ok(lines) => write!(text, "\n\n{path}\n{}", fenced("", &lines)),
+                Err(why) => write!(text, "\n\n{path} was not read: {why}"),
+            };
+        }
+        text
+    };
+    tokio::task::spawn_blocking(read).await.ok()
+}
+
+fn path_of(link: &ResourceLink) -> Option<PathBuf> {
+    let uri = Url::parse(&link.uri).ok().filter(|uri| uri.scheme() == "file")?;
+    uri.to_file_path().ok()
+}
+
+/// Reads a small text file, with the numbers of its lines.
+fn read(workspace: &Workspace, path: &std::path::Path) -> Result<String, String> {
+    let path = path.to_str().ok_or("its name is no UTF-8")?;
+    let at = workspace.resolve(path).map_err(|error| error.to_string())?;
+    let bytes = workspace.metadata(&at).map_err(|error| error.to_string())?.len();
+    if bytes > limits::MAX_LINKED_BYTES {
+        return Err(format!("it has {bytes} bytes. Read it by a tool"));
+    }
+    let window = read_window(workspace, path, None, None).map_err(|error| error.to_string())?;
+    Ok(window.for_model())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::text;
-    use serde_json::json;
-
-    #[test]
-    fn blocks_are_joined_and_nothing_is_dropped_silently() {
-        let blocks = serde_json::from_value(json!([
-            {"type": "text", "text": "read this"},
-            {"type": "resource_link", "uri": "file:///a b", "name": "a b"},
-            {"type": "resource", "resource": {"uri": "file:///c", "text": "see"}},
-            {"type": "resource", "resource": {"uri": "file:///d", "blob": "AA=="}},
-            {"type": "image", "data": "AA==", "mimeType": "image/png"},
-        ]));
-        assert_eq!(
-            text(&blocks.unwrap() as &Vec<_>),
-            "read this\n[a b](file:///a b)\nfile:///c\n```\nsee\n```\n\
-             [a binary resource, which this model cannot read]\n\
-             [an image, which this model cannot see]"
-        );
-    }
-}
+mod tests;

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -20,7 +21,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use ulid::Ulid;
 
-use crate::model::Model;
+use crate::commands::Asked;
+use crate::model::ToolSpec;
+use crate::options::{Options, Selection};
 use crate::permission::{Keeper, Permission};
 use crate::turn::{self, History, Turn};
 use crate::wire::{Answers, Wire};
@@ -30,6 +33,7 @@ use crate::{commands, errors, limits, prompt, telemetry};
 pub(crate) struct Session {
     handle: SessionHandle,
     answers: Answers,
+    options: Arc<Options>,
     prompts: mpsc::Sender<Prompt>,
     turns: Arc<Mutex<Turns>>,
     /// Says that no prompt will come any more.
@@ -55,7 +59,7 @@ struct Turns {
 
 /// A prompt that waits for its turn.
 struct Prompt {
-    text: String,
+    blocks: Vec<ContentBlock>,
     /// What the client traces it by.
     trace: Trace,
     turn: String,
@@ -66,7 +70,7 @@ struct Prompt {
 impl Session {
     /// Opens a session and starts its tasks, in the span that is current.
     pub(crate) fn open(
-        model: Arc<dyn Model>,
+        selection: Selection,
         registry: Registry,
         context: Context,
         secrets: Secrets,
@@ -76,16 +80,19 @@ impl Session {
         let cwd = context.workspace.cwd().to_owned();
         let mut core = acp_lifecycle::Session::new(&cwd);
         core.set_secrets(secrets.clone());
-        let store = permission.set_up(&mut core, &context.workspace.roots().collect::<Vec<_>>());
+        let roots: Vec<_> = context.workspace.roots().map(Path::to_owned).collect();
+        let store = permission.set_up(&mut core, &roots);
         let handle = SessionHandle::new(core, SystemTime::now);
         let keeper = store.map(|store| Arc::new(Keeper::new(handle.clone(), store, cwd)));
-        handle.news(commands::available(&*model, &registry));
         let answers = Answers::default();
+        let options =
+            Options::new(selection, handle.clone(), answers.clone(), registry.clone(), roots);
         let wire = wire(handle.clone(), answers.clone()).kept_by(keeper.clone());
         let (prompts, waiting) = mpsc::channel(limits::MAX_WAITING_PROMPTS);
         let session = Arc::new(Self {
             handle: handle.clone(),
             answers: answers.clone(),
+            options: options.clone(),
             prompts,
             turns: Arc::default(),
             closing: CancellationToken::new(),
@@ -94,7 +101,8 @@ impl Session {
         });
         let runner = Runner {
             handle: handle.clone(),
-            model,
+            options,
+            tools: turn::tools(&registry),
             registry,
             context,
             secrets,
@@ -146,7 +154,7 @@ impl Session {
         let requested = responder.cancellation();
         self.answers.expect(&turn, responder);
         self.answer_if_cancelled(turn.clone(), requested.clone(), begins);
-        place.send(Prompt { text: prompt::text(blocks), trace, turn, requested, epoch });
+        place.send(Prompt { blocks: blocks.to_vec(), trace, turn, requested, epoch });
         Ok(())
     }
 
@@ -169,6 +177,11 @@ impl Session {
                 handle.end_turn(&turn, Reason::User);
             }
         }));
+    }
+
+    /// What is chosen in the session.
+    pub(crate) fn options(&self) -> &Arc<Options> {
+        &self.options
     }
 
     /// Cancels the turn that runs and every prompt that waits.
@@ -211,8 +224,9 @@ impl fmt::Debug for Session {
 /// Runs the prompts of a session, one after the other.
 struct Runner {
     handle: SessionHandle,
-    model: Arc<dyn Model>,
+    options: Arc<Options>,
     registry: Registry,
+    tools: Arc<[ToolSpec]>,
     context: Context,
     secrets: Secrets,
     answers: Answers,
@@ -242,7 +256,7 @@ impl Runner {
 
     async fn turn(&mut self, prompt: Prompt) {
         let token = CancellationToken::new();
-        let Prompt { text, trace, turn: name, requested, epoch } = prompt;
+        let Prompt { blocks, trace, turn: name, requested, epoch } = prompt;
         let may_run = {
             let mut turns = lock(&self.turns);
             // It was cancelled and answered while it waited.
@@ -251,25 +265,28 @@ impl Runner {
             turns.current = Some(token.clone());
             turns.epoch == epoch
         };
-        let span = telemetry::turn(&name, self.model.name(), &trace);
+        let span = telemetry::turn(&name, self.options.chosen().model.name(), &trace);
         self.handle.trace_turn(&name, trace);
         let ending = if may_run && !requested.is_cancelled() {
             let turn = Turn {
                 name: &name,
-                model: &*self.model,
+                chosen: &|| self.options.chosen(),
                 registry: &self.registry,
+                tools: &self.tools,
                 context: &self.context,
                 handle: &self.handle,
                 cancel: &token,
             };
             let running = async {
-                match commands::answer(&text, &self.handle, self.keeper.as_deref()).await {
+                let (options, keeper) = (&self.options, self.keeper.as_deref());
+                let asked = Asked { handle: &self.handle, options, registry: &self.registry };
+                match commands::answer(&prompt::typed(&blocks), asked, keeper).await {
                     Some(said) => {
                         let message = Ulid::generate().to_string();
                         self.handle.say(Chunk { role: Role::Agent, message, text: said });
                         Ok(StopReason::EndTurn)
                     }
-                    None => turn::run(turn, &mut self.history, text).await,
+                    None => turn::run(turn, &mut self.history, &blocks).await,
                 }
             };
             let running = running.instrument(span.clone());
@@ -291,6 +308,14 @@ impl Runner {
         } else {
             Ok(StopReason::Cancelled)
         };
+        // What a model can, and which there are, may have come out in the turn.
+        self.options.refresh();
+        if let Some(keeper) = &self.keeper {
+            tokio::select! {
+                () = keeper.settle() => {}
+                () = self.giving_up.cancelled() => {}
+            }
+        }
         lock(&self.turns).current = None;
         let ending = ending.map_err(|mut error| {
             error.message = self.secrets.redact(&error.message).into_owned();

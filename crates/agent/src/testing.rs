@@ -6,7 +6,8 @@
 //! client behaves: what it answers when it is asked for permission and when, how fast it reads,
 //! what files and terminals it offers and how those fail. What else goes wrong is done by hand:
 //! [`Agent::stop_reading`], [`Agent::close_output`], [`Agent::close_input`], [`Agent::raw`],
-//! [`Agent::flood`], [`MALFORMED_LINES`].
+//! [`Agent::flood`], [`MALFORMED_LINES`]. The model that an agent asks can be scripted, too:
+//! [`models`].
 //!
 //! Needs the feature `testing`. It knows nothing of the inside of any agent.
 //!
@@ -36,6 +37,7 @@ mod behaviour;
 mod client;
 mod files;
 mod malformed;
+pub mod models;
 mod services;
 mod session;
 mod streams;

@@ -16,7 +16,7 @@ use agent_client_protocol::v1::schema::{
     SessionNotification, SessionUpdate,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
-use agent_client_protocol::{Client, Result};
+use agent_client_protocol::{Client, JsonRpcResponse, Result};
 
 use crate::permission::Keeper;
 use crate::transport::Counters;
@@ -95,7 +95,7 @@ impl Sink for Wire {
                 self.ask_why(number);
                 Ok(())
             }
-            Item::Answer(turn) => self.answers.send(&turn),
+            Item::Answer(name) => self.answers.send(&name),
             _ => Ok(()),
         }
     }
@@ -107,29 +107,46 @@ impl fmt::Debug for Wire {
     }
 }
 
-/// The answers of turns, kept until all that goes before them is sent.
+/// The answers of turns, and to what changes a session, kept until all that goes before them is
+/// sent.
 #[derive(Clone, Default)]
 pub(crate) struct Answers(Arc<Mutex<HashMap<String, Pending>>>);
 
-type Pending = (Responder<PromptResponse>, Option<Result<PromptResponse>>);
+enum Pending {
+    Turn(Box<(Responder<PromptResponse>, Option<Result<PromptResponse>>)>),
+    Other(Box<dyn FnOnce() -> Result<()> + Send>),
+}
 
 impl Answers {
     /// Notes who waits for the answer of a turn.
     pub(crate) fn expect(&self, turn: &str, responder: Responder<PromptResponse>) {
-        self.lock().insert(turn.to_owned(), (responder, None));
+        self.lock().insert(turn.to_owned(), Pending::Turn(Box::new((responder, None))));
+    }
+
+    /// Keeps the answer to a request that is no prompt.
+    pub(crate) fn keep<T: JsonRpcResponse>(&self, name: &str, responder: Responder<T>, answer: T) {
+        let send = Box::new(move || responder.respond(answer));
+        self.lock().insert(name.to_owned(), Pending::Other(send));
     }
 
     /// Sets what the answer will be.
     pub(crate) fn set(&self, turn: &str, answer: Result<PromptResponse>) {
-        if let Some(pending) = self.lock().get_mut(turn) {
+        if let Some(Pending::Turn(pending)) = self.lock().get_mut(turn) {
             pending.1 = Some(answer);
         }
     }
 
-    fn send(&self, turn: &str) -> std::result::Result<(), Unreachable> {
-        let pending = self.lock().remove(turn);
-        let Some((responder, Some(answer))) = pending else { return Ok(()) };
-        responder.respond_with_result(answer).map_err(|error| {
+    fn send(&self, name: &str) -> std::result::Result<(), Unreachable> {
+        let pending = self.lock().remove(name);
+        let sent = match pending {
+            Some(Pending::Turn(pending)) => match *pending {
+                (responder, Some(answer)) => responder.respond_with_result(answer),
+                (_, None) => Ok(()),
+            },
+            Some(Pending::Other(send)) => send(),
+            None => Ok(()),
+        };
+        sent.map_err(|error| {
             tracing::debug!(code = ?error.code, "an answer could not be sent");
             Unreachable
         })

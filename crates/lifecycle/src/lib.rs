@@ -59,8 +59,8 @@ pub use history::History;
 pub use outbox::{Chunk, IsFirst, Item, Outbox, Role};
 pub use permission::{Answer, AnyPlan, Digest, Grant, GrantMismatch, Pinned};
 pub use rules::{
-    AllowPolicy, AskAlwaysPolicy, AskPolicy, Matcher, Policy, ReadOnlyPolicy, Rule, RuleStore,
-    Rules, Scope, Verdict,
+    AcceptEditsPolicy, AllowPolicy, AskAlwaysPolicy, AskPolicy, Matcher, Policy, ReadOnlyPolicy,
+    Rule, RuleStore, Rules, Scope, Verdict,
 };
 pub use sanitize::Secrets;
 pub use session::{Outcome, Permit, Request, Session};

@@ -31,7 +31,7 @@ pub enum Item {
     Permission(u64),
     /// The question why that request was rejected, by the same number.
     Reason(u64),
-    /// The answer of the turn with this name.
+    /// The answer of the turn with this name, or to another request of the client.
     Answer(String),
 }
 
@@ -259,6 +259,12 @@ impl Outbox {
             Lane::Once => None,
             // Text goes in the order in which it was said, so only the very last can grow.
             Lane::Chunk => self.queue.back_mut(),
+            // An answer may tell the same as news, so no later news may come before it.
+            Lane::News(_) => {
+                let behind = self.queue.iter_mut().rev();
+                let mut behind = behind.take_while(|entry| !matches!(entry.item, Item::Answer(_)));
+                behind.find(|entry| entry.lane == *lane)
+            }
             _ => self.queue.iter_mut().rev().find(|entry| entry.lane == *lane),
         };
         let Some(entry) = waiting.filter(|entry| entry.lane == *lane) else {

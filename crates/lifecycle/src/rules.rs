@@ -6,6 +6,7 @@ mod argv;
 mod matcher;
 mod pattern;
 mod policy;
+mod protected;
 mod store;
 mod words;
 
@@ -18,7 +19,10 @@ use matcher::{Match, Seen};
 pub use argv::ArgvPrefix;
 pub use matcher::{Access, Matcher};
 pub use pattern::{HostPattern, PathGlob, PatternError};
-pub use policy::{AllowPolicy, AskAlwaysPolicy, AskPolicy, Policy, ReadOnlyPolicy};
+pub use policy::{
+    AcceptEditsPolicy, AllowPolicy, AskAlwaysPolicy, AskPolicy, Policy, ReadOnlyPolicy,
+};
+pub use protected::is_protected;
 pub use store::{Change, MemoryStore, RuleStore, StoreError};
 pub(crate) use words::effect_words;
 
@@ -87,24 +91,33 @@ impl Rule {
 /// The rules that hold in one session.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
-    rules: Vec<Rule>,
+    /// Each with its number.
+    rules: Vec<(u64, Rule)>,
+    last_number: u64,
     unreadable: Option<String>,
 }
 
 impl Rules {
     /// Returns the rules, the oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &Rule> {
-        self.rules.iter()
+        self.numbered().map(|(_, rule)| rule)
+    }
+
+    /// Returns the rules, the oldest first, each with its number. No other rule of the session ever
+    /// gets it, so it can be shown and named later.
+    pub fn numbered(&self) -> impl Iterator<Item = (u64, &Rule)> {
+        self.rules.iter().map(|(number, rule)| (*number, rule))
     }
 
     /// Adds a rule. Returns whether it holds now: there are at most 4,096.
     pub fn add(&mut self, rule: Rule) -> bool {
-        if self.rules.contains(&rule) {
+        if self.iter().any(|other| *other == rule) {
             return true;
         }
         let has_room = self.rules.len() < limits::SESSION_RULES;
         if has_room {
-            self.rules.push(rule);
+            self.last_number += 1;
+            self.rules.push((self.last_number, rule));
         }
         has_room
     }
@@ -112,13 +125,13 @@ impl Rules {
     /// Forgets a rule. Returns whether it was remembered.
     pub fn revoke(&mut self, rule: &Rule) -> bool {
         let before = self.rules.len();
-        self.rules.retain(|other| other != rule);
+        self.rules.retain(|(_, other)| other != rule);
         self.rules.len() < before
     }
 
     /// Forgets the rules of a scope.
     pub(crate) fn end(&mut self, scope: Scope) {
-        self.rules.retain(|rule| rule.scope != scope);
+        self.rules.retain(|(_, rule)| rule.scope != scope);
     }
 
     /// Notes why there are rules that could not be read. One of them may deny anything: nothing is
@@ -164,7 +177,7 @@ impl Rules {
     /// What is said of the call as a whole; it counts where a call does nothing to the world too.
     fn of_call(&self, effects: &Effects) -> Verdict {
         let floor = if self.unreadable.is_some() { Verdict::Ask } else { Verdict::Allow };
-        let of_call = self.rules.iter().filter(|rule| rule.matcher.is_of_call(effects));
+        let of_call = self.iter().filter(|rule| rule.matcher.is_of_call(effects));
         of_call.map(|rule| rule.verdict).fold(floor, Verdict::max)
     }
 
@@ -178,7 +191,7 @@ impl Rules {
     /// The strictest that a rule says of an effect.
     fn spoken(&self, effects: &Effects, effect: &Effect) -> Option<Verdict> {
         let seen = Seen::of(effect);
-        self.rules.iter().filter_map(|rule| rule.judge(effects, &seen)).max()
+        self.iter().filter_map(|rule| rule.judge(effects, &seen)).max()
     }
 }
 

@@ -332,6 +332,12 @@ impl Session {
         self.offer(Item::Answer(turn.to_owned()), IsFirst::No, now);
     }
 
+    /// Offers the answer to a request that is no prompt, by a name of the caller's: it goes out
+    /// behind everything that was offered before, and no turn ends.
+    pub fn respond(&mut self, name: &str, now: Moment) {
+        self.offer(Item::Answer(name.to_owned()), IsFirst::No, now);
+    }
+
     /// Says that the session is closing: from now on, what would end with its turn ends for that.
     pub fn close(&mut self) {
         self.is_closing = true;

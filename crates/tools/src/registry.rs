@@ -9,7 +9,8 @@ use acp_lifecycle::{
 };
 use acp_types::limits::CHANGE_BYTES;
 use acp_types::{
-    CallMeta, Content, FileChange, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch, ToolKind,
+    CallMeta, Content, FileChange, Location, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch,
+    ToolKind,
 };
 use futures::future::BoxFuture;
 use serde::Deserialize as _;
@@ -120,6 +121,14 @@ impl Registry {
         if let Some(tool) = self.find(name) {
             describe(&*tool, &self.titles, call, args, context);
         }
+    }
+
+    /// Returns the places that a call names, by its arguments alone. A tool that changes files
+    /// names each of them, or none at all.
+    #[must_use]
+    pub fn locations(&self, name: &str, args: &Value, context: &Context) -> Vec<Location> {
+        let about = self.find(name).and_then(|tool| tool.describe(args, context));
+        about.map(|about| about.locations).unwrap_or_default()
     }
 
     /// Tells the client what is known of a call while its arguments still stream: those that are

@@ -117,7 +117,8 @@ pub struct Description {
     pub key: &'static str,
     /// The arguments of the title.
     pub arguments: Vec<(&'static str, String)>,
-    /// The files it names.
+    /// The files it names. A tool that changes files names all of them, so that calls that share
+    /// one can follow each other, or none, and runs alone.
     pub locations: Vec<Location>,
     /// What its terminal would run, for tools that are shown as one.
     pub terminal: Option<TerminalPatch>,

@@ -52,6 +52,10 @@ fn answered(method: Option<&String>, message: &Value) {
         Some("authenticate") => check::<v1::AuthenticateResponse>(result),
         Some("session/new") => check::<v1::NewSessionResponse>(result),
         Some("session/prompt") => check::<v1::PromptResponse>(result),
+        Some("session/set_mode") => check::<v1::SetSessionModeResponse>(result),
+        Some("session/set_config_option") => {
+            check::<v1::SetSessionConfigOptionResponse>(result);
+        }
         Some("session/close") => check::<v1::CloseSessionResponse>(result),
         other => panic!("the agent answers {other:?}; give it a schema here"),
     }

@@ -107,6 +107,8 @@ pub enum Rule {
     PermissionOptions,
     /// An option is selected that was not offered.
     UnknownOption,
+    /// A mode, an option or a value of one is set or told that is not offered.
+    NotOffered,
     /// A call runs though its permission is not given, or not yet.
     RanUnpermitted,
     /// A terminal that was not opened, or was released.

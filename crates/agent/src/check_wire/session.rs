@@ -5,6 +5,7 @@ use std::collections::{HashSet, VecDeque};
 use serde_json::Value;
 
 use super::calls::{Calls, Within, is_absolute, items};
+use super::choices::Choices;
 use super::known::{Known, key};
 use super::methods::DRAFT_UPDATES;
 use super::{Faults, Rule, excerpt, shown};
@@ -13,6 +14,7 @@ use crate::limits::{MAX_JUDGED_CALLS, MAX_OPEN_REQUESTS};
 /// What is known of a session.
 pub(super) struct Session {
     calls: Calls,
+    choices: Choices,
     terminals: Known<Terminal>,
     prompts: VecDeque<Prompt>,
     /// Hashes of the last plan's entries that are not completed; and of all its entries.
@@ -45,6 +47,7 @@ impl Session {
     pub(super) fn new(is_replayed: bool) -> Self {
         Self {
             calls: Calls::new(),
+            choices: Choices::default(),
             terminals: Known::new(MAX_JUDGED_CALLS),
             prompts: VecDeque::new(),
             plan: Default::default(),
@@ -55,6 +58,19 @@ impl Session {
     /// Takes the answer to `session/load` or `session/resume` in.
     pub(super) fn loaded(&mut self) {
         self.phase = Phase::Open;
+    }
+
+    /// Takes in what an answer tells of what can be chosen.
+    pub(super) fn choices(&mut self, result: &Value, faults: &mut Faults) {
+        self.choices.told(result, faults);
+    }
+
+    /// Takes in what the client chooses.
+    pub(super) fn choose(&mut self, method: &str, params: &Value, faults: &mut Faults) {
+        match method {
+            "session/set_mode" => self.choices.mode(&params["modeId"], faults),
+            _ => self.choices.set(params, faults),
+        }
     }
 
     /// Takes the answer to `session/close` in.
@@ -120,6 +136,8 @@ impl Session {
                 self.calls.change(update, Within::Update, faults);
                 self.contents(update, faults);
             }
+            "current_mode_update" => self.choices.mode(&update["currentModeId"], faults),
+            "config_option_update" => self.choices.told(update, faults),
             "plan" => self.replan(&update["entries"], faults),
             "user_message_chunk" | "agent_message_chunk" | "agent_thought_chunk"
                 if update["content"]["text"] == "" =>

@@ -13,6 +13,7 @@ use crate::limits::MAX_STREAMED_UPDATE_BYTES;
 const RECORDED: &str = include_str!("recorded.jsonl");
 
 /// A change of the recorded transcript. Lines count from 1.
+#[derive(Clone)]
 enum Edit {
     /// In a line, the first text becomes the second one.
     Replace(usize, &'static str, String),
@@ -211,6 +212,57 @@ fn sessions() -> Vec<Planted> {
     ]
 }
 
+/// What is planted where something is chosen: the session begins with a mode and two options.
+fn choices() -> Vec<Planted> {
+    let told = |edits: Vec<Edit>| [vec![replace(4, "\"s1\"", OFFERED)], edits].concat();
+    let set = |method: &str, params: Value| {
+        let mut params = params;
+        params["sessionId"] = json!("s1");
+        let set = request(9, method, params);
+        told(vec![in_(5, &set), out(6, &result(9, json!({"configOptions": []})))])
+    };
+    let mode =
+        |id: &str| update(5, &json!({"sessionUpdate": "current_mode_update", "currentModeId": id}));
+    vec![
+        (
+            NotOffered,
+            4,
+            told(vec![replace(4, "\"currentModeId\":\"ask\"", "\"currentModeId\":\"no\"")]),
+        ),
+        (
+            NotOffered,
+            4,
+            told(vec![replace(4, "\"currentValue\":\"big\"", "\"currentValue\":\"no\"")]),
+        ),
+        (NotOffered, 4, told(vec![replace(4, "\"id\":\"size\"", "\"id\":\"model\"")])),
+        (NotOffered, 5, told(vec![mode("no")])),
+        (NotOffered, 5, set("session/set_mode", json!({"modeId": "no"}))),
+        (
+            NotOffered,
+            5,
+            set("session/set_config_option", json!({"configId": "model", "value": "no"})),
+        ),
+        (
+            NotOffered,
+            5,
+            set("session/set_config_option", json!({"configId": "no", "value": "big"})),
+        ),
+    ]
+}
+
+/// An option with plain values and one with groups of them.
+const OFFERED: &str = r#""s1","modes":{"currentModeId":"ask","availableModes":[{"id":"ask","name":"Ask"}]},"configOptions":[{"id":"model","name":"Model","type":"select","currentValue":"big","options":[{"value":"big","name":"Big"}]},{"id":"size","name":"Size","type":"select","currentValue":"a","options":[{"group":"g","name":"G","options":[{"value":"a","name":"A"}]}]}]"#;
+
+#[test]
+fn what_is_offered_may_be_chosen() {
+    let mode = update(5, &json!({"sessionUpdate": "current_mode_update", "currentModeId": "ask"}));
+    let params = json!({"sessionId": "s1", "configId": "size", "value": "a"});
+    let set = in_(6, &request(9, "session/set_config_option", params));
+    let answer = out(7, &result(9, json!({"configOptions": []})));
+    let edits = [replace(4, "\"s1\"", OFFERED), mode, set, answer];
+    assert_eq!(judge(&edited(&edits)), []);
+}
+
 fn calls() -> Vec<Planted> {
     vec![
         (CallUnannounced, 7, vec![Remove(7)]),
@@ -273,7 +325,7 @@ fn calls() -> Vec<Planted> {
 }
 
 fn planted() -> Vec<Planted> {
-    lines().into_iter().chain(sessions()).chain(calls()).collect()
+    lines().into_iter().chain(sessions()).chain(choices()).chain(calls()).collect()
 }
 
 #[test]

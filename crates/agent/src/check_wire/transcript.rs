@@ -286,6 +286,9 @@ impl Transcript {
         match (name, id, terminal) {
             ("session/prompt", Some(id), _) => session.prompt(id),
             ("session/cancel", ..) => session.cancel(),
+            ("session/set_mode" | "session/set_config_option", ..) => {
+                session.choose(name, params, faults);
+            }
             ("session/update", ..) => session.update(&params["update"], faults),
             ("session/request_permission", ..) => session.ask(params, faults),
             (_, _, Some(terminal)) => session.use_terminal(name, terminal, faults),
@@ -389,7 +392,11 @@ impl Transcript {
         let session = asked.session.as_ref().and_then(|id| self.sessions.get_mut(id));
         let Some(session) = session else { return };
         match (&*asked.name, result, &asked.permission) {
-            ("session/load" | "session/resume", ..) => session.loaded(),
+            ("session/load" | "session/resume", result, _) => {
+                session.loaded();
+                session.choices(result.unwrap_or(&Value::Null), faults);
+            }
+            ("session/set_config_option", Some(result), _) => session.choices(result, faults),
             ("session/prompt", result, _) => session.answered(id, result, faults),
             ("session/close", Some(_), _) => session.closed(faults),
             ("terminal/create", Some(result), _) => {
@@ -412,7 +419,9 @@ impl Transcript {
         if id.is_empty() {
             self.faults.add(Rule::Schema, "the id of a session is empty");
         }
-        if self.sessions.insert(id, Session::new(false)).is_some() {
+        let mut session = Session::new(false);
+        session.choices(result, &mut self.faults);
+        if self.sessions.insert(id, session).is_some() {
             self.faults.add(Rule::SessionTwice, format!("{} was given before", shown(id)));
         }
     }

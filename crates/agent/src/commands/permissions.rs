@@ -2,22 +2,23 @@
 
 use std::fmt::Write as _;
 
-use acp_lifecycle::{Rule, Session, SessionHandle};
+use acp_lifecycle::{Rule, Session};
+use futures::FutureExt as _;
 
-use super::SlashCommand;
+use super::{Asked, SlashCommand};
 
 pub(super) const COMMAND: SlashCommand = SlashCommand {
     name: "permissions",
     hint: "[revoke NUMBER|all]",
     description: "list what is allowed and rejected without asking, or take it back",
-    run,
+    run: |asked, arguments| std::future::ready(run(asked, arguments)).boxed(),
 };
 
-fn run(handle: &SessionHandle, arguments: &str) -> String {
-    handle.with(|session, _| match words(arguments)[..] {
+fn run(asked: Asked<'_>, arguments: &str) -> String {
+    asked.handle.with(|session, _| match words(arguments)[..] {
         [] => list(session),
         ["revoke", "all"] => revoke(session, |_| true),
-        ["revoke", number] => match number.parse::<usize>() {
+        ["revoke", number] => match number.parse::<u64>() {
             Ok(number) => revoke(session, |at| at == number),
             Err(_) => USAGE.to_owned(),
         },
@@ -36,8 +37,9 @@ fn list(session: &Session) -> String {
         let _ =
             write!(text, "Stored rules cannot be read, so everything is asked about: {why}\n\n");
     }
-    for (index, rule) in session.rules().iter().enumerate() {
-        let _ = writeln!(text, "{}. {}", index + 1, told(session, rule));
+    for (number, rule) in session.rules().numbered() {
+        // No list with numbers: Markdown would number it anew.
+        let _ = writeln!(text, "- {number}: {}", told(session, rule));
     }
     match session.rules().iter().next() {
         Some(_) => format!("{text}\n{USAGE}"),
@@ -46,10 +48,11 @@ fn list(session: &Session) -> String {
 }
 
 /// Revokes the rules whose numbers are asked for.
-fn revoke(session: &mut Session, is_asked_for: impl Fn(usize) -> bool) -> String {
-    let rules: Vec<_> = session.rules().iter().cloned().enumerate().collect();
+fn revoke(session: &mut Session, is_asked_for: impl Fn(u64) -> bool) -> String {
+    let numbered = session.rules().numbered().filter(|(number, _)| is_asked_for(*number));
+    let rules: Vec<_> = numbered.map(|(_, rule)| rule.clone()).collect();
     let mut text = String::new();
-    for (_, rule) in rules.into_iter().filter(|(index, _)| is_asked_for(index + 1)) {
+    for rule in rules {
         session.revoke(&rule);
         let _ = writeln!(text, "- Revoked: {}", told(session, &rule));
     }

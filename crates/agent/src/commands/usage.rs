@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 
 use acp_lifecycle::{SessionUsage, title};
 
+use futures::FutureExt as _;
+
 use super::SlashCommand;
 use crate::render::duration;
 
@@ -12,7 +14,7 @@ pub(super) const COMMAND: SlashCommand = SlashCommand {
     name: "usage",
     hint: "",
     description: "sum up the calls of this session by tool",
-    run: |handle, _| told(&handle.usage()),
+    run: |asked, _| std::future::ready(told(&asked.handle.usage())).boxed(),
 };
 
 fn told(usage: &SessionUsage) -> String {

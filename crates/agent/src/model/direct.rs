@@ -43,9 +43,10 @@ impl Model for Direct {
         let (prompt, since) = turn(&request.messages);
         let calls = match command::parse(&prompt) {
             Ok(Prompt::Calls(calls)) => calls,
-            Ok(Prompt::Help) => return say(help(&request.tools)),
+            Ok(Prompt::Help) => return say(help(|tool| has(&request.tools, tool))),
             Err(error) if error.is_unknown() => {
-                return say(format!("{error}\n\n{}", help(&request.tools)));
+                let help = help(|tool| has(&request.tools, tool));
+                return say(format!("{error}\n\n{help}"));
             }
             Err(error) => return say(error.to_string()),
         };
@@ -61,11 +62,12 @@ impl Model for Direct {
     }
 }
 
-/// The commands with an example each, and how to connect another model, in Markdown.
-pub fn help(tools: &[ToolSpec]) -> String {
+/// The commands with an example each, and how to connect another model, in Markdown. The tools that
+/// a session has are told by their names.
+pub fn help(has_tool: impl Fn(&str) -> bool) -> String {
     let mut help = "One command a line; several lines are several calls, in order.\n".to_owned();
     // `undo` is a command that some sessions do not have; a missing tool says so by itself.
-    let is_offered = |tool: &&str| *tool != command::UNDO || has_undo(tools);
+    let is_offered = |tool: &&str| *tool != command::UNDO || has_tool(tool);
     for command in COMMANDS.iter().filter(|command| command.tool.as_ref().is_none_or(is_offered)) {
         let (form, description) = (command.form(), command.description);
         let example = match command.example {
@@ -106,11 +108,11 @@ fn text(prompt: &[Part]) -> Cow<'_, str> {
 
 /// A mistyped tool fails by itself; `undo` is a command that some sessions simply do not have.
 fn lacks_undo(request: &Request, calls: &[ToolUse]) -> bool {
-    calls.iter().any(|call| call.tool == command::UNDO) && !has_undo(&request.tools)
+    calls.iter().any(|call| call.tool == command::UNDO) && !has(&request.tools, command::UNDO)
 }
 
-fn has_undo(tools: &[ToolSpec]) -> bool {
-    tools.iter().any(|tool| tool.name == command::UNDO)
+fn has(tools: &[ToolSpec], name: &str) -> bool {
+    tools.iter().any(|tool| tool.name == name)
 }
 
 fn make(ToolUse { tool, arguments }: ToolUse, index: usize) -> Reply {

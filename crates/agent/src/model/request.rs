@@ -25,6 +25,9 @@ pub struct Request {
     pub max_tokens: Option<NonZeroU32>,
     /// How much the model is to think; `None` leaves it to the model.
     pub effort: Option<Effort>,
+    /// The JSON Schema that the text of the reply is to have, where the provider can hold a model
+    /// to one.
+    pub response_schema: Option<Arc<Value>>,
 }
 
 /// How much a model thinks before it speaks.

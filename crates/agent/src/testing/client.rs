@@ -6,7 +6,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use acp_types::schema::v1::{PermissionOptionKind, RequestPermissionRequest, SessionNotification};
+use acp_types::schema::v1::{
+    PermissionOptionKind, RequestPermissionRequest, SessionModeId, SessionNotification,
+};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
@@ -45,6 +47,8 @@ pub(super) enum Todo {
 struct Request {
     method: String,
     session: Option<String>,
+    /// What `session/set_mode` asks for.
+    mode: Option<String>,
 }
 
 /// Everything that the client said and was told.
@@ -145,7 +149,8 @@ impl Client {
             }
             _ => {}
         }
-        let request = Request { method: method.to_owned(), session };
+        let mode = message["params"]["modeId"].as_str().map(str::to_owned);
+        let request = Request { method: method.to_owned(), session, mode };
         self.requests.insert(id.to_string(), request);
     }
 
@@ -265,7 +270,20 @@ impl Client {
             "session/new" => {
                 let id = result["sessionId"].as_str().unwrap_or_default().to_owned();
                 self.first.get_or_insert_with(|| id.clone());
-                self.sessions.insert(id, Session::default());
+                let mut session = Session::default();
+                session.choices(result);
+                self.sessions.insert(id, session);
+            }
+            "session/load" | "session/resume" | "session/set_config_option" => {
+                if let Some(session) = session.and_then(|id| self.sessions.get_mut(id)) {
+                    session.choices(result);
+                }
+            }
+            "session/set_mode" => {
+                let session = session.and_then(|id| self.sessions.get_mut(id));
+                if let (Some(session), Some(mode)) = (session, &request.mode) {
+                    session.set_mode(&SessionModeId::new(mode.as_str()));
+                }
             }
             "session/close" => {
                 if let Some(session) = session.and_then(|id| self.sessions.get_mut(id)) {

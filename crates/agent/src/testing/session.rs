@@ -2,8 +2,10 @@
 
 use acp_types::observe::v1::Observer;
 use acp_types::schema::v1::{
-    ContentBlock, ContentChunk, SessionUpdate, ToolCall, ToolCallContent, ToolCallStatus,
+    ContentBlock, ContentChunk, SessionConfigKind, SessionConfigOption, SessionModeId,
+    SessionModeState, SessionUpdate, ToolCall, ToolCallContent, ToolCallStatus,
 };
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::limits::MAX_KEPT;
@@ -17,6 +19,10 @@ pub struct Session {
     pub observer: Observer,
     /// The ids of prompts that are not answered, in order.
     pub prompts: Vec<Value>,
+    /// The modes, as they were told last, if there are any.
+    pub modes: Option<SessionModeState>,
+    /// The options, as they were told last.
+    pub options: Vec<SessionConfigOption>,
     /// Whether it was closed.
     pub is_closed: bool,
 }
@@ -24,8 +30,47 @@ pub struct Session {
 impl Session {
     pub(super) fn update(&mut self, update: SessionUpdate) {
         self.observer.update(&update);
+        match &update {
+            SessionUpdate::CurrentModeUpdate(update) => self.set_mode(&update.current_mode_id),
+            SessionUpdate::ConfigOptionUpdate(update) => {
+                self.options.clone_from(&update.config_options);
+            }
+            _ => {}
+        }
         if self.updates.len() < MAX_KEPT {
             self.updates.push(update);
+        }
+    }
+
+    /// Takes in what is chosen now, as the answer to `session/new` or to a change tells it.
+    pub(super) fn choices(&mut self, result: &Value) {
+        if let Ok(modes) = SessionModeState::deserialize(&result["modes"]) {
+            self.modes = Some(modes);
+        }
+        if let Ok(options) = Vec::deserialize(&result["configOptions"]) {
+            self.options = options;
+        }
+    }
+
+    pub(super) fn set_mode(&mut self, mode: &SessionModeId) {
+        if let Some(modes) = &mut self.modes {
+            modes.current_mode_id = mode.clone();
+        }
+    }
+
+    /// Returns the id of the current mode, if there are modes.
+    #[must_use]
+    pub fn mode(&self) -> Option<&str> {
+        Some(&self.modes.as_ref()?.current_mode_id.0)
+    }
+
+    /// Returns the current value of an option that is chosen from a list, if there is such a one.
+    #[must_use]
+    pub fn option(&self, id: &str) -> Option<&str> {
+        let option = self.options.iter().find(|option| &*option.id.0 == id)?;
+        match &option.kind {
+            SessionConfigKind::Select(select) => Some(&select.current_value.0),
+            _ => None,
         }
     }
 

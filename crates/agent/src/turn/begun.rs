@@ -17,12 +17,10 @@ pub(super) struct Begun {
     told: usize,
 }
 
-/// How much of a call's arguments has come.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// How much of a call's arguments has come, and what they are or why they are none.
 enum Progress {
     Coming,
-    Whole,
-    TooLong,
+    Ended(Result<Value, String>),
 }
 
 impl Begun {
@@ -40,14 +38,15 @@ impl Begun {
     /// Takes the next fragment, and tells the client of every argument that is whole and of every
     /// [`limits::ARGUMENTS_TOLD_EVERY`] bytes.
     pub(super) fn hear(&mut self, fragment: &str, turn: &Turn<'_>) {
-        if self.progress != Progress::Coming {
+        if !matches!(self.progress, Progress::Coming) {
             return;
         }
         self.call.arguments.push_str(fragment);
         let len = self.call.arguments.len();
         if len > limits::MAX_ARGUMENT_BYTES {
             self.call.arguments.clear();
-            self.progress = Progress::TooLong;
+            let text = format!("The arguments are over {} bytes.", limits::MAX_ARGUMENT_BYTES);
+            self.progress = Progress::Ended(Err(text));
             return;
         }
         if self.arriving.push(fragment) || len - self.told >= limits::ARGUMENTS_TOLD_EVERY {
@@ -59,34 +58,50 @@ impl Begun {
 
     /// Notes that the arguments are whole, and tells the client what the call is about.
     pub(super) fn end(&mut self, turn: &Turn<'_>) {
-        if self.progress != Progress::Coming {
+        if !matches!(self.progress, Progress::Coming) {
             return;
         }
-        self.progress = Progress::Whole;
-        if let Ok(args) = self.arguments() {
-            turn.registry.describe(self.open.handle(), &self.call.name, &args, turn.context);
+        let args = read(&self.call.arguments);
+        if let Ok(args) = &args {
+            turn.registry.describe(self.open.handle(), &self.call.name, args, turn.context);
+        }
+        self.progress = Progress::Ended(args);
+    }
+
+    /// Returns the arguments, or why there are none.
+    pub(super) fn arguments(&self) -> Result<&Value, &str> {
+        match &self.progress {
+            Progress::Coming => Err(NO_END),
+            Progress::Ended(args) => args.as_ref().map_err(String::as_str),
         }
     }
 
-    /// Reads the arguments; none at all are an empty object.
-    pub(super) fn arguments(&self) -> Result<Value, String> {
-        match self.progress {
-            Progress::Coming => Err("The arguments did not come to their end.".to_owned()),
-            Progress::TooLong => {
-                Err(format!("The arguments are over {} bytes.", limits::MAX_ARGUMENT_BYTES))
-            }
-            Progress::Whole if self.call.arguments.trim().is_empty() => Ok(json!({})),
-            Progress::Whole => serde_json::from_str(&self.call.arguments).map_err(|error| {
-                format!("The arguments are not JSON: {error}. Send one JSON object.")
-            }),
-        }
+    /// Takes it apart into the open call, the call as the model made it, and its arguments.
+    pub(super) fn into_parts(self) -> (OpenCall, Call, Result<Value, String>) {
+        let args = match self.progress {
+            Progress::Coming => Err(NO_END.to_owned()),
+            Progress::Ended(args) => args,
+        };
+        (self.open, self.call, args)
     }
 }
+
+/// Reads arguments; none at all are an empty object.
+fn read(arguments: &str) -> Result<Value, String> {
+    if arguments.trim().is_empty() {
+        return Ok(json!({}));
+    }
+    serde_json::from_str(arguments)
+        .map_err(|error| format!("The arguments are not JSON: {error}. Send one JSON object."))
+}
+
+const NO_END: &str = "The arguments did not come to their end.";
 
 #[cfg(test)]
 mod tests {
     use super::{Begun, limits};
     use crate::model::direct::Direct;
+    use crate::options::Chosen;
     use crate::turn::Turn;
     use acp_lifecycle::{Session, SessionHandle};
     use acp_tools::{Context, Registry, Workspace};
@@ -107,8 +122,9 @@ mod tests {
         let handle = SessionHandle::new(Session::new(&cwd), SystemTime::now);
         let turn = Turn {
             name: "t",
-            model: &Direct,
+            chosen: &|| Chosen::of(Arc::new(Direct)),
             registry: &registry,
+            tools: &crate::turn::tools(&registry),
             context: &context,
             handle: &handle,
             cancel: &cancel,

@@ -1,51 +1,66 @@
-//! A turn that is cancelled at each point at which it can be: before each time it is polled, and
-//! between any two polls of anything that runs beside it.
+//! Whole turns, with a fake model, fake tools, and a client that looks at all it is told.
 
-use std::future::poll_fn;
-use std::pin::pin;
+mod cancelled;
+mod endings;
+mod side_by_side;
+
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, SystemTime};
 
 use acp_lifecycle::{
-    Answer, Effect, Effects, Grant, Item, Pinned, Session, Sink, Titles, Unreachable, drive,
+    Answer, Effect, Effects, Grant, Item, Pinned, Role, Session, Sink, Titles, Unreachable, drive,
 };
 use acp_tools::{
-    Description, Draft, Invocation, Output, Spec, Surface, Tool, ToolError, Workspace,
+    Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolError, Workspace,
 };
-use acp_types::ToolKind;
 use acp_types::observe::v1::Observer;
-use acp_types::schema::v1::ToolCallStatus;
+use acp_types::schema::v1::SessionUpdate;
 use acp_types::wire::v1::{self, Sent};
-use futures::stream;
-use pretty_assertions::assert_eq;
+use acp_types::{Content, Reason, ToolKind};
+use futures::{StreamExt as _, stream};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio::task::yield_now;
+use tempfile::TempDir;
+use tokio::task::{JoinHandle, yield_now};
 
+use super::history::tests::check;
 use super::*;
-
-const TITLES: &str = "look = Look\nlook-pending = Look\nalter = Alter\nalter-pending = Alter\n";
+use crate::model::{Event, Model, ModelError, Reply, Request, Traits};
 
 /// How often a client, a tool and a model let others go first before they go on.
 const STEPS: usize = 3;
 
-/// Works for a few steps. `look` runs with its like, `alter` runs alone and is asked about.
+/// Works for a few steps. `look` reads, `alter` changes and is asked about, `order` runs a command.
 #[derive(Debug)]
 struct Worker {
     name: &'static str,
     reach: Reach,
     started: Arc<AtomicUsize>,
+    /// What began and ended, in order.
+    log: Arc<Mutex<Vec<Step>>>,
 }
 
-#[derive(Deserialize, JsonSchema)]
+/// A call begins or ends: the path of its arguments, which no other call has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    Begin(String),
+    End(String),
+}
+
+#[derive(Clone, Deserialize, JsonSchema)]
 struct Args {
-    path: std::path::PathBuf,
+    path: String,
+    /// How many steps it works for.
+    steps: Option<usize>,
+    /// What the result says.
+    says: Option<String>,
 }
 
 impl Tool for Worker {
     type Args = Args;
-    type Plan = ();
+    type Plan = Args;
 
     fn spec(&self) -> Spec {
         Spec {
@@ -59,71 +74,49 @@ impl Tool for Worker {
         }
     }
 
-    fn describe(&self, _: &Args, _: &Context) -> Description {
-        Description::new(self.name)
+    fn describe(&self, args: &Args, context: &Context) -> Description {
+        match args.path.as_str() {
+            "" => Description::new(self.name),
+            path => Description::new(self.name).at(path, 0, context),
+        }
     }
 
-    async fn preview(&self, args: Args, _: &Context) -> Result<Draft<()>, ToolError> {
+    async fn preview(&self, args: Args, _: &Context) -> Result<Draft<Args>, ToolError> {
         yield_now().await;
-        let mut draft = Draft::new(());
+        let path = PathBuf::from(&args.path);
+        let mut draft = Draft::new(args);
         if self.reach == Reach::Changes {
-            draft.effects = Effects::from(Effect::Write(args.path));
+            draft.effects = Effects::from(Effect::Write(path));
         }
         Ok(draft)
     }
 
     async fn run(
         &self,
-        pinned: Pinned<()>,
+        pinned: Pinned<Args>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
-        pinned.release(grant)?;
+        let args = pinned.release(grant)?;
         self.started.fetch_add(1, SeqCst);
-        for step in 0..STEPS {
+        let name = args.says.unwrap_or_else(|| "done".to_owned());
+        self.log.lock().unwrap().push(Step::Begin(name.clone()));
+        for step in 0..args.steps.unwrap_or(STEPS) {
             invocation.call.append(Content::text(format!("step {step}")));
             yield_now().await;
         }
-        Ok(Output { text: "done".to_owned(), ..Output::default() })
-    }
-}
-
-/// Says something, calls tools side by side, then those that are asked about, then is done.
-#[derive(Debug)]
-struct Caller;
-
-impl Model for Caller {
-    fn name(&self) -> &'static str {
-        "caller"
-    }
-
-    fn reply(&self, request: Request) -> Reply {
-        let mut events = vec![Event::Thought("Well".to_owned()), Event::Text("So".to_owned())];
-        let stop = match request.index {
-            0 => {
-                events.extend([call("a", "look"), call("b", "look")].concat());
-                Stop::ToolCalls
-            }
-            1 => {
-                let calls = [call("c", "alter"), call("d", "look"), call("e", "alter")];
-                events.extend(calls.concat());
-                Stop::ToolCalls
-            }
-            _ => Stop::EndTurn,
-        };
-        events.push(Event::Stop(stop));
-        let slowly = |event| async {
-            yield_now().await;
-            event
-        };
-        stream::iter(events).then(slowly).boxed()
+        self.log.lock().unwrap().push(Step::End(name.clone()));
+        Ok(Output { text: name, ..Output::default() })
     }
 }
 
 /// A call whose arguments come in pieces.
 fn call(id: &str, name: &str) -> Vec<Event> {
+    call_with(id, name, &format!(r#"{{"path": "/{id}"}}"#))
+}
+
+fn call_with(id: &str, name: &str, arguments: &str) -> Vec<Event> {
     let id = id.to_owned();
-    let arguments = format!(r#"{{"path": "/{id}"}}"#);
     let mut events = vec![Event::CallStart { id: id.clone(), name: name.to_owned() }];
     for piece in arguments.as_bytes().chunks(5) {
         let fragment = str::from_utf8(piece).unwrap().to_owned();
@@ -133,10 +126,19 @@ fn call(id: &str, name: &str) -> Vec<Event> {
     events
 }
 
+fn error(fault: Fault) -> ModelError {
+    ModelError { fault, message: "busy".to_owned(), status: None, retry_after: None }
+}
+
 /// What the client saw.
 #[derive(Default)]
 struct Seen {
     observer: Observer,
+    said: String,
+    thought: String,
+    news: Vec<SessionUpdate>,
+    /// Whose words and which message each chunk was, where that changed.
+    messages: Vec<(Role, String)>,
     is_answered: bool,
     after_the_answer: usize,
 }
@@ -171,6 +173,16 @@ impl Sink for Client {
                     handle.answer(number, Answer::Selected { option_id, reason: None });
                 }));
             }
+            Item::Chunk(chunk) => {
+                let words = match chunk.role {
+                    Role::Thought => &mut seen.thought,
+                    _ => &mut seen.said,
+                };
+                words.push_str(&chunk.text);
+                seen.messages.push((chunk.role, chunk.message));
+                seen.messages.dedup();
+            }
+            Item::News(update) => seen.news.push(update),
             Item::Answer(_) => {
                 seen.observer.turn_answered();
                 seen.is_answered = true;
@@ -181,120 +193,82 @@ impl Sink for Client {
     }
 }
 
-/// Between what the turn is cancelled.
-#[derive(Clone, Copy, Debug)]
-enum Point {
-    /// Before the turn is polled for this time.
-    Poll(usize),
-    /// When everything that can run has had this many turns.
-    Tick(usize),
+/// A session with its tools and its client, before its first turn.
+struct Stage {
+    folder: TempDir,
+    registry: Registry,
+    tools: Arc<[ToolSpec]>,
+    context: Context,
+    handle: SessionHandle,
+    cancel: CancellationToken,
+    seen: Arc<Mutex<Seen>>,
+    started: Arc<AtomicUsize>,
+    log: Arc<Mutex<Vec<Step>>>,
+    stop: CancellationToken,
+    driver: JoinHandle<()>,
 }
 
-/// Runs a turn that is cancelled at a point; returns whether it came that far.
-async fn is_cancelled_well(point: Point) -> bool {
-    let folder = tempfile::tempdir().unwrap();
-    let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
-    let context = Context { workspace: Arc::new(workspace), env: Arc::default() };
-    let started = Arc::<AtomicUsize>::default();
-    let mut registry = Registry::new(Titles::parse("en", TITLES).unwrap());
-    for (name, reach) in [("look", Reach::Reads), ("alter", Reach::Changes)] {
-        registry.add(Worker { name, reach, started: started.clone() });
+impl Stage {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
+        let context = Context { workspace: Arc::new(workspace), env: Arc::default() };
+        let (started, log) = (Arc::<AtomicUsize>::default(), Arc::<Mutex<Vec<Step>>>::default());
+        let mut registry = Registry::new(Titles::parse("en", TITLES).unwrap());
+        let tools = [("look", Reach::Reads), ("alter", Reach::Changes), ("order", Reach::Anything)];
+        for (name, reach) in tools {
+            registry.add(Worker { name, reach, started: started.clone(), log: log.clone() });
+        }
+        let handle = SessionHandle::new(Session::new(folder.path()), || SystemTime::UNIX_EPOCH);
+        let (seen, sent) = (Arc::<Mutex<Seen>>::default(), Sent::new(v1::Surface::Text));
+        let client = Client { handle: handle.clone(), sent, seen: seen.clone() };
+        let stop = CancellationToken::new();
+        let driver = tokio::spawn(drive(handle.clone(), client, stop.clone()));
+        let (tools, cancel) = (tools_of(&registry), CancellationToken::new());
+        Self { folder, registry, tools, context, handle, cancel, seen, started, log, stop, driver }
     }
-    let handle = SessionHandle::new(Session::new(folder.path()), || SystemTime::UNIX_EPOCH);
-    let seen = Arc::<Mutex<Seen>>::default();
-    let client =
-        Client { handle: handle.clone(), sent: Sent::new(v1::Surface::Text), seen: seen.clone() };
-    let stop = CancellationToken::new();
-    let driver = tokio::spawn(drive(handle.clone(), client, stop.clone()));
 
-    let cancel = CancellationToken::new();
-    let started_before = Arc::new(Mutex::new(None));
-    let fire = {
-        let (cancel, started, before) = (cancel.clone(), started.clone(), started_before.clone());
-        move || {
-            before.lock().unwrap().get_or_insert_with(|| started.load(SeqCst));
-            cancel.cancel();
-        }
-    };
-    let ticking = tokio::spawn({
-        let fire = fire.clone();
-        async move {
-            let Point::Tick(ticks) = point else { return };
-            for _ in 0..ticks {
-                yield_now().await;
-            }
-            fire();
-        }
-    });
-    let turn = Turn {
-        name: "t1",
-        model: &Caller,
-        registry: &registry,
-        context: &context,
-        handle: &handle,
-        cancel: &cancel,
-    };
-    let mut history = History::default();
-    let mut running = pin!(run(turn, &mut history, "go".to_owned()));
-    let mut polls = 0;
-    let ending = poll_fn(|context| {
-        if matches!(point, Point::Poll(at) if at == polls) {
-            fire();
-        }
-        polls += 1;
-        running.as_mut().poll(context)
-    });
-    let ending = ending.await;
-    ticking.abort();
-    let started_before = *started_before.lock().unwrap();
-
-    // As the session does it.
-    handle.end_turn("t1", Reason::Turn);
-    cancel.cancel();
-    // Whatever is left over gets its turn, and its time.
-    tokio::time::advance(Duration::from_secs(10)).await;
-    for _ in 0..100 {
-        yield_now().await;
+    /// Runs a turn of a prompt.
+    async fn run(
+        &self,
+        model: &Arc<impl Model + 'static>,
+        history: &mut History,
+        blocks: &[ContentBlock],
+    ) -> Ending {
+        let chosen = || Chosen::of(model.clone());
+        run(self.turn(&chosen), history, blocks).await
     }
-    stop.cancel();
-    driver.await.unwrap();
 
-    let seen = seen.lock().unwrap();
-    assert_eq!(seen.observer.violations(), [], "{point:?}");
-    assert!(seen.is_answered && seen.after_the_answer == 0, "{point:?}");
-    let is_final = |status| matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed);
-    assert!(seen.observer.tool_calls().all(|call| is_final(call.status)), "{point:?}");
-    match started_before {
-        Some(before) => {
-            assert_eq!(ending, Ok(StopReason::Cancelled), "{point:?}");
-            assert_eq!(started.load(SeqCst), before, "a tool began after it, {point:?}");
-        }
-        None => {
-            assert_eq!(ending, Ok(StopReason::EndTurn), "{point:?}");
-            assert_eq!(started.load(SeqCst), 5);
+    fn turn<'a>(&'a self, chosen: &'a (dyn Fn() -> Chosen + Sync)) -> Turn<'a> {
+        Turn {
+            name: "t1",
+            chosen,
+            registry: &self.registry,
+            tools: &self.tools,
+            context: &self.context,
+            handle: &self.handle,
+            cancel: &self.cancel,
         }
     }
-    started_before.is_some()
-}
 
-/// Cancels at point after point until the turn has ended before; returns how many there are.
-async fn points(point: fn(usize) -> Point) -> usize {
-    for at in 0.. {
-        if !is_cancelled_well(point(at)).await {
-            return at;
+    /// Ends the turn as the session does it; returns all that the client saw, also of what is
+    /// left over.
+    async fn end(self) -> Seen {
+        self.handle.end_turn("t1", Reason::Turn);
+        self.cancel.cancel();
+        tokio::time::advance(Duration::from_secs(10)).await;
+        for _ in 0..100 {
+            yield_now().await;
         }
+        self.stop.cancel();
+        self.driver.await.unwrap();
+        let seen = std::mem::take(&mut *self.seen.lock().unwrap());
+        drop(self.folder);
+        seen
     }
-    unreachable!("a turn ends")
 }
 
-#[tokio::test(start_paused = true)]
-async fn cancelled_before_any_of_its_polls_a_turn_is_answered_so_and_starts_nothing_more() {
-    let polls = points(Point::Poll).await;
-    assert!(polls > 30, "{polls} polls are a turn that does not do much");
-}
+use super::tools as tools_of;
 
-#[tokio::test(start_paused = true)]
-async fn cancelled_between_any_polls_of_its_calls_a_turn_is_answered_so_and_starts_nothing_more() {
-    let ticks = points(Point::Tick).await;
-    assert!(ticks > 50, "{ticks} ticks are a turn that does not do much");
-}
+const TITLES: &str = "look = Look\nlook-pending = Look\nalter = Alter\nalter-pending = Alter\n\
+                      order = Order\norder-pending = Order\n";

@@ -1,6 +1,8 @@
 //! What is done about effects that no rule speaks of.
 
-use super::Verdict;
+use std::path::{Component, Path, PathBuf};
+
+use super::{Verdict, is_protected};
 use crate::effects::Effect;
 
 /// What to do about effects that no rule speaks of.
@@ -43,6 +45,38 @@ pub struct AskPolicy;
 impl Policy for AskPolicy {
     fn judge(&self, effect: &Effect) -> Verdict {
         if effect.is_read() { Verdict::Allow } else { Verdict::Ask }
+    }
+}
+
+/// Reads are allowed, and so is making and changing files beneath the roots, unless they are
+/// [protected](is_protected). Everything else is asked about: commands, deletions, other places.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AcceptEditsPolicy {
+    roots: Vec<PathBuf>,
+}
+
+impl AcceptEditsPolicy {
+    /// Allows edits beneath these absolute, normalised paths.
+    #[must_use]
+    pub fn new(roots: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
+        Self { roots: roots.into_iter().map(Into::into).collect() }
+    }
+
+    fn may_edit(&self, path: &Path) -> bool {
+        let is_resolved = !path.components().any(|part| part == Component::ParentDir);
+        // Of several roots that hold it, none may see a protected name on the way.
+        let beneath = || self.roots.iter().filter_map(|root| path.strip_prefix(root).ok());
+        is_resolved && beneath().next().is_some() && !beneath().any(is_protected)
+    }
+}
+
+impl Policy for AcceptEditsPolicy {
+    fn judge(&self, effect: &Effect) -> Verdict {
+        match effect {
+            Effect::Write(path) if self.may_edit(path) => Verdict::Allow,
+            effect if effect.is_read() => Verdict::Allow,
+            _ => Verdict::Ask,
+        }
     }
 }
 

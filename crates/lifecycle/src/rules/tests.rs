@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use super::{
-    Access, AllowPolicy, ArgvPrefix, AskAlwaysPolicy, AskPolicy, Change, HostPattern, Matcher,
-    MemoryStore, PathGlob, Policy, ReadOnlyPolicy, Rule, RuleStore as _, Rules, Scope, Verdict,
+    AcceptEditsPolicy, Access, AllowPolicy, ArgvPrefix, AskAlwaysPolicy, AskPolicy, Change,
+    HostPattern, Matcher, MemoryStore, PathGlob, Policy, ReadOnlyPolicy, Rule, RuleStore as _,
+    Rules, Scope, Verdict,
 };
 use crate::effects::{Effect, Effects};
 use acp_types::ToolKind;
@@ -52,8 +53,10 @@ fn check(verdict: Verdict, matcher: &Matcher, effect: Effect, expected: Verdict)
 fn the_policies_judge_what_no_rule_speaks_of() {
     let (read, write) = (Effect::Read("/a".into()), Effect::Write("/a".into()));
     let search = Effect::Search("/a".into());
-    let policies: [(&dyn Policy, [Verdict; 4]); 4] = [
+    let edits = AcceptEditsPolicy::new(["/a"]);
+    let policies: [(&dyn Policy, [Verdict; 4]); 5] = [
         (&AskPolicy, [Allow, Allow, Ask, Ask]),
+        (&edits, [Allow, Allow, Allow, Ask]),
         (&AskAlwaysPolicy, [Ask; 4]),
         (&ReadOnlyPolicy, [Allow, Allow, Deny, Deny]),
         (&AllowPolicy, [Allow; 4]),
@@ -64,6 +67,42 @@ fn the_policies_judge_what_no_rule_speaks_of() {
         assert_eq!(judged, expected, "{policy:?}");
         assert_eq!(Rules::default().judge(&Effects::none(), policy), Allow);
     }
+}
+
+#[test]
+fn accepted_are_edits_beneath_the_roots_and_no_deletions_commands_or_protected_files() {
+    let policy = AcceptEditsPolicy::new(["/p", "/q/.git", "/q"]);
+    let write = |path: &str| Effect::Write(path.into());
+    for (effect, expected) in [
+        (write("/p/src/a.rs"), Allow),
+        (write("/q/a"), Allow),
+        (write("/pp/a"), Ask),
+        (write("/a"), Ask),
+        (write("/p/../a"), Ask),
+        (write("/p/.git/hooks/pre-commit"), Ask),
+        (write("/q/.git/config"), Ask),
+        (Effect::Delete("/p/a".into()), Ask),
+        (run("cargo test"), Ask),
+        (Effect::Connect("example.org".to_owned()), Ask),
+    ] {
+        assert_eq!(policy.judge(&effect), expected, "{effect:?}");
+    }
+    let denied = rules([rule(Deny, Matcher::Effect(write("/p/a")))]);
+    assert_eq!(denied.judge(&Effects::from(write("/p/a")), &policy), Deny);
+}
+
+#[test]
+fn the_number_of_a_rule_is_never_that_of_another() {
+    let mut rules = Rules::default();
+    let of = |command: &str| rule(Allow, Matcher::Effect(run(command)));
+    for command in ["a", "b", "a", "c"] {
+        assert!(rules.add(of(command)));
+    }
+    let numbers = |rules: &Rules| rules.numbered().map(|(number, _)| number).collect::<Vec<_>>();
+    assert_eq!(numbers(&rules), [1, 2, 3]);
+    assert!(rules.revoke(&of("b")) && rules.revoke(&of("c")));
+    assert!(rules.add(of("b")));
+    assert_eq!(numbers(&rules), [1, 4]);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 #![expect(clippy::panic, reason = "a tool that panics is what is tested")]
 #![expect(clippy::disallowed_methods, reason = "a test reads the clock that the crate may not")]
 
+mod answers;
 mod endings;
 mod kin;
 mod lines;

@@ -1,0 +1,33 @@
+//! `/mode`: what runs without asking.
+
+use futures::FutureExt as _;
+
+use super::{Asked, SlashCommand, choice};
+use crate::mode::Mode;
+use crate::options::By;
+
+pub(super) const COMMAND: SlashCommand = SlashCommand {
+    name: "mode",
+    hint: "[NAME]",
+    description: "show what runs without asking, or change it",
+    run: |asked, name| std::future::ready(run(asked, name)).boxed(),
+};
+
+fn run(asked: Asked<'_>, name: &str) -> String {
+    let Some(current) = asked.options.chosen().mode else {
+        return "This session has no modes: its agent decides in a way of its own.".to_owned();
+    };
+    let list = || {
+        let modes = Mode::all().iter();
+        let lines = modes.map(|mode| choice(mode.id(), mode.description(), *mode == current));
+        format!("{}\n`/mode NAME` changes it.", lines.collect::<String>())
+    };
+    match Mode::parse(name) {
+        _ if name.is_empty() => list(),
+        None => format!("There is no such mode.\n\n{}", list()),
+        Some(mode) => {
+            asked.options.set_mode(mode, By::Command);
+            format!("The mode is `{}` now: {}.", mode.id(), mode.description())
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! `/model`: which models there are, and taking another one up.
+
+use acp_lifecycle::title::visible;
+use futures::FutureExt as _;
+
+use super::{Asked, SlashCommand, choice};
+use crate::options::{By, Selection};
+
+pub(super) const COMMAND: SlashCommand = SlashCommand {
+    name: "model",
+    hint: "[NAME]",
+    description: "show the models, or go on with another one",
+    run: |asked, name| run(asked, name).boxed(),
+};
+
+async fn run(asked: Asked<'_>, name: &str) -> String {
+    if name.is_empty() {
+        return list(asked);
+    }
+    match asked.options.set_model(name.to_owned(), By::Command).await {
+        Ok(()) => format!("The model is `{}` now.", current(asked)),
+        Err(error) => format!("The model is still `{}`: {}.", current(asked), visible(&error)),
+    }
+}
+
+/// The name of the model, safe to show.
+pub(super) fn current(asked: Asked<'_>) -> String {
+    visible(asked.options.chosen().model.name())
+}
+
+fn list(asked: Asked<'_>) -> String {
+    asked.options.refresh();
+    let current = asked.options.chosen().model.name().to_owned();
+    let lines = asked.options.with(Selection::models).into_iter().map(|model| {
+        let name = Some(model.name).filter(|name| *name != model.value);
+        let text: Vec<_> = name.into_iter().chain(model.description).collect();
+        choice(&visible(&model.value), &text.join(". "), model.value == current)
+    });
+    let lines: String = lines.collect();
+    format!("{lines}\n`/model NAME` goes on with another one, also one that is not in the list.")
+}

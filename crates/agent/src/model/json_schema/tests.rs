@@ -1,0 +1,187 @@
+//! Tests of the form by a model that says what it is given.
+
+use std::sync::Mutex;
+
+use super::super::{Event, Replay, Stop};
+use super::*;
+
+/// Says pieces of text, and keeps what it was asked.
+#[derive(Debug)]
+struct Parrot {
+    pieces: Vec<String>,
+    stop: Stop,
+    asked: Mutex<Vec<Request>>,
+}
+
+impl Model for Parrot {
+    fn name(&self) -> &'static str {
+        "parrot"
+    }
+
+    fn reply(&self, request: Request) -> Reply {
+        self.asked.lock().unwrap().push(request);
+        let texts = self.pieces.clone().into_iter().map(Event::Text);
+        stream::iter(texts.chain([Event::Stop(self.stop)]).collect::<Vec<_>>()).boxed()
+    }
+}
+
+fn parrot(pieces: Vec<String>, stop: Stop) -> Arc<Parrot> {
+    Arc::new(Parrot { pieces, stop, asked: Mutex::default() })
+}
+
+fn tool() -> ToolSpec {
+    let input_schema = json!({
+        "type": "object",
+        "properties": {"edits": {"type": "array", "items": {"$ref": "#/$defs/Edit"}}},
+        "$defs": {"Edit": {"type": "object", "properties": {"then": {"$ref": "#/$defs/Edit"}}}},
+    });
+    ToolSpec { name: "edit".into(), description: "Edits.".into(), input_schema }
+}
+
+async fn hear(model: &Arc<Parrot>) -> Vec<Event> {
+    let request =
+        Request { tools: vec![tool()].into(), system: "Be good.".into(), ..Request::default() };
+    wrap(Arc::clone(model) as Arc<dyn Model>).reply(request).collect().await
+}
+
+/// What a reply comes to: its text, its calls, its end.
+fn sum(events: &[Event]) -> (String, Vec<(String, String)>, Stop) {
+    let (mut text, mut calls, mut ended) = (String::new(), Vec::new(), 0);
+    let mut stop = None;
+    for event in events {
+        match event {
+            Event::Text(more) => text.push_str(more),
+            Event::CallStart { name, .. } => calls.push((name.clone(), String::new())),
+            Event::CallArguments { fragment, .. } => calls.last_mut().unwrap().1.push_str(fragment),
+            Event::CallEnd { .. } => ended += 1,
+            Event::Stop(end) => stop = Some(*end),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(ended, calls.len());
+    (text, calls, stop.unwrap())
+}
+
+#[tokio::test]
+async fn a_reply_means_the_same_however_it_is_cut() {
+    let call = |arguments: &str| vec![("edit".to_owned(), arguments.to_owned())];
+    for (written, text, calls, stop) in [
+        (
+            r#"{"text": "a\n\"b\" é \u00e9 \ud83c\udfad \\"}"#,
+            "a\n\"b\" é é 🎭 \\",
+            vec![],
+            Stop::EndTurn,
+        ),
+        (r#"{"text":""}"#, "", vec![], Stop::EndTurn),
+        (
+            " {\n\"tool\": \"edit\", \"arguments\": {\"a\": \"}\\\"{\", \"b\": [{}]} }\n",
+            "",
+            call(r#"{"a": "}\"{", "b": [{}]}"#),
+            Stop::ToolCalls,
+        ),
+        (r#"{"arguments": {"a": 1}, "tool": "edit"}"#, "", call(r#"{"a":1}"#), Stop::ToolCalls),
+        (r#"{"tool": "edit"}"#, "", call(""), Stop::ToolCalls),
+        (r#"{"tool": "edit", "arguments": [1]}"#, "", call("[1]"), Stop::ToolCalls),
+        // Not in the form.
+        ("Hello {there}", "Hello {there}", vec![], Stop::EndTurn),
+        (r#"{"answer": 42}"#, r#"{"answer": 42}"#, vec![], Stop::EndTurn),
+        ("", "", vec![], Stop::EndTurn),
+        // Broken off.
+        (r#"{"tool": "edit", "arguments": {"a": "#, "", call(r#"{"a": "#), Stop::ToolCalls),
+        (r#"{"text": "so"#, "so", vec![], Stop::EndTurn),
+    ] {
+        let expected = (text.to_owned(), calls, stop);
+        for bytes in [1, 3, 7, 1000] {
+            let pieces = pieces(written, bytes);
+            let events = hear(&parrot(pieces, Stop::EndTurn)).await;
+            assert_eq!(sum(&events), expected, "{written} by {bytes}");
+        }
+    }
+}
+
+fn pieces(text: &str, count: usize) -> Vec<String> {
+    let characters: Vec<_> = text.chars().collect();
+    characters.chunks(count).map(|piece| piece.iter().collect()).collect()
+}
+
+#[tokio::test]
+async fn text_streams_and_a_call_begins_when_its_tool_is_named() {
+    let model = parrot(vec![r#"{"text": "one "#.into(), "two".into()], Stop::EndTurn);
+    let events = hear(&model).await;
+    assert_eq!(events[..2], [Event::Text("one ".into()), Event::Text("two".into())]);
+    let named = r#"{"tool": "edit", "arguments": {"#;
+    let events = hear(&parrot(vec![named.into(), "}}".into()], Stop::EndTurn)).await;
+    let start = Event::CallStart { id: "reply_0".into(), name: "edit".into() };
+    let fragment = Event::CallArguments { id: "reply_0".into(), fragment: "{".into() };
+    assert_eq!(events[..2], [start, fragment]);
+}
+
+#[tokio::test]
+async fn a_call_that_was_cut_by_the_longest_length_keeps_its_reason() {
+    let model = parrot(vec![r#"{"tool": "edit", "arguments": {"a"#.into()], Stop::MaxTokens);
+    assert_eq!(sum(&hear(&model).await).2, Stop::MaxTokens);
+    let model = parrot(vec![r#"{"tool": "edit""#.into()], Stop::MaxTokens);
+    assert_eq!(sum(&hear(&model).await).1, []);
+}
+
+#[tokio::test]
+async fn the_model_is_told_the_tools_and_the_session_in_its_form() {
+    let call = Call { id: "c".into(), name: "edit".into(), arguments: "{\"a\":1}".into() };
+    let replay = Some(Replay { model: "parrot".into(), items: json!([]) });
+    let result = ToolResult {
+        call_id: "c".into(),
+        name: "edit".into(),
+        text: "no such file".into(),
+        is_error: true,
+    };
+    let messages = [
+        Message::user("go"),
+        Message::Assistant {
+            text: "So.".into(),
+            thought: String::new(),
+            calls: vec![call],
+            replay,
+        },
+        Message::ToolResults(vec![result]),
+    ];
+    let model = parrot(vec![r#"{"text": "done"}"#.into()], Stop::EndTurn);
+    let request = Request {
+        tools: vec![tool()].into(),
+        messages: messages.map(Arc::new).to_vec(),
+        ..Request::default()
+    };
+    wrap(Arc::clone(&model) as Arc<dyn Model>).reply(request).collect::<Vec<_>>().await;
+    let asked = model.asked.lock().unwrap().pop().unwrap();
+    assert!(asked.tools.is_empty() && asked.system.contains("- edit: Edits."));
+    let written = "{\"text\":\"So.\"}\n{\"tool\":\"edit\",\"arguments\":{\"a\":1}}";
+    let Message::Assistant { text, calls, replay, .. } = &*asked.messages[1] else { panic!() };
+    assert_eq!((&**text, calls.len(), replay), (written, 0, &None));
+    assert_eq!(*asked.messages[2], Message::user("edit failed:\nno such file"));
+}
+
+#[tokio::test]
+async fn the_schema_allows_text_and_each_tool_and_refers_to_nothing() {
+    let model = parrot(Vec::new(), Stop::EndTurn);
+    hear(&model).await;
+    let schema = model.asked.lock().unwrap().pop().unwrap().response_schema.unwrap();
+    assert!(!schema.to_string().contains("$ref") && !schema.to_string().contains("$defs"));
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    for (reply, is_right) in [
+        (json!({"text": "a"}), true),
+        (json!({"tool": "edit", "arguments": {"edits": [{"then": {}}]}}), true),
+        (json!({"tool": "edit", "arguments": {"edits": 1}}), false),
+        (json!({"tool": "other", "arguments": {}}), false),
+        (json!({"tool": "edit"}), false),
+    ] {
+        assert_eq!(validator.is_valid(&reply), is_right, "{reply}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_without_tools_is_passed_on_as_it_is() {
+    let model = parrot(vec!["A summary.".into()], Stop::EndTurn);
+    let wrapped = wrap(Arc::clone(&model) as Arc<dyn Model>);
+    let events: Vec<_> = wrapped.reply(Request::default()).collect().await;
+    assert_eq!(sum(&events).0, "A summary.");
+    assert_eq!(model.asked.lock().unwrap()[0].response_schema, None);
+}

@@ -1,0 +1,250 @@
+//! The model, the mode and the thought level of a session: who may change them, and who is told.
+//!
+//! ACP has two views of them, modes and options. A change by one of them is told by the other; a
+//! change by anything else, by both. It knows nothing of how a turn uses what is chosen.
+
+mod selection;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use acp_lifecycle::SessionHandle;
+use acp_tools::Registry;
+use acp_types::text;
+use agent_client_protocol::v1::Responder;
+use agent_client_protocol::v1::schema::{
+    ConfigOptionUpdate, CurrentModeUpdate, SessionConfigOption, SessionUpdate,
+    SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeRequest,
+    SetSessionModeResponse,
+};
+use agent_client_protocol::{JsonRpcResponse, Result};
+
+pub(crate) use selection::{Change, Chosen, LEVELS, Selection, level, parse_level};
+
+use crate::mode::Mode;
+use crate::model::Effort;
+use crate::wire::Answers;
+use crate::{commands, errors, limits};
+
+/// What is chosen in an open session.
+pub(crate) struct Options {
+    handle: SessionHandle,
+    answers: Answers,
+    registry: Registry,
+    roots: Vec<PathBuf>,
+    state: Mutex<State>,
+}
+
+struct State {
+    selection: Selection,
+    told: Told,
+    /// How many models were asked for; and which of these requests was the last to be met.
+    asked: u64,
+    met: u64,
+    /// How many requests were answered, which names their answers.
+    answered: u64,
+}
+
+/// What the client was told last.
+#[derive(Debug, PartialEq)]
+struct Told {
+    mode: Option<Mode>,
+    options: Vec<SessionConfigOption>,
+    commands: SessionUpdate,
+}
+
+/// Who asked for a change, and so hears of it by the answer.
+pub(crate) enum By {
+    Command,
+    SetMode(Responder<SetSessionModeResponse>),
+    SetOption(Responder<SetSessionConfigOptionResponse>),
+}
+
+impl Options {
+    /// Takes over what the client was told by the answer to `session/new`, and tells it of the
+    /// commands.
+    pub(crate) fn new(
+        selection: Selection,
+        handle: SessionHandle,
+        answers: Answers,
+        registry: Registry,
+        roots: Vec<PathBuf>,
+    ) -> Arc<Self> {
+        let told = Told::new(&selection, &registry);
+        handle.news(told.commands.clone());
+        let state = Mutex::new(State { selection, told, asked: 0, met: 0, answered: 0 });
+        Arc::new(Self { handle, answers, registry, roots, state })
+    }
+
+    /// Returns what the next request to a model goes by.
+    pub(crate) fn chosen(&self) -> Chosen {
+        self.lock().selection.chosen()
+    }
+
+    /// Looks at what can be chosen, and is.
+    pub(crate) fn with<T>(&self, look: impl FnOnce(&Selection) -> T) -> T {
+        look(&self.lock().selection)
+    }
+
+    /// Does what `session/set_mode` asks for.
+    pub(crate) fn on_set_mode(
+        &self,
+        request: &SetSessionModeRequest,
+        responder: Responder<SetSessionModeResponse>,
+    ) -> Result<()> {
+        match self.with(|selection| selection.mode(&request.mode_id.0)) {
+            Ok(mode) => self.set_mode(mode, By::SetMode(responder)),
+            Err(what) => return responder.respond_with_error(errors::invalid_params(what)),
+        }
+        Ok(())
+    }
+
+    /// Does what `session/set_config_option` asks for. A model may take its time to be there.
+    pub(crate) fn on_set_option(
+        self: &Arc<Self>,
+        request: &SetSessionConfigOptionRequest,
+        responder: Responder<SetSessionConfigOptionResponse>,
+    ) -> Result<()> {
+        let value = request.value.as_value_id().ok_or("an option has one of its values");
+        let change = value.and_then(|value| {
+            self.with(|selection| selection.change(&request.config_id.0, &value.0))
+        });
+        let by = By::SetOption(responder);
+        match change {
+            Ok(Change::Mode(mode)) => self.set_mode(mode, by),
+            Ok(Change::Effort(effort)) => self.set_effort(effort, by),
+            Ok(Change::Model(name)) => drop(tokio::spawn(self.set_model(name, by))),
+            Err(what) => return by.refuse(what),
+        }
+        Ok(())
+    }
+
+    /// Sets the mode: it holds for every call that is not permitted yet.
+    pub(crate) fn set_mode(&self, mode: Mode, by: By) {
+        let mut state = self.lock();
+        state.selection.set_mode(mode);
+        let policy = mode.policy(&self.roots);
+        self.handle.with(|session, _| session.set_policy(policy));
+        self.tell(&mut state, by);
+    }
+
+    /// Sets how much to think, from the next request on.
+    pub(crate) fn set_effort(&self, effort: Option<Effort>, by: By) {
+        let mut state = self.lock();
+        state.selection.set_effort(effort);
+        self.tell(&mut state, by);
+    }
+
+    /// Sets the model, from the next request on. Of several that are on their way, the one that
+    /// was asked for last is taken.
+    ///
+    /// # Errors
+    /// Why there is no such model; whoever asked by a request is answered that.
+    pub(crate) fn set_model(
+        self: &Arc<Self>,
+        name: String,
+        by: By,
+    ) -> impl Future<Output = std::result::Result<(), String>> + Send + use<> {
+        let (options, request, catalogue) = {
+            let mut state = self.lock();
+            state.asked += 1;
+            (self.clone(), state.asked, state.selection.catalogue().clone())
+        };
+        async move {
+            // It may read files, or wait for a keyring.
+            let opened = tokio::task::spawn_blocking(move || catalogue.open(&name)).await;
+            let model = match opened {
+                Ok(Ok(model)) => model,
+                Ok(Err(error)) => return by.fail(options.redacted(&error.to_string())),
+                Err(_) => return by.fail("the model could not be opened".to_owned()),
+            };
+            let mut state = options.lock();
+            if request > state.met {
+                state.met = request;
+                state.selection.set_model(model);
+            }
+            options.tell(&mut state, by);
+            Ok(())
+        }
+    }
+
+    /// Tells the client what has changed by itself: which models there are, what they can.
+    pub(crate) fn refresh(&self) {
+        self.tell(&mut self.lock(), By::Command);
+    }
+
+    /// Tells the client what it has not been told, and answers whoever asked. The news and the
+    /// answer go out in this order, behind what went before.
+    fn tell(&self, state: &mut State, by: By) {
+        let now = Told::new(&state.selection, &self.registry);
+        if let Some(mode) = now.mode
+            && state.told.mode != now.mode
+            && !matches!(by, By::SetMode(_))
+        {
+            let update = CurrentModeUpdate::new(mode.id());
+            self.handle.news(SessionUpdate::CurrentModeUpdate(update));
+        }
+        if state.told.options != now.options && !matches!(by, By::SetOption(_)) {
+            let update = ConfigOptionUpdate::new(now.options.clone());
+            self.handle.news(SessionUpdate::ConfigOptionUpdate(update));
+        }
+        if state.told.commands != now.commands {
+            self.handle.news(now.commands.clone());
+        }
+        state.told = now;
+        match by {
+            By::Command => {}
+            By::SetMode(responder) => self.answer(state, responder, SetSessionModeResponse::new()),
+            By::SetOption(responder) => {
+                let answer = SetSessionConfigOptionResponse::new(state.told.options.clone());
+                self.answer(state, responder, answer);
+            }
+        }
+    }
+
+    fn answer<T: JsonRpcResponse>(&self, state: &mut State, responder: Responder<T>, answer: T) {
+        state.answered += 1;
+        // No turn has such a name.
+        let name = format!("option {}", state.answered);
+        self.answers.keep(&name, responder, answer);
+        self.handle.with(|session, now| session.respond(&name, now));
+    }
+
+    fn redacted(&self, text: &str) -> String {
+        self.handle.with(|session, _| session.secrets().redact(text).into_owned())
+    }
+
+    /// A panic while the lock was held left a whole value, so it can be used on.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Told {
+    fn new(selection: &Selection, registry: &Registry) -> Self {
+        let chosen = selection.chosen();
+        let commands = commands::available(&chosen, registry);
+        Self { mode: chosen.mode, options: selection.options(), commands }
+    }
+}
+
+impl By {
+    /// Answers that what was asked for is not there.
+    fn refuse(self, what: &str) -> Result<()> {
+        let error = errors::invalid_params(what);
+        match self {
+            Self::Command => Ok(()),
+            Self::SetMode(responder) => responder.respond_with_error(error),
+            Self::SetOption(responder) => responder.respond_with_error(error),
+        }
+    }
+
+    /// The same for what turned out only later.
+    fn fail(self, what: String) -> std::result::Result<(), String> {
+        // The connection may be gone by now, and with it whoever asked.
+        drop(self.refuse(text::head(&what, limits::MAX_REASON_BYTES)));
+        Err(what)
+    }
+}

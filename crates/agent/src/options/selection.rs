@@ -1,0 +1,224 @@
+//! What can be chosen in a session, and what is chosen. Nobody is told of it here.
+
+use std::sync::Arc;
+
+use acp_lifecycle::title::visible;
+use agent_client_protocol::v1::schema::{
+    SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOption, SessionMode,
+    SessionModeState,
+};
+
+use crate::limits::{MAX_CHOICES, MAX_TAKEN_UP};
+use crate::mode::Mode;
+use crate::model::catalogue::{Catalogue, Choice};
+use crate::model::{Effort, Model};
+
+/// The ids of the options.
+pub(crate) const MODEL: &str = "model";
+const MODE: &str = "mode";
+const THOUGHT_LEVEL: &str = "thought_level";
+
+/// How much a model may be told to think: the value, its name, and what it is in a request.
+pub(crate) const LEVELS: [(&str, &str, Option<Effort>); 5] = [
+    ("default", "As the model does by itself", None),
+    ("off", "Not at all", Some(Effort::Off)),
+    ("low", "A little", Some(Effort::Low)),
+    ("medium", "As most work needs", Some(Effort::Medium)),
+    ("high", "As much as it can", Some(Effort::High)),
+];
+
+/// What a request to a model goes by.
+#[derive(Debug, Clone)]
+pub(crate) struct Chosen {
+    pub(crate) model: Arc<dyn Model>,
+    /// How many models the session took up before this one: tells two times of the same apart.
+    pub(crate) taken_up: u64,
+    /// None where the model cannot be told.
+    pub(crate) effort: Option<Effort>,
+    /// None where the agent's embedder has a policy of its own.
+    pub(crate) mode: Option<Mode>,
+}
+
+#[cfg(test)]
+impl Chosen {
+    /// A model, and nothing else.
+    pub(crate) fn of(model: Arc<dyn Model>) -> Self {
+        Self { model, taken_up: 0, effort: None, mode: None }
+    }
+}
+
+/// A change of one option.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Change {
+    Model(String),
+    Mode(Mode),
+    Effort(Option<Effort>),
+}
+
+/// What can be chosen, and what is.
+#[derive(Debug)]
+pub(crate) struct Selection {
+    catalogue: Arc<dyn Catalogue>,
+    chosen: Chosen,
+    /// The names of the models that the session has had, the newest last.
+    had: Vec<String>,
+}
+
+impl Selection {
+    /// Begins with a model, and with a mode unless there are none.
+    pub(crate) fn new(
+        catalogue: Arc<dyn Catalogue>,
+        model: Arc<dyn Model>,
+        mode: Option<Mode>,
+    ) -> Self {
+        let had = vec![model.name().to_owned()];
+        Self { catalogue, chosen: Chosen { model, taken_up: 0, effort: None, mode }, had }
+    }
+
+    pub(crate) fn catalogue(&self) -> &Arc<dyn Catalogue> {
+        &self.catalogue
+    }
+
+    pub(crate) fn chosen(&self) -> Chosen {
+        let Chosen { model, taken_up, effort, mode } = self.chosen.clone();
+        let effort = effort.filter(|_| model.traits().efforts);
+        Chosen { model, taken_up, effort, mode }
+    }
+
+    /// Takes a model up.
+    pub(crate) fn set_model(&mut self, model: Arc<dyn Model>) {
+        let name = model.name().to_owned();
+        self.had.retain(|other| *other != name);
+        self.had.push(name);
+        if self.had.len() > MAX_TAKEN_UP {
+            self.had.remove(0);
+        }
+        self.chosen.model = model;
+        self.chosen.taken_up += 1;
+    }
+
+    pub(crate) fn set_mode(&mut self, mode: Mode) {
+        self.chosen.mode = Some(mode);
+    }
+
+    /// Sets how much to think; kept for later where the model cannot be told.
+    pub(crate) fn set_effort(&mut self, effort: Option<Effort>) {
+        self.chosen.effort = effort;
+    }
+
+    /// Returns the models that can be chosen: the catalogue's, and those that the session has had.
+    pub(crate) fn models(&self) -> Vec<Choice> {
+        let mut choices = self.catalogue.list();
+        choices.truncate(MAX_CHOICES - MAX_TAKEN_UP - 1);
+        // A model that is found late may have another name by now than when it was taken up.
+        let current = self.chosen.model.name();
+        for name in self.had.iter().map(String::as_str).chain([current]) {
+            if choices.iter().all(|choice| choice.value != *name) {
+                let choice =
+                    Choice { value: name.to_owned(), name: visible(name), description: None };
+                choices.push(choice);
+            }
+        }
+        choices
+    }
+
+    /// Returns the modes as ACP's older clients know them.
+    pub(crate) fn modes(&self) -> Option<SessionModeState> {
+        let mode = |mode: &Mode| {
+            SessionMode::new(mode.id(), mode.name()).description(sentence(mode.description()))
+        };
+        let modes = Mode::all().iter().map(mode).collect();
+        Some(SessionModeState::new(self.chosen.mode?.id(), modes))
+    }
+
+    /// Returns every option with its values, which holds all that can be chosen.
+    pub(crate) fn options(&self) -> Vec<SessionConfigOption> {
+        let Chosen { model, effort, mode, .. } = self.chosen();
+        let models = self.models().into_iter().map(|choice| {
+            let Choice { value, name, description } = choice;
+            SessionConfigSelectOption::new(value, name).description(description)
+        });
+        let models: Vec<_> = models.collect();
+        let name = model.name().to_owned();
+        let mut options = vec![
+            SessionConfigOption::select(MODEL, "Model", name, models)
+                .category(SessionConfigOptionCategory::Model),
+        ];
+        if let Some(mode) = mode {
+            let modes = Mode::all().iter().map(|mode| {
+                SessionConfigSelectOption::new(mode.id(), mode.name())
+                    .description(sentence(mode.description()))
+            });
+            let modes: Vec<_> = modes.collect();
+            let option = SessionConfigOption::select(MODE, "Mode", mode.id(), modes)
+                .description("What runs without asking".to_owned())
+                .category(SessionConfigOptionCategory::Mode);
+            options.push(option);
+        }
+        if model.traits().efforts {
+            let levels = LEVELS.iter().map(|(value, description, _)| {
+                SessionConfigSelectOption::new(*value, capital(value))
+                    .description((*description).to_owned())
+            });
+            let levels: Vec<_> = levels.collect();
+            let option =
+                SessionConfigOption::select(THOUGHT_LEVEL, "Thinking", level(effort), levels)
+                    .description("How much the model thinks before it speaks".to_owned())
+                    .category(SessionConfigOptionCategory::ThoughtLevel);
+            options.push(option);
+        }
+        options
+    }
+
+    /// Reads a value of an option, as it is offered.
+    ///
+    /// # Errors
+    /// What is wrong, without what was asked for.
+    pub(crate) fn change(&self, option: &str, value: &str) -> Result<Change, &'static str> {
+        match option {
+            MODEL if self.models().iter().any(|choice| choice.value == value) => {
+                Ok(Change::Model(value.to_owned()))
+            }
+            MODEL => Err("there is no such model among the option's values"),
+            MODE => self.mode(value).map(Change::Mode),
+            THOUGHT_LEVEL if self.chosen.model.traits().efforts => {
+                parse_level(value).map(Change::Effort).ok_or(NO_LEVEL)
+            }
+            _ => Err("there is no such option in this session"),
+        }
+    }
+
+    /// Reads the id of a mode.
+    ///
+    /// # Errors
+    /// What is wrong, without what was asked for.
+    pub(crate) fn mode(&self, id: &str) -> Result<Mode, &'static str> {
+        if self.chosen.mode.is_none() {
+            return Err("this session has no modes");
+        }
+        Mode::parse(id).ok_or(NO_MODE)
+    }
+}
+
+/// Reads a level of thinking.
+pub(crate) fn parse_level(value: &str) -> Option<Option<Effort>> {
+    LEVELS.iter().find(|(name, ..)| *name == value).map(|(.., effort)| *effort)
+}
+
+/// Returns the level's value that an effort is.
+pub(crate) fn level(effort: Option<Effort>) -> &'static str {
+    LEVELS.iter().find(|(.., other)| *other == effort).map_or("default", |(value, ..)| value)
+}
+
+fn sentence(phrase: &str) -> String {
+    format!("{}.", capital(phrase))
+}
+
+fn capital(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
+}
+
+const NO_MODE: &str =
+    "there is no such mode; there are read-only, ask-always, ask, accept-edits, auto";
+const NO_LEVEL: &str = "there is no such level; there are default, off, low, medium, high";

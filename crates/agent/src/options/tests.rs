@@ -1,0 +1,261 @@
+//! What can be chosen, and what the client is told of a change. Answers to requests: `tests/it`.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use acp_lifecycle::{Effect, Effects, Item, Session};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::model::catalogue::{Catalogue, Choice};
+use crate::model::{Model, Reply, Request, SpecError, Traits};
+
+/// A model that says nothing.
+#[derive(Debug)]
+struct Named(String);
+
+impl Model for Named {
+    fn name(&self) -> &str {
+        &self.0
+    }
+
+    fn traits(&self) -> Traits {
+        Traits { efforts: self.0.starts_with("deep"), ..Traits::default() }
+    }
+
+    fn reply(&self, _: Request) -> Reply {
+        Box::pin(futures::stream::empty())
+    }
+}
+
+/// Lists what it is told to, and opens everything but `missing`.
+#[derive(Debug, Default)]
+struct Shelf(Mutex<Vec<&'static str>>);
+
+impl Catalogue for Shelf {
+    fn list(&self) -> Vec<Choice> {
+        let choice = |value: &&str| Choice {
+            value: (*value).to_owned(),
+            name: value.to_uppercase(),
+            description: None,
+        };
+        self.0.lock().unwrap().iter().map(choice).collect()
+    }
+
+    fn open(&self, name: &str) -> std::result::Result<Arc<dyn Model>, SpecError> {
+        match name {
+            "missing" => Err(SpecError::Unknown { spec: name.to_owned() }),
+            name => Ok(Arc::new(Named(name.to_owned()))),
+        }
+    }
+}
+
+fn selection(shelf: &Arc<Shelf>, mode: Option<Mode>) -> Selection {
+    Selection::new(shelf.clone(), Arc::new(Named("direct".to_owned())), mode)
+}
+
+fn shelf(models: &[&'static str]) -> Arc<Shelf> {
+    Arc::new(Shelf(Mutex::new(models.to_vec())))
+}
+
+fn open(shelf: &Arc<Shelf>, mode: Option<Mode>) -> (Arc<Options>, SessionHandle) {
+    let handle = SessionHandle::new(Session::new("/p"), SystemTime::now);
+    let registry = Registry::builtin().unwrap();
+    let roots = vec![PathBuf::from("/p")];
+    let options =
+        Options::new(selection(shelf, mode), handle.clone(), Answers::default(), registry, roots);
+    told(&handle);
+    (options, handle)
+}
+
+/// What waits to be told, by kind.
+fn told(handle: &SessionHandle) -> Vec<Value> {
+    let next = || {
+        handle.with(|session, now| {
+            session.outbox_mut().flush(now.at);
+            session.outbox_mut().poll(now.at)
+        })
+    };
+    let news = std::iter::from_fn(next).map(|item| match item {
+        Item::News(update) => serde_json::to_value(update).unwrap(),
+        other => panic!("{other:?}"),
+    });
+    news.collect()
+}
+
+/// The kinds of updates, and the mode or the chosen values that they tell.
+fn shown(updates: &[Value]) -> Vec<String> {
+    let shown = |update: &Value| match update["sessionUpdate"].as_str().unwrap() {
+        "current_mode_update" => format!("mode {}", update["currentModeId"].as_str().unwrap()),
+        "config_option_update" => format!("options {}", values(&update["configOptions"])),
+        "available_commands_update" => "commands".to_owned(),
+        other => panic!("{other}"),
+    };
+    updates.iter().map(shown).collect()
+}
+
+fn values(options: &Value) -> String {
+    let value = |option: &Value| option["currentValue"].as_str().unwrap().to_owned();
+    options.as_array().unwrap().iter().map(value).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn each_option_has_the_category_that_clients_look_for_and_a_value_that_is_offered() {
+    let shelf = shelf(&["direct", "deep/one"]);
+    let mut selection = selection(&shelf, Some(Mode::Ask));
+    selection.set_model(shelf.open("deep/one").unwrap());
+    let options = serde_json::to_value(selection.options()).unwrap();
+    let options = options.as_array().unwrap();
+    let field = |name: &str| -> Vec<_> { options.iter().map(|it| it[name].clone()).collect() };
+    assert_eq!(field("category"), ["model", "mode", "thought_level"]);
+    assert_eq!(field("type"), ["select"; 3]);
+    assert_eq!(field("currentValue"), ["deep/one", "ask", "default"]);
+    for option in options {
+        let mut offered = option["options"].as_array().unwrap().iter();
+        assert!(offered.any(|value| value["value"] == option["currentValue"]), "{option}");
+    }
+    let modes = serde_json::to_value(selection.modes()).unwrap();
+    assert_eq!(modes["currentModeId"], "ask");
+    assert_eq!(modes["availableModes"].as_array().map(Vec::len), Some(Mode::all().len()));
+    let ask = json!({
+        "id": "ask",
+        "name": "Ask",
+        "description": "Reads inside the roots are allowed, everything else is asked about.",
+    });
+    assert!(modes["availableModes"].as_array().unwrap().contains(&ask), "{modes}");
+}
+
+#[test]
+fn what_is_not_offered_cannot_be_chosen() {
+    let shelf = shelf(&["direct", "deep/one"]);
+    let mut selection = selection(&shelf, Some(Mode::Ask));
+    let change = |selection: &Selection, option, value| selection.change(option, value).ok();
+    assert_eq!(change(&selection, "mode", "auto"), Some(Change::Mode(Mode::Auto)));
+    assert_eq!(change(&selection, "model", "deep/one"), Some(Change::Model("deep/one".into())));
+    for (option, value) in [
+        ("mode", "allow"),
+        ("mode", ""),
+        ("model", "missing"),
+        ("model", "script:/etc/passwd"),
+        ("thought_level", "high"),
+        ("colour", "red"),
+    ] {
+        assert!(selection.change(option, value).is_err(), "{option} {value}");
+    }
+    selection.set_model(shelf.open("deep/one").unwrap());
+    assert!(change(&selection, "thought_level", "high").is_some());
+    assert!(change(&selection, "thought_level", "utmost").is_none());
+}
+
+#[test]
+fn an_embedders_own_policy_leaves_no_modes() {
+    let selection = selection(&shelf(&[]), None);
+    assert_eq!(selection.modes(), None);
+    let options = serde_json::to_value(selection.options()).unwrap();
+    assert_eq!(values(&options), "direct");
+    assert!(selection.mode("ask").is_err() && selection.change("mode", "ask").is_err());
+}
+
+#[test]
+fn models_that_the_session_has_had_can_be_chosen_again_and_there_is_an_end_to_them() {
+    let shelf = shelf(&["listed"]);
+    let mut selection = selection(&shelf, None);
+    for number in 0..100 {
+        selection.set_model(shelf.open(&format!("other/{number}")).unwrap());
+    }
+    let offered: Vec<_> = selection.models().into_iter().map(|model| model.value).collect();
+    assert_eq!(offered.len(), 1 + limits::MAX_TAKEN_UP);
+    assert_eq!((&*offered[0], &*offered[limits::MAX_TAKEN_UP]), ("listed", "other/99"));
+}
+
+#[test]
+fn an_effort_is_kept_for_models_that_can_be_told_and_no_other_is() {
+    let shelf = shelf(&[]);
+    let mut selection = selection(&shelf, None);
+    selection.set_effort(Some(Effort::High));
+    assert_eq!(selection.chosen().effort, None);
+    selection.set_model(shelf.open("deep/one").unwrap());
+    assert_eq!(selection.chosen().effort, Some(Effort::High));
+}
+
+#[tokio::test]
+async fn a_command_tells_both_views_and_only_what_changed() {
+    let shelf = shelf(&["direct", "deep/one"]);
+    let (options, handle) = open(&shelf, Some(Mode::Ask));
+    options.set_mode(Mode::Auto, By::Command);
+    assert_eq!(shown(&told(&handle)), ["mode auto", "options direct auto"]);
+    options.set_mode(Mode::Auto, By::Command);
+    options.refresh();
+    assert_eq!(shown(&told(&handle)), [""; 0]);
+    options.set_model("deep/one".to_owned(), By::Command).await.unwrap();
+    // The direct model's commands go with it, and the thought level's comes.
+    assert_eq!(shown(&told(&handle)), ["options deep/one auto default", "commands"]);
+    options.set_effort(Some(Effort::Low), By::Command);
+    assert_eq!(shown(&told(&handle)), ["options deep/one auto low"]);
+    let error = options.set_model("missing".to_owned(), By::Command).await.unwrap_err();
+    assert!(error.contains("unknown model"), "{error}");
+    assert_eq!(options.chosen().model.name(), "deep/one");
+    shelf.0.lock().unwrap().push("found/later");
+    options.refresh();
+    assert_eq!(shown(&told(&handle)), ["options deep/one auto low"]);
+}
+
+#[tokio::test]
+async fn of_two_models_on_their_way_the_one_that_was_asked_for_last_is_taken() {
+    let (options, _) = open(&shelf(&[]), None);
+    let first = options.set_model("a".to_owned(), By::Command);
+    let last = options.set_model("b".to_owned(), By::Command);
+    last.await.unwrap();
+    first.await.unwrap();
+    assert_eq!(options.chosen().model.name(), "b");
+    assert_eq!(options.chosen().taken_up, 1);
+}
+
+#[test]
+fn a_mode_holds_at_once() {
+    let (options, handle) = open(&shelf(&[]), Some(Mode::ReadOnly));
+    let write = Effects::from(Effect::Write("/p/a".into()));
+    for (mode, id) in [(Mode::AcceptEdits, "a"), (Mode::ReadOnly, "b"), (Mode::Auto, "c")] {
+        options.set_mode(mode, By::Command);
+        let permit = handle.with(|session, now| {
+            let id = id.into();
+            let digest = acp_lifecycle::Digest::of_call("t", &json!({}), Path::new("/p"), b"");
+            session.announce(&id, "t", acp_types::ToolCallPatch::new(), now);
+            session.permit(&id, &write, digest, true, now)
+        });
+        let is_granted = matches!(permit, acp_lifecycle::Permit::Granted(_));
+        assert_eq!(is_granted, mode != Mode::ReadOnly, "{mode:?}: {permit:?}");
+    }
+}
+
+/// A model that is `direct` until it is found.
+#[derive(Debug, Default)]
+struct Late(std::sync::OnceLock<String>);
+
+impl Model for Late {
+    fn name(&self) -> &str {
+        self.0.get().map_or("direct", String::as_str)
+    }
+
+    fn reply(&self, _: Request) -> Reply {
+        Box::pin(futures::stream::empty())
+    }
+}
+
+#[test]
+fn a_model_that_gets_its_name_late_is_told_and_is_one_of_those_offered() {
+    let late = Arc::new(Late::default());
+    let handle = SessionHandle::new(Session::new("/p"), SystemTime::now);
+    let selection = Selection::new(shelf(&[]), late.clone(), None);
+    let registry = Registry::builtin().unwrap();
+    let options = Options::new(selection, handle.clone(), Answers::default(), registry, vec![]);
+    told(&handle);
+    late.0.set("found/one".to_owned()).unwrap();
+    options.refresh();
+    let updates = told(&handle);
+    assert_eq!(shown(&updates), ["options found/one", "commands"]);
+    let offered = &updates[0]["configOptions"][0]["options"];
+    let offered: Vec<_> = offered.as_array().unwrap().iter().map(|it| &it["value"]).collect();
+    assert_eq!(offered, ["direct", "found/one"]);
+}

@@ -1,0 +1,109 @@
+//! Every kind of content a client may send, for models that take all of it and for one that reads
+//! text only.
+
+use super::{linked, parts, typed};
+use crate::limits;
+use crate::model::{Part, Traits};
+use acp_tools::Workspace;
+use agent_client_protocol::v1::schema::ContentBlock;
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const BLIND: Traits = Traits { images: false, audio: false, efforts: false, context_tokens: None };
+const SEES: Traits = Traits { images: true, audio: true, ..BLIND };
+
+fn blocks(blocks: Value) -> Vec<ContentBlock> {
+    serde_json::from_value(blocks).unwrap()
+}
+
+fn text(text: &str) -> Part {
+    Part::Text(text.to_owned())
+}
+
+#[test]
+fn blocks_are_joined_and_nothing_is_dropped_silently() {
+    let blocks = blocks(json!([
+        {"type": "text", "text": "read this"},
+        {"type": "resource_link", "uri": "file:///a b", "name": "a b"},
+        {"type": "resource", "resource": {"uri": "file:///c", "text": "see"}},
+        {"type": "resource", "resource": {"uri": "file:///d", "blob": "AAA="}},
+        {"type": "image", "data": "AAAA", "mimeType": "image/png"},
+        {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
+        {"type": "text", "text": "now"},
+    ]));
+    let told = "read this\n[a b](file:///a b)\nfile:///c\n```\nsee\n```\n\
+                file:///d:\n[a binary resource, which cannot be read]";
+    let named = "\n[an image (image/png, 0 KiB), which this model cannot see]\n\
+                 [audio (audio/wav, 0 KiB), which this model cannot hear]\nnow";
+    assert_eq!(parts(&blocks, &BLIND), [text(&format!("{told}{named}"))]);
+    let image = Part::Image { media_type: "image/png".to_owned(), data: "AAAA".to_owned() };
+    let audio = Part::Audio { media_type: "audio/wav".to_owned(), data: "AAAA".to_owned() };
+    assert_eq!(parts(&blocks, &SEES), [text(told), image, audio, text("now")]);
+    assert_eq!(typed(&blocks), "read this\nnow");
+}
+
+#[test]
+fn what_every_provider_would_refuse_is_not_sent() {
+    let large = "A".repeat(limits::MAX_MEDIA_BYTES + 4);
+    for (media_type, data, why) in [
+        ("image/svg+xml", "AAAA", "which no model can see"),
+        ("image/png", "not base64!", "which is not in base64"),
+        ("image/png", "AAA", "which is not in base64"),
+        ("image/png", "A===", "which is not in base64"),
+        ("image/png", "", "which is not in base64"),
+        ("image/png", &*large, "which is too large"),
+    ] {
+        let image = json!([{"type": "image", "data": data, "mimeType": media_type}]);
+        let [Part::Text(said)] = &parts(&blocks(image), &SEES)[..] else { panic!("{why}") };
+        assert!(said.starts_with(&format!("[an image ({media_type}, ")), "{said}");
+        assert!(said.ends_with(&format!("), {why}]")), "{said}");
+    }
+    let image = json!({"type": "image", "data": "AAA=", "mimeType": "image/png"});
+    let images = blocks(Value::Array(vec![image; limits::MAX_PROMPT_MEDIA + 1]));
+    let parts = parts(&images, &SEES);
+    assert_eq!(parts.len(), limits::MAX_PROMPT_MEDIA + 1);
+    assert_eq!(parts.last(), Some(&text("[an image (image/png, 0 KiB), which is one too many]")));
+}
+
+#[test]
+fn an_embedded_image_is_an_image() {
+    let image = json!([{"type": "resource", "resource": {"uri": "file:///d.png", "blob": "AAA=", "mimeType": "image/png"}}]);
+    let image = parts(&blocks(image), &SEES);
+    assert!(matches!(&image[..], [Part::Text(uri), Part::Image { .. }] if uri == "file:///d.png:"));
+}
+
+#[tokio::test]
+async fn linked_files_of_the_workspace_are_read_and_of_others_it_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    let large = "x".repeat(usize::try_from(limits::MAX_LINKED_BYTES).unwrap() + 1);
+    for (name, text) in [("a b.txt", "one\ntwo\n"), ("large.txt", &large), ("binary", "a\0b")] {
+        std::fs::write(root.join(name), text).unwrap();
+    }
+    let workspace = Arc::new(Workspace::new(root.clone(), Vec::new()).unwrap());
+    let link = |uri: String| json!({"type": "resource_link", "name": "it", "uri": uri});
+    let file = |name: &str| link(format!("file://{}/{name}", root.display()));
+    for (link, told) in [
+        (file("a%20b.txt"), Ok("a b.txt\n```\n     1\tone\n     2\ttwo\n```")),
+        (file("a%20b.txt#L2"), Ok("a b.txt\n```\n     1\tone\n     2\ttwo\n```")),
+        (file("large.txt"), Err("large.txt was not read: it has 65537 bytes")),
+        (file("binary"), Err("binary was not read: ")),
+        (file("missing"), Err("missing was not read: ")),
+        (file(""), Err(". was not read: ")),
+        (link("file:///etc/passwd".to_owned()), Err("/etc/passwd was not read: ")),
+    ] {
+        let said = linked(&blocks(json!([link])), &workspace).await.unwrap();
+        let said = said.strip_prefix("Files that the prompt links to:\n\n").unwrap();
+        match told {
+            Ok(whole) => assert_eq!(said, whole),
+            Err(start) => assert!(said.starts_with(start), "{said}"),
+        }
+    }
+    for uri in ["https://example.org/a", "no uri", "zed:///agent/thread"] {
+        assert_eq!(linked(&blocks(json!([link(uri.to_owned())])), &workspace).await, None);
+    }
+    let many = vec![file("a%20b.txt"); limits::MAX_LINKED_FILES + 1];
+    let said = linked(&blocks(Value::Array(many)), &workspace).await.unwrap();
+    assert_eq!(said.matches("was not read: one of too many").count(), 1);
+}

@@ -1,0 +1,179 @@
+//! OpenAI's Responses: items that are added, grow and are done, and the whole response at the end.
+
+use std::mem;
+
+use serde_json::{Value, json};
+
+use super::{Call, Out, Reply, Stop, Voice, fragments};
+
+pub(super) struct Responses {
+    id: String,
+    /// The items that are done.
+    items: Vec<Value>,
+    /// The kind and the text of the item that is not.
+    open: Option<(&'static str, String)>,
+    events: usize,
+}
+
+impl Responses {
+    pub(super) fn new(nth: usize) -> Self {
+        Self { id: format!("resp_{nth}"), items: Vec::new(), open: None, events: 0 }
+    }
+
+    fn event(&mut self, kind: &str, mut data: Value, out: &mut Out) {
+        data["type"] = json!(format!("response.{kind}"));
+        data["sequence_number"] = json!(self.events);
+        self.events += 1;
+        out.event(&data);
+    }
+
+    fn response(&self, status: &str) -> Value {
+        json!({"id": self.id, "object": "response", "created_at": 0, "status": status,
+            "model": "scripted", "output": self.items, "error": null, "incomplete_details": null})
+    }
+
+    fn item_id(&self) -> String {
+        format!("{}_{}", self.id.replacen("resp", "item", 1), self.items.len())
+    }
+
+    fn add(&mut self, item: &Value, out: &mut Out) {
+        self.done(out);
+        let index = self.items.len();
+        self.event("output_item.added", json!({"output_index": index, "item": item}), out);
+    }
+
+    fn item(&self, kind: &str, text: &str, is_done: bool) -> Value {
+        let id = self.item_id();
+        let status = if is_done { "completed" } else { "in_progress" };
+        let parts = |kind: &str| match is_done {
+            true => json!([{"type": kind, "text": text}]),
+            false => json!([]),
+        };
+        if kind == "reasoning" {
+            json!({"type": kind, "id": id, "summary": parts("summary_text"),
+                "encrypted_content": "c2NyaXB0ZWQ="})
+        } else {
+            json!({"type": kind, "id": id, "role": "assistant", "status": status,
+                "content": parts("output_text")})
+        }
+    }
+
+    fn grow(&mut self, kind: &'static str, text: &str, out: &mut Out) {
+        if self.open.as_ref().is_none_or(|(open, _)| *open != kind) {
+            self.done(out);
+            let item = self.item(kind, "", false);
+            self.add(&item, out);
+            self.open = Some((kind, String::new()));
+            if kind == "message" {
+                let part = json!({"type": "output_text", "text": "", "annotations": []});
+                self.at_part("content_part.added", "content_index", json!({ "part": part }), out);
+            } else {
+                let part = json!({"type": "summary_text", "text": ""});
+                let added = "reasoning_summary_part.added";
+                self.at_part(added, "summary_index", json!({ "part": part }), out);
+            }
+        }
+        if let Some((_, told)) = &mut self.open {
+            told.push_str(text);
+        }
+        let (event, index) = match kind {
+            "message" => ("output_text.delta", "content_index"),
+            _ => ("reasoning_summary_text.delta", "summary_index"),
+        };
+        self.at_part(event, index, json!({ "delta": text }), out);
+    }
+
+    fn at_part(&mut self, event: &str, index: &str, mut data: Value, out: &mut Out) {
+        data["item_id"] = json!(self.item_id());
+        data["output_index"] = json!(self.items.len());
+        data[index] = json!(0);
+        self.event(event, data, out);
+    }
+
+    /// Ends the item that is not done.
+    fn done(&mut self, out: &mut Out) {
+        let Some((kind, text)) = self.open.take() else { return };
+        let (event, index) = match kind {
+            "message" => ("output_text.done", "content_index"),
+            _ => ("reasoning_summary_text.done", "summary_index"),
+        };
+        self.at_part(event, index, json!({ "text": text }), out);
+        let item = self.item(kind, &text, true);
+        self.finish(item, out);
+    }
+
+    fn finish(&mut self, item: Value, out: &mut Out) {
+        let index = self.items.len();
+        self.event("output_item.done", json!({"output_index": index, "item": item}), out);
+        self.items.push(item);
+    }
+}
+
+impl Voice for Responses {
+    fn begin(&mut self, out: &mut Out) {
+        let response = self.response("in_progress");
+        self.event("created", json!({ "response": response }), out);
+        self.event("in_progress", json!({ "response": response }), out);
+    }
+
+    fn text(&mut self, text: &str, out: &mut Out) {
+        self.grow("message", text, out);
+    }
+
+    fn thought(&mut self, text: &str, out: &mut Out) {
+        self.grow("reasoning", text, out);
+    }
+
+    fn call(&mut self, call: &Call, out: &mut Out) {
+        self.done(out);
+        let mut item = json!({"type": "function_call", "id": self.item_id(), "name": call.name,
+            "arguments": "", "status": "in_progress"});
+        if let Some(id) = &call.id {
+            item["call_id"] = json!(id);
+        }
+        self.add(&item, out);
+        let place = json!({"item_id": self.item_id(), "output_index": self.items.len()});
+        for fragment in fragments(call) {
+            let mut data = place.clone();
+            data["delta"] = json!(fragment);
+            self.event("function_call_arguments.delta", data, out);
+        }
+        let mut data = place;
+        data["arguments"] = json!(call.text());
+        self.event("function_call_arguments.done", data, out);
+        item["arguments"] = json!(call.text());
+        item["status"] = json!("completed");
+        self.finish(item, out);
+    }
+
+    fn error(&mut self, message: &str, out: &mut Out) {
+        let mut response = self.response("failed");
+        response["error"] = json!({"code": "server_error", "message": message});
+        self.event("failed", json!({ "response": response }), out);
+    }
+
+    fn end(&mut self, stop: Stop, reply: &Reply, out: &mut Out) {
+        self.done(out);
+        let reason = match stop {
+            Stop::MaxTokens => Some("max_output_tokens"),
+            Stop::Filter => Some("content_filter"),
+            Stop::EndTurn | Stop::ToolCalls | Stop::Nothing => None,
+        };
+        let kind = if reason.is_some() { "incomplete" } else { "completed" };
+        let mut response = self.response(kind);
+        if let Some(reason) = reason {
+            response["incomplete_details"] = json!({ "reason": reason });
+        }
+        if let Some(usage) = reply.usage {
+            response["usage"] = json!({
+                "input_tokens": usage.input,
+                "input_tokens_details": {"cached_tokens": usage.cached},
+                "output_tokens": usage.output,
+                "output_tokens_details": {"reasoning_tokens": usage.thought},
+                "total_tokens": usage.input + usage.output,
+            });
+        }
+        mem::take(&mut self.items);
+        self.event(kind, json!({ "response": response }), out);
+    }
+}

@@ -1,0 +1,178 @@
+//! Tests of the scripted server, by a plain client.
+
+use serde_json::{Value, json};
+
+use super::{Answer, Call, Dialect, Fate, ModelServer, Reply, Step, Stop, Usage};
+
+/// A path on which a dialect is spoken.
+fn path(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::OpenAiChat => "/chat/completions",
+        Dialect::OpenAiResponses => "/responses",
+        Dialect::Anthropic => "/v1/messages",
+        Dialect::Gemini => "/v1beta/models/scripted:streamGenerateContent?alt=sse",
+        Dialect::Ollama => "/api/chat",
+    }
+}
+
+async fn ask(server: &ModelServer, dialect: Dialect) -> reqwest::Response {
+    let url = server.base_url(dialect) + path(dialect);
+    let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
+    client.build().unwrap().post(url).body("{\"model\":\"scripted\"}").send().await.unwrap()
+}
+
+/// The JSON of all events or lines of a body.
+fn events(body: &str) -> Vec<Value> {
+    let lines = body.lines().map(|line| line.strip_prefix("data: ").unwrap_or(line));
+    lines.filter(|line| line.starts_with('{')).map(|l| serde_json::from_str(l).unwrap()).collect()
+}
+
+/// Joins the texts at a place of all events.
+fn joined(events: &[Value], place: &str) -> String {
+    events.iter().filter_map(|event| event.pointer(place)?.as_str()).collect()
+}
+
+fn reply() -> Reply {
+    let usage = Usage { input: 100, cached: 64, output: 7, thought: 3 };
+    let call = Call::new("read_file", &json!({"path": "ä.txt"})).chunk(3);
+    Reply::new().thought("Hm.").text("It ").text("is.").call(call).usage(usage)
+}
+
+#[tokio::test]
+async fn a_reply_is_told_in_every_dialect() {
+    for (dialect, text, thought, arguments, reason) in [
+        (
+            Dialect::OpenAiChat,
+            "/choices/0/delta/content",
+            "/choices/0/delta/reasoning_content",
+            "/choices/0/delta/tool_calls/0/function/arguments",
+            ("/choices/0/finish_reason", "tool_calls"),
+        ),
+        (
+            Dialect::OpenAiResponses,
+            "/response/output/1/content/0/text",
+            "/response/output/0/summary/0/text",
+            "/response/output/2/arguments",
+            ("/response/status", "in_progressin_progresscompleted"),
+        ),
+        (
+            Dialect::Anthropic,
+            "/delta/text",
+            "/delta/thinking",
+            "/delta/partial_json",
+            ("/delta/stop_reason", "tool_use"),
+        ),
+        (
+            Dialect::Gemini,
+            "/candidates/0/content/parts/0/text",
+            "/no",
+            "/candidates/0/content/parts/0/functionCall/args/path",
+            ("/candidates/0/finishReason", "STOP"),
+        ),
+        (
+            Dialect::Ollama,
+            "/message/content",
+            "/message/thinking",
+            "/message/tool_calls/0/function/arguments/path",
+            ("/done_reason", "stop"),
+        ),
+    ] {
+        let server = ModelServer::start([reply().into()]).await.unwrap();
+        let answer = ask(&server, dialect).await;
+        assert_eq!(answer.status(), 200);
+        let events = events(&answer.text().await.unwrap());
+        // Gemini has thoughts in the place of text.
+        let thoughts = if dialect == Dialect::Gemini { "Hm." } else { "" };
+        assert_eq!(joined(&events, text), format!("{thoughts}It is."), "{dialect:?}");
+        assert_eq!(joined(&events, thought).is_empty(), thought == "/no", "{dialect:?}");
+        assert!(joined(&events, arguments).contains("ä.txt"), "{dialect:?}: {events:#?}");
+        assert_eq!(joined(&events, reason.0), reason.1, "{dialect:?}");
+        let asked = &server.replies()[0];
+        assert_eq!((asked.dialect, asked.json()), (Some(dialect), json!({"model": "scripted"})));
+    }
+}
+
+#[tokio::test]
+async fn an_error_has_its_status_its_headers_and_its_place_in_the_dialect() {
+    for dialect in Dialect::ALL {
+        let slow = Answer::error(429, "slow down").header("retry-after", "7");
+        let server = ModelServer::start([slow]).await.unwrap();
+        let answer = ask(&server, dialect).await;
+        assert_eq!(
+            (answer.status().as_u16(), &answer.headers()["retry-after"]),
+            (429, &"7".parse().unwrap())
+        );
+        let body: Value = answer.json().await.unwrap();
+        let message = if dialect == Dialect::Ollama { "/error" } else { "/error/message" };
+        assert_eq!(body.pointer(message), Some(&json!("slow down")), "{dialect:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_ends_as_its_script_says() {
+    let text = || Reply::new().text("It ");
+    for (reply, is_whole, holds, lacks) in [
+        (text(), true, "[DONE]", "error"),
+        (text().without_marker(), true, "\"stop\"", "[DONE]"),
+        (text().stop(Stop::Nothing), true, "It ", "\"stop\""),
+        (text().step(Step::Cut), false, "", ""),
+        (text().step(Step::Error("broken".to_owned())), true, "broken", "[DONE]"),
+        (text().step(Step::Raw(b"data: {\n\n".to_vec())), true, "data: {\n\n", "error"),
+        (text().write_bytes(1), true, "[DONE]", "error"),
+    ] {
+        let server = ModelServer::start([reply.clone().into()]).await.unwrap();
+        let body = ask(&server, Dialect::OpenAiChat).await.text().await;
+        assert_eq!(body.is_ok(), is_whole, "{reply:?}");
+        let body = body.unwrap_or_default();
+        assert!(body.contains(holds) && (lacks.is_empty() || !body.contains(lacks)), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_leaves_a_reply_is_known() {
+    let server =
+        ModelServer::start([Reply::new().text("It ").step(Step::Hang).into()]).await.unwrap();
+    let answer = ask(&server, Dialect::Anthropic).await;
+    assert_eq!(server.replies()[0].fate, Fate::Open);
+    drop(answer);
+    assert!(server.until(|asked| matches!(asked[0].fate, Fate::Left(_))).await);
+}
+
+#[tokio::test]
+async fn requests_come_on_one_connection_and_the_script_ends() {
+    let server = ModelServer::start([Answer::redirect("http://127.0.0.1:1/")]).await.unwrap();
+    let client =
+        reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    let url = server.base_url(Dialect::Ollama) + "/api/chat";
+    for holds in ["", "used up"] {
+        let answer = client.post(&url).send().await.unwrap().text().await.unwrap();
+        assert!(answer.contains(holds), "{answer}");
+    }
+    let listed: Value = client
+        .get(server.base_url(Dialect::OpenAiChat) + "/models")
+        .send()
+        .await
+        .unwrap()
+        .json()
+        .await
+        .unwrap();
+    assert_eq!(listed["data"][0]["id"], "scripted");
+    let connections: Vec<_> = server.asked().iter().map(|asked| asked.connection).collect();
+    assert_eq!(connections, [0, 0, 0]);
+    assert_eq!(server.replies().len(), 2);
+    assert!(reqwest::get(server.base_url(Dialect::Ollama) + "/no").await.unwrap().status() == 404);
+}
+
+#[test]
+fn a_script_is_read_from_json() {
+    let answer: Answer = serde_json::from_value(json!({
+        "status": 200,
+        "body": {"reply": {
+            "steps": [{"text": "a"}, {"call": {"name": "think", "args": {}}}, {"pause_ms": 5}, "cut"],
+            "stop": "max_tokens",
+        }},
+    }))
+    .unwrap();
+    assert!(matches!(answer.body, super::Body::Reply(reply) if reply.steps.len() == 4));
+    serde_json::from_value::<Answer>(json!({"satus": 200})).unwrap_err();
+}

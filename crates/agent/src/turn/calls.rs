@@ -1,0 +1,131 @@
+//! Runs the calls of one reply, as many side by side as their order allows.
+
+use std::path::PathBuf;
+
+use acp_lifecycle::{End, Ended, OpenCall, perform};
+use acp_tools::Reach;
+use acp_types::{Content, Reason, Status, ToolCallPatch};
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use serde_json::{Value, json};
+
+use super::begun::Begun;
+use super::order::{Order, Touch};
+use super::{Turn, results};
+use crate::limits;
+use crate::model::{Call, ToolResult};
+
+impl Turn<'_> {
+    /// Runs the calls of one reply in their [`Order`]. Returns the results, in the order in which
+    /// the calls were made, and the fault, if one was fatal: after it no further call begins.
+    pub(super) async fn run_calls(&self, calls: Vec<Begun>) -> (Vec<ToolResult>, Option<String>) {
+        let mut order = Order::new(&self.touches(&calls).await);
+        let mut results: Vec<_> = calls.iter().map(|begun| not_run(&begun.call)).collect();
+        let mut waiting: Vec<_> = calls.into_iter().map(Some).collect();
+        let (mut running, mut fault) = (FuturesUnordered::new(), None);
+        loop {
+            while fault.is_none()
+                && running.len() < limits::MAX_PARALLEL_CALLS
+                && let Some(place) = order.begin()
+                && let Some(begun) = waiting[place].take()
+            {
+                running.push(async move { (place, self.run_call(begun).await) });
+            }
+            let Some((place, ended)) = running.next().await else { break };
+            order.end(place);
+            results[place].is_error = ended.status != Status::Completed;
+            if ended.is_fatal {
+                fault = Some(ended.text.clone());
+            }
+            results[place].text = ended.text;
+        }
+        // What never ran is dropped here, which ends it.
+        drop(waiting);
+        results::fit(&mut results);
+        (results, fault)
+    }
+
+    /// Finds out what each call touches. A single call, or calls that change nothing, need no look
+    /// at the disk.
+    async fn touches(&self, calls: &[Begun]) -> Vec<Touch> {
+        let reach = |begun: &Begun| Some(self.registry.spec(&begun.call.name)?.reach);
+        let changes = calls.iter().any(|begun| reach(begun) == Some(Reach::Changes));
+        let files: Vec<Option<Vec<PathBuf>>> = match changes && calls.len() > 1 {
+            false => vec![None; calls.len()],
+            true => self.files(calls).await,
+        };
+        let touch = |(begun, files)| match reach(begun) {
+            // What nobody knows is refused at once.
+            None | Some(Reach::Nothing) => Touch::Session(begun.call.name.clone()),
+            Some(Reach::Reads) => Touch::Reads(files),
+            Some(Reach::Changes) => Touch::Changes(files),
+            Some(_) => Touch::Anything,
+        };
+        calls.iter().zip(files).map(touch).collect()
+    }
+
+    async fn files(&self, calls: &[Begun]) -> Vec<Option<Vec<PathBuf>>> {
+        let named: Vec<_> = calls
+            .iter()
+            .map(|begun| {
+                let args = begun.arguments().ok()?;
+                Some(self.registry.locations(&begun.call.name, args, self.context))
+            })
+            .collect();
+        let workspace = self.context.workspace.clone();
+        let settle = move || {
+            let settled = |location: &acp_types::Location| {
+                let at = workspace.resolve(location.path().to_str()?).ok()?;
+                Some(workspace.settle(&at).ok()?.path().to_owned())
+            };
+            let files =
+                |named: Option<Vec<_>>| named?.iter().map(settled).collect::<Option<Vec<_>>>();
+            named.into_iter().map(|named| files(named).filter(|files| !files.is_empty())).collect()
+        };
+        // A panic while nobody knows the files: then any may be touched.
+        tokio::task::spawn_blocking(settle).await.unwrap_or_else(|_| vec![None; calls.len()])
+    }
+
+    async fn run_call(&self, begun: Begun) -> Ended {
+        let (open, call, args) = begun.into_parts();
+        let ended = match args {
+            Ok(args) => {
+                // A task of its own, so that a panic outside of the tool ends one call only.
+                let tool = self.registry.call(&call.name, args, self.context);
+                tokio::spawn(perform(open, tool)).await.unwrap_or_else(|_| lost())
+            }
+            Err(text) => refuse(open, &call, text),
+        };
+        if ended.ends_turn {
+            // Its neighbours must not keep the turn from ending.
+            self.cancel.cancel();
+        }
+        ended
+    }
+}
+
+fn not_run(call: &Call) -> ToolResult {
+    ToolResult {
+        call_id: call.id.clone(),
+        name: call.name.clone(),
+        text: "It was not run, because the turn could not go on.".to_owned(),
+        is_error: true,
+    }
+}
+
+/// Ends a call whose arguments nobody can read.
+fn refuse(open: OpenCall, call: &Call, text: String) -> Ended {
+    let patch = ToolCallPatch::new()
+        .raw_input(Value::String(call.arguments.clone()))
+        .raw_output(json!({ "error": text, "code": "invalid_arguments" }))
+        .append(Content::text(text.clone()));
+    open.finish(End::failed(Reason::Error).with(patch));
+    let (status, reason) = (Status::Failed, Some(Reason::Error));
+    Ended { status, reason, text, ends_turn: false, is_fatal: false }
+}
+
+fn lost() -> Ended {
+    let text = "The call was lost by a fault of the agent.".to_owned();
+    let (status, reason) = (Status::Cancelled, Some(Reason::Dropped));
+    Ended { status, reason, text, ends_turn: false, is_fatal: false }
+}

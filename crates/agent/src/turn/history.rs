@@ -1,0 +1,206 @@
+//! What a session remembers between turns, and what its replies cost so far.
+//!
+//! It keeps the messages such that every provider takes them: each call of a reply has its result
+//! right behind it, and no reply is empty.
+
+use std::sync::Arc;
+
+use crate::limits;
+use crate::model::{Message, Part, ToolResult, Usage};
+
+/// What a session remembers between turns.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    messages: Vec<Arc<Message>>,
+    bytes: usize,
+    /// Which model was asked last, by how many were taken up before, and how often, failed attempts
+    /// included.
+    asked: (u64, usize),
+    spent: Spent,
+    /// Whether the client was told a title of the session.
+    pub(super) is_titled: bool,
+}
+
+/// What all replies of a session used, of every model, as far as the models count it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Spent {
+    /// Requests to models, failed attempts included.
+    pub(crate) requests: u64,
+    /// Tokens of the requests, those of a cache among them.
+    pub(crate) input_tokens: u64,
+    /// Tokens of the replies, thoughts among them.
+    pub(crate) output_tokens: u64,
+    /// Tokens of the requests that a cache held.
+    pub(crate) cached_tokens: u64,
+    /// Tokens of the replies that were thought.
+    pub(crate) thought_tokens: u64,
+    /// What the replies cost, in millionths of a US dollar; `None` if no model told it.
+    pub(crate) cost_micros: Option<u64>,
+}
+
+impl Spent {
+    fn add(&mut self, usage: &Usage) {
+        let add = |sum: &mut u64, more: Option<u64>| *sum = sum.saturating_add(more.unwrap_or(0));
+        add(&mut self.input_tokens, usage.input_tokens);
+        add(&mut self.output_tokens, usage.output_tokens);
+        add(&mut self.cached_tokens, usage.cached_tokens);
+        add(&mut self.thought_tokens, usage.thought_tokens);
+        if let Some(cost) = usage.cost_micros {
+            self.cost_micros = Some(self.cost_micros.unwrap_or(0).saturating_add(cost));
+        }
+    }
+}
+
+impl History {
+    /// Returns the messages, oldest first.
+    pub(crate) fn messages(&self) -> &[Arc<Message>] {
+        &self.messages
+    }
+
+    /// Puts other messages in the place of all: a shorter telling of the same session.
+    pub(crate) fn replace(&mut self, messages: Vec<Arc<Message>>) {
+        self.bytes = messages.iter().map(|message| byte_len(message)).sum();
+        self.messages = messages;
+    }
+
+    /// Returns what the session's replies used so far.
+    pub(crate) fn spent(&self) -> &Spent {
+        &self.spent
+    }
+
+    /// Remembers a message; where that is too much, the oldest are left out.
+    pub(super) fn say(&mut self, message: Message) -> Arc<Message> {
+        let message = Arc::new(message);
+        self.bytes += byte_len(&message);
+        self.messages.push(message.clone());
+        if self.bytes > limits::MAX_HISTORY_BYTES {
+            // Half at once, so that it does not have to be done with every message.
+            self.shorten(limits::MAX_HISTORY_BYTES / 2);
+        }
+        message
+    }
+
+    /// Remembers a reply of which no call is left; one without a word is no message.
+    pub(super) fn say_words(&mut self, text: String, thought: String) {
+        if !text.trim().is_empty() {
+            self.say(Message::Assistant { text, thought, calls: Vec::new(), replay: None });
+        }
+    }
+
+    /// Tells the model what happened beside its messages.
+    pub(super) fn note(&mut self, what: &str) {
+        self.say(Message::Context(what.to_owned()));
+    }
+
+    /// Forgets a message and all that followed it.
+    pub(super) fn take_back(&mut self, first: &Arc<Message>) {
+        let place = self.messages.iter().rposition(|message| Arc::ptr_eq(message, first));
+        if let Some(place) = place {
+            let gone: usize = self.messages.drain(place..).map(|message| byte_len(&message)).sum();
+            self.bytes -= gone;
+        }
+    }
+
+    /// Gives a result to the calls of a turn that was lost before they had one.
+    pub(super) fn mend(&mut self) {
+        let Some(Message::Assistant { calls, .. }) = self.messages.last().map(|last| &**last)
+        else {
+            return;
+        };
+        let lost = calls.iter().map(|call| ToolResult {
+            call_id: call.id.clone(),
+            name: call.name.clone(),
+            text: "The call was lost by a fault of the agent. It may have had effects.".to_owned(),
+            is_error: true,
+        });
+        let lost: Vec<_> = lost.collect();
+        if !lost.is_empty() {
+            self.say(Message::ToolResults(lost));
+        }
+    }
+
+    /// Leaves the oldest messages out until at most `bytes` are left, and says so in their place.
+    /// The newest prompt stays, and so does the newest reply if it came after it. Returns whether
+    /// anything was left out.
+    pub(super) fn shorten(&mut self, bytes: usize) -> bool {
+        let is_prompt = |message: &Arc<Message>| matches!(**message, Message::User(_));
+        let prompt = self.messages.iter().rposition(is_prompt);
+        let reply = self.messages.iter().rposition(|message| is_reply(message));
+        let end = prompt.max(reply).unwrap_or(self.messages.len());
+        let (mut kept, mut left_out) = (self.bytes, 0);
+        // Only where a reply or a prompt begins: a call is never parted from its result.
+        for (place, message) in self.messages.iter().enumerate().take(end) {
+            if kept <= bytes && !matches!(**message, Message::ToolResults(_)) {
+                break;
+            }
+            if Some(place) != prompt {
+                kept -= byte_len(message);
+            }
+            left_out = place + 1;
+        }
+        let prompt = prompt.filter(|place| *place < left_out);
+        let notes = usize::from(is_note(self.messages.first()));
+        if left_out <= notes + usize::from(prompt.is_some()) {
+            return false;
+        }
+        let mut rest = vec![Arc::new(Message::Context(LEFT_OUT.to_owned()))];
+        rest.extend(prompt.map(|place| self.messages[place].clone()));
+        rest.extend(self.messages.drain(..).skip(left_out));
+        self.replace(rest);
+        true
+    }
+
+    /// Counts a request to a model; returns how many it had before, since it was taken up.
+    pub(super) fn count_request(&mut self, taken_up: u64) -> usize {
+        self.spent.requests += 1;
+        if self.asked.0 != taken_up {
+            self.asked = (taken_up, 0);
+        }
+        self.asked.1 += 1;
+        self.asked.1 - 1
+    }
+
+    /// Adds what a reply used.
+    pub(super) fn count_usage(&mut self, usage: &Usage) {
+        self.spent.add(usage);
+    }
+
+    /// Returns the bytes of all messages.
+    pub(super) fn byte_len(&self) -> usize {
+        self.bytes
+    }
+}
+
+fn is_reply(message: &Message) -> bool {
+    matches!(message, Message::Assistant { .. })
+}
+
+fn is_note(message: Option<&Arc<Message>>) -> bool {
+    matches!(message.map(|message| &**message), Some(Message::Context(text)) if text == LEFT_OUT)
+}
+
+/// Bytes of what a message says; what its provider wants repeated is taken for as much as it says.
+fn byte_len(message: &Message) -> usize {
+    match message {
+        Message::User(parts) => parts.iter().map(part_len).sum(),
+        Message::Context(text) => text.len(),
+        Message::Assistant { text, thought, calls, .. } => {
+            let calls = calls.iter().map(|call| call.name.len() + call.arguments.len());
+            text.len() + thought.len() + calls.sum::<usize>()
+        }
+        Message::ToolResults(results) => results.iter().map(|result| result.text.len()).sum(),
+    }
+}
+
+fn part_len(part: &Part) -> usize {
+    match part {
+        Part::Text(text) => text.len(),
+        Part::Image { data, .. } | Part::Audio { data, .. } => data.len(),
+    }
+}
+
+const LEFT_OUT: &str =
+    "Older messages of this session were left out here, because there were too many.";
+
+#[cfg(test)]
+pub(super) mod tests;

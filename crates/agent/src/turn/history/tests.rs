@@ -1,0 +1,164 @@
+//! Histories of every shape: what every provider takes stays so, however much is left out.
+
+use std::sync::Arc;
+
+use pretty_assertions::assert_eq;
+use proptest::collection::vec;
+use proptest::prelude::{Just, Strategy, prop_oneof, proptest};
+
+use super::{History, LEFT_OUT};
+use crate::model::{Call, Message, ToolResult, Usage};
+
+fn reply(text: &str, calls: usize) -> Message {
+    let call = |number| Call {
+        id: format!("c{number}"),
+        name: "look".to_owned(),
+        arguments: "{}".to_owned(),
+    };
+    let calls = (0..calls).map(call).collect();
+    Message::Assistant { text: text.to_owned(), thought: String::new(), calls, replay: None }
+}
+
+fn results(calls: usize) -> Message {
+    let result = |number| ToolResult {
+        call_id: format!("c{number}"),
+        name: "look".to_owned(),
+        text: "0123456789".to_owned(),
+        is_error: false,
+    };
+    Message::ToolResults((0..calls).map(result).collect())
+}
+
+fn history(messages: impl IntoIterator<Item = Message>) -> History {
+    let mut history = History::default();
+    messages.into_iter().for_each(|message| drop(history.say(message)));
+    history
+}
+
+fn told(history: &History) -> Vec<Message> {
+    history.messages().iter().map(|message| (**message).clone()).collect()
+}
+
+/// Asserts what every provider demands.
+pub(in crate::turn) fn check(history: &History) {
+    let mut waiting = Vec::new();
+    for message in history.messages() {
+        let results = match &**message {
+            Message::ToolResults(results) => results.iter().map(|it| it.call_id.clone()).collect(),
+            _ => Vec::new(),
+        };
+        assert_eq!(waiting, results, "each call has its result, right behind it");
+        waiting = match &**message {
+            Message::Assistant { text, calls, .. } => {
+                assert!(!text.is_empty() || !calls.is_empty(), "a reply is never empty");
+                calls.iter().map(|call| call.id.clone()).collect()
+            }
+            _ => Vec::new(),
+        };
+    }
+    assert_eq!(waiting, [""; 0]);
+    let bytes = super::byte_len;
+    assert_eq!(history.byte_len(), history.messages().iter().map(|it| bytes(it)).sum::<usize>());
+}
+
+#[test]
+fn a_lost_turn_leaves_no_call_without_its_result() {
+    let mut history = history([Message::user("go"), reply("So", 2)]);
+    history.mend();
+    let Some(Message::ToolResults(lost)) = told(&history).pop() else { panic!("no results") };
+    assert!(lost.iter().all(|lost| lost.is_error && lost.text.contains("lost")));
+    check(&history);
+    let mended = told(&history);
+    history.mend();
+    assert_eq!(told(&history), mended);
+}
+
+#[test]
+fn what_was_refused_is_taken_back_and_nothing_before_it() {
+    let before = [Message::user("hello"), reply("Hello.", 0)];
+    let mut history = history(before.clone());
+    let prompt = history.say(Message::user("hello"));
+    history.say_words("I will".to_owned(), String::new());
+    history.take_back(&prompt);
+    assert_eq!(told(&history), before);
+    history.take_back(&prompt);
+    assert_eq!(told(&history), before);
+    check(&history);
+}
+
+#[test]
+fn a_reply_without_a_word_is_not_remembered() {
+    let mut history = history([Message::user("go")]);
+    history.say_words(" \n".to_owned(), "Hm.".to_owned());
+    assert_eq!(told(&history), [Message::user("go")]);
+}
+
+#[test]
+fn the_oldest_is_left_out_first_and_the_newest_prompt_and_reply_stay() {
+    let left_out = || Message::Context(LEFT_OUT.to_owned());
+    let turn =
+        |prompt: &str| [Message::user(prompt), reply("Look", 1), results(1), reply("So.", 0)];
+    let whole = [turn("one"), turn("two")].concat();
+    let all = history(whole.clone()).byte_len();
+    for (bytes, kept) in [
+        (all, None),
+        (all - 1, Some(&whole[1..])),
+        (all - 10, Some(&whole[3..])),
+        (26, Some(&whole[4..])),
+        (25, Some(&whole[7..])),
+    ] {
+        let mut history = history(whole.clone());
+        assert_eq!(history.shorten(bytes), kept.is_some(), "{bytes}");
+        if let Some(kept) = kept {
+            let prompt = (!kept.contains(&whole[4])).then(|| whole[4].clone());
+            let expected: Vec<_> =
+                [left_out()].into_iter().chain(prompt).chain(kept.iter().cloned()).collect();
+            assert_eq!(told(&history), expected, "{bytes}");
+        }
+        check(&history);
+    }
+    let mut history = history(whole.clone());
+    assert!(history.shorten(0));
+    assert_eq!(told(&history), [left_out(), whole[4].clone(), whole[7].clone()]);
+    assert!(!history.shorten(0), "nothing is left that could be left out");
+}
+
+#[test]
+fn a_model_that_is_taken_up_is_asked_for_the_first_time() {
+    let mut history = History::default();
+    let asked = [0, 0, 1, 1, 2].map(|taken_up| history.count_request(taken_up));
+    assert_eq!(asked, [0, 1, 0, 1, 0]);
+    let usage = |cost_micros| Usage { input_tokens: Some(3), cost_micros, ..Usage::default() };
+    assert_eq!(history.spent().cost_micros, None);
+    history.count_usage(&usage(Some(5)));
+    history.count_usage(&usage(None));
+    let spent = history.spent();
+    assert_eq!((spent.requests, spent.input_tokens, spent.cost_micros), (5, 6, Some(5)));
+}
+
+fn exchange() -> impl Strategy<Value = Vec<Message>> {
+    prop_oneof![
+        Just(vec![Message::user("a prompt")]),
+        (1..4_usize).prop_map(|calls| vec![reply("", calls), results(calls)]),
+        Just(vec![reply("So.", 0)]),
+        Just(vec![Message::Context("By the way".to_owned())]),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn however_much_is_left_out_every_provider_takes_the_rest(
+        exchanges in vec(exchange(), 0..12),
+        rooms in vec(0..400_usize, 1..4),
+    ) {
+        let mut history = history(exchanges.concat());
+        for room in rooms {
+            let before = history.messages().to_vec();
+            let is_shorter = history.shorten(room);
+            check(&history);
+            assert_eq!(before.len() > history.messages().len() || before.first() != history.messages().first(), is_shorter);
+            let prompt = before.iter().rfind(|it| matches!(***it, Message::User(_)));
+            assert!(prompt.is_none_or(|prompt| history.messages().iter().any(|it| Arc::ptr_eq(it, prompt))));
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Which calls of one reply wait for which: what only reads runs side by side, changes of one file
+//! follow each other, and no call overtakes an earlier one that it may depend on.
+//!
+//! | | reads | changes | runs a command |
+//! |---|---|---|---|
+//! | **reads** | together | in order, if they share a file | in order |
+//! | **changes** | in order, if they share a file | in order, if they share a file | in order |
+//! | **runs a command** | in order | in order | together |
+//!
+//! A command can touch any file, so it is a barrier to what reads and changes; commands of one
+//! reply run together, because a model that wants an order writes one command. Two calls share a
+//! file if one names a file, or a folder above it, that the other names; one that names none may
+//! touch any. Calls of one tool that reach nothing outside of the session follow each other.
+//!
+//! It knows nothing of tools; it runs nothing.
+
+use std::path::PathBuf;
+
+/// What a call touches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Touch {
+    /// The session only, by the tool of this name.
+    Session(String),
+    /// It reads.
+    Reads(Files),
+    /// It makes or changes files.
+    Changes(Files),
+    /// Anything: it runs a command.
+    Anything,
+}
+
+/// The files that a call names: absolute, links followed. `None` if it names none, or not all.
+pub(super) type Files = Option<Vec<PathBuf>>;
+
+impl Touch {
+    /// Returns whether a call has to wait for an earlier one.
+    fn waits_for(&self, earlier: &Self) -> bool {
+        match (self, earlier) {
+            (Self::Session(later), Self::Session(earlier)) => later == earlier,
+            (Self::Session(_), _)
+            | (_, Self::Session(_))
+            | (Self::Reads(_), Self::Reads(_))
+            | (Self::Anything, Self::Anything) => false,
+            (Self::Anything, _) | (_, Self::Anything) => true,
+            (
+                Self::Reads(ours) | Self::Changes(ours),
+                Self::Reads(their) | Self::Changes(their),
+            ) => share_a_file(ours, their),
+        }
+    }
+}
+
+fn share_a_file(ours: &Files, their: &Files) -> bool {
+    let (Some(ours), Some(their)) = (ours, their) else { return true };
+    let overlap =
+        |our: &PathBuf| their.iter().any(|their| our.starts_with(their) || their.starts_with(our));
+    ours.iter().any(overlap)
+}
+
+/// The calls of one reply: which may begin.
+#[derive(Debug)]
+pub(super) struct Order {
+    calls: Vec<Call>,
+}
+
+#[derive(Debug)]
+struct Call {
+    /// The earlier calls, by their places, that have not ended and that it waits for.
+    waits_for: Vec<usize>,
+    has_begun: bool,
+}
+
+impl Order {
+    pub(super) fn new(touches: &[Touch]) -> Self {
+        let call = |(place, touch): (usize, &Touch)| {
+            let earlier = (0..place).filter(|earlier| touch.waits_for(&touches[*earlier]));
+            Call { waits_for: earlier.collect(), has_begun: false }
+        };
+        Self { calls: touches.iter().enumerate().map(call).collect() }
+    }
+
+    /// Begins the first call that need not wait any more, and returns its place.
+    pub(super) fn begin(&mut self) -> Option<usize> {
+        let may_begin = |call: &Call| !call.has_begun && call.waits_for.is_empty();
+        let place = self.calls.iter().position(may_begin)?;
+        self.calls[place].has_begun = true;
+        Some(place)
+    }
+
+    /// Notes that a call has ended.
+    pub(super) fn end(&mut self, place: usize) {
+        for call in &mut self.calls[place..] {
+            call.waits_for.retain(|earlier| *earlier != place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Order, Touch};
+    use proptest::prelude::{Strategy, any, prop_oneof, proptest};
+    use proptest::{collection::vec, option, sample};
+    use std::path::PathBuf;
+
+    fn files(names: &[&str]) -> Vec<PathBuf> {
+        names.iter().map(|name| PathBuf::from(format!("/w/{name}"))).collect()
+    }
+
+    #[test]
+    fn what_waits_for_what() {
+        let read = |names: &[&str]| Touch::Reads(Some(files(names)));
+        let change = |names: &[&str]| Touch::Changes(Some(files(names)));
+        let (read_any, change_any) = (|| Touch::Reads(None), || Touch::Changes(None));
+        let any = || Touch::Anything;
+        let own = |tool: &str| Touch::Session(tool.to_owned());
+        for (earlier, later, waits) in [
+            (read(&["a"]), read(&["a"]), false),
+            (read_any(), read_any(), false),
+            (read(&["a"]), change(&["a"]), true),
+            (read(&["a"]), change(&["b"]), false),
+            (read(&["src"]), change(&["src/a"]), true),
+            (read(&["src"]), change(&["src2"]), false),
+            (read_any(), change(&["a"]), true),
+            (change(&["a"]), change(&["a"]), true),
+            (change(&["a"]), change(&["b"]), false),
+            (change(&["a", "b"]), change(&["c", "b"]), true),
+            (change(&["src/a"]), change(&["src"]), true),
+            (change_any(), change(&["a"]), true),
+            (change_any(), change_any(), true),
+            (any(), any(), false),
+            (any(), read(&["a"]), true),
+            (any(), change(&["a"]), true),
+            (own("todo"), own("todo"), true),
+            (own("todo"), own("think"), false),
+            (own("todo"), any(), false),
+            (own("todo"), change_any(), false),
+        ] {
+            assert_eq!(later.waits_for(&earlier), waits, "{later:?} after {earlier:?}");
+            assert_eq!(earlier.waits_for(&later), waits, "{earlier:?} after {later:?}");
+        }
+    }
+
+    fn touch() -> impl Strategy<Value = Touch> {
+        let name = sample::select(vec!["/w/a", "/w/b", "/w/c", "/w/d", "/w/d/e"]);
+        let files = option::weighted(0.9, vec(name.prop_map(PathBuf::from), 1..3));
+        prop_oneof![
+            1 => sample::select(vec!["todo", "think"]).prop_map(|it| Touch::Session(it.to_owned())),
+            3 => files.clone().prop_map(Touch::Reads),
+            4 => files.prop_map(Touch::Changes),
+            1 => sample::select(vec![Touch::Anything]),
+        ]
+    }
+
+    proptest! {
+        /// Calls end in any order that their lives allow: every call runs once, as early as it
+        /// may, and never beside or before one that it depends on.
+        #[test]
+        fn nothing_overtakes_what_it_depends_on(touches in vec(touch(), 0..12), ends in vec(any::<sample::Index>(), 12)) {
+            let mut order = Order::new(&touches);
+            let (mut running, mut ended) = (Vec::new(), Vec::new());
+            for end in &ends {
+                while let Some(place) = order.begin() {
+                    for earlier in 0..place {
+                        let waits = touches[place].waits_for(&touches[earlier]);
+                        assert!(!waits || ended.contains(&earlier), "{place} overtook {earlier}");
+                    }
+                    running.push(place);
+                }
+                let must_wait = |place: usize| (0..place).any(|earlier| {
+                    !ended.contains(&earlier) && touches[place].waits_for(&touches[earlier])
+                });
+                for place in (0..touches.len()).filter(|place| !must_wait(*place)) {
+                    assert!(running.contains(&place) || ended.contains(&place), "{place} waits for nothing");
+                }
+                if running.is_empty() {
+                    break;
+                }
+                let place = running.swap_remove(end.index(running.len()));
+                order.end(place);
+                ended.push(place);
+            }
+            ended.sort_unstable();
+            assert_eq!(ended, (0..touches.len()).collect::<Vec<_>>());
+        }
+    }
+}

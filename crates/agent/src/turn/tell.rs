@@ -1,0 +1,106 @@
+//! What the client is told of a turn beside its messages and calls: the session's title, how full
+//! the model's context is, what was spent, and that something is tried again.
+
+use std::time::Duration;
+
+use acp_lifecycle::{Chunk, Role, title};
+use acp_types::schema::v1::{Cost, SessionInfoUpdate, SessionUpdate, UsageUpdate};
+use acp_types::text::head;
+use ulid::Ulid;
+
+use super::Turn;
+use super::history::History;
+use crate::limits;
+use crate::model::{ModelError, Usage};
+use crate::options::Chosen;
+
+impl Turn<'_> {
+    /// Counts what a reply used, and tells how full the context is, where the model's size of it
+    /// is known.
+    /// (<https://agentclientprotocol.com/protocol/v1/schema#usageupdate>)
+    pub(super) fn tell_usage(&self, usage: Option<&Usage>, chosen: &Chosen, history: &mut History) {
+        let Some(usage) = usage else { return };
+        history.count_usage(usage);
+        let (Some(input), Some(size)) = (usage.input_tokens, chosen.model.traits().context_tokens)
+        else {
+            return;
+        };
+        let used = input.saturating_add(usage.output_tokens.unwrap_or(0));
+        let mut update = UsageUpdate::new(used, size);
+        if let Some(micros) = history.spent().cost_micros {
+            update = update.cost(Cost::new(dollars(micros), "USD"));
+        }
+        self.handle.news(SessionUpdate::UsageUpdate(update));
+    }
+
+    /// Tells a title for the session, once: the first line of its first prompt.
+    pub(super) fn tell_title(&self, prompt: &str, history: &mut History) {
+        if history.is_titled {
+            return;
+        }
+        if let Some(title) = title_of(prompt) {
+            history.is_titled = true;
+            let update = SessionInfoUpdate::new().title(title);
+            self.handle.news(SessionUpdate::SessionInfoUpdate(update));
+        }
+    }
+
+    /// Says that a request is made again, and when. A thought, because it is no answer: clients
+    /// show it, and may fold it away.
+    pub(super) fn tell_retry(&self, error: &ModelError, pause: Duration) {
+        let seconds = pause.as_secs_f64();
+        let what = title::visible(&error.to_string());
+        let what = head(&what, limits::MAX_FAULT_BYTES);
+        self.aside(format!("The model failed: {what}. It is asked again in {seconds:.1} s."));
+    }
+
+    /// Says something in a message of its own that the model does not hear.
+    pub(super) fn aside(&self, text: String) {
+        let message = Ulid::generate().to_string();
+        self.handle.say(Chunk { role: Role::Thought, message, text });
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "nobody spends 2^53 millionths of a dollar")]
+fn dollars(micros: u64) -> f64 {
+    micros as f64 / 1e6
+}
+
+/// The first line of a prompt that says something, without anything invisible.
+fn title_of(prompt: &str) -> Option<String> {
+    let line = prompt.lines().map(str::trim).find(|line| !line.is_empty())?;
+    // Enough of it: what is invisible only gets longer.
+    let start = line.char_indices().nth(limits::MAX_TITLE_CHARS + 1).map_or(line.len(), |at| at.0);
+    let shown = title::visible(&line[..start]);
+    if shown.chars().count() <= limits::MAX_TITLE_CHARS {
+        return Some(shown);
+    }
+    let start: String = shown.chars().take(limits::MAX_TITLE_CHARS - 1).collect();
+    Some(format!("{}…", start.trim_end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::title_of;
+    use crate::limits;
+
+    #[test]
+    fn a_title_is_one_line_of_what_can_be_seen() {
+        let long = "é".repeat(limits::MAX_TITLE_CHARS);
+        for (prompt, title) in [
+            ("mend the parser", Some("mend the parser")),
+            ("\n  \n  mend it\nnow\n", Some("mend it")),
+            ("a\u{202e}b\tc", Some("a\\u{202e}b\\tc")),
+            (" \n", None),
+            ("", None),
+            (&long, Some(&*long)),
+            (&format!("{long}!"), Some(&*format!("{}…", long.strip_suffix('é').unwrap()))),
+        ] {
+            assert_eq!(title_of(prompt).as_deref(), title, "{prompt:?}");
+        }
+        for prompt in ["\u{202e}".repeat(100), "x \u{1}".repeat(100)] {
+            let title = title_of(&prompt).unwrap();
+            assert!(title.chars().count() <= limits::MAX_TITLE_CHARS && title.ends_with('…'));
+        }
+    }
+}

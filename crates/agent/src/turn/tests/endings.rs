@@ -1,0 +1,480 @@
+//! How replies end, and what the client, the next request and the answer say then.
+
+use std::collections::VecDeque;
+use std::sync::atomic::AtomicBool;
+
+use acp_types::schema::MaybeUndefined;
+use acp_types::schema::v1::ToolCallStatus;
+use futures::future;
+use pretty_assertions::assert_eq;
+use tokio::time::Instant;
+
+use super::*;
+use crate::model::Usage;
+
+/// Says what it was given, a reply a request, and then that it is done; keeps what it is asked.
+#[derive(Debug, Default)]
+pub(super) struct Fake {
+    replies: Mutex<VecDeque<Vec<Event>>>,
+    asked: Mutex<Vec<Vec<Arc<Message>>>>,
+    traits: Traits,
+    /// Is cancelled when a reply comes to where it hangs.
+    hangs: CancellationToken,
+    /// Whether a reply that has no end was dropped.
+    is_dropped: Arc<AtomicBool>,
+}
+
+impl Fake {
+    pub(super) fn new(replies: Vec<Vec<Event>>) -> Self {
+        Self { replies: Mutex::new(replies.into()), ..Self::default() }
+    }
+
+    fn requests(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
+}
+
+/// Notes that it was dropped.
+struct Dropped(Arc<AtomicBool>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+/// What no event means: the reply says nothing more and does not end.
+const HANGS: fn() -> Event = || Event::Usage(Usage { input_tokens: Some(0), ..Usage::default() });
+
+impl Model for Fake {
+    fn name(&self) -> &'static str {
+        "fake"
+    }
+
+    fn traits(&self) -> Traits {
+        self.traits
+    }
+
+    fn reply(&self, request: Request) -> Reply {
+        self.asked.lock().unwrap().push(request.messages);
+        let next = self.replies.lock().unwrap().pop_front();
+        let mut events = next.unwrap_or_else(|| vec![text("Done."), Event::Stop(Stop::EndTurn)]);
+        if events.last() != Some(&HANGS()) {
+            return stream::iter(events).boxed();
+        }
+        events.pop();
+        let (dropped, hangs) = (Dropped(self.is_dropped.clone()), self.hangs.clone());
+        let hangs = stream::once(async move {
+            let _dropped = dropped;
+            hangs.cancel();
+            future::pending().await
+        });
+        stream::iter(events).chain(hangs).boxed()
+    }
+}
+
+fn text(text: &str) -> Event {
+    Event::Text(text.to_owned())
+}
+
+fn stop(stop: Stop) -> Event {
+    Event::Stop(stop)
+}
+
+fn fails(fault: Fault) -> Event {
+    Event::Error(error(fault))
+}
+
+/// A history in words.
+fn told(messages: &[Arc<Message>]) -> Vec<String> {
+    let said = |message: &Arc<Message>| match &**message {
+        Message::User(parts) => format!("user: {parts:?}"),
+        Message::Context(text) => format!("context: {text}"),
+        Message::Assistant { text, calls, .. } => {
+            let calls: Vec<_> = calls.iter().map(|call| call.id.as_str()).collect();
+            format!("assistant: {text}{calls:?}")
+        }
+        Message::ToolResults(results) => {
+            let result = |it: &crate::model::ToolResult| {
+                format!("{}{} {}", it.call_id, if it.is_error { "!" } else { ":" }, it.text)
+            };
+            format!("results: {}", results.iter().map(result).collect::<Vec<_>>().join(", "))
+        }
+    };
+    messages.iter().map(said).map(|it| it.replace("user: [Text(\"go\")]", "go")).collect()
+}
+
+/// What is expected of a turn.
+struct Case {
+    replies: Vec<Vec<Event>>,
+    ending: Result<StopReason, i32>,
+    /// What the client is shown as the answer.
+    said: &'static str,
+    requests: usize,
+    /// What is told with the next prompt.
+    history: &'static [&'static str],
+    /// Calls that ended well, and those that did not.
+    calls: (usize, usize),
+}
+
+async fn play(name: &str, case: Case) {
+    let (stage, model) = (Stage::new(), Arc::new(Fake::new(case.replies)));
+    let mut history = History::default();
+    let ending = stage.run(&model, &mut history, &[ContentBlock::from("go")]).await;
+    check(&history);
+    assert_eq!(ending.map_err(|error| error.code.into()), case.ending, "{name}");
+    assert_eq!(told(history.messages()), case.history, "{name}");
+    assert_eq!(model.requests(), case.requests, "{name}");
+    let started = stage.started.load(SeqCst);
+    let seen = stage.end().await;
+    assert_eq!(seen.said, case.said, "{name}");
+    assert_eq!(seen.observer.violations(), [], "{name}");
+    let done = |status| seen.observer.tool_calls().filter(|call| call.status == status).count();
+    let ended = (done(ToolCallStatus::Completed), done(ToolCallStatus::Failed));
+    assert_eq!(ended, case.calls, "{name}");
+    assert_eq!(started, case.calls.0, "{name}");
+}
+
+const BROKEN: &str = "context: The reply broke off here, by a fault.";
+
+/// A call that was begun.
+fn half() -> Vec<Event> {
+    vec![Event::CallStart { id: "a".into(), name: "look".into() }]
+}
+
+fn case(
+    replies: Vec<Vec<Event>>,
+    ending: Result<StopReason, i32>,
+    said: &'static str,
+    requests: usize,
+    history: &'static [&'static str],
+    calls: (usize, usize),
+) -> Case {
+    Case { replies, ending, said, requests, history, calls }
+}
+
+fn whole_replies() -> Vec<(&'static str, Case)> {
+    vec![
+        (
+            "a reply",
+            case(
+                vec![vec![text("Hi"), stop(Stop::EndTurn)]],
+                Ok(StopReason::EndTurn),
+                "Hi",
+                1,
+                &["go", "assistant: Hi[]"],
+                (0, 0),
+            ),
+        ),
+        (
+            "calls that say that the turn is over",
+            case(
+                vec![[call("a", "look"), vec![stop(Stop::EndTurn)]].concat()],
+                Ok(StopReason::EndTurn),
+                "Done.",
+                2,
+                &["go", "assistant: [\"a\"]", "results: a: done", "assistant: Done.[]"],
+                (1, 0),
+            ),
+        ),
+        (
+            "a call that is cut short",
+            case(
+                vec![[vec![text("So")], half(), vec![stop(Stop::MaxTokens)]].concat()],
+                Ok(StopReason::MaxTokens),
+                "So",
+                1,
+                &[
+                    "go",
+                    "assistant: So[]",
+                    "context: The reply ended here before it was whole. None of its calls (1) was run.",
+                ],
+                (0, 1),
+            ),
+        ),
+        (
+            "a refusal",
+            case(
+                vec![
+                    [call("a", "look"), vec![stop(Stop::ToolCalls)]].concat(),
+                    vec![text("No."), stop(Stop::Refusal)],
+                ],
+                Ok(StopReason::Refusal),
+                "No.",
+                2,
+                &[],
+                (1, 0),
+            ),
+        ),
+        (
+            "arguments that are not JSON, and a tool that is not there",
+            case(
+                vec![
+                    [
+                        call_with("a", "look", "{\"path\": "),
+                        call("b", "find"),
+                        vec![stop(Stop::ToolCalls)],
+                    ]
+                    .concat(),
+                ],
+                Ok(StopReason::EndTurn),
+                "Done.",
+                2,
+                &[
+                    "go",
+                    "assistant: [\"a\", \"b\"]",
+                    "results: a! The arguments are not JSON: EOF while parsing a value at line 1 \
+                     column 9. Send one JSON object., b! There is no tool \"find\". The tools are: \
+                     look, alter, order.",
+                    "assistant: Done.[]",
+                ],
+                (0, 2),
+            ),
+        ),
+    ]
+}
+
+fn broken_replies() -> Vec<(&'static str, Case)> {
+    vec![
+        (
+            "a fault that passes",
+            case(
+                vec![vec![fails(Fault::Transient)], vec![], vec![fails(Fault::Transient)]],
+                Ok(StopReason::EndTurn),
+                "Done.",
+                4,
+                &["go", "assistant: Done.[]"],
+                (0, 0),
+            ),
+        ),
+        (
+            "a reply that breaks off once, with a call",
+            case(
+                vec![[vec![text("We")], call("a", "look"), vec![fails(Fault::Transient)]].concat()],
+                Ok(StopReason::EndTurn),
+                "WeDone.",
+                2,
+                &["go", "assistant: Done.[]"],
+                (0, 1),
+            ),
+        ),
+        (
+            "a reply that breaks off twice",
+            case(
+                vec![
+                    vec![text("We"), fails(Fault::Transient)],
+                    [vec![text("So")], half(), vec![fails(Fault::Transient)]].concat(),
+                ],
+                Err(-32603),
+                "WeSo",
+                2,
+                &[
+                    "go",
+                    "assistant: So[]",
+                    "context: The reply broke off here, by a fault. None of its calls (1) was run.",
+                ],
+                (0, 1),
+            ),
+        ),
+        (
+            "a fault that does not pass",
+            case(
+                vec![vec![fails(Fault::Transient)]; limits::MAX_RETRIES + 1],
+                Err(-32603),
+                "",
+                limits::MAX_RETRIES + 1,
+                &["go", BROKEN],
+                (0, 0),
+            ),
+        ),
+        (
+            "no key",
+            case(vec![vec![fails(Fault::Auth)]], Err(-32000), "", 1, &["go", BROKEN], (0, 0)),
+        ),
+        (
+            "another fault",
+            case(vec![vec![fails(Fault::Other)]], Err(-32603), "", 1, &["go", BROKEN], (0, 0)),
+        ),
+        (
+            "too long, with nothing to leave out",
+            case(vec![vec![fails(Fault::TooLong)]], Err(-32603), "", 1, &["go", BROKEN], (0, 0)),
+        ),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_ends_for_the_reason_that_its_last_reply_gives() {
+    for (name, case) in whole_replies() {
+        play(name, case).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_breaks_off_is_asked_for_again_where_that_may_help() {
+    for (name, case) in broken_replies() {
+        play(name, case).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_too_long_loses_its_older_half_and_goes_on() {
+    let stage = Stage::new();
+    let long = || vec![text(&"long ".repeat(100)), stop(Stop::EndTurn)];
+    let too_long = vec![fails(Fault::TooLong)];
+    let model = Arc::new(Fake::new(vec![long(), long(), long(), too_long]));
+    let mut history = History::default();
+    for prompt in ["one", "two", "three", "four"] {
+        let ending = stage.run(&model, &mut history, &[ContentBlock::from(prompt)]).await;
+        assert_eq!(ending, Ok(StopReason::EndTurn));
+    }
+    let asked = model.asked.lock().unwrap().clone();
+    assert_eq!(asked.iter().map(Vec::len).collect::<Vec<_>>(), [1, 3, 5, 7, 4]);
+    assert_eq!(told(&asked[4])[3], "user: [Text(\"four\")]");
+    check(&history);
+    assert!(stage.end().await.thought.contains("its older half is left out"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_asks_for_time_gets_it_and_the_client_is_told() {
+    let asked = Duration::from_secs(30);
+    let busy =
+        ModelError { retry_after: Some(asked), status: Some(429), ..error(Fault::Transient) };
+    let (stage, model) = (Stage::new(), Arc::new(Fake::new(vec![vec![Event::Error(busy)]])));
+    let (mut history, before) = (History::default(), Instant::now());
+    let ending = stage.run(&model, &mut history, &[ContentBlock::from("go")]).await;
+    assert_eq!(ending, Ok(StopReason::EndTurn));
+    assert!((asked..asked * 2).contains(&before.elapsed()), "{:?}", before.elapsed());
+    let thought = stage.end().await.thought;
+    assert_eq!(thought, "The model failed: busy (status 429). It is asked again in 30.0 s.");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_says_nothing_is_asked_twice() {
+    let (stage, model) = (Stage::new(), Arc::new(Fake::new(vec![vec![HANGS()], vec![HANGS()]])));
+    let (mut history, before) = (History::default(), Instant::now());
+    let ending = stage.run(&model, &mut history, &[ContentBlock::from("go")]).await;
+    assert!(ending.is_err_and(|error| error.message.contains("it said nothing for 300 s")));
+    assert_eq!(model.requests(), 2);
+    assert!(before.elapsed() >= limits::MODEL_IDLE * 2 && model.is_dropped.load(SeqCst));
+    drop(stage.end().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_while_it_speaks_a_turn_remembers_what_was_said() {
+    let half = vec![
+        text("We"),
+        Event::CallStart { id: "a".into(), name: "look".into() },
+        Event::CallArguments { id: "a".into(), fragment: "{\"pa".into() },
+        HANGS(),
+    ];
+    let stage = Stage::new();
+    let model = Arc::new(Fake { hangs: stage.cancel.clone(), ..Fake::new(vec![half]) });
+    let (mut history, before) = (History::default(), Instant::now());
+    let ending = stage.run(&model, &mut history, &[ContentBlock::from("go")]).await;
+    assert_eq!((ending, before.elapsed()), (Ok(StopReason::Cancelled), Duration::ZERO));
+    assert!(model.is_dropped.load(SeqCst), "which closes the connection");
+    let note = "context: The user cancelled the turn here. None of its calls (1) was run.";
+    assert_eq!(told(history.messages()), ["go", "assistant: We[]", note]);
+    drop(stage.end().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_image_that_the_provider_refuses_is_not_told_again() {
+    let image = ContentBlock::Image(acp_types::schema::v1::ImageContent::new("AAAA", "image/png"));
+    let images = Traits { images: true, ..Traits::default() };
+    for (fault, remembered) in [(Fault::Other, 0), (Fault::Auth, 2)] {
+        let stage = Stage::new();
+        let model = Arc::new(Fake { traits: images, ..Fake::new(vec![vec![fails(fault)]]) });
+        let mut history = History::default();
+        let ending = stage.run(&model, &mut history, std::slice::from_ref(&image)).await;
+        assert!(ending.is_err());
+        assert_eq!(history.messages().len(), remembered);
+        drop(stage.end().await);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_makes_no_more_requests_than_it_may() {
+    let again = || [call("a", "look"), vec![stop(Stop::ToolCalls)]].concat();
+    let replies = std::iter::repeat_with(again).take(limits::MAX_TURN_REQUESTS + 1);
+    let (stage, model) = (Stage::new(), Arc::new(Fake::new(replies.collect())));
+    let mut history = History::default();
+    let ending = stage.run(&model, &mut history, &[ContentBlock::from("go")]).await;
+    assert_eq!(ending, Ok(StopReason::MaxTurnRequests));
+    assert_eq!(model.requests(), limits::MAX_TURN_REQUESTS);
+    check(&history);
+    drop(stage.end().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_without_end_is_broken_off() {
+    let piece = text(&"x".repeat(1 << 20));
+    let (stage, model) = (Stage::new(), Arc::new(Fake::new(vec![vec![piece; 17]])));
+    let mut history = History::default();
+    let ending = stage.run(&model, &mut history, &[ContentBlock::from("go")]).await;
+    assert!(ending.is_err_and(|error| error.message.contains("16777216 bytes")));
+    drop(stage.end().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_speaks_next_begins_a_message() {
+    let thought = |text: &str| Event::Thought(text.to_owned());
+    let reply = [
+        vec![thought("a"), thought("b"), text("c"), text("d"), thought("e"), text("f")],
+        call("a", "look"),
+        vec![text("g"), stop(Stop::ToolCalls)],
+    ];
+    let (stage, model) = (Stage::new(), Arc::new(Fake::new(vec![reply.concat()])));
+    let mut history = History::default();
+    let ending = stage.run(&model, &mut history, &[ContentBlock::from("go")]).await;
+    assert_eq!(ending, Ok(StopReason::EndTurn));
+    let seen = stage.end().await;
+    let (roles, ids): (Vec<_>, Vec<_>) = seen.messages.into_iter().unzip();
+    let (thought, agent) = (Role::Thought, Role::Agent);
+    assert_eq!(roles, [thought, agent, thought, agent, agent, agent]);
+    let different: std::collections::BTreeSet<_> = ids.iter().collect();
+    assert_eq!(different.len(), ids.len(), "{ids:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_is_told_the_title_once_and_what_was_used_after_each_reply() {
+    let used = |input, output, cost_micros| {
+        let (input_tokens, output_tokens) = (Some(input), Some(output));
+        Event::Usage(Usage { input_tokens, output_tokens, cost_micros, ..Usage::default() })
+    };
+    let reply = |usage| vec![text("Hi."), usage, stop(Stop::EndTurn)];
+    let replies = vec![
+        reply(used(1000, 50, None)),
+        reply(used(1100, 60, Some(2_500))),
+        reply(used(1200, 70, Some(1_000_000))),
+    ];
+    let traits = Traits { context_tokens: Some(8192), ..Traits::default() };
+    let (stage, model) = (Stage::new(), Arc::new(Fake { traits, ..Fake::new(replies) }));
+    let mut history = History::default();
+    for prompt in ["mend it\nnow", "and now", "again"] {
+        let ending = stage.run(&model, &mut history, &[ContentBlock::from(prompt)]).await;
+        assert_eq!(ending, Ok(StopReason::EndTurn));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        yield_now().await;
+    }
+    let spent = *history.spent();
+    assert_eq!((spent.requests, spent.input_tokens, spent.output_tokens), (3, 3300, 180));
+    assert_eq!(spent.cost_micros, Some(1_002_500));
+    let (mut titles, mut usage) = (Vec::new(), Vec::new());
+    for update in stage.end().await.news {
+        match update {
+            SessionUpdate::SessionInfoUpdate(info) => titles.push(info.title),
+            SessionUpdate::UsageUpdate(update) => {
+                let cost = update.cost.map(|cost| (cost.amount, cost.currency));
+                usage.push((update.used, update.size, cost));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(titles, [MaybeUndefined::Value("mend it".to_owned())]);
+    let dollars = |amount: f64| Some((amount, "USD".to_owned()));
+    assert_eq!(
+        usage,
+        [(1050, 8192, None), (1160, 8192, dollars(0.0025)), (1270, 8192, dollars(1.0025))]
+    );
+}
