@@ -33,7 +33,7 @@ use crate::model::Model;
 use crate::model::catalogue::{BuiltIn, Catalogue};
 use crate::options::Selection;
 use crate::permission::Permission;
-use crate::rule_store::StateStore;
+use crate::rule_store::{StateStore, state_folder};
 use crate::secrets;
 use crate::session::Session;
 use crate::telemetry;
@@ -309,7 +309,11 @@ impl Connection {
     }
 
     fn context(&self, cwd: PathBuf, additional: Vec<PathBuf>) -> Result<(Context, Tools)> {
-        let workspace = Workspace::new(cwd, additional).map_err(|error| errors::root(&error))?;
+        let mut workspace =
+            Workspace::new(cwd, additional).map_err(|error| errors::root(&error))?;
+        if let Some(state) = state_folder(&self.agent.env) {
+            workspace = workspace.keeping(state.join("undo"));
+        }
         let tools = self.agent.tools()?;
         Ok((Context { workspace: Arc::new(workspace), env: tools.env.clone() }, tools))
     }

@@ -48,13 +48,7 @@ impl StateStore {
     /// an absolute path.
     #[must_use]
     pub fn of_env(env: &[(String, String)]) -> Option<Self> {
-        let folder = |name: &str| {
-            let value = env.iter().find(|(other, _)| other == name).map(|(_, value)| value);
-            value.map(PathBuf::from).filter(|folder| folder.is_absolute())
-        };
-        let state = folder("XDG_STATE_HOME");
-        let state = state.or_else(|| Some(folder("HOME")?.join(".local/state")))?;
-        Some(Self::new(state.join("callboard/permissions")))
+        Some(Self::new(state_folder(env)?.join("permissions")))
     }
 
     fn file(&self, scope: Scope, root: &Path) -> PathBuf {
@@ -158,6 +152,18 @@ fn at(path: &Path, why: &dyn std::fmt::Display) -> StoreError {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns the folder of what outlives a session, for the user that an environment is of:
+/// `$XDG_STATE_HOME/callboard`, or below `~/.local/state`.
+pub(crate) fn state_folder(env: &[(String, String)]) -> Option<PathBuf> {
+    let folder = |name: &str| {
+        let value = env.iter().find(|(other, _)| other == name).map(|(_, value)| value);
+        value.map(PathBuf::from).filter(|folder| folder.is_absolute())
+    };
+    let state = folder("XDG_STATE_HOME");
+    let state = state.or_else(|| Some(folder("HOME")?.join(".local/state")))?;
+    Some(state.join("callboard"))
 }
 
 #[cfg(test)]

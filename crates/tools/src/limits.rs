@@ -112,6 +112,18 @@ pub const OPEN_TRIES: u32 = 8;
 /// Tries to find a name for a temporary file that nobody has.
 pub const TEMP_TRIES: u32 = 8;
 
+/// Changes of a session that can be undone.
+pub const UNDO_STEPS: usize = 1_000;
+
+/// Bytes that are kept of what a session changed; what it changed last is kept however large.
+pub const UNDO_BYTES: u64 = 1024 * 1024 * 1024;
+
+/// How long it is kept after the session.
+pub const UNDO_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// Files of a directory that are counted before it is moved or deleted.
+pub const COUNTED_FILES: u64 = 100_000;
+
 /// Tries to give a file back its place while somebody else writes it again and again.
 pub const EXCHANGE_TRIES: u32 = 64;
 

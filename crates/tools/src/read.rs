@@ -144,7 +144,10 @@ impl Request<'_> {
             Err(_) => self.tail_start(&mut file)?,
         };
         file.rewind()?;
-        let mut lines = Lines::new(Stamping::new(file));
+        // What is larger cannot be edited.
+        let is_stamped = self.bytes <= FILE_BYTES;
+        let file = if is_stamped { Stamping::new(file) } else { Stamping::without(file) };
+        let mut lines = Lines::new(file);
         let skipped = lines.skip(first - 1)?;
         let mut page = Page::default();
         let mut counted = skipped;
@@ -163,8 +166,8 @@ impl Request<'_> {
     }
 
     /// Remembers what the file holds, as far as it was read.
-    fn note(&self, stamp: Stamp) {
-        if let Ok(real) = self.workspace.settle(self.at) {
+    fn note(&self, stamp: Option<Stamp>) {
+        if let (Some(stamp), Ok(real)) = (stamp, self.workspace.settle(self.at)) {
             self.workspace.stamps().note(real.path(), stamp);
         }
     }

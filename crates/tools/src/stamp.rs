@@ -69,23 +69,30 @@ impl Stamps {
 #[derive(Debug)]
 pub(crate) struct Stamping<R> {
     reader: R,
-    hasher: Sha256,
+    hasher: Option<Sha256>,
 }
 
 impl<R> Stamping<R> {
     pub(crate) fn new(reader: R) -> Self {
-        Self { reader, hasher: Sha256::new() }
+        Self { reader, hasher: Some(Sha256::new()) }
     }
 
-    pub(crate) fn stamp(&self) -> Stamp {
-        Stamp(self.hasher.clone().finalize().into())
+    /// Makes none, for what is too large to be worth it.
+    pub(crate) fn without(reader: R) -> Self {
+        Self { reader, hasher: None }
+    }
+
+    pub(crate) fn stamp(&self) -> Option<Stamp> {
+        Some(Stamp(self.hasher.clone()?.finalize().into()))
     }
 }
 
 impl<R: io::Read> io::Read for Stamping<R> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let read = self.reader.read(bytes)?;
-        self.hasher.update(&bytes[..read]);
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(&bytes[..read]);
+        }
         Ok(read)
     }
 }
@@ -120,6 +127,7 @@ mod tests {
     fn what_is_read_is_stamped() {
         let mut reader = Stamping::new(&b"some bytes"[..]);
         reader.read_to_end(&mut Vec::new()).unwrap();
-        assert_eq!(reader.stamp(), Stamp::of(b"some bytes"));
+        assert_eq!(reader.stamp(), Some(Stamp::of(b"some bytes")));
+        assert_eq!(Stamping::without(&b""[..]).stamp(), None);
     }
 }

@@ -15,8 +15,8 @@ use std::time::SystemTime;
 use serde_json::{Value, json};
 
 use crate::limits::{UNDO_AGE, UNDO_BYTES, UNDO_STEPS};
-use crate::stamp::Stamp;
-use crate::sys::fs::{Audience, Dir, Root, copy_access};
+use crate::stamp::{Stamp, Stamping};
+use crate::sys::fs::{Audience, Dir, Kind, Root, copy_access};
 
 /// What was kept of the files that a session changed.
 #[derive(Debug, Default)]
@@ -51,6 +51,8 @@ pub(crate) struct Step {
 /// What was done to one file.
 #[derive(Debug, Clone)]
 pub(crate) enum Deed {
+    /// A directory was made.
+    MadeDirectory(PathBuf),
     /// It was made.
     Made {
         path: PathBuf,
@@ -86,6 +88,11 @@ impl Undo {
         Self { folder: Some(folder), kept: Mutex::default() }
     }
 
+    /// Whether a path leads to what is kept.
+    pub(crate) fn holds(&self, path: &Path) -> bool {
+        self.folder.as_ref().is_some_and(|folder| path.starts_with(folder))
+    }
+
     /// Whether anything is kept at all.
     pub(crate) fn is_kept(&self) -> bool {
         self.folder.is_some()
@@ -112,11 +119,37 @@ impl Undo {
         })
     }
 
+    /// Writes bytes into the store.
+    pub(crate) fn put(&self, bytes: &[u8]) -> io::Result<Option<Blob>> {
+        self.with_store(|store, blob| {
+            store.dir.create(&blob, Audience::Owner)?.write_all(bytes)?;
+            Ok(Blob { name: blob, bytes: bytes.len() as u64 })
+        })
+    }
+
     /// Reads what is kept of a file.
     pub(crate) fn read(&self, blob: &Blob) -> io::Result<Vec<u8>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let store = kept.store.as_ref().ok_or(io::ErrorKind::NotFound)?;
         fs::read(store.path.join(&blob.name))
+    }
+
+    /// Makes the stamp of a file that is kept.
+    pub(crate) fn stamp(&self, blob: &Blob) -> io::Result<Option<Stamp>> {
+        let mut stamping = {
+            let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let store = kept.store.as_ref().ok_or(io::ErrorKind::NotFound)?;
+            Stamping::new(store.dir.open(&blob.name)?)
+        };
+        io::copy(&mut stamping, &mut io::sink())?;
+        Ok(stamping.stamp())
+    }
+
+    /// Tells what kind of thing is kept.
+    pub(crate) fn kind(&self, blob: &Blob) -> io::Result<Kind> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let store = kept.store.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        store.dir.kind(&blob.name)
     }
 
     /// Moves what is kept to a name that nothing has; by a copy, if it is a file and cannot be
@@ -224,7 +257,7 @@ impl Step {
     fn blobs(&self) -> impl Iterator<Item = &Blob> {
         self.deeds.iter().filter_map(|deed| match deed {
             Deed::Replaced { before, .. } | Deed::Deleted { before, .. } => Some(before),
-            Deed::Made { .. } | Deed::Moved { .. } => None,
+            Deed::MadeDirectory(_) | Deed::Made { .. } | Deed::Moved { .. } => None,
         })
     }
 
@@ -237,6 +270,7 @@ impl Deed {
     fn to_json(&self) -> Value {
         let shown = |path: &Path| path.to_string_lossy().into_owned();
         match self {
+            Self::MadeDirectory(path) => json!({ "madeDirectory": shown(path) }),
             Self::Made { path, .. } => json!({ "made": shown(path) }),
             Self::Replaced { path, before, .. } => {
                 json!({ "replaced": shown(path), "kept": before.name.to_string_lossy() })

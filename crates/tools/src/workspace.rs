@@ -13,11 +13,13 @@ pub(crate) mod testing;
 mod tests;
 mod walk;
 
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::fs::{File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use acp_lifecycle::is_protected;
 use acp_types::location::normalise;
 use acp_types::text;
 use similar::get_close_matches;
@@ -26,6 +28,7 @@ use crate::error::{Code, ToolError};
 use crate::limits::{NAMES_COMPARED, PATH_BYTES, SIMILAR_NAMES};
 use crate::stamp::Stamps;
 use crate::sys::fs::{Dir, Kind, Root as Pinned};
+use crate::undo::Undo;
 
 pub(crate) use walk::{Budget, Order, Walk, threads};
 pub use walk::{Cancel, Stop};
@@ -54,6 +57,7 @@ pub struct Workspace {
     roots: Vec<Root>,
     durability: Durability,
     stamps: Stamps,
+    undo: Undo,
 }
 
 /// When a file counts as written.
@@ -135,7 +139,26 @@ impl Resolved {
     }
 }
 
+/// A name in a directory, whatever it stands for.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) parent: Resolved,
+    pub(crate) name: OsString,
+    /// Its place, without links but perhaps the last.
+    pub(crate) at: Resolved,
+}
+
 impl Resolved {
+    /// Returns a name in this directory.
+    pub(crate) fn child(&self, name: &OsStr) -> Self {
+        Self {
+            given: self.given.clone(),
+            path: self.path.join(name),
+            root: self.root,
+            beneath: self.beneath.join(name),
+        }
+    }
+
     /// Returns the directory that it is in; a root is in none.
     pub(crate) fn parent(&self) -> Option<Self> {
         Some(Self {
@@ -163,6 +186,7 @@ impl Workspace {
             roots,
             durability: Durability::default(),
             stamps: Stamps::default(),
+            undo: Undo::default(),
         })
     }
 
@@ -170,6 +194,19 @@ impl Workspace {
     #[must_use]
     pub fn with_durability(self, durability: Durability) -> Self {
         Self { durability, ..self }
+    }
+
+    /// Keeps what is written, moved and deleted, so that it can be undone: in a folder of its own
+    /// beneath `folder`, which should lie in the user's state folder, and must not in a root. It is
+    /// made with the first change. What is older than 30 days there is removed.
+    #[must_use]
+    pub fn keeping(self, folder: PathBuf) -> Self {
+        Self { undo: Undo::within(folder), ..self }
+    }
+
+    /// What is kept of what was changed.
+    pub(crate) fn undo(&self) -> &Undo {
+        &self.undo
     }
 
     /// What the files held when the session last saw them.
@@ -210,6 +247,11 @@ impl Workspace {
             Ok(beneath) => shown(beneath),
             Err(_) => shown(path),
         }
+    }
+
+    /// Places a path that the session itself remembers.
+    pub(crate) fn recall(&self, path: &Path) -> Result<Resolved, ToolError> {
+        self.resolve(&path.to_string_lossy())
     }
 
     /// Places a path that the model gave, by its text alone.
@@ -292,6 +334,33 @@ impl Workspace {
         Err(self.explain(at, &io::ErrorKind::NotFound.into()))
     }
 
+    /// Finds a name in the directory that it really is in. The last link is not followed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Workspace::settle`]; `invalid_arguments` for a root, which is in no directory of ours.
+    pub(crate) fn entry(&self, at: &Resolved) -> Result<Entry, ToolError> {
+        let (Some(parent), Some(name)) = (at.parent(), at.beneath.file_name()) else {
+            return Err(ToolError::invalid(format!("{} is a root of the workspace", at.given)));
+        };
+        let parent = self.settle(&parent)?;
+        let there = parent.child(name);
+        let real = self.real(&there);
+        if self.roots.iter().any(|root| root.real.starts_with(&real)) {
+            return Err(ToolError::invalid(format!("{} holds a root of the workspace", at.given)));
+        }
+        Ok(Entry { parent, name: name.to_owned(), at: there })
+    }
+
+    fn real(&self, at: &Resolved) -> PathBuf {
+        self.roots[at.root].real.join(&at.beneath)
+    }
+
+    /// Whether a change of a file is always asked about. It looks at the real place.
+    pub(crate) fn is_guarded(&self, real: &Resolved) -> bool {
+        is_protected(&real.beneath) || self.undo.holds(&self.real(real))
+    }
+
     /// Reads what a link holds, without following it.
     pub(crate) fn read_link(&self, at: &Resolved) -> Option<PathBuf> {
         let dir = self.roots[at.root].pinned.dir(at.beneath.parent()?).ok()?;
@@ -302,24 +371,46 @@ impl Workspace {
         self.fenced(at, Pinned::dir)
     }
 
-    /// Opens the directory, and makes what is missing on the way to it.
-    pub(crate) fn create_dirs(&self, at: &Resolved) -> Result<Dir, ToolError> {
+    /// Opens the directory, and makes what is missing on the way to it. Tells what it made, the
+    /// outermost first.
+    pub(crate) fn create_dirs(&self, at: &Resolved) -> Result<(Dir, Vec<Resolved>), ToolError> {
         let root = &self.roots[at.root].pinned;
-        let mut path = PathBuf::new();
-        let mut dir = root.dir(&path).map_err(|error| self.explain(at, &error))?;
+        let explain = |error: io::Error| self.explain(at, &error);
+        let mut dir = root.dir(Path::new("")).map_err(explain)?;
+        let mut path = self.top(at);
+        let mut made = Vec::new();
         for name in &at.beneath {
-            path.push(name);
-            let next = match root.dir(&path) {
+            path = path.child(name);
+            let next = match root.dir(&path.beneath) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    let made = dir.create_dir(name);
+                    let result = dir.create_dir(name);
+                    if result.is_ok() {
+                        made.push(path.clone());
+                    }
                     // Somebody else may have made it meanwhile.
-                    root.dir(&path).or_else(|error| made.and(Err(error)))
+                    root.dir(&path.beneath).or_else(|error| result.and(Err(error)))
                 }
                 other => other,
             };
-            dir = next.map_err(|error| self.explain(at, &error))?;
+            dir = next.map_err(explain)?;
         }
-        Ok(dir)
+        Ok((dir, made))
+    }
+
+    /// Removes directories again that were made, if nothing is in them.
+    pub(crate) fn remove_dirs(&self, made: &[Resolved]) {
+        for at in made.iter().rev() {
+            let Some((parent, name)) = at.parent().zip(at.beneath.file_name()) else { continue };
+            if let Ok(dir) = self.open_dir(&parent) {
+                // What is not empty stays.
+                drop(dir.remove_dir(name));
+            }
+        }
+    }
+
+    fn top(&self, at: &Resolved) -> Resolved {
+        let (path, root) = (self.roots[at.root].path.clone(), at.root);
+        Resolved { given: at.given.clone(), path, root, beneath: PathBuf::new() }
     }
 
     /// Opens beneath the root. Where a link leads out of this root it is looked up by path, which

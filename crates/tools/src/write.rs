@@ -18,9 +18,11 @@ use std::io::Read as _;
 
 use crate::error::{Code, ToolError};
 use crate::read::grouped;
+use crate::stamp::Stamp;
+use crate::undo::Step;
 use crate::workspace::{Resolved, Workspace};
 
-use self::staged::Staged;
+pub(crate) use self::staged::Staged;
 
 /// What was there when a change was previewed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,16 +90,39 @@ pub fn atomic_write(
 /// As [`atomic_write`], for the first file that cannot be written; then all are as before. If one
 /// of them could not be put back, the error names it.
 pub fn write_all(workspace: &Workspace, changes: &[Change<'_>]) -> Result<(), ToolError> {
-    let staged = changes.iter().map(|change| Staged::new(workspace, *change));
-    let mut staged = staged.collect::<Result<Vec<_>, _>>()?;
+    let staged = commit(workspace, changes)?;
+    let deeds = staged.into_iter().flat_map(|staged| staged.kept(workspace.undo()));
+    workspace.undo().push(Step { deeds: deeds.collect() });
+    Ok(())
+}
+
+/// Writes several files, all or none, and keeps nothing of what was there.
+pub(crate) fn commit<'a>(
+    workspace: &'a Workspace,
+    changes: &[Change<'a>],
+) -> Result<Vec<Staged<'a>>, ToolError> {
+    let mut staged = Vec::with_capacity(changes.len());
+    for change in changes {
+        match Staged::new(workspace, *change) {
+            Ok(next) => staged.push(next),
+            Err(error) => {
+                give_up(staged);
+                return Err(error);
+            }
+        }
+    }
     for at in 0..staged.len() {
-        if let Err(error) = staged[at].commit(workspace) {
+        if let Err(error) = staged[at].commit() {
             let put_back = staged[..at].iter_mut().rev().map(Staged::roll_back);
             let left: Vec<_> = put_back.filter_map(Result::err).collect();
+            give_up(staged);
             return Err(if left.is_empty() { error } else { left_changed(&error, &left) });
         }
     }
-    Ok(())
+    for staged in &staged {
+        workspace.stamps().note(staged.path(), Stamp::of(staged.bytes()));
+    }
+    Ok(staged)
 }
 
 impl PreImage {
@@ -111,6 +136,12 @@ impl PreImage {
     }
 }
 
+/// Removes what lies beside the files, the last first: a directory that was made for one may hold
+/// the ones after it.
+fn give_up(mut staged: Vec<Staged<'_>>) {
+    while staged.pop().is_some() {}
+}
+
 fn left_changed(error: &ToolError, left: &[String]) -> ToolError {
     let message = format!("{error}. These could not be put back: {}", left.join(", "));
     ToolError::report(error.code().unwrap_or(Code::Io), message)
@@ -118,8 +149,9 @@ fn left_changed(error: &ToolError, left: &[String]) -> ToolError {
 
 #[cfg(test)]
 mod tests {
-    use super::{PreImage, atomic_write, read_whole};
+    use super::{Change, PreImage, atomic_write, read_whole, write_all};
     use crate::error::{Code, ToolError};
+    use crate::workspace::Durability;
     use crate::workspace::testing::{Tree, tree};
     use pretty_assertions::assert_eq;
 
@@ -229,5 +261,99 @@ mod tests {
         let mut names: Vec<_> = std::fs::read_dir(tree.outer()).unwrap().collect();
         assert_eq!(names.drain(..).count(), 3);
         assert_eq!(tree.names(".").len(), 5);
+    }
+
+    #[test]
+    fn several_files_are_written_all_or_none() {
+        let tree = tree(&[("a", "old a"), ("b", "old b")]);
+        #[cfg(unix)]
+        std::fs::hard_link(tree.path("b"), tree.path("linked")).unwrap();
+        let [a, b, new] = ["a", "b", "dir/new"].map(|path| tree.at(path));
+        let changes = |seen: &'static [u8]| {
+            [
+                Change { at: &a, found: Some(b"old a"), bytes: b"new a" },
+                Change { at: &new, found: None, bytes: b"new" },
+                Change { at: &b, found: Some(seen), bytes: b"new b" },
+            ]
+        };
+        let failed = |changes: &[Change<'_>]| {
+            let error = write_all(&tree.workspace, changes).unwrap_err();
+            assert_eq!(error.code(), Some(Code::ChangedSincePreview), "{error}");
+            assert_eq!((tree.read("a"), tree.read("b")), ("old a".into(), "old b".into()));
+            assert!(!tree.path("dir").exists());
+        };
+        // Nothing is begun if one of them cannot be prepared.
+        failed(&changes(b"other"));
+        // The third fails when the first two, or three, are written.
+        let again = Change { at: &new, found: None, bytes: b"new" };
+        let [one, two, three] = changes(b"old b");
+        failed(&[one, two, again]);
+        failed(&[one, three, two, again]);
+        write_all(&tree.workspace, &changes(b"old b")).unwrap();
+        let texts = ["a", "b", "dir/new"].map(|path| tree.read(path));
+        assert_eq!(texts, ["new a", "new b", "new"]);
+        #[cfg(unix)]
+        assert_eq!(tree.read("linked"), "new b");
+        assert_eq!(tree.names("dir"), ["new"]);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn attributes_stay() {
+        use rustix::fs::{XattrFlags, getxattr, setxattr};
+
+        let tree = tree(&[("file", "old")]);
+        let path = tree.path("file");
+        if setxattr(&path, "user.note", b"kept", XattrFlags::empty()).is_err() {
+            // This file system has none.
+            return;
+        }
+        write(&tree, "file", "new").unwrap();
+        let mut value = [0; 9];
+        let length = getxattr(&path, "user.note", &mut value[..]).unwrap();
+        assert_eq!((&value[..length], tree.read("file").as_str()), (&b"kept"[..], "new"));
+    }
+
+    /// Another program replaces the file, by a rename, just while it is being written.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_another_program_writes_meanwhile_is_not_lost() {
+        use std::sync::mpsc::channel;
+
+        let tree = tree(&[("file", "0")]);
+        let tree = Tree { workspace: tree.workspace.with_durability(Durability::System), ..tree };
+        let (path, beside) = (tree.path("file"), tree.path("beside"));
+        let (go, gone) = channel::<u32>();
+        let (done, is_done) = channel();
+        let writer = std::thread::spawn(move || {
+            for number in gone {
+                for _ in 0..number % 50 {
+                    std::hint::spin_loop();
+                }
+                std::fs::write(&beside, number.to_string()).unwrap();
+                std::fs::rename(&beside, &path).unwrap();
+                done.send(()).unwrap();
+            }
+        });
+        let (mut ours, mut theirs) = (0, 0);
+        for number in 1..=2_000_u32 {
+            let seen = read_whole(&tree.workspace, &tree.at("file"), 99).unwrap();
+            go.send(number).unwrap();
+            let written = atomic_write(&tree.workspace, &tree.at("file"), b"ours", &seen);
+            is_done.recv().unwrap();
+            match written {
+                // It came before them or after them, with what it had seen in between.
+                Ok(()) => ours += 1,
+                Err(error) => {
+                    assert_eq!(error.code(), Some(Code::ChangedSincePreview));
+                    theirs += 1;
+                }
+            }
+            assert_eq!(tree.read("file"), number.to_string());
+            assert_eq!(tree.names("."), ["file"]);
+        }
+        drop(go);
+        writer.join().unwrap();
+        assert!(ours > 0 && theirs > 0, "{ours} {theirs}");
     }
 }

@@ -1,6 +1,6 @@
 //! `edit_file`: replaces text in files, exactly what the preview showed or nothing.
 
-use acp_lifecycle::{Effect, Grant, Pinned};
+use acp_lifecycle::{Effect, Effects, Grant, Pinned};
 use acp_types::{FileChange, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -125,7 +125,7 @@ impl Tool for EditFile {
                 add(&mut files, one, &workspace)?;
             }
             files.iter_mut().try_for_each(File::edit)?;
-            Ok(draft(files))
+            Ok(draft(files, &workspace))
         })
         .await
     }
@@ -142,9 +142,6 @@ impl Tool for EditFile {
             let changed = || files.iter().filter(|file| file.change.is_some());
             let changes: Vec<_> = changed().map(File::to_be_written).collect();
             write_all(&workspace, &changes)?;
-            for file in changed() {
-                workspace.stamps().note(file.real.path(), Stamp::of(&file.new));
-            }
             Ok(output(&files, &workspace))
         })
         .await
@@ -271,14 +268,16 @@ fn how(rung: Rung) -> Option<&'static str> {
     }
 }
 
-fn draft(files: Vec<File>) -> Draft<Plan> {
-    let changed = files.iter().filter(|file| file.change.is_some());
-    let effects = changed.map(|file| Effect::Write(file.real.path().to_owned())).collect();
+fn draft(files: Vec<File>, workspace: &Workspace) -> Draft<Plan> {
+    let changed = || files.iter().filter(|file| file.change.is_some());
+    let is_guarded = changed().any(|file| workspace.is_guarded(&file.real));
+    let effects: Effects =
+        changed().map(|file| Effect::Write(file.real.path().to_owned())).collect();
     let changes: Vec<_> = files.iter().filter_map(|file| file.change.clone()).collect();
     let pre_image = files.iter().flat_map(|file| *file.stamp.as_bytes()).collect();
     Draft {
         locations: Some(locations(&changes)),
-        effects,
+        effects: if is_guarded { effects.guarded() } else { effects },
         changes,
         pre_image,
         ..Draft::new(Plan(files))

@@ -52,9 +52,9 @@ impl<'a> View<'a> {
                 Level::Exact | Level::LineEnds => &raw[line.content.clone()],
             };
             if level == Level::Alike {
-                builder.alike(at, content)
+                builder.alike(at, content);
             } else {
-                builder.keep(at, content)
+                builder.keep(at, content);
             }
             if line.end > line.content.end {
                 builder.end_line(line.end);

@@ -4,21 +4,29 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, Read as _, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
 
 use super::Change;
 use crate::error::{Code, ToolError};
 use crate::limits::{EXCHANGE_TRIES, TEMP_TRIES};
+use crate::stamp::Stamp;
 use crate::sys::fs::{Audience, Dir, Kind, copy_access, links};
+use crate::undo::{Deed, Undo};
 use crate::workspace::{Resolved, Workspace, require_file};
 
 /// A file that is ready to be written. What lies beside it is removed when this is dropped.
 #[derive(Debug)]
-pub(super) struct Staged<'a> {
+pub(crate) struct Staged<'a> {
+    workspace: &'a Workspace,
     change: Change<'a>,
+    /// The real place.
+    path: PathBuf,
     dir: Dir,
     name: OsString,
     /// The file beside it: the new one, or a copy of the old one where that is written in place.
     temporary: OsString,
+    /// The directories that were made for it.
+    made: Vec<Resolved>,
     /// What tells the new file from others.
     ours: (u64, u64),
     way: Way,
@@ -73,32 +81,38 @@ impl Trouble {
 
 impl<'a> Staged<'a> {
     /// Makes the new file beside the old one, which it does not touch.
-    pub(super) fn new(workspace: &Workspace, change: Change<'a>) -> Result<Self, ToolError> {
+    pub(super) fn new(workspace: &'a Workspace, change: Change<'a>) -> Result<Self, ToolError> {
         let at = change.at;
         let target = workspace.settle(at)?;
         let (Some(parent), Some(name)) = (target.parent(), target.beneath().file_name()) else {
             return Err(workspace.explain(at, &io::ErrorKind::IsADirectory.into()));
         };
-        let dir = match change.found {
+        let (dir, made) = match change.found {
             None => workspace.create_dirs(&parent)?,
             Some(_) => match workspace.open_dir(&parent) {
                 Err(error) if error.code() == Some(Code::NotFound) => return Err(changed(at)),
-                other => other?,
+                other => (other?, Vec::new()),
             },
         };
         let audience = if change.found.is_some() { Audience::Owner } else { Audience::Everyone };
-        let explain = |error| workspace.explain(at, &error);
-        let (temporary, file) = temporary(&dir, audience).map_err(explain)?;
-        let ours = dir.identity(&temporary).map_err(explain)?;
-        let (name, state) = (name.to_owned(), State::Prepared);
+        let prepared = temporary(&dir, audience)
+            .and_then(|(temporary, file)| Ok((dir.identity(&temporary)?, temporary, file)));
+        let (ours, temporary, file) = prepared.map_err(|error| {
+            workspace.remove_dirs(&made);
+            workspace.explain(at, &error)
+        })?;
+        let (path, name) = (target.path().to_owned(), name.to_owned());
+        let state = State::Prepared;
         // From here on the file beside it is removed whatever happens.
-        let mut staged = Self { change, dir, name, temporary, ours, way: Way::Add, state };
-        let filled = staged.fill(workspace, &file);
+        let way = Way::Add;
+        let mut staged =
+            Self { workspace, change, path, dir, name, temporary, made, ours, way, state };
+        let filled = staged.fill(&file);
         filled.map_err(|trouble| trouble.explained(workspace, at))?;
         Ok(staged)
     }
 
-    fn fill(&mut self, workspace: &Workspace, temporary: &File) -> Result<(), Trouble> {
+    fn fill(&mut self, temporary: &File) -> Result<(), Trouble> {
         if let Some(old) = self.change.found {
             // Opening it for writing asks for the permission that a rename would not need.
             let mut file = match self.dir.change(&self.name) {
@@ -122,17 +136,17 @@ impl<'a> Staged<'a> {
         } else {
             fill(temporary, self.change.bytes)?;
         }
-        Ok(workspace.durability().of(temporary)?)
+        Ok(self.workspace.durability().of(temporary)?)
     }
 
     /// Puts the new file in its place, if there still is the old one.
-    pub(super) fn commit(&mut self, workspace: &Workspace) -> Result<(), ToolError> {
+    pub(super) fn commit(&mut self) -> Result<(), ToolError> {
         let done = match &self.way {
             Way::Add => self.add(),
             Way::Replace => self.replace(),
-            Way::InPlace(file) => self.overwrite(workspace, file),
+            Way::InPlace(file) => self.overwrite(file),
         };
-        done.map_err(|trouble| trouble.explained(workspace, self.change.at))?;
+        done.map_err(|trouble| trouble.explained(self.workspace, self.change.at))?;
         if self.state == State::Prepared {
             self.state = State::Written;
         }
@@ -187,7 +201,7 @@ impl<'a> Staged<'a> {
         Ok(replaced?)
     }
 
-    fn overwrite(&self, workspace: &Workspace, mut file: &File) -> Result<(), Trouble> {
+    fn overwrite(&self, mut file: &File) -> Result<(), Trouble> {
         file.rewind()?;
         self.require_old(&mut file)?;
         let written = overwrite(file, self.change.bytes);
@@ -195,7 +209,28 @@ impl<'a> Staged<'a> {
             overwrite(file, old)?;
         }
         written?;
-        Ok(workspace.durability().of(file)?)
+        Ok(self.workspace.durability().of(file)?)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.change.bytes
+    }
+
+    /// Keeps the old file, and tells what was done. What cannot be kept is left out: that is better
+    /// than to write it and say that it was not written.
+    pub(super) fn kept(self, undo: &Undo) -> Vec<Deed> {
+        let (path, after) = (self.path.clone(), Stamp::of(self.change.bytes));
+        let Some(old) = self.change.found else {
+            let made = self.made.iter().map(|at| Deed::MadeDirectory(at.path().to_owned()));
+            return made.chain([Deed::Made { path, after }]).collect();
+        };
+        let moved = undo.take(&self.dir, &self.temporary, old.len() as u64);
+        let before = moved.or_else(|_| undo.put(old)).ok().flatten();
+        before.map(|before| Deed::Replaced { path, before, after }).into_iter().collect()
     }
 
     /// Makes all as it was before. The error names the file if that cannot be done.
@@ -214,7 +249,7 @@ impl<'a> Staged<'a> {
             }
         };
         self.state = if done.is_ok() { State::Prepared } else { State::Stranded };
-        done.map_err(|_| self.change.at.given().to_owned())
+        done.map_err(|error| format!("{} ({error})", self.change.at.given()))
     }
 
     /// Exchanges the file in its place, which is `put`, for the one beside it.
@@ -240,7 +275,7 @@ impl<'a> Staged<'a> {
     }
 
     fn require_old_at(&self, name: &OsStr) -> Result<(), Trouble> {
-        let mut file = self.dir.open(name).map_err(|_| changed(self.change.at))?;
+        let Ok(mut file) = self.dir.open(name) else { return Err(changed(self.change.at).into()) };
         if !file.metadata()?.is_file() {
             return Err(changed(self.change.at).into());
         }
@@ -260,6 +295,9 @@ impl Drop for Staged<'_> {
         // A file that was added has its own name now, and nothing has this one.
         if self.state != State::Stranded {
             drop(self.dir.remove(&self.temporary));
+        }
+        if self.state != State::Written {
+            self.workspace.remove_dirs(&self.made);
         }
     }
 }

@@ -105,7 +105,7 @@ impl Case {
             }
             let old = &text[span.clone()];
             let new = new_text(&mut random, old);
-            let edit = exact_edit(&mut random, text, &span, new);
+            let edit = exact_edit(&mut random, text, &span, new, edits.is_empty());
             if edit.old_text != edit.new_text {
                 edits.push(edit);
                 spans.push(span);
@@ -203,7 +203,13 @@ fn new_text(random: &mut Random, old: &str) -> String {
 }
 
 /// Makes the edit of a span, by its number if its text is there more than once.
-fn exact_edit(random: &mut Random, text: &str, span: &Range<usize>, new_text: String) -> Edit {
+fn exact_edit(
+    random: &mut Random,
+    text: &str,
+    span: &Range<usize>,
+    new_text: String,
+    is_first: bool,
+) -> Edit {
     let is_mac = !text.contains('\n');
     let lf =
         |part: &str| if is_mac { part.replace('\r', "\n") } else { part.replace("\r\n", "\n") };
@@ -219,8 +225,8 @@ fn exact_edit(random: &mut Random, text: &str, span: &Range<usize>, new_text: St
     let is_only = number == 1 && places.next().is_none();
     // A line feed would make another kind of file of one that has none.
     let new_text = if is_raw && is_mac { new_text.replace('\n', "\r") } else { new_text };
-    // A new text that holds the old one may be there already.
-    let which = if is_only && !new_text.contains(&old_text) && random.one_in(2) {
+    // A new text that holds the old one may be there already, and one before it may hold it too.
+    let which = if is_first && is_only && !new_text.contains(&old_text) && random.one_in(2) {
         Which::Only
     } else {
         Which::Nth(NonZeroU32::new(u32::try_from(number).unwrap()).unwrap())

@@ -4,6 +4,8 @@
 //! `PROPTEST_CASES` says how many edits are made; `cargo xtask test` and `cargo xtask accept edits`
 //! make many more than a plain test run.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by them")]
+
 mod case;
 mod random;
 

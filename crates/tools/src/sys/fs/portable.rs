@@ -128,6 +128,11 @@ impl Dir {
         self.remove(from)
     }
 
+    /// Removes a directory that is empty.
+    pub(crate) fn remove_dir(&self, name: &OsStr) -> io::Result<()> {
+        fs::remove_dir(self.0.join(name))
+    }
+
     pub(crate) fn remove(&self, name: &OsStr) -> io::Result<()> {
         fs::remove_file(self.0.join(name))
     }

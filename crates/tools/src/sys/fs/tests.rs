@@ -97,6 +97,9 @@ macro_rules! holds {
             dir.remove(a).unwrap();
             dir.create_dir(a).unwrap();
             assert_eq!(dir.kind(a).unwrap(), Kind::Directory);
+            assert!(dir.remove_dir(OsStr::new("dir")).is_err());
+            dir.remove_dir(a).unwrap();
+            assert!(dir.kind(a).is_err());
         }
     };
 }

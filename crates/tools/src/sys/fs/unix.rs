@@ -217,6 +217,11 @@ impl Dir {
         self.remove(from)
     }
 
+    /// Removes a directory that is empty.
+    pub(crate) fn remove_dir(&self, name: &OsStr) -> io::Result<()> {
+        Ok(sys::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
+    }
+
     pub(crate) fn remove(&self, name: &OsStr) -> io::Result<()> {
         Ok(sys::unlinkat(&self.0, name, AtFlags::empty())?)
     }
@@ -279,8 +284,8 @@ mod attributes {
             // A file system without attributes has none to keep.
             return matches!(both.0, Err(Errno::NOTSUP | Errno::NOSYS));
         };
-        let surplus = now.keys().filter(|name| !wanted.contains_key(*name));
-        let is_rid = surplus.map(|name| sys::fremovexattr(to, &name[..]).is_ok()).all(|done| done);
+        let mut surplus = now.keys().filter(|name| !wanted.contains_key(*name));
+        let is_rid = surplus.all(|name| sys::fremovexattr(to, &name[..]).is_ok());
         let missing = wanted.iter().filter(|(name, value)| now.get(*name) != Some(value));
         let set = |(name, value): (&Vec<u8>, &Vec<u8>)| {
             sys::fsetxattr(to, &name[..], value, XattrFlags::empty()).is_ok()
