@@ -312,7 +312,7 @@ impl Connection {
         let mut workspace =
             Workspace::new(cwd, additional).map_err(|error| errors::root(&error))?;
         if let Some(state) = state_folder(&self.agent.env) {
-            workspace = workspace.keeping(state.join("undo"));
+            workspace = workspace.keeping(&state);
         }
         let tools = self.agent.tools()?;
         Ok((Context { workspace: Arc::new(workspace), env: tools.env.clone() }, tools))

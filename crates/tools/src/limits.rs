@@ -109,9 +109,6 @@ pub const EDIT_LINE_BYTES: usize = 200;
 /// Tries to open a path while its directories are being renamed.
 pub const OPEN_TRIES: u32 = 8;
 
-/// Tries to find a name for a temporary file that nobody has.
-pub const TEMP_TRIES: u32 = 8;
-
 /// Changes of a session that can be undone.
 pub const UNDO_STEPS: usize = 1_000;
 
@@ -120,6 +117,9 @@ pub const UNDO_BYTES: u64 = 1024 * 1024 * 1024;
 
 /// How long it is kept after the session.
 pub const UNDO_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// Bytes of the journal of one call that are heeded.
+pub const JOURNAL_BYTES: u64 = 1024 * 1024;
 
 /// Files of a directory that are counted before it is moved or deleted.
 pub const COUNTED_FILES: u64 = 100_000;

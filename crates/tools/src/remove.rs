@@ -276,7 +276,7 @@ impl Undoing {
         let changes: Vec<_> = replaced
             .map(|it| Change { at: &it.at, found: Some(&it.now), bytes: &it.before })
             .collect();
-        commit(workspace, &changes)?;
+        drop(commit(workspace, &changes)?);
         self.deeds.iter().try_for_each(|prepared| prepared.undo(workspace))?;
         workspace.undo().pop();
         Ok(())

@@ -29,6 +29,7 @@ use crate::limits::{NAMES_COMPARED, PATH_BYTES, SIMILAR_NAMES};
 use crate::stamp::Stamps;
 use crate::sys::fs::{Dir, Kind, Root as Pinned};
 use crate::undo::Undo;
+use crate::write::replay;
 
 pub(crate) use walk::{Budget, Order, Walk, threads};
 pub use walk::{Cancel, Stop};
@@ -58,6 +59,7 @@ pub struct Workspace {
     durability: Durability,
     stamps: Stamps,
     undo: Undo,
+    journal: Option<PathBuf>,
 }
 
 /// When a file counts as written.
@@ -187,6 +189,7 @@ impl Workspace {
             durability: Durability::default(),
             stamps: Stamps::default(),
             undo: Undo::default(),
+            journal: None,
         })
     }
 
@@ -196,12 +199,19 @@ impl Workspace {
         Self { durability, ..self }
     }
 
-    /// Keeps what is written, moved and deleted, so that it can be undone: in a folder of its own
-    /// beneath `folder`, which should lie in the user's state folder, and must not in a root. It is
-    /// made with the first change. What is older than 30 days there is removed.
+    /// Keeps what is written, moved and deleted, so that it can be undone, in `undo` beneath a
+    /// folder, and in `journal` what a killed process would leave unfinished. The folder should be
+    /// that of the user's state, and is made with the first change. What is older than 30 days in
+    /// `undo` is removed then; what another process left unfinished is put in order now.
     #[must_use]
-    pub fn keeping(self, folder: PathBuf) -> Self {
-        Self { undo: Undo::within(folder), ..self }
+    pub fn keeping(self, folder: &Path) -> Self {
+        let journal = folder.join("journal");
+        replay(&journal);
+        Self { undo: Undo::within(folder.join("undo")), journal: Some(journal), ..self }
+    }
+
+    pub(crate) fn journal(&self) -> Option<&Path> {
+        self.journal.as_deref()
     }
 
     /// What is kept of what was changed.
@@ -352,7 +362,7 @@ impl Workspace {
         Ok(Entry { parent, name: name.to_owned(), at: there })
     }
 
-    fn real(&self, at: &Resolved) -> PathBuf {
+    pub(crate) fn real(&self, at: &Resolved) -> PathBuf {
         self.roots[at.root].real.join(&at.beneath)
     }
 

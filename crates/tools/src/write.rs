@@ -12,9 +12,11 @@
 //! link stays a link: the file it leads to is written. A file with several names (hard links), and
 //! one whose owner or attributes cannot be kept, is written in place, from a copy beside it.
 
+mod journal;
 mod staged;
 
-use std::io::Read as _;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::io::{self, Read as _};
 
 use crate::error::{Code, ToolError};
 use crate::read::grouped;
@@ -22,7 +24,9 @@ use crate::stamp::Stamp;
 use crate::undo::Step;
 use crate::workspace::{Resolved, Workspace};
 
-pub(crate) use self::staged::Staged;
+pub(crate) use self::journal::replay;
+use self::journal::{Journal, Names, temporary};
+use self::staged::Staged;
 
 /// What was there when a change was previewed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,25 +94,44 @@ pub fn atomic_write(
 /// As [`atomic_write`], for the first file that cannot be written; then all are as before. If one
 /// of them could not be put back, the error names it.
 pub fn write_all(workspace: &Workspace, changes: &[Change<'_>]) -> Result<(), ToolError> {
-    let staged = commit(workspace, changes)?;
+    let Written { staged, journal } = commit(workspace, changes)?;
     let deeds = staged.into_iter().flat_map(|staged| staged.kept(workspace.undo()));
     workspace.undo().push(Step { deeds: deeds.collect() });
+    // Until here there were files beside the new ones, of which it knows.
+    drop(journal);
     Ok(())
+}
+
+/// Files that were written, with the old ones still beside them until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Written<'a> {
+    staged: Vec<Staged<'a>>,
+    /// Behind the files, as it is dropped after them.
+    journal: Option<Journal>,
 }
 
 /// Writes several files, all or none, and keeps nothing of what was there.
 pub(crate) fn commit<'a>(
     workspace: &'a Workspace,
     changes: &[Change<'a>],
-) -> Result<Vec<Staged<'a>>, ToolError> {
+) -> Result<Written<'a>, ToolError> {
+    let call = RandomState::new().build_hasher().finish();
+    let mut journal = journal(workspace, changes, call)?;
     let mut staged = Vec::with_capacity(changes.len());
-    for change in changes {
-        match Staged::new(workspace, *change) {
+    for (number, change) in changes.iter().enumerate() {
+        match Staged::new(workspace, *change, temporary(call, number)) {
             Ok(next) => staged.push(next),
             Err(error) => {
                 give_up(staged);
                 return Err(error);
             }
+        }
+    }
+    if let Some(journal) = &mut journal {
+        let ready = journal.ready(staged.iter().map(Staged::prepared).collect());
+        if let Err(error) = ready {
+            give_up(staged);
+            return Err(unwritten(&error));
         }
     }
     for at in 0..staged.len() {
@@ -119,10 +142,14 @@ pub(crate) fn commit<'a>(
             return Err(if left.is_empty() { error } else { left_changed(&error, &left) });
         }
     }
+    if let Some(journal) = &mut journal {
+        // Without this line a process that is killed now would put them back, which is as good.
+        drop(journal.done());
+    }
     for staged in &staged {
         workspace.stamps().note(staged.path(), Stamp::of(staged.bytes()));
     }
-    Ok(staged)
+    Ok(Written { staged, journal })
 }
 
 impl PreImage {
@@ -134,6 +161,30 @@ impl PreImage {
             Self::Bytes(bytes) => Some(bytes),
         }
     }
+}
+
+/// Begins a journal, where the workspace keeps one.
+fn journal(
+    workspace: &Workspace,
+    changes: &[Change<'_>],
+    call: u64,
+) -> Result<Option<Journal>, ToolError> {
+    let Some(folder) = workspace.journal() else { return Ok(None) };
+    let names = changes.iter().enumerate().map(|(number, change)| {
+        let real = workspace.real(&workspace.settle(change.at)?);
+        let parent = real.parent().zip(real.file_name());
+        let is_a_directory = || workspace.explain(change.at, &io::ErrorKind::IsADirectory.into());
+        let (dir, name) = parent.ok_or_else(is_a_directory)?;
+        let (dir, name) = (dir.to_owned(), name.to_owned());
+        Ok(Names { dir, name, temporary: temporary(call, number) })
+    });
+    let names = names.collect::<Result<_, ToolError>>()?;
+    Journal::begin(folder, names).map(Some).map_err(|error| unwritten(&error))
+}
+
+fn unwritten(error: &io::Error) -> ToolError {
+    let message = format!("the journal of changes cannot be written, so nothing was: {error}");
+    ToolError::report(Code::Io, message)
 }
 
 /// Removes what lies beside the files, the last first: a directory that was made for one may hold

@@ -17,8 +17,8 @@ use crate::write::{PreImage, atomic_write, read_whole};
 /// A tree whose changes are kept beside it.
 fn kept(files: &[(&str, &str)]) -> Tree {
     let tree = tree(files);
-    let state = tree.outer().join("state/undo");
-    let workspace = tree.workspace.keeping(state).with_durability(Durability::System);
+    let state = tree.outer().join("state");
+    let workspace = tree.workspace.keeping(&state).with_durability(Durability::System);
     Tree { workspace, ..tree }
 }
 

@@ -2,13 +2,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::Change;
+use super::journal::{Manner, Prepared, spare};
 use crate::error::{Code, ToolError};
-use crate::limits::{EXCHANGE_TRIES, TEMP_TRIES};
+use crate::limits::EXCHANGE_TRIES;
 use crate::stamp::Stamp;
 use crate::sys::fs::{Audience, Dir, Kind, copy_access, links};
 use crate::undo::{Deed, Undo};
@@ -16,7 +16,7 @@ use crate::workspace::{Resolved, Workspace, require_file};
 
 /// A file that is ready to be written. What lies beside it is removed when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Staged<'a> {
+pub(super) struct Staged<'a> {
     workspace: &'a Workspace,
     change: Change<'a>,
     /// The real place.
@@ -81,7 +81,11 @@ impl Trouble {
 
 impl<'a> Staged<'a> {
     /// Makes the new file beside the old one, which it does not touch.
-    pub(super) fn new(workspace: &'a Workspace, change: Change<'a>) -> Result<Self, ToolError> {
+    pub(super) fn new(
+        workspace: &'a Workspace,
+        change: Change<'a>,
+        temporary: OsString,
+    ) -> Result<Self, ToolError> {
         let at = change.at;
         let target = workspace.settle(at)?;
         let (Some(parent), Some(name)) = (target.parent(), target.beneath().file_name()) else {
@@ -95,9 +99,9 @@ impl<'a> Staged<'a> {
             },
         };
         let audience = if change.found.is_some() { Audience::Owner } else { Audience::Everyone };
-        let prepared = temporary(&dir, audience)
-            .and_then(|(temporary, file)| Ok((dir.identity(&temporary)?, temporary, file)));
-        let (ours, temporary, file) = prepared.map_err(|error| {
+        let created =
+            dir.create(&temporary, audience).and_then(|file| Ok((dir.identity(&temporary)?, file)));
+        let (ours, file) = created.map_err(|error| {
             workspace.remove_dirs(&made);
             workspace.explain(at, &error)
         })?;
@@ -212,6 +216,16 @@ impl<'a> Staged<'a> {
         Ok(self.workspace.durability().of(file)?)
     }
 
+    /// What a journal has to know.
+    pub(super) fn prepared(&self) -> Prepared {
+        let way = match self.way {
+            Way::Add => Manner::Add,
+            Way::Replace => Manner::Replace,
+            Way::InPlace(_) => Manner::InPlace,
+        };
+        Prepared { ours: self.ours, way }
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -316,34 +330,12 @@ fn dangling(at: &Resolved) -> ToolError {
     ToolError::report(Code::NotFound, message)
 }
 
-fn temporary(dir: &Dir, audience: Audience) -> io::Result<(OsString, File)> {
-    let mut tries = 0;
-    loop {
-        let random = RandomState::new().build_hasher().finish();
-        let name = OsString::from(format!(".acp-tools-{random:016x}.tmp"));
-        match dir.create(&name, audience) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => tries += 1,
-            other => return Ok((name, other?)),
-        }
-        if tries == TEMP_TRIES {
-            return Err(io::ErrorKind::AlreadyExists.into());
-        }
-    }
-}
-
-/// Returns the name that an old file has while a new one takes its place.
-fn spare(temporary: &OsStr) -> OsString {
-    let mut name = temporary.to_owned();
-    name.push("-old");
-    name
-}
-
 fn fill(mut file: &File, bytes: &[u8]) -> io::Result<()> {
     file.rewind()?;
     file.write_all(bytes)
 }
 
-fn overwrite(file: &File, bytes: &[u8]) -> io::Result<()> {
+pub(super) fn overwrite(file: &File, bytes: &[u8]) -> io::Result<()> {
     fill(file, bytes)?;
     file.set_len(bytes.len() as u64)
 }
