@@ -69,9 +69,33 @@ impl Agent {
     /// Starts the agent and says nothing to it.
     pub(crate) fn start(model: impl Into<Model>, options: impl Into<Options>) -> Self {
         let scratch = Scratch::new();
+        let model = scratch.model(&model.into());
+        Self::start_in(scratch, &["acp", "--model", &model], &[], options)
+    }
+
+    /// Starts it in a folder, with these arguments and further variables.
+    pub(crate) fn start_in(
+        scratch: Scratch,
+        args: &[&str],
+        env: &[(&str, &str)],
+        options: impl Into<Options>,
+    ) -> Self {
+        Self::start_changed(scratch, args, options, |command| {
+            command.envs(env.iter().copied());
+        })
+    }
+
+    /// Starts it in a folder, with these arguments, after a last change of its command.
+    pub(crate) fn start_changed(
+        scratch: Scratch,
+        args: &[&str],
+        options: impl Into<Options>,
+        change: impl FnOnce(&mut Command),
+    ) -> Self {
         let mut command = Command::new(CALLBOARD);
-        command.args(["acp", "--model", &scratch.model(&model.into())]);
-        command.current_dir(scratch.cwd()).env_clear().envs(scratch.env());
+        command.args(args).current_dir(scratch.cwd());
+        command.env_clear().envs(scratch.env());
+        change(&mut command);
         let kit = testing::Agent::start(command, options).expect("the binary starts");
         Self { kit, is_finished: false, is_wild: false, scratch }
     }

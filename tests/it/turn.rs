@@ -293,3 +293,39 @@ async fn calls_of_a_reply_that_was_broken_off_are_not_run() {
         agent.finish().await;
     }
 }
+
+#[tokio::test]
+async fn a_session_gets_its_title_from_its_first_prompt_once() {
+    let mut agent = Agent::ready([text("Hello.")], Options::default()).await;
+    agent.turn("\nmend the parser\nsoon").await;
+    agent.turn("and the printer").await;
+    let titles = agent.session().updates.iter().filter_map(|update| match update {
+        SessionUpdate::SessionInfoUpdate(info) => Some(info.title.value().map(String::as_str)),
+        _ => None,
+    });
+    assert_eq!(titles.collect::<Vec<_>>(), [Some("mend the parser")]);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_prompt_may_hold_all_that_is_said_to_be_taken() {
+    let mut agent = Agent::start(Model::Direct, Options::default());
+    let capabilities = agent.initialize().await.unwrap()["agentCapabilities"].take();
+    let taken = &capabilities["promptCapabilities"];
+    assert_eq!(*taken, json!({"image": true, "audio": true, "embeddedContext": true}));
+    let session = agent.new_session().await;
+    let prompt = json!([
+        {"type": "text", "text": "think of this"},
+        {"type": "image", "data": "AAAA", "mimeType": "image/png"},
+        {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
+        {"type": "resource", "resource": {"uri": "file:///a", "text": "a"}},
+        {"type": "resource", "resource": {"uri": "file:///b", "blob": "AAAA"}},
+        {"type": "resource_link", "uri": "file:///etc/passwd", "name": "passwd"},
+    ]);
+    let answer =
+        agent.request("session/prompt", json!({"sessionId": session, "prompt": prompt})).await;
+    assert_eq!(answer.unwrap()["stopReason"], "end_turn");
+    // The direct model takes one command a line, and what is attached is none.
+    assert!(agent.session().said().starts_with("Line 2 is not a command"));
+    agent.finish().await;
+}

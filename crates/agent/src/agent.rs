@@ -12,10 +12,10 @@ use acp_tools::{Context, Registry, Workspace};
 use acp_types::Trace;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
-    AgentAuthCapabilities, AgentCapabilities, AuthMethod, AuthMethodAgent, AuthMethodTerminal,
-    AuthenticateRequest, AuthenticateResponse, CancelNotification, ClientCapabilities,
-    CloseSessionRequest, CloseSessionResponse, Implementation, InitializeRequest,
-    InitializeResponse, NewSessionRequest, NewSessionResponse, PromptCapabilities, PromptRequest,
+    AgentAuthCapabilities, AgentCapabilities, AuthenticateRequest, CancelNotification,
+    ClientCapabilities, CloseSessionRequest, CloseSessionResponse, Implementation,
+    InitializeRequest, InitializeResponse, LogoutCapabilities, LogoutRequest, NewSessionRequest,
+    NewSessionResponse, PromptCapabilities, PromptRequest,
     SessionAdditionalDirectoriesCapabilities, SessionCapabilities, SessionCloseCapabilities,
     SessionId, SetSessionConfigOptionRequest, SetSessionConfigOptionResponse,
     SetSessionModeRequest, SetSessionModeResponse,
@@ -27,15 +27,18 @@ use agent_client_protocol::{
 use ulid::Ulid;
 
 use crate::errors;
+use crate::keys::KeyStore;
 use crate::limits;
+use crate::login;
 use crate::mode::{Decides, Mode};
 use crate::model::Model;
 use crate::model::catalogue::{BuiltIn, Catalogue};
 use crate::options::Selection;
 use crate::permission::Permission;
-use crate::rule_store::{StateStore, state_folder};
+use crate::rule_store::StateStore;
 use crate::secrets;
 use crate::session::Session;
+use crate::sys::private;
 use crate::telemetry;
 use crate::transport::Counters;
 use crate::wire::Wire;
@@ -61,6 +64,7 @@ pub struct Agent {
     counters: Option<Arc<Counters>>,
     decides: Decides,
     rules: Option<Arc<dyn RuleStore>>,
+    keys: KeyStore,
 }
 
 /// What every session gets. Made for the first one: nothing of it is needed to initialize.
@@ -80,9 +84,10 @@ impl Agent {
     pub fn new(model: Arc<dyn Model>, env: impl Iterator<Item = (String, String)>) -> Self {
         let env: Vec<_> = env.collect();
         let rules = StateStore::of_env(&env).map(|store| Arc::new(store) as Arc<dyn RuleStore>);
+        let keys = KeyStore::of_env(&env);
         let (env, decides) = (Arc::new(env), Decides::Mode(Mode::default()));
         let (catalogue, tools) = (Arc::new(BuiltIn), Arc::default());
-        Self { model, catalogue, env, locale: None, tools, counters: None, decides, rules }
+        Self { model, catalogue, env, locale: None, tools, counters: None, decides, rules, keys }
     }
 
     /// Lets sessions choose among these models; the one that they begin with need not be one of
@@ -121,8 +126,9 @@ impl Agent {
 
     fn tools_of(&self, registry: Registry) -> Tools {
         let env = Arc::new(acp_tools::env::base_env(self.env.iter().cloned()));
+        self.keys.in_file().iter().for_each(secrets::learn);
         let secrets = secrets::of_env(self.env.iter().map(|(name, value)| (&**name, &**value)));
-        Tools { registry, env, secrets }
+        Tools { registry, env, secrets: secrets::with_learnt(&secrets) }
     }
 
     /// Gives sessions these tools in the place of the built-in ones.
@@ -164,6 +170,7 @@ impl fmt::Debug for Agent {
 
 impl ConnectTo<Client> for Agent {
     async fn connect_to(self, client: impl ConnectTo<agent_client_protocol::Agent>) -> Result<()> {
+        let keys = self.keys.clone();
         let connection = Arc::new(Connection::new(self));
         let shared = || connection.clone();
         let (initialize, new, prompt) = (shared(), shared(), shared());
@@ -180,7 +187,14 @@ impl ConnectTo<Client> for Agent {
             )
             .on_receive_request(
                 async move |request: AuthenticateRequest, responder, _| {
-                    responder.respond_with_result(authenticate(&request))
+                    responder.respond_with_result(login::authenticate(&request))
+                },
+                on_receive_request!(),
+            )
+            .on_receive_request(
+                async move |_: LogoutRequest, responder, _| {
+                    drop(tokio::spawn(login::logout(keys.clone(), responder)));
+                    Ok(())
                 },
                 on_receive_request!(),
             )
@@ -253,7 +267,7 @@ impl Connection {
             capabilities = ?request.client_capabilities,
             "a client is connected"
         );
-        let methods = auth_methods(&request.client_capabilities);
+        let methods = login::methods(&request.client_capabilities);
         *lock(&self.client) = request.client_capabilities;
         let sessions = SessionCapabilities::new()
             .close(SessionCloseCapabilities::new())
@@ -263,7 +277,7 @@ impl Connection {
                 PromptCapabilities::new().embedded_context(true).image(true).audio(true),
             )
             .session_capabilities(sessions)
-            .auth(AgentAuthCapabilities::new());
+            .auth(AgentAuthCapabilities::new().logout(LogoutCapabilities::new()));
         InitializeResponse::new(ProtocolVersion::V1)
             .agent_capabilities(capabilities)
             .agent_info(Implementation::new("callboard", VERSION).title("Callboard"))
@@ -311,7 +325,7 @@ impl Connection {
     fn context(&self, cwd: PathBuf, additional: Vec<PathBuf>) -> Result<(Context, Tools)> {
         let mut workspace =
             Workspace::new(cwd, additional).map_err(|error| errors::root(&error))?;
-        if let Some(state) = state_folder(&self.agent.env) {
+        if let Some(state) = private::state_folder(&self.agent.env) {
             workspace = workspace.keeping(&state);
         }
         let tools = self.agent.tools()?;
@@ -382,33 +396,9 @@ impl Connection {
     }
 }
 
-/// A method that always works, because no model needs a key yet; and one that opens a terminal,
-/// for clients that can.
-fn auth_methods(client: &ClientCapabilities) -> Vec<AuthMethod> {
-    let setup = AuthMethodAgent::new(SETUP, "Set up a model")
-        .description("Callboard works without a key: its direct model runs your commands.");
-    let mut methods = vec![AuthMethod::Agent(setup)];
-    if client.auth.terminal {
-        let terminal = AuthMethodTerminal::new("setup-terminal", "Set up a model in a terminal")
-            .description("Shows which models there are and how to connect one.")
-            .args(vec!["setup".to_owned()]);
-        methods.push(AuthMethod::Terminal(terminal));
-    }
-    methods
-}
-
-fn authenticate(request: &AuthenticateRequest) -> Result<AuthenticateResponse> {
-    if *request.method_id.0 == *SETUP {
-        Ok(AuthenticateResponse::new())
-    } else {
-        Err(errors::invalid_params("there is no such method"))
-    }
-}
-
 /// A panic while one of these locks was held left a whole value, so it can be used on.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-const SETUP: &str = "setup";
 const VERSION: &str = env!("CARGO_PKG_VERSION");

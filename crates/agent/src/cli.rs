@@ -1,85 +1,23 @@
 //! The command line: what to run, with which model, and how the process ends.
 
+mod args;
+mod chosen;
+
 use std::io::IsTerminal as _;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use agent_client_protocol::ConnectTo as _;
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, Parser as _};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::agent::Agent;
 use crate::exec::{self, Approval};
-use crate::mode::Mode;
-use crate::model::direct::CONNECT;
 use crate::transport::{self, Transport};
 use crate::ui::Ui;
-use crate::{check_wire, limits, model, secrets, telemetry};
-
-/// A small, fast, safe coding agent for ACP clients.
-#[derive(Debug, Parser)]
-#[command(name = "callboard", version, about, arg_required_else_help = false)]
-struct Cli {
-    #[command(subcommand)]
-    command: Option<Command>,
-    #[command(flatten)]
-    agent: AgentArgs,
-}
-
-#[derive(Debug, clap::Args)]
-struct AgentArgs {
-    /// The model: `direct` (commands, no model) or `script:FILE` (a written conversation).
-    #[arg(
-        long,
-        global = true,
-        env = "CALLBOARD_MODEL",
-        default_value = "direct",
-        value_name = "MODEL"
-    )]
-    model: String,
-    /// The language of titles, such as `de`; else that of LC_ALL, LC_MESSAGES or LANG. English
-    /// where there are none in it.
-    #[arg(long, global = true, env = "CALLBOARD_LOCALE", value_name = "LOCALE")]
-    locale: Option<String>,
-    /// What is done about calls that no rule speaks of.
-    #[arg(long, global = true, value_enum, default_value_t, value_name = "MODE")]
-    mode: Mode,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Serve an ACP client on standard input and output. The default without a terminal.
-    Acp,
-    /// Run one prompt here, in the terminal.
-    Exec(ExecArgs),
-    /// Show which models there are and how to connect one.
-    Setup,
-    /// Judge what any agent and its client said to one another, by the rules of ACP v1.
-    CheckWire(CheckWireArgs),
-}
-
-#[derive(Debug, clap::Args)]
-struct ExecArgs {
-    /// The prompt; `-` reads it from standard input.
-    prompt: String,
-    /// Allow every call without asking.
-    #[arg(long, conflicts_with = "deny_all")]
-    approve_all: bool,
-    /// Reject every call that would ask.
-    #[arg(long)]
-    deny_all: bool,
-    /// The directory to work in.
-    #[arg(long, value_name = "DIR")]
-    cwd: Option<std::path::PathBuf>,
-}
-
-#[derive(Debug, clap::Args)]
-struct CheckWireArgs {
-    /// Transcripts, one JSON-RPC message a line; `-` is standard input.
-    #[arg(required = true, value_name = "FILE")]
-    files: Vec<std::path::PathBuf>,
-}
+use crate::{check_wire, limits, secrets, telemetry};
+use args::{Cli, Command, ExecArgs, ProviderArg, ServeArgs};
 
 /// Runs the command line of this process.
 #[must_use]
@@ -90,22 +28,28 @@ pub fn main() -> ExitCode {
         _ => LevelFilter::INFO,
     });
     let code = match cli.command {
-        Some(Command::Setup) => setup(),
+        Some(Command::Acp(args)) => acp(args),
+        Some(Command::Exec(args)) => exec(args),
+        Some(Command::Models(args)) => chosen::models(&args),
+        Some(Command::Login(arg)) => chosen::login(&arg),
+        Some(Command::Logout(arg)) => chosen::logout(&arg),
+        Some(Command::Config(args)) => chosen::config(args.command),
         Some(Command::CheckWire(args)) => check_wire::run(&args.files),
-        Some(Command::Exec(args)) => exec(cli.agent, args),
-        Some(Command::Acp) => acp(cli.agent),
-        None if std::io::stdin().is_terminal() => help(),
-        None => acp(cli.agent),
+        None if !cli.serve.setup && std::io::stdin().is_terminal() => help(),
+        None => acp(cli.serve),
     };
     telemetry.finish();
     code
 }
 
 /// Serves a client until it is gone.
-fn acp(args: AgentArgs) -> ExitCode {
-    let agent = match agent(args) {
+fn acp(args: ServeArgs) -> ExitCode {
+    if args.setup {
+        return chosen::login(&ProviderArg { provider: None });
+    }
+    let agent = match chosen::serving_agent(args.agent) {
         Ok(agent) => agent,
-        Err(code) => return code,
+        Err(why) => return fail(&why),
     };
     // Before any other thread starts: nothing may write to the protocol's stream by accident.
     let transport = match transport::stdio() {
@@ -155,10 +99,10 @@ fn late() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn exec(agent_args: AgentArgs, args: ExecArgs) -> ExitCode {
-    let agent = match agent(agent_args) {
+fn exec(args: ExecArgs) -> ExitCode {
+    let agent = match chosen::agent(args.agent) {
         Ok(agent) => agent,
-        Err(code) => return code,
+        Err(why) => return fail(&why),
     };
     let approval = match (args.approve_all, args.deny_all) {
         (true, _) => Approval::All,
@@ -181,23 +125,9 @@ fn exec(agent_args: AgentArgs, args: ExecArgs) -> ExitCode {
     })
 }
 
-fn setup() -> ExitCode {
-    Ui::stdout().line(CONNECT);
-    ExitCode::SUCCESS
-}
-
 fn help() -> ExitCode {
     Ui::stdout().print(&Cli::command().render_long_help().ansi().to_string());
     ExitCode::SUCCESS
-}
-
-fn agent(args: AgentArgs) -> Result<Agent, ExitCode> {
-    let model = model::parse(&args.model).map_err(|error| fail(&error.to_string()))?;
-    let agent = Agent::new(model, acp_tools::env::parent()).with_mode(args.mode);
-    Ok(match args.locale {
-        Some(locale) => agent.with_locale(locale),
-        None => agent,
-    })
 }
 
 /// Runs a future to its end, then leaves without waiting for threads that may never end: the one

@@ -7,12 +7,16 @@
 
 pub mod agent;
 pub mod check_wire;
+mod choose;
 pub mod cli;
 mod commands;
+mod config;
 mod errors;
 pub mod exec;
+mod keys;
 pub mod limits;
 mod log;
+mod login;
 pub mod mode;
 pub mod model;
 mod options;

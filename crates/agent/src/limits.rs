@@ -211,6 +211,23 @@ pub const RULES_SAVED: Duration = Duration::from_secs(5);
 /// Bytes of a file of stored rules; a larger one is refused.
 pub const MAX_RULES_BYTES: u64 = 4 << 20;
 
+// ---- Choosing a model ----
+
+/// Bytes of the configuration file; a larger one is refused.
+pub const MAX_CONFIG_BYTES: u64 = 256 << 10;
+
+/// Bytes of the file of stored keys; a larger one is refused.
+pub const MAX_KEYS_BYTES: u64 = 64 << 10;
+
+/// Bytes of one answer at `callboard login`.
+pub const MAX_ANSWER_BYTES: u64 = 4 << 10;
+
+/// Time for the system's keyring to answer. It may be asking its user to unlock it.
+pub const KEYRING_DEADLINE: Duration = Duration::from_secs(20);
+
+/// Models that were found by looking for them, and are offered from then on; further ones are not.
+pub const MAX_FOUND_MODELS: usize = 64;
+
 // ---- What can be chosen in a session ----
 
 /// Models that a client is offered.
@@ -272,14 +289,61 @@ pub const MAX_KEPT_TRANSCRIPT_BYTES: usize = 64 << 20;
 /// Bytes of an agent's standard error that it keeps; the rest is read and dropped.
 pub const MAX_KEPT_LOG_BYTES: usize = 1 << 20;
 
+/// Bytes of the headers of a request to its server of models; a longer one ends the connection.
+pub const MAX_MODEL_HEAD_BYTES: usize = 64 << 10;
+
+/// Bytes of the body of such a request.
+pub const MAX_MODEL_BODY_BYTES: usize = 64 << 20;
+
 /// Lines that it has read and not looked at; then it reads no more.
 pub const MAX_UNREAD_LINES: usize = 4096;
 
 /// Bytes of output that one of its terminals keeps; the rest is read and dropped.
 pub const MAX_TERMINAL_BYTES: usize = 16 << 20;
 
-/// Bytes of the headers of a request to its server of models; a longer one ends the connection.
-pub const MAX_MODEL_HEAD_BYTES: usize = 64 << 10;
+// ---- Models over HTTP ----
 
-/// Bytes of the body of such a request.
-pub const MAX_MODEL_BODY_BYTES: usize = 64 << 20;
+/// Time for a connection to a provider to be made, TLS included.
+pub const MODEL_CONNECT: Duration = Duration::from_secs(20);
+
+/// Time for a provider to begin its answer. Below [`MODEL_IDLE`], so that the error can say what
+/// was waited for; a local server may read a long prompt for minutes before it begins.
+pub const MODEL_HEADERS: Duration = Duration::from_secs(240);
+
+/// Bytes of a provider's error, or of an answer that should have been a stream, that are read.
+pub const MAX_MODEL_ERROR_BYTES: usize = 64 << 10;
+
+/// Time for those bytes to come.
+pub const MODEL_ERROR_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Bytes of an answer that comes as a whole: a reply that should have been a stream, or a list of
+/// models.
+pub const MAX_MODEL_ANSWER_BYTES: usize = 8 << 20;
+
+/// Time for what follows the end of a reply in its body; without it, or when a reply is left in the
+/// middle, the connection is closed.
+pub const MODEL_REST: Duration = Duration::from_millis(20);
+
+/// Bytes of that.
+pub const MAX_MODEL_REST_BYTES: usize = 4 << 10;
+
+/// Bytes of a server's own text that an error repeats.
+pub const MAX_MODEL_ERROR_TEXT: usize = 500;
+
+/// Time for all of a provider's list of models.
+pub const MODEL_LIST_DEADLINE: Duration = Duration::from_secs(20);
+
+/// Models of one provider that are listed; the rest is left out.
+pub const MAX_LISTED_MODELS: usize = 1_000;
+
+/// Time for a local server to say what it is.
+pub const LOCAL_PROBE: Duration = Duration::from_millis(300);
+
+/// Bytes of a file of certificates; a larger one is refused.
+pub const MAX_CA_BYTES: u64 = 4 << 20;
+
+/// HTTP clients that are kept, one for each file of certificates; at more, all are built anew.
+pub const MAX_HTTP_CLIENTS: usize = 8;
+
+/// The longest pause that a provider may ask for; a longer one is taken for this.
+pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(3_600);

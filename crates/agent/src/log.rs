@@ -9,7 +9,7 @@ use acp_lifecycle::Secrets;
 use crate::secrets;
 
 /// Where lines of the log go, each as a whole.
-pub(crate) fn lines() -> Redacting<'static, io::Stderr> {
+pub(crate) fn lines() -> Redacting<io::Stderr> {
     Redacting { to: io::stderr(), secrets: secrets::of_process() }
 }
 
@@ -25,12 +25,12 @@ pub(crate) fn take_panics() {
 }
 
 /// Writes what it is given at once, as the subscriber gives a line, without secrets.
-pub(crate) struct Redacting<'a, W> {
+pub(crate) struct Redacting<W> {
     to: W,
-    secrets: &'a Secrets,
+    secrets: Secrets,
 }
 
-impl<W: Write> Write for Redacting<'_, W> {
+impl<W: Write> Write for Redacting<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(line);
         self.to.write_all(self.secrets.redact(&text).as_bytes())?;
@@ -50,12 +50,12 @@ mod tests {
 
     #[test]
     fn no_secret_reaches_a_line_of_the_log() {
-        let secrets: &'static Secrets = Box::leak(Box::new(Secrets::new(["pass\"word\n1"])));
+        let secrets = Secrets::new(["pass\"word\n1"]);
         let lines = Arc::new(Mutex::new(Vec::new()));
         let to = lines.clone();
         let subscriber = tracing_subscriber::fmt()
             .with_ansi(true)
-            .with_writer(move || Redacting { to: Shared(to.clone()), secrets })
+            .with_writer(move || Redacting { to: Shared(to.clone()), secrets: secrets.clone() })
             .finish();
         tracing::subscriber::with_default(subscriber, || {
             let text = "it is pass\"word\n1, is it not?";

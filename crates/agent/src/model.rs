@@ -14,11 +14,12 @@ pub mod script;
 
 use std::{fmt, io, path::PathBuf, sync::Arc};
 
-use futures::stream::BoxStream;
+use futures::{future::BoxFuture, stream::BoxStream};
 
 pub use call::Call;
 use direct::Direct;
 pub use event::{Event, Fault, ModelError, Stop, Usage};
+use provider::{MissingKey, Provider, Settings};
 pub use request::{Effort, Message, Part, Replay, Request, ToolResult, ToolSpec};
 use script::{Script, ScriptError};
 
@@ -51,6 +52,14 @@ pub trait Model: Send + Sync + fmt::Debug {
         Traits::default()
     }
 
+    /// Looks for what is needed before the first request and cannot be had at once: a key in a
+    /// keyring, a server that answers. Called before each turn, and at no other time; it may take
+    /// seconds, and can be dropped. Returns what the user should know of which model it is; a
+    /// failure is told by the reply.
+    fn prepare(&self) -> BoxFuture<'_, Option<String>> {
+        Box::pin(std::future::ready(None))
+    }
+
     /// Starts one reply. Must be called, and the reply polled, inside a tokio runtime.
     fn reply(&self, request: Request) -> Reply;
 }
@@ -72,12 +81,17 @@ pub struct Traits {
     pub context_tokens: Option<u64>,
 }
 
-/// Makes the model that `spec` names: `direct`, or `script:FILE` with a path relative to the
-/// process's directory. Reads the file, once and now.
+/// Makes the model that `spec` names: `direct`; `script:FILE` with a path relative to the process's
+/// directory, which is read once and now; or `provider/name`, reached as the environment says
+/// ([`Settings::of_env`]) and not before its first reply.
 ///
 /// # Errors
 /// See [`SpecError`].
 pub fn parse(spec: &str) -> Result<Arc<dyn Model>, SpecError> {
+    if let Some((provider, name)) = Provider::parse(spec) {
+        let settings = Settings::of_env(provider, name, acp_tools::env::parent())?;
+        return Ok(provider::connect(settings));
+    }
     match spec.split_once(':') {
         None if spec == direct::NAME => Ok(Arc::new(Direct)),
         Some(("script", file)) if !file.is_empty() => Ok(Arc::new(Script::read(file)?)),
@@ -85,16 +99,23 @@ pub fn parse(spec: &str) -> Result<Arc<dyn Model>, SpecError> {
     }
 }
 
+/// The providers, as a message names them.
+const PROVIDERS: &str = "`PROVIDER/NAME` with a provider of `anthropic`, `openai`, \
+    `openai-responses`, `gemini`, `ollama`";
+
 /// Why `--model` names no model. The text says all there is to say; there is no further source.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecError {
     /// This build has no such model. Name another one.
-    #[error("unknown model `{spec}`: this build has `direct` and `script:FILE`")]
+    #[error("unknown model `{spec}`: there are `direct`, `script:FILE` and {PROVIDERS}")]
     Unknown {
         /// What was asked for.
         spec: String,
     },
+    /// The provider needs a key, and the environment has none.
+    #[error(transparent)]
+    MissingKey(#[from] MissingKey),
     /// A script's file is missing or cannot be read.
     #[error("cannot read the script {}: {error}", file.display())]
     Unreadable {

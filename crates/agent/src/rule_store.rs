@@ -2,8 +2,6 @@
 //!
 //! It knows nothing of sessions.
 
-use std::fs::File;
-use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use acp_lifecycle::limits::RULES;
@@ -48,7 +46,7 @@ impl StateStore {
     /// an absolute path.
     #[must_use]
     pub fn of_env(env: &[(String, String)]) -> Option<Self> {
-        Some(Self::new(state_folder(env)?.join("permissions")))
+        private::state_folder(env).map(|folder| Self::new(folder.join("permissions")))
     }
 
     fn file(&self, scope: Scope, root: &Path) -> PathBuf {
@@ -64,7 +62,8 @@ impl StateStore {
     /// Reads the rules of a scope; none where there is no file.
     fn read(&self, scope: Scope, root: &Path) -> Result<Vec<Rule>, StoreError> {
         let path = self.file(scope, root);
-        let text = self.text(&path).map_err(|error| at(&path, &error))?;
+        let text = private::read(&self.folder, &path, MAX_RULES_BYTES)
+            .map_err(|error| at(&path, &error))?;
         let Some(text) = text else { return Ok(Vec::new()) };
         let stored: Stored = serde_json::from_slice(&text).map_err(|error| at(&path, &error))?;
         if stored.rules.iter().any(|rule| rule.scope != scope) {
@@ -76,19 +75,6 @@ impl StateStore {
         Ok(stored.rules)
     }
 
-    fn text(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
-        if !private::check_folder(&self.folder)? {
-            return Ok(None);
-        }
-        let Some(file) = private::open(path)? else { return Ok(None) };
-        let mut text = Vec::new();
-        file.take(MAX_RULES_BYTES + 1).read_to_end(&mut text)?;
-        if text.len() as u64 > MAX_RULES_BYTES {
-            return Err(io::Error::other(format!("it is over {MAX_RULES_BYTES} bytes")));
-        }
-        Ok(Some(text))
-    }
-
     fn write(&self, scope: Scope, root: &Path, rules: Vec<Rule>) -> Result<(), StoreError> {
         let path = self.file(scope, root);
         let root = (scope == Scope::Project).then(|| root.to_string_lossy().into_owned());
@@ -97,26 +83,7 @@ impl StateStore {
         if text.len() as u64 > MAX_RULES_BYTES {
             return Err(at(&path, &format!("it would be over {MAX_RULES_BYTES} bytes")));
         }
-        self.replace(&path, &text).map_err(|error| at(&path, &error))
-    }
-
-    /// Temporary files are readable by their owner alone, and so is what they become.
-    fn replace(&self, path: &Path, text: &[u8]) -> io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
-        file.write_all(text)?;
-        file.as_file().sync_all()?;
-        file.persist(path)?;
-        Ok(())
-    }
-
-    /// Keeps other processes from changing rules until the file is dropped.
-    fn lock(&self) -> io::Result<File> {
-        private::make_folder(&self.folder)?;
-        private::check_folder(&self.folder)?;
-        let path = self.folder.join("lock");
-        let lock = File::options().create(true).truncate(false).write(true).open(path)?;
-        lock.lock()?;
-        Ok(lock)
+        private::replace(&self.folder, &path, &text).map_err(|error| at(&path, &error))
     }
 }
 
@@ -128,7 +95,7 @@ impl RuleStore for StateStore {
     }
 
     fn save(&self, root: &Path, changes: &[Change]) -> Result<(), StoreError> {
-        let _lock = self.lock().map_err(|error| at(&self.folder, &error))?;
+        let _lock = private::lock(&self.folder).map_err(|error| at(&self.folder, &error))?;
         for scope in [Scope::Project, Scope::User] {
             let mut changes =
                 changes.iter().filter(|change| change.rule().scope == scope).peekable();
@@ -152,18 +119,6 @@ fn at(path: &Path, why: &dyn std::fmt::Display) -> StoreError {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Returns the folder of what outlives a session, for the user that an environment is of:
-/// `$XDG_STATE_HOME/callboard`, or below `~/.local/state`.
-pub(crate) fn state_folder(env: &[(String, String)]) -> Option<PathBuf> {
-    let folder = |name: &str| {
-        let value = env.iter().find(|(other, _)| other == name).map(|(_, value)| value);
-        value.map(PathBuf::from).filter(|folder| folder.is_absolute())
-    };
-    let state = folder("XDG_STATE_HOME");
-    let state = state.or_else(|| Some(folder("HOME")?.join(".local/state")))?;
-    Some(state.join("callboard"))
 }
 
 #[cfg(test)]

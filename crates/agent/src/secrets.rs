@@ -1,9 +1,12 @@
-//! The secrets that this program knows: values of its own environment that commands do not get.
+//! The secrets that this program knows: values of its own environment that commands do not get, and
+//! the keys that it learns while it runs.
 
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, PoisonError, RwLock};
 
 use acp_lifecycle::Secrets;
+
+use crate::model::provider::Key;
 
 /// Returns the values of variables whose names look like a secret. One that is the path of a file
 /// or folder is none: paths are shown everywhere, and what lies there is not in the environment.
@@ -17,14 +20,46 @@ pub(crate) fn of_env<'a>(env: impl Iterator<Item = (&'a str, &'a str)>) -> Secre
     secrets
 }
 
-/// Returns those of this process, for what it writes to standard error.
-pub(crate) fn of_process() -> &'static Secrets {
-    static SECRETS: LazyLock<Secrets> = LazyLock::new(|| {
-        let env: Vec<_> = acp_tools::env::parent().collect();
-        of_env(env.iter().map(|(name, value)| (&**name, &**value)))
-    });
-    &SECRETS
+/// What this process must not show, for what it writes to standard error.
+struct Known {
+    all: Secrets,
+    /// The values that its environment did not tell.
+    learnt: Vec<String>,
 }
+
+/// Returns the secrets of this process as they are known by now.
+pub(crate) fn of_process() -> Secrets {
+    known(|known| known.all.clone())
+}
+
+/// Takes a key that was stored; from now on it is shown by nobody.
+pub(crate) fn learn(key: &Key) {
+    let is_known = known(|known| known.learnt.iter().any(|other| other == key.expose()));
+    if !is_known {
+        let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+        known.learnt.push(key.expose().to_owned());
+        known.all = known.all.with([key.expose()]);
+    }
+}
+
+/// Returns these and what was learnt.
+pub(crate) fn with_learnt(secrets: &Secrets) -> Secrets {
+    known(
+        |known| {
+            if known.learnt.is_empty() { secrets.clone() } else { secrets.with(&known.learnt) }
+        },
+    )
+}
+
+fn known<T>(look: impl FnOnce(&Known) -> T) -> T {
+    look(&KNOWN.read().unwrap_or_else(PoisonError::into_inner))
+}
+
+static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(|| {
+    let env: Vec<_> = acp_tools::env::parent().collect();
+    let all = of_env(env.iter().map(|(name, value)| (&**name, &**value)));
+    RwLock::new(Known { all, learnt: Vec::new() })
+});
 
 #[cfg(test)]
 mod tests {

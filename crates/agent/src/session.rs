@@ -22,12 +22,12 @@ use tracing::Instrument as _;
 use ulid::Ulid;
 
 use crate::commands::Asked;
-use crate::model::ToolSpec;
+use crate::model::{Model, ToolSpec};
 use crate::options::{Options, Selection};
 use crate::permission::{Keeper, Permission};
 use crate::turn::{self, History, Turn};
 use crate::wire::{Answers, Wire};
-use crate::{commands, errors, limits, prompt, telemetry};
+use crate::{commands, errors, limits, prompt, secrets, telemetry};
 
 /// An open session.
 pub(crate) struct Session {
@@ -106,6 +106,7 @@ impl Session {
             registry,
             context,
             secrets,
+            told: None,
             answers,
             keeper,
             turns: session.turns.clone(),
@@ -229,6 +230,8 @@ struct Runner {
     tools: Arc<[ToolSpec]>,
     context: Context,
     secrets: Secrets,
+    /// Which model it is, as the user was told last.
+    told: Option<String>,
     answers: Answers,
     keeper: Option<Arc<Keeper>>,
     turns: Arc<Mutex<Turns>>,
@@ -282,11 +285,20 @@ impl Runner {
                 let asked = Asked { handle: &self.handle, options, registry: &self.registry };
                 match commands::answer(&prompt::typed(&blocks), asked, keeper).await {
                     Some(said) => {
-                        let message = Ulid::generate().to_string();
-                        self.handle.say(Chunk { role: Role::Agent, message, text: said });
+                        say(&self.handle, said);
                         Ok(StopReason::EndTurn)
                     }
-                    None => turn::run(turn, &mut self.history, &blocks).await,
+                    None => {
+                        let model = self.options.chosen().model;
+                        let told = prepared(&*model, &token).await;
+                        // What it took for that must be shown by nobody from now on.
+                        self.secrets = secrets::with_learnt(&self.secrets);
+                        let secrets = self.secrets.clone();
+                        self.handle.with(|session, _| session.set_secrets(secrets));
+                        self.options.refresh();
+                        tell(&self.handle, &mut self.told, told);
+                        turn::run(turn, &mut self.history, &blocks).await
+                    }
                 }
             };
             let running = running.instrument(span.clone());
@@ -331,6 +343,29 @@ impl Runner {
         // Nothing of this turn runs on behind its answer.
         token.cancel();
     }
+}
+
+/// Lets a model look for what it needs; returns what there is to tell of it.
+async fn prepared(model: &dyn Model, cancel: &CancellationToken) -> Option<String> {
+    tokio::select! {
+        told = model.prepare() => told,
+        () = cancel.cancelled() => None,
+    }
+}
+
+/// Tells which model it is, unless that was told last.
+fn tell(handle: &SessionHandle, before: &mut Option<String>, told: Option<String>) {
+    if let Some(told) = told
+        && before.as_ref() != Some(&told)
+    {
+        say(handle, told.clone());
+        *before = Some(told);
+    }
+}
+
+fn say(handle: &SessionHandle, text: String) {
+    let message = Ulid::generate().to_string();
+    handle.say(Chunk { role: Role::Agent, message, text });
 }
 
 fn lock(turns: &Mutex<Turns>) -> MutexGuard<'_, Turns> {

@@ -16,7 +16,7 @@ use acp_types::{
 };
 
 use crate::board::{Board, End, Moment};
-use crate::limits::{self, PROGRESS_BYTES};
+use crate::limits::{self, CHUNK_BYTES, PROGRESS_BYTES};
 use crate::outbox::{Chunk, IsFirst, Item, Outbox};
 use crate::permission::Grant;
 use crate::sanitize::{Redactor, Secrets};
@@ -299,9 +299,15 @@ impl Session {
         self.offer_chunk(Some(chunk), now.at);
     }
 
+    /// Offers text in pieces that a streamed update can hold; a model may say any length at once.
     fn offer_chunk(&mut self, chunk: Option<Chunk>, at: Instant) {
-        if let Some(chunk) = chunk.filter(|chunk| !chunk.text.is_empty()) {
+        let Some(Chunk { role, message, text }) = chunk else { return };
+        let mut rest = &*text;
+        while !rest.is_empty() {
+            let (piece, behind) = rest.split_at(text::head(rest, CHUNK_BYTES).len());
+            let chunk = Chunk { role, message: message.clone(), text: piece.to_owned() };
             self.outbox.offer(Item::Chunk(chunk), IsFirst::No, at);
+            rest = behind;
         }
     }
 

@@ -49,6 +49,7 @@ fn answered(method: Option<&String>, message: &Value) {
     }
     match method.map(String::as_str) {
         Some("initialize") => check::<v1::InitializeResponse>(result),
+        Some("logout") => check::<v1::LogoutResponse>(result),
         Some("authenticate") => check::<v1::AuthenticateResponse>(result),
         Some("session/new") => check::<v1::NewSessionResponse>(result),
         Some("session/prompt") => check::<v1::PromptResponse>(result),

@@ -20,10 +20,13 @@ pub const FRAGMENT_BYTES: usize = 64;
 /// The characters the closing summary quotes of one failed call.
 pub const MAX_QUOTED_CHARS: usize = 200;
 
-/// How to have another model. Closes the help.
-pub const CONNECT: &str = "This is `direct`, the built-in model that does what these commands \
-    say and nothing else. `callboard acp --model …` chooses another: this build has `direct` and \
-    `script:FILE`. Models by key (Anthropic, OpenAI, Gemini, Ollama…) are not in this build yet.";
+/// How to have another model, in three lines. Closes the help.
+pub const CONNECT: &str = "This is `direct`, the built-in model that does what these commands say \
+    and nothing else. To connect a real one:\n\n\
+    - run `callboard login` in a terminal, or set `ANTHROPIC_API_KEY`, `OPENAI_API_KEY` or \
+    `GEMINI_API_KEY`;\n\
+    - or start Ollama, llama.cpp or LM Studio on this machine: it is found at the next prompt;\n\
+    - or name any model with `--model PROVIDER/NAME`, `CALLBOARD_MODEL` or the configuration.";
 
 /// The `direct` model. Its commands are [`COMMANDS`].
 ///

@@ -1,8 +1,26 @@
 //! Which providers of models there are, and what it takes to reach one.
 //!
-//! Knows no provider's dialect, and where no setting comes from.
+//! The dialects are the model library's (rig-core); its types stay in the modules below this one.
+
+mod connect;
+mod dialect;
+mod encode;
+mod env;
+mod fault;
+mod hear;
+mod http;
+mod list;
+pub mod local;
+mod replay;
+#[cfg(test)]
+mod responder;
+mod spec;
 
 use std::{fmt, path::PathBuf};
+
+pub use connect::connect;
+pub use env::MissingKey;
+pub use list::{Listed, models};
 
 /// A kind of provider: a dialect of HTTP, spoken by its first provider and by every server that is
 /// compatible with it.

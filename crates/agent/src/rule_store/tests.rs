@@ -105,7 +105,7 @@ fn what_others_could_have_written_is_refused_and_left_alone() {
             fs::create_dir(file).unwrap();
         }),
         ("it is over", |_, file| {
-            let file = File::options().write(true).open(file).unwrap();
+            let file = fs::File::options().write(true).open(file).unwrap();
             file.set_len(MAX_RULES_BYTES + 1).unwrap();
         }),
         ("EOF while parsing", |_, file| fs::write(file, "{\"rules\": [").unwrap()),

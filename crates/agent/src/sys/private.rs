@@ -1,8 +1,23 @@
 //! Files and folders that are the user's alone, and are refused where they are not.
 
 use std::fs::{DirBuilder, File};
-use std::io;
-use std::path::Path;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Returns the folder for what is kept for the user that an environment is of:
+/// `$XDG_STATE_HOME/callboard`, or that below `~/.local/state`; none where neither is an absolute
+/// path.
+pub(crate) fn state_folder(env: &[(String, String)]) -> Option<PathBuf> {
+    let state = folder(env, "XDG_STATE_HOME");
+    let state = state.or_else(|| Some(folder(env, "HOME")?.join(".local/state")))?;
+    Some(state.join("callboard"))
+}
+
+/// Returns the folder that a variable names, if it is an absolute path.
+pub(crate) fn folder(env: &[(String, String)], name: &str) -> Option<PathBuf> {
+    let value = env.iter().find(|(other, _)| other == name).map(|(_, value)| value);
+    value.map(PathBuf::from).filter(|folder| folder.is_absolute())
+}
 
 /// Makes a folder, and those above it, that nobody else can look into.
 pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
@@ -25,6 +40,81 @@ pub(crate) fn check_folder(folder: &Path) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// Reads a file of at most `max` bytes in a folder of its own; none where there is none.
+///
+/// # Errors
+///
+/// As [`check_folder`] and [`open`]; if it is longer.
+pub(crate) fn read(folder: &Path, path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
+    if !check_folder(folder)? {
+        return Ok(None);
+    }
+    open(path)?.map(|file| bounded(file, max)).transpose()
+}
+
+/// Reads a file as [`read`] does, and refuses one that anybody else may read.
+pub(crate) fn read_secret(folder: &Path, path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
+    if !check_folder(folder)? {
+        return Ok(None);
+    }
+    let Some(file) = open(path)? else { return Ok(None) };
+    check_readers(&file.metadata()?)?;
+    bounded(file, max).map(Some)
+}
+
+/// Reads a file that the user wrote, of at most `max` bytes; none where there is none. It may lie
+/// behind a link, as files of settings often do: what counts is who can change what is read.
+///
+/// # Errors
+///
+/// If it is no regular file, or anybody but the user and root can change it; if it is longer;
+/// whatever opening or reading it gives.
+pub(crate) fn read_linked(path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
+    let file = match open_linked(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    if !is_of_root(&found) {
+        check_owner(&found)?;
+    }
+    bounded(file, max).map(Some)
+}
+
+fn bounded(file: File, max: u64) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    file.take(max + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > max {
+        return Err(io::Error::other(format!("it is over {max} bytes")));
+    }
+    Ok(text)
+}
+
+/// Replaces a file in one step. Temporary files are readable by their owner alone, and so is what
+/// they become.
+pub(crate) fn replace(folder: &Path, path: &Path, text: &[u8]) -> io::Result<()> {
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(text)?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// Makes a folder where it is missing, and keeps other processes from locking it until the file is
+/// dropped.
+pub(crate) fn lock(folder: &Path) -> io::Result<File> {
+    make_folder(folder)?;
+    check_folder(folder)?;
+    let lock =
+        File::options().create(true).truncate(false).write(true).open(folder.join("lock"))?;
+    lock.lock()?;
+    Ok(lock)
 }
 
 /// Opens a file to read it; none where there is none.
@@ -67,6 +157,33 @@ pub(crate) fn open(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
+/// Opens a file wherever links lead, without waiting for the other end of a pipe.
+#[cfg(unix)]
+fn open_linked(path: &Path) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags};
+
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
+}
+
+#[cfg(not(unix))]
+fn open_linked(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+/// Whether it is a file that root keeps and nobody else can write.
+#[cfg(unix)]
+fn is_of_root(found: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+
+    found.uid() == 0 && found.mode() & 0o022 == 0
+}
+
+#[cfg(not(unix))]
+fn is_of_root(_: &std::fs::Metadata) -> bool {
+    false
+}
+
 #[cfg(unix)]
 fn check_owner(found: &std::fs::Metadata) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
@@ -77,6 +194,22 @@ fn check_owner(found: &std::fs::Metadata) -> io::Result<()> {
     if found.mode() & 0o022 != 0 {
         return Err(io::Error::other("others may write it; take that right away (chmod go-w)"));
     }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn check_readers(found: &std::fs::Metadata) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    if found.mode() & 0o077 != 0 {
+        return Err(io::Error::other("others may read it; take that right away (chmod 600)"));
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+#[expect(clippy::unnecessary_wraps, reason = "on Unix there is something to refuse")]
+fn check_readers(_: &std::fs::Metadata) -> io::Result<()> {
     Ok(())
 }
 

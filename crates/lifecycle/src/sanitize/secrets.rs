@@ -27,6 +27,8 @@ use crate::limits::{SECRET_MIN_BYTES, SECRET_SHOWN_BYTES, SECRETS, SECRETS_BYTES
 #[derive(Clone, Default)]
 pub struct Secrets {
     known: Option<Arc<Automaton>>,
+    /// All of them, also those that are left out.
+    values: Arc<[String]>,
     left_out: usize,
 }
 
@@ -51,7 +53,14 @@ impl Secrets {
         let taken = taken.count();
         let known = values[..taken].iter().flat_map(|value| forms::of(value));
         let known = (taken > 0).then(|| Arc::new(Automaton::new(known)));
-        Self { known, left_out: values.len() - taken }
+        Self { known, left_out: values.len() - taken, values: values.into() }
+    }
+
+    /// Returns these and further ones, taken as [`new`](Self::new) takes them.
+    #[must_use]
+    pub fn with(&self, values: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        let values = values.into_iter().map(|value| value.as_ref().to_owned());
+        Self::new(self.values.iter().cloned().chain(values))
     }
 
     /// Returns whether no secret is known.
@@ -110,6 +119,13 @@ mod tests {
         }
         assert!(!Secrets::new(["12345678"]).is_empty());
         assert!(Secrets::default().is_empty());
+    }
+
+    #[test]
+    fn further_ones_are_found_beside_those_that_were_known() {
+        let secrets = Secrets::new(["12345678"]).with(["abcdefgh", "true"]);
+        assert_eq!(secrets.redact("12345678 abcdefgh true"), "[redacted] [redacted] true");
+        assert_eq!(Secrets::default().with(["abcdefgh"]).redact("abcdefgh"), "[redacted]");
     }
 
     #[test]

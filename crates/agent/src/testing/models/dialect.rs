@@ -118,6 +118,11 @@ impl Out {
         self.0.push(Piece::Bytes(format!("event: {name}\ndata: {data}\n\n").into_bytes()));
     }
 
+    /// What comes before a fragment of a call.
+    fn pause(&mut self, call: &Call) {
+        self.0.extend(call.pause_ms.map(|ms| Piece::Pause(Duration::from_millis(ms))));
+    }
+
     /// A line of JSON.
     fn line(&mut self, line: &Value) {
         self.0.push(Piece::Bytes(format!("{line}\n").into_bytes()));

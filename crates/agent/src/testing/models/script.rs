@@ -143,6 +143,9 @@ pub struct Call {
     /// is all. Gemini and Ollama send arguments whole.
     #[serde(default)]
     pub chunk: Option<usize>,
+    /// Milliseconds before each fragment.
+    #[serde(default)]
+    pub pause_ms: Option<u64>,
 }
 
 impl Call {
@@ -150,7 +153,7 @@ impl Call {
     #[must_use]
     pub fn new(name: &str, args: &Value) -> Self {
         let id = Some(format!("call_{name}"));
-        Self { id, name: name.to_owned(), args: args.clone(), chunk: None }
+        Self { id, name: name.to_owned(), args: args.clone(), chunk: None, pause_ms: None }
     }
 
     /// Gives it another id, or none.
@@ -164,6 +167,13 @@ impl Call {
     #[must_use]
     pub fn chunk(mut self, bytes: usize) -> Self {
         self.chunk = Some(bytes);
+        self
+    }
+
+    /// Waits before each fragment.
+    #[must_use]
+    pub fn pause_ms(mut self, milliseconds: u64) -> Self {
+        self.pause_ms = Some(milliseconds);
         self
     }
 

@@ -75,6 +75,7 @@ impl Voice for Anthropic {
         }
         self.start("tool_use", &block, out);
         for fragment in fragments(call) {
+            out.pause(call);
             self.delta(&json!({"type": "input_json_delta", "partial_json": fragment}), out);
         }
         self.stop(out);

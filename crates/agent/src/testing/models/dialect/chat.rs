@@ -60,6 +60,7 @@ impl Voice for Chat {
         }
         self.call_delta(start, out);
         for fragment in fragments {
+            out.pause(call);
             self.call_delta(json!({"function": {"arguments": fragment}}), out);
         }
         self.calls += 1;

@@ -134,6 +134,7 @@ impl Voice for Responses {
         self.add(&item, out);
         let place = json!({"item_id": self.item_id(), "output_index": self.items.len()});
         for fragment in fragments(call) {
+            out.pause(call);
             let mut data = place.clone();
             data["delta"] = json!(fragment);
             self.event("function_call_arguments.delta", data, out);

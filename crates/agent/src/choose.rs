@@ -1,0 +1,267 @@
+//! Which model there is to talk to: by configuration, a key, a login, a server that answers.
+//!
+//! It knows nothing of sessions. The order is in [`Chooser::at_hand`] and, where the network has to
+//! be asked, in `lazy.rs`.
+
+mod broken;
+mod lazy;
+mod reach;
+mod report;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::config::Config;
+use crate::keys::{KeyStore, Login};
+use crate::model::catalogue::{BuiltIn, Catalogue, Choice};
+use crate::model::provider::{Key, Provider, Settings};
+use crate::model::{self, Fault, Model, ModelError, SpecError};
+use crate::secrets;
+
+pub(crate) use broken::Broken;
+use lazy::Lazy;
+pub(crate) use reach::{Network, Reach};
+
+/// The models that the user can be given, as they are configured.
+#[derive(Debug, Clone)]
+pub(crate) struct Choices(Arc<Chooser>);
+
+/// What is known of the user's models, and how to reach them.
+#[derive(Debug)]
+struct Chooser {
+    config: Config,
+    keys: KeyStore,
+    reach: Box<dyn Reach>,
+    /// Models that were found by looking for them.
+    found: Mutex<Vec<String>>,
+}
+
+/// What there is at hand to choose without asking the network or a keyring.
+#[derive(Debug, PartialEq, Eq)]
+enum AtHand {
+    /// The user said which model.
+    Named(String),
+    /// A provider; none as its model, if it has to be asked which ones it has.
+    Provider {
+        provider: Provider,
+        model: Option<String>,
+        why: String,
+    },
+    Nothing,
+}
+
+/// What it takes to be let in.
+struct Access {
+    base_url: Option<String>,
+    key: Option<Key>,
+    /// Where the key is from, if it was stored.
+    login: Option<Login>,
+}
+
+impl Choices {
+    /// Takes what is configured, and where keys are stored.
+    pub(crate) fn new(config: Config, keys: KeyStore, reach: impl Reach) -> Self {
+        Self(Arc::new(Chooser { config, keys, reach: Box::new(reach), found: Mutex::default() }))
+    }
+
+    /// Makes the model that new sessions get. What has to be looked for is looked for at the first
+    /// prompt.
+    ///
+    /// # Errors
+    ///
+    /// If the user named a model that there is not.
+    pub(crate) fn chosen(&self) -> Result<Arc<dyn Model>, SpecError> {
+        match self.0.at_hand() {
+            AtHand::Named(name) => self.open(&name),
+            AtHand::Provider { provider, model: Some(model), why } => {
+                Ok(Arc::new(Lazy::named(self.0.clone(), provider, model, Some(why))))
+            }
+            AtHand::Provider { model: None, .. } | AtHand::Nothing => {
+                Ok(Arc::new(Lazy::any(self.0.clone())))
+            }
+        }
+    }
+}
+
+impl Catalogue for Choices {
+    fn list(&self) -> Vec<Choice> {
+        let chooser = &self.0;
+        let mut names: Vec<String> = match chooser.at_hand() {
+            AtHand::Named(name) => vec![name],
+            AtHand::Provider { provider, model, .. } => {
+                model.iter().map(|model| spec(provider, model)).collect()
+            }
+            AtHand::Nothing => Vec::new(),
+        };
+        names.extend(lock(&chooser.found).iter().cloned());
+        for provider in Provider::ALL {
+            let models = chooser.config.provider(provider).models.iter();
+            names.extend(models.flat_map(|it| &it.value).map(|model| spec(provider, model)));
+        }
+        names.extend(chooser.with_keys().filter_map(|provider| {
+            chooser.model_of(provider).map(|(provider, model)| spec(provider, &model))
+        }));
+        let mut choices = Vec::new();
+        for name in names.into_iter().filter(|name| Provider::parse(name).is_some()) {
+            if choices.iter().all(|choice: &Choice| choice.value != name) {
+                choices.push(Choice { name: name.clone(), value: name, description: None });
+            }
+        }
+        choices.extend(BuiltIn.list());
+        choices
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn Model>, SpecError> {
+        match Provider::parse(name) {
+            Some((provider, model)) => {
+                let model = model.to_owned();
+                Ok(Arc::new(Lazy::named(self.0.clone(), provider, model, None)))
+            }
+            None => model::parse(name),
+        }
+    }
+}
+
+impl Chooser {
+    /// Chooses: what the user named; a key in the environment; a login; a server that the user
+    /// named.
+    fn at_hand(&self) -> AtHand {
+        if let Some(model) = &self.config.model {
+            return AtHand::Named(model.value.clone());
+        }
+        let file = self.config.path.as_deref().unwrap_or(std::path::Path::new(""));
+        let of_key = |provider: &Provider| {
+            let key = self.config.provider(*provider).key.as_ref()?;
+            Some((*provider, format!("`{}` is set", key.source.place(file))))
+        };
+        let of_login = |provider: &Provider| {
+            let login = self.login(*provider)?;
+            self.fits(*provider, &login)
+                .then(|| (*provider, format!("you are logged in to {}", provider.name())))
+        };
+        let of_server = |provider: &Provider| {
+            let url = self.config.provider(*provider).base_url.as_ref()?;
+            Some((*provider, format!("{} names its server", url.source.place(file))))
+        };
+        let found = KEYED.iter().find_map(of_key);
+        let found = found.or_else(|| KEYED.iter().chain([&Provider::Ollama]).find_map(of_login));
+        let Some((provider, why)) = found.or_else(|| KEYED.iter().find_map(of_server)) else {
+            return AtHand::Nothing;
+        };
+        match self.model_of(provider) {
+            Some((provider, model)) => AtHand::Provider { provider, model: Some(model), why },
+            None => AtHand::Provider { provider, model: None, why },
+        }
+    }
+
+    /// Returns the model that stands for a provider: the first that is configured, else our choice.
+    /// None where only its server knows, because it is not the provider's own.
+    fn model_of(&self, provider: Provider) -> Option<(Provider, String)> {
+        let configured = self.config.provider(provider);
+        if let Some(model) = configured.models.as_ref().and_then(|models| models.value.first()) {
+            return Some((provider, model.clone()));
+        }
+        let elsewhere = || self.login(provider).is_some_and(|login| login.base_url.is_some());
+        if configured.base_url.is_some() || (configured.key.is_none() && elsewhere()) {
+            return None;
+        }
+        let (provider, model) = default_model(provider)?;
+        Some((provider, model.to_owned()))
+    }
+
+    /// Lists the providers whose keys are in the environment or stored.
+    fn with_keys(&self) -> impl Iterator<Item = Provider> {
+        KEYED.into_iter().filter(|provider| {
+            self.config.provider(*provider).key.is_some() || self.login(*provider).is_some()
+        })
+    }
+
+    /// Returns the login of a provider. One that cannot be read is told where its key is needed.
+    fn login(&self, provider: Provider) -> Option<Login> {
+        self.keys.login(provider).ok().flatten()
+    }
+
+    /// Whether a login's key is for the address that is configured: it goes to no other.
+    fn fits(&self, provider: Provider, login: &Login) -> bool {
+        let bare = |url: &str| url.trim_end_matches('/').to_owned();
+        let configured = self.config.provider(provider).base_url.as_ref();
+        configured.is_none_or(|url| login.base_url.as_deref().map(bare) == Some(bare(&url.value)))
+    }
+
+    /// Finds what it takes to be let in. Asks the keyring only if it holds the key.
+    async fn access(&self, provider: Provider) -> Result<Access, ModelError> {
+        let configured = self.config.provider(provider);
+        let base_url = configured.base_url.as_ref().map(|url| url.value.clone());
+        if let Some(key) = &configured.key {
+            return Ok(Access { base_url, key: Some(key.value.clone()), login: None });
+        }
+        let login = self.keys.login(provider).map_err(|error| denied(error.to_string()))?;
+        match login {
+            Some(login) if self.fits(provider, &login) => {
+                let (keys, of) = (self.keys.clone(), login.clone());
+                let key = tokio::task::spawn_blocking(move || keys.key(provider, &of)).await;
+                let key = key.map_err(|_panic| denied("asking for the key failed".to_owned()))?;
+                let key = key.map_err(|error| denied(error.to_string()))?;
+                secrets::learn(&key);
+                let base_url = base_url.or_else(|| login.base_url.clone());
+                Ok(Access { base_url, key: Some(key), login: Some(login) })
+            }
+            _ if !provider.needs_key(base_url.as_deref()) => {
+                Ok(Access { base_url, key: None, login: None })
+            }
+            _ => Err(denied(self.no_key(provider))),
+        }
+    }
+
+    fn no_key(&self, provider: Provider) -> String {
+        let own = self.config.provider(provider).key_env.as_ref().map(|name| &*name.value);
+        let names = own.as_ref().map_or(provider.key_variables(), std::slice::from_ref);
+        let name = provider.name();
+        format!("there is no key for {name}: set {}, or run `callboard login`", names.join(" or "))
+    }
+
+    fn settings(&self, provider: Provider, model: String, access: &Access) -> Settings {
+        let configured = self.config.provider(provider);
+        Settings {
+            provider,
+            model,
+            base_url: access.base_url.clone(),
+            key: access.key.clone(),
+            ca_file: configured.ca_file.as_ref().map(|file| file.value.clone()),
+            tools: configured.tools.as_ref().map(|tools| tools.value).unwrap_or_default(),
+            context_tokens: configured.context_tokens.as_ref().map(|tokens| tokens.value),
+        }
+    }
+}
+
+/// The providers that are looked for by a key or a server's address, in this order. Ollama is not
+/// among them: it is looked for where it runs.
+const KEYED: [Provider; 4] =
+    [Provider::Anthropic, Provider::OpenAi, Provider::OpenAiResponses, Provider::Gemini];
+
+/// Returns the model that stands for a provider where nobody named one. OpenAI's newer models call
+/// tools by its Responses only.
+fn default_model(provider: Provider) -> Option<(Provider, &'static str)> {
+    match provider {
+        Provider::Anthropic => Some((provider, "claude-sonnet-5-5")),
+        Provider::OpenAi | Provider::OpenAiResponses => {
+            Some((Provider::OpenAiResponses, "gpt-6-sol"))
+        }
+        Provider::Gemini => Some((provider, "gemini-3.8-flash")),
+        Provider::Ollama => None,
+    }
+}
+
+fn spec(provider: Provider, model: &str) -> String {
+    format!("{}/{model}", provider.name())
+}
+
+fn denied(message: String) -> ModelError {
+    ModelError { fault: Fault::Auth, message, status: None, retry_after: None }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+//! What choosing asks of the network.
+//!
+//! It knows no configuration.
+
+use futures::future::BoxFuture;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use crate::model::provider::local::LocalServers;
+use crate::model::provider::{self, Provider, Settings};
+use crate::model::{Model, ModelError};
+
+/// What choosing asks of the network; something else in tests.
+pub(crate) trait Reach: Debug + Send + Sync + 'static {
+    /// Makes the model of some settings; nothing is sent yet.
+    fn connect(&self, settings: Settings) -> Arc<dyn Model>;
+
+    /// Lists the models that a provider has, for a time that is bounded; `settings` name none.
+    fn models(&self, settings: Settings) -> BoxFuture<'static, Result<Vec<String>, ModelError>>;
+
+    /// Looks for a server on this machine that says what it is. `ollama` is where Ollama is, if
+    /// that is configured.
+    fn local(&self, ollama: Option<String>) -> BoxFuture<'static, Option<Settings>>;
+}
+
+/// The real one.
+#[derive(Debug)]
+pub(crate) struct Network;
+
+impl Reach for Network {
+    fn connect(&self, settings: Settings) -> Arc<dyn Model> {
+        provider::connect(settings)
+    }
+
+    fn models(&self, settings: Settings) -> BoxFuture<'static, Result<Vec<String>, ModelError>> {
+        Box::pin(async move {
+            let listed = provider::models(&settings).await?.into_iter();
+            let named = listed.map(|it| match Provider::parse(&it.value) {
+                Some((_, name)) => name.to_owned(),
+                None => it.value,
+            });
+            Ok(named.collect())
+        })
+    }
+
+    fn local(&self, ollama: Option<String>) -> BoxFuture<'static, Option<Settings>> {
+        Box::pin(async move {
+            let usual = LocalServers::default();
+            LocalServers { ollama: ollama.unwrap_or(usual.ollama), ..usual }.find().await
+        })
+    }
+}

@@ -1,0 +1,129 @@
+//! What can be reached: for `callboard models`, and for a key that is tried.
+//!
+//! It knows nothing of how it is printed but its text.
+
+use std::fmt;
+
+use futures::future::join_all;
+use serde::Serialize;
+
+use super::{Access, Choices, Chooser, spec};
+use crate::keys::{KeyError, Place};
+use crate::model::ModelError;
+use crate::model::provider::{Key, Provider, Settings};
+
+/// What providers and local servers say.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    /// The model of new sessions, as far as that is known without looking for it.
+    default: String,
+    providers: Vec<Listed>,
+}
+
+/// What one of them says.
+#[derive(Debug, Serialize)]
+struct Listed {
+    provider: &'static str,
+    /// None for the provider's own.
+    base_url: Option<String>,
+    /// As `--model` names them.
+    models: Vec<String>,
+    error: Option<String>,
+}
+
+impl Choices {
+    /// Asks everybody at once that there is a key or an address for, and looks for a local server.
+    pub(crate) async fn report(&self) -> Report {
+        let chooser = &self.0;
+        let asked = Provider::ALL.into_iter().filter(|provider| {
+            let configured = chooser.config.provider(*provider);
+            let is_own = configured.key.is_some() || chooser.login(*provider).is_some();
+            is_own || (configured.base_url.is_some() && *provider != Provider::Ollama)
+        });
+        // OpenAI's two dialects have one key and one list.
+        let asked = asked.filter(|provider| *provider != Provider::OpenAiResponses);
+        let listed = join_all(asked.map(|provider| chooser.list(provider)));
+        let (mut providers, local) = futures::join!(listed, chooser.local());
+        if let Some(settings) = local
+            && providers.iter().all(|it| it.base_url != settings.base_url)
+        {
+            providers.push(chooser.listed(&settings).await);
+        }
+        let default = self.chosen().map(|model| model.name().to_owned());
+        Report { default: default.unwrap_or_default(), providers }
+    }
+
+    /// Asks a provider for its models with a key.
+    pub(crate) async fn try_key(
+        &self,
+        provider: Provider,
+        base_url: Option<String>,
+        key: Key,
+    ) -> Result<Vec<String>, ModelError> {
+        let access = Access { base_url, key: Some(key), login: None };
+        self.0.reach.models(self.0.settings(provider, String::new(), &access)).await
+    }
+
+    /// Stores a key for one address of a provider.
+    pub(crate) async fn store(
+        &self,
+        provider: Provider,
+        base_url: Option<String>,
+        key: Key,
+    ) -> Result<Place, KeyError> {
+        let keys = self.0.keys.clone();
+        let stored = tokio::task::spawn_blocking(move || keys.store(provider, base_url, key));
+        stored.await.unwrap_or_else(|_| Err(KeyError::new("storing the key failed")))
+    }
+
+    /// Returns the address that is configured for a provider, if it is not its own.
+    pub(crate) fn base_url(&self, provider: Provider) -> Option<String> {
+        self.0.config.provider(provider).base_url.as_ref().map(|url| url.value.clone())
+    }
+}
+
+impl Chooser {
+    async fn list(&self, provider: Provider) -> Listed {
+        match self.access(provider).await {
+            Ok(access) => self.listed(&self.settings(provider, String::new(), &access)).await,
+            Err(error) => Listed {
+                provider: provider.name(),
+                base_url: None,
+                models: Vec::new(),
+                error: Some(error.to_string()),
+            },
+        }
+    }
+
+    async fn listed(&self, settings: &Settings) -> Listed {
+        let provider = settings.provider;
+        let (models, error) = match self.reach.models(settings.clone()).await {
+            Ok(models) => (models, None),
+            Err(error) => (Vec::new(), Some(error.to_string())),
+        };
+        let models = models.iter().map(|model| spec(provider, model)).collect();
+        let base_url = settings.base_url.clone();
+        Listed { provider: provider.name(), base_url, models, error }
+    }
+
+    /// Looks for a server on this machine.
+    pub(super) async fn local(&self) -> Option<Settings> {
+        let ollama = self.config.provider(Provider::Ollama).base_url.as_ref();
+        self.reach.local(ollama.map(|url| url.value.clone())).await
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Listed { provider, base_url, models, error } in &self.providers {
+            let at = base_url.as_ref().map(|url| format!(" at {url}")).unwrap_or_default();
+            match error {
+                Some(error) => writeln!(formatter, "{provider}{at}: {error}")?,
+                None => writeln!(formatter, "{provider}{at}: {} models", models.len())?,
+            }
+            models.iter().try_for_each(|model| writeln!(formatter, "  {model}"))?;
+        }
+        writeln!(formatter, "direct: needs nothing")?;
+        write!(formatter, "New sessions begin with {}.", self.default)
+    }
+}

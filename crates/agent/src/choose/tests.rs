@@ -1,0 +1,352 @@
+//! Which model is chosen, by a network that is written down here.
+
+use std::sync::{Arc, Mutex};
+
+use futures::future::{BoxFuture, FutureExt as _, ready};
+use futures::{StreamExt as _, stream};
+use pretty_assertions::assert_eq;
+
+use super::{Choices, Reach};
+use crate::config::{Config, Flags};
+use crate::keys::KeyStore;
+use crate::model::catalogue::Catalogue as _;
+use crate::model::provider::{Key, Provider, Settings};
+use crate::model::{Event, Fault, Message, Model, ModelError, Reply, Request, Stop};
+
+/// What answers, and what it was asked.
+#[derive(Debug, Clone, Default)]
+struct Fake(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    local: Option<Settings>,
+    listed: Vec<String>,
+    asked: Vec<String>,
+    connected: Vec<Settings>,
+}
+
+impl Fake {
+    fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.0.lock().unwrap())
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.with(|state| std::mem::take(&mut state.asked))
+    }
+}
+
+impl Reach for Fake {
+    fn connect(&self, settings: Settings) -> Arc<dyn Model> {
+        self.with(|state| state.connected.push(settings.clone()));
+        Arc::new(Connected(settings))
+    }
+
+    fn models(&self, settings: Settings) -> BoxFuture<'static, Result<Vec<String>, ModelError>> {
+        self.with(|state| state.asked.push(format!("models of {}", settings.provider.name())));
+        let listed = self.with(|state| state.listed.clone());
+        let key = settings.key.as_ref().map_or("", Key::expose);
+        let refused = ModelError {
+            fault: Fault::Auth,
+            message: "no".to_owned(),
+            status: Some(401),
+            retry_after: None,
+        };
+        ready(if key == "wrong" { Err(refused) } else { Ok(listed) }).boxed()
+    }
+
+    fn local(&self, ollama: Option<String>) -> BoxFuture<'static, Option<Settings>> {
+        self.with(|state| state.asked.push(format!("local {}", ollama.unwrap_or_default())));
+        ready(self.with(|state| state.local.clone())).boxed()
+    }
+}
+
+/// Says which model it is, where, and with which key.
+#[derive(Debug)]
+struct Connected(Settings);
+
+impl Model for Connected {
+    fn name(&self) -> &str {
+        &self.0.model
+    }
+
+    fn reply(&self, _: Request) -> Reply {
+        let Settings { provider, model, base_url, key, .. } = &self.0;
+        let (url, key) = (base_url.as_deref(), key.as_ref().map(Key::expose));
+        let (url, key) = (url.unwrap_or_default(), key.unwrap_or_default());
+        let said = format!("{}/{model} {url} {key}", provider.name());
+        stream::iter([Event::Text(said), Event::Stop(Stop::EndTurn)]).boxed()
+    }
+}
+
+/// The user's side: a folder, an environment, a file.
+struct User {
+    home: tempfile::TempDir,
+    env: Vec<(String, String)>,
+    file: &'static str,
+}
+
+impl User {
+    fn new(env: &[(&str, &str)], file: &'static str) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let own = [("HOME", &*home.path().to_string_lossy())];
+        let env = env.iter().chain(&own).map(|(name, value)| ((*name).into(), (*value).into()));
+        let env = env.collect();
+        Self { home, env, file }
+    }
+
+    fn keys(&self) -> KeyStore {
+        KeyStore::of_env(&self.env)
+    }
+
+    fn log_in(&self, provider: Provider, base_url: Option<&str>, key: &str) {
+        let (url, key) = (base_url.map(str::to_owned), Key::new(key).unwrap());
+        self.keys().store_in_file(provider, url, key).unwrap();
+    }
+
+    fn choices(&self, fake: &Fake) -> Choices {
+        let path = Some(self.home.path().join("config.toml"));
+        let config = Config::of(path, self.file, &self.env, Flags::default()).unwrap();
+        Choices::new(config, self.keys(), fake.clone())
+    }
+}
+
+/// Prompts a model as a session does; returns what was told about the model, and what it said.
+async fn prompt(model: &Arc<dyn Model>) -> (Option<String>, String) {
+    let told = model.prepare().await;
+    let messages = vec![Arc::new(Message::user("hello"))];
+    let mut reply = model.reply(Request { messages, ..Request::default() });
+    let said = match reply.next().await.unwrap() {
+        Event::Text(text) => text.lines().next().unwrap_or_default().to_owned(),
+        Event::Error(error) => format!("error: {error}"),
+        other => panic!("{other:?}"),
+    };
+    (told, said)
+}
+
+fn local() -> Settings {
+    let base_url = Some("http://127.0.0.1:11434".to_owned());
+    Settings { base_url, ..Settings::new(Provider::Ollama, "llama") }
+}
+
+const KEYS: [(&str, &str); 3] =
+    [("GEMINI_API_KEY", "g-key"), ("OPENAI_API_KEY", "o-key"), ("ANTHROPIC_API_KEY", "a-key")];
+
+/// What there is at hand, and what is chosen.
+#[derive(Clone, Copy)]
+struct Case {
+    env: &'static [(&'static str, &'static str)],
+    file: &'static str,
+    login: Option<(Provider, Option<&'static str>)>,
+    local: bool,
+    /// The name before the first prompt.
+    name: &'static str,
+    said: &'static str,
+    why: Option<&'static str>,
+    asked: &'static [&'static str],
+}
+
+const BASE: Case = Case {
+    env: &KEYS,
+    file: "",
+    login: Some((Provider::Gemini, None)),
+    local: true,
+    name: "direct",
+    said: "",
+    why: None,
+    asked: &[],
+};
+
+const CASES: &[Case] = &[
+    Case { file: "model = 'gemini/mine'", name: "gemini/mine", said: "gemini/mine  g-key", ..BASE },
+    Case {
+        name: "anthropic/claude-sonnet-5-5",
+        said: "anthropic/claude-sonnet-5-5  a-key",
+        why: Some("because `ANTHROPIC_API_KEY` is set"),
+        ..BASE
+    },
+    Case {
+        env: &[("OPENAI_API_KEY", "o-key")],
+        name: "openai-responses/gpt-6-sol",
+        said: "openai-responses/gpt-6-sol  o-key",
+        why: Some("because `OPENAI_API_KEY` is set"),
+        ..BASE
+    },
+    Case {
+        env: &[("OPENAI_API_KEY", "o-key")],
+        file: "[providers.openai]\nmodels = ['one', 'two']",
+        name: "openai/one",
+        said: "openai/one  o-key",
+        why: Some("is set"),
+        ..BASE
+    },
+    Case {
+        env: &[("OPENAI_API_KEY", "o-key"), ("OPENAI_BASE_URL", "http://h/v1")],
+        said: "openai/first http://h/v1 o-key",
+        why: Some("because `OPENAI_API_KEY` is set"),
+        asked: &["models of openai"],
+        ..BASE
+    },
+    Case {
+        env: &[("OPENAI_BASE_URL", "http://h/v1")],
+        name: "gemini/gemini-3.8-flash",
+        said: "gemini/gemini-3.8-flash  stored",
+        why: Some("because you are logged in to gemini"),
+        ..BASE
+    },
+    Case {
+        env: &[],
+        login: Some((Provider::OpenAi, Some("http://s/v1"))),
+        said: "openai/first http://s/v1 stored",
+        why: Some("because you are logged in to openai"),
+        asked: &["models of openai"],
+        ..BASE
+    },
+    Case {
+        env: &[("OPENAI_BASE_URL", "http://h/v1")],
+        login: None,
+        said: "openai/first http://h/v1 ",
+        why: Some("because OPENAI_BASE_URL names its server"),
+        asked: &["models of openai"],
+        ..BASE
+    },
+    Case {
+        env: &[("OLLAMA_HOST", "box")],
+        login: None,
+        said: "ollama/llama http://127.0.0.1:11434 ",
+        why: Some("because it answers at http://127.0.0.1:11434"),
+        asked: &["local http://box:11434"],
+        ..BASE
+    },
+    Case {
+        env: &[],
+        login: None,
+        local: false,
+        said: "This is no command: `hello`.",
+        asked: &["local "],
+        ..BASE
+    },
+];
+
+#[tokio::test]
+async fn the_order_is_configuration_key_login_named_server_local_server_direct() {
+    for case in CASES {
+        let (user, fake) = (User::new(case.env, case.file), Fake::default());
+        if let Some((provider, url)) = case.login {
+            user.log_in(provider, url, "stored");
+        }
+        fake.with(|state| {
+            state.local = case.local.then(local);
+            state.listed = vec!["first".to_owned(), "second".to_owned()];
+        });
+        let model = user.choices(&fake).chosen().unwrap();
+        assert_eq!((model.name(), fake.asked()), (case.name, vec![]), "{}", case.said);
+        let (told, said) = prompt(&model).await;
+        if case.name != "direct" || case.why.is_some() {
+            assert_eq!(said, case.said);
+        }
+        assert_eq!(fake.asked(), case.asked, "{said}");
+        match (case.why, &told) {
+            (Some(why), Some(told)) => assert!(told.contains(why), "{told}"),
+            (why, told) => assert!(why.is_none() && told.is_none(), "{why:?} {told:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_found_later_takes_the_place_of_direct_and_then_stays() {
+    let (user, fake) = (User::new(&[], ""), Fake::default());
+    let choices = user.choices(&fake);
+    let model = choices.chosen().unwrap();
+    assert_eq!(prompt(&model).await.0, None);
+    assert_eq!(choices.list().len(), 1);
+
+    fake.with(|state| state.local = Some(local()));
+    let (told, said) = prompt(&model).await;
+    assert_eq!(said, "ollama/llama http://127.0.0.1:11434 ");
+    assert!(told.is_some());
+    assert_eq!(model.name(), "ollama/llama");
+    assert_eq!(choices.list()[0].value, "ollama/llama");
+
+    user.log_in(Provider::Anthropic, None, "stored");
+    fake.asked();
+    assert_eq!(prompt(&model).await.1, said);
+    assert_eq!(fake.asked(), [""; 0]);
+    assert_eq!(fake.with(|state| state.connected.len()), 1);
+    // A new session begins with what there is by then.
+    assert_eq!(choices.chosen().unwrap().name(), "anthropic/claude-sonnet-5-5");
+}
+
+#[tokio::test]
+async fn a_login_and_a_logout_count_from_the_next_prompt_on() {
+    let (user, fake) = (User::new(&[], "model = 'anthropic/x'"), Fake::default());
+    let model = user.choices(&fake).chosen().unwrap();
+    let missing = "error: there is no key for anthropic: set ANTHROPIC_API_KEY, or run \
+        `callboard login`";
+    assert_eq!(prompt(&model).await, (None, missing.to_owned()));
+    user.log_in(Provider::Anthropic, None, "first-key");
+    assert_eq!(prompt(&model).await, (None, "anthropic/x  first-key".to_owned()));
+    user.log_in(Provider::Anthropic, None, "other-key");
+    assert_eq!(prompt(&model).await.1, "anthropic/x  other-key");
+    user.keys().remove(&[Provider::Anthropic]).unwrap();
+    assert_eq!(prompt(&model).await.1, missing);
+}
+
+#[tokio::test]
+async fn a_key_is_sent_to_the_address_that_it_was_stored_for_and_no_other() {
+    for (env, stored, said) in [
+        (&[][..], Some("https://s/v1"), "openai/x https://s/v1 stored"),
+        (
+            &[("OPENAI_BASE_URL", "https://s/v1/")],
+            Some("https://s/v1"),
+            "openai/x https://s/v1/ stored",
+        ),
+        (
+            &[("OPENAI_BASE_URL", "https://other/v1")],
+            Some("https://s/v1"),
+            "openai/x https://other/v1 ",
+        ),
+        (&[("OPENAI_BASE_URL", "https://other/v1")], None, "openai/x https://other/v1 "),
+        (&[("OPENAI_API_KEY", "o-key")], Some("https://s/v1"), "openai/x  o-key"),
+    ] {
+        let (user, fake) = (User::new(env, "model = 'openai/x'"), Fake::default());
+        user.log_in(Provider::OpenAi, stored, "stored");
+        let model = user.choices(&fake).chosen().unwrap();
+        assert_eq!(prompt(&model).await.1, said);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_lists_nothing_is_told_and_asked_again() {
+    let (user, fake) = (User::new(&[("OPENAI_BASE_URL", "http://h/v1")], ""), Fake::default());
+    let model = user.choices(&fake).chosen().unwrap();
+    assert_eq!(prompt(&model).await, (None, "error: openai lists no model; name one".to_owned()));
+    fake.with(|state| state.listed = vec!["first".to_owned()]);
+    assert_eq!(prompt(&model).await.1, "openai/first http://h/v1 ");
+}
+
+#[test]
+fn every_model_that_is_configured_or_has_a_key_can_be_chosen() {
+    let file = "model = 'gemini/mine'\n[providers.openai]\nmodels = ['one', 'two']\n\
+        [providers.ollama]\nmodels = ['qwen']";
+    let (user, fake) = (User::new(&KEYS, file), Fake::default());
+    let choices = user.choices(&fake);
+    let listed: Vec<_> = choices.list().into_iter().map(|choice| choice.value).collect();
+    assert_eq!(
+        listed,
+        [
+            "gemini/mine",
+            "openai/one",
+            "openai/two",
+            "ollama/qwen",
+            "anthropic/claude-sonnet-5-5",
+            "openai-responses/gpt-6-sol",
+            "gemini/gemini-3.8-flash",
+            "direct",
+        ]
+    );
+    for name in listed {
+        assert_eq!(choices.open(&name).unwrap().name(), name);
+    }
+    assert!(choices.open("gpt").is_err());
+    assert_eq!(fake.asked(), [""; 0]);
+}

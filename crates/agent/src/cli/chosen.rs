@@ -1,0 +1,132 @@
+//! The agent that is configured, and the commands that show what there is to choose.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::args::{AgentArgs, ConfigCommand, ModelsArgs, ProviderArg};
+use super::{fail, run};
+use crate::agent::Agent;
+use crate::choose::{Broken, Choices, Network};
+use crate::config::{self, Config, Flags};
+use crate::keys::{KeyStore, LOGINS};
+use crate::mode::Mode;
+use crate::ui::Ui;
+use crate::{login, secrets};
+
+type Env = Vec<(String, String)>;
+
+/// Makes the agent that flags, environment and file say.
+///
+/// # Errors
+///
+/// What is wrong with any of them.
+pub(super) fn agent(args: AgentArgs) -> Result<Agent, String> {
+    let env: Env = acp_tools::env::parent().collect();
+    let config = Config::load(&env, args.into()).map_err(|error| error.to_string())?;
+    agent_of(config, env)
+}
+
+/// Makes it as [`agent`] does. What is wrong with anything but a flag is told at the first prompt:
+/// a client shows that to its user, and hardly ever why an agent did not start.
+pub(super) fn serving_agent(args: AgentArgs) -> Result<Agent, String> {
+    let env: Env = acp_tools::env::parent().collect();
+    let names_model = args.names_model();
+    let config = match Config::load(&env, args.into()) {
+        Ok(config) => config,
+        Err(error) if error.is_of_flag() => return Err(error.to_string()),
+        Err(error) => return Ok(broken(error.to_string(), env)),
+    };
+    match agent_of(config, env.clone()) {
+        Err(error) if !names_model => Ok(broken(error, env)),
+        made => made,
+    }
+}
+
+fn agent_of(config: Config, env: Env) -> Result<Agent, String> {
+    let (mode, locale) = (config.mode.value, config.locale.clone());
+    let choices = Choices::new(config, KeyStore::of_env(&env), Network);
+    let model = choices.chosen().map_err(|error| error.to_string())?;
+    let agent = Agent::new(model, env.into_iter()).with_mode(mode);
+    let agent = agent.with_catalogue(Arc::new(choices));
+    Ok(match locale {
+        Some(locale) => agent.with_locale(locale.value),
+        None => agent,
+    })
+}
+
+/// An agent that says what is wrong and does nothing: what the user configured may have been
+/// stricter than what would be done instead.
+fn broken(why: String, env: Env) -> Agent {
+    tracing::error!("{why}");
+    Agent::new(Arc::new(Broken::new(why)), env.into_iter()).with_mode(Mode::AskAlways)
+}
+
+/// `callboard config …`
+pub(super) fn config(command: ConfigCommand) -> ExitCode {
+    let env: Env = acp_tools::env::parent().collect();
+    match command {
+        ConfigCommand::Path => match config::path(&env) {
+            Some(path) => print(&path.display().to_string()),
+            None => fail("there is no folder for it: set HOME or XDG_CONFIG_HOME"),
+        },
+        ConfigCommand::Show(args) => match Config::load(&env, args.agent.into()) {
+            Ok(config) => print(&show(&config, args.json)),
+            Err(error) => fail(&error.to_string()),
+        },
+    }
+}
+
+fn show(config: &Config, is_json: bool) -> String {
+    let rows = config.rows();
+    if is_json {
+        return format!("{:#}", json!({ "path": config.path, "values": rows }));
+    }
+    let value = |row: &config::Row| row.value.clone().unwrap_or_else(|| "–".to_owned());
+    let key = rows.iter().map(|row| row.key.len()).max().unwrap_or_default();
+    let width = rows.iter().map(|row| value(row).chars().count()).max().unwrap_or_default();
+    let lines =
+        rows.iter().map(|row| format!("{:key$}  {:width$}  {}", row.key, value(row), row.source));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// `callboard models`
+pub(super) fn models(args: &ModelsArgs) -> ExitCode {
+    with_choices(async |choices| {
+        let report = choices.report().await;
+        print(&if args.json { format!("{:#}", json!(report)) } else { report.to_string() })
+    })
+}
+
+/// `callboard login`, and the same by its other names.
+pub(super) fn login(arg: &ProviderArg) -> ExitCode {
+    with_choices(async |choices| login::run(&choices, arg.provider).await)
+}
+
+/// `callboard logout`
+pub(super) fn logout(arg: &ProviderArg) -> ExitCode {
+    let env: Env = acp_tools::env::parent().collect();
+    let of = arg.provider.map_or(LOGINS.to_vec(), |provider| vec![provider]);
+    match KeyStore::of_env(&env).remove(&of) {
+        Ok(had) if had.is_empty() => print("There was no stored key."),
+        Ok(had) => {
+            let names: Vec<_> = had.iter().map(|provider| provider.name()).collect();
+            print(&format!("Removed the stored key of {}.", names.join(", ")))
+        }
+        Err(error) => fail(&error.to_string()),
+    }
+}
+
+fn with_choices(ask: impl AsyncFnOnce(Choices) -> ExitCode) -> ExitCode {
+    let env: Env = acp_tools::env::parent().collect();
+    match Config::load(&env, Flags::default()) {
+        Ok(config) => run(ask(Choices::new(config, KeyStore::of_env(&env), Network))),
+        Err(error) => fail(&error.to_string()),
+    }
+}
+
+fn print(text: &str) -> ExitCode {
+    Ui::stdout().line(&secrets::of_process().redact(text));
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,193 @@
+use std::path::{Path, PathBuf};
+
+use pretty_assertions::assert_eq;
+
+use super::{Config, Flags, Row, path};
+use crate::mode::Mode;
+
+const FILE: &str = "/c/config.toml";
+
+fn env(of: &[(&str, &str)]) -> Vec<(String, String)> {
+    of.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+fn config(text: &str, variables: &[(&str, &str)], flags: Flags) -> Result<Config, String> {
+    let path = Some(PathBuf::from(FILE));
+    Config::of(path, text, &env(variables), flags).map_err(|error| error.to_string())
+}
+
+/// The value of a key, and where it is from.
+fn shown(config: &Config, key: &str) -> Option<(String, String)> {
+    let rows = config.rows().into_iter();
+    rows.filter(|row| row.key == key).find_map(|Row { value, source, .. }| Some((value?, source)))
+}
+
+fn pair(value: &str, source: &str) -> (String, String) {
+    (value.to_owned(), source.to_owned())
+}
+
+#[test]
+fn a_flag_wins_over_a_variable_over_the_file_over_the_default() {
+    let file = "locale = 'fr'\nmodel = 'openai/file'\nmode = 'read-only'\n";
+    let variables = [
+        ("CALLBOARD_MODEL", "openai/variable"),
+        ("CALLBOARD_MODE", "ask-always"),
+        ("CALLBOARD_LOCALE", "de"),
+    ];
+    let flags = || Flags {
+        model: Some("openai/flag".to_owned()),
+        mode: Some(Mode::Ask),
+        locale: Some("en".to_owned()),
+    };
+    let empty = [("CALLBOARD_MODEL", ""), ("CALLBOARD_MODE", ""), ("CALLBOARD_LOCALE", "")];
+    for (text, variables, flags, model, mode, locale) in [
+        (
+            file,
+            &variables[..],
+            flags(),
+            Some(pair("openai/flag", "--model")),
+            Some(pair("ask", "--mode")),
+            Some(pair("en", "--locale")),
+        ),
+        (
+            file,
+            &variables,
+            Flags::default(),
+            Some(pair("openai/variable", "CALLBOARD_MODEL")),
+            Some(pair("ask-always", "CALLBOARD_MODE")),
+            Some(pair("de", "CALLBOARD_LOCALE")),
+        ),
+        (
+            file,
+            &empty,
+            Flags::default(),
+            Some(pair("openai/file", "/c/config.toml:2")),
+            Some(pair("read-only", "/c/config.toml:3")),
+            Some(pair("fr", "/c/config.toml:1")),
+        ),
+        ("", &[], Flags::default(), None, Some(pair("ask", "default")), None),
+    ] {
+        let config = config(text, variables, flags).unwrap();
+        assert_eq!(shown(&config, "model"), model);
+        assert_eq!(shown(&config, "mode"), mode);
+        assert_eq!(shown(&config, "locale"), locale);
+    }
+}
+
+#[test]
+fn each_provider_has_a_table_and_variables_over_it() {
+    let text = "[providers.openai]\nbase_url = 'https://a.example/v1'\nkey_env = 'A_KEY'\n\
+        ca_file = 'ca.pem'\ntools = 'json_schema'\ncontext_tokens = 9000\nmodels = ['x', 'y/z']\n\
+        [providers.openai-responses]\nca_file = '/ca.pem'\n";
+    let variables =
+        [("OPENAI_API_KEY", "sk-other"), ("A_KEY", "sk-mine"), ("OLLAMA_HOST", "0.0.0.0:1234")];
+    let config = config(text, &variables, Flags::default()).unwrap();
+    let line = |line: usize| format!("{FILE}:{line}");
+    for (key, value, source) in [
+        ("openai.base_url", "https://a.example/v1", line(2)),
+        ("openai.key_env", "A_KEY", line(3)),
+        ("openai.key", "(set)", "A_KEY".to_owned()),
+        ("openai.ca_file", "/c/ca.pem", line(4)),
+        ("openai.tools", "json_schema", line(5)),
+        ("openai.context_tokens", "9000", line(6)),
+        ("openai.models", "x, y/z", line(7)),
+        ("openai-responses.ca_file", "/ca.pem", line(9)),
+        ("openai-responses.key", "(set)", "OPENAI_API_KEY".to_owned()),
+        ("ollama.base_url", "http://127.0.0.1:1234", "OLLAMA_HOST".to_owned()),
+    ] {
+        assert_eq!(
+            shown(&config, &format!("providers.{key}")),
+            Some(pair(value, &source)),
+            "{key}"
+        );
+    }
+    assert_eq!(shown(&config, "providers.anthropic.key"), None);
+    let rows = format!("{:?} {config:?}", config.rows());
+    assert!(!rows.contains("sk-"), "{rows}");
+}
+
+#[test]
+fn a_variable_that_the_file_names_is_the_only_one_that_holds_the_key() {
+    let text = "[providers.openai]\nkey_env = 'A_KEY'\n";
+    let config = config(text, &[("OPENAI_API_KEY", "sk-other")], Flags::default()).unwrap();
+    assert_eq!(shown(&config, "providers.openai.key"), None);
+}
+
+#[test]
+fn what_makes_no_sense_is_told_with_its_place_and_never_with_a_key() {
+    for (text, variables, place, says) in [
+        ("\nmodell = 'x'", &[][..], ":2:", "unknown field `modell`"),
+        ("model = 'gpt'", &[], ":1:", "unknown model `gpt`"),
+        ("model = 3", &[], ":1:", "invalid type"),
+        ("model = ", &[], ":1:", ""),
+        ("a = 1\na = 2", &[], ":", ""),
+        ("mode = 'yolo'", &[], ":1:", "`ask`, "),
+        ("[providers.openrouter]", &[], ":1:", "unknown field `openrouter`"),
+        ("[providers.openai]\nkey = 'sk-1234567890'", &[], ":2:", "unknown field `key`"),
+        ("[providers.openai]\nkey_env = 'sk-1234567890'", &[], ":2:", "name a variable"),
+        ("[providers.openai]\nkey_env = ''", &[], ":2:", "name a variable"),
+        ("[providers.openai]\nbase_url = 'example.org/v1'", &[], ":2:", "base_url"),
+        ("[providers.openai]\nbase_url = 'ftp://example.org'", &[], ":2:", "base_url"),
+        ("[providers.openai]\n\ntools = 'none'", &[], ":3:", "`json_schema`"),
+        ("[providers.openai]\ncontext_tokens = 0", &[], ":2:", "nonzero"),
+        ("[providers.openai]\nmodels = []", &[], ":2:", "models"),
+        ("", &[("CALLBOARD_MODE", "yolo")], "CALLBOARD_MODE:", "`ask`, "),
+        ("", &[("CALLBOARD_MODEL", "gpt")], "CALLBOARD_MODEL:", "unknown model `gpt`"),
+        ("", &[("OPENAI_BASE_URL", "here")], "OPENAI_BASE_URL:", "base_url"),
+    ] {
+        let error = config(text, variables, Flags::default()).unwrap_err();
+        let place =
+            if place.starts_with(':') { format!("{FILE}{place}") } else { place.to_owned() };
+        assert!(error.starts_with(&place) && error.contains(says), "{text}: {error}");
+        assert!(!error.contains("sk-1234") && !error.contains('\n'), "{text}: {error}");
+    }
+    let flags = Flags { model: Some("gpt".to_owned()), ..Flags::default() };
+    let of_flag = Config::of(None, "", &[], flags).unwrap_err();
+    assert!(of_flag.is_of_flag(), "{of_flag}");
+}
+
+#[test]
+fn the_file_lies_where_the_environment_says() {
+    for (variables, expected) in [
+        (&[("XDG_CONFIG_HOME", "/x"), ("HOME", "/h")][..], Some("/x/callboard/config.toml")),
+        (&[("XDG_CONFIG_HOME", "x"), ("HOME", "/h")], Some("/h/.config/callboard/config.toml")),
+        (&[("HOME", "/h")], Some("/h/.config/callboard/config.toml")),
+        (&[("HOME", "")], None),
+        (&[], None),
+    ] {
+        assert_eq!(path(&env(variables)).as_deref(), expected.map(Path::new), "{variables:?}");
+    }
+}
+
+#[cfg(unix)]
+mod files {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::{Config, Flags, env};
+
+    #[test]
+    fn a_file_that_others_can_change_is_refused_and_one_behind_a_link_is_read() {
+        let home = tempfile::tempdir().unwrap();
+        let variables = env(&[("HOME", &home.path().to_string_lossy())]);
+        let load = || Config::load(&variables, Flags::default());
+        assert!(load().unwrap().model.is_none());
+        let folder = home.path().join(".config/callboard");
+        fs::create_dir_all(&folder).unwrap();
+        let (real, path) = (home.path().join("real.toml"), folder.join("config.toml"));
+        fs::write(&real, "model = 'direct'").unwrap();
+        symlink(&real, &path).unwrap();
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(load().unwrap().model.unwrap().value, "direct");
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o664)).unwrap();
+        let error = load().unwrap_err().to_string();
+        assert!(error.starts_with(&path.display().to_string()), "{error}");
+        assert!(error.contains("others may write it"), "{error}");
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o644)).unwrap();
+        fs::write(&real, [0xff]).unwrap();
+        assert!(load().unwrap_err().to_string().ends_with("it is not UTF-8"));
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(load().unwrap_err().to_string().ends_with("it is no file"));
+    }
+}

@@ -1,0 +1,36 @@
+//! The variables that configure: which there are, and what they say of a provider.
+//!
+//! It reads no environment but the one that it is given.
+
+use std::path::Path;
+
+use super::{ProviderConfig, Source, Value};
+use crate::model::provider::{Key, Provider, Settings};
+
+/// Returns the value of a variable; an empty one is none.
+pub(super) fn value(env: &[(String, String)], name: &str) -> Option<Value<String>> {
+    let (name, value) = env.iter().find(|(other, value)| other == name && !value.is_empty())?;
+    Some(Value { value: value.clone(), source: Source::Variable(name.clone()) })
+}
+
+/// Lays what the environment says of a provider over what the file says of it.
+pub(super) fn lay_over(
+    provider: Provider,
+    configured: &mut ProviderConfig,
+    env: &[(String, String)],
+) {
+    let urls = provider.url_variables().iter();
+    if let Some(mut url) = urls.filter_map(|name| value(env, name)).next() {
+        // Ollama's own variable may leave parts of an address out.
+        let named = (url.source.place(Path::new("")), url.value.clone());
+        let read = Settings::of_env(provider, "", [named]);
+        url.value = read.ok().and_then(|settings| settings.base_url).unwrap_or(url.value);
+        configured.base_url = Some(url);
+    }
+    // A variable that the file names is the only one: the other may hold the key of another server.
+    let named = configured.key_env.as_ref().map(|named| named.value.as_str());
+    let names = named.as_ref().map_or(provider.key_variables(), std::slice::from_ref);
+    let mut found = names.iter().filter_map(|name| value(env, name));
+    configured.key = found
+        .find_map(|Value { value, source }| Key::new(&value).map(|value| Value { value, source }));
+}

@@ -1,0 +1,212 @@
+//! The keys that a login stores: in the system's keyring, or in a file where there is none.
+//!
+//! It knows no provider's protocol, and nothing of the keys that variables hold. A small file says
+//! which logins there are, so that nobody's keyring is asked in vain.
+
+mod keyring;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use ulid::Ulid;
+
+use crate::limits::MAX_KEYS_BYTES;
+use crate::model::provider::{Key, Provider};
+use crate::sys::private;
+
+/// The logins of the user that an environment is of. Its methods block: for a moment, or where a
+/// keyring asks its user, for up to [`limits::KEYRING_DEADLINE`](crate::limits::KEYRING_DEADLINE).
+#[derive(Debug, Clone)]
+pub(crate) struct KeyStore {
+    /// None where the environment names no folder; then nothing can be stored.
+    folder: Option<PathBuf>,
+}
+
+/// What a login left behind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Login {
+    /// Tells it from an earlier one of the same provider, whose key may have been another.
+    id: String,
+    /// The only address that the key may be sent to; none for the provider's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) base_url: Option<String>,
+    /// None if the keyring holds it.
+    #[serde(default, with = "written", skip_serializing_if = "Option::is_none")]
+    key: Option<Key>,
+}
+
+/// Where a key lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    Keyring,
+    File(PathBuf),
+}
+
+/// What went wrong with stored keys; the text holds none of them.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct KeyError(String);
+
+impl KeyError {
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self(what.into())
+    }
+}
+
+/// The providers that one can log in to.
+pub(crate) const LOGINS: [Provider; 4] =
+    [Provider::Anthropic, Provider::OpenAi, Provider::Gemini, Provider::Ollama];
+
+impl KeyStore {
+    /// Makes the store in `$XDG_STATE_HOME/callboard/keys`, or below `~/.local/state`.
+    pub(crate) fn of_env(env: &[(String, String)]) -> Self {
+        Self { folder: private::state_folder(env).map(|folder| folder.join("keys")) }
+    }
+
+    /// Returns the login of a provider. OpenAI's two dialects share theirs.
+    pub(crate) fn login(&self, provider: Provider) -> Result<Option<Login>, KeyError> {
+        Ok(self.read()?.remove(entry(provider)))
+    }
+
+    /// Returns the keys that lie in the file; no keyring is asked.
+    pub(crate) fn in_file(&self) -> Vec<Key> {
+        let logins = self.read().unwrap_or_default();
+        logins.into_values().filter_map(|login| login.key).collect()
+    }
+
+    /// Returns the key of a login.
+    pub(crate) fn key(&self, provider: Provider, login: &Login) -> Result<Key, KeyError> {
+        if let Some(key) = &login.key {
+            return Ok(key.clone());
+        }
+        let key = keyring::read(entry(provider)).map_err(KeyError)?;
+        key.as_deref().and_then(Key::new).ok_or_else(|| {
+            KeyError("the system's keyring has lost it; run `callboard login` again".to_owned())
+        })
+    }
+
+    /// Stores a key for one address of a provider, in the place of an earlier one.
+    pub(crate) fn store(
+        &self,
+        provider: Provider,
+        base_url: Option<String>,
+        key: Key,
+    ) -> Result<Place, KeyError> {
+        // Nobody would look in the keyring for what no file knows of.
+        self.folder()?;
+        match keyring::write(entry(provider), key.expose()) {
+            Ok(()) => self.note(provider, base_url, None).map(|_| Place::Keyring),
+            Err(why) => {
+                tracing::info!(why, "the key goes into a file");
+                self.store_in_file(provider, base_url, key)
+            }
+        }
+    }
+
+    pub(crate) fn store_in_file(
+        &self,
+        provider: Provider,
+        base_url: Option<String>,
+        key: Key,
+    ) -> Result<Place, KeyError> {
+        self.note(provider, base_url, Some(key)).map(Place::File)
+    }
+
+    /// Notes a login; returns where.
+    fn note(
+        &self,
+        provider: Provider,
+        base_url: Option<String>,
+        key: Option<Key>,
+    ) -> Result<PathBuf, KeyError> {
+        let folder = self.folder()?;
+        let login = Login { id: Ulid::generate().to_string(), base_url, key };
+        self.change(folder, |logins| drop(logins.insert(entry(provider).to_owned(), login)))?;
+        Ok(file(folder))
+    }
+
+    /// Removes the keys of these providers; returns those that had one.
+    pub(crate) fn remove(&self, providers: &[Provider]) -> Result<Vec<Provider>, KeyError> {
+        let logins = self.read()?;
+        let had = providers.iter().filter(|it| logins.contains_key(entry(**it)));
+        let had: Vec<_> = had.copied().collect();
+        if had.is_empty() {
+            return Ok(had);
+        }
+        self.change(self.folder()?, |logins| {
+            logins.retain(|name, _| had.iter().all(|provider| entry(*provider) != name));
+        })?;
+        for provider in had.iter().filter(|it| logins[entry(**it)].key.is_none()) {
+            keyring::remove(entry(*provider)).map_err(KeyError)?;
+        }
+        Ok(had)
+    }
+
+    fn folder(&self) -> Result<&Path, KeyError> {
+        let nowhere = || KeyError("there is no folder for keys: set HOME".to_owned());
+        self.folder.as_deref().ok_or_else(nowhere)
+    }
+
+    fn read(&self) -> Result<BTreeMap<String, Login>, KeyError> {
+        let Some(folder) = &self.folder else { return Ok(BTreeMap::new()) };
+        let path = file(folder);
+        let text = private::read_secret(folder, &path, MAX_KEYS_BYTES);
+        let Some(text) = text.map_err(|error| at(&path, &error))? else {
+            return Ok(BTreeMap::new());
+        };
+        // The parser's words could repeat a key.
+        serde_json::from_slice(&text).map_err(|error| {
+            let (line, column) = (error.line(), error.column());
+            at(&path, &format!("it is damaged at line {line}, column {column}"))
+        })
+    }
+
+    fn change(
+        &self,
+        folder: &Path,
+        change: impl FnOnce(&mut BTreeMap<String, Login>),
+    ) -> Result<(), KeyError> {
+        let path = file(folder);
+        let _lock = private::lock(folder).map_err(|error| at(folder, &error))?;
+        let mut logins = self.read()?;
+        change(&mut logins);
+        let text = serde_json::to_vec_pretty(&logins).map_err(|error| at(&path, &error))?;
+        private::replace(folder, &path, &text).map_err(|error| at(&path, &error))
+    }
+}
+
+/// The name that a provider's login is stored under.
+fn entry(provider: Provider) -> &'static str {
+    match provider {
+        Provider::OpenAiResponses => Provider::OpenAi.name(),
+        other => other.name(),
+    }
+}
+
+fn file(folder: &Path) -> PathBuf {
+    folder.join("keys.json")
+}
+
+fn at(path: &Path, why: &dyn std::fmt::Display) -> KeyError {
+    KeyError(format!("{}: {why}", path.display()))
+}
+
+/// How a key stands in the file.
+mod written {
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    use super::Key;
+
+    pub(super) fn serialize<S: Serializer>(key: &Option<Key>, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(key.as_ref().map(Key::expose).unwrap_or_default())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Key>, D::Error> {
+        Ok(Key::new(&String::deserialize(from)?))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+//! `callboard login`: asks for a provider and a key, tries the key, and stores it.
+//!
+//! It knows nothing of where keys are stored and how providers are reached. It asks in the terminal,
+//! or reads one answer a line from whatever standard input is.
+
+mod acp;
+
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
+use std::process::ExitCode;
+
+use crate::choose::Choices;
+use crate::keys::{LOGINS, Place};
+use crate::limits::MAX_ANSWER_BYTES;
+use crate::model::provider::{Key, Provider};
+use crate::model::{Fault, ModelError};
+use crate::ui::Ui;
+
+pub(crate) use acp::{authenticate, logout, methods};
+
+/// Logs in to a provider; asks for it if it is none.
+pub(crate) async fn run(choices: &Choices, provider: Option<Provider>) -> ExitCode {
+    match log_in(choices, provider).await {
+        Ok(said) => {
+            Ui::stdout().line(&said);
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            Ui::stderr().line(&format!("callboard: {why}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn log_in(choices: &Choices, provider: Option<Provider>) -> Result<String, String> {
+    let provider = match provider {
+        Some(provider) => provider,
+        None => ask_provider()?,
+    };
+    let configured = choices.base_url(provider);
+    let own = configured.as_deref().unwrap_or("the provider's own");
+    let answer = ask(&format!("Address of the server [{own}]: "))?;
+    let base_url = Some(answer).filter(|answer| !answer.is_empty()).or(configured);
+    if let Some(url) = &base_url {
+        crate::config::check_base_url(url)?;
+    }
+    let key = Key::new(&ask_hidden("Key: ")?).ok_or(NO_KEY)?;
+    crate::secrets::learn(&key);
+    let tried = choices.try_key(provider, base_url.clone(), key.clone()).await;
+    let said = match tried {
+        Ok(models) => told(&models),
+        Err(ModelError { fault: Fault::Auth, message, .. }) => {
+            return Err(format!("the key is refused, and not stored: {message}"));
+        }
+        Err(error) => {
+            say(&format!("The key cannot be tried: {error}"));
+            match ask("Store it all the same? [y/N] ")?.to_ascii_lowercase().as_str() {
+                "y" | "yes" => "The key was not tried.".to_owned(),
+                _ => return Err("the key is not stored".to_owned()),
+            }
+        }
+    };
+    let stored = choices.store(provider, base_url, key).await.map_err(|error| error.to_string())?;
+    let place = match stored {
+        Place::Keyring => "the system's keyring".to_owned(),
+        Place::File(path) => {
+            format!("{}, which you alone can read; no keyring answered", path.display())
+        }
+    };
+    Ok(format!("{said} It is stored in {place}.\n`callboard models` lists what there is now."))
+}
+
+fn told(models: &[String]) -> String {
+    match models {
+        [] => "The key works.".to_owned(),
+        [first, ..] => format!("The key works: {} models, such as {first}.", models.len()),
+    }
+}
+
+fn ask_provider() -> Result<Provider, String> {
+    for (number, provider) in (1..).zip(LOGINS) {
+        say(&format!("{number}  {}", provider.name()));
+    }
+    let answer = ask(&format!("Which provider? [1-{}] ", LOGINS.len()))?;
+    let number = answer.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+    let numbered = number.and_then(|number| LOGINS.get(number)).copied();
+    let named = || LOGINS.into_iter().find(|provider| provider.name() == answer);
+    numbered.or_else(named).ok_or_else(|| "there is no such provider".to_owned())
+}
+
+/// Asks for one line, without the white space around it; the end of input is an empty one.
+fn ask(question: &str) -> Result<String, String> {
+    Ui::stdout().print(question);
+    let answer = read_line().map_err(|error| format!("cannot read the answer: {error}"))?;
+    Ok(answer.trim().to_owned())
+}
+
+/// Asks for one line that nobody sees, where there is a terminal to hide it in.
+fn ask_hidden(question: &str) -> Result<String, String> {
+    if !io::stdin().is_terminal() {
+        return ask(question);
+    }
+    rpassword::prompt_password(question).map_err(|error| format!("cannot read the key: {error}"))
+}
+
+fn read_line() -> io::Result<String> {
+    let mut line = String::new();
+    io::stdin().lock().take(MAX_ANSWER_BYTES).read_line(&mut line)?;
+    Ok(line)
+}
+
+fn say(line: &str) {
+    Ui::stdout().line(line);
+}
+
+const NO_KEY: &str = "there is no key to store; a server that needs none is reached by base_url in \
+    the configuration, and Ollama by itself";

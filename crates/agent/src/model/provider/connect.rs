@@ -1,0 +1,178 @@
+//! From settings to a model, and one reply of it.
+
+use std::{
+    collections::VecDeque,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::{Arc, OnceLock},
+};
+
+use futures::{StreamExt as _, stream};
+use rig_core::{
+    DynModel,
+    completion::CompletionRequest,
+    operation::Completion,
+    streaming::{CompletionStream, Item},
+};
+use serde_json::{Map, json};
+
+use super::{
+    Provider, Settings, ToolCalling, dialect::Dialect, encode, fault, hear::Hearing, spec,
+};
+use crate::model::{Event, Model, Reply, Request, Traits, json_schema};
+
+/// Makes a model of its settings. Costs next to nothing: no file is read and no connection made
+/// before the first reply. All models share the HTTP clients of the process.
+#[must_use]
+pub fn connect(settings: Settings) -> Arc<dyn Model> {
+    let name = format!("{}/{}", settings.provider.name(), settings.model);
+    let tools = settings.tools;
+    let inner = Inner { name: name.into(), settings, built: OnceLock::new() };
+    let model = Arc::new(Remote(Arc::new(inner)));
+    match tools {
+        ToolCalling::Native => model,
+        ToolCalling::JsonSchema => json_schema::wrap(model),
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Remote(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    name: Arc<str>,
+    settings: Settings,
+    built: OnceLock<Built>,
+}
+
+/// What the first use makes, and the catalogue is read for.
+#[derive(Debug)]
+struct Built {
+    dialect: Dialect,
+    model: DynModel<Completion>,
+    traits: Traits,
+}
+
+impl Model for Remote {
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn traits(&self) -> Traits {
+        self.0.built().traits
+    }
+
+    fn reply(&self, request: Request) -> Reply {
+        let inner = self.0.clone();
+        stream::once(async move { inner.start(&request) }).flatten().boxed()
+    }
+}
+
+impl Inner {
+    fn built(&self) -> &Built {
+        self.built.get_or_init(|| {
+            let dialect = Dialect::of(&self.settings);
+            let spec = spec::find(&self.settings, dialect.vendor);
+            let traits = spec::traits(&self.settings, spec);
+            Built { model: dialect.model(&self.settings.model), dialect, traits }
+        })
+    }
+
+    fn start(self: Arc<Self>, request: &Request) -> Reply {
+        let built = self.built();
+        let mut told = encode::request(request, &self.name, built.traits);
+        self.choose(&mut told, request, built);
+        match built.model.stream(told) {
+            Ok(reply) => {
+                let reading = Reading {
+                    inner: self,
+                    reply: Some(reply),
+                    hearing: Hearing::default(),
+                    heard: VecDeque::new(),
+                };
+                stream::unfold(reading, |mut reading| async move {
+                    Some((reading.next().await?, reading))
+                })
+                .boxed()
+            }
+            Err(error) => {
+                let error = fault::of(&error, self.settings.key.as_ref());
+                stream::iter([Event::Error(error)]).boxed()
+            }
+        }
+    }
+
+    /// Sets what is not part of the messages.
+    fn choose(&self, told: &mut CompletionRequest, request: &Request, built: &Built) {
+        let spec = || spec::find(&self.settings, built.dialect.vendor);
+        let reasoning =
+            request.effort.and_then(|effort| spec::reasoning(&self.settings, spec(), effort));
+        let mut params = Map::new();
+        match reasoning {
+            Some(reasoning) if built.dialect.is_compatible => {
+                params.extend(spec::effort_param(self.settings.provider, &reasoning));
+            }
+            reasoning => told.options.reasoning = reasoning,
+        }
+        match self.settings.provider {
+            Provider::Ollama => {
+                // Ollama cuts what is over its own, small, default without a word.
+                params.insert("num_ctx".to_owned(), json!(built.traits.context_tokens));
+            }
+            Provider::OpenAiResponses => {
+                // Everything is told again each time, so that nothing has to be kept there.
+                params.insert("store".to_owned(), json!(false));
+                if spec::thinks(&self.settings, spec()) {
+                    params.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
+                }
+            }
+            Provider::Anthropic | Provider::OpenAi | Provider::Gemini => {}
+        }
+        if built.dialect.takes_cache_key {
+            params.insert("prompt_cache_key".to_owned(), json!(cache_key(&request.system)));
+        }
+        told.additional_params = (!params.is_empty()).then(|| params.into());
+    }
+}
+
+/// Names what a session's requests begin with alike, so that they reach the machine that has it in
+/// its cache.
+fn cache_key(system: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    system.hash(&mut hasher);
+    format!("callboard-{:016x}", hasher.finish())
+}
+
+/// One reply while it comes.
+struct Reading {
+    inner: Arc<Inner>,
+    reply: Option<CompletionStream>,
+    hearing: Hearing,
+    heard: VecDeque<Event>,
+}
+
+impl Reading {
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.heard.pop_front() {
+                return Some(event);
+            }
+            let reply = self.reply.as_mut()?;
+            match reply.next().await {
+                Some(Ok(Item::Event(event))) => self.heard.extend(self.hearing.hear(event)),
+                Some(Ok(Item::Unknown(_))) => {}
+                Some(Err(error)) => {
+                    let error = fault::of(&error, self.inner.settings.key.as_ref());
+                    self.heard.push_back(Event::Error(error));
+                    self.reply = None;
+                }
+                None => {
+                    self.heard = self.hearing.end(&reply.partial(), &self.inner.name);
+                    self.reply = None;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! Which dialect a provider, or the server at an address, speaks.
+//!
+//! No key goes in: [`Http`] adds it to each request.
+
+use rig_core::{
+    DynModel,
+    error::ProviderError,
+    model::ModelList,
+    operation::Completion,
+    providers::{
+        anthropic::{self, Anthropic, AnthropicConfig},
+        gemini::{self, Gemini, GeminiConfig},
+        ollama::{self, Ollama, OllamaConfig},
+        openai::{
+            OpenAI, OpenAIConfig,
+            wire::{self, Auth, OutputCap, Quirks},
+        },
+    },
+};
+use url::Url;
+
+use super::{Provider, Settings, http::Http};
+
+/// A dialect at an address.
+#[derive(Debug)]
+pub(super) struct Dialect {
+    client: Client,
+    /// The vendor, as the catalogue of models names it.
+    pub(super) vendor: &'static str,
+    /// True for a server that speaks OpenAI's dialects and that the library does not know.
+    pub(super) is_compatible: bool,
+    /// True where requests can say which of them begin alike.
+    pub(super) takes_cache_key: bool,
+}
+
+#[derive(Debug)]
+enum Client {
+    Anthropic(Anthropic),
+    Gemini(Gemini),
+    Ollama(Ollama),
+    Chat(OpenAI),
+    Responses(OpenAI),
+}
+
+impl Dialect {
+    /// Chooses the dialect. Reads nothing and connects to nothing.
+    pub(super) fn of(settings: &Settings) -> Self {
+        let http = Http::new(settings);
+        let base_url = settings.base_url.as_deref().map(|url| url.trim_end_matches('/'));
+        let (client, vendor) = match settings.provider {
+            Provider::Anthropic => {
+                let config = anthropic(base_url);
+                let vendor = config.dialect.name;
+                (Client::Anthropic(config.connect(http)), vendor)
+            }
+            Provider::Gemini => {
+                let mut config = GeminiConfig::new("");
+                if let Some(url) = base_url {
+                    config = config.with_base_url(url.trim_end_matches("/v1beta"));
+                }
+                (Client::Gemini(config.connect(http)), gemini::completion::PROVIDER_NAME)
+            }
+            Provider::Ollama => {
+                let mut config = OllamaConfig::new();
+                if let Some(url) = base_url {
+                    config = config.with_base_url(url.trim_end_matches("/v1"));
+                }
+                (Client::Ollama(config.connect(http)), ollama::PROVIDER_NAME)
+            }
+            Provider::OpenAi => {
+                let config = openai(base_url);
+                let vendor = config.dialect.name;
+                (Client::Chat(config.connect(http)), vendor)
+            }
+            Provider::OpenAiResponses => {
+                let config = openai(base_url);
+                let vendor = config.dialect.name;
+                (Client::Responses(config.connect(http)), vendor)
+            }
+        };
+        let is_compatible = vendor == COMPATIBLE.name;
+        let speaks_openai = matches!(client, Client::Chat(_) | Client::Responses(_));
+        Self {
+            client,
+            vendor: if is_compatible { wire::OPENAI.name } else { vendor },
+            is_compatible,
+            takes_cache_key: speaks_openai && vendor == wire::OPENAI.name,
+        }
+    }
+
+    /// Makes a model of this dialect.
+    pub(super) fn model(&self, name: &str) -> DynModel<Completion> {
+        match &self.client {
+            Client::Anthropic(client) => {
+                let mut model = client.completion(name);
+                model.wire.prompt_caching = true;
+                let tokens = model.wire.default_max_tokens.get_or_insert(REPLY_TOKENS);
+                *tokens = REPLY_TOKENS.max(*tokens);
+                model.erase()
+            }
+            Client::Gemini(client) => client.completion(name).erase(),
+            Client::Ollama(client) => client.native_completion(name).erase(),
+            Client::Chat(client) => client.chat(name).erase(),
+            Client::Responses(client) => client.responses(name).erase(),
+        }
+    }
+
+    /// Asks for the models that are there.
+    pub(super) async fn list(&self) -> Result<ModelList, ProviderError> {
+        match &self.client {
+            Client::Anthropic(client) => client.list_models().await,
+            Client::Gemini(client) => client.list_models().await,
+            Client::Ollama(client) => client.list_models().await,
+            Client::Chat(client) | Client::Responses(client) => client.list_models().await,
+        }
+    }
+}
+
+/// Tokens of a reply of a model that the library does not know, where the dialect wants a number.
+const REPLY_TOKENS: u64 = 8_192;
+
+/// Chooses among the dialects of Anthropic's by the host, if it is one that the library knows.
+fn anthropic(base_url: Option<&str>) -> AnthropicConfig {
+    let Some(url) = base_url else { return AnthropicConfig::new("") };
+    let dialect = anthropic::wire::all().find(|dialect| has_host(url, dialect.base_url));
+    AnthropicConfig::with_key(dialect.unwrap_or(&anthropic::ANTHROPIC), "").with_base_url(url)
+}
+
+/// Chooses among the dialects of OpenAI's likewise.
+fn openai(base_url: Option<&str>) -> OpenAIConfig {
+    let Some(url) = base_url else { return OpenAIConfig::new("") };
+    match wire::all().find(|dialect| has_host(url, dialect.base_url)) {
+        Some(dialect) => {
+            // Some dialects have the version in their paths.
+            let has_version = dialect.quirks.completion_path.starts_with("/v1/");
+            let url = if has_version { url.trim_end_matches("/v1") } else { url };
+            OpenAIConfig::with_key(dialect, "").with_base_url(url)
+        }
+        None => OpenAIConfig::with_key(&COMPATIBLE, "").with_base_url(versioned(url)),
+    }
+}
+
+/// Tells whether two addresses have one host. What is local says nothing about who it is.
+fn has_host(url: &str, other: &str) -> bool {
+    let host = |url: &str| Some(Url::parse(url).ok()?.host_str()?.to_owned());
+    host(url).is_some_and(|name| name != "localhost" && host(other) == Some(name))
+}
+
+/// Completes an address that is a host alone: every server has its dialect below `/v1`.
+fn versioned(url: &str) -> String {
+    match Url::parse(url) {
+        Ok(parsed) if parsed.path() == "/" => format!("{url}/v1"),
+        _ => url.to_owned(),
+    }
+}
+
+/// A server that the library does not know: llama.cpp, vLLM, LM Studio and many more.
+const COMPATIBLE: wire::Dialect =
+    wire::Dialect::gateway("compatible", "", "").with_quirks(compatible());
+
+const fn compatible() -> Quirks {
+    let mut quirks = Quirks::openai();
+    quirks.auth = Auth::OptionalBearer;
+    quirks.output_cap = OutputCap::OpenAiReasoningFamilies;
+    quirks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_known_by_its_host() {
+        for (url, vendor, base) in [
+            (None, "openai", "https://api.openai.com/v1"),
+            (Some("https://openrouter.ai/api/v1"), "openrouter", "https://openrouter.ai/api/v1"),
+            (Some("https://api.mistral.ai/v1"), "mistral", "https://api.mistral.ai"),
+            (Some("https://api.deepseek.com"), "deepseek", "https://api.deepseek.com"),
+            (Some("http://localhost:11434"), "compatible", "http://localhost:11434/v1"),
+            (Some("http://10.0.0.1:8000/v1"), "compatible", "http://10.0.0.1:8000/v1"),
+            (Some("https://proxy.example/openai"), "compatible", "https://proxy.example/openai"),
+        ] {
+            let config = openai(url);
+            assert_eq!((config.dialect.name, &*config.base_url), (vendor, base), "{url:?}");
+        }
+    }
+}

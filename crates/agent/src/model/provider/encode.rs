@@ -1,0 +1,254 @@
+//! A request in the model library's form.
+//!
+//! Pure: it knows no connection; what differs between dialects is the library's work.
+
+use std::sync::Arc;
+
+use rig_core::{
+    completion::{CompletionRequest, GenerationOptions, OnUnsupported, ToolDefinition},
+    message::{
+        AssistantContent, AssistantMessage, Audio, AudioMediaType, CallId, DocumentSourceKind,
+        Image, ImageMediaType, Message as Told, MimeType as _, Text, ToolCall, ToolFunction,
+        ToolName, ToolResult as Result, ToolResultContent, UserContent,
+    },
+};
+
+use super::replay;
+use crate::model::{Message, Part, Request, ToolResult, Traits};
+
+/// Puts a request of the model `name` into the library's form.
+pub(super) fn request(request: &Request, name: &str, traits: Traits) -> CompletionRequest {
+    let mut history = History { name, traits, told: Vec::new(), ids: Vec::new() };
+    if !request.system.is_empty() {
+        history.told.push(Told::System { content: request.system.to_string() });
+    }
+    for (index, message) in request.messages.iter().enumerate() {
+        history.tell(index, message);
+    }
+    let tools = request.tools.iter().filter_map(|tool| {
+        let name = ToolName::new(tool.name.clone()).ok()?;
+        Some(ToolDefinition::new(name, tool.description.clone(), tool.input_schema.clone()))
+    });
+    let mut told = CompletionRequest::from(history.told)
+        .tools(tools.collect())
+        .max_tokens(request.max_tokens.map(|tokens| u64::from(tokens.get())))
+        .accept_unknown_finish_reasons(true);
+    told.options = GenerationOptions::new().on_unsupported(OnUnsupported::Ignore);
+    let schema = request.response_schema.as_deref();
+    told.output_schema = schema.and_then(|schema| serde_json::from_value(schema.clone()).ok());
+    told
+}
+
+struct History<'a> {
+    name: &'a str,
+    traits: Traits,
+    told: Vec<Told>,
+    /// The ids of the last reply's calls: ours, and those the provider is told.
+    ids: Vec<(&'a str, CallId)>,
+}
+
+impl<'a> History<'a> {
+    fn tell(&mut self, index: usize, message: &'a Arc<Message>) {
+        let told = match &**message {
+            Message::User(parts) => user(parts.iter().map(|part| self.part(part)).collect()),
+            Message::Context(text) => user(vec![UserContent::Text(Text::new(text))]),
+            Message::ToolResults(results) => Told::User {
+                content: results.iter().filter_map(|result| self.result(result)).collect(),
+            },
+            Message::Assistant { text, calls, replay, .. } => {
+                let again = replay.as_ref().and_then(|it| replay::again(it, self.name, calls));
+                let (turn, ids) = again.unwrap_or_else(|| plain(index, text, calls));
+                self.ids = calls.iter().map(|call| call.id.as_str()).zip(ids).collect();
+                Told::Assistant(turn)
+            }
+        };
+        let is_empty = match &told {
+            Told::Assistant(turn) => turn.content.is_empty(),
+            Told::User { content } => content.is_empty(),
+            Told::System { .. } => false,
+        };
+        if !is_empty {
+            self.told.push(told);
+        }
+    }
+
+    fn part(&self, part: &Part) -> UserContent {
+        let media = match part {
+            Part::Text(text) => return UserContent::Text(Text::new(text)),
+            Part::Image { media_type, data } => self.image(media_type, data),
+            Part::Audio { media_type, data } => self.audio(media_type, data),
+        };
+        media.unwrap_or_else(|| {
+            let what = if matches!(part, Part::Image { .. }) { "An image" } else { "A recording" };
+            let note = format!("[{what} was here, of a kind that this model does not take.]");
+            UserContent::Text(Text::new(note))
+        })
+    }
+
+    fn image(&self, media_type: &str, data: &str) -> Option<UserContent> {
+        let media_type =
+            ImageMediaType::from_mime_type(media_type).filter(|_| self.traits.images)?;
+        Some(UserContent::Image(Image {
+            data: DocumentSourceKind::Base64(data.to_owned()),
+            media_type: Some(media_type),
+            ..Image::default()
+        }))
+    }
+
+    fn audio(&self, media_type: &str, data: &str) -> Option<UserContent> {
+        let media_type =
+            AudioMediaType::from_mime_type(media_type).filter(|_| self.traits.audio)?;
+        Some(UserContent::Audio(Audio {
+            data: DocumentSourceKind::Base64(data.to_owned()),
+            media_type: Some(media_type),
+        }))
+    }
+
+    /// Tells a result. The library tells no call without a name, and so no result of it.
+    fn result(&self, result: &ToolResult) -> Option<UserContent> {
+        let known = self.ids.iter().find(|(id, _)| *id == result.call_id);
+        let call = match known {
+            Some((_, call)) => call.clone(),
+            None => CallId::from_wire(&*result.call_id),
+        };
+        // Providers refuse empty text.
+        let text = if result.text.trim().is_empty() { "(nothing)" } else { &result.text };
+        Some(UserContent::ToolResult(Result {
+            call,
+            name: ToolName::new(result.name.clone()).ok()?,
+            content: vec![ToolResultContent::Text(Text::new(text))],
+            is_error: result.is_error,
+        }))
+    }
+}
+
+fn user(mut content: Vec<UserContent>) -> Told {
+    let is_blank =
+        |part: &UserContent| matches!(part, UserContent::Text(text) if text.text.trim().is_empty());
+    content.retain(|part| !is_blank(part));
+    if content.is_empty() {
+        content.push(UserContent::Text(Text::new("(nothing)")));
+    }
+    Told::User { content }
+}
+
+/// A reply without anything that is its provider's own. Its thoughts are left out: providers take
+/// no others than those they signed. Calls are named by their place in the session, because some
+/// models repeat their ids and some providers refuse that.
+fn plain(
+    index: usize,
+    text: &str,
+    calls: &[crate::model::Call],
+) -> (AssistantMessage, Vec<CallId>) {
+    let text = (!text.trim().is_empty()).then(|| AssistantContent::Text(Text::new(text)));
+    let ids: Vec<_> =
+        (0..calls.len()).map(|place| CallId::from_wire(format!("c{index:06}{place:02}"))).collect();
+    let calls = calls.iter().zip(&ids).filter_map(|(call, id)| {
+        let function = ToolFunction::parse(ToolName::new(call.name.clone()).ok()?, &call.arguments);
+        Some(AssistantContent::ToolCall(ToolCall::new(id.clone(), function)))
+    });
+    (AssistantMessage::new(text.into_iter().chain(calls).collect()), ids)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Call, Replay};
+
+    fn told(messages: Vec<Message>, traits: Traits) -> Vec<Told> {
+        let messages = messages.into_iter().map(Arc::new).collect();
+        request(&Request { messages, ..Request::default() }, "openai/m", traits).chat_history
+    }
+
+    fn reply(text: &str, calls: &[&str], replay: Option<Replay>) -> Message {
+        let call =
+            |id: &&str| Call { id: (*id).into(), name: "undo".into(), arguments: "{}".into() };
+        let calls = calls.iter().map(call).collect();
+        Message::Assistant { text: text.into(), thought: "Hm.".into(), calls, replay }
+    }
+
+    fn results(ids: &[&str]) -> Message {
+        let result = |id: &&str| ToolResult {
+            call_id: (*id).into(),
+            name: "undo".into(),
+            text: String::new(),
+            is_error: true,
+        };
+        Message::ToolResults(ids.iter().map(result).collect())
+    }
+
+    /// The ids of calls and of results, in order.
+    fn ids(told: &[Told]) -> Vec<String> {
+        let of = |message: &Told| -> Vec<String> {
+            match message {
+                Told::Assistant(turn) => {
+                    turn.tool_calls().map(|call| call.id.wire().into_owned()).collect()
+                }
+                Told::User { content } => {
+                    let result = |part: &UserContent| match part {
+                        UserContent::ToolResult(result) => Some(result.call.wire().into_owned()),
+                        _ => None,
+                    };
+                    content.iter().filter_map(result).collect()
+                }
+                Told::System { .. } => Vec::new(),
+            }
+        };
+        told.iter().flat_map(of).collect()
+    }
+
+    #[test]
+    fn calls_whose_ids_repeat_are_told_apart_and_keep_their_results() {
+        let told = told(
+            vec![
+                reply("", &["a", "b"], None),
+                results(&["b", "a"]),
+                reply("", &["a"], None),
+                results(&["a"]),
+            ],
+            Traits::default(),
+        );
+        let expected =
+            ["c00000000", "c00000001", "c00000001", "c00000000", "c00000200", "c00000200"];
+        assert_eq!(ids(&told), expected);
+    }
+
+    #[test]
+    fn a_replay_is_told_to_its_own_model_with_its_own_calls_only() {
+        let call = ToolCall::new(
+            CallId::from_wire("theirs"),
+            ToolFunction::new(ToolName::new("undo").unwrap(), serde_json::Value::Null),
+        );
+        let turn = AssistantMessage::new(vec![AssistantContent::ToolCall(call)]);
+        let items = serde_json::to_value(&turn).unwrap();
+        let replay = |model: &str| Some(Replay { model: model.into(), items: items.clone() });
+        let of = |reply| ids(&told(vec![reply, results(&["a"])], Traits::default()));
+        assert_eq!(of(reply("", &["a"], replay("openai/m"))), ["theirs", "theirs"]);
+        assert_eq!(of(reply("", &["a"], replay("openai/n"))), ["c00000000", "c00000000"]);
+        assert_eq!(of(reply("cut", &[], replay("openai/m"))), ["a"]);
+        let broken = Replay { model: "openai/m".into(), items: "?".into() };
+        assert_eq!(of(reply("", &["a"], Some(broken))), ["c00000000", "c00000000"]);
+    }
+
+    #[test]
+    fn nothing_empty_is_told_and_what_is_not_taken_is_named() {
+        let image = |kind: &str| Part::Image { media_type: kind.into(), data: "AA==".into() };
+        let audio = Part::Audio { media_type: "audio/wav".into(), data: "AA==".into() };
+        let parts = vec![image("image/png"), image("image/x-odd"), audio, Part::Text(" ".into())];
+        let traits = Traits { images: true, ..Traits::default() };
+        let told =
+            told(vec![Message::User(parts), reply(" ", &[], None), Message::user("")], traits);
+        let [Told::User { content }, Told::User { content: empty }] = &*told else {
+            panic!("{told:?}")
+        };
+        assert!(matches!(content[0], UserContent::Image(_)), "{content:?}");
+        assert!(
+            matches!(&content[1], UserContent::Text(text) if text.text.starts_with("[An image"))
+        );
+        assert!(
+            matches!(&content[2], UserContent::Text(text) if text.text.starts_with("[A recording"))
+        );
+        assert_eq!(content.len(), 3);
+        assert!(matches!(&empty[0], UserContent::Text(text) if !text.text.is_empty()));
+    }
+}

@@ -1,0 +1,90 @@
+//! The models that a provider offers.
+
+use tokio::time::timeout;
+
+use super::{Settings, dialect::Dialect, fault};
+use crate::{limits, model::ModelError};
+
+/// A model that a provider offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Listed {
+    /// What `--model` takes: `provider/name`.
+    pub value: String,
+    /// What the provider calls it for people, where that differs from its name.
+    pub title: Option<String>,
+    /// Tokens that a request and its reply may have together, if the provider says so.
+    pub context_tokens: Option<u64>,
+}
+
+/// Asks a provider which models it offers, in its own order: at most
+/// [`limits::MAX_LISTED_MODELS`], within [`limits::MODEL_LIST_DEADLINE`]. The settings' own model
+/// does not matter. Must be called inside a tokio runtime.
+///
+/// # Errors
+/// Those of a reply.
+pub async fn models(settings: &Settings) -> Result<Vec<Listed>, ModelError> {
+    let dialect = Dialect::of(settings);
+    let list = match timeout(limits::MODEL_LIST_DEADLINE, dialect.list()).await {
+        Ok(Ok(list)) => list,
+        Ok(Err(error)) => return Err(fault::of(&error, settings.key.as_ref())),
+        Err(_) => {
+            let seconds = limits::MODEL_LIST_DEADLINE.as_secs();
+            return Err(fault::transient(format!("it did not list its models within {seconds} s")));
+        }
+    };
+    let models = list.iter().take(limits::MAX_LISTED_MODELS).map(|model| {
+        let name = model.id.strip_prefix("models/").unwrap_or(&model.id);
+        Listed {
+            value: format!("{}/{name}", settings.provider.name()),
+            title: model.name.clone().filter(|title| *title != model.id),
+            context_tokens: model.context_length.map(u64::from),
+        }
+    });
+    Ok(models.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::provider::{
+        Key, Provider,
+        responder::{answer, respond},
+    };
+
+    #[tokio::test]
+    async fn each_provider_lists_its_models() {
+        let openai = r#"{"data":[{"id":"b","object":"model"},{"id":"a","object":"model"}]}"#;
+        let anthropic = r#"{"data":[{"type":"model","id":"claude-x","display_name":"Claude X","created_at":"2026-01-01T00:00:00Z"}],"has_more":false}"#;
+        let gemini = r#"{"models":[{"name":"models/gemini-x","displayName":"Gemini X","inputTokenLimit":1000,"outputTokenLimit":10,"supportedGenerationMethods":["generateContent"]}]}"#;
+        let ollama = r#"{"models":[{"name":"qwen3:4b","model":"qwen3:4b","modified_at":"2026-01-01T00:00:00Z","size":1,"digest":"d","details":{}}]}"#;
+        for (provider, body, path, expected) in [
+            (Provider::OpenAi, openai, "GET /v1/models ", vec!["openai/b", "openai/a"]),
+            (Provider::Anthropic, anthropic, "GET /v1/models", vec!["anthropic/claude-x"]),
+            (Provider::Gemini, gemini, "GET /v1beta/models", vec!["gemini/gemini-x"]),
+            (Provider::Ollama, ollama, "GET /api/tags ", vec!["ollama/qwen3:4b"]),
+        ] {
+            let reply = answer("200 OK", "content-type: application/json", body);
+            let (url, asked) = respond(vec![reply]).await;
+            let settings = Settings {
+                base_url: Some(url),
+                key: Key::new("sk-test-secret"),
+                ..Settings::new(provider, "")
+            };
+            let listed = models(&settings).await.unwrap();
+            let listed: Vec<_> = listed.iter().map(|model| model.value.as_str()).collect();
+            assert_eq!(listed, expected);
+            let head = &asked.await.unwrap()[0].head;
+            assert!(head.starts_with(path), "{head}");
+            assert_eq!(head.matches("sk-test-secret").count(), 1, "{head}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_list_that_is_refused_says_why() {
+        let (url, _asked) = respond(vec![answer("401 No", "", r#"{"error":"no key"}"#)]).await;
+        let settings = Settings { base_url: Some(url), ..Settings::new(Provider::OpenAi, "") };
+        let error = models(&settings).await.unwrap_err();
+        assert_eq!(error.to_string(), "no key (status 401)");
+    }
+}

@@ -1,0 +1,90 @@
+//! A model that fails: what passes is tried again, what does not ends the turn with what to do.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+use crate::harness::script::{call, end, run, text};
+use crate::harness::{Agent, Options};
+
+fn fails(status: u16) -> Value {
+    json!({"error": {"message": "slow down", "status": status}})
+}
+
+#[tokio::test]
+async fn a_busy_model_is_asked_again_and_the_client_is_told() {
+    let mut agent = Agent::ready([fails(529), text("Hello.")], Options::default()).await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    assert_eq!(agent.session().said(), "Hello.");
+    let thought = agent.session().thought();
+    assert!(thought.starts_with("The model failed: slow down (status 529). "), "{thought}");
+    assert!(thought.contains("asked again in "), "{thought}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_reply_that_broke_off_is_said_again_and_its_calls_are_run_once() {
+    let once = "echo once >> ran";
+    let script = [text("We"), run(once), fails(500), text("Well."), run(once), end(), text("So.")];
+    let mut agent = Agent::ready(script, Options::default()).await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    assert_eq!(agent.session().said(), "WeWell.So.");
+    assert_eq!(agent.session().calls().len(), 2);
+    assert_eq!(agent.scratch.read("ran"), "once\n");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn cancel_ends_the_wait_for_a_busy_model_at_once() {
+    let busy: Vec<_> = (0..10).map(|_| fails(503)).collect();
+    let mut agent = Agent::ready(busy, Options::default()).await;
+    let prompt = agent.prompt("go").await;
+    let session = agent.session_id();
+    // The third pause is 2 s at least.
+    agent.until(|client| client.session(&session).thought().matches("again in").count() == 3).await;
+    let before = Instant::now();
+    agent.cancel().await;
+    assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
+    assert!(before.elapsed() < Duration::from_millis(1_500), "{:?}", before.elapsed());
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_model_without_a_key_asks_for_a_login() {
+    let mut agent = Agent::ready([fails(401), text("Hello.")], Options::default()).await;
+    let prompt = agent.prompt("go").await;
+    let error = agent.answer(&prompt).await.unwrap_err();
+    assert_eq!((&error["code"], &error["data"]["reason"]), (&json!(-32000), &json!("model_auth")));
+    assert_eq!(agent.turn("again").await, "end_turn");
+    assert_eq!(agent.session().said(), "Hello.");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_fault_that_stays_ends_the_turn_at_once() {
+    let mut agent = Agent::ready([fails(404), text("Hello.")], Options::default()).await;
+    let prompt = agent.prompt("go").await;
+    let error = agent.answer(&prompt).await.unwrap_err();
+    assert_eq!(error["message"], "The model failed: slow down (status 404)");
+    assert_eq!(agent.session().said(), "");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn changes_of_one_file_follow_each_other_and_a_command_sees_them_all() {
+    let edit = |old: &str, new: &str| {
+        call("edit_file", json!({"path": "notes.txt", "old_text": old, "new_text": new}))
+    };
+    let write = call("write_file", json!({"path": "new.txt", "content": "new\n"}));
+    let edits = [edit("one", "1"), edit("two", "2"), write, edit("1\n2", "3"), run("cat *.txt")];
+    let script = edits.into_iter().chain([end(), text("Done.")]).collect::<Vec<_>>();
+    let mut agent = Agent::ready(script, Options::default()).await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    assert_eq!(agent.scratch.read("notes.txt"), "3\nthree\n");
+    let cat = agent.call("terminal");
+    assert_eq!(cat.raw_output.unwrap()["exitCode"], 0);
+    for line in ["3", "three", "new"] {
+        assert!(agent.session().shows(line), "{line}");
+    }
+    agent.finish().await;
+}

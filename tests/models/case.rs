@@ -1,0 +1,187 @@
+//! One case: what the server plays, and what is to come of it in each dialect.
+
+use std::fs;
+
+use callboard::testing::models::{Answer, Call, Dialect, ModelServer, Reply};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::it::harness::scratch::Scratch;
+use crate::it::harness::{Agent, Options};
+
+/// The key that every provider is reached with.
+pub(crate) const KEY: &str = "sk-scripted-1f0b2c7e9d";
+
+/// The dialects in which arguments are streamed, as text.
+pub(crate) const STREAMING: &[Dialect] =
+    &[Dialect::OpenAiChat, Dialect::OpenAiResponses, Dialect::Anthropic];
+
+/// How a turn is to end.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Stop(&'static str),
+    /// By an error whose message holds this.
+    Error(&'static str),
+}
+
+/// A turn, and all that is to come of it.
+#[derive(Clone)]
+pub(crate) struct Case {
+    answers: Vec<Answer>,
+    dialects: &'static [Dialect],
+    end: End,
+    said: &'static str,
+    runs: usize,
+    requests: usize,
+}
+
+/// A case in all dialects: the turn ends by itself, without a word or a call, and asks once for
+/// each answer.
+pub(crate) fn case(answers: impl IntoIterator<Item = Answer>) -> Case {
+    let answers: Vec<_> = answers.into_iter().collect();
+    Case {
+        requests: answers.len(),
+        answers,
+        dialects: &Dialect::ALL,
+        end: End::Stop("end_turn"),
+        said: "",
+        runs: 0,
+    }
+}
+
+impl Case {
+    /// Only some dialects can say this.
+    pub(crate) fn only(mut self, dialects: &'static [Dialect]) -> Self {
+        self.dialects = dialects;
+        self
+    }
+
+    /// The turn ends for this reason.
+    pub(crate) fn stops(mut self, reason: &'static str) -> Self {
+        self.end = End::Stop(reason);
+        self
+    }
+
+    /// The turn ends by an error whose message holds this.
+    pub(crate) fn fails(mut self, message: &'static str) -> Self {
+        self.end = End::Error(message);
+        self
+    }
+
+    /// What the user reads holds this.
+    pub(crate) fn says(mut self, text: &'static str) -> Self {
+        self.said = text;
+        self
+    }
+
+    /// The command of [`run`] runs so often.
+    pub(crate) fn runs(mut self, times: usize) -> Self {
+        self.runs = times;
+        self
+    }
+
+    /// The model is asked so often.
+    pub(crate) fn asks(mut self, requests: usize) -> Self {
+        self.requests = requests;
+        self
+    }
+
+    /// Plays it in each of its dialects.
+    pub(crate) async fn check(self) {
+        for dialect in self.dialects {
+            self.check_in(*dialect).await;
+        }
+    }
+
+    async fn check_in(&self, dialect: Dialect) {
+        eprintln!("in {dialect:?}:");
+        let server = ModelServer::start(self.answers.clone()).await.unwrap();
+        let mut agent = ready(&server, dialect).await;
+        let prompt = agent.prompt("go").await;
+        match (agent.answer(&prompt).await, self.end) {
+            (Ok(answer), End::Stop(reason)) => assert_eq!(answer["stopReason"], reason),
+            (Err(error), End::Error(message)) => {
+                let told = error["message"].as_str().unwrap_or_default();
+                assert!(told.contains(message), "{error}");
+                assert!(told.len() < 1024 && !told.contains(char::is_control), "{error}");
+            }
+            (answer, end) => panic!("{end:?} was to come, and not {answer:?}"),
+        }
+        let said = agent.session().said();
+        assert!(said.contains(self.said), "{said}");
+        assert_eq!(runs(&agent), self.runs, "runs of the command");
+        let asked = server.replies();
+        assert_eq!(asked.len(), self.requests, "requests");
+        assert!(asked.iter().all(|asked| asked.dialect == Some(dialect)));
+        agent.finish().await;
+    }
+}
+
+/// A call that leaves a line in a file each time that it is run.
+pub(crate) fn run() -> Call {
+    Call::new("terminal", &json!({"command": "echo ran >> ran.txt"}))
+}
+
+/// A reply with that call.
+pub(crate) fn runs_once() -> Reply {
+    Reply::new().call(run())
+}
+
+/// How often it was run.
+pub(crate) fn runs(agent: &Agent) -> usize {
+    let text = fs::read_to_string(agent.scratch.path("ran.txt")).unwrap_or_default();
+    text.lines().count()
+}
+
+/// A last reply.
+pub(crate) fn done() -> Answer {
+    Reply::new().text("Done.").into()
+}
+
+/// Starts the agent with the server as the provider of its model.
+pub(crate) fn start(server: &ModelServer, dialect: Dialect, options: Options) -> Agent {
+    let model = format!("{}/scripted", provider(dialect));
+    Agent::start_changed(Scratch::new(), &["acp", "--model", &model], options, |command| {
+        reach(command, server, dialect);
+    })
+}
+
+/// Lets a command reach the server by the variables of the dialect's provider.
+pub(crate) fn reach(command: &mut Command, server: &ModelServer, dialect: Dialect) {
+    let (url, key) = match dialect {
+        Dialect::OpenAiChat | Dialect::OpenAiResponses => ("OPENAI_BASE_URL", "OPENAI_API_KEY"),
+        Dialect::Anthropic => ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"),
+        Dialect::Gemini => ("GEMINI_BASE_URL", "GEMINI_API_KEY"),
+        Dialect::Ollama => ("OLLAMA_HOST", "OLLAMA_API_KEY"),
+    };
+    command.env(url, server.base_url(dialect)).env(key, KEY);
+}
+
+/// Starts it, initializes it and opens a session.
+pub(crate) async fn ready(server: &ModelServer, dialect: Dialect) -> Agent {
+    let mut agent = start(server, dialect, Options::default());
+    agent.initialize().await.expect("it initializes");
+    agent.new_session().await;
+    agent
+}
+
+/// What stands before the slash in `--model`.
+pub(crate) fn provider(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::OpenAiChat => "openai",
+        Dialect::OpenAiResponses => "openai-responses",
+        Dialect::Anthropic => "anthropic",
+        Dialect::Gemini => "gemini",
+        Dialect::Ollama => "ollama",
+    }
+}
+
+/// All strings of a JSON value, however deep.
+pub(crate) fn strings(value: &Value) -> Vec<String> {
+    match value {
+        Value::String(text) => vec![text.clone()],
+        Value::Array(items) => items.iter().flat_map(strings).collect(),
+        Value::Object(fields) => fields.values().flat_map(strings).collect(),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,88 @@
+//! What the provider is told: the session, in the dialect's own form.
+
+use callboard::testing::models::{Answer, Dialect, ModelServer, Reply};
+use serde_json::Value;
+
+use crate::case::{KEY, done, ready, run, runs_once, strings};
+
+/// Plays a turn; returns the bodies of its requests.
+async fn bodies(dialect: Dialect, answers: Vec<Answer>) -> Vec<Value> {
+    let server = ModelServer::start(answers).await.unwrap();
+    let mut agent = ready(&server, dialect).await;
+    assert_eq!(agent.turn("please go").await, "end_turn");
+    agent.finish().await;
+    server.replies().iter().map(callboard::testing::models::Asked::json).collect()
+}
+
+#[tokio::test]
+async fn the_prompt_the_tools_and_no_key() {
+    for dialect in Dialect::ALL {
+        let bodies = bodies(dialect, vec![done()]).await;
+        let told = strings(&bodies[0]);
+        assert!(told.iter().any(|text| text == "please go"), "{dialect:?}: {told:?}");
+        for tool in ["read_file", "edit_file", "terminal"] {
+            assert!(told.iter().any(|text| text == tool), "{dialect:?}: {tool}");
+        }
+        assert!(!bodies[0].to_string().contains(KEY), "{dialect:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_and_its_result() {
+    for dialect in Dialect::ALL {
+        let reply = Reply::new().thought("Hm.").text("I run it.").call(run().id(Some("call_7")));
+        let bodies = bodies(dialect, vec![reply.into(), done()]).await;
+        assert_eq!(bodies.len(), 2);
+        let (place, call, result) = match dialect {
+            Dialect::OpenAiChat => ("/messages", "/tool_calls/0/function/name", ("/role", "tool")),
+            Dialect::OpenAiResponses => ("/input", "/name", ("/type", "function_call_output")),
+            Dialect::Anthropic => {
+                ("/messages", "/content/2/name", ("/content/0/type", "tool_result"))
+            }
+            Dialect::Gemini => (
+                "/contents",
+                "/parts/2/functionCall/name",
+                ("/parts/0/functionResponse/name", "terminal"),
+            ),
+            Dialect::Ollama => ("/messages", "/tool_calls/0/function/name", ("/role", "tool")),
+        };
+        let messages = bodies[1].pointer(place).and_then(Value::as_array).unwrap();
+        let find = |pointer: &str, value: &str| {
+            let at = messages.iter().position(|it| it.pointer(pointer).is_some_and(|v| v == value));
+            at.unwrap_or_else(|| panic!("{dialect:?}: no {pointer} {value} in {messages:#?}"))
+        };
+        assert!(find(call, "terminal") < find(result.0, result.1), "{dialect:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_provider_wants_back() {
+    // A signature or an encrypted thought, as the scripted server gives them.
+    for dialect in [Dialect::Anthropic, Dialect::OpenAiResponses, Dialect::Gemini] {
+        let reply = Reply::new().thought("Hm.").call(run());
+        let bodies = bodies(dialect, vec![reply.into(), done()]).await;
+        let told = strings(&bodies[1]);
+        assert!(told.iter().any(|text| text == "c2NyaXB0ZWQ="), "{dialect:?}: {:#}", bodies[1]);
+    }
+}
+
+#[tokio::test]
+async fn what_the_provider_may_cache() {
+    let bodies = bodies(Dialect::Anthropic, vec![runs_once().into(), done()]).await;
+    assert!(bodies[1].to_string().contains("\"cache_control\""));
+}
+
+#[tokio::test]
+async fn the_requests_of_a_session_come_on_one_connection() {
+    let mut all = Vec::new();
+    for dialect in Dialect::ALL {
+        let server = ModelServer::start([runs_once().into(), done(), done()]).await.unwrap();
+        let mut agent = ready(&server, dialect).await;
+        agent.turn("one").await;
+        agent.turn("two").await;
+        agent.finish().await;
+        let connections: Vec<_> = server.replies().iter().map(|it| it.connection).collect();
+        all.push((dialect, connections));
+    }
+    assert!(all.iter().all(|(_, connections)| *connections == [0, 0, 0]), "{all:?}");
+}
