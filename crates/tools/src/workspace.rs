@@ -7,13 +7,14 @@
 //! of its root, which is pinned once, so neither a link nor a rename leads out. A link to another
 //! place inside the roots works, absolute ones too.
 
+mod entry;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod walk;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs::{File, Metadata};
 use std::io;
@@ -31,6 +32,7 @@ use crate::sys::fs::{Dir, Kind, Root as Pinned};
 use crate::undo::Undo;
 use crate::write::replay;
 
+pub(crate) use entry::Entry;
 pub(crate) use walk::{Budget, Order, Walk, threads};
 pub use walk::{Cancel, Stop};
 
@@ -139,15 +141,6 @@ impl Resolved {
     pub fn beneath(&self) -> &Path {
         &self.beneath
     }
-}
-
-/// A name in a directory, whatever it stands for.
-#[derive(Debug, Clone)]
-pub(crate) struct Entry {
-    pub(crate) parent: Resolved,
-    pub(crate) name: OsString,
-    /// Its place, without links but perhaps the last.
-    pub(crate) at: Resolved,
 }
 
 impl Resolved {
@@ -344,24 +337,6 @@ impl Workspace {
         Err(self.explain(at, &io::ErrorKind::NotFound.into()))
     }
 
-    /// Finds a name in the directory that it really is in. The last link is not followed.
-    ///
-    /// # Errors
-    ///
-    /// As [`Workspace::settle`]; `invalid_arguments` for a root, which is in no directory of ours.
-    pub(crate) fn entry(&self, at: &Resolved) -> Result<Entry, ToolError> {
-        let (Some(parent), Some(name)) = (at.parent(), at.beneath.file_name()) else {
-            return Err(ToolError::invalid(format!("{} is a root of the workspace", at.given)));
-        };
-        let parent = self.settle(&parent)?;
-        let there = parent.child(name);
-        let real = self.real(&there);
-        if self.roots.iter().any(|root| root.real.starts_with(&real)) {
-            return Err(ToolError::invalid(format!("{} holds a root of the workspace", at.given)));
-        }
-        Ok(Entry { parent, name: name.to_owned(), at: there })
-    }
-
     pub(crate) fn real(&self, at: &Resolved) -> PathBuf {
         self.roots[at.root].real.join(&at.beneath)
     }
@@ -379,48 +354,6 @@ impl Workspace {
 
     pub(crate) fn open_dir(&self, at: &Resolved) -> Result<Dir, ToolError> {
         self.fenced(at, Pinned::dir)
-    }
-
-    /// Opens the directory, and makes what is missing on the way to it. Tells what it made, the
-    /// outermost first.
-    pub(crate) fn create_dirs(&self, at: &Resolved) -> Result<(Dir, Vec<Resolved>), ToolError> {
-        let root = &self.roots[at.root].pinned;
-        let explain = |error: io::Error| self.explain(at, &error);
-        let mut dir = root.dir(Path::new("")).map_err(explain)?;
-        let mut path = self.top(at);
-        let mut made = Vec::new();
-        for name in &at.beneath {
-            path = path.child(name);
-            let next = match root.dir(&path.beneath) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    let result = dir.create_dir(name);
-                    if result.is_ok() {
-                        made.push(path.clone());
-                    }
-                    // Somebody else may have made it meanwhile.
-                    root.dir(&path.beneath).or_else(|error| result.and(Err(error)))
-                }
-                other => other,
-            };
-            dir = next.map_err(explain)?;
-        }
-        Ok((dir, made))
-    }
-
-    /// Removes directories again that were made, if nothing is in them.
-    pub(crate) fn remove_dirs(&self, made: &[Resolved]) {
-        for at in made.iter().rev() {
-            let Some((parent, name)) = at.parent().zip(at.beneath.file_name()) else { continue };
-            if let Ok(dir) = self.open_dir(&parent) {
-                // What is not empty stays.
-                drop(dir.remove_dir(name));
-            }
-        }
-    }
-
-    fn top(&self, at: &Resolved) -> Resolved {
-        let (path, root) = (self.roots[at.root].path.clone(), at.root);
-        Resolved { given: at.given.clone(), path, root, beneath: PathBuf::new() }
     }
 
     /// Opens beneath the root. Where a link leads out of this root it is looked up by path, which
