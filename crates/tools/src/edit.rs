@@ -151,7 +151,8 @@ impl Edit {
         if self.old_text.is_empty() {
             return self.fill(text);
         }
-        let most = if self.which == Which::All { EDIT_PLACES + 1 } else { EDIT_MATCHES };
+        // Of one too many it is told how many there are, of others the right one is to be found.
+        let most = if self.which == Which::Only { EDIT_MATCHES } else { EDIT_PLACES + 1 };
         let names_cr = self.old_text.contains('\r') || self.new_text.contains('\r');
         if names_cr && text.contains(&self.old_text) {
             // It means these very line ends.
@@ -199,14 +200,19 @@ impl Edit {
     fn meant<'a>(&self, text: &str, found: &'a Found<'_>) -> Result<&'a [Place], EditReason> {
         let places = &found.places[..];
         match self.which {
-            Which::All if places.len() > EDIT_PLACES => Err(EditReason::TooManyPlaces),
+            Which::All | Which::Near(_) if places.len() > EDIT_PLACES => {
+                Err(EditReason::TooManyPlaces)
+            }
             Which::Only if places.len() == 1 => Ok(places),
             Which::All => Ok(places),
             Which::Only => Err(ambiguous(text, found)),
             Which::Nth(number) => {
                 let at = number.get() as usize - 1;
-                let missing = EditReason::NoSuchOccurrence { places: places.len() };
-                places.get(at..=at).ok_or(missing)
+                places.get(at..=at).ok_or(if places.len() > EDIT_PLACES {
+                    EditReason::TooManyPlaces
+                } else {
+                    EditReason::NoSuchOccurrence { places: places.len() }
+                })
             }
             Which::Near(line) => {
                 let lines = lines_at(text, places.iter().map(|place| found.start(place)));

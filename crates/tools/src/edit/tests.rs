@@ -97,6 +97,8 @@ fn an_ambiguous_edit_lists_its_places() {
     assert!(matches!(refused("aaa", edit("aa", "b")), EditReason::Ambiguous { places: 2, .. }));
     let many = refused(&"a\n".repeat(5_000), edit("a", "b"));
     assert!(matches!(many, EditReason::Ambiguous { places: 1_000, around } if around.len() == 10));
+    let far = edited(&"a\n".repeat(5_000), nth("a", "b", 4_321));
+    assert_eq!(far.lines().position(|line| line == "b"), Some(4_320));
     let missing = refused("x x", nth("x", "y", 3));
     assert_eq!(missing, EditReason::NoSuchOccurrence { places: 2 });
 }
@@ -272,6 +274,7 @@ fn a_text_that_leaves_text_out_is_refused() {
 fn too_many_places_are_not_replaced() {
     let text = "a".repeat(100_001);
     assert_eq!(refused(&text, all("a", "b")), EditReason::TooManyPlaces);
+    assert_eq!(refused(&text, nth("a", "b", 200_000)), EditReason::TooManyPlaces);
     assert_eq!(edited(&text[1..], all("a", "b")), "b".repeat(100_000));
 }
 
