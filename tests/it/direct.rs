@@ -47,6 +47,17 @@ async fn anything_else_is_answered_with_the_help() {
 }
 
 #[tokio::test]
+async fn an_edit_is_taken_back() {
+    let mut agent = Agent::ready(Model::Direct, Options::default()).await;
+    agent.turn(EDIT).await;
+    assert_eq!(agent.scratch.read("notes.txt"), "one\nzwei\nthree\n");
+    agent.turn("undo").await;
+    assert_eq!(agent.scratch.read("notes.txt"), "one\ntwo\nthree\n");
+    assert_eq!(agent.call("undo").status, ToolCallStatus::Completed);
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn an_edit_is_asked_about() {
     for (answer, notes) in [
         (PermissionOptionKind::AllowOnce, "one\nzwei\nthree\n"),

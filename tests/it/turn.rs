@@ -74,6 +74,23 @@ fn cases() -> Vec<Case> {
             "",
         ),
         case(
+            "move_path",
+            json!({"from": "new/file.txt", "to": "moved/file.txt"}),
+            ToolKind::Move,
+            "moved/file.txt",
+            Some(("new/file.txt", None)),
+            "",
+        ),
+        case(
+            "delete_path",
+            json!({"path": "moved/file.txt"}),
+            ToolKind::Delete,
+            "moved/file.txt",
+            Some(("moved/file.txt", None)),
+            "",
+        ),
+        case("undo", json!({}), ToolKind::Edit, "last change", None, "moved/file.txt"),
+        case(
             "terminal",
             json!({"command": "echo said; pwd"}),
             ToolKind::Execute,

@@ -33,8 +33,8 @@ pub(crate) fn doc(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> Outcom
     run(command.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// Runs the doc tests, then the promises over many random lives, then all tests, with nextest where
-/// it is installed.
+/// Runs the doc tests, then the promises over many random lives and edits, then all tests, with
+/// nextest where it is installed.
 ///
 /// The doc tests come first because a crate without any closes with "0 passed", which a reader of
 /// the last lines would take for the whole. A selection is asked for by someone in a hurry, so it
@@ -43,6 +43,7 @@ pub(crate) fn test(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) -> Ou
     if args.is_empty() {
         run(&mut workspace.cargo("test --doc --workspace --all-features"))?;
         run(&mut promises(workspace, "laws", CI_LIVES))?;
+        run(&mut edits(workspace, "laws", CI_EDITS))?;
     }
     let mut probe = workspace.cargo("nextest --version");
     probe.stdout(Stdio::null()).stderr(Stdio::null());
@@ -65,6 +66,17 @@ pub(crate) fn promises(workspace: &Workspace, profile: &str, lives: u64) -> Comm
     let mut command = workspace.cargo("test -p acp-lifecycle --all-features --test promises");
     command.args(["--profile", profile, "--", "lives::", "endings::"]);
     command.env("PROPTEST_CASES", lives.div_ceil(2).to_string());
+    command
+}
+
+/// Random edits in every `cargo xtask test`.
+const CI_EDITS: u64 = 100_000;
+
+/// Makes the command that holds `edits` random edits against their law; two tests share them.
+pub(crate) fn edits(workspace: &Workspace, profile: &str, edits: u64) -> Command {
+    let mut command = workspace.cargo("test -p acp-tools --all-features --test edits");
+    command.args(["--profile", profile]);
+    command.env("PROPTEST_CASES", edits.div_ceil(2).to_string());
     command
 }
 

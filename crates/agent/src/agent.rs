@@ -38,6 +38,7 @@ use crate::permission::Permission;
 use crate::rule_store::StateStore;
 use crate::secrets;
 use crate::session::Session;
+use crate::sys::private;
 use crate::telemetry;
 use crate::transport::Counters;
 use crate::wire::Wire;
@@ -321,7 +322,11 @@ impl Connection {
     }
 
     fn context(&self, cwd: PathBuf, additional: Vec<PathBuf>) -> Result<(Context, Tools)> {
-        let workspace = Workspace::new(cwd, additional).map_err(|error| errors::root(&error))?;
+        let mut workspace =
+            Workspace::new(cwd, additional).map_err(|error| errors::root(&error))?;
+        if let Some(state) = private::state_folder(&self.agent.env) {
+            workspace = workspace.keeping(&state);
+        }
         let tools = self.agent.tools()?;
         Ok((Context { workspace: Arc::new(workspace), env: tools.env.clone() }, tools))
     }

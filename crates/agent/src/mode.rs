@@ -25,7 +25,7 @@ pub enum Mode {
     /// Reads and edits inside the roots are allowed; commands, deletions and protected files are
     /// asked about.
     AcceptEdits,
-    /// Everything is allowed without asking.
+    /// Everything is allowed without asking, but for changes of protected files and directories.
     Auto,
 }
 
@@ -76,7 +76,9 @@ impl Mode {
             Self::AcceptEdits => {
                 "reads and edits inside the roots are allowed, everything else is asked about"
             }
-            Self::Auto => "everything is allowed without asking, but for what a rule denies",
+            Self::Auto => {
+                "everything is allowed without asking, but for protected files and what a rule denies"
+            }
         }
     }
 

@@ -52,6 +52,7 @@ impl Effect {
 pub struct Effects {
     effects: Vec<Effect>,
     tool: Option<(String, ToolKind)>,
+    is_guarded: bool,
 }
 
 impl Effects {
@@ -68,6 +69,19 @@ impl Effects {
     #[must_use]
     pub fn by(self, tool: impl Into<String>, kind: ToolKind) -> Self {
         Self { tool: Some((tool.into(), kind)), ..self }
+    }
+
+    /// Says that they are to be asked about each time, whatever is allowed: no rule and no policy
+    /// allows them, and no answer is remembered.
+    #[must_use]
+    pub fn guarded(self) -> Self {
+        Self { is_guarded: true, ..self }
+    }
+
+    /// Returns whether they are to be asked about each time.
+    #[must_use]
+    pub fn is_guarded(&self) -> bool {
+        self.is_guarded
     }
 
     /// Returns each effect.
@@ -90,12 +104,12 @@ impl Effects {
 
 impl FromIterator<Effect> for Effects {
     fn from_iter<I: IntoIterator<Item = Effect>>(effects: I) -> Self {
-        Self { effects: effects.into_iter().collect(), tool: None }
+        Self { effects: effects.into_iter().collect(), ..Self::default() }
     }
 }
 
 impl From<Effect> for Effects {
     fn from(effect: Effect) -> Self {
-        Self { effects: vec![effect], tool: None }
+        Self { effects: vec![effect], ..Self::default() }
     }
 }

@@ -60,7 +60,7 @@ pub use outbox::{Chunk, IsFirst, Item, Outbox, Role};
 pub use permission::{Answer, AnyPlan, Digest, Grant, GrantMismatch, Pinned};
 pub use rules::{
     AcceptEditsPolicy, AllowPolicy, AskAlwaysPolicy, AskPolicy, Matcher, Policy, ReadOnlyPolicy,
-    Rule, RuleStore, Rules, Scope, Verdict,
+    Rule, RuleStore, Rules, Scope, Verdict, is_protected,
 };
 pub use sanitize::Secrets;
 pub use session::{Outcome, Permit, Request, Session};

@@ -176,7 +176,8 @@ impl Rules {
 
     /// What is said of the call as a whole; it counts where a call does nothing to the world too.
     fn of_call(&self, effects: &Effects) -> Verdict {
-        let floor = if self.unreadable.is_some() { Verdict::Ask } else { Verdict::Allow };
+        let is_asked = self.unreadable.is_some() || effects.is_guarded();
+        let floor = if is_asked { Verdict::Ask } else { Verdict::Allow };
         let of_call = self.iter().filter(|rule| rule.matcher.is_of_call(effects));
         of_call.map(|rule| rule.verdict).fold(floor, Verdict::max)
     }

@@ -22,6 +22,15 @@ write-file-pending = Datei schreiben
 edit-file = { $path } bearbeiten
 edit-file-pending = Datei bearbeiten
 
+delete-path = { $path } löschen
+delete-path-pending = Datei löschen
+
+move-path = { $from } nach { $to } verschieben
+move-path-pending = Datei verschieben
+
+undo = Letzte Änderung zurücknehmen
+undo-pending = Letzte Änderung zurücknehmen
+
 terminal = `{ $command }` ausführen
 terminal-pending = Befehl ausführen
 

@@ -22,6 +22,15 @@ write-file-pending = Write a file
 edit-file = Edit { $path }
 edit-file-pending = Edit a file
 
+delete-path = Delete { $path }
+delete-path-pending = Delete a file
+
+move-path = Move { $from } to { $to }
+move-path-pending = Move a file
+
+undo = Undo the last change
+undo-pending = Undo the last change
+
 terminal = Run `{ $command }`
 terminal-pending = Run a command
 

@@ -2,14 +2,17 @@
 
 use crate::registry::Registry;
 
+pub mod delete_path;
 pub mod edit_file;
 pub mod find_path;
 pub mod grep;
 pub mod list_directory;
+pub mod move_path;
 pub mod read_file;
 pub mod terminal;
 pub mod think;
 pub mod todo_write;
+pub mod undo;
 pub mod write_file;
 
 /// Adds every built-in tool.
@@ -20,6 +23,9 @@ pub(crate) fn add_all(registry: &mut Registry) {
     registry.add(grep::Grep);
     registry.add(write_file::WriteFile);
     registry.add(edit_file::EditFile);
+    registry.add(delete_path::DeletePath);
+    registry.add(move_path::MovePath);
+    registry.add(undo::Undo);
     registry.add(terminal::Terminal);
     registry.add(think::Think);
     registry.add(todo_write::TodoWrite);

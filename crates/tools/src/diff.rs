@@ -2,15 +2,18 @@
 //!
 //! It knows nothing of how a change is sent.
 
+mod spliced;
+
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use acp_types::limits::WHOLE_CHANGE_BYTES;
-use acp_types::{FileChange, Hunk, HunkLine, LineTag, Operation};
+use acp_types::{FileChange, Hunk, HunkLine, LineTag, Location, Operation};
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline, group_diff_ops};
 
-use crate::limits::DIFF_TIME;
+use crate::edit::Splice;
+use crate::limits::{CHANGE_LOCATIONS, DIFF_TIME};
 
 /// Lines that stay, shown on each side of a change, as most tools do.
 const CONTEXT: usize = 3;
@@ -23,10 +26,37 @@ const CONTEXT: usize = 3;
 /// than need be, rather than taking longer than [`DIFF_TIME`].
 #[must_use]
 pub fn change(path: impl Into<PathBuf>, operation: Operation, old: &str, new: &str) -> FileChange {
+    with_hunks(path, operation, old, new, hunks(old, new))
+}
+
+/// Makes the change of a file from what was replaced in it, however large it is, without a search
+/// for differences. `new` is `old` with all `splices` replaced.
+#[must_use]
+pub fn spliced(path: impl Into<PathBuf>, old: &str, new: &str, splices: &[Splice]) -> FileChange {
+    with_hunks(path, Operation::Modify, old, new, spliced::hunks(old, splices))
+}
+
+fn with_hunks(
+    path: impl Into<PathBuf>,
+    operation: Operation,
+    old: &str,
+    new: &str,
+    hunks: Vec<Hunk>,
+) -> FileChange {
     let keep = old.len() + new.len() <= WHOLE_CHANGE_BYTES;
     let old_text = (keep && operation != Operation::Add).then(|| old.to_owned());
     let new_text = (keep && operation != Operation::Delete).then(|| new.to_owned());
-    FileChange { old_text, new_text, hunks: hunks(old, new), ..FileChange::new(operation, path) }
+    FileChange { old_text, new_text, hunks, ..FileChange::new(operation, path) }
+}
+
+/// Returns the places that changes make, as they are afterwards, the first ones of them.
+pub(crate) fn locations(changes: &[FileChange]) -> Vec<Location> {
+    let of_one = |change: &FileChange| {
+        let lines: Vec<_> = change.changed_lines().take(CHANGE_LOCATIONS).collect();
+        let at = Location::try_new(&change.path).ok();
+        lines.into_iter().filter_map(move |line| Some(at.clone()?.at_line(line)))
+    };
+    changes.iter().flat_map(of_one).take(CHANGE_LOCATIONS).collect()
 }
 
 fn hunks(old: &str, new: &str) -> Vec<Hunk> {
@@ -61,9 +91,10 @@ fn hunk(steps: &[DiffOp], old: &[&str], new: &[&str]) -> Option<Hunk> {
 
 #[cfg(test)]
 mod tests {
-    use super::change;
+    use super::{change, spliced};
+    use crate::edit::{self, Splice};
     use acp_types::limits::WHOLE_CHANGE_BYTES;
-    use acp_types::{FileChange, LineTag, Operation};
+    use acp_types::{FileChange, HunkLine, LineTag, Operation};
     use pretty_assertions::assert_eq;
     use proptest::prelude::*;
 
@@ -102,6 +133,40 @@ mod tests {
         fn the_old_text_and_the_hunks_make_the_new_text(old in text(), new in text()) {
             let change = change("/f", Operation::Modify, &old, &new);
             prop_assert_eq!(patched(&old, &change), new);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_hunks_of_splices_make_the_new_text(
+            old in text(),
+            steps in prop::collection::vec((0_usize..30, 0_usize..8, "[d-f\n]{0,4}"), 0..8),
+        ) {
+            let (mut at, mut splices) = (0, Vec::new());
+            let whole = |mut place: usize| {
+                place = place.min(old.len());
+                while !old.is_char_boundary(place) {
+                    place += 1;
+                }
+                place
+            };
+            for (kept, replaced, new) in steps {
+                let start = whole(at + kept);
+                let end = whole(start + replaced);
+                splices.push(Splice { old: start..end, new });
+                at = end + 1;
+                if at > old.len() {
+                    break;
+                }
+            }
+            let new = edit::spliced(&old, &splices);
+            let change = spliced("/f", &old, &new, &splices);
+            prop_assert_eq!(patched(&old, &change), new);
+            let is_context = |line: &&HunkLine| line.tag == LineTag::Context;
+            for hunk in &change.hunks {
+                prop_assert!(hunk.lines.iter().take_while(is_context).count() <= 3);
+                prop_assert!(hunk.lines.iter().rev().take_while(is_context).count() <= 3);
+            }
         }
     }
 

@@ -41,6 +41,8 @@ pub enum Code {
     Cancelled,
     /// The file is not what the preview saw. Read it again.
     ChangedSincePreview,
+    /// The file is not what the session read. Read it again.
+    ChangedSinceRead,
     /// The command ran and did not end with exit code 0. Its output says why.
     CommandFailed,
     /// The arguments contradict each other or themselves. Correct them.
@@ -59,14 +61,16 @@ pub enum Code {
     NotFound,
     /// The file system or a rule forbids it. Do not try again in the same way.
     NotPermitted,
-    /// The text is not UTF-8, so it cannot be edited without damage.
-    NotUtf8,
     /// The path, or a link in it, leads out of the roots. Stay inside of them.
     OutsideRoots,
     /// It did not end in its time. Ask for less, or give it more time.
     TimedOut,
     /// The file or the argument is larger than the tool takes. Ask for a part.
     TooLarge,
+    /// The text has a character that the encoding of the file does not have. Use another.
+    Unencodable,
+    /// The bytes are no text in any encoding that is known, so an edit would damage them.
+    UnknownEncoding,
 }
 
 impl ToolError {
@@ -107,6 +111,7 @@ impl Code {
             Self::BinaryFile => "binary_file",
             Self::Cancelled => "cancelled",
             Self::ChangedSincePreview => "changed_since_preview",
+            Self::ChangedSinceRead => "changed_since_read",
             Self::CommandFailed => "command_failed",
             Self::InvalidArguments => "invalid_arguments",
             Self::Io => "io",
@@ -116,10 +121,11 @@ impl Code {
             Self::NotARegularFile => "not_a_regular_file",
             Self::NotFound => "not_found",
             Self::NotPermitted => "not_permitted",
-            Self::NotUtf8 => "not_utf8",
             Self::OutsideRoots => "outside_roots",
             Self::TimedOut => "timed_out",
             Self::TooLarge => "too_large",
+            Self::Unencodable => "unencodable",
+            Self::UnknownEncoding => "unknown_encoding",
         }
     }
 }

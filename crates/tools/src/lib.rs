@@ -17,6 +17,7 @@
 pub mod builtin;
 pub mod diff;
 pub mod edit;
+pub mod encoding;
 pub mod env;
 pub mod error;
 pub mod exec;
@@ -26,9 +27,12 @@ pub mod list;
 mod partial;
 pub mod read;
 pub mod registry;
+mod remove;
 pub mod search;
+pub mod stamp;
 mod sys;
 pub mod tool;
+mod undo;
 pub mod workspace;
 pub mod write;
 

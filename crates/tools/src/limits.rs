@@ -88,6 +88,9 @@ pub const DIFF_TIME: Duration = Duration::from_millis(500);
 /// Matches of an edit that are counted.
 pub const EDIT_MATCHES: usize = 1_000;
 
+/// Places that one edit replaces when all are meant.
+pub const EDIT_PLACES: usize = 100_000;
+
 /// Matches of an edit that are listed when one was meant.
 pub const EDIT_MATCHES_SHOWN: usize = 10;
 
@@ -106,8 +109,32 @@ pub const EDIT_LINE_BYTES: usize = 200;
 /// Tries to open a path while its directories are being renamed.
 pub const OPEN_TRIES: u32 = 8;
 
-/// Tries to find a name for a temporary file that nobody has.
-pub const TEMP_TRIES: u32 = 8;
+/// Changes of a session that can be undone.
+pub const UNDO_STEPS: usize = 1_000;
+
+/// Bytes that are kept of what a session changed; what it changed last is kept however large.
+pub const UNDO_BYTES: u64 = 1024 * 1024 * 1024;
+
+/// How long it is kept after the session.
+pub const UNDO_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// Bytes of the journal of one call that are heeded.
+pub const JOURNAL_BYTES: u64 = 1024 * 1024;
+
+/// Files of a directory that are counted before it is moved or deleted.
+pub const COUNTED_FILES: u64 = 100_000;
+
+/// Tries to give a file back its place while somebody else writes it again and again.
+pub const EXCHANGE_TRIES: u32 = 64;
+
+/// Files of which a session remembers what they held when it saw them.
+pub const STAMPS: usize = 4_096;
+
+/// Changed places of files that are offered as locations for the client to follow.
+pub const CHANGE_LOCATIONS: usize = 20;
+
+/// Files that one call edits.
+pub const EDIT_FILES: usize = 200;
 
 // Terminal
 

@@ -5,13 +5,15 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _};
+use std::io::{self, BufRead as _, BufReader, Cursor, Read as _, Seek as _};
 use std::path::PathBuf;
 
 use infer::MatcherType;
 
+use crate::encoding::Text;
 use crate::error::{Code, ToolError};
 use crate::limits::{FILE_BYTES, LINE_CHARS, SNIFF_BYTES, WINDOW_BYTES, WINDOW_LINES};
+use crate::stamp::{Stamp, Stamping};
 use crate::workspace::{Resolved, Workspace};
 
 /// Some lines of a text file.
@@ -103,7 +105,7 @@ pub fn read_window(
         return Err(ToolError::invalid("limit has to be at least 1"));
     }
     let bytes = file.metadata().map_err(|error| workspace.explain(&at, &error))?.len();
-    let request = Request { at: &at, offset: offset.unwrap_or(1), limit, bytes };
+    let request = Request { workspace, at: &at, offset: offset.unwrap_or(1), limit, bytes };
     request.read(file).map_err(|error| match error {
         Trouble::Io(error) => workspace.explain(&at, &error),
         Trouble::Tool(error) => error,
@@ -111,6 +113,7 @@ pub fn read_window(
 }
 
 struct Request<'a> {
+    workspace: &'a Workspace,
     at: &'a Resolved,
     offset: i64,
     limit: u32,
@@ -132,16 +135,49 @@ impl Request<'_> {
     fn read(&self, mut file: File) -> Result<Window, Trouble> {
         let mut start = Vec::new();
         file.by_ref().take(SNIFF_BYTES as u64).read_to_end(&mut start)?;
+        if let Some(text) = self.decode(&start, &mut file)? {
+            self.note(Some(Stamp::of(text.bytes())));
+            let mut window = self.page(Cursor::new(text.as_str()), false)?;
+            let encoding = text.encoding().unwrap_or_default();
+            window.notes.push(format!("the file is {encoding}, which edits keep"));
+            return Ok(window);
+        }
         if let Some(kind) = binary_kind(&start) {
             let (given, bytes) = (self.at.given(), grouped(self.bytes));
             let message = format!("{given} is a binary file ({kind}, {bytes} bytes)");
             return Err(Trouble::Tool(ToolError::report(Code::BinaryFile, message)));
         }
+        self.page(file, self.bytes <= FILE_BYTES)
+    }
+
+    /// Decodes a file that is text, but not in UTF-8, if it is small enough to be edited.
+    fn decode(&self, start: &[u8], file: &mut File) -> io::Result<Option<Text>> {
+        let is_utf8 = std::str::from_utf8(whole_characters(start)).is_ok();
+        let is_wide = start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]);
+        let is_text = is_wide || binary_kind(start).is_none();
+        if is_utf8 || !is_text || self.bytes > FILE_BYTES {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        file.rewind()?;
+        file.take(FILE_BYTES).read_to_end(&mut bytes)?;
+        // What cannot be decoded is shown as far as it can be, or said to be no text.
+        Ok(Text::decode(self.at.given(), bytes).ok().filter(|text| text.encoding().is_some()))
+    }
+
+    /// Reads the lines of text in UTF-8.
+    fn page(
+        &self,
+        mut file: impl io::Read + io::Seek,
+        is_stamped: bool,
+    ) -> Result<Window, Trouble> {
         let first = match u64::try_from(self.offset) {
             Ok(line) => line.max(1),
             Err(_) => self.tail_start(&mut file)?,
         };
         file.rewind()?;
+        // What is too large cannot be edited, so nobody asks whether it changed.
+        let file = if is_stamped { Stamping::new(file) } else { Stamping::without(file) };
         let mut lines = Lines::new(file);
         let skipped = lines.skip(first - 1)?;
         let mut page = Page::default();
@@ -152,6 +188,7 @@ impl Request<'_> {
             page.add(counted, &lines.line, length);
         }
         counted += lines.skip(u64::MAX)?;
+        self.note(lines.input.get_ref().get_ref().stamp());
         let whole = !lines.is_cut(self.bytes);
         if page.lines == 0 && (first > 1 || !whole) {
             return Err(Trouble::Tool(self.beyond_end(counted, whole)));
@@ -159,8 +196,15 @@ impl Request<'_> {
         Ok(self.window(first, page, counted, whole))
     }
 
+    /// Remembers what the file holds, as far as it was read.
+    fn note(&self, stamp: Option<Stamp>) {
+        if let (Some(stamp), Ok(real)) = (stamp, self.workspace.settle(self.at)) {
+            self.workspace.stamps().note(real.path(), stamp);
+        }
+    }
+
     /// Finds the line where the last lines begin.
-    fn tail_start(&self, file: &mut File) -> Result<u64, Trouble> {
+    fn tail_start(&self, file: &mut (impl io::Read + io::Seek)) -> Result<u64, Trouble> {
         file.rewind()?;
         let mut lines = Lines::new(file);
         let total = lines.skip(u64::MAX)?;
@@ -271,7 +315,7 @@ impl Page {
             notes.push(format!("long lines are cut to {LINE_CHARS} characters"));
         }
         if self.is_lossy {
-            notes.push("bytes that are not UTF-8 are shown as \u{fffd}; do not edit here".into());
+            notes.push("bytes that are not UTF-8 are shown as \u{fffd}".into());
         }
         if self.has_bom {
             notes.push("the file begins with a byte order mark, which edits keep".into());
@@ -500,7 +544,7 @@ mod tests {
         large.push(0);
         for (bytes, expected) in [
             (&png[..], "binary file (PNG image, 20 bytes)"),
-            (b"\xff\xfea\0b\0", "(UTF-16 text, 6 bytes)"),
+            (b"\xff\xfea\0b", "(UTF-16 text, 5 bytes)"),
             (b"%PDF-1.7\n", "(PDF archive, 9 bytes)"),
             (b"a\0b", "(unknown kind, 3 bytes)"),
             (&large, "(unknown kind, 8,001 bytes)"),
@@ -513,8 +557,8 @@ mod tests {
 
     #[test]
     fn odd_text_is_shown_with_a_note() {
-        let window = whole(b"a\xffb\n");
-        assert_eq!(window.text, "a\u{fffd}b\n");
+        let window = whole(b"\xc3\xa4\xffb\n");
+        assert_eq!(window.text, "ä\u{fffd}b\n");
         assert!(window.notes[0].contains("not UTF-8"));
         let window = whole("\u{feff}a\r\nb\n");
         assert_eq!(window.text, "a\nb\n");
@@ -545,6 +589,31 @@ mod tests {
             [(0, "0"), (999, "999"), (1_000, "1,000"), (12_345_678, "12,345,678")]
         {
             assert_eq!(grouped(number), expected);
+        }
+    }
+
+    #[test]
+    fn other_encodings_are_decoded_and_named() {
+        let tree = tree(&[]);
+        tree.write("utf16", b"\xff\xfea\0\n\0\xe4\0\n\0");
+        tree.write(
+            "latin",
+            b"Die Gr\xf6\xdfe der Stra\xdfe\r\nf\xe4llt \xfcber die H\xe4user.\r\n",
+        );
+        for (path, offset, text, note) in [
+            ("utf16", None, "a\nä\n", "the file is UTF-16LE, which edits keep"),
+            ("utf16", Some(-1), "ä\n", "the file is UTF-16LE, which edits keep"),
+            (
+                "latin",
+                Some(2),
+                "fällt über die Häuser.\n",
+                "the file is windows-1252 (guessed), which edits keep",
+            ),
+        ] {
+            let window = read_window(&tree.workspace, path, offset, None).unwrap();
+            assert_eq!(window.text, text, "{path}");
+            assert_eq!(window.total_lines, Some(2));
+            assert!(window.notes.iter().any(|other| other == note), "{:?}", window.notes);
         }
     }
 }

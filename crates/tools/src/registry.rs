@@ -204,7 +204,8 @@ impl Executor for ToolCall {
         let effects = told_effects(tool.spec(), &draft);
         let mut patch = ToolCallPatch::new();
         patch.locations = draft.locations;
-        let (shown, is_shown) = shown(draft.changes);
+        let (mut shown, is_shown) = shown(draft.changes);
+        shown.extend(draft.notes.into_iter().map(Content::text));
         if !shown.is_empty() {
             patch = patch.content(shown);
         }
@@ -335,7 +336,12 @@ impl<T: Tool> AnyTool for T {
     }
 
     fn input_schema(&self) -> Value {
-        schemars::schema_for!(T::Args).to_value()
+        let mut schema = schemars::schema_for!(T::Args).to_value();
+        if let Value::Object(schema) = &mut schema {
+            // There are models' servers that want it of a tool without arguments too.
+            schema.entry("properties").or_insert_with(|| json!({}));
+        }
+        schema
     }
 
     fn describe(&self, args: &Value, context: &Context) -> Option<Description> {
@@ -363,6 +369,7 @@ impl<T: Tool> AnyTool for T {
                 effects: draft.effects,
                 cwd: draft.cwd,
                 pre_image: draft.pre_image,
+                notes: draft.notes,
             })
         })
     }
@@ -425,6 +432,9 @@ mod tests {
                 ("grep", ToolKind::Search),
                 ("write_file", ToolKind::Edit),
                 ("edit_file", ToolKind::Edit),
+                ("delete_path", ToolKind::Delete),
+                ("move_path", ToolKind::Move),
+                ("undo", ToolKind::Edit),
                 ("terminal", ToolKind::Execute),
                 ("think", ToolKind::Think),
                 ("todo_write", ToolKind::Think),

@@ -91,8 +91,10 @@ pub struct Draft<P> {
     pub effects: Effects,
     /// The folder it works in, where that is not the session's.
     pub cwd: Option<PathBuf>,
-    /// The bytes that it found and would change.
+    /// The bytes that it found and would change, or their hashes.
     pub pre_image: Vec<u8>,
+    /// What else there is to know before it is permitted, one text each.
+    pub notes: Vec<String>,
 }
 
 impl<P> Draft<P> {
@@ -106,6 +108,7 @@ impl<P> Draft<P> {
             effects: Effects::none(),
             cwd: None,
             pre_image: Vec::new(),
+            notes: Vec::new(),
         }
     }
 }

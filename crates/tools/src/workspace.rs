@@ -7,25 +7,32 @@
 //! of its root, which is pinned once, so neither a link nor a rename leads out. A link to another
 //! place inside the roots works, absolute ones too.
 
+mod entry;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod walk;
 
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs::{File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use acp_lifecycle::is_protected;
 use acp_types::location::normalise;
 use acp_types::text;
 use similar::get_close_matches;
 
 use crate::error::{Code, ToolError};
 use crate::limits::{NAMES_COMPARED, PATH_BYTES, SIMILAR_NAMES};
+use crate::stamp::Stamps;
 use crate::sys::fs::{Dir, Kind, Root as Pinned};
+use crate::undo::Undo;
+use crate::write::replay;
 
+pub(crate) use entry::Entry;
 pub(crate) use walk::{Budget, Order, Walk, threads};
 pub use walk::{Cancel, Stop};
 
@@ -51,6 +58,31 @@ const LIKE_ENOUGH: f32 = 0.6;
 pub struct Workspace {
     cwd: PathBuf,
     roots: Vec<Root>,
+    durability: Durability,
+    stamps: Stamps,
+    undo: Undo,
+    journal: Option<PathBuf>,
+}
+
+/// When a file counts as written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Durability {
+    /// When the disk has it: it outlives a failure of the power.
+    #[default]
+    Disk,
+    /// When the system has it: it outlives the process.
+    System,
+}
+
+impl Durability {
+    /// Waits until a file is written.
+    pub(crate) fn of(self, file: &File) -> io::Result<()> {
+        match self {
+            Self::Disk => file.sync_data(),
+            Self::System => Ok(()),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -112,6 +144,16 @@ impl Resolved {
 }
 
 impl Resolved {
+    /// Returns a name in this directory.
+    pub(crate) fn child(&self, name: &OsStr) -> Self {
+        Self {
+            given: self.given.clone(),
+            path: self.path.join(name),
+            root: self.root,
+            beneath: self.beneath.join(name),
+        }
+    }
+
     /// Returns the directory that it is in; a root is in none.
     pub(crate) fn parent(&self) -> Option<Self> {
         Some(Self {
@@ -134,7 +176,49 @@ impl Workspace {
         for path in [cwd].into_iter().chain(additional) {
             roots.push(Root::pin(path)?);
         }
-        Ok(Self { cwd: roots[0].path.clone(), roots })
+        Ok(Self {
+            cwd: roots[0].path.clone(),
+            roots,
+            durability: Durability::default(),
+            stamps: Stamps::default(),
+            undo: Undo::default(),
+            journal: None,
+        })
+    }
+
+    /// Sets when a file counts as written.
+    #[must_use]
+    pub fn with_durability(self, durability: Durability) -> Self {
+        Self { durability, ..self }
+    }
+
+    /// Keeps what is written, moved and deleted, so that it can be undone, in `undo` beneath a
+    /// folder, and in `journal` what a killed process would leave unfinished. The folder should be
+    /// that of the user's state, and is made with the first change. What is older than 30 days in
+    /// `undo` is removed then; what another process left unfinished is put in order now.
+    #[must_use]
+    pub fn keeping(self, folder: &Path) -> Self {
+        let journal = folder.join("journal");
+        replay(&journal);
+        Self { undo: Undo::within(folder.join("undo")), journal: Some(journal), ..self }
+    }
+
+    pub(crate) fn journal(&self) -> Option<&Path> {
+        self.journal.as_deref()
+    }
+
+    /// What is kept of what was changed.
+    pub(crate) fn undo(&self) -> &Undo {
+        &self.undo
+    }
+
+    /// What the files held when the session last saw them.
+    pub(crate) fn stamps(&self) -> &Stamps {
+        &self.stamps
+    }
+
+    pub(crate) fn durability(&self) -> Durability {
+        self.durability
     }
 
     /// Returns the directory that relative paths are relative to.
@@ -166,6 +250,11 @@ impl Workspace {
             Ok(beneath) => shown(beneath),
             Err(_) => shown(path),
         }
+    }
+
+    /// Places a path that the session itself remembers.
+    pub(crate) fn recall(&self, path: &Path) -> Result<Resolved, ToolError> {
+        self.resolve(&path.to_string_lossy())
     }
 
     /// Places a path that the model gave, by its text alone.
@@ -263,6 +352,15 @@ impl Workspace {
         Err(self.explain(at, &io::ErrorKind::NotFound.into()))
     }
 
+    pub(crate) fn real(&self, at: &Resolved) -> PathBuf {
+        self.roots[at.root].real.join(&at.beneath)
+    }
+
+    /// Whether a change of a file is always asked about. It looks at the real place.
+    pub(crate) fn is_guarded(&self, real: &Resolved) -> bool {
+        is_protected(&real.beneath) || self.undo.holds(&self.real(real))
+    }
+
     /// Reads what a link holds, without following it.
     pub(crate) fn read_link(&self, at: &Resolved) -> Option<PathBuf> {
         let dir = self.roots[at.root].pinned.dir(at.beneath.parent()?).ok()?;
@@ -271,26 +369,6 @@ impl Workspace {
 
     pub(crate) fn open_dir(&self, at: &Resolved) -> Result<Dir, ToolError> {
         self.fenced(at, Pinned::dir)
-    }
-
-    /// Opens the directory, and makes what is missing on the way to it.
-    pub(crate) fn create_dirs(&self, at: &Resolved) -> Result<Dir, ToolError> {
-        let root = &self.roots[at.root].pinned;
-        let mut path = PathBuf::new();
-        let mut dir = root.dir(&path).map_err(|error| self.explain(at, &error))?;
-        for name in &at.beneath {
-            path.push(name);
-            let next = match root.dir(&path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    let made = dir.create_dir(name);
-                    // Somebody else may have made it meanwhile.
-                    root.dir(&path).or_else(|error| made.and(Err(error)))
-                }
-                other => other,
-            };
-            dir = next.map_err(|error| self.explain(at, &error))?;
-        }
-        Ok(dir)
     }
 
     /// Opens beneath the root. Where a link leads out of this root it is looked up by path, which

@@ -1,22 +1,32 @@
-//! Writes a whole file so that it is the old one or the new one, never half of each.
+//! Writes whole files so that each is the old one or the new one, never half of each.
 //!
 //! It knows nothing of what is written or who permitted it.
 //!
-//! The bytes go to a new file beside the old one, which is then renamed over it. The mode is kept,
-//! and the owner where that is permitted; extended attributes are not. A link stays a link: the
-//! file it leads to is written. A file with several names (hard links) is written in place, as a
-//! rename would part it from its other names; if the power fails meanwhile it may be cut short.
+//! All new files are made beside the old ones first. Then each is exchanged with the old one, and
+//! what came out is compared with what the preview saw: if somebody else wrote it meanwhile, it is
+//! exchanged back, so nothing is lost. Where the system cannot exchange, the old one is compared
+//! once more and replaced at once. If one file of several cannot be written, those before it are
+//! put back.
+//!
+//! The owner, the mode and the extended attributes (access control lists among them) are kept. A
+//! link stays a link: the file it leads to is written. A file with several names (hard links), and
+//! one whose owner or attributes cannot be kept, is written in place, from a copy beside it.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::{File, Metadata};
+mod journal;
+mod staged;
+
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::io::{self, Read as _, Seek as _, Write as _};
+use std::io::{self, Read as _};
 
 use crate::error::{Code, ToolError};
-use crate::limits::TEMP_TRIES;
 use crate::read::grouped;
-use crate::sys::fs::{Audience, Dir, Kind, copy_access, links};
-use crate::workspace::{Resolved, Workspace, require_file};
+use crate::stamp::Stamp;
+use crate::undo::Step;
+use crate::workspace::{Resolved, Workspace};
+
+pub(crate) use self::journal::replay;
+use self::journal::{Journal, Names, temporary};
+use self::staged::Staged;
 
 /// What was there when a change was previewed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +35,17 @@ pub enum PreImage {
     Missing,
     /// A file with these bytes.
     Bytes(Vec<u8>),
+}
+
+/// A file to be written.
+#[derive(Debug, Clone, Copy)]
+pub struct Change<'a> {
+    /// Where it is.
+    pub at: &'a Resolved,
+    /// The bytes that the preview saw there; none if there was nothing.
+    pub found: Option<&'a [u8]>,
+    /// What it shall hold.
+    pub bytes: &'a [u8],
 }
 
 /// Reads a whole file for a preview; nothing is no error.
@@ -63,174 +84,125 @@ pub fn atomic_write(
     bytes: &[u8],
     expected: &PreImage,
 ) -> Result<(), ToolError> {
-    let target = workspace.settle(at)?;
-    let (Some(parent), Some(name)) = (target.parent(), target.beneath().file_name()) else {
-        return Err(workspace.explain(at, &io::ErrorKind::IsADirectory.into()));
-    };
-    let dir = match expected {
-        PreImage::Missing => workspace.create_dirs(&parent)?,
-        PreImage::Bytes(_) => match workspace.open_dir(&parent) {
-            Err(error) if error.code() == Some(Code::NotFound) => return Err(changed(at)),
-            other => other?,
-        },
-    };
-    let write = Write { at, dir: &dir, name, bytes };
-    write.run(expected).map_err(|error| match error {
-        Trouble::Io(error) => workspace.explain(at, &error),
-        Trouble::Tool(error) => error,
-    })
+    write_all(workspace, &[Change { at, found: expected.bytes(), bytes }])
 }
 
-struct Write<'a> {
-    at: &'a Resolved,
-    dir: &'a Dir,
-    name: &'a OsStr,
-    bytes: &'a [u8],
+/// Writes several files, all or none, as [`atomic_write`] does.
+///
+/// # Errors
+///
+/// As [`atomic_write`], for the first file that cannot be written; then all are as before. If one
+/// of them could not be put back, the error names it.
+pub fn write_all(workspace: &Workspace, changes: &[Change<'_>]) -> Result<(), ToolError> {
+    let Written { staged, journal } = commit(workspace, changes)?;
+    let deeds = staged.into_iter().flat_map(|staged| staged.kept(workspace.undo()));
+    workspace.undo().push(Step { deeds: deeds.collect() });
+    // Until here there were files beside the new ones, of which it knows.
+    drop(journal);
+    Ok(())
 }
 
-enum Trouble {
-    Io(io::Error),
-    Tool(ToolError),
+/// Files that were written, with the old ones still beside them until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Written<'a> {
+    staged: Vec<Staged<'a>>,
+    /// Behind the files, as it is dropped after them.
+    journal: Option<Journal>,
 }
 
-impl From<io::Error> for Trouble {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-impl From<ToolError> for Trouble {
-    fn from(error: ToolError) -> Self {
-        Self::Tool(error)
-    }
-}
-
-impl Write<'_> {
-    fn run(&self, expected: &PreImage) -> Result<(), Trouble> {
-        match expected {
-            PreImage::Missing => self.add(),
-            PreImage::Bytes(old) => self.modify(old),
-        }
-    }
-
-    fn add(&self) -> Result<(), Trouble> {
-        let temporary = Temporary::create(self.dir, Audience::Everyone)?;
-        temporary.fill(self.bytes)?;
-        match temporary.rename(self.name) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                Err(match self.dir.kind(self.name)? {
-                    Kind::Link => dangling(self.at).into(),
-                    Kind::Directory => Trouble::Io(io::ErrorKind::IsADirectory.into()),
-                    Kind::File | Kind::Special => changed(self.at).into(),
-                })
-            }
-            done => Ok(done?),
-        }
-    }
-
-    fn modify(&self, old: &[u8]) -> Result<(), Trouble> {
-        // Opening it for writing asks for the permission that a rename would not need.
-        let mut file = match self.dir.change(self.name) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(changed(self.at).into());
-            }
-            other => other?,
-        };
-        let metadata = file.metadata()?;
-        require_file(self.at, &metadata)?;
-        if links(&metadata) > 1 {
-            self.require_unchanged(&mut file, old)?;
-            return Ok(self.overwrite(file)?);
-        }
-        let temporary = self.prepared(&metadata)?;
-        // As late as can be: little happens between this look and the rename.
-        self.require_unchanged(&mut file, old)?;
-        Ok(temporary.replace(self.name)?)
-    }
-
-    fn prepared(&self, metadata: &Metadata) -> io::Result<Temporary<'_>> {
-        let temporary = Temporary::create(self.dir, Audience::Owner)?;
-        copy_access(metadata, &temporary.file)?;
-        temporary.fill(self.bytes)?;
-        Ok(temporary)
-    }
-
-    fn require_unchanged(&self, file: &mut File, old: &[u8]) -> Result<(), Trouble> {
-        let mut now = Vec::with_capacity(old.len());
-        file.take(old.len() as u64 + 1).read_to_end(&mut now)?;
-        if now == old { Ok(()) } else { Err(changed(self.at).into()) }
-    }
-
-    fn overwrite(&self, mut file: File) -> io::Result<()> {
-        file.rewind()?;
-        file.write_all(self.bytes)?;
-        file.set_len(self.bytes.len() as u64)?;
-        file.sync_data()
-    }
-}
-
-fn changed(at: &Resolved) -> ToolError {
-    let message = format!(
-        "{} was changed by something else since this change was prepared, so nothing was written. \
-         Read it again",
-        at.given()
-    );
-    ToolError::report(Code::ChangedSincePreview, message)
-}
-
-fn dangling(at: &Resolved) -> ToolError {
-    let message = format!("{} is a link to a file that does not exist. Write that one", at.given());
-    ToolError::report(Code::NotFound, message)
-}
-
-/// A new file beside the one that it is for; gone when it is dropped.
-struct Temporary<'a> {
-    dir: &'a Dir,
-    name: OsString,
-    file: File,
-}
-
-impl<'a> Temporary<'a> {
-    fn create(dir: &'a Dir, audience: Audience) -> io::Result<Self> {
-        let mut tries = 0;
-        loop {
-            let random = RandomState::new().build_hasher().finish();
-            let name = OsString::from(format!(".acp-tools-{random:016x}.tmp"));
-            match dir.create(&name, audience) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => tries += 1,
-                other => return Ok(Self { dir, name, file: other? }),
-            }
-            if tries == TEMP_TRIES {
-                return Err(io::ErrorKind::AlreadyExists.into());
+/// Writes several files, all or none, and keeps nothing of what was there.
+pub(crate) fn commit<'a>(
+    workspace: &'a Workspace,
+    changes: &[Change<'a>],
+) -> Result<Written<'a>, ToolError> {
+    let call = RandomState::new().build_hasher().finish();
+    let mut journal = journal(workspace, changes, call)?;
+    let mut staged = Vec::with_capacity(changes.len());
+    for (number, change) in changes.iter().enumerate() {
+        match Staged::new(workspace, *change, temporary(call, number)) {
+            Ok(next) => staged.push(next),
+            Err(error) => {
+                give_up(staged);
+                return Err(error);
             }
         }
     }
-
-    fn fill(&self, bytes: &[u8]) -> io::Result<()> {
-        (&self.file).write_all(bytes)?;
-        self.file.sync_data()
+    if let Some(journal) = &mut journal {
+        let ready = journal.ready(staged.iter().map(Staged::prepared).collect());
+        if let Err(error) = ready {
+            give_up(staged);
+            return Err(unwritten(&error));
+        }
     }
-
-    fn rename(self, to: &OsStr) -> io::Result<()> {
-        self.dir.rename(&self.name, to)
+    for at in 0..staged.len() {
+        if let Err(error) = staged[at].commit() {
+            let put_back = staged[..at].iter_mut().rev().map(Staged::roll_back);
+            let left: Vec<_> = put_back.filter_map(Result::err).collect();
+            give_up(staged);
+            return Err(if left.is_empty() { error } else { left_changed(&error, &left) });
+        }
     }
+    if let Some(journal) = &mut journal {
+        // Without this line a process that is killed now would put them back, which is as good.
+        drop(journal.done());
+    }
+    for staged in &staged {
+        workspace.stamps().note(staged.path(), Stamp::of(staged.bytes()));
+    }
+    Ok(Written { staged, journal })
+}
 
-    fn replace(self, to: &OsStr) -> io::Result<()> {
-        self.dir.replace(&self.name, to)
+impl PreImage {
+    /// Returns the bytes, if there was a file.
+    #[must_use]
+    pub fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Missing => None,
+            Self::Bytes(bytes) => Some(bytes),
+        }
     }
 }
 
-impl Drop for Temporary<'_> {
-    fn drop(&mut self) {
-        // After the rename nothing has this name any more.
-        drop(self.dir.remove(&self.name));
-    }
+/// Begins a journal, where the workspace keeps one.
+fn journal(
+    workspace: &Workspace,
+    changes: &[Change<'_>],
+    call: u64,
+) -> Result<Option<Journal>, ToolError> {
+    let Some(folder) = workspace.journal() else { return Ok(None) };
+    let names = changes.iter().enumerate().map(|(number, change)| {
+        let real = workspace.real(&workspace.settle(change.at)?);
+        let parent = real.parent().zip(real.file_name());
+        let is_a_directory = || workspace.explain(change.at, &io::ErrorKind::IsADirectory.into());
+        let (dir, name) = parent.ok_or_else(is_a_directory)?;
+        let (dir, name) = (dir.to_owned(), name.to_owned());
+        Ok(Names { dir, name, temporary: temporary(call, number) })
+    });
+    let names = names.collect::<Result<_, ToolError>>()?;
+    Journal::begin(folder, names).map(Some).map_err(|error| unwritten(&error))
+}
+
+fn unwritten(error: &io::Error) -> ToolError {
+    let message = format!("the journal of changes cannot be written, so nothing was: {error}");
+    ToolError::report(Code::Io, message)
+}
+
+/// Removes what lies beside the files, the last first: a directory that was made for one may hold
+/// the ones after it.
+fn give_up(mut staged: Vec<Staged<'_>>) {
+    while staged.pop().is_some() {}
+}
+
+fn left_changed(error: &ToolError, left: &[String]) -> ToolError {
+    let message = format!("{error}. These could not be put back: {}", left.join(", "));
+    ToolError::report(error.code().unwrap_or(Code::Io), message)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{PreImage, atomic_write, read_whole};
+    use super::{Change, PreImage, atomic_write, read_whole, write_all};
     use crate::error::{Code, ToolError};
+    use crate::workspace::Durability;
     use crate::workspace::testing::{Tree, tree};
     use pretty_assertions::assert_eq;
 
@@ -340,5 +312,99 @@ mod tests {
         let mut names: Vec<_> = std::fs::read_dir(tree.outer()).unwrap().collect();
         assert_eq!(names.drain(..).count(), 3);
         assert_eq!(tree.names(".").len(), 5);
+    }
+
+    #[test]
+    fn several_files_are_written_all_or_none() {
+        let tree = tree(&[("a", "old a"), ("b", "old b")]);
+        #[cfg(unix)]
+        std::fs::hard_link(tree.path("b"), tree.path("linked")).unwrap();
+        let [a, b, new] = ["a", "b", "dir/new"].map(|path| tree.at(path));
+        let changes = |seen: &'static [u8]| {
+            [
+                Change { at: &a, found: Some(b"old a"), bytes: b"new a" },
+                Change { at: &new, found: None, bytes: b"new" },
+                Change { at: &b, found: Some(seen), bytes: b"new b" },
+            ]
+        };
+        let failed = |changes: &[Change<'_>]| {
+            let error = write_all(&tree.workspace, changes).unwrap_err();
+            assert_eq!(error.code(), Some(Code::ChangedSincePreview), "{error}");
+            assert_eq!((tree.read("a"), tree.read("b")), ("old a".into(), "old b".into()));
+            assert!(!tree.path("dir").exists());
+        };
+        // Nothing is begun if one of them cannot be prepared.
+        failed(&changes(b"other"));
+        // The third fails when the first two, or three, are written.
+        let again = Change { at: &new, found: None, bytes: b"new" };
+        let [one, two, three] = changes(b"old b");
+        failed(&[one, two, again]);
+        failed(&[one, three, two, again]);
+        write_all(&tree.workspace, &changes(b"old b")).unwrap();
+        let texts = ["a", "b", "dir/new"].map(|path| tree.read(path));
+        assert_eq!(texts, ["new a", "new b", "new"]);
+        #[cfg(unix)]
+        assert_eq!(tree.read("linked"), "new b");
+        assert_eq!(tree.names("dir"), ["new"]);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn attributes_stay() {
+        use rustix::fs::{XattrFlags, getxattr, setxattr};
+
+        let tree = tree(&[("file", "old")]);
+        let path = tree.path("file");
+        if setxattr(&path, "user.note", b"kept", XattrFlags::empty()).is_err() {
+            // This file system has none.
+            return;
+        }
+        write(&tree, "file", "new").unwrap();
+        let mut value = [0; 9];
+        let length = getxattr(&path, "user.note", &mut value[..]).unwrap();
+        assert_eq!((&value[..length], tree.read("file").as_str()), (&b"kept"[..], "new"));
+    }
+
+    /// Another program replaces the file, by a rename, just while it is being written.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_another_program_writes_meanwhile_is_not_lost() {
+        use std::sync::mpsc::channel;
+
+        let tree = tree(&[("file", "0")]);
+        let tree = Tree { workspace: tree.workspace.with_durability(Durability::System), ..tree };
+        let (path, beside) = (tree.path("file"), tree.path("beside"));
+        let (go, gone) = channel::<u32>();
+        let (done, is_done) = channel();
+        let writer = std::thread::spawn(move || {
+            for number in gone {
+                for _ in 0..number % 50 {
+                    std::hint::spin_loop();
+                }
+                std::fs::write(&beside, number.to_string()).unwrap();
+                std::fs::rename(&beside, &path).unwrap();
+                done.send(()).unwrap();
+            }
+        });
+        let (mut ours, mut theirs) = (0, 0);
+        for number in 1..=2_000_u32 {
+            let seen = read_whole(&tree.workspace, &tree.at("file"), 99).unwrap();
+            go.send(number).unwrap();
+            let written = atomic_write(&tree.workspace, &tree.at("file"), b"ours", &seen);
+            is_done.recv().unwrap();
+            match written {
+                // It came before them or after them, with what it had seen in between.
+                Ok(()) => ours += 1,
+                Err(error) => {
+                    assert_eq!(error.code(), Some(Code::ChangedSincePreview));
+                    theirs += 1;
+                }
+            }
+            assert_eq!(tree.read("file"), number.to_string());
+            assert_eq!(tree.names("."), ["file"]);
+        }
+        drop(go);
+        writer.join().unwrap();
+        assert!(ours > 0 && theirs > 0, "{ours} {theirs}");
     }
 }

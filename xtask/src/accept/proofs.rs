@@ -1,14 +1,17 @@
 //! The checks that run tests instead of the release build: the promises at scale, their
 //! sabotage, and mutants of the code that keeps them.
 
+mod edits;
 mod lifecycle;
 mod mutants;
 mod sabotage;
 
+use std::process::Command;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
+use crate::cargo;
 use crate::figure::Figure;
 use crate::process::{Outcome, Stop};
 use crate::ui::Ui;
@@ -35,13 +38,20 @@ struct Run {
     more: Value,
 }
 
-pub(super) const PROOFS: [Proof; 3] = [
+pub(super) const PROOFS: [Proof; 4] = [
     Proof {
         name: "lifecycle",
         what: "tests that break a promise in n random lives and n / 10 random endings of calls",
         n: 1_000_000,
         target: 0.0,
         prove: lifecycle::prove,
+    },
+    Proof {
+        name: "edits",
+        what: "tests that find a byte changed outside of n random edits (n / 500 through files)",
+        n: 1_000_000,
+        target: 0.0,
+        prove: edits::prove,
     },
     Proof {
         name: "sabotage",
@@ -89,6 +99,19 @@ impl Proof {
         let Run { n, seed, is_seeded, more } = run;
         let seed = is_seeded.then_some(seed);
         Figure { id, value: proved.ok(), target: Some(self.target), n, seed, secs, more }.tell(ui)
+    }
+}
+
+/// Runs tests and tells how many of them failed.
+fn broken(command: &mut Command, run: &mut Run) -> Result<f64, Stop> {
+    let (status, broken) = cargo::failed_tests(command)?;
+    match (status.success(), broken.len()) {
+        (true, 0) => Ok(0.0),
+        (false, 0) => Err(Stop::Failed(format!("the tests ended with {status}"))),
+        (_, count) => {
+            run.more = json!({ "broken": broken });
+            Ok(count as f64)
+        }
     }
 }
 

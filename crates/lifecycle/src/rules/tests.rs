@@ -50,6 +50,19 @@ fn check(verdict: Verdict, matcher: &Matcher, effect: Effect, expected: Verdict)
 }
 
 #[test]
+fn guarded_effects_are_asked_about_whatever_is_allowed_and_never_remembered() {
+    let write = Effect::Write("/a/.git/config".into());
+    let guarded = Effects::from(write.clone()).guarded();
+    let allowing = rules([rule(Allow, Matcher::Effect(write.clone()))]);
+    assert_eq!(allowing.judge(&guarded, &AllowPolicy), Ask);
+    assert_eq!(allowing.judge(&Effects::from(write.clone()), &AllowPolicy), Allow);
+    assert_eq!(Rules::default().memorable(&guarded, &AskPolicy), None);
+    assert_eq!(Rules::default().judge(&guarded, &ReadOnlyPolicy), Deny);
+    let denying = rules([rule(Deny, Matcher::Effect(write))]);
+    assert_eq!(denying.judge(&guarded, &AskPolicy), Deny);
+}
+
+#[test]
 fn the_policies_judge_what_no_rule_speaks_of() {
     let (read, write) = (Effect::Read("/a".into()), Effect::Write("/a".into()));
     let search = Effect::Search("/a".into());

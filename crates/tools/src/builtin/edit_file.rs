@@ -1,20 +1,22 @@
 //! `edit_file`: replaces text in files, exactly what the preview showed or nothing.
 
 use acp_lifecycle::{Effect, Effects, Grant, Pinned};
-use acp_types::{FileChange, Location, Operation, ToolKind};
+use acp_types::{FileChange, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::diff;
-use crate::edit::{Done, Edit, Which, apply, decode};
+use crate::diff::{self, locations};
+use crate::edit::{Done, Edit, Rung, Which, apply};
+use crate::encoding::Text;
 use crate::error::{Code, ToolError};
-use crate::limits::FILE_BYTES;
+use crate::limits::{EDIT_FILES, FILE_BYTES};
+use crate::stamp::Stamp;
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
 use crate::workspace::{Resolved, Workspace};
-use crate::write::{PreImage, atomic_write, read_whole};
+use crate::write::{Change, PreImage, read_whole, write_all};
 
 /// Replaces text in files.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +38,8 @@ pub struct Args {
     pub replace_all: bool,
     /// Which of several places is meant, from 1.
     pub occurrence: Option<u32>,
+    /// A line near the place that is meant, from 1.
+    pub line: Option<u32>,
     /// Several replacements, done in order; instead of the fields above.
     #[serde(default)]
     pub edits: Vec<One>,
@@ -56,20 +60,27 @@ pub struct One {
     pub replace_all: bool,
     /// Which of several places is meant, from 1.
     pub occurrence: Option<u32>,
+    /// A line near the place that is meant, from 1.
+    pub line: Option<u32>,
 }
 
 /// The files as they will be.
 #[derive(Debug)]
 pub struct Plan(Vec<File>);
 
+/// A file as it was found, and as it will be.
 #[derive(Debug)]
 struct File {
     at: Resolved,
     real: Resolved,
-    found: PreImage,
     edits: Vec<Edit>,
-    old: String,
-    new: String,
+    old: Text,
+    stamp: Stamp,
+    /// Whether it was another one when the session last saw it.
+    is_stale: bool,
+    /// The bytes that it will hold, and what that changes; none before the edits are done.
+    new: Vec<u8>,
+    change: Option<FileChange>,
     done: Vec<Done>,
 }
 
@@ -82,9 +93,9 @@ impl Tool for EditFile {
             name: "edit_file",
             aliases: &["edit", "replace"],
             description: "Replaces text in a file. `old_text` has to be in the file exactly \
-                          once, so give enough of the lines around it; or say `occurrence` or \
-                          `replace_all`. Several replacements, in one or more files, go into \
-                          `edits`.",
+                          once, so give enough of the lines around it; or say `occurrence`, \
+                          `line` or `replace_all`. Several replacements, in one or more files, \
+                          go into `edits`: all are done, or none.",
             kind: ToolKind::Edit,
             reach: Reach::Changes,
             title: "edit-file",
@@ -114,7 +125,7 @@ impl Tool for EditFile {
                 add(&mut files, one, &workspace)?;
             }
             files.iter_mut().try_for_each(File::edit)?;
-            Ok(draft(files))
+            Ok(draft(files, &workspace))
         })
         .await
     }
@@ -128,13 +139,9 @@ impl Tool for EditFile {
         let Plan(files) = pinned.release(grant)?;
         let workspace = invocation.context.workspace.clone();
         blocking(move || {
-            for (written, file) in files.iter().enumerate() {
-                if file.old != file.new {
-                    let write =
-                        atomic_write(&workspace, &file.at, file.new.as_bytes(), &file.found);
-                    write.map_err(|error| told_of(error, written))?;
-                }
-            }
+            let changed = || files.iter().filter(|file| file.change.is_some());
+            let changes: Vec<_> = changed().map(File::to_be_written).collect();
+            write_all(&workspace, &changes)?;
             Ok(output(&files, &workspace))
         })
         .await
@@ -144,11 +151,11 @@ impl Tool for EditFile {
 impl Args {
     /// Returns the replacements; an error if both forms are used, or neither.
     fn into_edits(self) -> Result<Vec<One>, ToolError> {
-        let Self { path, old_text, new_text, replace_all, occurrence, edits } = self;
+        let Self { path, old_text, new_text, replace_all, occurrence, line, edits } = self;
         match (path, old_text, new_text, edits.is_empty()) {
             (None, None, None, false) => Ok(edits),
             (Some(path), Some(old_text), Some(new_text), true) => {
-                Ok(vec![One { path, old_text, new_text, replace_all, occurrence }])
+                Ok(vec![One { path, old_text, new_text, replace_all, occurrence, line }])
             }
             _ => Err(ToolError::invalid(
                 "Give path, old_text and new_text for one replacement, or edits for several.",
@@ -161,55 +168,116 @@ impl Args {
 fn add(files: &mut Vec<File>, one: One, workspace: &Workspace) -> Result<(), ToolError> {
     let at = workspace.resolve(&one.path)?;
     let real = workspace.settle(&at)?;
-    let which = Which::from_arguments(one.replace_all, one.occurrence)?;
+    let which = Which::from_arguments(one.replace_all, one.occurrence, one.line)?;
     let edit = Edit { old_text: one.old_text, new_text: one.new_text, which };
     if let Some(file) = files.iter_mut().find(|file| file.real.path() == real.path()) {
         file.edits.push(edit);
         return Ok(());
     }
-    let found = read_whole(workspace, &at, FILE_BYTES)?;
-    let old = match &found {
-        PreImage::Bytes(bytes) => decode(at.given(), bytes.clone())?,
+    if files.len() == EDIT_FILES {
+        let message = format!("more than {EDIT_FILES} files in one call. Edit them in several");
+        return Err(ToolError::report(Code::TooLarge, message));
+    }
+    let bytes = match read_whole(workspace, &at, FILE_BYTES)? {
+        PreImage::Bytes(bytes) => bytes,
         PreImage::Missing => {
             // Opening it says what is missing, with names that are like it.
             drop(workspace.open_read(&at)?);
-            String::new()
+            Vec::new()
         }
     };
-    let edits = vec![edit];
-    files.push(File { at, real, found, edits, new: old.clone(), old, done: Vec::new() });
+    let stamp = Stamp::of(&bytes);
+    let is_stale = workspace.stamps().is_stale(real.path(), stamp);
+    let old = Text::decode(at.given(), bytes)?;
+    let (new, change, done) = (Vec::new(), None, Vec::new());
+    files.push(File { at, real, edits: vec![edit], old, stamp, is_stale, new, change, done });
     Ok(())
 }
 
 impl File {
     fn edit(&mut self) -> Result<(), ToolError> {
-        let edited = apply(&self.old, &self.edits).map_err(|error| {
+        let given = self.at.given();
+        let counts = |edit: &Edit| matches!(edit.which, Which::Nth(_));
+        if self.is_stale && self.edits.iter().any(counts) {
+            let message = format!(
+                "{given} has changed since it was read, so an occurrence may be another one now. \
+                 Read it again"
+            );
+            return Err(ToolError::report(Code::ChangedSinceRead, message));
+        }
+        let edited = apply(self.old.as_str(), &self.edits).map_err(|error| {
             let code = ToolError::from(error.clone()).code().unwrap_or(Code::NoMatch);
-            ToolError::report(code, format!("{}: {error}", self.at.given()))
+            ToolError::report(code, format!("{given}: {error}"))
         })?;
-        (self.new, self.done) = (edited.text, edited.done);
+        self.done.clone_from(&edited.done);
+        if edited.text != self.old.as_str() {
+            let (old, path) = (self.old.as_str(), self.at.path());
+            self.change = Some(diff::spliced(path, old, &edited.text, &edited.splices));
+            self.new = self.old.edited(edited).map_err(|letter| {
+                let encoding = self.old.encoding().unwrap_or_default();
+                let message = format!("{given} is {encoding}, which does not have {letter:?}");
+                ToolError::report(Code::Unencodable, message)
+            })?;
+        }
         Ok(())
     }
 
-    fn change(&self) -> FileChange {
-        diff::change(self.at.path(), Operation::Modify, &self.old, &self.new)
+    fn to_be_written(&self) -> Change<'_> {
+        Change { at: &self.at, found: Some(self.old.bytes()), bytes: &self.new }
+    }
+
+    /// Says what was done, and what there is to know about it.
+    fn report(&self, workspace: &Workspace) -> (usize, String) {
+        let path = workspace.display(self.at.path());
+        let (mut places, mut text) = (0, String::new());
+        for done in &self.done {
+            match done {
+                Done::Replaced { places: more, rung } => {
+                    places += more;
+                    if let Some(how) = how(*rung) {
+                        text.push_str(&format!("In {path}, {how}.\n"));
+                    }
+                }
+                Done::AlreadyApplied { line } => {
+                    text.push_str(&format!("{path} has the new text already, at line {line}.\n"));
+                }
+            }
+        }
+        if places > 0 {
+            let noun = if places == 1 { "place" } else { "places" };
+            text.insert_str(0, &format!("Replaced {places} {noun} in {path}.\n"));
+        }
+        if let Some(encoding) = self.old.encoding() {
+            text.push_str(&format!("{path} is {encoding}, which it stays.\n"));
+        }
+        if self.is_stale {
+            let note = format!("{path} has changed elsewhere since it was read.\n");
+            text.push_str(&note);
+        }
+        (places, text)
     }
 }
 
-fn draft(files: Vec<File>) -> Draft<Plan> {
-    let changed = || files.iter().filter(|file| file.old != file.new);
-    let changes: Vec<_> = changed().map(File::change).collect();
-    let locations = changes.iter().flat_map(|change| {
-        let at = Location::try_new(&change.path).ok();
-        let lines = change.changed_lines().collect::<Vec<_>>();
-        at.into_iter()
-            .flat_map(move |at| lines.clone().into_iter().map(move |line| at.clone().at_line(line)))
-    });
-    let effects = changed().map(|file| Effect::Write(file.real.path().to_owned()));
-    let pre_image = files.iter().flat_map(|file| file.old.as_bytes()).copied().collect();
+/// Says how a text was found, if it is not there exactly.
+fn how(rung: Rung) -> Option<&'static str> {
+    match rung {
+        Rung::Exact => None,
+        Rung::Blanks => Some("the old text was found with other blanks or line ends"),
+        Rung::Indent => Some("the old text was found indented differently, and the new one is too"),
+        Rung::Alike => Some("the old text was found with other quotes, dashes or spaces"),
+    }
+}
+
+fn draft(files: Vec<File>, workspace: &Workspace) -> Draft<Plan> {
+    let changed = || files.iter().filter(|file| file.change.is_some());
+    let is_guarded = changed().any(|file| workspace.is_guarded(&file.real));
+    let effects: Effects =
+        changed().map(|file| Effect::Write(file.real.path().to_owned())).collect();
+    let changes: Vec<_> = files.iter().filter_map(|file| file.change.clone()).collect();
+    let pre_image = files.iter().flat_map(|file| *file.stamp.as_bytes()).collect();
     Draft {
-        locations: Some(locations.collect()),
-        effects: Effects::from_iter(effects),
+        locations: Some(locations(&changes)),
+        effects: if is_guarded { effects.guarded() } else { effects },
         changes,
         pre_image,
         ..Draft::new(Plan(files))
@@ -217,39 +285,11 @@ fn draft(files: Vec<File>) -> Draft<Plan> {
 }
 
 fn output(files: &[File], workspace: &Workspace) -> Output {
-    let mut text = String::new();
-    let mut replacements = 0;
+    let (mut text, mut replacements) = (String::new(), 0);
     for file in files {
-        let path = workspace.display(file.at.path());
-        let places: usize = file
-            .done
-            .iter()
-            .map(|done| match done {
-                Done::Replaced { places } => *places,
-                Done::AlreadyApplied { .. } => 0,
-            })
-            .sum();
+        let (places, report) = file.report(workspace);
         replacements += places;
-        if places > 0 {
-            text.push_str(&format!("Replaced {places} places in {path}.\n"));
-        }
-        for done in &file.done {
-            if let Done::AlreadyApplied { line } = done {
-                text.push_str(&format!("{path} has the new text already, at line {line}.\n"));
-            }
-        }
+        text.push_str(&report);
     }
     Output { text, raw: Some(json!({ "replacements": replacements })), ..Output::default() }
-}
-
-/// Says what was written already when a later file could not be.
-fn told_of(error: ToolError, written: usize) -> ToolError {
-    match (error, written) {
-        (error, 0) => error,
-        (ToolError::Report(report), _) => {
-            let message = format!("{} The first {written} files are changed.", report.message);
-            ToolError::report(report.code, message)
-        }
-        (fatal, _) => fatal,
-    }
 }

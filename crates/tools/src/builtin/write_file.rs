@@ -7,8 +7,11 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::diff;
-use crate::error::ToolError;
+use crate::edit::placeholder;
+use crate::encoding::Text;
+use crate::error::{Code, ToolError};
 use crate::limits::FILE_BYTES;
+use crate::stamp::Stamp;
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
@@ -69,20 +72,30 @@ impl Tool for WriteFile {
             let found = read_whole(&workspace, &at, FILE_BYTES)?;
             let (operation, old) = match &found {
                 PreImage::Missing => (Operation::Add, String::new()),
-                PreImage::Bytes(bytes) => {
-                    (Operation::Modify, String::from_utf8_lossy(bytes).into_owned())
-                }
+                PreImage::Bytes(bytes) => (Operation::Modify, text_of(&args.path, bytes)),
             };
+            if let Some(line) = placeholder(&args.content, &old) {
+                return Err(ToolError::invalid(format!(
+                    "content leaves text out and says so (`{line}`), which would be lost. Give \
+                     the whole text, or use edit_file for a part of it"
+                )));
+            }
+            let stamp = Stamp::of(found.bytes().unwrap_or_default());
+            if found != PreImage::Missing && workspace.stamps().is_stale(real.path(), stamp) {
+                let message = format!("{} has changed since it was read. Read it again", args.path);
+                return Err(ToolError::report(Code::ChangedSinceRead, message));
+            }
             let change = diff::change(at.path(), operation, &old, &args.content);
             let line = change.changed_lines().next().unwrap_or(1);
-            let pre_image = old.into_bytes();
             let location = Location::try_new(at.path()).map(|at| at.at_line(line));
+            let effects = Effects::from(Effect::Write(real.path().to_owned()));
+            let is_guarded = workspace.is_guarded(&real);
             let plan = Plan { at, content: args.content, found };
             Ok(Draft {
                 locations: location.ok().map(|location| vec![location]),
                 changes: vec![change],
-                effects: Effects::from(Effect::Write(real.path().to_owned())),
-                pre_image,
+                effects: if is_guarded { effects.guarded() } else { effects },
+                pre_image: stamp.as_bytes().to_vec(),
                 ..Draft::new(plan)
             })
         })
@@ -111,5 +124,13 @@ impl Tool for WriteFile {
             })
         })
         .await
+    }
+}
+
+/// Returns the text that a file holds, for people.
+fn text_of(given: &str, bytes: &[u8]) -> String {
+    match Text::decode(given, bytes.to_vec()) {
+        Ok(text) => text.as_str().to_owned(),
+        Err(_) => String::from_utf8_lossy(bytes).into_owned(),
     }
 }

@@ -9,7 +9,7 @@ use super::{Resolved, Workspace};
 
 /// A workspace in a directory of its own: `root`, beside it `root-evil` and `secret`.
 pub(crate) struct Tree {
-    outer: TempDir,
+    pub(crate) outer: TempDir,
     pub(crate) workspace: Workspace,
 }
 

@@ -88,6 +88,9 @@ pub(crate) fn args(tool: &str, text: &str) -> Value {
             { "path": text, "old_text": "a", "new_text": "b" },
             { "path": "src/lib.rs", "old_text": "a", "new_text": "b" },
         ] }),
+        "delete_path" => json!({ "path": text }),
+        "move_path" => json!({ "from": text, "to": text }),
+        "undo" => json!({}),
         "terminal" => json!({ "command": text }),
         "think" => json!({ "thought": text }),
         "todo_write" => json!({ "todos": [

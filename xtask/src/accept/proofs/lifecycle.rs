@@ -13,13 +13,5 @@ pub(super) fn prove(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Re
     ui.note(format_args!("lifecycle: seed {}", run.seed));
     let mut command = cargo::promises(workspace, "release", run.n);
     command.env("PROPTEST_RNG_SEED", run.seed.to_string());
-    let (status, broken) = cargo::failed_tests(&mut command)?;
-    match (status.success(), broken.len()) {
-        (true, 0) => Ok(0.0),
-        (false, 0) => Err(Stop::Failed(format!("the tests ended with {status}"))),
-        (_, count) => {
-            run.more = serde_json::json!({ "broken": broken });
-            Ok(count as f64)
-        }
-    }
+    super::broken(&mut command, run)
 }

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use super::{Audience, Entry, Kind, outside};
 
@@ -64,6 +65,14 @@ impl Dir {
         Ok(fs::symlink_metadata(self.0.join(name))?.file_type().into())
     }
 
+    /// Returns what tells a file from others, as far as can be told.
+    pub(crate) fn identity(&self, name: &OsStr) -> io::Result<(u64, u64)> {
+        let metadata = fs::symlink_metadata(self.0.join(name))?;
+        let made = metadata.created().ok();
+        let since = made.and_then(|made| made.duration_since(SystemTime::UNIX_EPOCH).ok());
+        Ok((since.map_or(0, |since| since.as_nanos() as u64), metadata.len()))
+    }
+
     pub(crate) fn read_link(&self, name: &OsStr) -> io::Result<OsString> {
         Ok(fs::read_link(self.0.join(name))?.into())
     }
@@ -74,6 +83,14 @@ impl Dir {
             return Err(outside());
         }
         File::options().read(true).write(true).open(self.0.join(name))
+    }
+
+    /// Opens a file for reading, whatever it is.
+    pub(crate) fn open(&self, name: &OsStr) -> io::Result<File> {
+        if self.kind(name)? == Kind::Link {
+            return Err(outside());
+        }
+        File::open(self.0.join(name))
     }
 
     /// Makes a file that was not there.
@@ -90,10 +107,30 @@ impl Dir {
         fs::rename(self.0.join(from), self.0.join(to))
     }
 
+    /// Gives each of two names what the other one stood for, in one step: unsupported.
+    pub(crate) fn exchange(&self, _: &OsStr, _: &OsStr) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Gives a file one more name, which nothing has.
+    pub(crate) fn link(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        fs::hard_link(self.0.join(from), self.0.join(to))
+    }
+
     /// Moves a file to a name that nothing has.
     pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
-        fs::hard_link(self.0.join(from), self.0.join(to))?;
+        self.rename_into(from, self, to)
+    }
+
+    /// Moves a file to a name in another directory that nothing has.
+    pub(crate) fn rename_into(&self, from: &OsStr, dir: &Self, to: &OsStr) -> io::Result<()> {
+        fs::hard_link(self.0.join(from), dir.0.join(to))?;
         self.remove(from)
+    }
+
+    /// Removes a directory that is empty.
+    pub(crate) fn remove_dir(&self, name: &OsStr) -> io::Result<()> {
+        fs::remove_dir(self.0.join(name))
     }
 
     pub(crate) fn remove(&self, name: &OsStr) -> io::Result<()> {
@@ -107,6 +144,7 @@ pub(crate) fn links(_: &Metadata) -> u64 {
 }
 
 /// Gives `to` the permissions that `from` has.
-pub(crate) fn copy_access(from: &Metadata, to: &File) -> io::Result<()> {
-    to.set_permissions(from.permissions())
+pub(crate) fn copy_access(from: &File, to: &File) -> io::Result<bool> {
+    to.set_permissions(from.metadata()?.permissions())?;
+    Ok(true)
 }

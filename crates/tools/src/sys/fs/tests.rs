@@ -78,9 +78,28 @@ macro_rules! holds {
             let mut text = String::new();
             dir.change(a).unwrap().read_to_string(&mut text).unwrap();
             assert_eq!(text, "new");
+            dir.link(a, b).unwrap();
+            assert_eq!(dir.identity(a).unwrap(), dir.identity(b).unwrap());
+            dir.remove(b).unwrap();
+            let mut other = dir.create(b, Audience::Everyone).unwrap();
+            other.write_all(b"other").unwrap();
+            let mut text = String::new();
+            match dir.exchange(a, b) {
+                Ok(()) => drop(dir.open(b).unwrap().read_to_string(&mut text).unwrap()),
+                Err(error) => {
+                    assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+                    dir.open(a).unwrap().read_to_string(&mut text).unwrap();
+                }
+            }
+            assert_eq!(text, "new");
+            assert!(dir.open(link).is_err());
+            dir.remove(b).unwrap();
             dir.remove(a).unwrap();
             dir.create_dir(a).unwrap();
             assert_eq!(dir.kind(a).unwrap(), Kind::Directory);
+            assert!(dir.remove_dir(OsStr::new("dir")).is_err());
+            dir.remove_dir(a).unwrap();
+            assert!(dir.kind(a).is_err());
         }
     };
 }
@@ -100,7 +119,8 @@ fn a_root_tells_its_fence() {
     assert!(!portable::Root::pin(outer.path()).unwrap().is_kernel_fenced());
     let metadata = fs::metadata(outer.path().join("secret")).unwrap();
     let copy = fs::File::create(outer.path().join("copy")).unwrap();
-    portable::copy_access(&metadata, &copy).unwrap();
+    let secret = fs::File::open(outer.path().join("secret")).unwrap();
+    assert!(portable::copy_access(&secret, &copy).unwrap());
     assert_eq!(portable::links(&metadata), unix::links(&metadata));
 }
 

@@ -145,6 +145,12 @@ impl Dir {
         Ok(FileType::from_raw_mode(stat.st_mode).into())
     }
 
+    /// Returns what tells a file from all others of the system.
+    pub(crate) fn identity(&self, name: &OsStr) -> io::Result<(u64, u64)> {
+        let stat = sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok((stat.st_dev, stat.st_ino))
+    }
+
     pub(crate) fn read_link(&self, name: &OsStr) -> io::Result<OsString> {
         Ok(OsString::from_vec(sys::readlinkat(&self.0, name, Vec::new())?.into_bytes()))
     }
@@ -152,6 +158,11 @@ impl Dir {
     /// Opens a file for reading and writing.
     pub(crate) fn change(&self, name: &OsStr) -> io::Result<File> {
         Ok(sys::openat(&self.0, name, CHANGE, Mode::empty())?.into())
+    }
+
+    /// Opens a file for reading, whatever it is. It never blocks.
+    pub(crate) fn open(&self, name: &OsStr) -> io::Result<File> {
+        Ok(sys::openat(&self.0, name, READ | OFlags::NOFOLLOW, Mode::empty())?.into())
     }
 
     /// Makes a file that was not there.
@@ -172,16 +183,43 @@ impl Dir {
         Ok(sys::renameat(&self.0, from, &self.0, to)?)
     }
 
+    /// Gives each of two names what the other one stood for, in one step.
+    ///
+    /// It is unsupported where the system or the file system cannot do that.
+    pub(crate) fn exchange(&self, one: &OsStr, other: &OsStr) -> io::Result<()> {
+        #[cfg(any(target_os = "linux", target_vendor = "apple"))]
+        match sys::renameat_with(&self.0, one, &self.0, other, sys::RenameFlags::EXCHANGE) {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
+            done => return Ok(done?),
+        }
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Gives a file one more name, which nothing has.
+    pub(crate) fn link(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        Ok(sys::linkat(&self.0, from, &self.0, to, AtFlags::empty())?)
+    }
+
     /// Moves a file to a name that nothing has.
     pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        self.rename_into(from, self, to)
+    }
+
+    /// Moves a file or directory to a name in another directory that nothing has.
+    pub(crate) fn rename_into(&self, from: &OsStr, dir: &Self, to: &OsStr) -> io::Result<()> {
         #[cfg(any(target_os = "linux", target_vendor = "apple"))]
-        match sys::renameat_with(&self.0, from, &self.0, to, sys::RenameFlags::NOREPLACE) {
+        match sys::renameat_with(&self.0, from, &dir.0, to, sys::RenameFlags::NOREPLACE) {
             // Some file systems cannot.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
             done => return Ok(done?),
         }
-        sys::linkat(&self.0, from, &self.0, to, AtFlags::empty())?;
+        sys::linkat(&self.0, from, &dir.0, to, AtFlags::empty())?;
         self.remove(from)
+    }
+
+    /// Removes a directory that is empty.
+    pub(crate) fn remove_dir(&self, name: &OsStr) -> io::Result<()> {
+        Ok(sys::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
     }
 
     pub(crate) fn remove(&self, name: &OsStr) -> io::Result<()> {
@@ -205,18 +243,86 @@ pub(crate) fn links(metadata: &Metadata) -> u64 {
     metadata.nlink()
 }
 
-/// Gives `to` the mode that `from` has, and its owner where that is permitted.
-pub(crate) fn copy_access(from: &Metadata, to: &File) -> io::Result<()> {
-    let now = to.metadata()?;
-    if (from.uid(), from.gid()) != (now.uid(), now.gid()) {
-        let (uid, gid) = (process::Uid::from_raw(from.uid()), process::Gid::from_raw(from.gid()));
+/// Gives `to` the owner, the extended attributes (access control lists among them) and the mode
+/// that `from` has, and tells whether all could be given.
+pub(crate) fn copy_access(from: &File, to: &File) -> io::Result<bool> {
+    let (wanted, now) = (from.metadata()?, to.metadata()?);
+    let owner = |metadata: &Metadata| (metadata.uid(), metadata.gid());
+    let mut is_kept = true;
+    if owner(&wanted) != owner(&now) {
+        let (uid, gid) =
+            (process::Uid::from_raw(wanted.uid()), process::Gid::from_raw(wanted.gid()));
         // Only the superuser may; a group of one's own may be had without.
         if sys::fchown(to, Some(uid), Some(gid)).is_err() {
+            is_kept = false;
             let _ = sys::fchown(to, None, Some(gid));
         }
     }
-    // After the owner, as a change of owner takes the set-user-id bit away.
-    to.set_permissions(from.permissions())
+    is_kept &= attributes::copy(from, to);
+    // After the owner, as a change of owner takes the set-user-id bit away, and after a list that
+    // the directory gave.
+    to.set_permissions(wanted.permissions())?;
+    Ok(is_kept)
+}
+
+#[cfg(target_os = "linux")]
+mod attributes {
+    //! Extended attributes, where Linux keeps access control lists too.
+
+    use std::collections::BTreeMap;
+    use std::fs::File;
+
+    use rustix::fs::{self as sys, XattrFlags};
+    use rustix::io::{Errno, Result};
+
+    type Attributes = BTreeMap<Vec<u8>, Vec<u8>>;
+
+    /// Gives `to` the attributes of `from` and no others; tells whether that was possible.
+    pub(super) fn copy(from: &File, to: &File) -> bool {
+        let both = (of(from), of(to));
+        let (Ok(wanted), Ok(now)) = both else {
+            // A file system without attributes has none to keep.
+            return matches!(both.0, Err(Errno::NOTSUP | Errno::NOSYS));
+        };
+        let mut surplus = now.keys().filter(|name| !wanted.contains_key(*name));
+        let is_rid = surplus.all(|name| sys::fremovexattr(to, &name[..]).is_ok());
+        let missing = wanted.iter().filter(|(name, value)| now.get(*name) != Some(value));
+        let set = |(name, value): (&Vec<u8>, &Vec<u8>)| {
+            sys::fsetxattr(to, &name[..], value, XattrFlags::empty()).is_ok()
+        };
+        // Each one that can be had is worth having.
+        missing.map(set).fold(is_rid, |all, one| all & one)
+    }
+
+    fn of(file: &File) -> Result<Attributes> {
+        let mut names = vec![0; sys::flistxattr_query(file)?];
+        if names.is_empty() {
+            return Ok(Attributes::new());
+        }
+        let length = sys::flistxattr(file, &mut names[..])?;
+        let names = names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        names.map(|name| Ok((name.to_owned(), value(file, name)?))).collect()
+    }
+
+    fn value(file: &File, name: &[u8]) -> Result<Vec<u8>> {
+        let mut value = vec![0; sys::fgetxattr_query(file, name)?];
+        if !value.is_empty() {
+            let length = sys::fgetxattr(file, name, &mut value[..])?;
+            value.truncate(length);
+        }
+        Ok(value)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod attributes {
+    //! Extended attributes are kept on Linux only.
+
+    use std::fs::File;
+
+    pub(super) fn copy(_: &File, _: &File) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

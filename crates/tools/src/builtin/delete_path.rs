@@ -1,0 +1,95 @@
+//! `delete_path`: deletes a file or a directory, which is kept so that it can be restored.
+
+use acp_lifecycle::{Effect, Effects, Grant, Pinned};
+use acp_types::ToolKind;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::error::ToolError;
+use crate::remove::{Found, find};
+use crate::sys::fs::Kind;
+use crate::tool::{
+    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
+};
+
+/// Deletes a file or a directory.
+#[derive(Debug, Clone, Copy)]
+pub struct DeletePath;
+
+/// What to delete.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// The file, link or directory, absolute or relative to the working directory. A directory is
+    /// deleted with all that is in it, a link without what it leads to.
+    pub path: String,
+}
+
+/// What was found there.
+#[derive(Debug)]
+pub struct Plan(Found);
+
+impl Tool for DeletePath {
+    type Args = Args;
+    type Plan = Plan;
+
+    fn spec(&self) -> Spec {
+        Spec {
+            name: "delete_path",
+            aliases: &["delete", "remove"],
+            description: "Deletes a file, or a directory with all that is in it. It can be undone \
+                          with undo.",
+            kind: ToolKind::Delete,
+            reach: Reach::Changes,
+            title: "delete-path",
+            surface: Surface::Content,
+        }
+    }
+
+    fn describe(&self, args: &Args, context: &Context) -> Description {
+        Description::new("delete-path")
+            .with_path("path", &args.path, context)
+            .at(&args.path, 0, context)
+    }
+
+    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
+        let workspace = context.workspace.clone();
+        blocking(move || {
+            let found = find(&workspace, &workspace.resolve(&args.path)?)?;
+            let effects = Effects::from(Effect::Delete(found.entry.at.path().to_owned()));
+            // A directory may hold anything.
+            let is_guarded = found.kind == Kind::Directory || workspace.is_guarded(&found.entry.at);
+            let notes = (found.kind == Kind::Directory)
+                .then(|| format!("A directory with {} files and directories.", found.entries));
+            Ok(Draft {
+                changes: vec![found.deletion()],
+                effects: if is_guarded { effects.guarded() } else { effects },
+                pre_image: found.stamp.iter().flat_map(|stamp| *stamp.as_bytes()).collect(),
+                notes: notes.into_iter().collect(),
+                ..Draft::new(Plan(found))
+            })
+        })
+        .await
+    }
+
+    async fn run(
+        &self,
+        pinned: Pinned<Plan>,
+        grant: Grant,
+        invocation: Invocation<'_>,
+    ) -> Result<Output, ToolError> {
+        let Plan(found) = pinned.release(grant)?;
+        let workspace = invocation.context.workspace.clone();
+        blocking(move || {
+            found.delete(&workspace)?;
+            let path = found.entry.at.path();
+            Ok(Output {
+                text: format!("Deleted {}.", workspace.display(path)),
+                raw: Some(json!({ "path": path.to_string_lossy() })),
+                ..Output::default()
+            })
+        })
+        .await
+    }
+}

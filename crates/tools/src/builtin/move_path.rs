@@ -1,0 +1,110 @@
+//! `move_path`: moves a file or a directory to a name that nothing has.
+
+use acp_lifecycle::{Effect, Effects, Grant, Pinned};
+use acp_types::{FileChange, Operation, ToolKind};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::error::ToolError;
+use crate::remove::{Found, exists, find};
+use crate::sys::fs::Kind;
+use crate::tool::{
+    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
+};
+use crate::workspace::Entry;
+
+/// Moves a file or a directory.
+#[derive(Debug, Clone, Copy)]
+pub struct MovePath;
+
+/// What to move where.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// The file, link or directory, absolute or relative to the working directory.
+    pub from: String,
+    /// Its new path, which nothing has yet. Missing directories are made.
+    pub to: String,
+}
+
+/// What was found, and where it goes.
+#[derive(Debug)]
+pub struct Plan {
+    found: Found,
+    to: Entry,
+}
+
+impl Tool for MovePath {
+    type Args = Args;
+    type Plan = Plan;
+
+    fn spec(&self) -> Spec {
+        Spec {
+            name: "move_path",
+            aliases: &["move", "rename"],
+            description: "Moves or renames a file or directory. Nothing may be at the new path.",
+            kind: ToolKind::Move,
+            reach: Reach::Changes,
+            title: "move-path",
+            surface: Surface::Content,
+        }
+    }
+
+    fn describe(&self, args: &Args, context: &Context) -> Description {
+        Description::new("move-path")
+            .with_path("from", &args.from, context)
+            .with_path("to", &args.to, context)
+            .at(&args.from, 0, context)
+            .at(&args.to, 0, context)
+    }
+
+    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
+        let workspace = context.workspace.clone();
+        blocking(move || {
+            let found = find(&workspace, &workspace.resolve(&args.from)?)?;
+            let to = workspace.entry(&workspace.resolve(&args.to)?)?;
+            if workspace.open_dir(&to.parent).is_ok_and(|dir| dir.kind(&to.name).is_ok()) {
+                return Err(exists(&to.at));
+            }
+            let (old, new) = (found.entry.at.path().to_owned(), to.at.path().to_owned());
+            if new.starts_with(&old) {
+                let message = format!("{} lies in {}", args.to, args.from);
+                return Err(ToolError::invalid(message));
+            }
+            // A directory may hold anything.
+            let is_guarded = found.kind == Kind::Directory
+                || [&found.entry.at, &to.at].into_iter().any(|at| workspace.is_guarded(at));
+            let effects: Effects =
+                [Effect::Delete(old.clone()), Effect::Write(new.clone())].into_iter().collect();
+            Ok(Draft {
+                changes: vec![FileChange::new(Operation::Move { from: old }, new)],
+                effects: if is_guarded { effects.guarded() } else { effects },
+                pre_image: found.stamp.iter().flat_map(|stamp| *stamp.as_bytes()).collect(),
+                ..Draft::new(Plan { found, to })
+            })
+        })
+        .await
+    }
+
+    async fn run(
+        &self,
+        pinned: Pinned<Plan>,
+        grant: Grant,
+        invocation: Invocation<'_>,
+    ) -> Result<Output, ToolError> {
+        let Plan { found, to } = pinned.release(grant)?;
+        let workspace = invocation.context.workspace.clone();
+        blocking(move || {
+            found.rename(&workspace, &to)?;
+            let (from, to) = (found.entry.at.path(), to.at.path());
+            let shown = |path| workspace.display(path);
+            Ok(Output {
+                text: format!("Moved {} to {}.", shown(from), shown(to)),
+                raw: Some(json!({ "from": from.to_string_lossy(), "to": to.to_string_lossy() })),
+                ..Output::default()
+            })
+        })
+        .await
+    }
+}

@@ -1,0 +1,264 @@
+//! The ladder: where a text is that shall be replaced, first exactly, then ever less so.
+//!
+//! It knows nothing of how many places are meant. Each rung passes over more than the one before:
+//! how lines end and the blanks before that, an indentation that all lines share, quotes, dashes
+//! and spaces that look alike. Below the last rung nothing is replaced.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use memchr::memmem::Finder;
+
+use super::splice::Splice;
+use super::view::{Level, LineEnds, View};
+
+/// How a text that was to be replaced was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Rung {
+    /// As it was given, but for whether lines end with CRLF.
+    Exact,
+    /// With other blanks at the ends of lines, or without the last line end.
+    Blanks,
+    /// With all lines indented by more or by less; the new text was indented alike.
+    Indent,
+    /// With other signs for quotes, dashes and spaces, which look the same.
+    Alike,
+}
+
+impl Rung {
+    /// From the strictest on.
+    pub(super) const ALL: [Self; 4] = [Self::Exact, Self::Blanks, Self::Indent, Self::Alike];
+
+    fn level(self) -> Level {
+        match self {
+            Self::Exact => Level::LineEnds,
+            Self::Blanks | Self::Indent => Level::Blanks,
+            Self::Alike => Level::Alike,
+        }
+    }
+}
+
+/// A text to be replaced and what replaces it, with line feeds as their line ends.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pair<'a> {
+    pub(super) old: &'a str,
+    pub(super) new: &'a str,
+    /// How many places of it are looked for.
+    pub(super) most: usize,
+}
+
+/// The places of a text on one rung.
+pub(super) struct Found<'a> {
+    view: View<'a>,
+    pair: Pair<'a>,
+    pub(super) places: Vec<Place>,
+}
+
+/// A place that the text to be replaced was found in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Where it is in the view.
+    start: usize,
+    shift: Shift,
+}
+
+/// What all lines have more, or less, than those of the text that is searched.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Shift {
+    added: String,
+    removed: String,
+}
+
+impl<'a> Found<'a> {
+    /// Finds a text just as it is, carriage returns too.
+    pub(super) fn as_is(text: &'a str, pair: Pair<'a>) -> Self {
+        let view = View::new(text, Level::Exact);
+        let places = Place::all_of(&view.text, pair.old, End::Anywhere, pair.most);
+        Self { view, pair, places }
+    }
+
+    /// Finds a text on one rung.
+    pub(super) fn on(rung: Rung, text: &'a str, pair: Pair<'a>) -> Self {
+        let view = View::new(text, rung.level());
+        let old = View::new(pair.old, rung.level());
+        if rung == Rung::Exact {
+            let places = Place::all_of(&view.text, &old.text, End::Anywhere, pair.most);
+            return Self { view, pair, places };
+        }
+        if old.text.trim().is_empty() {
+            return Self { view, pair, places: Vec::new() };
+        }
+        if rung == Rung::Indent {
+            let places = shifted(&view.text, &old.text, pair.most);
+            return Self { view, pair, places };
+        }
+        // Blanks that were passed over at the end say that the line ends there.
+        let end = if pair.old.ends_with([' ', '\t']) { End::Line } else { End::Anywhere };
+        let places = Place::all_of(&view.text, &old.text, end, pair.most);
+        let unended = pair.old.strip_suffix('\n').zip(pair.new.strip_suffix('\n'));
+        match unended {
+            Some((old, new)) if places.is_empty() && !view.text.ends_with('\n') => {
+                let old_view = View::new(old, rung.level());
+                let places = Place::all_of(&view.text, &old_view.text, End::Text, pair.most);
+                Self { view, pair: Pair { old, new, ..pair }, places }
+            }
+            _ => Self { view, pair, places },
+        }
+    }
+
+    /// Returns where a place begins in the text.
+    pub(super) fn start(&self, place: &Place) -> usize {
+        self.view.to_raw(place.start)
+    }
+
+    /// Returns where in the text the new text begins, if it is at the place already, with the old
+    /// one as a part of it.
+    pub(super) fn new_at(&self, place: &Place) -> Option<usize> {
+        let Pair { old, new, .. } = self.pair;
+        let mut starts = new.match_indices(old).filter_map(|(at, _)| place.start.checked_sub(at));
+        let is_there =
+            |start: &usize| self.view.text.as_bytes()[*start..].starts_with(new.as_bytes());
+        starts.find(is_there).map(|start| self.view.to_raw(start))
+    }
+
+    /// Replaces some of the places. What both texts begin or end with is not touched, nor what is
+    /// passed over there.
+    pub(super) fn splices(&self, places: &[Place]) -> Vec<Splice> {
+        let (mut splices, mut end, mut line_ends) = (Vec::new(), 0, self.view.line_ends());
+        for place in places {
+            if place.start >= end {
+                let old = place.shift.apply_to(self.pair.old);
+                let new = place.shift.apply_to(self.pair.new);
+                let pair = Pair { old: &old, new: &new, ..self.pair };
+                splices.push(self.splice(place.start, pair, &mut line_ends));
+                end = place.start + View::new(&old, self.view.level).text.len();
+            }
+        }
+        splices
+    }
+
+    fn splice(&self, start: usize, pair: Pair<'_>, line_ends: &mut LineEnds<'_>) -> Splice {
+        let Pair { old, new, .. } = pair;
+        let level = self.view.level;
+        let view = View::new(old, level);
+        let (before, after) = common(old, new);
+        let before = view.to_raw(view.of_raw(before));
+        let places = view.of_raw(before)..view.of_raw(old.len() - after).max(view.of_raw(before));
+        let raw: Range<_> =
+            self.view.to_raw(start + places.start)..self.view.to_raw(start + places.end);
+        let new = &new[before..(new.len() - after).max(before)];
+        let line_end = line_ends.at(raw.start);
+        let new = if level == Level::Exact || line_end == "\n" {
+            new.to_owned()
+        } else {
+            new.replace('\n', line_end)
+        };
+        Splice { old: raw, new }
+    }
+}
+
+/// Where a place has to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Anywhere,
+    Line,
+    Text,
+}
+
+impl End {
+    fn is_at(self, place: usize, text: &str) -> bool {
+        match self {
+            Self::Anywhere => true,
+            Self::Line => place == text.len() || text.as_bytes()[place] == b'\n',
+            Self::Text => place == text.len(),
+        }
+    }
+}
+
+impl Place {
+    /// Returns all places, also those that overlap: they are as ambiguous as others.
+    fn all_of(text: &str, wanted: &str, end: End, most: usize) -> Vec<Self> {
+        let step = wanted.chars().next().map_or(1, char::len_utf8);
+        let finder = Finder::new(wanted);
+        let mut from = 0;
+        let starts = std::iter::from_fn(|| {
+            let start = from + finder.find(text.as_bytes().get(from..)?)?;
+            from = start + step;
+            Some(start)
+        });
+        let starts = starts.filter(|start| end.is_at(start + wanted.len(), text));
+        starts.take(most).map(|start| Self { start, shift: Shift::default() }).collect()
+    }
+}
+
+/// Returns the places of whole lines that are all indented by the same more, or less.
+fn shifted(text: &str, wanted: &str, most: usize) -> Vec<Place> {
+    let wanted: Vec<_> = wanted.split_terminator('\n').collect();
+    let Some(telling) = wanted.iter().position(|line| !line.trim().is_empty()) else {
+        return Vec::new();
+    };
+    let lines: Vec<_> = text.split_terminator('\n').collect();
+    let mut starts = Vec::with_capacity(lines.len());
+    let mut at = 0;
+    for line in &lines {
+        starts.push(at);
+        at += line.len() + 1;
+    }
+    let first_lines = lines.iter().enumerate().skip(telling);
+    let places = first_lines.filter_map(|(at, line)| {
+        let shift = Shift::between(wanted[telling], line)?;
+        let first = at - telling;
+        let candidates = lines.get(first..first + wanted.len())?;
+        let fits = |(wanted, line): (&&str, &&str)| shift.of_line(wanted) == **line;
+        let start = starts[first];
+        wanted.iter().zip(candidates).all(fits).then_some(Place { start, shift })
+    });
+    places.take(most).collect()
+}
+
+impl Shift {
+    /// Finds what makes one line of the other.
+    fn between(wanted: &str, found: &str) -> Option<Self> {
+        if wanted.trim_start() != found.trim_start() {
+            return None;
+        }
+        let indent = |line: &str| line[..line.len() - line.trim_start().len()].to_owned();
+        let (wanted, found) = (indent(wanted), indent(found));
+        let shift = |added: &str, removed: &str| {
+            Some(Self { added: added.to_owned(), removed: removed.to_owned() })
+        };
+        match (found.strip_suffix(&wanted), wanted.strip_suffix(&found)) {
+            (Some(added), _) => shift(added, ""),
+            (None, Some(removed)) => shift("", removed),
+            (None, None) => None,
+        }
+    }
+
+    /// A line that has less than all are to lose loses all of it.
+    fn of_line<'a>(&self, line: &'a str) -> Cow<'a, str> {
+        if line.trim().is_empty() {
+            return line.into();
+        }
+        let line = line.strip_prefix(&self.removed).unwrap_or_else(|| line.trim_start());
+        if self.added.is_empty() { line.into() } else { format!("{}{line}", self.added).into() }
+    }
+
+    fn apply_to<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if *self == Self::default() {
+            return text.into();
+        }
+        text.split_inclusive('\n').map(|line| self.of_line(line)).collect::<String>().into()
+    }
+}
+
+/// Returns the bytes of what both texts begin with, whole lines before whole characters, and of
+/// what both end with.
+fn common(old: &str, new: &str) -> (usize, usize) {
+    let same = |(old, new): &(char, char)| old == new;
+    let length = |(letter, _): (char, char)| letter.len_utf8();
+    let before: usize = old.chars().zip(new.chars()).take_while(same).map(length).sum();
+    let (old, new) = (old[before..].chars().rev(), new[before..].chars().rev());
+    let after = old.zip(new).take_while(same).map(length).sum();
+    (before, after)
+}

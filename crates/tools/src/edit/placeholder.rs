@@ -1,0 +1,156 @@
+//! Finds lines that stand for text which somebody left out. It knows nothing of edits.
+
+/// What begins a line that is a comment, in most languages.
+const COMMENTS: [&str; 12] =
+    ["//", "/*", "{/*", "#", "--", "<!--", "%", ";", "*", "(*", "\"\"\"", "rem "];
+
+/// What is left out.
+const THINGS: [&str; 26] = [
+    "body",
+    "class",
+    "code",
+    "component",
+    "content",
+    "contents",
+    "everything",
+    "field",
+    "fields",
+    "file",
+    "function",
+    "functions",
+    "implementation",
+    "import",
+    "imports",
+    "lines",
+    "logic",
+    "method",
+    "methods",
+    "module",
+    "section",
+    "stuff",
+    "test",
+    "tests",
+    "text",
+    "things",
+];
+
+/// How it is said that it is there nevertheless: the words that such a line ends with.
+const STAYS: [&str; 12] = [
+    "above",
+    "before",
+    "below",
+    "here",
+    "omitted",
+    "same",
+    "unchanged",
+    "unmodified",
+    "untouched",
+    "brevity",
+    "remains",
+    "stays",
+];
+
+/// How a line begins that stands for what is there already.
+const REST: [&str; 8] =
+    ["existing", "original", "other", "previous", "remaining", "rest", "same", "unchanged"];
+
+/// Returns the first line of `new` that is a comment and nothing else, stands for text which it
+/// leaves out, such as `// ... rest of the code unchanged`, and is no line of `old`.
+pub(crate) fn placeholder<'a>(new: &'a str, old: &str) -> Option<&'a str> {
+    let is_old = |line: &str| old.lines().any(|old| old.trim() == line);
+    new.lines().map(str::trim).find(|line| stands_for_more(line) && !is_old(line))
+}
+
+fn stands_for_more(line: &str) -> bool {
+    let has_dots = line.contains("...") || line.contains('…');
+    let is_comment = COMMENTS.iter().any(|mark| starts_with(line, mark));
+    // Some leave even the comment away: `... rest of the file ...`
+    let is_bare = line.starts_with("...") || line.starts_with('…') || line.starts_with("[...");
+    if !is_comment && !is_bare {
+        return false;
+    }
+    let words: Vec<_> = line
+        .split(|letter: char| !letter.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect();
+    let mut words: Vec<_> = words.iter().map(String::as_str).collect();
+    while let ["the" | "and" | "keep" | "all" | "rem", ..] = words[..] {
+        words.remove(0);
+    }
+    let is = |list: &[&str], word: Option<&&str>| word.is_some_and(|word| list.contains(word));
+    let names_rest = is(&REST, words.first());
+    let names_thing = words.iter().any(|word| THINGS.contains(word));
+    let stays = is(&STAYS, words.last());
+    match words[..] {
+        [] => false,
+        ["unchanged" | "omitted"] => true,
+        ["rest", "of", ..] if has_dots || (stays && names_thing) => true,
+        _ if words.contains(&"unchanged") && has_dots => true,
+        _ if names_rest && names_thing => has_dots || (stays && words.len() > 1),
+        [.., "omitted", "for", _] | [.., "omitted", "here"] => names_thing,
+        _ => names_thing && has_dots && words.contains(&"omitted"),
+    }
+}
+
+fn starts_with(line: &str, mark: &str) -> bool {
+    line.get(..mark.len()).is_some_and(|start| start.eq_ignore_ascii_case(mark))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::placeholder;
+
+    #[test]
+    fn lines_that_stand_for_others_are_found() {
+        for line in [
+            "// ... rest of the code unchanged",
+            "// rest of code unchanged",
+            "  # ... existing code ...",
+            "/* ... existing imports ... */",
+            "<!-- rest of the file stays the same -->",
+            "{/* ... other methods ... */}",
+            "-- the rest of the file remains unchanged",
+            "// ... (unchanged) ...",
+            "// unchanged",
+            "// Remaining implementation here",
+            "// … other functions …",
+            "... rest of the file ...",
+            "# [rest of the function omitted for brevity]",
+            "// code omitted for brevity",
+            "# keep existing code...",
+            "// Rest of method implementation...",
+            "// all other fields as before",
+            "* ... previous tests ...",
+        ] {
+            let new = format!("one\n{line}\nfour\n");
+            assert_eq!(placeholder(&new, ""), Some(line.trim()), "{line}");
+            assert_eq!(placeholder(&new, &format!("x\n  {line}  \n")), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn other_lines_are_left_in_peace() {
+        for line in [
+            "// ...",
+            "...",
+            "    ...",
+            "// Existing users are asked first.",
+            "// The rest of the path is relative.",
+            "# Remaining lines follow the same format",
+            "# Existing code",
+            "let x = ...rest;",
+            "return { ...existing, code };",
+            "x // rest of the code unchanged",
+            "// Other code should use `open` instead.",
+            "// Unchanged files are skipped.",
+            "// Whether fields may be omitted.",
+            "// TODO: test the rest",
+            "# 1. same as before",
+            "//",
+            "",
+        ] {
+            assert_eq!(placeholder(line, ""), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Why an edit cannot be done, and what to do about it, as the model reads it.
+
+use std::fmt;
+
+use acp_types::text::head;
+
+use super::{Near, line_at};
+use crate::error::{Code, ToolError};
+use crate::limits::{EDIT_LINE_BYTES, EDIT_MATCHES, EDIT_PLACES};
+
+/// Why none of the edits was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EditError {
+    /// The edit that cannot be done, from 1.
+    pub edit: usize,
+    /// How many edits there are.
+    pub edits: usize,
+    /// Why it cannot be done.
+    pub reason: EditReason,
+}
+
+/// Why an edit cannot be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EditReason {
+    /// The old text is empty, but the file is not.
+    EmptyOldText,
+    /// The old and the new text are equal.
+    SameText,
+    /// The new text stands for text that it leaves out.
+    Placeholder {
+        /// The line that does.
+        line: String,
+    },
+    /// The old text is nowhere in the file.
+    NoMatch {
+        /// The places most like it, the best first.
+        near: Vec<Near>,
+    },
+    /// The old text is in several places, and only one was meant.
+    Ambiguous {
+        /// In how many, at most [`EDIT_MATCHES`].
+        places: usize,
+        /// The first places.
+        around: Vec<Around>,
+    },
+    /// There are fewer places than the number that was asked for.
+    NoSuchOccurrence {
+        /// How many there are.
+        places: usize,
+    },
+    /// It is in more than [`EDIT_PLACES`] places.
+    TooManyPlaces,
+}
+
+/// A place of the old text, with the lines around it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Around {
+    /// The line where the place begins, from 1.
+    pub line: u32,
+    /// The lines before it, its own and behind it with their numbers, where there are such.
+    pub lines: Vec<(u32, String)>,
+}
+
+impl Around {
+    pub(super) fn of(text: &str, start: usize) -> Self {
+        let line = line_at(text, start);
+        let begin = |end: usize| text[..end].rfind('\n').map_or(0, |at| at + 1);
+        let own = begin(start);
+        let (first, from) = match own.checked_sub(1) {
+            Some(before) => (line - 1, begin(before)),
+            None => (line, 0),
+        };
+        let shown = 2 + (line - first) as usize;
+        let texts =
+            text[from..].lines().take(shown).map(|line| head(line, EDIT_LINE_BYTES).to_owned());
+        Self { line, lines: (first..).zip(texts).collect() }
+    }
+}
+
+impl fmt::Display for Around {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lines.iter().try_for_each(|(line, text)| write!(formatter, "\n{line:>6}\t{text}"))
+    }
+}
+
+impl fmt::Display for EditError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.edits > 1 {
+            write!(formatter, "edit {} of {}, so none was done: ", self.edit, self.edits)?;
+        }
+        self.reason.fmt(formatter)
+    }
+}
+
+impl std::error::Error for EditError {}
+
+impl fmt::Display for EditReason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EmptyOldText => formatter.write_str(
+                "old_text is empty, but the file is not. Give the text to be replaced, or use \
+                 write_file for the whole file",
+            ),
+            Self::SameText => {
+                formatter.write_str("old_text and new_text are equal: nothing to change")
+            }
+            Self::Placeholder { line } => write!(
+                formatter,
+                "new_text leaves text out and says so (`{line}`), which would be lost. Give the \
+                 whole text, or replace a smaller part"
+            ),
+            Self::NoMatch { near } => {
+                formatter.write_str("old_text is not in the file")?;
+                if near.is_empty() {
+                    return formatter.write_str(", nor is anything like it. Read the file again");
+                }
+                near.iter().try_for_each(|near| write!(formatter, "\n{near}"))
+            }
+            Self::Ambiguous { places, around } => {
+                let more = if *places == EDIT_MATCHES { "at least " } else { "" };
+                write!(
+                    formatter,
+                    "old_text is in {more}{places} places. Give more of the lines around the one \
+                     that is meant, or its number as occurrence, or a line near it as line, or \
+                     replace_all:"
+                )?;
+                for (index, around) in around.iter().enumerate() {
+                    write!(formatter, "\noccurrence {}, line {}:{around}", index + 1, around.line)?;
+                }
+                Ok(())
+            }
+            Self::NoSuchOccurrence { places } => {
+                write!(formatter, "old_text is in {places} places only; occurrence is too large")
+            }
+            Self::TooManyPlaces => write!(
+                formatter,
+                "old_text is in more than {EDIT_PLACES} places. Give more of what is around them, \
+                 or use a command"
+            ),
+        }
+    }
+}
+
+impl From<EditError> for ToolError {
+    fn from(error: EditError) -> Self {
+        let code = match error.reason {
+            EditReason::EmptyOldText | EditReason::SameText | EditReason::Placeholder { .. } => {
+                Code::InvalidArguments
+            }
+            EditReason::NoMatch { .. } | EditReason::NoSuchOccurrence { .. } => Code::NoMatch,
+            EditReason::Ambiguous { .. } => Code::AmbiguousMatch,
+            EditReason::TooManyPlaces => Code::TooLarge,
+        };
+        Self::report(code, error.to_string())
+    }
+}

@@ -1,0 +1,275 @@
+//! A text as it is compared, and the way back to the text that it stands for.
+//!
+//! It knows nothing of what is searched in it.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use memchr::{memchr, memrchr};
+
+/// How much of a text is passed over when it is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Level {
+    /// Nothing.
+    Exact,
+    /// How its lines end.
+    LineEnds,
+    /// That, and the blanks at the ends of lines.
+    Blanks,
+    /// That, and which of several signs that look alike a quote, dash or space is.
+    Alike,
+}
+
+/// A text with all that a level passes over left out.
+#[derive(Debug)]
+pub(super) struct View<'a> {
+    raw: &'a str,
+    pub(super) level: Level,
+    pub(super) text: Cow<'a, str>,
+    /// Where each stretch ends, in the view and in the raw text: both go on alike up to there. A
+    /// sign that stands for another one is a stretch of its own.
+    ends: Vec<(usize, usize)>,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn new(raw: &'a str, level: Level) -> Self {
+        let is_plain = match level {
+            Level::Exact => true,
+            Level::LineEnds => memchr(b'\r', raw.as_bytes()).is_none(),
+            Level::Blanks | Level::Alike => false,
+        };
+        if is_plain {
+            let ends = vec![(raw.len(), raw.len())];
+            return Self { raw, level, text: Cow::Borrowed(raw), ends };
+        }
+        let mut builder = Builder::default();
+        let mut at = 0;
+        for line in Lines::of(raw) {
+            let content = match level {
+                Level::Blanks => raw[line.content.clone()].trim_end_matches([' ', '\t']),
+                Level::Alike => raw[line.content.clone()]
+                    .trim_end_matches(|letter| letter == '\t' || plain(letter) == Some(' ')),
+                Level::Exact | Level::LineEnds => &raw[line.content.clone()],
+            };
+            if level == Level::Alike {
+                builder.alike(at, content);
+            } else {
+                builder.keep(at, content);
+            }
+            if line.end > line.content.end {
+                builder.end_line(line.end);
+            }
+            at = line.end;
+        }
+        Self { raw, level, text: Cow::Owned(builder.text), ends: builder.ends }
+    }
+
+    /// Returns the place in the raw text: right behind what comes before it in the view, so what is
+    /// left out there lies behind.
+    pub(super) fn to_raw(&self, place: usize) -> usize {
+        if place == 0 {
+            return 0;
+        }
+        let at = self.ends.partition_point(|(end, _)| *end < place);
+        self.ends.get(at).map_or(self.raw.len(), |(end, raw_end)| raw_end - (end - place))
+    }
+
+    /// Returns the place in the view of a place in the raw text; what is left out is nowhere, and
+    /// so between its neighbours.
+    pub(super) fn of_raw(&self, place: usize) -> usize {
+        let at = self.ends.partition_point(|(_, raw_end)| *raw_end < place);
+        let before = at.checked_sub(1).map_or(0, |before| self.ends[before].0);
+        let Some((end, raw_end)) = self.ends.get(at) else { return self.text.len() };
+        (end + place).saturating_sub(*raw_end).max(before)
+    }
+
+    /// Returns what tells how lines end, for places in order.
+    pub(super) fn line_ends(&self) -> LineEnds<'a> {
+        let raw = self.raw.as_bytes();
+        let feed = line_feed(self.raw);
+        LineEnds { raw, feed, next: memchr(feed, raw), last: memrchr(feed, raw) }
+    }
+}
+
+/// How the lines of a text end, asked for one place after the other.
+#[derive(Debug)]
+pub(super) struct LineEnds<'a> {
+    raw: &'a [u8],
+    feed: u8,
+    /// The first line end that is not passed yet.
+    next: Option<usize>,
+    last: Option<usize>,
+}
+
+impl LineEnds<'_> {
+    /// Returns the line end that the surroundings of a place have: that of its line, else the last
+    /// one of the text. Places have to come in order.
+    pub(super) fn at(&mut self, place: usize) -> &'static str {
+        if self.next.is_some_and(|next| next < place) {
+            self.next = memchr(self.feed, &self.raw[place..]).map(|at| place + at);
+        }
+        match self.next.or(self.last) {
+            Some(_) if self.feed == b'\r' => "\r",
+            Some(at) if at > 0 && self.raw[at - 1] == b'\r' => "\r\n",
+            _ => "\n",
+        }
+    }
+}
+
+#[derive(Default)]
+struct Builder {
+    text: String,
+    ends: Vec<(usize, usize)>,
+}
+
+impl Builder {
+    fn keep(&mut self, raw_start: usize, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.text.push_str(text);
+        self.ends.push((self.text.len(), raw_start + text.len()));
+        self.join();
+    }
+
+    /// Keeps a line, but for the signs that stand for plainer ones.
+    fn alike(&mut self, raw_start: usize, line: &str) {
+        let mut kept = 0;
+        for (at, letter) in line.char_indices() {
+            if let Some(plain) = plain(letter).filter(|plain| *plain != letter) {
+                self.keep(raw_start + kept, &line[kept..at]);
+                self.text.push(plain);
+                kept = at + letter.len_utf8();
+                self.ends.push((self.text.len(), raw_start + kept));
+            }
+        }
+        self.keep(raw_start + kept, &line[kept..]);
+    }
+
+    fn end_line(&mut self, raw_end: usize) {
+        self.text.push('\n');
+        self.ends.push((self.text.len(), raw_end));
+        self.join();
+    }
+
+    /// Makes one stretch of the last two if nothing was left out between them.
+    fn join(&mut self) {
+        if let [.., (view, raw), (next_view, next_raw)] = self.ends[..]
+            && next_view - view == next_raw - raw
+        {
+            let last = self.ends.len() - 1;
+            self.ends.remove(last - 1);
+        }
+    }
+}
+
+/// The lines of a text with their places.
+struct Lines<'a> {
+    raw: &'a str,
+    at: usize,
+    feed: u8,
+}
+
+struct Line {
+    content: Range<usize>,
+    /// Where its line end ends.
+    end: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn of(raw: &'a str) -> Self {
+        Self { raw, at: 0, feed: line_feed(raw) }
+    }
+}
+
+impl Iterator for Lines<'_> {
+    type Item = Line;
+
+    fn next(&mut self) -> Option<Line> {
+        let (start, bytes) = (self.at, self.raw.as_bytes());
+        if start == bytes.len() {
+            return None;
+        }
+        let feed = memchr(self.feed, &bytes[start..]).map(|at| start + at);
+        self.at = feed.map_or(bytes.len(), |feed| feed + 1);
+        let is_crlf = |feed: usize| self.feed == b'\n' && feed > start && bytes[feed - 1] == b'\r';
+        let content_end = match feed {
+            Some(feed) if is_crlf(feed) => feed - 1,
+            Some(feed) => feed,
+            None => bytes.len(),
+        };
+        Some(Line { content: start..content_end, end: self.at })
+    }
+}
+
+/// Returns the byte that ends lines: a text without any line feed may end them as old Macs did.
+fn line_feed(raw: &str) -> u8 {
+    let has = |byte| memchr(byte, raw.as_bytes()).is_some();
+    if !has(b'\n') && has(b'\r') { b'\r' } else { b'\n' }
+}
+
+/// Returns the plain sign that a quote, dash or space looks like, itself too.
+fn plain(letter: char) -> Option<char> {
+    match letter {
+        '\''
+        | '\u{b4}'
+        | '\u{2bc}'
+        | '\u{2018}'..='\u{201b}'
+        | '\u{2032}'
+        | '\u{2035}'
+        | '\u{ff07}' => Some('\''),
+        '"' | '\u{201c}'..='\u{201f}' | '\u{2033}' | '\u{2036}' | '\u{ff02}' => Some('"'),
+        '-' | '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{fe58}' | '\u{fe63}' | '\u{ff0d}' => {
+            Some('-')
+        }
+        ' ' | '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => {
+            Some(' ')
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Level, View};
+    use proptest::prelude::*;
+
+    #[test]
+    fn each_level_passes_over_more() {
+        let raw = "a \u{201c}b\u{201d} \r\nc\t\n";
+        for (level, text) in [
+            (Level::Exact, raw),
+            (Level::LineEnds, "a \u{201c}b\u{201d} \nc\t\n"),
+            (Level::Blanks, "a \u{201c}b\u{201d}\nc\n"),
+            (Level::Alike, "a \"b\"\nc\n"),
+        ] {
+            assert_eq!(View::new(raw, level).text, text, "{level:?}");
+        }
+        assert_eq!(View::new("a\rb\r", Level::LineEnds).text, "a\nb\n");
+        assert_eq!(View::new("a\rb\n", Level::LineEnds).text, "a\rb\n");
+    }
+
+    #[test]
+    fn what_is_left_out_lies_behind_its_place() {
+        let view = View::new("a \r\n  \n\u{2018}b", Level::Alike);
+        assert_eq!(view.text, "a\n\n'b");
+        let places: Vec<_> = (0..=5).map(|place| view.to_raw(place)).collect();
+        assert_eq!(places, [0, 1, 4, 7, 10, 11]);
+        let back: Vec<_> = (0..=7).map(|place| view.of_raw(place)).collect();
+        assert_eq!(back, [0, 1, 1, 1, 2, 2, 2, 3]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_place_of_a_view_is_found_again(raw in "[a \t\r\n\u{2019}\u{a0}é]{0,20}") {
+            for level in [Level::Exact, Level::LineEnds, Level::Blanks, Level::Alike] {
+                let view = View::new(&raw, level);
+                for (place, _) in view.text.char_indices().chain([(view.text.len(), ' ')]) {
+                    let there = view.to_raw(place);
+                    prop_assert!(raw.is_char_boundary(there));
+                    prop_assert_eq!(view.of_raw(there), place, "{:?} {}", level, place);
+                }
+            }
+        }
+    }
+}

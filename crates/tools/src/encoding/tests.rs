@@ -1,0 +1,73 @@
+//! Which bytes are text, and that all but what is replaced stay.
+
+use encoding_rs::{EUC_KR, SHIFT_JIS, WINDOWS_1251, WINDOWS_1252};
+use pretty_assertions::assert_eq;
+
+use super::Text;
+use crate::edit::Splice;
+use crate::error::Code;
+
+fn utf16(text: &str, to_bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
+    text.encode_utf16().flat_map(to_bytes).collect()
+}
+
+#[test]
+fn each_encoding_is_decoded_and_named() {
+    let german = "Die Größe der Straße fällt über die Häuser.\n";
+    let russian = "Съешь же ещё этих мягких французских булок, да выпей чаю.\n";
+    let japanese = "吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。\n";
+    let korean = "동해 물과 백두산이 마르고 닳도록 하느님이 보우하사 우리나라 만세.\n";
+    for (bytes, text, encoding) in [
+        ("\u{feff}ä\r\n".into(), "\u{feff}ä\r\n", None),
+        (Vec::new(), "", None),
+        (utf16("\u{feff}a𝄞\n", u16::to_le_bytes), "\u{feff}a𝄞\n", Some("UTF-16LE")),
+        (utf16("\u{feff}a𝄞\n", u16::to_be_bytes), "\u{feff}a𝄞\n", Some("UTF-16BE")),
+        (WINDOWS_1252.encode(german).0.into(), german, Some("windows-1252 (guessed)")),
+        (WINDOWS_1251.encode(russian).0.into(), russian, Some("windows-1251 (guessed)")),
+        (SHIFT_JIS.encode(japanese).0.into(), japanese, Some("Shift_JIS (guessed)")),
+        (EUC_KR.encode(korean).0.into(), korean, Some("EUC-KR (guessed)")),
+    ] {
+        let decoded = Text::decode("f", bytes.clone()).unwrap();
+        assert_eq!(decoded.as_str(), text);
+        assert_eq!(decoded.bytes(), bytes);
+        assert_eq!(decoded.encoding().as_deref(), encoding, "{text}");
+    }
+}
+
+#[test]
+fn bytes_that_an_edit_would_damage_are_refused() {
+    let mut odd = utf16("\u{feff}ab", u16::to_le_bytes);
+    odd.pop();
+    for (bytes, code, said) in [
+        (b"a\0".to_vec(), Code::BinaryFile, "f is a binary file"),
+        (b"\xff\xfe\0\0a\0\0\0".to_vec(), Code::BinaryFile, "f is a binary file"),
+        (odd, Code::UnknownEncoding, "f is not whole UTF-16"),
+        (b"\xff\xfea\0\0\xd8".to_vec(), Code::UnknownEncoding, "f is not whole UTF-16"),
+        (
+            "eins\nGrößen\n\u{20ac}\n".bytes().chain(*b"\xfc\n").collect(),
+            Code::UnknownEncoding,
+            "f is UTF-8 but for some bytes, the first in line 4",
+        ),
+    ] {
+        let error = Text::decode("f", bytes).unwrap_err();
+        assert_eq!(error.code(), Some(code));
+        assert!(error.to_string().starts_with(said), "{error}");
+    }
+}
+
+#[test]
+fn bytes_outside_of_the_places_stay() {
+    let splice = |start, end, new: &str| Splice { old: start..end, new: new.to_owned() };
+    let text = "\u{feff}a𝄞b𝄞c";
+    let decoded = Text::decode("f", utf16(text, u16::to_be_bytes)).unwrap();
+    let splices = [splice(3, 4, "ä"), splice(8, 9, "")];
+    assert_eq!(decoded.spliced(&splices), Ok(utf16("\u{feff}ä𝄞𝄞c", u16::to_be_bytes)));
+
+    let old = "Der Größe nach fällt das Gras über die Füße.\n";
+    let decoded = Text::decode("f", WINDOWS_1252.encode(old).0.into()).unwrap();
+    let at = old.find("nach").unwrap();
+    let spliced = |new| decoded.spliced(&[splice(at, at + 4, new)]);
+    let expected = old.replace("nach", "„wegen“");
+    assert_eq!(spliced("„wegen“"), Ok(WINDOWS_1252.encode(&expected).0.into_owned()));
+    assert_eq!(spliced("a猫b"), Err('猫'));
+}

@@ -1,0 +1,254 @@
+//! A random file, edits of it, and what must come of them.
+
+use std::num::NonZeroU32;
+use std::ops::Range;
+
+use acp_tools::edit::{Edit, Splice, Which};
+use acp_tools::encoding::Text;
+use encoding_rs::{Encoding, SHIFT_JIS, WINDOWS_1252};
+
+use crate::random::Random;
+
+/// Words that every one of the encodings here has.
+const PLAIN: [&str; 8] = ["let", "x", "=", "foo();", "{", "}", "\"it's\"", "a-b"];
+const LATIN: [&str; 6] = ["Größe", "straße", "fällt", "déjà", "über", "être"];
+const CJK: [&str; 6] = ["吾輩は", "猫である", "名前は", "まだ無い", "東京", "日本語"];
+const SIGNS: [&str; 5] = ["“x”", "it’s", "a – b", "\u{a0}", "𝄞"];
+const BLANKS: [&str; 5] = ["", "", "", "  ", "\t"];
+
+/// A file. It prints as the seed of its edits and its bytes, which is enough to make it again.
+#[derive(Debug)]
+pub(crate) struct Case {
+    pub(crate) bytes: Vec<u8>,
+    seed: u64,
+}
+
+/// How the characters of a file are written, as another implementation has it than the one under
+/// test where there is one.
+pub(crate) enum Form {
+    Utf8,
+    Utf16(fn(u16) -> [u8; 2]),
+    Legacy(&'static Encoding),
+}
+
+impl Form {
+    pub(crate) fn of(text: &Text) -> Self {
+        match text.encoding().as_deref() {
+            None => Self::Utf8,
+            Some("UTF-16LE") => Self::Utf16(u16::to_le_bytes),
+            Some("UTF-16BE") => Self::Utf16(u16::to_be_bytes),
+            Some(name) => {
+                let name = name.trim_end_matches(" (guessed)");
+                Self::Legacy(Encoding::for_label(name.as_bytes()).unwrap())
+            }
+        }
+    }
+
+    pub(crate) fn encode(&self, text: &str) -> Vec<u8> {
+        match self {
+            Self::Utf8 => text.as_bytes().to_vec(),
+            Self::Utf16(to_bytes) => text.encode_utf16().flat_map(to_bytes).collect(),
+            Self::Legacy(encoding) => encoding.encode(text).0.into_owned(),
+        }
+    }
+}
+
+impl Case {
+    pub(crate) fn new(random: &mut Random) -> Self {
+        let (form, mark, words): (_, _, &[&[&str]]) = match random.below(7) {
+            0 => (Form::Utf8, "", &[&PLAIN]),
+            1 => (Form::Utf8, "", &[&PLAIN, &LATIN, &CJK, &SIGNS]),
+            2 => (Form::Utf8, "\u{feff}", &[&PLAIN, &SIGNS]),
+            3 => (Form::Utf16(u16::to_le_bytes), "\u{feff}", &[&PLAIN, &CJK, &SIGNS]),
+            4 => (Form::Utf16(u16::to_be_bytes), "\u{feff}", &[&PLAIN, &LATIN]),
+            5 => (Form::Legacy(WINDOWS_1252), "", &[&PLAIN, &LATIN]),
+            _ => (Form::Legacy(SHIFT_JIS), "", &[&PLAIN, &CJK]),
+        };
+        let ends: &[&str] = random.pick(&[
+            &["\n"],
+            &["\r\n"],
+            &["\r"],
+            &["\n", "\r\n"],
+            &["\n", "\n", "\n", "\r\n", "\r", "\n\n"],
+        ]);
+        let mut text = mark.to_owned();
+        let lines = if random.one_in(50) { 200 } else { random.below(24) };
+        for _ in 0..lines {
+            text.push_str(random.pick(&["", "", "  ", "    ", "\t", "\t  "]));
+            let length = if random.one_in(200) { 1_000 } else { random.below(5) };
+            for _ in 0..length {
+                let words = random.pick(words);
+                text.push_str(random.pick(words));
+                text.push_str(random.pick(&["", " "]));
+            }
+            text.push_str(random.pick(&BLANKS));
+            text.push_str(random.pick(ends));
+        }
+        if random.one_in(3) {
+            text.truncate(text.trim_end().len());
+        }
+        Self { bytes: form.encode(&text), seed: random.next() }
+    }
+
+    /// Makes edits of one to three places that do not touch, from the last one on, and tells where
+    /// they are in the text. Nothing, for files without text.
+    pub(crate) fn exact_edits(&self) -> Option<(Vec<Edit>, Vec<Range<usize>>)> {
+        let text = Text::decode("f", self.bytes.clone()).ok()?;
+        let text = text.as_str();
+        let mut random = Random::new(self.seed);
+        let (mut edits, mut spans, mut end) = (Vec::new(), Vec::new(), text.len());
+        for _ in 0..=random.below(3) {
+            let Some(span) = span(&mut random, &text[..end]) else { break };
+            end = span.start.saturating_sub(1);
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            let old = &text[span.clone()];
+            let new = new_text(&mut random, old);
+            let edit = exact_edit(&mut random, text, &span, new, edits.is_empty());
+            if edit.old_text != edit.new_text {
+                edits.push(edit);
+                spans.push(span);
+            }
+        }
+        (!edits.is_empty()).then_some((edits, spans))
+    }
+
+    /// Makes an edit whose old text is not quite what is there.
+    pub(crate) fn loose_edits(&self) -> Option<Vec<Edit>> {
+        let text = Text::decode("f", self.bytes.clone()).ok()?;
+        let random = &mut Random::new(self.seed);
+        let text = text.as_str().replace("\r\n", "\n").replace('\r', "\n");
+        let text = text.trim_start_matches('\u{feff}');
+        let lines: Vec<_> = text.lines().collect();
+        if lines.is_empty() {
+            return None;
+        }
+        let first = random.below(lines.len());
+        let count = 1 + random.below(4);
+        let lines: Vec<_> = lines[first..].iter().take(count).copied().collect();
+        let shift = random.pick(&["", "  ", "\t"]);
+        let ends = random.pick(&BLANKS);
+        let loosen = |line: &str| {
+            let line = line.replace(['’', '‘'], "'").replace(['“', '”'], "\"").replace('–', "-");
+            if line.trim().is_empty() { line } else { format!("{shift}{}{ends}", line.trim_end()) }
+        };
+        let old: Vec<_> = lines.iter().map(|line| loosen(line)).collect();
+        let mut new = old.clone();
+        new.insert(random.below(new.len() + 1), format!("{shift}inserted_line();"));
+        if random.one_in(2) {
+            new.pop();
+        }
+        let end = random.pick(&["", "\n"]);
+        let which = if random.one_in(4) { Which::All } else { Which::Only };
+        let (old_text, new_text) = (old.join("\n") + end, new.join("\n") + end);
+        (!old_text.trim().is_empty()).then(|| vec![Edit { old_text, new_text, which }])
+    }
+
+    /// Requires that new bytes are the old ones outside of the spans, and the new texts in them,
+    /// whatever ends their lines have.
+    pub(crate) fn require_spans(&self, new: &[u8], edits: &[Edit], spans: &[Range<usize>]) {
+        let old = Text::decode("f", self.bytes.clone()).unwrap();
+        let form = Form::of(&old);
+        let (mut rest, mut from) = (new, 0);
+        for (edit, span) in edits.iter().zip(spans).rev() {
+            rest = self.without(rest, &form.encode(&old.as_str()[from..span.start]));
+            rest = self.past(rest, &edit.new_text, &form);
+            from = span.end;
+        }
+        rest = self.without(rest, &form.encode(&old.as_str()[from..]));
+        assert!(rest.is_empty(), "{self:?} {edits:?}");
+    }
+
+    fn without<'a>(&self, bytes: &'a [u8], start: &[u8]) -> &'a [u8] {
+        bytes.strip_prefix(start).unwrap_or_else(|| panic!("{self:?}: {bytes:?} {start:?}"))
+    }
+
+    /// Passes over a text that may have other line ends.
+    fn past<'a>(&self, mut bytes: &'a [u8], text: &str, form: &Form) -> &'a [u8] {
+        for (at, line) in text.split('\n').enumerate() {
+            if at > 0 {
+                let ends = ["\r\n", "\n", "\r"].map(|end| form.encode(end));
+                let after = ends.iter().find_map(|end| bytes.strip_prefix(&end[..]));
+                bytes = after.unwrap_or_else(|| panic!("no line end: {self:?} {bytes:?}"));
+            }
+            bytes = self.without(bytes, &form.encode(line));
+        }
+        bytes
+    }
+}
+
+/// Chooses a place that cuts no line end in two.
+fn span(random: &mut Random, text: &str) -> Option<Range<usize>> {
+    let is_cut = |at: usize| text.as_bytes()[..at].ends_with(b"\r") && text[at..].starts_with('\n');
+    let fits = |at: &usize| text.is_char_boundary(*at) && !is_cut(*at);
+    let start = random.below(text.len() + 1);
+    let start = (start..text.len()).find(fits)?;
+    let length = if random.one_in(4) { 1 + random.below(400) } else { 1 + random.below(40) };
+    let end = (start + 1..=text.len()).skip(length - 1).find(fits).unwrap_or(text.len());
+    Some(start..end)
+}
+
+fn new_text(random: &mut Random, old: &str) -> String {
+    let old = old.replace("\r\n", "\n").replace('\r', "\n");
+    let mut new = if random.one_in(3) { old } else { String::new() };
+    for _ in 0..random.below(5) {
+        let mut at = random.below(new.len() + 1);
+        while !new.is_char_boundary(at) {
+            at -= 1;
+        }
+        new.insert_str(at, random.pick(&["new", " ", "\n", "\n  y();\n", "}"]));
+    }
+    new
+}
+
+/// Makes the edit of a span, by its number if its text is there more than once.
+fn exact_edit(
+    random: &mut Random,
+    text: &str,
+    span: &Range<usize>,
+    new_text: String,
+    is_first: bool,
+) -> Edit {
+    let is_mac = !text.contains('\n');
+    let lf =
+        |part: &str| if is_mac { part.replace('\r', "\n") } else { part.replace("\r\n", "\n") };
+    let (old, before) = (&text[span.clone()], &text[..span.start]);
+    // Who names a carriage return means it where it is; then places are counted as they are.
+    let is_raw = lf(old).contains('\r') || (old.contains('\r') && random.one_in(2));
+    let as_meant = |part: &str| if is_raw { part.to_owned() } else { lf(part) };
+    let (old_text, text, before) = (as_meant(old), as_meant(text), as_meant(before));
+    let mut places = (0..text.len()).filter(|at| {
+        text.is_char_boundary(*at) && text.as_bytes()[*at..].starts_with(old_text.as_bytes())
+    });
+    let number = places.position(|at| at == before.len()).unwrap() + 1;
+    let is_only = number == 1 && places.next().is_none();
+    // A line feed would make another kind of file of one that has none.
+    let new_text = if is_raw && is_mac { new_text.replace('\n', "\r") } else { new_text };
+    // A new text that holds the old one may be there already, and one before it may hold it too.
+    let which = if is_first && is_only && !new_text.contains(&old_text) && random.one_in(2) {
+        Which::Only
+    } else {
+        Which::Nth(NonZeroU32::new(u32::try_from(number).unwrap()).unwrap())
+    };
+    Edit { old_text, new_text, which }
+}
+
+/// Returns the bytes between the places that were replaced.
+pub(crate) fn outside(old: &Text, splices: &[Splice]) -> Vec<Vec<u8>> {
+    let form = Form::of(old);
+    let starts = std::iter::once(0).chain(splices.iter().map(|splice| splice.old.end));
+    let ends = splices.iter().map(|splice| splice.old.start).chain([old.as_str().len()]);
+    starts.zip(ends).map(|(start, end)| form.encode(&old.as_str()[start..end])).collect()
+}
+
+/// Requires that bytes begin and end with what is kept, and hold all of it in order.
+pub(crate) fn require_in_order(new: &[u8], kept: &[Vec<u8>], case: &Case) {
+    assert!(new.starts_with(&kept[0]), "{case:?}");
+    assert!(new.ends_with(&kept[kept.len() - 1]), "{case:?}");
+    let mut at = 0;
+    for part in kept {
+        let found = memchr::memmem::find(&new[at..], part);
+        at += found.unwrap_or_else(|| panic!("{part:?} is missing: {case:?}")) + part.len();
+    }
+}

@@ -1,0 +1,145 @@
+//! The law of edits over random files and random edits: what was not to be replaced is the same to
+//! the byte, and the diff leads from the old bytes to the new ones.
+//!
+//! `PROPTEST_CASES` says how many edits are made; `cargo xtask test` and `cargo xtask accept edits`
+//! make many more than a plain test run.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by them")]
+
+mod case;
+mod random;
+
+use acp_tools::Workspace;
+use acp_tools::diff;
+use acp_tools::edit::{Done, Edit, apply};
+use acp_tools::encoding::Text;
+use acp_tools::workspace::Durability;
+use acp_tools::write::{Change, PreImage, read_whole, write_all};
+use acp_types::{FileChange, LineTag};
+use proptest::prelude::*;
+
+use case::Case;
+use random::Random;
+
+/// A file that was edited in memory.
+struct Made {
+    old: Vec<u8>,
+    new: Vec<u8>,
+}
+
+/// Makes the edits of a case and holds them against the law. Nothing, if they were refused.
+fn make(case: &Case, edits: &[Edit]) -> Option<Made> {
+    let old = Text::decode("f", case.bytes.clone()).ok()?;
+    let edited = apply(old.as_str(), edits).ok()?;
+    let change = diff::spliced("/f", old.as_str(), &edited.text, &edited.splices);
+    let text = edited.text.clone();
+
+    let mut end = 0;
+    for splice in &edited.splices {
+        assert!(end <= splice.old.start && splice.old.start <= splice.old.end, "{case:?}");
+        end = splice.old.end;
+    }
+    let kept = case::outside(&old, &edited.splices);
+    let new = old.edited(edited).expect("only characters that every encoding has come in");
+    case::require_in_order(&new, &kept, case);
+    // Whoever reads the file next finds the text that the diff was made of.
+    let form = case::Form::of(&old);
+    assert_eq!(form.encode(&text), new, "{case:?}");
+    assert_eq!(patched(old.as_str(), &change), text, "{case:?}");
+    Some(Made { old: old.bytes().to_vec(), new })
+}
+
+/// Applies the hunks as a patch program does: by their line numbers.
+fn patched(old: &str, change: &FileChange) -> String {
+    let old: Vec<_> = old.split_inclusive('\n').collect();
+    let (mut new, mut at) = (Vec::new(), 0);
+    for hunk in &change.hunks {
+        let start = (hunk.old_start as usize).saturating_sub(1);
+        new.extend_from_slice(&old[at..start]);
+        assert_eq!(new.len(), (hunk.new_start as usize).saturating_sub(1), "{change:?}");
+        at = start;
+        for line in &hunk.lines {
+            if line.tag != LineTag::Added {
+                assert_eq!(old[at], line.text, "{change:?}");
+                at += 1;
+            }
+            if line.tag != LineTag::Removed {
+                new.push(&line.text);
+            }
+        }
+    }
+    new.extend_from_slice(&old[at..]);
+    new.concat()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn exact_edits_replace_their_places_and_nothing_else(seed: u64) {
+        let case = Case::new(&mut Random::new(seed));
+        let Some((edits, spans)) = case.exact_edits() else { return Ok(()) };
+        let made = make(&case, &edits).unwrap_or_else(|| panic!("refused: {case:?} {edits:?}"));
+        case.require_spans(&made.new, &edits, &spans);
+    }
+
+    #[test]
+    fn weaker_matches_leave_the_rest_alone_too(seed: u64) {
+        let case = Case::new(&mut Random::new(seed));
+        if let Some(edits) = case.loose_edits() {
+            make(&case, &edits);
+        }
+    }
+}
+
+/// How many of the loose edits find their place says whether the law above is about anything.
+#[test]
+fn most_of_the_weaker_matches_are_found() {
+    let cases = (0..500).map(|seed| Case::new(&mut Random::new(seed)));
+    let edits = cases.filter_map(|case| Some((case.loose_edits()?, case)));
+    let made: Vec<_> = edits.map(|(edits, case)| make(&case, &edits).is_some()).collect();
+    let found = made.iter().filter(|is_made| **is_made).count();
+    assert!(made.len() > 300 && found * 3 > made.len(), "{found} of {}", made.len());
+}
+
+/// `EDITED_FILES` says how many go through the file system.
+#[test]
+fn files_hold_what_the_edits_made_of_them() {
+    let cases = std::env::var("EDITED_FILES").ok().and_then(|cases| cases.parse().ok());
+    let folder = tempfile::tempdir().unwrap();
+    let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
+    let workspace = workspace.with_durability(Durability::System);
+    let (mut written, mut seed) = (0, 0);
+    while written < cases.unwrap_or(200) {
+        seed += 1;
+        let case = Case::new(&mut Random::new(seed));
+        let Some((edits, _)) = case.exact_edits() else { continue };
+        let path = folder.path().join("file");
+        std::fs::write(&path, &case.bytes).unwrap();
+        let at = workspace.resolve("file").unwrap();
+        let PreImage::Bytes(found) = read_whole(&workspace, &at, 1 << 20).unwrap() else {
+            panic!()
+        };
+        let made = make(&case, &edits).unwrap();
+        assert_eq!(found, made.old);
+        let change = Change { at: &at, found: Some(&found), bytes: &made.new };
+        write_all(&workspace, &[change]).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), made.new, "{case:?}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        written += 1;
+    }
+}
+
+/// An edit that was made is there already when it is made once more.
+#[test]
+fn an_edit_is_not_made_twice() {
+    let text = "fn answer() -> u8 {\n    41\n}\n";
+    let edit = Edit {
+        old_text: "-> u8 {\n    41".into(),
+        new_text: "-> u16 {\n    4_242".into(),
+        which: acp_tools::edit::Which::Only,
+    };
+    let once = apply(text, std::slice::from_ref(&edit)).unwrap();
+    let twice = apply(&once.text, &[edit]).unwrap();
+    assert_eq!((twice.text, twice.done), (once.text, vec![Done::AlreadyApplied { line: 1 }]));
+}
