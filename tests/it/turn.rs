@@ -10,6 +10,7 @@ use crate::harness::session::{diff, meta, shown, text_of};
 use crate::harness::{Agent, Options};
 
 /// A call and what a client is to see of it.
+#[derive(Clone)]
 struct Case {
     tool: &'static str,
     args: Value,
@@ -23,14 +24,21 @@ struct Case {
 }
 
 fn cases() -> Vec<Case> {
-    let case = |tool, args, kind, title, location, shows| Case {
-        tool,
-        args,
-        kind,
-        title,
-        location,
-        shows,
-    };
+    [looking(), changing(), others()].concat()
+}
+
+fn case(
+    tool: &'static str,
+    args: Value,
+    kind: ToolKind,
+    title: &'static str,
+    location: Option<(&'static str, Option<u32>)>,
+    shows: &'static str,
+) -> Case {
+    Case { tool, args, kind, title, location, shows }
+}
+
+fn looking() -> Vec<Case> {
     vec![
         case(
             "read_file",
@@ -57,6 +65,11 @@ fn cases() -> Vec<Case> {
             Some(("notes.txt", Some(2))),
             "three",
         ),
+    ]
+}
+
+fn changing() -> Vec<Case> {
+    vec![
         case(
             "write_file",
             json!({"path": "new/file.txt", "content": "new\n"}),
@@ -90,6 +103,11 @@ fn cases() -> Vec<Case> {
             "",
         ),
         case("undo", json!({}), ToolKind::Edit, "last change", None, "moved/file.txt"),
+    ]
+}
+
+fn others() -> Vec<Case> {
+    vec![
         case(
             "terminal",
             json!({"command": "echo said; pwd"}),

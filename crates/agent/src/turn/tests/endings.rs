@@ -505,7 +505,9 @@ async fn a_result_goes_back_within_its_bound() {
     let says = "x".repeat(2 * limits::MAX_RESULT_BYTES);
     let look = call_with("a", "look", &serde_json::json!({"path": "", "says": says}).to_string());
     let reply = [look, vec![stop(Stop::ToolCalls)]].concat();
-    let (stage, model) = (Stage::new(), Arc::new(Fake::new(vec![reply])));
+    // Of a window that holds it all, so that no room has to be made.
+    let traits = Traits { context_tokens: Some(1 << 20), ..Traits::default() };
+    let (stage, model) = (Stage::new(), Arc::new(Fake { traits, ..Fake::new(vec![reply]) }));
     let mut history = History::default();
     drop(stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await);
     let Message::ToolResults(results) = &*history.messages()[2] else { panic!("results") };
