@@ -112,7 +112,8 @@ async fn each_mode_allows_asks_and_denies_what_it_says() {
         ("ask-always", [1, 1, 1, 1], [false, false, false, false]),
         ("ask", [0, 1, 1, 1], [true, false, false, false]),
         ("accept-edits", [0, 0, 1, 1], [true, true, false, false]),
-        ("auto", [0, 0, 0, 0], [true, true, true, true]),
+        // Protected names are asked about in every mode that can ask.
+        ("auto", [0, 0, 1, 0], [true, true, false, true]),
     ] {
         let mut agent = Agent::ready(Model::Direct, REJECT).await;
         set_mode(&mut agent, mode).await.unwrap();
