@@ -10,7 +10,7 @@ mod report;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::config::Config;
+use crate::config::{Config, ProviderConfig};
 use crate::keys::{KeyStore, Login};
 use crate::model::catalogue::{BuiltIn, Catalogue, Choice};
 use crate::model::provider::{Key, Provider, Settings};
@@ -180,8 +180,14 @@ impl Chooser {
         if configured.base_url.is_some() || (configured.key.is_none() && elsewhere()) {
             return None;
         }
-        let (provider, model) = default_model(provider)?;
-        Some((provider, model.to_owned()))
+        let (by, model) = default_model(provider)?;
+        // The model of a provider's other dialect, if that leads to the same place with the same key.
+        let other = self.config.provider(by);
+        let key = |of: &ProviderConfig| of.key.as_ref().map(|key| key.value.clone());
+        let is_same = other.base_url.is_none() && key(other) == key(configured);
+        let is_openai = by == Provider::OpenAiResponses;
+        let is_elsewhere = is_openai && self.config.provider(Provider::OpenAi).base_url.is_some();
+        (is_same && !is_elsewhere).then(|| (by, model.to_owned()))
     }
 
     /// Lists the providers whose keys are in the environment or stored.

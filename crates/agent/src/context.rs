@@ -122,7 +122,8 @@ impl Surroundings {
     pub(crate) async fn news(&self, window: u64) -> Vec<Message> {
         let room = window.saturating_mul(limits::BYTES_PER_TOKEN) / limits::INSTRUCTIONS_SHARE;
         let room = usize::try_from(room).unwrap_or(usize::MAX);
-        let secrets = self.secrets.clone();
+        // Keys that were found since the session began are secrets too.
+        let secrets = crate::secrets::with_learnt(&self.secrets);
         let look = move |known: &mut Known, workspace: &Workspace| {
             // Changes first: a file of instructions that changed is told whole.
             known.untold.extend(known.stamps.news(workspace));

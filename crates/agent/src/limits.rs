@@ -405,6 +405,10 @@ pub const MODEL_REST: Duration = Duration::from_millis(20);
 /// Bytes of that.
 pub const MAX_MODEL_REST_BYTES: usize = 4 << 10;
 
+/// Bytes of a reply that comes as a stream. Dialects repeat themselves: what is said in it is bound
+/// by [`MAX_REPLY_BYTES`].
+pub const MAX_MODEL_STREAM_BYTES: usize = 128 << 20;
+
 /// Bytes of a server's own text that an error repeats.
 pub const MAX_MODEL_ERROR_TEXT: usize = 500;
 

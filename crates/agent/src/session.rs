@@ -293,7 +293,13 @@ impl Runner {
                 let spent = *self.history.spent();
                 let asked =
                     Asked { handle: &self.handle, options, registry: &self.registry, spent };
-                match commands::answer(&prompt::typed(&blocks), asked, keeper).await {
+                let typed = prompt::typed(&blocks);
+                let said = tokio::select! {
+                    biased;
+                    () = token.cancelled() => return Ok(StopReason::Cancelled),
+                    said = commands::answer(&typed, asked, keeper) => said,
+                };
+                match said {
                     Some(said) => {
                         say(&self.handle, said);
                         Ok(StopReason::EndTurn)
@@ -329,7 +335,8 @@ impl Runner {
         }
         lock(&self.turns).current = None;
         let ending = ending.map_err(|mut error| {
-            error.message = self.secrets.redact(&error.message).into_owned();
+            let secrets = secrets::with_learnt(&self.secrets);
+            error.message = secrets.redact(&error.message).into_owned();
             error
         });
         if let Ok(stop) = &ending {

@@ -112,6 +112,10 @@ impl Turn<'_> {
                     heard.drop_calls();
                     continue;
                 }
+                if self.cancel.is_cancelled() {
+                    heard.is_cancelled = true;
+                    return heard;
+                }
             }
             let Some(pause) = retry.pause(error, heard.came()) else { return heard };
             self.tell_retry(error, pause);

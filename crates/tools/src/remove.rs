@@ -114,8 +114,10 @@ impl Found {
         let before = match undo.take(&dir, name, self.bytes) {
             Ok(Some(blob)) => {
                 let is_same = match (self.kind, self.stamp) {
-                    (Kind::File, Some(stamp)) => undo.stamp(&blob).map_err(explain)? == Some(stamp),
-                    _ => undo.kind(&blob).map_err(explain)? == self.kind,
+                    (Kind::File, Some(stamp)) => {
+                        undo.stamp(&blob).is_ok_and(|now| now == Some(stamp))
+                    }
+                    _ => undo.kind(&blob).is_ok_and(|now| now == self.kind),
                 };
                 if !is_same {
                     undo.restore(&blob, &dir, name).map_err(explain)?;

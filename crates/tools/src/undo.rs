@@ -88,11 +88,6 @@ impl Undo {
         Self { folder: Some(folder), kept: Mutex::default() }
     }
 
-    /// Whether a path leads to what is kept.
-    pub(crate) fn holds(&self, path: &Path) -> bool {
-        self.folder.as_ref().is_some_and(|folder| path.starts_with(folder))
-    }
-
     /// Whether anything is kept at all.
     pub(crate) fn is_kept(&self) -> bool {
         self.folder.is_some()

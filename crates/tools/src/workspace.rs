@@ -28,7 +28,7 @@ use similar::get_close_matches;
 use crate::error::{Code, ToolError};
 use crate::limits::{NAMES_COMPARED, PATH_BYTES, SIMILAR_NAMES};
 use crate::stamp::Stamps;
-use crate::sys::fs::{Dir, Kind, Root as Pinned};
+use crate::sys::fs::{Dir, Kind, Root as Pinned, links};
 use crate::undo::Undo;
 use crate::write::replay;
 
@@ -62,6 +62,8 @@ pub struct Workspace {
     stamps: Stamps,
     undo: Undo,
     journal: Option<PathBuf>,
+    /// The user's state folder, where both are.
+    state: Option<PathBuf>,
 }
 
 /// When a file counts as written.
@@ -183,6 +185,7 @@ impl Workspace {
             stamps: Stamps::default(),
             undo: Undo::default(),
             journal: None,
+            state: None,
         })
     }
 
@@ -200,7 +203,8 @@ impl Workspace {
     pub fn keeping(self, folder: &Path) -> Self {
         let journal = folder.join("journal");
         replay(&journal);
-        Self { undo: Undo::within(folder.join("undo")), journal: Some(journal), ..self }
+        let (undo, state) = (Undo::within(folder.join("undo")), Some(folder.to_owned()));
+        Self { undo, journal: Some(journal), state, ..self }
     }
 
     pub(crate) fn journal(&self) -> Option<&Path> {
@@ -357,8 +361,22 @@ impl Workspace {
     }
 
     /// Whether a change of a file is always asked about. It looks at the real place.
+    ///
+    /// What is kept, and the rules and keys that lie beside it, are as protected as any name.
     pub(crate) fn is_guarded(&self, real: &Resolved) -> bool {
-        is_protected(&real.beneath) || self.undo.holds(&self.real(real))
+        let path = self.real(real);
+        let is_of = |root: &Root| path.strip_prefix(&root.real).is_ok_and(is_protected);
+        let is_state =
+            |folder: &PathBuf| path.starts_with(folder) || path.starts_with(without_links(folder));
+        self.roots.iter().any(is_of) || self.state.as_ref().is_some_and(is_state)
+    }
+
+    /// Whether a file has further names, which a change of it changes too, wherever they are.
+    pub(crate) fn is_shared(&self, real: &Resolved) -> bool {
+        let metadata = self
+            .open_read(real)
+            .and_then(|file| file.metadata().map_err(|error| self.explain(real, &error)));
+        metadata.is_ok_and(|metadata| metadata.is_file() && links(&metadata) > 1)
     }
 
     /// Reads what a link holds, without following it.
@@ -471,6 +489,15 @@ pub(crate) fn require_file(at: &Resolved, metadata: &Metadata) -> Result<(), Too
             Err(ToolError::report(Code::NotARegularFile, message))
         }
     }
+}
+
+/// Spells out the links of a path as far as it exists.
+fn without_links(path: &Path) -> PathBuf {
+    let real = path.ancestors().find_map(|existing| {
+        let rest = path.strip_prefix(existing).ok()?;
+        Some(existing.canonicalize().ok()?.join(rest))
+    });
+    real.unwrap_or_else(|| path.to_owned())
 }
 
 fn is_a_directory(at: &Resolved) -> ToolError {

@@ -99,12 +99,14 @@ pub(super) fn split(messages: &mut [Arc<Message>], room: u64) -> Split {
 /// Cuts the results of the newest reply where they are why it weighs more than `room`.
 fn squeeze(messages: &mut [Arc<Message>], room: u64) {
     let step = weigh(&messages[messages.len().saturating_sub(2)..]);
+    let is_results = matches!(messages.last().map(|it| &**it), Some(Message::ToolResults(_)));
+    // A prompt stays the very one that the history can take back.
+    if step <= room || !is_results {
+        return;
+    }
     let Some(Message::ToolResults(results)) = messages.last_mut().map(Arc::make_mut) else {
         return;
     };
-    if step <= room {
-        return;
-    }
     let texts: usize = results.iter().map(|result| result.text.len()).sum();
     let beside = step.saturating_sub(texts as u64);
     let share = room.saturating_sub(beside) / results.len().max(1) as u64;

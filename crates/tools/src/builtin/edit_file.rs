@@ -270,7 +270,8 @@ fn how(rung: Rung) -> Option<&'static str> {
 
 fn draft(files: Vec<File>, workspace: &Workspace) -> Draft<Plan> {
     let changed = || files.iter().filter(|file| file.change.is_some());
-    let is_guarded = changed().any(|file| workspace.is_guarded(&file.real));
+    let is_guarded =
+        changed().any(|file| workspace.is_guarded(&file.real) || workspace.is_shared(&file.real));
     let effects: Effects =
         changed().map(|file| Effect::Write(file.real.path().to_owned())).collect();
     let changes: Vec<_> = files.iter().filter_map(|file| file.change.clone()).collect();

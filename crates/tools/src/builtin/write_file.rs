@@ -89,7 +89,7 @@ impl Tool for WriteFile {
             let line = change.changed_lines().next().unwrap_or(1);
             let location = Location::try_new(at.path()).map(|at| at.at_line(line));
             let effects = Effects::from(Effect::Write(real.path().to_owned()));
-            let is_guarded = workspace.is_guarded(&real);
+            let is_guarded = workspace.is_guarded(&real) || workspace.is_shared(&real);
             let plan = Plan { at, content: args.content, found };
             Ok(Draft {
                 locations: location.ok().map(|location| vec![location]),

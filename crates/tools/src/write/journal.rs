@@ -8,12 +8,13 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{EDIT_FILES, FILE_BYTES, JOURNAL_BYTES};
-use crate::sys::fs::{Dir, Root};
+use crate::stamp::Stamp;
+use crate::sys::fs::{Dir, Root, links};
 
 /// The journal of one call. It is removed when this is dropped.
 #[derive(Debug)]
@@ -47,6 +48,8 @@ pub(super) struct Prepared {
     /// What tells the file beside it from others.
     pub(super) ours: (u64, u64),
     pub(super) way: Manner,
+    /// The hash of the new content.
+    pub(super) after: [u8; 32],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,11 +63,13 @@ impl Journal {
     /// Begins a journal in a folder, which is made if need be.
     pub(super) fn begin(folder: &Path, names: Vec<Names>) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
-        let file = tempfile::Builder::new().prefix("call-").tempfile_in(folder)?;
-        let (file, path) = file.keep().map_err(|error| error.error)?;
-        let mut journal = Self { path, file };
+        let file = tempfile::Builder::new().prefix("new-").tempfile_in(folder)?;
         // Where there are no locks, nobody else begins with what is being written either.
-        drop(journal.file.try_lock());
+        drop(file.as_file().try_lock());
+        // Nobody sees it by this name before it is locked.
+        let path = file.path().with_file_name(call_name(file.path()));
+        let file = file.persist_noclobber(&path).map_err(|error| error.error)?;
+        let mut journal = Self { path, file };
         journal.write(&Line::Begin(names))?;
         Ok(journal)
     }
@@ -94,7 +99,10 @@ impl Drop for Journal {
 /// is left for the next time.
 pub(crate) fn replay(folder: &Path) {
     let Ok(journals) = fs::read_dir(folder) else { return };
-    for journal in journals.flatten().map(|entry| entry.path()) {
+    let is_call = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(CALL.as_bytes()))
+    };
+    for journal in journals.flatten().map(|entry| entry.path()).filter(is_call) {
         if replay_one(&journal).is_ok() {
             drop(fs::remove_file(&journal));
         }
@@ -104,6 +112,10 @@ pub(crate) fn replay(folder: &Path) {
 fn replay_one(journal: &Path) -> io::Result<()> {
     let file = File::open(journal)?;
     file.try_lock().map_err(io::Error::other)?;
+    if links(&file.metadata()?) == 0 {
+        // Another process has put it in order meanwhile.
+        return Ok(());
+    }
     let (mut names, mut prepared, mut is_done) = (Vec::new(), Vec::new(), false);
     for line in BufReader::new(file.take(JOURNAL_BYTES)).lines() {
         // A last line that was cut short says nothing.
@@ -127,38 +139,71 @@ fn replay_one(journal: &Path) -> io::Result<()> {
 impl Names {
     /// Makes the file the old one again, if it was not finished, and removes what lies beside it.
     fn put_in_order(&self, unfinished: Option<&Prepared>) -> io::Result<()> {
-        let is_ours = is_temporary(&self.temporary);
+        let is_ours = is_temporary(&self.temporary) && is_name(&self.name);
         let dir = Root::pin(&self.dir)?.dir(Path::new(""))?;
+        let mut is_needless = true;
         if let Some(prepared) = unfinished.filter(|_| is_ours) {
-            self.restore(&dir, *prepared)?;
+            is_needless = self.restore(&dir, *prepared)?;
         }
-        if is_ours {
+        if is_ours && is_needless {
             drop(dir.remove(&spare(&self.temporary)));
             drop(dir.remove(&self.temporary));
         }
         Ok(())
     }
 
-    fn restore(&self, dir: &Dir, Prepared { ours, way }: Prepared) -> io::Result<()> {
-        let is_there = dir.identity(&self.name).is_ok_and(|there| there == ours);
+    /// Makes the file the old one again, if it holds just what was being written: any other was
+    /// changed since, and stays. Returns whether what lies beside it is needless then: not beside a
+    /// file that was written in place and may be half of the new one.
+    fn restore(&self, dir: &Dir, Prepared { ours, way, after }: Prepared) -> io::Result<bool> {
+        let is_after = holds(dir, &self.name, after)?;
+        let is_there = is_after && dir.identity(&self.name).is_ok_and(|there| there == ours);
         match way {
-            Manner::Add if is_there => dir.remove(&self.name),
+            Manner::Add if is_there => dir.remove(&self.name)?,
             Manner::Replace if is_there => {
                 let old = spare(&self.temporary);
                 if dir.identity(&old).is_ok() {
-                    return dir.replace(&old, &self.name);
+                    dir.replace(&old, &self.name)?;
+                } else {
+                    // The one beside it is the old one now.
+                    dir.replace(&self.temporary, &self.name)?;
                 }
-                // The one beside it is the old one now.
-                dir.replace(&self.temporary, &self.name)
             }
             Manner::InPlace => {
                 let mut old = Vec::new();
                 dir.open(&self.temporary)?.take(FILE_BYTES).read_to_end(&mut old)?;
-                super::staged::overwrite(&dir.change(&self.name)?, &old)
+                if !is_after {
+                    return holds(dir, &self.name, *Stamp::of(&old).as_bytes());
+                }
+                super::staged::overwrite(&dir.change(&self.name)?, &old)?;
             }
-            Manner::Add | Manner::Replace => Ok(()),
+            Manner::Add | Manner::Replace => {}
         }
+        Ok(true)
     }
+}
+
+/// Whether a file is there and holds just what has this hash.
+fn holds(dir: &Dir, name: &OsStr, hash: [u8; 32]) -> io::Result<bool> {
+    let file = match dir.open(name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        other => other?,
+    };
+    let mut now = Vec::new();
+    file.take(FILE_BYTES + 1).read_to_end(&mut now)?;
+    Ok(*Stamp::of(&now).as_bytes() == hash)
+}
+
+fn is_name(name: &OsStr) -> bool {
+    let mut parts = Path::new(name).components();
+    matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None))
+}
+
+/// The name of a journal that is locked, of the name that it was made with.
+fn call_name(made: &Path) -> OsString {
+    let mut name = OsString::from(CALL);
+    name.push(made.file_name().unwrap_or_default());
+    name
 }
 
 /// Makes the name of a file beside another one.
@@ -179,13 +224,14 @@ pub(super) fn spare(temporary: &OsStr) -> OsString {
     name
 }
 
+const CALL: &str = "call-";
 const BEGINNING: &str = ".acp-tools-";
 const END: &str = ".tmp";
 
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod tests {
-    use super::{Journal, Manner, Names, Prepared, replay, temporary};
+    use super::{Journal, Manner, Names, Prepared, Stamp, replay, temporary};
     use crate::workspace::testing::{Tree, tree};
     use pretty_assertions::assert_eq;
     use std::fs;
@@ -218,8 +264,11 @@ mod tests {
                 3 => {
                     ours = [&new, &add, &old].map(identity).to_vec();
                     let ways = [Manner::Replace, Manner::Add, Manner::InPlace];
-                    let prepared = ours.iter().zip(ways);
-                    let prepared = prepared.map(|(ours, way)| Prepared { ours: *ours, way });
+                    let after =
+                        ["new", "new", "new li"].map(|it| *Stamp::of(it.as_bytes()).as_bytes());
+                    let prepared = ours.iter().zip(ways).zip(after);
+                    let prepared =
+                        prepared.map(|((ours, way), after)| Prepared { ours: *ours, way, after });
                     journal.ready(prepared.collect()).unwrap();
                 }
                 4 => {
@@ -271,6 +320,22 @@ mod tests {
         replay(&folder);
         assert_eq!(tree.read("replaced"), "theirs");
         assert_eq!(tree.names("."), ["linked", "replaced"]);
+    }
+
+    #[test]
+    fn what_its_user_wrote_since_stays_in_the_same_file_too() {
+        for name in ["replaced", "added", "linked"] {
+            let tree = tree(&[("replaced", "old"), ("linked", "old linked")]);
+            fs::hard_link(tree.path("linked"), tree.path("other")).unwrap();
+            let folder = killed_after(&tree, 7);
+            // In place, as some editors save: the file is the same one.
+            fs::write(tree.path(name), "theirs").unwrap();
+            replay(&folder);
+            assert_eq!(tree.read(name), "theirs", "{name}");
+            let is_kept = tree.names(".").iter().any(|it| it.starts_with(".acp-tools-"));
+            assert_eq!(is_kept, name == "linked", "the copy of what may be half written is kept");
+            assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+        }
     }
 
     #[test]

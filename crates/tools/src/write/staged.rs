@@ -148,7 +148,10 @@ impl<'a> Staged<'a> {
         let done = match &self.way {
             Way::Add => self.add(),
             Way::Replace => self.replace(),
-            Way::InPlace(file) => self.overwrite(file),
+            Way::InPlace(file) => match file.try_clone() {
+                Ok(file) => self.overwrite(&file),
+                Err(error) => Err(error.into()),
+            },
         };
         done.map_err(|trouble| trouble.explained(self.workspace, self.change.at))?;
         if self.state == State::Prepared {
@@ -180,7 +183,10 @@ impl<'a> Staged<'a> {
             Ok(()) => match self.require_old_at(&self.temporary) {
                 Ok(()) => Ok(()),
                 Err(trouble) => {
+                    // Until it is back, the file beside it is the only one that somebody wrote.
+                    self.state = State::Stranded;
                     self.swap_back(self.ours)?;
+                    self.state = State::Prepared;
                     Err(trouble)
                 }
             },
@@ -205,12 +211,15 @@ impl<'a> Staged<'a> {
         Ok(replaced?)
     }
 
-    fn overwrite(&self, mut file: &File) -> Result<(), Trouble> {
+    fn overwrite(&mut self, mut file: &File) -> Result<(), Trouble> {
         file.rewind()?;
         self.require_old(&mut file)?;
         let written = overwrite(file, self.change.bytes);
         if let (Err(_), Some(old)) = (&written, self.change.found) {
+            // Until it is whole again, the file beside it is the only whole one.
+            self.state = State::Stranded;
             overwrite(file, old)?;
+            self.state = State::Prepared;
         }
         written?;
         Ok(self.workspace.durability().of(file)?)
@@ -223,7 +232,7 @@ impl<'a> Staged<'a> {
             Way::Replace => Manner::Replace,
             Way::InPlace(_) => Manner::InPlace,
         };
-        Prepared { ours: self.ours, way }
+        Prepared { ours: self.ours, way, after: *Stamp::of(self.change.bytes).as_bytes() }
     }
 
     pub(super) fn path(&self) -> &Path {

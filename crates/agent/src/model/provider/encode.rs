@@ -176,12 +176,8 @@ fn assistant(
     let text = (!text.trim().is_empty()).then(|| AssistantContent::Text(Text::new(marked(text))));
     let calls = calls.iter().zip(&ids).filter_map(|(call, id)| {
         let name = ToolName::new(call.name.clone()).ok()?;
-        let mut function = ToolFunction::parse(name, &call.arguments);
-        for argument in function.arguments.values_mut() {
-            if let Value::String(text) = argument {
-                *text = marked(text);
-            }
-        }
+        // Some dialects write arguments as JSON in a string, so that a mark would stand too deep.
+        let function = ToolFunction::parse(name, &call.arguments);
         Some(AssistantContent::ToolCall(ToolCall::new(id.clone(), function)))
     });
     (AssistantMessage::new(text.into_iter().chain(calls).collect()), ids)

@@ -195,10 +195,15 @@ impl HttpClientExt for Http {
             if wants_events {
                 headers.entry(CONTENT_TYPE).or_insert(events);
             }
-            let body = stream::try_unfold(Rest::new(response), |mut body| async move {
-                let chunk = body.chunk().await.map_err(|error| cut(&error))?;
-                Ok(chunk.map(|chunk| (chunk, body)))
-            });
+            let body =
+                stream::try_unfold((Rest::new(response), 0), |(mut body, read)| async move {
+                    let chunk = body.chunk().await.map_err(|error| cut(&error))?;
+                    let read = read + chunk.as_ref().map_or(0, Bytes::len);
+                    if read > limits::MAX_MODEL_STREAM_BYTES {
+                        return Err(too_long());
+                    }
+                    Ok(chunk.map(|chunk| (chunk, (body, read))))
+                });
             let body: BoxedStream = Box::pin(body);
             Ok(answer((status, headers), body))
         }
@@ -287,6 +292,11 @@ fn unsent(error: &reqwest::Error, host: &str) -> Unreachable {
         format!("the connection to {host} broke: {cause}")
     };
     Unreachable::new(Fault::Transient, text)
+}
+
+fn too_long() -> Error {
+    let text = format!("the reply is over {} MiB", limits::MAX_MODEL_STREAM_BYTES >> 20);
+    Error::instance(Unreachable::new(Fault::Other, text))
 }
 
 fn cut(error: &reqwest::Error) -> Error {
