@@ -1,7 +1,7 @@
 //! What the provider is told: the session, in the dialect's own form.
 
-use callboard::testing::models::{Answer, Dialect, ModelServer, Reply};
-use serde_json::Value;
+use callboard::testing::models::{Answer, Call, Dialect, ModelServer, Reply};
+use serde_json::{Value, json};
 
 use crate::case::{KEY, done, ready, run, runs_once, strings};
 
@@ -52,6 +52,22 @@ async fn a_call_and_its_result() {
             at.unwrap_or_else(|| panic!("{dialect:?}: no {pointer} {value} in {messages:#?}"))
         };
         assert!(find(call, "terminal") < find(result.0, result.1), "{dialect:?}");
+    }
+}
+
+#[tokio::test]
+async fn long_arguments_as_they_were() {
+    let content = "a \"line\"\n\\ of many\n".repeat(100);
+    for dialect in Dialect::ALL {
+        let args = json!({"path": "long.txt", "content": content});
+        let reply = Reply::new().call(Call::new("write_file", &args));
+        let bodies = bodies(dialect, vec![reply.into(), done()]).await;
+        // As an object, or as JSON in a string.
+        let told = strings(&bodies[1]).into_iter().any(|text| {
+            let inner = serde_json::from_str::<Value>(&text).unwrap_or_default();
+            text == content || inner["content"] == *content
+        });
+        assert!(told, "{dialect:?}: {:#}", bodies[1]);
     }
 }
 

@@ -294,17 +294,14 @@ impl Runner {
                 let asked =
                     Asked { handle: &self.handle, options, registry: &self.registry, spent };
                 let typed = prompt::typed(&blocks);
-                let said = tokio::select! {
-                    biased;
-                    () = token.cancelled() => return Ok(StopReason::Cancelled),
-                    said = commands::answer(&typed, asked, keeper) => said,
-                };
-                match said {
-                    Some(said) => {
+                let said = commands::answer(&typed, asked, keeper);
+                match token.run_until_cancelled(said).await {
+                    None => Ok(StopReason::Cancelled),
+                    Some(Some(said)) => {
                         say(&self.handle, said);
                         Ok(StopReason::EndTurn)
                     }
-                    None => {
+                    Some(None) => {
                         let (known, told) = (&mut self.secrets, &mut self.told);
                         take_up(options, &token, &self.handle, known, told).await;
                         turn::run(turn, &mut self.history, blocks).await

@@ -20,7 +20,7 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use acp_lifecycle::is_protected;
+use acp_lifecycle::{Effect, Effects, is_protected};
 use acp_types::location::normalise;
 use acp_types::text;
 use similar::get_close_matches;
@@ -369,6 +369,14 @@ impl Workspace {
         let is_state =
             |folder: &PathBuf| path.starts_with(folder) || path.starts_with(without_links(folder));
         self.roots.iter().any(is_of) || self.state.as_ref().is_some_and(is_state)
+    }
+
+    /// Returns what looking at a place does: an effect on the path that was named and, where links
+    /// lead elsewhere, on the real one, which rules may speak of.
+    pub(crate) fn looked_at(&self, at: &Resolved, effect: fn(PathBuf) -> Effect) -> Effects {
+        let real = self.settle(at).ok().map(|real| real.path().to_owned());
+        let real = real.filter(|real| real != at.path());
+        [at.path().to_owned()].into_iter().chain(real).map(effect).collect()
     }
 
     /// Whether a file has further names, which a change of it changes too, wherever they are.

@@ -1,6 +1,6 @@
 //! `grep`: a regular expression in the contents of files.
 
-use acp_lifecycle::{Effect, Effects, Grant, Pinned};
+use acp_lifecycle::{Effect, Grant, Pinned};
 use acp_types::{Content, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -68,7 +68,7 @@ impl Tool for Grep {
             max_results: args.max_results,
         };
         let mut draft = Draft::new(query);
-        draft.effects = Effects::from(Effect::Search(at.path().to_owned()));
+        draft.effects = context.workspace.looked_at(&at, Effect::Search);
         Ok(draft)
     }
 

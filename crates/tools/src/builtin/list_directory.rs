@@ -1,6 +1,6 @@
 //! `list_directory`: what is in a directory.
 
-use acp_lifecycle::{Effect, Effects, Grant, Pinned};
+use acp_lifecycle::{Effect, Grant, Pinned};
 use acp_types::{Content, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -51,7 +51,7 @@ impl Tool for ListDirectory {
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Args>, ToolError> {
         let at = context.workspace.resolve(&args.path)?;
         let mut draft = Draft::new(args);
-        draft.effects = Effects::from(Effect::Read(at.path().to_owned()));
+        draft.effects = context.workspace.looked_at(&at, Effect::Read);
         Ok(draft)
     }
 

@@ -1,6 +1,6 @@
 //! `read_file`: a window of lines of a text file.
 
-use acp_lifecycle::{Effect, Effects, Grant, Pinned};
+use acp_lifecycle::{Effect, Grant, Pinned};
 use acp_types::{Content, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -55,7 +55,7 @@ impl Tool for ReadFile {
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Args>, ToolError> {
         let at = context.workspace.resolve(&args.path)?;
         let mut draft = Draft::new(args);
-        draft.effects = Effects::from(Effect::Read(at.path().to_owned()));
+        draft.effects = context.workspace.looked_at(&at, Effect::Read);
         Ok(draft)
     }
 

@@ -10,8 +10,8 @@ use proptest::prelude::*;
 
 use super::{Undoing, find};
 use crate::error::{Code, ToolError};
-use crate::workspace::Durability;
 use crate::workspace::testing::{Tree, tree};
+use crate::workspace::{Durability, Workspace};
 use crate::write::{PreImage, atomic_write, read_whole};
 
 /// A tree whose changes are kept beside it.
@@ -145,6 +145,27 @@ fn protected_names_and_what_is_kept_are_guarded() {
     tree.link("innocent", ".git/config");
     let real = tree.workspace.settle(&tree.at("innocent")).unwrap();
     assert!(tree.workspace.is_guarded(&real));
+}
+
+#[test]
+fn the_state_folder_is_guarded_as_a_whole_by_every_name_of_it() {
+    let tree = tree(&[("linked", "x"), ("state/x", "")]);
+    fs::hard_link(tree.path("linked"), tree.path("other")).unwrap();
+    tree.link("by-link", "state");
+    let workspace = Workspace::new(tree.workspace.cwd().to_owned(), Vec::new()).unwrap();
+    let workspace = workspace.keeping(&tree.path("by-link/callboard"));
+    for (path, is_guarded, is_shared) in [
+        ("state/callboard/permissions/user.json", true, false),
+        ("by-link/callboard/journal/call-1", true, false),
+        ("state/other", false, false),
+        ("linked", false, true),
+        ("state/x", false, false),
+        ("none", false, false),
+    ] {
+        let real = workspace.settle(&workspace.resolve(path).unwrap()).unwrap();
+        assert_eq!(workspace.is_guarded(&real), is_guarded, "{path}");
+        assert_eq!(workspace.is_shared(&real), is_shared, "{path}");
+    }
 }
 
 proptest! {

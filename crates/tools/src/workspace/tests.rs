@@ -1,5 +1,6 @@
 //! What a path may name, and what it may not.
 
+use acp_lifecycle::Effect;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -212,4 +213,18 @@ fn what_is_looked_for_is_a_regular_file_inside_the_roots_or_nothing() {
         let found = tree.workspace.look_for(&path);
         assert_eq!(found.is_some(), is_found, "{}", path.display());
     }
+}
+
+#[test]
+fn looking_through_a_link_looks_at_where_it_leads() {
+    let tree = tree(&[("secrets/key", "x"), ("plain", "")]);
+    tree.link("notes", "secrets/key");
+    let looked = |path: &str| {
+        let effects = tree.workspace.looked_at(&tree.at(path), Effect::Read);
+        effects.iter().cloned().collect::<Vec<_>>()
+    };
+    let read = |path: &str| Effect::Read(tree.workspace.cwd().join(path));
+    assert_eq!(looked("notes"), [read("notes"), read("secrets/key")]);
+    assert_eq!(looked("plain"), [read("plain")]);
+    assert_eq!(looked("none"), [read("none")]);
 }

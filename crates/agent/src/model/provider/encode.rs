@@ -13,8 +13,6 @@ use rig_core::{
     },
 };
 
-use serde_json::Value;
-
 use super::{
     memory::{Memory, Turn},
     replay::{self, Kept},
@@ -251,7 +249,7 @@ mod tests {
     fn a_replay_is_told_to_its_own_model_with_its_own_calls_only() {
         let call = ToolCall::new(
             CallId::from_wire("theirs"),
-            ToolFunction::new(ToolName::new("undo").unwrap(), Value::Null),
+            ToolFunction::new(ToolName::new("undo").unwrap(), serde_json::Value::Null),
         );
         let turn = AssistantMessage::new(vec![AssistantContent::ToolCall(call)]);
         let items = serde_json::to_value(Kept::Turn(turn)).unwrap();
