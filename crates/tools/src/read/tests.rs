@@ -1,0 +1,163 @@
+//! What a window of a file shows, and what it says of the rest.
+
+use super::{Cut, Window, grouped, read_window};
+use crate::error::{Code, ToolError};
+use crate::limits::{FILE_BYTES, LINE_CHARS, WINDOW_BYTES, WINDOW_LINES};
+use crate::workspace::testing::tree;
+use pretty_assertions::assert_eq;
+
+fn read(
+    text: impl AsRef<[u8]>,
+    offset: Option<i64>,
+    limit: Option<u32>,
+) -> Result<Window, ToolError> {
+    let tree = tree(&[]);
+    tree.write("file", text);
+    read_window(&tree.workspace, "file", offset, limit)
+}
+
+fn whole(text: impl AsRef<[u8]>) -> Window {
+    read(text, None, None).unwrap()
+}
+
+#[test]
+fn a_window_has_the_lines_that_were_asked_for() {
+    for (offset, limit, expected, lines) in [
+        (None, None, "a\nb\nc\nd\n", 1..=4),
+        (Some(1), Some(4), "a\nb\nc\nd\n", 1..=4),
+        (Some(0), Some(1), "a\n", 1..=1),
+        (Some(2), Some(2), "b\nc\n", 2..=3),
+        (Some(4), Some(9), "d\n", 4..=4),
+        (Some(-1), None, "d\n", 4..=4),
+        (Some(-3), Some(2), "b\nc\n", 2..=3),
+        (Some(-9), None, "a\nb\nc\nd\n", 1..=4),
+        (Some(i64::MIN), None, "a\nb\nc\nd\n", 1..=4),
+    ] {
+        // The last line may or may not have an end.
+        for text in ["a\nb\nc\nd\n", "a\nb\nc\nd"] {
+            let window = read(text, offset, limit).unwrap();
+            assert_eq!(window.text, expected, "{offset:?} {limit:?}");
+            assert_eq!(window.first_line..=window.last_line, lines, "{offset:?} {limit:?}");
+            assert_eq!(window.total_lines, Some(4));
+            let is_cut = (*lines.end() < 4).then_some(Cut::Lines);
+            assert_eq!(window.cut, is_cut);
+            assert_eq!(window.next_offset(), is_cut.map(|_| lines.end() + 1));
+        }
+    }
+}
+
+#[test]
+fn the_model_sees_numbers_and_how_to_go_on() {
+    let window = read("a\nb\nc\nd\n", Some(2), Some(2)).unwrap();
+    assert_eq!(window.for_model(), "     2\tb\n     3\tc\n[lines 2-3 of 4; go on with offset 4]\n");
+    assert_eq!(whole("a\n").for_model(), "     1\ta\n");
+    assert_eq!(whole("").for_model(), "[the file is empty]\n");
+    assert_eq!((whole("").first_line, whole("").total_lines), (0, Some(0)));
+}
+
+#[test]
+fn an_offset_beyond_the_end_is_answered_with_the_number_of_lines() {
+    for offset in [3, i64::MAX] {
+        let error = read("a\nb\n", Some(offset), None).unwrap_err();
+        assert_eq!(error.code(), Some(Code::InvalidArguments));
+        assert!(error.to_string().contains("has 2 lines"), "{error}");
+    }
+    assert!(read("a", None, Some(0)).is_err());
+}
+
+#[test]
+fn long_lines_are_cut_between_characters() {
+    let window = whole(format!("{}\nend\n", "ä".repeat(LINE_CHARS + 3)));
+    assert_eq!(window.text, format!("{}… [6 more bytes]\nend\n", "ä".repeat(LINE_CHARS)));
+    assert_eq!(window.notes, ["long lines are cut to 2000 characters"]);
+    let window = whole("€".repeat(3_000_000));
+    assert_eq!(window.text, format!("{}… [8,994,000 more bytes]\n", "€".repeat(LINE_CHARS)));
+    assert_eq!(whole("x".repeat(LINE_CHARS)).notes, [""; 0]);
+}
+
+#[test]
+fn a_window_is_bounded_in_lines_and_bytes() {
+    let window = whole("x\n".repeat(5_000));
+    assert_eq!((window.last_line, window.total_lines), (WINDOW_LINES, Some(5_000)));
+    assert_eq!(window.cut, Some(Cut::Lines));
+    let window = whole(format!("{}\n", "x".repeat(1_000)).repeat(1_000));
+    assert!(window.text.len() <= WINDOW_BYTES && window.text.len() > WINDOW_BYTES - 1_002);
+    assert_eq!((window.cut, window.total_lines), (Some(Cut::Bytes), Some(1_000)));
+    assert_eq!(window.next_offset(), Some(window.text.lines().count() as u32 + 1));
+}
+
+#[test]
+fn files_without_text_are_named_not_shown() {
+    let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01";
+    let mut large = vec![b'x'; 8_000];
+    large.push(0);
+    for (bytes, expected) in [
+        (&png[..], "binary file (PNG image, 20 bytes)"),
+        (b"\xff\xfea\0b", "(UTF-16 text, 5 bytes)"),
+        (b"%PDF-1.7\n", "(PDF archive, 9 bytes)"),
+        (b"a\0b", "(unknown kind, 3 bytes)"),
+        (&large, "(unknown kind, 8,001 bytes)"),
+    ] {
+        let error = read(bytes, None, None).unwrap_err();
+        assert_eq!(error.code(), Some(Code::BinaryFile));
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn odd_text_is_shown_with_a_note() {
+    let window = whole(b"\xc3\xa4\xffb\n");
+    assert_eq!(window.text, "ä\u{fffd}b\n");
+    assert!(window.notes[0].contains("not UTF-8"));
+    let window = whole("\u{feff}a\r\nb\n");
+    assert_eq!(window.text, "a\nb\n");
+    assert!(window.notes[0].contains("byte order mark"), "{:?}", window.notes);
+    assert!(window.notes[1].starts_with("some lines end with CRLF"), "{:?}", window.notes);
+    assert!(whole("a\r\nb\r\n").notes[0].starts_with("lines end with CRLF"));
+}
+
+#[test]
+fn a_file_without_end_is_read_to_the_bound() {
+    let tree = tree(&[]);
+    let line = "x".repeat(1023) + "\n";
+    tree.write("large", line.repeat((FILE_BYTES / 1024) as usize + 1));
+    let read = |offset| read_window(&tree.workspace, "large", Some(offset), Some(2));
+    let last = (FILE_BYTES / 1024) as i64;
+    assert_eq!(read(1).unwrap().total_lines, None);
+    let window = read(last).unwrap();
+    assert_eq!((window.cut, window.next_offset()), (Some(Cut::File), None));
+    assert!(window.for_model().contains("67,108,864 bytes"), "{}", window.for_model());
+    for beyond in [last + 1, -1] {
+        assert_eq!(read(beyond).unwrap_err().code(), Some(Code::TooLarge));
+    }
+}
+
+#[test]
+fn numbers_have_commas() {
+    for (number, expected) in [(0, "0"), (999, "999"), (1_000, "1,000"), (12_345_678, "12,345,678")]
+    {
+        assert_eq!(grouped(number), expected);
+    }
+}
+
+#[test]
+fn other_encodings_are_decoded_and_named() {
+    let tree = tree(&[]);
+    tree.write("utf16", b"\xff\xfea\0\n\0\xe4\0\n\0");
+    tree.write("latin", b"Die Gr\xf6\xdfe der Stra\xdfe\r\nf\xe4llt \xfcber die H\xe4user.\r\n");
+    for (path, offset, text, note) in [
+        ("utf16", None, "a\nä\n", "the file is UTF-16LE, which edits keep"),
+        ("utf16", Some(-1), "ä\n", "the file is UTF-16LE, which edits keep"),
+        (
+            "latin",
+            Some(2),
+            "fällt über die Häuser.\n",
+            "the file is windows-1252 (guessed), which edits keep",
+        ),
+    ] {
+        let window = read_window(&tree.workspace, path, offset, None).unwrap();
+        assert_eq!(window.text, text, "{path}");
+        assert_eq!(window.total_lines, Some(2));
+        assert!(window.notes.iter().any(|other| other == note), "{:?}", window.notes);
+    }
+}

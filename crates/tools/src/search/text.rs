@@ -1,0 +1,73 @@
+//! What was found, as places and as text. It knows nothing of how it was found.
+
+use std::fmt::Write as _;
+
+use acp_types::Location;
+
+use crate::limits::MATCH_LOCATIONS;
+use crate::workspace::{Stop, Workspace};
+
+use super::{MatchLine, Matches, Skipped};
+
+impl Matches {
+    /// Returns the first matches as locations, for a client to follow.
+    pub fn locations(&self) -> impl Iterator<Item = Location> {
+        let lines = self.files.iter().flat_map(|file| {
+            file.lines.iter().filter(|line| line.is_match).map(|line| (&file.path, line.number))
+        });
+        lines.take(MATCH_LOCATIONS).filter_map(|(path, number)| {
+            let line = u32::try_from(number).unwrap_or(0);
+            Some(Location::try_new(path).ok()?.at_line(line))
+        })
+    }
+
+    /// Returns the matches as text, by file, relative to `cwd` where they are inside of it.
+    #[must_use]
+    pub fn to_text(&self, workspace: &Workspace) -> String {
+        let mut text = String::new();
+        for file in &self.files {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{}", workspace.display(&file.path));
+            let mut expected = None;
+            for MatchLine { number, text: line, is_match } in &file.lines {
+                // There are gaps only between lines with their context.
+                let has_gap = expected.is_some_and(|expected| expected != *number);
+                if has_gap && file.lines.iter().any(|line| !line.is_match) {
+                    text.push_str("--\n");
+                }
+                let _ = writeln!(text, "{number}{}{line}", if *is_match { ':' } else { '-' });
+                expected = Some(number + 1);
+            }
+            text.push('\n');
+        }
+        text + &self.ending()
+    }
+
+    fn ending(&self) -> String {
+        let files = self.files.len();
+        let mut text = match self.count {
+            0 => "[no match]\n".to_owned(),
+            count => format!("[{count} matching lines in {files} files]\n"),
+        };
+        if self.truncated {
+            text.push_str("[there are more; narrow the pattern, path or glob]\n");
+        }
+        match self.stop {
+            Some(Stop::Cancelled) => text.push_str("[cancelled; some files were not searched]\n"),
+            Some(_) => text.push_str("[its time was over; some files were not searched]\n"),
+            None => {}
+        }
+        let Skipped { binary, large, long_lines, unreadable } = self.skipped;
+        for (count, what) in [
+            (binary, "binary files were not searched"),
+            (large, "files were too large to be searched"),
+            (long_lines, "files were searched up to a line that was too long"),
+            (unreadable, "files or directories could not be read"),
+        ] {
+            if count > 0 && !self.truncated {
+                let _ = writeln!(text, "[{count} {what}]");
+            }
+        }
+        text
+    }
+}
