@@ -15,6 +15,7 @@ mod system;
 use std::env::consts::OS;
 use std::fmt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -64,13 +65,23 @@ pub(crate) struct Surroundings {
     workspace: Arc<Workspace>,
     secrets: Secrets,
     date: Arc<str>,
+    /// Held while files are read, which may take for ever: only by threads that may wait.
     known: Arc<Mutex<Known>>,
+    told: Arc<Mutex<Told>>,
+    /// Says that the model has lost the instructions that it was told.
+    forgotten: Arc<AtomicBool>,
 }
 
+/// What is known of the files around the session.
 #[derive(Debug, Default)]
 struct Known {
     instructions: Instructions,
     stamps: Stamps,
+}
+
+/// What needs no file.
+#[derive(Debug, Default)]
+struct Told {
     /// What was found and is still to be told.
     untold: Vec<String>,
     system: Option<(Option<Mode>, System)>,
@@ -80,21 +91,22 @@ impl Surroundings {
     /// Begins with a session whose model knows nothing.
     pub(crate) fn new(workspace: Arc<Workspace>, secrets: Secrets, now: SystemTime) -> Self {
         let date = date::utc(now).into();
-        Self { workspace, secrets, date, known: Arc::default() }
+        let (known, told, forgotten) = (Arc::default(), Arc::default(), Arc::default());
+        Self { workspace, secrets, date, known, told, forgotten }
     }
 
     /// Returns what stands before the messages in a mode; `tools` are the same for the whole
     /// session.
     pub(crate) fn system(&self, mode: Option<Mode>, tools: &[ToolSpec]) -> System {
-        let mut known = self.lock();
-        match &known.system {
+        let mut told = lock(&self.told);
+        match &told.system {
             Some((of, system)) if *of == mode => system.clone(),
             _ => {
                 let roots: Vec<_> = self.workspace.roots().collect();
                 let setting =
                     system::Setting { tools, mode, roots: &roots, os: OS, date: &self.date };
                 let system = System::new(&setting);
-                known.system = Some((mode, system.clone()));
+                told.system = Some((mode, system.clone()));
                 system
             }
         }
@@ -124,32 +136,37 @@ impl Surroundings {
         let room = usize::try_from(room).unwrap_or(usize::MAX);
         // Keys that were found since the session began are secrets too.
         let secrets = crate::secrets::with_learnt(&self.secrets);
+        let (told, forgotten) = (self.told.clone(), self.forgotten.clone());
         let look = move |known: &mut Known, workspace: &Workspace| {
+            if forgotten.swap(false, Ordering::Relaxed) {
+                known.instructions.forget();
+            }
             // Changes first: a file of instructions that changed is told whole.
-            known.untold.extend(known.stamps.news(workspace));
-            known.untold.extend(known.instructions.news(workspace, &secrets, room));
+            let mut news: Vec<_> = known.stamps.news(workspace).into_iter().collect();
+            news.extend(known.instructions.news(workspace, &secrets, room));
+            lock(&told).untold.extend(news);
         };
         // Who does not wait for it any more is told the next time.
         self.blocking(look).await;
-        std::mem::take(&mut self.lock().untold).into_iter().map(Message::Context).collect()
+        std::mem::take(&mut lock(&self.told).untold).into_iter().map(Message::Context).collect()
     }
 
     /// Notes that the model has lost what it was told, because messages were left out.
     pub(crate) fn forget(&self) {
-        self.lock().instructions.forget();
+        self.forgotten.store(true, Ordering::Relaxed);
     }
 
     /// Looks at files where that holds up nobody.
     async fn blocking(&self, look: impl FnOnce(&mut Known, &Workspace) + Send + 'static) {
-        let this = self.clone();
-        let looking = tokio::task::spawn_blocking(move || look(&mut this.lock(), &this.workspace));
+        let (known, workspace) = (self.known.clone(), self.workspace.clone());
+        let looking = tokio::task::spawn_blocking(move || look(&mut lock(&known), &workspace));
         // A panic costs what would have been told.
         drop(looking.await);
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Known {

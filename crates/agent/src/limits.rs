@@ -415,9 +415,6 @@ pub const MAX_MODEL_ERROR_TEXT: usize = 500;
 /// Bytes of a text from which on it is kept as JSON from one request to the next.
 pub const LONG_TEXT: usize = 256;
 
-/// Messages that nobody holds any more, and of which something is still kept.
-pub const KEPT_MESSAGES: usize = 64;
-
 /// Time for all of a provider's list of models.
 pub const MODEL_LIST_DEADLINE: Duration = Duration::from_secs(20);
 

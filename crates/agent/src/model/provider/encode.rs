@@ -33,7 +33,7 @@ pub(super) fn request(
     for (index, message) in request.messages.iter().enumerate() {
         history.tell(index, message);
     }
-    memory.forget(request.messages.len());
+    memory.forget();
     let tools = request.tools.iter().filter_map(|tool| {
         let name = ToolName::new(tool.name.clone()).ok()?;
         Some(ToolDefinition::new(name, tool.description.clone(), tool.input_schema.clone()))

@@ -95,13 +95,9 @@ impl Memory {
         turn
     }
 
-    /// Forgets the messages that nobody holds any more, when there may be many: after a request
-    /// with so many messages.
-    pub(super) fn forget(&self, messages: usize) {
+    /// Forgets the messages that nobody holds any more.
+    pub(super) fn forget(&self) {
         let mut known = self.known();
-        if known.messages.len() <= 2 * messages + limits::KEPT_MESSAGES {
-            return;
-        }
         let Known { messages, texts, .. } = &mut *known;
         messages.retain(|_, entry| {
             let is_held = entry.of.strong_count() > 0;
@@ -198,13 +194,13 @@ mod tests {
         let memory = Memory::default();
         let kept = Arc::new(Message::user(""));
         told(&memory, &kept, &[&long("a")]);
-        for _ in 0..2 * limits::KEPT_MESSAGES {
+        for _ in 0..3 {
             told(&memory, &Arc::new(Message::user("")), &[&long("b")]);
         }
-        memory.forget(1);
+        memory.forget();
         let marked = told(&memory, &kept, &[&long("a")]);
         assert_eq!(memory.fill(Bytes::from(marked[0].clone())), long("a"));
-        assert!(memory.known().texts.len() <= limits::KEPT_MESSAGES, "{memory:?}");
+        assert_eq!(memory.known().texts.len(), 1, "{memory:?}");
     }
 
     #[test]
