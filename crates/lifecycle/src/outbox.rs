@@ -30,6 +30,8 @@ pub enum Item {
     Permission(u64),
     /// The question why that request was rejected, by the same number.
     Reason(u64),
+    /// Another request to the client, by the number that whoever sends it gave it.
+    Request(u64),
     /// The answer of the turn with this name, or to another request of the client.
     Answer(String),
 }
@@ -216,7 +218,9 @@ impl Outbox {
                 _ if is_first == IsFirst::Yes => (Segment::Pending, true),
                 _ => (self.waiting_segment(lane), false),
             },
-            Item::Permission(_) | Item::Reason(_) | Item::Answer(_) => (Segment::Final, true),
+            Item::Permission(_) | Item::Reason(_) | Item::Request(_) | Item::Answer(_) => {
+                (Segment::Final, true)
+            }
             _ => (Segment::Running, false),
         }
     }
@@ -323,7 +327,7 @@ fn lane(item: &Item) -> Lane {
         Item::Chunk(_) => Lane::Chunk,
         Item::Plan(_) => Lane::Plan,
         Item::News(update) => Lane::News(std::mem::discriminant(update)),
-        Item::Permission(_) | Item::Reason(_) | Item::Answer(_) => Lane::Once,
+        Item::Permission(_) | Item::Reason(_) | Item::Request(_) | Item::Answer(_) => Lane::Once,
     }
 }
 

@@ -344,6 +344,12 @@ impl Session {
         self.offer(Item::Answer(name.to_owned()), IsFirst::No, now);
     }
 
+    /// Offers a request to the client that is about no permission, by a number of the caller's: it
+    /// goes out behind everything that was offered before.
+    pub fn request_client(&mut self, number: u64, now: Moment) {
+        self.offer(Item::Request(number), IsFirst::No, now);
+    }
+
     /// Says that the session is closing: from now on, what would end with its turn ends for that.
     pub fn close(&mut self) {
         self.is_closing = true;

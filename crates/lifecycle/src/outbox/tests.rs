@@ -127,6 +127,7 @@ fn what_was_offered_before_a_fence_goes_before_it_and_nothing_else_is_hurried() 
         (end(), IsFirst::No),
         (Item::Permission(1), IsFirst::No),
         (Item::Reason(1), IsFirst::No),
+        (Item::Request(1), IsFirst::No),
         (Item::Answer("t".to_owned()), IsFirst::No),
     ] {
         let (mut outbox, now) = held_back();
