@@ -429,7 +429,7 @@ async fn the_command_help_lists_the_commands_what_is_chosen_and_how_to_connect_a
         let is_direct = matches!(model, Model::Direct);
         let mut agent = Agent::ready(model, REJECT).await;
         let help = said(&mut agent, "/help").await;
-        for form in ["/model [NAME]", "/mode [NAME]", "/permissions", "/usage", "/help"] {
+        for form in ["/model [NAME]", "/mode [NAME]", "/permissions", "/undo", "/usage", "/help"] {
             assert!(help.contains(&format!("- `{form}")), "{form}: {help}");
         }
         let model = agent.session().option("model").unwrap();
@@ -440,6 +440,28 @@ async fn the_command_help_lists_the_commands_what_is_chosen_and_how_to_connect_a
         assert!(!help.contains("/effort"), "this model cannot be told: {help}");
         agent.finish().await;
     }
+}
+
+#[tokio::test]
+async fn the_command_undo_takes_the_last_change_back_whatever_the_model_is() {
+    let script =
+        [call("edit_file", json!({"path": "notes.txt", "old_text": "two", "new_text": "2"}))];
+    let script = script.into_iter().chain([end(), text("Done."), json!({"end": "end_turn"})]);
+    let mut agent = Agent::ready(
+        script.collect::<Vec<_>>(),
+        Permission::Select(PermissionOptionKind::AllowOnce),
+    )
+    .await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    assert_eq!(agent.scratch.read("notes.txt"), "one\n2\nthree\n");
+    let told = said(&mut agent, "/undo").await;
+    assert_eq!(told, "Took back the last change, of notes.txt.");
+    assert_eq!(agent.scratch.read("notes.txt"), "one\ntwo\nthree\n");
+    assert_eq!(agent.call("undo").status, ToolCallStatus::Completed);
+    assert_eq!(agent.client.asked.len(), 2, "it is asked about like any call");
+    let told = said(&mut agent, "/undo").await;
+    assert!(told.contains("othing"), "{told}");
+    agent.finish().await;
 }
 
 #[tokio::test]
@@ -475,6 +497,7 @@ async fn every_command_is_advertised_with_its_hint() {
             (json!("model"), json!("[NAME]")),
             (json!("mode"), json!("[NAME]")),
             (json!("permissions"), json!("[revoke NUMBER|all]")),
+            (json!("undo"), Value::Null),
             (json!("usage"), Value::Null),
             (json!("help"), Value::Null),
         ]

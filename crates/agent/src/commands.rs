@@ -5,6 +5,7 @@ mod help;
 mod mode;
 mod model;
 mod permissions;
+mod undo;
 mod usage;
 
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use futures::future::BoxFuture;
 use crate::model::direct::{self, command::COMMANDS};
 use crate::options::{Chosen, Options};
 use crate::permission::Keeper;
-use crate::turn::Spent;
+use crate::turn::{Spent, Turn};
 
 /// A command that the agent itself answers, whatever the model is.
 struct SlashCommand {
@@ -38,9 +39,13 @@ impl SlashCommand {
         format!("/{} {}", self.name, self.hint).trim_end().to_owned()
     }
 
-    /// A command about what the model cannot do is not shown; used anyhow, it says so.
-    fn is_offered(&self, chosen: &Chosen) -> bool {
-        self.name != effort::COMMAND.name || chosen.traits.efforts
+    /// A command about what the model or the session cannot do is not shown; used anyhow, it says
+    /// so.
+    fn is_offered(&self, chosen: &Chosen, registry: &Registry) -> bool {
+        let has_undo = || registry.spec(undo::TOOL).is_some();
+        let needs_undo = self.name == undo::COMMAND.name;
+        let needs_efforts = self.name == effort::COMMAND.name;
+        (!needs_efforts || chosen.traits.efforts) && (!needs_undo || has_undo())
     }
 }
 
@@ -49,6 +54,7 @@ const OURS: &[SlashCommand] = &[
     effort::COMMAND,
     mode::COMMAND,
     permissions::COMMAND,
+    undo::COMMAND,
     usage::COMMAND,
     help::COMMAND,
 ];
@@ -56,6 +62,8 @@ const OURS: &[SlashCommand] = &[
 /// The session whose user asks.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
+    /// The turn that it is asked in.
+    pub(crate) turn: Turn<'a>,
     pub(crate) handle: &'a SessionHandle,
     pub(crate) options: &'a Arc<Options>,
     pub(crate) registry: &'a Registry,
@@ -66,7 +74,7 @@ pub(crate) struct Asked<'a> {
 /// Returns our commands, and those of the direct model as far as their tools are there; a model
 /// that takes any text needs none.
 pub(crate) fn available(chosen: &Chosen, registry: &Registry) -> SessionUpdate {
-    let ours = OURS.iter().filter(|command| command.is_offered(chosen));
+    let ours = OURS.iter().filter(|command| command.is_offered(chosen, registry));
     let ours = ours.map(|it| available_command(it.name, it.description, it.hint));
     let is_direct = chosen.model.name() == direct::NAME;
     let direct = COMMANDS

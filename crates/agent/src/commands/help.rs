@@ -19,7 +19,7 @@ fn run(asked: Asked<'_>) -> String {
     let chosen = asked.options.chosen();
     let mut text = String::new();
     // Writing to a string cannot fail.
-    for command in OURS.iter().filter(|command| command.is_offered(&chosen)) {
+    for command in OURS.iter().filter(|command| command.is_offered(&chosen, asked.registry)) {
         let _ = writeln!(text, "- `{}`: {}", command.form(), command.description);
     }
     let _ = write!(text, "\nModel: `{}`", model::current(asked));
