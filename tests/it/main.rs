@@ -34,3 +34,4 @@ mod telemetry;
 mod terminal;
 mod titles;
 mod turn;
+mod unsaved;

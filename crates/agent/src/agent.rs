@@ -344,7 +344,8 @@ impl Connection {
             workspace = workspace.keeping(&state);
         }
         let tools = self.agent.tools()?;
-        Ok((Context { workspace: Arc::new(workspace), env: tools.env.clone() }, tools))
+        let (workspace, env) = (Arc::new(workspace), tools.env.clone());
+        Ok((Context { workspace, env, text: None }, tools))
     }
 
     fn prompt(

@@ -310,6 +310,14 @@ pub const KEYRING_DEADLINE: Duration = Duration::from_secs(20);
 /// Models that were found by looking for them, and are offered from then on; further ones are not.
 pub const MAX_FOUND_MODELS: usize = 64;
 
+// ---- What the client holds of files ----
+
+/// Time for the client to tell what it holds of a file, from when it was asked; then the disk counts.
+pub const CLIENT_TEXT_READ: Duration = Duration::from_secs(2);
+
+/// Time for the client to take another text of a file, from when it was told it. It may save it.
+pub const CLIENT_TEXT_WRITE: Duration = Duration::from_secs(10);
+
 // ---- What can be chosen in a session ----
 
 /// Models that a client is offered.

@@ -90,6 +90,7 @@ impl Session {
         let options =
             Options::new(selection, handle.clone(), answers.clone(), registry.clone(), roots);
         let wire = wire(handle.clone(), answers.clone()).kept_by(keeper.clone());
+        let context = Context { text: wire.texts(), ..context };
         let (prompts, waiting) = mpsc::channel(limits::MAX_WAITING_PROMPTS);
         let session = Arc::new(Self {
             handle: handle.clone(),
@@ -294,14 +295,15 @@ impl Runner {
                 let (options, keeper) = (&self.options, self.keeper.as_deref());
                 let spent = *self.history.spent();
                 let asked =
-                    Asked { handle: &self.handle, options, registry: &self.registry, spent };
+                    Asked { turn, handle: &self.handle, options, registry: &self.registry, spent };
                 let typed = prompt::typed(&blocks);
                 let said = commands::answer(&typed, asked, keeper);
                 match token.run_until_cancelled(said).await {
                     None => Ok(StopReason::Cancelled),
                     Some(Some(said)) => {
                         say(&self.handle, said);
-                        Ok(StopReason::EndTurn)
+                        let is_cancelled = token.is_cancelled();
+                        Ok(if is_cancelled { StopReason::Cancelled } else { StopReason::EndTurn })
                     }
                     Some(None) => {
                         let (secrets, told) = (&self.secrets, &mut self.told);

@@ -3,13 +3,16 @@
 #![expect(clippy::disallowed_methods, reason = "this is where the outbox hands over")]
 
 mod ask;
+mod requests;
 mod shows;
+mod texts;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use acp_lifecycle::{Chunk, Item, Role, SessionHandle, Sink, Unreachable};
+use acp_tools::TextBackend;
 use acp_types::meta::DEFAULT_KEY;
 use acp_types::wire::v1::{self, Sent, Surface};
 use agent_client_protocol::v1::schema::{
@@ -19,7 +22,9 @@ use agent_client_protocol::v1::schema::{
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client, JsonRpcResponse, Result};
 
+use self::requests::Requests;
 use self::shows::Shows;
+use self::texts::ClientTexts;
 use crate::permission::Keeper;
 use crate::transport::Counters;
 
@@ -28,6 +33,9 @@ pub(crate) struct Wire {
     session: SessionId,
     handle: SessionHandle,
     answers: Answers,
+    requests: Requests,
+    /// What the client holds of files, if it tells of that.
+    texts: Option<ClientTexts>,
     sent: Sent,
     shows: Shows,
     client: ConnectionTo<Client>,
@@ -46,7 +54,15 @@ impl Wire {
     ) -> Self {
         let sent = Sent::new(surface(capabilities));
         let shows = Shows::of(capabilities);
-        Self { session, handle, answers, sent, shows, client, counters, keeper: None }
+        let requests = Requests::new(handle.clone());
+        let texts = ClientTexts::of(&capabilities.fs, &session, &requests);
+        let keeper = None;
+        Self { session, handle, answers, requests, texts, sent, shows, client, counters, keeper }
+    }
+
+    /// Returns the texts of files that the client holds, if it tells of them.
+    pub(crate) fn texts(&self) -> Option<Arc<dyn TextBackend>> {
+        self.texts.clone().map(|texts| Arc::new(texts) as _)
     }
 
     /// Lets what answers leave behind be saved.
@@ -99,6 +115,7 @@ impl Sink for Wire {
                 self.ask_why(number);
                 Ok(())
             }
+            Item::Request(number) => self.request(number),
             Item::Answer(name) => self.answers.send(&name),
             _ => Ok(()),
         }

@@ -35,6 +35,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let context = Context {
         workspace: Arc::new(Workspace::new(cwd.clone(), Vec::new())?),
         env: Arc::new(env::base_env(env::parent())),
+        text: None,
     };
     let registry = Registry::builtin()?;
     let session = SessionHandle::new(Session::new(cwd), SystemTime::now);

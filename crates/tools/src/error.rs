@@ -69,6 +69,8 @@ pub enum Code {
     TooLarge,
     /// The text has a character that the encoding of the file does not have. Use another.
     Unencodable,
+    /// The client holds changes that are not saved and takes no others. The user has to save them.
+    UnsavedChanges,
     /// The bytes are no text in any encoding that is known, so an edit would damage them.
     UnknownEncoding,
 }
@@ -125,6 +127,7 @@ impl Code {
             Self::TimedOut => "timed_out",
             Self::TooLarge => "too_large",
             Self::Unencodable => "unencodable",
+            Self::UnsavedChanges => "unsaved_changes",
             Self::UnknownEncoding => "unknown_encoding",
         }
     }

@@ -14,6 +14,7 @@
 //! # Ok::<(), acp_lifecycle::TitlesError>(())
 //! ```
 
+pub mod backend;
 pub mod builtin;
 pub mod diff;
 pub mod edit;
@@ -36,6 +37,7 @@ mod undo;
 pub mod workspace;
 pub mod write;
 
+pub use backend::{TextBackend, TextError};
 pub use error::{Code, Report, ToolError};
 pub use registry::{CATALOGUES, Listed, Registry, ToolCall};
 pub use tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};

@@ -186,6 +186,17 @@ pub const COMMAND_KEPT_BYTES: usize = 1024 * 1024;
 /// Bytes of a command's output that the model is told.
 pub const COMMAND_OUTPUT_BYTES: usize = 32 * 1024;
 
+// Texts that the client holds
+
+/// Bytes of a file that the client is asked about: as JSON, its text is a line that a transport takes.
+pub const CLIENT_TEXT_BYTES: u64 = 2 * 1024 * 1024;
+
+/// Files of one call that the client is asked about at once.
+pub const CLIENT_TEXTS_AT_ONCE: usize = 8;
+
+/// Bytes of what a client says of a request that failed.
+pub const CLIENT_REASON_BYTES: usize = 256;
+
 // Plans and thoughts
 
 /// Steps of a plan.

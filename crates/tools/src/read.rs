@@ -115,6 +115,30 @@ pub fn read_window(
     })
 }
 
+/// Shows lines of the text that the client holds of a file, as [`read_window`] does of the disk's.
+///
+/// # Errors
+///
+/// As [`Workspace::resolve`]; `invalid_arguments` as [`read_window`].
+pub(crate) fn held_window(
+    workspace: &Workspace,
+    path: &str,
+    text: &str,
+    offset: Option<i64>,
+    limit: Option<u32>,
+) -> Result<Window, ToolError> {
+    let at = workspace.resolve(path)?;
+    let (offset, limit) = (offset.unwrap_or(1), limit.unwrap_or(WINDOW_LINES));
+    if limit == 0 {
+        return Err(ToolError::invalid("limit has to be at least 1"));
+    }
+    let request = Request { workspace, at: &at, offset, limit, bytes: text.len() as u64 };
+    request.page(Cursor::new(text), true).map_err(|error| match error {
+        Trouble::Io(error) => workspace.explain(&at, &error),
+        Trouble::Tool(error) => error,
+    })
+}
+
 struct Request<'a> {
     workspace: &'a Workspace,
     at: &'a Resolved,

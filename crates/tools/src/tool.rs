@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::backend::TextBackend;
 use crate::error::{Code, ToolError};
 use crate::workspace::Workspace;
 
@@ -67,6 +68,8 @@ pub struct Context {
     pub workspace: Arc<Workspace>,
     /// The environment of commands.
     pub env: Arc<BTreeMap<String, String>>,
+    /// The texts that the client holds; none where it tells of none.
+    pub text: Option<Arc<dyn TextBackend>>,
 }
 
 /// One call while it runs.

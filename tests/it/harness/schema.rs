@@ -36,6 +36,8 @@ fn told(method: &str, params: &Value) {
     match method {
         "session/update" => check::<v1::SessionNotification>(params),
         "session/request_permission" => check::<v1::RequestPermissionRequest>(params),
+        "fs/read_text_file" => check::<v1::ReadTextFileRequest>(params),
+        "fs/write_text_file" => check::<v1::WriteTextFileRequest>(params),
         "elicitation/create" => check::<v1::CreateElicitationRequest>(params),
         "$/cancel_request" => check::<v1::CancelRequestNotification>(params),
         other => panic!("the agent sends {other}; give it a schema here"),

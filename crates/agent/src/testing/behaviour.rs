@@ -46,7 +46,8 @@ impl Behaviour {
     pub(super) fn advertised(&self) -> Value {
         let mut advertised = self.capabilities.clone();
         if self.files.is_some() {
-            advertised["fs"] = json!({"readTextFile": true, "writeTextFile": true});
+            let writes = self.files.as_ref().is_some_and(|files| files.writes.is_some());
+            advertised["fs"] = json!({"readTextFile": true, "writeTextFile": writes});
         }
         if self.terminals.is_some() {
             advertised["terminal"] = json!(true);
@@ -114,12 +115,21 @@ pub enum Service {
 }
 
 /// The files of an editor: those on the disk, and what is not saved.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Files {
     /// The text of files that differ from the disk. A write saves the file.
     pub unsaved: BTreeMap<PathBuf, String>,
-    /// Whether it works.
+    /// Whether reading works, and all else if that does.
     pub service: Service,
+    /// Whether writing works; none if it is not offered.
+    pub writes: Option<Service>,
+}
+
+impl Default for Files {
+    fn default() -> Self {
+        let service = Service::default();
+        Self { unsaved: BTreeMap::new(), service, writes: Some(service) }
+    }
 }
 
 /// The terminals of a client, which runs the commands itself.

@@ -5,7 +5,19 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::behaviour::Files;
+use super::behaviour::{Files, Service};
+
+impl Files {
+    /// Whether a method works.
+    pub(super) fn serves(&self, method: &str) -> Service {
+        match self.service {
+            Service::Works if method == "fs/write_text_file" => {
+                self.writes.unwrap_or(Service::Fails)
+            }
+            service => service,
+        }
+    }
+}
 
 /// Serves a request.
 ///

@@ -38,7 +38,7 @@ impl Services {
     pub(super) fn serve(&mut self, method: &str, params: &Value) -> Result<Served, String> {
         let files = self.files.as_mut().filter(|_| method.starts_with("fs/"));
         match (files, &self.terminals) {
-            (Some(files), _) => match files.service {
+            (Some(files), _) => match files.serves(method) {
                 Service::Works => files::serve(files, method, params).map(Served::Now),
                 Service::Fails => Err("The editor is busy".to_owned()),
                 Service::Never => Ok(Served::Never),

@@ -135,7 +135,7 @@ async fn files_are_those_of_an_editor() {
     std::fs::write(&saved, "one\ntwo\n").unwrap();
     std::fs::write(&open, "old").unwrap();
     let unsaved = BTreeMap::from([(open.clone(), "new".to_owned())]);
-    let files = Some(Files { unsaved, service: Service::Works });
+    let files = Some(Files { unsaved, ..Files::default() });
     let (mut agent, mut puppet) = puppet(Behaviour { files, ..Behaviour::default() });
     let (agent, puppet) = (&mut agent, &mut puppet);
 

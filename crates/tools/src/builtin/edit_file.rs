@@ -1,11 +1,14 @@
 //! `edit_file`: replaces text in files, exactly what the preview showed or nothing.
 
+use std::sync::Arc;
+
 use acp_lifecycle::{Effect, Effects, Grant, Pinned};
 use acp_types::{FileChange, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::backend::{Held, Rewrite, put_back, rewrite};
 use crate::diff::{self, locations};
 use crate::edit::{Done, Edit, Rung, Which, apply};
 use crate::encoding::Text;
@@ -66,7 +69,11 @@ pub struct One {
 
 /// The files as they will be.
 #[derive(Debug)]
-pub struct Plan(Vec<File>);
+pub struct Plan {
+    files: Vec<File>,
+    /// What there is to know of what the client holds.
+    notes: Vec<String>,
+}
 
 /// A file as it was found, and as it will be.
 #[derive(Debug)]
@@ -76,6 +83,8 @@ struct File {
     edits: Vec<Edit>,
     old: Text,
     stamp: Stamp,
+    /// Whether the client holds it so, and the disk does not.
+    is_held: bool,
     /// Whether it was another one when the session last saw it.
     is_stale: bool,
     /// The bytes that it will hold, and what that changes; none before the edits are done.
@@ -119,13 +128,16 @@ impl Tool for EditFile {
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
         let workspace = context.workspace.clone();
         let edits = args.into_edits()?;
+        let mut given: Vec<_> = edits.iter().map(|edit| edit.path.clone()).collect();
+        given.dedup();
+        let held = Held::to_change(context, &given).await?;
         blocking(move || {
             let mut files = Vec::new();
             for one in edits {
-                add(&mut files, one, &workspace)?;
+                add(&mut files, one, &workspace, &held)?;
             }
             files.iter_mut().try_for_each(File::edit)?;
-            Ok(draft(files, &workspace))
+            Ok(draft(files, held.notes_of_change(), &workspace))
         })
         .await
     }
@@ -136,15 +148,26 @@ impl Tool for EditFile {
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
-        let Plan(files) = pinned.release(grant)?;
-        let workspace = invocation.context.workspace.clone();
-        blocking(move || {
-            let changed = || files.iter().filter(|file| file.change.is_some());
-            let changes: Vec<_> = changed().map(File::to_be_written).collect();
-            write_all(&workspace, &changes)?;
-            Ok(output(&files, &workspace))
-        })
-        .await
+        let plan = Arc::new(pinned.release(grant)?);
+        let (context, workspace) = (invocation.context, invocation.context.workspace.clone());
+        let held: Vec<_> = plan.files.iter().filter_map(File::to_be_told).collect();
+        rewrite(context, &held).await?;
+        let shared = plan.clone();
+        let written = blocking(move || {
+            let changed = shared.files.iter().filter(|file| file.change.is_some() && !file.is_held);
+            let changes: Vec<_> = changed.map(File::to_be_written).collect();
+            if !changes.is_empty() {
+                write_all(&workspace, &changes)?;
+            }
+            Ok(output(&shared, &workspace))
+        });
+        match written.await {
+            Err(error) if !held.is_empty() => {
+                let left = put_back(context, &held).await;
+                Err(ToolError::report(error.code().unwrap_or(Code::Io), format!("{error}{left}")))
+            }
+            written => written,
+        }
     }
 }
 
@@ -165,7 +188,12 @@ impl Args {
 }
 
 /// Puts a replacement to its file, which is read when it comes up first.
-fn add(files: &mut Vec<File>, one: One, workspace: &Workspace) -> Result<(), ToolError> {
+fn add(
+    files: &mut Vec<File>,
+    one: One,
+    workspace: &Workspace,
+    held: &Held,
+) -> Result<(), ToolError> {
     let at = workspace.resolve(&one.path)?;
     let real = workspace.settle(&at)?;
     let which = Which::from_arguments(one.replace_all, one.occurrence, one.line)?;
@@ -178,7 +206,12 @@ fn add(files: &mut Vec<File>, one: One, workspace: &Workspace) -> Result<(), Too
         let message = format!("more than {EDIT_FILES} files in one call. Edit them in several");
         return Err(ToolError::report(Code::TooLarge, message));
     }
-    let bytes = match read_whole(workspace, &at, FILE_BYTES)? {
+    let text = held.text(real.path());
+    let found = match text {
+        Some(text) => PreImage::Bytes(text.into()),
+        None => read_whole(workspace, &at, FILE_BYTES)?,
+    };
+    let bytes = match found {
         PreImage::Bytes(bytes) => bytes,
         PreImage::Missing => {
             // Opening it says what is missing, with names that are like it.
@@ -189,8 +222,19 @@ fn add(files: &mut Vec<File>, one: One, workspace: &Workspace) -> Result<(), Too
     let stamp = Stamp::of(&bytes);
     let is_stale = workspace.stamps().is_stale(real.path(), stamp);
     let old = Text::decode(at.given(), bytes)?;
-    let (new, change, done) = (Vec::new(), None, Vec::new());
-    files.push(File { at, real, edits: vec![edit], old, stamp, is_stale, new, change, done });
+    let (is_held, new, change, done) = (text.is_some(), Vec::new(), None, Vec::new());
+    files.push(File {
+        at,
+        real,
+        edits: vec![edit],
+        old,
+        stamp,
+        is_held,
+        is_stale,
+        new,
+        change,
+        done,
+    });
     Ok(())
 }
 
@@ -224,6 +268,13 @@ impl File {
 
     fn to_be_written(&self) -> Change<'_> {
         Change { at: &self.at, found: Some(self.old.bytes()), bytes: &self.new }
+    }
+
+    /// Returns what the client is told, if it holds another text of the file.
+    fn to_be_told(&self) -> Option<Rewrite<'_>> {
+        self.change.as_ref().filter(|_| self.is_held)?;
+        let text = str::from_utf8(&self.new).ok()?;
+        Some(Rewrite { at: &self.at, real: self.real.path(), found: self.old.as_str(), text })
     }
 
     /// Says what was done, and what there is to know about it.
@@ -268,7 +319,7 @@ fn how(rung: Rung) -> Option<&'static str> {
     }
 }
 
-fn draft(files: Vec<File>, workspace: &Workspace) -> Draft<Plan> {
+fn draft(files: Vec<File>, notes: Vec<String>, workspace: &Workspace) -> Draft<Plan> {
     let changed = || files.iter().filter(|file| file.change.is_some());
     let is_guarded =
         changed().any(|file| workspace.is_guarded(&file.real) || workspace.is_shared(&file.real));
@@ -281,16 +332,18 @@ fn draft(files: Vec<File>, workspace: &Workspace) -> Draft<Plan> {
         effects: if is_guarded { effects.guarded() } else { effects },
         changes,
         pre_image,
-        ..Draft::new(Plan(files))
+        notes: notes.clone(),
+        ..Draft::new(Plan { files, notes })
     }
 }
 
-fn output(files: &[File], workspace: &Workspace) -> Output {
+fn output(plan: &Plan, workspace: &Workspace) -> Output {
     let (mut text, mut replacements) = (String::new(), 0);
-    for file in files {
+    for file in &plan.files {
         let (places, report) = file.report(workspace);
         replacements += places;
         text.push_str(&report);
     }
+    plan.notes.iter().for_each(|note| text.push_str(&format!("{note}\n")));
     Output { text, raw: Some(json!({ "replacements": replacements })), ..Output::default() }
 }

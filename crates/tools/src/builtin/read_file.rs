@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::backend::Held;
 use crate::error::ToolError;
-use crate::read::{Window, read_window};
+use crate::read::{Window, held_window, read_window};
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
@@ -66,10 +67,25 @@ impl Tool for ReadFile {
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
         let args = pinned.release(grant)?;
-        let workspace = invocation.context.workspace.clone();
-        let window =
-            blocking(move || read_window(&workspace, &args.path, args.offset, args.limit)).await?;
-        Ok(output(&window))
+        let Invocation { call, context, .. } = invocation;
+        let given = [args.path.clone()];
+        let asked = call.cancel().run_until_cancelled(Held::to_read(context, &given)).await;
+        let held = asked.unwrap_or_default();
+        let workspace = context.workspace.clone();
+        let window = blocking(move || {
+            let Args { path, offset, limit } = &args;
+            let mut window = match held.only_text() {
+                Some(text) => held_window(&workspace, path, text, *offset, *limit),
+                None => read_window(&workspace, path, *offset, *limit),
+            }?;
+            let notes = held.notes_of_read();
+            window.notes.extend_from_slice(&notes);
+            let mut output = output(&window);
+            // The user, too, is to know which text the model has seen.
+            output.content.get_or_insert_default().extend(notes.into_iter().map(Content::text));
+            Ok(output)
+        });
+        window.await
     }
 }
 

@@ -1,11 +1,14 @@
 //! `write_file`: makes a file, or replaces all of it.
 
+use std::path::PathBuf;
+
 use acp_lifecycle::{Effect, Effects, Grant, Pinned};
 use acp_types::{Location, Operation, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::backend::{Held, Rewrite, rewrite};
 use crate::diff;
 use crate::edit::placeholder;
 use crate::encoding::Text;
@@ -38,6 +41,9 @@ pub struct Plan {
     at: Resolved,
     content: String,
     found: PreImage,
+    /// The real place of a file of which the client holds another text: that is what was found.
+    held: Option<PathBuf>,
+    notes: Vec<String>,
 }
 
 impl Tool for WriteFile {
@@ -64,12 +70,17 @@ impl Tool for WriteFile {
     }
 
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
+        let held = Held::to_change(context, std::slice::from_ref(&args.path)).await?;
         let workspace = context.workspace.clone();
         blocking(move || {
             let at = workspace.resolve(&args.path)?;
             // Rules look at the file that will change, not at a link to it.
             let real = workspace.settle(&at)?;
-            let found = read_whole(&workspace, &at, FILE_BYTES)?;
+            let text = held.text(real.path());
+            let found = match text {
+                Some(text) => PreImage::Bytes(text.into()),
+                None => read_whole(&workspace, &at, FILE_BYTES)?,
+            };
             let (operation, old) = match &found {
                 PreImage::Missing => (Operation::Add, String::new()),
                 PreImage::Bytes(bytes) => (Operation::Modify, text_of(&args.path, bytes)),
@@ -90,12 +101,15 @@ impl Tool for WriteFile {
             let location = Location::try_new(at.path()).map(|at| at.at_line(line));
             let effects = Effects::from(Effect::Write(real.path().to_owned()));
             let is_guarded = workspace.is_guarded(&real) || workspace.is_shared(&real);
-            let plan = Plan { at, content: args.content, found };
+            let notes = held.notes_of_change();
+            let held = text.map(|_| real.path().to_owned());
+            let plan = Plan { at, content: args.content, found, held, notes: notes.clone() };
             Ok(Draft {
                 locations: location.ok().map(|location| vec![location]),
                 changes: vec![change],
                 effects: if is_guarded { effects.guarded() } else { effects },
                 pre_image: stamp.as_bytes().to_vec(),
+                notes,
                 ..Draft::new(plan)
             })
         })
@@ -110,20 +124,33 @@ impl Tool for WriteFile {
     ) -> Result<Output, ToolError> {
         let plan = pinned.release(grant)?;
         let workspace = invocation.context.workspace.clone();
+        let told: Vec<_> = plan.rewrite().into_iter().collect();
+        rewrite(invocation.context, &told).await?;
         blocking(move || {
-            atomic_write(&workspace, &plan.at, plan.content.as_bytes(), &plan.found)?;
+            if plan.held.is_none() {
+                atomic_write(&workspace, &plan.at, plan.content.as_bytes(), &plan.found)?;
+            }
             let (path, bytes) = (workspace.display(plan.at.path()), plan.content.len());
             let verb = match plan.found {
                 PreImage::Missing => "Made",
                 PreImage::Bytes(_) => "Replaced",
             };
+            let notes: String = plan.notes.iter().map(|note| format!("\n{note}")).collect();
             Ok(Output {
-                text: format!("{verb} {path} ({bytes} bytes)."),
+                text: format!("{verb} {path} ({bytes} bytes).{notes}"),
                 raw: Some(json!({ "path": plan.at.path().to_string_lossy(), "bytes": bytes })),
                 ..Output::default()
             })
         })
         .await
+    }
+}
+
+impl Plan {
+    /// Returns what the client is told, if it holds another text of the file.
+    fn rewrite(&self) -> Option<Rewrite<'_>> {
+        let found = str::from_utf8(self.found.bytes()?).ok()?;
+        Some(Rewrite { at: &self.at, real: self.held.as_ref()?, found, text: &self.content })
     }
 }
 

@@ -1,6 +1,5 @@
 //! A session with calls on it, and typical arguments of every tool.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -32,7 +31,7 @@ impl Stage {
         Self {
             session: SessionHandle::new(Session::new(cwd), SystemTime::now),
             registry: Registry::builtin_in(locale).unwrap(),
-            context: Context { workspace, env: Arc::new(BTreeMap::new()) },
+            context: Context { workspace, env: Arc::default(), text: None },
             folder,
             calls: 0,
         }

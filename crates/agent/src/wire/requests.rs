@@ -1,0 +1,119 @@
+//! Requests to the client that are about no permission: each goes out behind all that was offered
+//! before it, has a deadline from then on, and is taken back when nobody waits for it any more.
+
+#![expect(clippy::disallowed_methods, reason = "this is where the outbox hands over")]
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use acp_lifecycle::{SessionHandle, Unreachable};
+use agent_client_protocol::JsonRpcRequest;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::Wire;
+
+/// The requests of one session that wait to be sent.
+#[derive(Clone)]
+pub(super) struct Requests {
+    handle: SessionHandle,
+    waiting: Arc<Mutex<Waiting>>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    send: HashMap<u64, Box<dyn FnOnce(&Wire) + Send>>,
+    last: u64,
+}
+
+/// Why a request has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unanswered {
+    /// The client answered by an error, with this message.
+    #[error("{0}")]
+    Refused(String),
+    #[error("the client did not answer within {} s", .0.as_secs())]
+    Late(Duration),
+    #[error("the client cannot be reached")]
+    Gone,
+}
+
+impl Requests {
+    pub(super) fn new(handle: SessionHandle) -> Self {
+        Self { handle, waiting: Arc::default() }
+    }
+
+    /// Sends a request, and waits for its answer no longer than `deadline` from then on. Dropping
+    /// this takes the request back.
+    pub(super) async fn ask<T: JsonRpcRequest>(
+        &self,
+        request: T,
+        deadline: Duration,
+    ) -> Result<T::Response, Unanswered> {
+        let (mut answer, answered) = oneshot::channel();
+        let send = move |wire: &Wire| {
+            wire.hand_over();
+            let asked = wire.client.send_request(request);
+            drop(tokio::spawn(async move {
+                let response = tokio::select! {
+                    response = timeout(deadline, asked.block_task()) => response,
+                    () = answer.closed() => return,
+                };
+                let response = response.map_err(|_elapsed| Unanswered::Late(deadline));
+                let response = response.and_then(|response| {
+                    response.map_err(|error| Unanswered::Refused(error.message))
+                });
+                // Who does not wait any more has no use for it.
+                drop(answer.send(response));
+            }));
+        };
+        let number = {
+            let mut waiting = self.lock();
+            waiting.last += 1;
+            let number = waiting.last;
+            waiting.send.insert(number, Box::new(send));
+            number
+        };
+        let _withdraw = Withdraw { requests: self, number };
+        self.handle.with(|session, now| session.request_client(number, now));
+        answered.await.unwrap_or(Err(Unanswered::Gone))
+    }
+
+    fn take(&self, number: u64) -> Option<Box<dyn FnOnce(&Wire) + Send>> {
+        self.lock().send.remove(&number)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Requests {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Requests").finish_non_exhaustive()
+    }
+}
+
+/// Forgets a request that nobody waits for any more, if it was not sent.
+struct Withdraw<'a> {
+    requests: &'a Requests,
+    number: u64,
+}
+
+impl Drop for Withdraw<'_> {
+    fn drop(&mut self) {
+        drop(self.requests.take(self.number));
+    }
+}
+
+impl Wire {
+    /// Sends a request, unless nobody waits for it any more.
+    pub(super) fn request(&self, number: u64) -> Result<(), Unreachable> {
+        if let Some(send) = self.requests.take(number) {
+            send(self);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,334 @@
+//! Texts that the client holds: what an editor shows of a file may differ from the disk.
+//!
+//! A call works on the disk, unless the client holds another text of the file: then it reads that
+//! one, and changes it by the client. What differs is told, to the model and in the request for
+//! permission; nothing that is not saved is overwritten without that. The client is asked only
+//! about files that the disk would be asked about, after the same check of the path. It knows
+//! nothing of protocols: who embeds this crate brings a [`TextBackend`].
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use acp_lifecycle::title::visible;
+use acp_types::text::head;
+use futures::future::BoxFuture;
+use futures::{StreamExt as _, stream};
+
+use crate::encoding::Text;
+use crate::error::{Code, ToolError};
+use crate::limits::{CLIENT_REASON_BYTES, CLIENT_TEXT_BYTES, CLIENT_TEXTS_AT_ONCE};
+use crate::stamp::Stamp;
+use crate::tool::{Context, blocking};
+use crate::undo::{Deed, Step};
+use crate::workspace::{Resolved, Workspace};
+use crate::write::{PreImage, read_whole};
+
+/// The texts of files as a client holds them.
+///
+/// Each method ends within a bounded time. Dropping what it returns takes the request back.
+pub trait TextBackend: fmt::Debug + Send + Sync {
+    /// Returns whether the client takes texts too; if not, [`write`](Self::write) is never called.
+    fn writes(&self) -> bool;
+
+    /// Asks for the whole text of a file, by its absolute path.
+    ///
+    /// # Errors
+    ///
+    /// What the client said, or that it said nothing in time.
+    fn read<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<String, TextError>>;
+
+    /// Tells the whole text that a file shall have.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read). Nobody knows then whether the client has taken the text.
+    fn write<'a>(&'a self, path: &'a Path, text: &'a str) -> BoxFuture<'a, Result<(), TextError>>;
+}
+
+/// Why a client could not be asked for a text, or did not take one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TextError(String);
+
+impl TextError {
+    /// Makes it of what the client said, of which the beginning is kept, made visible.
+    #[must_use]
+    pub fn new(why: &str) -> Self {
+        Self(visible(head(why.trim(), CLIENT_REASON_BYTES)).trim_end_matches('.').to_owned())
+    }
+}
+
+/// What the client holds of the files of one call, where that is not what the disk holds.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    texts: Vec<HeldText>,
+    /// Files that it could not be asked about: their paths for people, and why.
+    unknown: Vec<(String, String)>,
+}
+
+#[derive(Debug)]
+struct HeldText {
+    /// The real place.
+    real: PathBuf,
+    shown: String,
+    text: String,
+    /// Whether there is a file on the disk.
+    is_on_disk: bool,
+}
+
+impl Held {
+    /// Asks the client about the files of a call that reads.
+    pub(crate) async fn to_read(context: &Context, given: &[String]) -> Self {
+        let mut held = Self::default();
+        let Some(backend) = &context.text else { return held };
+        let asked: Vec<_> = given.iter().map(|given| ask(context, &**backend, given)).collect();
+        let mut answers = stream::iter(asked).buffered(CLIENT_TEXTS_AT_ONCE);
+        while let Some(answer) = answers.next().await {
+            match answer {
+                Answer::AsOnDisk => {}
+                Answer::Held(text) if held.text(&text.real).is_some() => {}
+                Answer::Held(text) => held.texts.push(text),
+                Answer::Unknown(shown, why) => held.unknown.push((shown, why)),
+            }
+        }
+        held.unknown.dedup();
+        held
+    }
+
+    /// Asks the client about the files of a call that would change them.
+    ///
+    /// # Errors
+    ///
+    /// `unsaved_changes` if it holds a text that it takes no other for.
+    pub(crate) async fn to_change(context: &Context, given: &[String]) -> Result<Self, ToolError> {
+        let held = Self::to_read(context, given).await;
+        let writes = context.text.as_ref().is_some_and(|backend| backend.writes());
+        match held.texts.first().filter(|_| !writes) {
+            None => Ok(held),
+            Some(HeldText { shown, .. }) => {
+                let message = format!(
+                    "{shown} has changes in the editor that are not saved, and they cannot be \
+                     changed from here. Ask the user to save them or to give them up, then read \
+                     the file again"
+                );
+                Err(ToolError::report(Code::UnsavedChanges, message))
+            }
+        }
+    }
+
+    /// Returns the text that the client holds of a file, by its real place, if it is another one
+    /// than the disk's.
+    pub(crate) fn text(&self, real: &Path) -> Option<&str> {
+        self.texts.iter().find(|held| held.real == real).map(|held| held.text.as_str())
+    }
+
+    /// Returns that text, where the client was asked about one file only.
+    pub(crate) fn only_text(&self) -> Option<&str> {
+        self.texts.first().map(|held| held.text.as_str())
+    }
+
+    /// Returns what whoever permits a change is to know, and the model too, one sentence each.
+    pub(crate) fn notes_of_change(&self) -> Vec<String> {
+        let held = self.texts.iter().map(|HeldText { shown, is_on_disk, .. }| match is_on_disk {
+            true => format!(
+                "{shown} has changes in the editor that are not saved: it is the editor's text \
+                 that is changed, not what is on the disk."
+            ),
+            false => format!(
+                "{shown} is not on the disk yet: it is the text in the editor that is changed."
+            ),
+        });
+        held.chain(self.doubts()).collect()
+    }
+
+    /// Returns what the model is to know of what it reads, one sentence each.
+    pub(crate) fn notes_of_read(&self) -> Vec<String> {
+        let held = self.texts.iter().map(|HeldText { is_on_disk, .. }| match is_on_disk {
+            true => {
+                "these are the lines in the user's editor, not all of which are saved: the \
+                     file on the disk differs"
+            }
+            false => "these are the lines in the user's editor: the file is not on the disk yet",
+        });
+        held.map(str::to_owned).chain(self.doubts()).collect()
+    }
+
+    fn doubts(&self) -> impl Iterator<Item = String> {
+        let doubt = |(shown, why): &(String, String)| {
+            format!(
+                "It is not known whether {shown} has changes in the editor that are not saved: \
+                 {why}."
+            )
+        };
+        self.unknown.iter().map(doubt)
+    }
+}
+
+/// What the client says of one file.
+enum Answer {
+    AsOnDisk,
+    Held(HeldText),
+    Unknown(String, String),
+}
+
+async fn ask(context: &Context, backend: &dyn TextBackend, given: &str) -> Answer {
+    let (workspace, path) = (context.workspace.clone(), given.to_owned());
+    // What is wrong with the path, the tool itself says.
+    let asked = blocking(move || Asked::of(&workspace, &path)).await.ok().flatten();
+    let Some(Asked { at, real, disk }) = asked else { return Answer::AsOnDisk };
+    let shown = context.workspace.display(at.path());
+    let Some(disk) = disk else {
+        return Answer::Unknown(shown, "it is too large to ask".to_owned());
+    };
+    match backend.read(at.path()).await {
+        Ok(text) if is_same(&text, &disk) => Answer::AsOnDisk,
+        Ok(text) => {
+            let is_on_disk = disk != PreImage::Missing;
+            Answer::Held(HeldText { real, shown, text, is_on_disk })
+        }
+        // It does not know the file either.
+        Err(_) if disk == PreImage::Missing => Answer::AsOnDisk,
+        Err(error) => Answer::Unknown(shown, error.to_string()),
+    }
+}
+
+/// A file that the client may be asked about.
+struct Asked {
+    at: Resolved,
+    real: PathBuf,
+    /// None for one that is too large.
+    disk: Option<PreImage>,
+}
+
+impl Asked {
+    /// None for what is no text: editors hold none of it, and the tools refuse it.
+    fn of(workspace: &Workspace, given: &str) -> Result<Option<Self>, ToolError> {
+        let at = workspace.resolve(given)?;
+        let real = workspace.settle(&at)?.path().to_owned();
+        let disk = match read_whole(workspace, &at, CLIENT_TEXT_BYTES) {
+            Err(error) if error.code() == Some(Code::TooLarge) => None,
+            other => Some(other?),
+        };
+        let bytes = disk.as_ref().and_then(PreImage::bytes);
+        let is_text = bytes.is_none_or(|bytes| Text::decode(given, bytes.to_vec()).is_ok());
+        Ok(is_text.then_some(Self { at, real, disk }))
+    }
+}
+
+/// Whether a client's text is that of the disk. Editors leave a byte order mark and the kind of
+/// line ends out of a text, and cannot show every encoding.
+fn is_same(text: &str, disk: &PreImage) -> bool {
+    let PreImage::Bytes(bytes) = disk else { return text.is_empty() };
+    if text.as_bytes() == bytes {
+        return true;
+    }
+    let Ok(disk) = Text::decode("", bytes.clone()) else { return true };
+    let is_garbled = disk.encoding().is_some() && text.contains(char::REPLACEMENT_CHARACTER);
+    is_garbled || plain(text) == plain(disk.as_str())
+}
+
+fn plain(text: &str) -> String {
+    text.trim_start_matches('\u{feff}').replace("\r\n", "\n").replace('\r', "\n")
+}
+
+/// A text of the client's, as a preview found it and as it shall be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rewrite<'a> {
+    pub(crate) at: &'a Resolved,
+    /// The real place, as the preview found it.
+    pub(crate) real: &'a Path,
+    pub(crate) found: &'a str,
+    pub(crate) text: &'a str,
+}
+
+/// Changes texts by the client, all or none.
+///
+/// # Errors
+///
+/// `changed_since_preview` if the client holds another text by now; `io` if it did not take one,
+/// with those before it put back.
+pub(crate) async fn rewrite(context: &Context, texts: &[Rewrite<'_>]) -> Result<(), ToolError> {
+    let Some(backend) = context.text.as_deref().filter(|_| !texts.is_empty()) else {
+        return Ok(());
+    };
+    for text in texts {
+        text.check(context, backend).await?;
+    }
+    for (place, Rewrite { at, text, .. }) in texts.iter().enumerate() {
+        if let Err(error) = backend.write(at.path(), text).await {
+            let left = put_back(context, &texts[..place]).await;
+            let message = format!(
+                "the editor did not take the change of {}: {error}. Read the file again to see \
+                 what it holds{left}",
+                at.given()
+            );
+            return Err(ToolError::report(Code::Io, message));
+        }
+    }
+    for text in texts {
+        text.note(context).await;
+    }
+    Ok(())
+}
+
+/// Tells the client the texts again that were changed, the last first; returns what to say about
+/// those that it did not take.
+pub(crate) async fn put_back(context: &Context, texts: &[Rewrite<'_>]) -> String {
+    let Some(backend) = &context.text else { return String::new() };
+    let mut left = String::new();
+    for Rewrite { at, found, .. } in texts.iter().rev() {
+        if backend.write(at.path(), found).await.is_err() {
+            left.push_str(&format!(". {} could not be put back in the editor", at.given()));
+        }
+    }
+    left
+}
+
+impl Rewrite<'_> {
+    /// Checks that the path still leads to the file that was shown, and that its text is that one.
+    async fn check(&self, context: &Context, backend: &dyn TextBackend) -> Result<(), ToolError> {
+        let changed = |why: &str| {
+            let message = format!("{} {why}. Read it again", self.at.given());
+            ToolError::report(Code::ChangedSincePreview, message)
+        };
+        let (workspace, at) = (context.workspace.clone(), self.at.clone());
+        let real = blocking(move || workspace.settle(&at)).await?;
+        if real.path() != self.real {
+            return Err(changed("leads to another file than when the change was previewed"));
+        }
+        match backend.read(self.at.path()).await {
+            Ok(text) if text == self.found => Ok(()),
+            Ok(_) => Err(changed("was changed in the editor since the change was previewed")),
+            Err(error) => {
+                let given = self.at.given();
+                let message = format!("the editor does not say what it holds of {given}: {error}");
+                Err(ToolError::report(Code::Io, message))
+            }
+        }
+    }
+
+    /// Remembers what the file holds now: the client may have saved it, in its own way. Where it is
+    /// saved as it was told, the change can be undone like any other.
+    async fn note(&self, context: &Context) {
+        let (workspace, at) = (context.workspace.clone(), self.at.clone());
+        let (path, text) = (self.real.to_owned(), self.text.to_owned());
+        let found = self.found.to_owned();
+        let note = move || {
+            let disk = read_whole(&workspace, &at, CLIENT_TEXT_BYTES)?;
+            let saved = disk.bytes().filter(|_| is_same(&text, &disk));
+            let after = Stamp::of(saved.unwrap_or(text.as_bytes()));
+            workspace.stamps().note(&path, after);
+            if saved == Some(text.as_bytes())
+                && let Ok(Some(before)) = workspace.undo().put(found.as_bytes())
+            {
+                workspace.undo().push(Step { deeds: vec![Deed::Replaced { path, before, after }] });
+            }
+            Ok(())
+        };
+        // What cannot be read is not known, and the next call says why.
+        drop(blocking(note).await);
+    }
+}
+
+#[cfg(test)]
+mod tests;

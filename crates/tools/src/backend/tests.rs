@@ -1,0 +1,166 @@
+//! A client that holds texts, and what it is told of them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use futures::future::{BoxFuture, FutureExt as _, ready};
+use pretty_assertions::assert_eq;
+
+use super::{Held, Rewrite, TextBackend, TextError, is_same, put_back, rewrite};
+use crate::error::Code;
+use crate::remove::Undoing;
+use crate::tool::Context;
+use crate::workspace::Resolved;
+use crate::workspace::testing::tree;
+use crate::write::PreImage;
+
+/// An editor: its texts, which it saves when it is told new ones, but for one file.
+#[derive(Debug, Default)]
+struct Editor {
+    texts: Mutex<BTreeMap<PathBuf, String>>,
+    refuses: Option<&'static str>,
+}
+
+impl TextBackend for Editor {
+    fn writes(&self) -> bool {
+        true
+    }
+
+    fn read<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<String, TextError>> {
+        let text = self.texts.lock().unwrap().get(path).cloned();
+        ready(text.ok_or_else(|| TextError::new("no such buffer"))).boxed()
+    }
+
+    fn write<'a>(&'a self, path: &'a Path, text: &'a str) -> BoxFuture<'a, Result<(), TextError>> {
+        if self.refuses.is_some_and(|name| path.ends_with(name)) {
+            return ready(Err(TextError::new("it is locked"))).boxed();
+        }
+        std::fs::write(path, text).unwrap();
+        self.texts.lock().unwrap().insert(path.to_owned(), text.to_owned());
+        ready(Ok(())).boxed()
+    }
+}
+
+/// A session with files on the disk and, in the editor, the same with `unsaved` before each.
+struct Stage {
+    outer: tempfile::TempDir,
+    editor: Arc<Editor>,
+    context: Context,
+}
+
+fn stage(names: &[&str], refuses: Option<&'static str>) -> Stage {
+    let tree = tree(&names.iter().map(|name| (*name, "text")).collect::<Vec<_>>());
+    let texts = names.iter().map(|name| (tree.path(name), "unsaved text".to_owned())).collect();
+    let editor = Arc::new(Editor { texts: Mutex::new(texts), refuses });
+    let workspace = Arc::new(tree.workspace.keeping(&tree.outer.path().join("state")));
+    let context = Context { workspace, env: Arc::default(), text: Some(editor.clone()) };
+    Stage { outer: tree.outer, editor, context }
+}
+
+impl Stage {
+    fn at(&self, name: &str) -> (Resolved, Resolved) {
+        let workspace = &self.context.workspace;
+        let at = workspace.resolve(name).unwrap();
+        let real = workspace.settle(&at).unwrap();
+        (at, real)
+    }
+
+    fn texts(&self) -> Vec<String> {
+        self.editor.texts.lock().unwrap().values().cloned().collect()
+    }
+}
+
+fn new<'a>((at, real): &'a (Resolved, Resolved), found: &'a str) -> Rewrite<'a> {
+    Rewrite { at, real: real.path(), found, text: "new text" }
+}
+
+#[tokio::test]
+async fn each_file_is_asked_about_once_and_only_after_the_check_of_its_path() {
+    let stage = stage(&["a", "b"], None);
+    let outside = stage.outer.path().join("secret");
+    stage.editor.texts.lock().unwrap().insert(outside.clone(), "held".to_owned());
+    let given = ["a", "./a", "b", "missing"].map(str::to_owned);
+    let given = [given.to_vec(), vec![outside.display().to_string()]].concat();
+    let held = Held::to_change(&stage.context, &given).await.unwrap();
+    let [a, b] = ["a", "b"].map(|name| stage.at(name).1);
+    assert_eq!(held.text(a.path()), Some("unsaved text"));
+    assert_eq!(held.text(b.path()), Some("unsaved text"));
+    assert_eq!((held.notes_of_change().len(), held.text(&outside)), (2, None));
+}
+
+#[tokio::test]
+async fn texts_are_changed_all_or_none() {
+    for (refuses, expected) in [
+        (None, ["new text", "new text"]),
+        (Some("a"), ["unsaved text", "unsaved text"]),
+        (Some("b"), ["unsaved text", "unsaved text"]),
+    ] {
+        let stage = stage(&["a", "b"], refuses);
+        let [a, b] = ["a", "b"].map(|name| stage.at(name));
+        let texts = [new(&a, "unsaved text"), new(&b, "unsaved text")];
+        let done = rewrite(&stage.context, &texts).await;
+        assert_eq!(stage.texts(), expected, "{refuses:?}");
+        let code = done.err().and_then(|error| error.code());
+        assert_eq!(code, refuses.map(|_| Code::Io), "{refuses:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_text_that_changed_since_it_was_shown_is_left_alone() {
+    let stage = stage(&["a", "b"], None);
+    let [a, b] = ["a", "b"].map(|name| stage.at(name));
+    let texts = [new(&a, "unsaved text"), new(&b, "another text")];
+    let error = rewrite(&stage.context, &texts).await.unwrap_err();
+    assert_eq!(error.code(), Some(Code::ChangedSincePreview));
+    assert_eq!(stage.texts(), ["unsaved text", "unsaved text"]);
+}
+
+#[tokio::test]
+async fn what_was_told_can_be_put_back() {
+    let stage = stage(&["a"], None);
+    let a = stage.at("a");
+    rewrite(&stage.context, &[new(&a, "unsaved text")]).await.unwrap();
+    assert_eq!(put_back(&stage.context, &[new(&a, "unsaved text")]).await, "");
+    assert_eq!(stage.texts(), ["unsaved text"]);
+}
+
+#[tokio::test]
+async fn a_change_that_the_editor_saved_can_be_undone() {
+    let stage = stage(&["a"], None);
+    let (a, path) = (stage.at("a"), stage.context.workspace.cwd().join("a"));
+    rewrite(&stage.context, &[new(&a, "unsaved text")]).await.unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "new text");
+    Undoing::last(&stage.context.workspace).unwrap().run(&stage.context.workspace).unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "unsaved text");
+}
+
+#[test]
+fn a_text_that_differs_by_marks_and_line_ends_only_is_the_same() {
+    for (text, disk, expected) in [
+        ("a\nb\n", Some(&b"a\nb\n"[..]), true),
+        ("a\nb\n", Some(b"a\r\nb\r\n"), true),
+        ("a\nb\n", Some(b"\xef\xbb\xbfa\rb\n"), true),
+        ("a\nb", Some(b"a\nb\n"), false),
+        ("a\n\nb", Some(b"a\nb"), false),
+        ("", Some(b""), true),
+        ("", Some(b"a"), false),
+        ("", None, true),
+        ("a", None, false),
+        // UTF-16, which an editor decodes; Latin-1, which one may not; no text at all.
+        ("\u{e9}", Some(b"\xff\xfe\xe9\x00"), true),
+        ("e", Some(b"\xff\xfe\xe9\x00"), false),
+        ("caf\u{fffd} olé", Some(b"caf\xe9 ol\xe9"), true),
+        ("x", Some(b"\x7fELF\0\0"), true),
+    ] {
+        let disk = disk.map_or(PreImage::Missing, |bytes| PreImage::Bytes(bytes.to_vec()));
+        assert_eq!(is_same(text, &disk), expected, "{text:?} {disk:?}");
+    }
+}
+
+#[test]
+fn what_a_client_says_is_made_visible_and_bounded() {
+    let error = TextError::new(&format!("no\u{202e} such\nfile.{}", " ".repeat(9)));
+    assert_eq!(error.to_string(), "no\\u{202e} such\\nfile");
+    assert!(TextError::new(&"x".repeat(1 << 20)).to_string().len() <= 1024);
+}
