@@ -6,11 +6,16 @@
 //! and compared with the roots component by component. It is then opened beneath the descriptor
 //! of its root, which is pinned once, so neither a link nor a rename leads out. A link to another
 //! place inside the roots works, absolute ones too.
+//!
+//! What a call is going to use is looked at ([`Workspace::look`]) before it is permitted. The place
+//! remembers where its links led and which directory that was; if the way leads elsewhere later,
+//! it is refused. Only a place that was looked at may lie outside of the roots.
 
 mod durability;
 mod entry;
 mod failure;
 mod guard;
+mod look;
 mod opened;
 mod resolved;
 mod root;
@@ -21,6 +26,7 @@ mod tests;
 mod walk;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::stamp::Stamps;
 use crate::undo::Undo;
@@ -53,7 +59,7 @@ pub use walk::{Cancel, Stop};
 #[derive(Debug)]
 pub struct Workspace {
     cwd: PathBuf,
-    roots: Vec<Root>,
+    roots: Vec<Arc<Root>>,
     durability: Durability,
     stamps: Stamps,
     undo: Undo,
@@ -71,7 +77,7 @@ impl Workspace {
     pub fn new(cwd: PathBuf, additional: Vec<PathBuf>) -> Result<Self, WorkspaceError> {
         let mut roots = Vec::with_capacity(1 + additional.len());
         for path in [cwd].into_iter().chain(additional) {
-            roots.push(Root::pin(path)?);
+            roots.push(Arc::new(Root::pin(path)?));
         }
         Ok(Self {
             cwd: roots[0].path.clone(),

@@ -1,5 +1,6 @@
 //! What the system's answers mean for the model, with names that are like a missing one.
 
+use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
@@ -13,14 +14,22 @@ use crate::sys::fs::Dir;
 impl Workspace {
     /// Says what the system's answer means for the model.
     pub(crate) fn explain(&self, at: &Resolved, error: &io::Error) -> ToolError {
-        let given = &at.given;
+        // What else there is outside of the roots is nobody's business.
+        if error.kind() == io::ErrorKind::NotFound && !self.is_outside(at) {
+            return ToolError::report(Code::NotFound, missing(at));
+        }
+        self.explain_given(&at.given, error)
+    }
+
+    /// The same of a path that has no place.
+    pub(super) fn explain_given(&self, given: &str, error: &io::Error) -> ToolError {
         let (code, message) = match error.kind() {
-            io::ErrorKind::NotFound => (Code::NotFound, self.missing(at)),
+            io::ErrorKind::NotFound => (Code::NotFound, format!("{given} does not exist")),
             io::ErrorKind::NotADirectory => (
                 Code::NotADirectory,
                 format!("{given} does not lead through directories only, or is no directory"),
             ),
-            io::ErrorKind::IsADirectory => return is_a_directory(at),
+            io::ErrorKind::IsADirectory => return is_a_directory(given),
             io::ErrorKind::CrossesDevices => (
                 Code::OutsideRoots,
                 format!("{given} is outside of the workspace: a link leads out, or in a circle"),
@@ -34,29 +43,50 @@ impl Workspace {
         ToolError::report(code, message)
     }
 
-    fn missing(&self, at: &Resolved) -> String {
-        let given = &at.given;
-        let Some((parent, name)) = at.beneath.parent().zip(at.beneath.file_name()) else {
-            return format!("{given} does not exist");
-        };
-        let Ok(dir) = self.roots[at.root].pinned.dir(parent) else {
-            return format!(
-                "{given} does not exist, nor does its directory. Look for the right path with \
-                 find_path or list_directory"
-            );
-        };
-        let similar = similar_names(&dir, &name.to_string_lossy());
-        if similar.is_empty() {
-            return format!("{given} does not exist, and nothing beside it has a similar name");
+    /// Says that a path is refused because of where it lies.
+    pub(super) fn outside_roots(&self, given: &str) -> ToolError {
+        let mut roots = String::new();
+        for root in self.roots() {
+            // Writing to a String cannot fail.
+            let _ = write!(roots, " {}", shown(root));
         }
-        let similar: Vec<_> =
-            similar.iter().map(|name| shown(&Path::new(given).with_file_name(name))).collect();
-        format!("{given} does not exist. Similar: {}", similar.join(", "))
+        let message = format!("{given} is outside of the workspace. Use a path inside of:{roots}");
+        ToolError::report(Code::OutsideRoots, message)
     }
 }
 
-pub(super) fn is_a_directory(at: &Resolved) -> ToolError {
-    let message = format!("{} is a directory. See its files with list_directory", at.given);
+fn missing(at: &Resolved) -> String {
+    let given = &at.given;
+    let Some((parent, name)) = at.beneath.parent().zip(at.beneath.file_name()) else {
+        return format!("{given} does not exist");
+    };
+    let Ok(dir) = at.root.pinned.dir(parent) else {
+        return format!(
+            "{given} does not exist, nor does its directory. Look for the right path with \
+             find_path or list_directory"
+        );
+    };
+    let similar = similar_names(&dir, &name.to_string_lossy());
+    if similar.is_empty() {
+        return format!("{given} does not exist, and nothing beside it has a similar name");
+    }
+    let similar: Vec<_> =
+        similar.iter().map(|name| shown(&Path::new(given).with_file_name(name))).collect();
+    format!("{given} does not exist. Similar: {}", similar.join(", "))
+}
+
+/// Says that a place is another one than when it was looked at.
+pub(super) fn changed(at: &Resolved) -> ToolError {
+    let message = format!(
+        "{} has changed since it was shown: it leads to another place now, or is another file. \
+         Nothing was done. Look at it again",
+        at.given
+    );
+    ToolError::report(Code::ChangedSincePreview, message)
+}
+
+pub(super) fn is_a_directory(given: &str) -> ToolError {
+    let message = format!("{given} is a directory. See its files with list_directory");
     ToolError::report(Code::IsADirectory, message)
 }
 

@@ -1,7 +1,8 @@
-//! A directory that the tools may use, pinned, so that it stays the same one.
+//! A directory that is pinned, so that it stays the same one: a root of the session, or what a call
+//! may reach outside of the roots.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use acp_types::location::normalise;
 
@@ -37,6 +38,12 @@ pub enum WorkspaceError {
 }
 
 impl Root {
+    /// Pins a directory that no client named, by its real path. On the way there may be no link.
+    pub(super) fn pin_real(path: &Path) -> io::Result<Self> {
+        let pinned = Pinned::pin_straight(path)?;
+        Ok(Self { path: path.to_owned(), real: path.to_owned(), pinned })
+    }
+
     pub(super) fn pin(path: PathBuf) -> Result<Self, WorkspaceError> {
         if !path.is_absolute() {
             return Err(WorkspaceError::NotAbsolute { path });
