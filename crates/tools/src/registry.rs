@@ -206,7 +206,10 @@ impl Executor for ToolCall {
         patch.locations = draft.locations;
         let (mut shown, is_shown) = shown(draft.changes);
         shown.extend(draft.notes.into_iter().map(Content::text));
-        if !shown.is_empty() {
+        if tool.spec().surface == Surface::Terminal {
+            // Its terminal stays.
+            patch = shown.into_iter().fold(patch, ToolCallPatch::append);
+        } else if !shown.is_empty() {
             patch = patch.content(shown);
         }
         Ok(Preview { patch, effects, is_whole: is_shown, pinned: Pinned::new(draft.plan, digest) })
