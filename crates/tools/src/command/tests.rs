@@ -133,7 +133,7 @@ const RISKY: &[(&str, &str)] = &[
     // Credentials and histories.
     ("cat ~/.ssh/id_rsa", "credentials"),
     ("cp ../.ssh/config a", "credentials"),
-    ("cat /home/a/.aws/credentials", "credentials"),
+    ("cat /a/.aws/credentials", "credentials"),
     ("cat .env", "credentials"),
     ("cat sub/.env.production", "credentials"),
     ("docker run --env-file=.env a", "credentials"),
