@@ -5,10 +5,11 @@
 use std::collections::HashSet;
 use std::fs;
 use std::thread;
+use std::time::Instant;
 
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
-use crate::limits::{EXEC_TIME, EXEC_TRIES, FREEZE_ROUNDS};
+use crate::limits::{EXEC_TIME, EXEC_TRIES, FREEZE_TIME};
 
 /// One line of `/proc`, as it was when it was read.
 #[derive(Debug, PartialEq, Eq)]
@@ -91,17 +92,17 @@ impl Process {
 /// Stops all processes that `find` finds, and returns them.
 ///
 /// A process stops when its system call is done, which may be the one by which it gets away: so
-/// they are looked for until all that are found have stopped.
+/// they are looked for until all that are found have stopped, for a while.
 pub(super) fn freeze(find: impl Fn() -> Vec<Process>) -> Vec<Process> {
-    let mut found = Vec::new();
-    for _ in 0..FREEZE_ROUNDS {
-        found = find();
-        if found.iter().all(|process| process.stopped) {
-            break;
+    let deadline = Instant::now() + FREEZE_TIME;
+    loop {
+        let found = find();
+        let mut running = found.iter().filter(|process| !process.stopped).peekable();
+        if running.peek().is_none() || Instant::now() >= deadline {
+            return found;
         }
-        found.iter().for_each(|process| process.signal(Signal::STOP));
+        running.for_each(|process| process.signal(Signal::STOP));
     }
-    found
 }
 
 /// The live processes that a process started, and those that they started.
