@@ -77,11 +77,15 @@ struct HeldText {
 }
 
 impl Held {
-    /// Asks the client about the files of a call that reads.
-    pub(crate) async fn to_read(context: &Context, given: &[String]) -> Self {
+    /// Asks the client about a file that a call reads.
+    pub(crate) async fn to_read(context: &Context, at: &Resolved) -> Self {
+        Self::of(context, vec![at.clone()]).await
+    }
+
+    async fn of(context: &Context, places: Vec<Resolved>) -> Self {
         let mut held = Self::default();
         let Some(backend) = &context.text else { return held };
-        let asked: Vec<_> = given.iter().map(|given| ask(context, &**backend, given)).collect();
+        let asked: Vec<_> = places.into_iter().map(|at| ask(context, &**backend, at)).collect();
         let mut answers = stream::iter(asked).buffered(CLIENT_TEXTS_AT_ONCE);
         while let Some(answer) = answers.next().await {
             match answer {
@@ -101,7 +105,14 @@ impl Held {
     ///
     /// `unsaved_changes` if it holds a text that it takes no other for.
     pub(crate) async fn to_change(context: &Context, given: &[String]) -> Result<Self, ToolError> {
-        let held = Self::to_read(context, given).await;
+        if context.text.is_none() {
+            return Ok(Self::default());
+        }
+        let (workspace, given) = (context.workspace.clone(), given.to_vec());
+        // What is wrong with a path, the tool itself says.
+        let look =
+            move || Ok(given.iter().filter_map(|given| workspace.look(given).ok()).collect());
+        let held = Self::of(context, blocking(look).await?).await;
         let writes = context.text.as_ref().is_some_and(|backend| backend.writes());
         match held.texts.first().filter(|_| !writes) {
             None => Ok(held),
@@ -171,11 +182,11 @@ enum Answer {
     Unknown(String, String),
 }
 
-async fn ask(context: &Context, backend: &dyn TextBackend, given: &str) -> Answer {
-    let (workspace, path) = (context.workspace.clone(), given.to_owned());
-    // What is wrong with the path, the tool itself says.
-    let asked = blocking(move || Asked::of(&workspace, &path)).await.ok().flatten();
-    let Some(Asked { at, real, disk }) = asked else { return Answer::AsOnDisk };
+async fn ask(context: &Context, backend: &dyn TextBackend, at: Resolved) -> Answer {
+    let (workspace, place) = (context.workspace.clone(), at.clone());
+    // What is wrong with it, the tool itself says.
+    let asked = blocking(move || Asked::of(&workspace, &place)).await.ok().flatten();
+    let Some(Asked { real, disk }) = asked else { return Answer::AsOnDisk };
     let shown = context.workspace.display(at.path());
     let Some(disk) = disk else {
         return Answer::Unknown(shown, "it is too large to ask".to_owned());
@@ -194,7 +205,6 @@ async fn ask(context: &Context, backend: &dyn TextBackend, given: &str) -> Answe
 
 /// A file that the client may be asked about.
 struct Asked {
-    at: Resolved,
     real: PathBuf,
     /// None for one that is too large.
     disk: Option<PreImage>,
@@ -202,16 +212,15 @@ struct Asked {
 
 impl Asked {
     /// None for what is no text: editors hold none of it, and the tools refuse it.
-    fn of(workspace: &Workspace, given: &str) -> Result<Option<Self>, ToolError> {
-        let at = workspace.resolve(given)?;
-        let real = workspace.settle(&at)?.path().to_owned();
-        let disk = match read_whole(workspace, &at, CLIENT_TEXT_BYTES) {
+    fn of(workspace: &Workspace, at: &Resolved) -> Result<Option<Self>, ToolError> {
+        let real = workspace.settle(at)?.path().to_owned();
+        let disk = match read_whole(workspace, at, CLIENT_TEXT_BYTES) {
             Err(error) if error.code() == Some(Code::TooLarge) => None,
             other => Some(other?),
         };
         let bytes = disk.as_ref().and_then(PreImage::bytes);
-        let is_text = bytes.is_none_or(|bytes| Text::decode(given, bytes.to_vec()).is_ok());
-        Ok(is_text.then_some(Self { at, real, disk }))
+        let is_text = bytes.is_none_or(|bytes| Text::decode(at.given(), bytes.to_vec()).is_ok());
+        Ok(is_text.then_some(Self { real, disk }))
     }
 }
 
@@ -310,11 +319,11 @@ impl Rewrite<'_> {
     /// Remembers what the file holds now: the client may have saved it, in its own way. Where it is
     /// saved as it was told, the change can be undone like any other.
     async fn note(&self, context: &Context) {
-        let (workspace, at) = (context.workspace.clone(), self.at.clone());
-        let (path, text) = (self.real.to_owned(), self.text.to_owned());
-        let found = self.found.to_owned();
+        let (workspace, path) = (context.workspace.clone(), self.real.to_owned());
+        let (found, text) = (self.found.to_owned(), self.text.to_owned());
         let note = move || {
-            let disk = read_whole(&workspace, &at, CLIENT_TEXT_BYTES)?;
+            // The client may have put another file in its place.
+            let disk = read_whole(&workspace, &workspace.recall(&path)?, CLIENT_TEXT_BYTES)?;
             let saved = disk.bytes().filter(|_| is_same(&text, &disk));
             let after = Stamp::of(saved.unwrap_or(text.as_bytes()));
             workspace.stamps().note(&path, after);

@@ -16,6 +16,7 @@
 
 pub mod backend;
 pub mod builtin;
+mod command;
 pub mod diff;
 pub mod edit;
 pub mod encoding;

@@ -8,10 +8,11 @@ use serde_json::json;
 
 use crate::backend::Held;
 use crate::error::ToolError;
-use crate::read::{Window, held_window, read_window};
+use crate::read::{Window, held_window, read_at};
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
+use crate::workspace::Resolved;
 
 /// Reads lines of a text file.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +32,7 @@ pub struct Args {
 
 impl Tool for ReadFile {
     type Args = Args;
-    type Plan = Args;
+    type Plan = (Args, Resolved);
 
     fn spec(&self) -> Spec {
         Spec {
@@ -53,30 +54,28 @@ impl Tool for ReadFile {
         description.with_path("path", &args.path, context).at(&args.path, line, context)
     }
 
-    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Args>, ToolError> {
-        let at = context.workspace.resolve(&args.path)?;
-        let mut draft = Draft::new(args);
-        draft.effects = context.workspace.looked_at(&at, Effect::Read);
-        Ok(draft)
+    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Self::Plan>, ToolError> {
+        let at = context.workspace.look(&args.path)?;
+        let effects = context.workspace.looked_at(&at, Effect::Read);
+        Ok(Draft { effects, ..Draft::new((args, at)) })
     }
 
     async fn run(
         &self,
-        pinned: Pinned<Args>,
+        pinned: Pinned<Self::Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
-        let args = pinned.release(grant)?;
+        let (args, at) = pinned.release(grant)?;
         let Invocation { call, context, .. } = invocation;
-        let given = [args.path.clone()];
-        let asked = call.cancel().run_until_cancelled(Held::to_read(context, &given)).await;
+        let asked = call.cancel().run_until_cancelled(Held::to_read(context, &at)).await;
         let held = asked.unwrap_or_default();
         let workspace = context.workspace.clone();
-        let window = blocking(move || {
-            let Args { path, offset, limit } = &args;
+        let output = blocking(move || {
+            let Args { offset, limit, .. } = args;
             let mut window = match held.only_text() {
-                Some(text) => held_window(&workspace, path, text, *offset, *limit),
-                None => read_window(&workspace, path, *offset, *limit),
+                Some(text) => held_window(&workspace, &at, text, offset, limit),
+                None => read_at(&workspace, &at, offset, limit),
             }?;
             let notes = held.notes_of_read();
             window.notes.extend_from_slice(&notes);
@@ -85,7 +84,7 @@ impl Tool for ReadFile {
             output.content.get_or_insert_default().extend(notes.into_iter().map(Content::text));
             Ok(output)
         });
-        window.await
+        output.await
     }
 }
 

@@ -73,7 +73,7 @@ impl Tool for WriteFile {
         let held = Held::to_change(context, std::slice::from_ref(&args.path)).await?;
         let workspace = context.workspace.clone();
         blocking(move || {
-            let at = workspace.resolve(&args.path)?;
+            let at = workspace.look(&args.path)?;
             // Rules look at the file that will change, not at a link to it.
             let real = workspace.settle(&at)?;
             let text = held.text(real.path());
