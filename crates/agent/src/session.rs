@@ -300,11 +300,7 @@ impl Runner {
                 let said = commands::answer(&typed, asked, keeper);
                 match token.run_until_cancelled(said).await {
                     None => Ok(StopReason::Cancelled),
-                    Some(Some(said)) => {
-                        say(&self.handle, said);
-                        let is_cancelled = token.is_cancelled();
-                        Ok(if is_cancelled { StopReason::Cancelled } else { StopReason::EndTurn })
-                    }
+                    Some(Some(said)) => Ok(answer(&self.handle, said, &token)),
                     Some(None) => {
                         let (secrets, told) = (&self.secrets, &mut self.told);
                         take_up(options, &token, &self.handle, secrets, told).await;
@@ -380,6 +376,12 @@ async fn take_up(
         say(handle, found.clone());
         *told = Some(found);
     }
+}
+
+/// Ends a turn with what there is to say about a command.
+fn answer(handle: &SessionHandle, said: String, turn: &CancellationToken) -> StopReason {
+    say(handle, said);
+    if turn.is_cancelled() { StopReason::Cancelled } else { StopReason::EndTurn }
 }
 
 fn say(handle: &SessionHandle, text: String) {

@@ -115,7 +115,10 @@ impl Sink for Wire {
                 self.ask_why(number);
                 Ok(())
             }
-            Item::Request(number) => self.request(number),
+            Item::Request(number) => {
+                self.request(number);
+                Ok(())
+            }
             Item::Answer(name) => self.answers.send(&name),
             _ => Ok(()),
         }

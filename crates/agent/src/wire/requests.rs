@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use acp_lifecycle::{SessionHandle, Unreachable};
+use acp_lifecycle::SessionHandle;
 use agent_client_protocol::JsonRpcRequest;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -22,9 +22,12 @@ pub(super) struct Requests {
     waiting: Arc<Mutex<Waiting>>,
 }
 
+/// Sends a request, and sees to its answer.
+type SendRequest = Box<dyn FnOnce(&Wire) + Send>;
+
 #[derive(Default)]
 struct Waiting {
-    send: HashMap<u64, Box<dyn FnOnce(&Wire) + Send>>,
+    send: HashMap<u64, SendRequest>,
     last: u64,
 }
 
@@ -81,7 +84,7 @@ impl Requests {
         answered.await.unwrap_or(Err(Unanswered::Gone))
     }
 
-    fn take(&self, number: u64) -> Option<Box<dyn FnOnce(&Wire) + Send>> {
+    fn take(&self, number: u64) -> Option<SendRequest> {
         self.lock().send.remove(&number)
     }
 
@@ -110,10 +113,9 @@ impl Drop for Withdraw<'_> {
 
 impl Wire {
     /// Sends a request, unless nobody waits for it any more.
-    pub(super) fn request(&self, number: u64) -> Result<(), Unreachable> {
+    pub(super) fn request(&self, number: u64) {
         if let Some(send) = self.requests.take(number) {
             send(self);
         }
-        Ok(())
     }
 }
