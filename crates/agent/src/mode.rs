@@ -26,7 +26,7 @@ pub enum Mode {
     /// asked about.
     AcceptEdits,
     /// Everything inside the roots is allowed without asking, and so are commands, but for changes
-    /// of protected files and directories.
+    /// of protected files and directories, and for dangerous commands.
     Auto,
 }
 
@@ -78,8 +78,8 @@ impl Mode {
                 "reads and edits inside the roots are allowed, everything else is asked about"
             }
             Self::Auto => {
-                "everything inside the roots is allowed without asking, but for protected files and \
-                 what a rule denies"
+                "everything inside the roots is allowed without asking, but for protected files, \
+                 dangerous commands and what a rule denies"
             }
         }
     }
