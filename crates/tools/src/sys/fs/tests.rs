@@ -65,6 +65,12 @@ macro_rules! holds {
             assert_eq!((&entries[..], more), (&kinds[..], false));
             assert!(dir.entries(2).unwrap().1);
             assert_eq!(dir.read_link(OsStr::new("in")).unwrap(), "dir/file");
+            let inner = dir.dir(OsStr::new("dir")).unwrap();
+            assert!(inner.is_beside(&dir));
+            let look = inner.look(OsStr::new("file")).unwrap();
+            assert_eq!((look.kind, look.bytes), (Kind::File, 6));
+            assert_eq!(look, inner.look(OsStr::new("file")).unwrap());
+            assert!(dir.dir(OsStr::new("out-dir")).is_err());
 
             let [a, b, link] = ["a", "b", "in"].map(OsStr::new);
             dir.create(a, Audience::Owner).unwrap().write_all(b"new").unwrap();
