@@ -163,7 +163,7 @@ impl Rules {
             match self.spoken(effects, effect) {
                 Some(Verdict::Allow) => {}
                 Some(_) => return None,
-                None if policy.judge(effect) == Verdict::Allow => {}
+                None if by_policy(effects, effect, policy) == Verdict::Allow => {}
                 None if *effect == Effect::Unknown => return None,
                 None if asked.contains(effect) => {}
                 None => asked.push(effect.clone()),
@@ -183,7 +183,7 @@ impl Rules {
     }
 
     fn judge_one(&self, effects: &Effects, effect: &Effect, policy: &dyn Policy) -> Verdict {
-        match policy.judge(effect) {
+        match by_policy(effects, effect, policy) {
             Verdict::Deny => Verdict::Deny,
             judged => self.spoken(effects, effect).unwrap_or(judged),
         }
@@ -194,6 +194,10 @@ impl Rules {
         let seen = Seen::of(effect);
         self.iter().filter_map(|rule| rule.judge(effects, &seen)).max()
     }
+}
+
+fn by_policy(effects: &Effects, effect: &Effect, policy: &dyn Policy) -> Verdict {
+    if effects.is_outside(effect) { policy.judge_outside(effect) } else { policy.judge(effect) }
 }
 
 #[cfg(test)]

@@ -231,7 +231,7 @@ impl Found {
                 (dir, _) => break dir?,
             }
         };
-        if at == to.parent && existing.kind(&to.name).is_ok() {
+        if at.path() == to.parent.path() && existing.kind(&to.name).is_ok() {
             return Err(exists(&to.at));
         }
         if existing.is_beside(&old) { Ok(()) } else { Err(elsewhere(&to.at)) }
@@ -245,8 +245,11 @@ impl Found {
     /// `changed_since_preview`, and then it stays; `invalid_arguments` if something has that name;
     /// `not_permitted`, also for another file system; `io`.
     pub fn move_to(&self, workspace: &Workspace, to: &Resolved) -> Result<(), ToolError> {
-        let to = workspace.entry(to)?;
-        let made = self.rename(workspace, &to)?;
+        self.move_into(workspace, &workspace.entry(to)?)
+    }
+
+    pub(crate) fn move_into(&self, workspace: &Workspace, to: &Entry) -> Result<(), ToolError> {
+        let made = self.rename(workspace, to)?;
         let made = made.iter().map(|at| Deed::MadeDirectory(at.path().to_owned()));
         let (from, to) = (self.entry.at.path().to_owned(), to.at.path().to_owned());
         let deeds = made.chain([Deed::Moved { from, to }]).collect();

@@ -104,7 +104,10 @@ impl Matcher {
 
     pub(super) fn allows(&self, effects: &Effects, seen: &Seen<'_>) -> bool {
         match (self, seen.effect) {
-            (Self::Tool(_) | Self::Kind(_), _) => self.is_of_call(effects),
+            (Self::Tool(_) | Self::Kind(_), _) => {
+                // Whoever trusts a tool with the roots has not named what lies elsewhere.
+                self.is_of_call(effects) && !effects.is_outside(seen.effect)
+            }
             (Self::Effect(effect), other) => effect == other && *other != Effect::Unknown,
             (Self::Argv(prefix), _) => {
                 seen.command.as_ref().is_some_and(|command| prefix.allows(command))

@@ -95,7 +95,7 @@ impl Tool for MovePath {
         let Plan { found, to } = pinned.release(grant)?;
         let workspace = invocation.context.workspace.clone();
         blocking(move || {
-            found.move_to(&workspace, &to.at)?;
+            found.move_into(&workspace, &to)?;
             let (from, to) = (found.entry.at.path(), to.at.path());
             let shown = |path| workspace.display(path);
             let mut text = format!("Moved {} to {}.", shown(from), shown(to));

@@ -36,8 +36,9 @@ impl<'a> Aside<'a> {
         let explain = |error: io::Error| workspace.explain(&entry.at, &error);
         let name = temporary(RandomState::new().build_hasher().finish(), 0);
         let folder = workspace.journal();
-        let parent = workspace.real(&entry.parent);
-        let begin = |folder| Journal::aside(folder, &parent, &entry.name, &name);
+        let place = workspace.real(&entry.at);
+        let parent = place.parent().unwrap_or(&place);
+        let begin = |folder| Journal::aside(folder, parent, &entry.name, &name);
         let journal = folder.map(begin).transpose().map_err(explain)?;
         dir.rename(&entry.name, &name).map_err(explain)?;
         let aside = Self { dir, entry, kind: seen.kind, name, journal };

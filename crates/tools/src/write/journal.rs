@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{JOURNAL_BYTES, OPEN_TRIES};
-use crate::sys::fs::links;
+use crate::sys::fs::{Identity, links};
 
 pub(crate) use self::replay::{remove_tree, replay};
 
@@ -55,9 +55,9 @@ pub(super) struct Names {
 pub(super) struct Prepared {
     pub(super) way: Manner,
     /// What tells the file beside it from others.
-    pub(super) ours: (u64, u64),
+    pub(super) ours: Identity,
     /// What tells the old file from others, if there is one.
-    pub(super) old: Option<(u64, u64)>,
+    pub(super) old: Option<Identity>,
     /// The hash of the new content.
     pub(super) after: [u8; 32],
 }

@@ -10,7 +10,7 @@ use super::journal::{Manner, Prepared, fresh, spare};
 use crate::error::{Code, ToolError};
 use crate::limits::EXCHANGE_TRIES;
 use crate::stamp::Stamp;
-use crate::sys::fs::{Audience, Dir, Kind, Look, copy_access, links};
+use crate::sys::fs::{Audience, Dir, Identity, Kind, Look, copy_access, links};
 use crate::undo::{Deed, Undo};
 use crate::workspace::{Resolved, Workspace, require_file};
 
@@ -28,7 +28,7 @@ pub(super) struct Staged<'a> {
     /// The directories that were made for it.
     made: Vec<Resolved>,
     /// What tells the new file from others.
-    ours: (u64, u64),
+    ours: Identity,
     /// The old file, as it was when its content was compared last.
     old: Option<Look>,
     after: Stamp,
@@ -141,6 +141,7 @@ impl<'a> Staged<'a> {
         };
         let metadata = file.metadata()?;
         require_file(self.change.at, &metadata)?;
+        self.workspace.require_same(self.change.at, &metadata)?;
         self.old = Some(self.dir.look(&self.name)?);
         self.require_old(&mut file)?;
         let temporary = self.dir.create(&self.temporary, Audience::Owner)?;
@@ -160,6 +161,7 @@ impl<'a> Staged<'a> {
         }
         Ok(self.workspace.durability().of(&temporary)?)
     }
+
     /// Puts the new file in its place, if there still is the old one.
     pub(super) fn commit(&mut self) -> Result<(), ToolError> {
         let done = match &self.way {
@@ -352,7 +354,7 @@ impl<'a> Staged<'a> {
     ///
     /// Whatever comes out and is not what was put there is newer, so it is put back in turn: who
     /// writes last wins, as without us.
-    fn swap_back(&mut self, mut put: (u64, u64)) -> io::Result<()> {
+    fn swap_back(&mut self, mut put: Identity) -> io::Result<()> {
         for _ in 0..EXCHANGE_TRIES {
             let kept = self.dir.identity(&self.temporary)?;
             match self.dir.exchange(&self.temporary, &self.name) {
