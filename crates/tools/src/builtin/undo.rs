@@ -11,7 +11,7 @@ use crate::error::ToolError;
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
-use crate::undo::Undoing;
+use crate::undo::{Undoing, named};
 use crate::workspace::Workspace;
 
 /// Takes back the last change of files.
@@ -63,7 +63,7 @@ impl Tool for Undo {
                 .collect();
             let mut places = undoing.places();
             let is_guarded = places.any(|(path, _)| {
-                let at = workspace.recall(path);
+                let at = named(&workspace, path);
                 at.is_ok_and(|at| workspace.is_guarded(&at) || workspace.is_shared(&at))
             });
             drop(places);

@@ -194,13 +194,19 @@ impl Undoing {
     }
 }
 
+/// Finds a name again, without following a link that it may be.
+pub(crate) fn named(workspace: &Workspace, path: &Path) -> Result<Resolved, ToolError> {
+    let named = workspace.resolve(&path.to_string_lossy());
+    named.or_else(|_outside| workspace.recall(path))
+}
+
 impl Prepared {
     fn new(workspace: &Workspace, deed: Deed) -> Result<Self, ToolError> {
         match deed {
-            Deed::MadeDirectory(path) => Ok(Self::RemoveDirectory(workspace.recall(&path)?)),
+            Deed::MadeDirectory(path) => Ok(Self::RemoveDirectory(named(workspace, &path)?)),
             Deed::NotKept { path } => Ok(Self::Stay(path)),
             Deed::Made { path, after } => {
-                let at = workspace.recall(&path)?;
+                let at = named(workspace, &path)?;
                 let missing = |error: ToolError| match error.code() {
                     Some(Code::NotFound) => other(&at),
                     _ => error,
@@ -224,7 +230,7 @@ impl Prepared {
                 Ok(Self::Rewrite { at, now, before })
             }
             Deed::Deleted { path, before } => {
-                let at = workspace.recall(&path)?;
+                let at = named(workspace, &path)?;
                 let entry = workspace.entry(&at)?;
                 let dir = workspace.open_dir(&entry.parent);
                 if dir.is_ok_and(|dir| dir.kind(&entry.name).is_ok()) {
@@ -233,8 +239,8 @@ impl Prepared {
                 Ok(Self::Restore { at, before })
             }
             Deed::Moved { from, to } => {
-                let found = Box::new(find(workspace, &workspace.recall(&to)?)?);
-                Ok(Self::MoveBack { found, from: workspace.recall(&from)? })
+                let found = Box::new(find(workspace, &named(workspace, &to)?)?);
+                Ok(Self::MoveBack { found, from: named(workspace, &from)? })
             }
         }
     }

@@ -236,15 +236,15 @@ impl<'a> Staged<'a> {
     fn overwrite(&mut self, mut file: &File) -> Result<(), Trouble> {
         file.rewind()?;
         self.require_old(&mut file)?;
-        let written = overwrite(file, self.change.bytes);
+        let durability = self.workspace.durability();
+        let written = overwrite(file, self.change.bytes).and_then(|()| durability.of(file));
         if let (Err(_), Some(old)) = (&written, self.change.found) {
             // Until it is whole again, the file beside it is the only whole one.
             self.state = State::Stranded;
             overwrite(file, old)?;
             self.state = State::Prepared;
         }
-        written?;
-        Ok(self.workspace.durability().of(file)?)
+        Ok(written?)
     }
 
     /// What a journal has to know.

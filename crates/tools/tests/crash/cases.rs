@@ -122,9 +122,8 @@ impl Case {
         let done = match self.kind {
             Kind::Write => write_all(&workspace, &changes),
             Kind::Delete => found().and_then(|found| found.delete(&workspace)),
-            Kind::Move => found().and_then(|found| {
-                found.move_to(&workspace, &workspace.resolve("moved/file")?)
-            }),
+            Kind::Move => found()
+                .and_then(|found| found.move_to(&workspace, &workspace.resolve("moved/file")?)),
         };
         fs::exists(END).unwrap();
         done

@@ -38,7 +38,7 @@ fn subject() {
 }
 
 fn step() -> usize {
-    std::env::var("CRASH_STEP").ok().and_then(|step| step.parse().ok()).unwrap_or(29)
+    std::env::var("CRASH_STEP").ok().and_then(|step| step.parse().ok()).unwrap_or(199)
 }
 
 fn cases() -> impl Iterator<Item = &'static Case> {

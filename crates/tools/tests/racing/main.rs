@@ -8,13 +8,14 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by them")]
 
+use std::cell::Cell;
 use std::fs::{self, File, OpenOptions};
 use std::hint::spin_loop;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use acp_tools::error::Code;
 use acp_tools::workspace::Durability;
@@ -33,14 +34,16 @@ struct Race {
     outer: TempDir,
     workspace: Workspace,
     /// Tells the other one to write, and when.
-    go: Sender<(u32, u32)>,
+    go: Sender<(u32, Duration)>,
     is_written: Receiver<()>,
     other: JoinHandle<()>,
+    /// How long the last edit took.
+    took: Cell<Duration>,
 }
 
 impl Race {
     /// Begins with an empty file; `write` gets its path, what to write, and how long to wait.
-    fn new(write: fn(&Path, u32, u32)) -> Self {
+    fn new(write: fn(&Path, u32, Duration)) -> Self {
         let outer = tempfile::tempdir().unwrap();
         let root = outer.path().join("root");
         fs::create_dir(&root).unwrap();
@@ -49,7 +52,7 @@ impl Race {
         let workspace = Workspace::new(root, Vec::new()).unwrap();
         let workspace = workspace.with_durability(Durability::System);
         let workspace = workspace.keeping(&outer.path().join("state"));
-        let (go, gone) = channel::<(u32, u32)>();
+        let (go, gone) = channel::<(u32, Duration)>();
         let (written, is_written) = channel();
         let other = thread::spawn(move || {
             for (number, wait) in gone {
@@ -57,7 +60,8 @@ impl Race {
                 written.send(()).unwrap();
             }
         });
-        Self { outer, workspace, go, is_written, other }
+        let took = Cell::default();
+        Self { outer, workspace, go, is_written, other, took }
     }
 
     fn path(&self) -> PathBuf {
@@ -73,11 +77,15 @@ impl Race {
     }
 
     /// Edits the file, which held this when it was previewed, while the other one writes.
-    fn edit(&self, seen: &PreImage, number: u32, wait: u32) -> (String, Result<(), ToolError>) {
+    fn edit(&self, seen: &PreImage, number: u32) -> (String, Result<(), ToolError>) {
         let ours = format!("{} + ours {number}", text(seen));
-        self.go.send((number, wait)).unwrap();
         let at = self.workspace.resolve("file").unwrap();
+        // Another moment in each round, from before the edit to after its end.
+        let part = f64::from(number.wrapping_mul(2_654_435_761)) / f64::from(u32::MAX);
+        self.go.send((number, self.took.get().mul_f64(1.5 * part))).unwrap();
+        let start = Instant::now();
         let done = atomic_write(&self.workspace, &at, ours.as_bytes(), seen);
+        self.took.set(start.elapsed());
         self.is_written.recv().unwrap();
         if let Err(error) = &done {
             assert_eq!(error.code(), Some(Code::ChangedSincePreview), "{error}");
@@ -98,25 +106,15 @@ fn text(image: &PreImage) -> String {
     String::from_utf8(image.bytes().unwrap().to_vec()).unwrap()
 }
 
-fn pause(wait: u32) {
-    (0..wait).for_each(|_| spin_loop());
-}
-
-/// A length of time, in turns of an empty loop, that is another one in each round: from nothing to
-/// more than an edit takes.
-fn wait(round: u32) -> u32 {
-    static LONGEST: AtomicU32 = AtomicU32::new(0);
-    if LONGEST.load(Ordering::Relaxed) == 0 {
-        let start = std::time::Instant::now();
-        pause(1_000_000);
-        let in_a_millisecond = 1_000_000 / start.elapsed().as_micros().max(1) * 1_000;
-        LONGEST.store(u32::try_from(in_a_millisecond).unwrap().max(1), Ordering::Relaxed);
+fn pause(wait: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < wait {
+        spin_loop();
     }
-    round.wrapping_mul(2_654_435_761) % LONGEST.load(Ordering::Relaxed)
 }
 
 /// Replaces the file up to three times, as editors do that save by a rename.
-fn replace(path: &Path, number: u32, wait: u32) {
+fn replace(path: &Path, number: u32, wait: Duration) {
     let beside = path.with_file_name("beside");
     for part in 1..=bursts(number) {
         pause(wait / bursts(number));
@@ -138,7 +136,7 @@ fn no_rewrite_by_a_rename_is_lost() {
         round += 1;
         written += bursts(round);
         let seen = race.seen();
-        let (ours, done) = race.edit(&seen, round, wait(round));
+        let (ours, done) = race.edit(&seen, round);
         let last = format!("{round}.{}", bursts(round));
         let now = race.read();
         // The last of theirs is there, as they wrote it: it came after ours, or ours was refused.
@@ -151,7 +149,7 @@ fn no_rewrite_by_a_rename_is_lost() {
 }
 
 /// Opens the file, waits, and writes to what it has opened, whatever has become of it.
-fn overwrite(path: &Path, number: u32, wait: u32) {
+fn overwrite(path: &Path, number: u32, wait: Duration) {
     let file = OpenOptions::new().write(true).open(path).unwrap();
     pause(wait);
     write_whole(&file, &format!("theirs {number}"));
@@ -168,7 +166,7 @@ fn every_late_write_in_place_is_told_and_kept() {
     let mut outcomes = [0; 3];
     for round in 1..=rewrites() {
         let seen = race.seen();
-        let (ours, done) = race.edit(&seen, round, wait(round));
+        let (ours, done) = race.edit(&seen, round);
         let theirs = format!("theirs {round}");
         let late = race.workspace.late_writes();
         let now = race.read();

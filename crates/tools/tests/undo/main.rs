@@ -23,9 +23,8 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 /// Names that a sequence works on: files, links, directories, and some that are not there.
-const PATHS: [&str; 12] = [
-    "a", "d/b", "d/e/c", "d/e", "d", "link", "hard", "wide", "empty", "new/f", "new/g/h", "d/e/n",
-];
+const PATHS: [&str; 12] =
+    ["a", "d/b", "d/e/c", "d/e", "d", "link", "hard", "wide", "empty", "new/f", "new/g/h", "d/e/n"];
 
 /// One step of a sequence.
 #[derive(Debug, Clone)]
@@ -61,7 +60,8 @@ impl Tree {
         let root = outer.path().join("root");
         fs::create_dir_all(root.join("d/e")).unwrap();
         fs::create_dir(root.join("empty")).unwrap();
-        let wide: Vec<u8> = "\u{feff}a\r\nb\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let wide: Vec<u8> =
+            "\u{feff}a\r\nb\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
         for (path, bytes, mode) in [
             ("a", &b"a\nb\nc\n"[..], 0o644),
             ("d/b", b"a\r\nb\r\nc", 0o640),
@@ -111,7 +111,9 @@ impl Tree {
     fn edit(&self, path: usize, new: &str) -> Result<(), ToolError> {
         let at = self.workspace.resolve(PATHS[path])?;
         let found = read_whole(&self.workspace, &at, 1 << 20)?;
-        let PreImage::Bytes(bytes) = &found else { return Err(ToolError::invalid("nothing there")) };
+        let PreImage::Bytes(bytes) = &found else {
+            return Err(ToolError::invalid("nothing there"));
+        };
         let text = Text::decode(PATHS[path], bytes.clone())?;
         let edit = Edit { old_text: "b".to_owned(), new_text: new.to_owned(), which: Which::All };
         let edited = apply(text.as_str(), &[edit]).map_err(ToolError::from)?;
@@ -167,7 +169,8 @@ proptest! {
         }
         while let Some(state) = states.pop() {
             prop_assert_eq!(&tree.state(), &state);
-            prop_assert_eq!(tree.undo().is_ok(), !states.is_empty());
+            let undone = tree.undo();
+            prop_assert_eq!(undone.is_ok(), !states.is_empty(), "{:?}", undone);
         }
         prop_assert_eq!(tree.workspace.late_writes(), vec![]);
     }
