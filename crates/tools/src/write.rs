@@ -142,9 +142,10 @@ pub(crate) fn commit<'a>(
 impl Drop for Written<'_> {
     fn drop(&mut self) {
         // The last first: a directory that was made for one may hold the ones after it.
-        let is_clean = self.staged.iter_mut().rev().fold(true, |all, one| one.clean() && all);
-        if let (false, Some(journal)) = (is_clean, &mut self.journal) {
-            journal.leave();
+        for staged in self.staged.iter_mut().rev() {
+            if let (false, Some(journal)) = (staged.clean(), &mut self.journal) {
+                journal.leave();
+            }
         }
     }
 }

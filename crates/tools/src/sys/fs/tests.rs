@@ -74,12 +74,6 @@ macro_rules! holds {
             assert_eq!((&entries[..], more), (&kinds[..], false));
             assert!(dir.entries(2).unwrap().1);
             assert_eq!(dir.read_link(OsStr::new("in")).unwrap(), "dir/file");
-            let inner = dir.dir(OsStr::new("dir")).unwrap();
-            assert!(inner.is_beside(&dir));
-            let look = inner.look(OsStr::new("file")).unwrap();
-            assert_eq!((look.kind, look.bytes), (Kind::File, 6));
-            assert_eq!(look, inner.look(OsStr::new("file")).unwrap());
-            assert!(dir.dir(OsStr::new("out-dir")).is_err());
 
             let [a, b, link] = ["a", "b", "in"].map(OsStr::new);
             dir.create(a, Audience::Owner).unwrap().write_all(b"new").unwrap();
@@ -118,6 +112,26 @@ macro_rules! holds {
         }
     };
 }
+
+/// Looks at what is in a root of one kind.
+macro_rules! looks {
+    ($name:ident, $pin:expr) => {
+        #[test]
+        fn $name() {
+            let outer = tree();
+            let dir = $pin(&outer.path().join("root")).unwrap().dir(Path::new("")).unwrap();
+            let inner = dir.dir(OsStr::new("dir")).unwrap();
+            assert!(inner.is_beside(&dir));
+            let look = inner.look(OsStr::new("file")).unwrap();
+            assert_eq!((look.kind, look.bytes), (Kind::File, 6));
+            assert_eq!(look, inner.look(OsStr::new("file")).unwrap());
+            assert!(dir.dir(OsStr::new("out-dir")).is_err());
+        }
+    };
+}
+
+looks!(a_look_tells_what_is_there, unix::Root::pin);
+looks!(a_portable_look_tells_what_is_there, portable::Root::pin);
 
 holds!(the_kernel_fence_holds, unix::Root::pin);
 holds!(the_compared_fence_holds, unix::Root::pin_compared);
