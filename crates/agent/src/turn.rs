@@ -15,6 +15,7 @@ use crate::context::Surroundings;
 use crate::model::retry::Retry;
 use crate::model::{Fault, Message, Part, Stop, ToolSpec};
 use crate::options::Chosen;
+use crate::secrets::OfSession;
 use crate::{errors, limits, prompt};
 
 mod begun;
@@ -41,6 +42,8 @@ pub(crate) struct Turn<'a> {
     pub(crate) context: &'a Context,
     pub(crate) surroundings: &'a Surroundings,
     pub(crate) handle: &'a SessionHandle,
+    /// What is learnt while a model opens is hidden before it speaks.
+    pub(crate) secrets: &'a OfSession,
     pub(crate) cancel: &'a CancellationToken,
 }
 
@@ -76,6 +79,9 @@ pub(crate) async fn run(
         linked = linked => linked.into_iter().for_each(|text| history.note(&text)),
     }
     for requests in 0..limits::MAX_TURN_REQUESTS {
+        if requests > 0 {
+            turn.hear_news(history).await;
+        }
         let heard = turn.ask(history).await;
         // What a provider does not take, such as an image, would be refused with each later
         // prompt too.
@@ -88,7 +94,8 @@ pub(crate) async fn run(
             turn.surroundings.forget();
         }
         if let ControlFlow::Break(ending) = act {
-            return ending;
+            // ACP: a cancelled turn ends as cancelled, whatever else went wrong meanwhile.
+            return if turn.cancel.is_cancelled() { Ok(StopReason::Cancelled) } else { ending };
         }
     }
     Ok(StopReason::MaxTurnRequests)
@@ -101,7 +108,7 @@ impl Turn<'_> {
     async fn ask(&self, history: &mut History) -> Heard {
         let (mut retry, mut shortenings) = (Retry::new(), 0);
         loop {
-            self.catch_up(history).await;
+            self.keep_within(history).await;
             let mut heard = self.listen(history).await;
             let Some(error) = heard.error.as_ref().filter(|_| !heard.is_cancelled) else {
                 return heard;

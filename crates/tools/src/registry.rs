@@ -210,7 +210,10 @@ impl Executor for ToolCall {
         let outside = outside.iter().map(|path| self.context.workspace.display(path));
         let outside = outside.map(|path| format!("Outside of the workspace: {path}"));
         shown.extend(draft.notes.into_iter().chain(outside).map(Content::text));
-        if !shown.is_empty() {
+        if tool.spec().surface == Surface::Terminal {
+            // Its terminal stays.
+            patch = shown.into_iter().fold(patch, ToolCallPatch::append);
+        } else if !shown.is_empty() {
             patch = patch.content(shown);
         }
         Ok(Preview { patch, effects, is_whole: is_shown, pinned: Pinned::new(draft.plan, digest) })

@@ -2,6 +2,7 @@
 //! sabotage, and mutants of the code that keeps them.
 
 mod edits;
+mod escape;
 mod files;
 mod lifecycle;
 mod mutants;
@@ -39,7 +40,7 @@ struct Run {
     more: Value,
 }
 
-pub(super) const PROOFS: [Proof; 8] = [
+pub(super) const PROOFS: [Proof; 9] = [
     Proof {
         name: "lifecycle",
         what: "tests that break a promise in n random lives and n / 10 random endings of calls",
@@ -81,6 +82,13 @@ pub(super) const PROOFS: [Proof; 8] = [
         n: 50,
         target: 2.0,
         prove: files::edit_time,
+    },
+    Proof {
+        name: "escape",
+        what: "reads and writes outside, of n that race with a directory swapped for a link",
+        n: 1_000_000,
+        target: 0.0,
+        prove: escape::prove,
     },
     Proof {
         name: "sabotage",

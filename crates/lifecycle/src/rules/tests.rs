@@ -244,6 +244,26 @@ fn a_denied_prefix_is_found_wherever_it_stands() {
 }
 
 #[test]
+fn output_goes_only_to_files_that_the_call_says_it_writes_and_may() {
+    let rules = rules([rule(Allow, argv("cargo test")), rule(Allow, argv("cd"))]);
+    let policy = AcceptEditsPolicy::new(["/p"]);
+    for (line, written, expected) in [
+        ("cargo test > a", "/p/a", Allow),
+        ("cargo test 2>&1 > ./a", "/p/a", Allow),
+        ("cargo test > /p/sub/a", "/p/sub/a", Allow),
+        ("cargo test > /q/a", "/q/a", Ask),
+        ("cargo test > a", "/p/b", Ask),
+        ("cargo test > sub/../a", "/p/a", Ask),
+        ("cargo test > .git/config", "/p/.git/config", Ask),
+        ("cd /q; cargo test > a", "/p/a", Ask),
+    ] {
+        let effects = Effects::from_iter([run(line), Effect::Write(written.into())]);
+        assert_eq!(rules.judge(&effects, &policy), expected, "{line}");
+        assert_eq!(rules.judge(&effects, &AskPolicy), Ask, "{line}");
+    }
+}
+
+#[test]
 fn a_glob_is_compared_with_resolved_paths() {
     use Access::{Delete, Read, Write};
     for (access, glob, effect, expected) in [

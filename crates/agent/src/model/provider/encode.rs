@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use rig_core::{
-    completion::{CompletionRequest, GenerationOptions, OnUnsupported, ToolDefinition},
+    completion::{CompletionRequest, GenerationOptions, OnUnsupported},
     message::{
         AssistantContent, AssistantMessage, Audio, AudioMediaType, CallId, DocumentSourceKind,
         Image, ImageMediaType, Message as Told, MimeType as _, Text, ToolCall, ToolFunction,
@@ -19,27 +19,23 @@ use super::{
 };
 use crate::model::{Call, Message, Part, Request, ToolResult, Traits};
 
-/// Puts a request of the model `name` into the library's form, with marks for long texts.
+/// Puts a request of the model at `origin` into the library's form, with marks for long texts.
 pub(super) fn request(
     request: &Request,
-    name: &str,
+    origin: &str,
     traits: Traits,
     memory: &Memory,
 ) -> CompletionRequest {
-    let mut history = History { name, traits, memory, told: Vec::new(), ids: Vec::new() };
+    let mut history = History { origin, traits, memory, told: Vec::new(), ids: Vec::new() };
     if !request.system.is_empty() {
-        history.told.push(Told::System { content: request.system.to_string() });
+        history.told.push(Told::System { content: memory.system(&request.system) });
     }
     for (index, message) in request.messages.iter().enumerate() {
         history.tell(index, message);
     }
     memory.forget();
-    let tools = request.tools.iter().filter_map(|tool| {
-        let name = ToolName::new(tool.name.clone()).ok()?;
-        Some(ToolDefinition::new(name, tool.description.clone(), tool.input_schema.clone()))
-    });
     let mut told = CompletionRequest::from(history.told)
-        .tools(tools.collect())
+        .tools(memory.tools(&request.tools))
         .max_tokens(request.max_tokens.map(|tokens| u64::from(tokens.get())))
         .accept_unknown_finish_reasons(true);
     told.options = GenerationOptions::new().on_unsupported(OnUnsupported::Ignore);
@@ -47,7 +43,7 @@ pub(super) fn request(
 }
 
 struct History<'a> {
-    name: &'a str,
+    origin: &'a str,
     traits: Traits,
     memory: &'a Memory,
     told: Vec<Told>,
@@ -71,7 +67,7 @@ impl<'a> History<'a> {
             Message::Assistant { text, calls, replay, .. } => {
                 let (turn, ids) = self.memory.turn(message, index, || {
                     let kept = replay.as_ref();
-                    let kept = kept.and_then(|it| replay::again(it, self.name, calls));
+                    let kept = kept.and_then(|it| replay::again(it, self.origin, calls));
                     assistant(index, kept, text, calls, &mut marked)
                 });
                 self.ids = calls.iter().map(|call| call.id.as_str()).zip(ids).collect();
@@ -253,12 +249,12 @@ mod tests {
         );
         let turn = AssistantMessage::new(vec![AssistantContent::ToolCall(call)]);
         let items = serde_json::to_value(Kept::Turn(turn)).unwrap();
-        let replay = |model: &str| Some(Replay { model: model.into(), items: items.clone() });
+        let replay = |origin: &str| Some(Replay { origin: origin.into(), items: items.clone() });
         let of = |reply| ids(&told(vec![reply, results(&["a"])], Traits::default()));
         assert_eq!(of(reply("", &["a"], replay("openai/m"))), ["theirs", "theirs"]);
         assert_eq!(of(reply("", &["a"], replay("openai/n"))), ["c00000000", "c00000000"]);
         assert_eq!(of(reply("cut", &[], replay("openai/m"))), ["a"]);
-        let broken = Replay { model: "openai/m".into(), items: "?".into() };
+        let broken = Replay { origin: "openai/m".into(), items: "?".into() };
         assert_eq!(of(reply("", &["a"], Some(broken))), ["c00000000", "c00000000"]);
     }
 
