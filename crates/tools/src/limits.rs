@@ -85,6 +85,16 @@ pub const SEARCH_TIME: Duration = Duration::from_secs(20);
 /// How long the smallest difference of two texts is looked for; then a larger one will do.
 pub const DIFF_TIME: Duration = Duration::from_millis(500);
 
+/// Lines of two texts up to which their smallest difference is looked for at all.
+pub const DIFF_LINES: usize = 500_000;
+
+/// Bytes of the lines that the hunks of one change list, with [`LISTED_LINE_COST`] for each; what
+/// is beyond is counted. More than is ever shown of a change.
+pub const LISTED_BYTES: usize = 1024 * 1024;
+
+/// Bytes that a line of a hunk takes beside its text.
+pub const LISTED_LINE_COST: usize = 48;
+
 /// Matches of an edit that are counted.
 pub const EDIT_MATCHES: usize = 1_000;
 
@@ -118,11 +128,20 @@ pub const UNDO_BYTES: u64 = 1024 * 1024 * 1024;
 /// How long it is kept after the session.
 pub const UNDO_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// Bytes of the journal of one call that are heeded.
-pub const JOURNAL_BYTES: u64 = 1024 * 1024;
+/// Bytes of the journal of one call.
+pub const JOURNAL_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Files of a directory that are counted before it is moved or deleted.
 pub const COUNTED_FILES: u64 = 100_000;
+
+/// Levels of directories in which they are counted.
+pub const COUNTED_DEPTH: usize = 128;
+
+/// Files that were replaced of which is noticed what programs still write that had them open.
+pub const LATE_WATCHED: usize = 256;
+
+/// How long after a write another one may leave the same time on a file.
+pub const TIME_TICK: Duration = Duration::from_millis(20);
 
 /// Tries to give a file back its place while somebody else writes it again and again.
 pub const EXCHANGE_TRIES: u32 = 64;
@@ -135,6 +154,12 @@ pub const CHANGE_LOCATIONS: usize = 20;
 
 /// Files that one call edits.
 pub const EDIT_FILES: usize = 200;
+
+/// Replacements that one call makes, each in one place or all of a file.
+pub const EDITS: usize = 500;
+
+/// Bytes of all files that one call edits, before and likewise after it.
+pub const EDITED_BYTES: usize = 128 * 1024 * 1024;
 
 // Terminal
 

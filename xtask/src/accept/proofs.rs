@@ -3,6 +3,7 @@
 
 mod edits;
 mod escape;
+mod files;
 mod lifecycle;
 mod mutants;
 mod sabotage;
@@ -39,7 +40,7 @@ struct Run {
     more: Value,
 }
 
-pub(super) const PROOFS: [Proof; 5] = [
+pub(super) const PROOFS: [Proof; 9] = [
     Proof {
         name: "lifecycle",
         what: "tests that break a promise in n random lives and n / 10 random endings of calls",
@@ -53,6 +54,34 @@ pub(super) const PROOFS: [Proof; 5] = [
         n: 1_000_000,
         target: 0.0,
         prove: edits::prove,
+    },
+    Proof {
+        name: "undone",
+        what: "tests that find a trace of n random sequences of changes that were undone",
+        n: 10_000,
+        target: 0.0,
+        prove: files::undone,
+    },
+    Proof {
+        name: "racing",
+        what: "tests that find something lost of n rewrites of a file that is edited meanwhile",
+        n: 100_000,
+        target: 0.0,
+        prove: files::racing,
+    },
+    Proof {
+        name: "crash",
+        what: "tests that find a file neither old nor new after a death or error at every n-th call",
+        n: 1,
+        target: 0.0,
+        prove: files::crash,
+    },
+    Proof {
+        name: "edit-time",
+        what: "time to change one of 100,000 lines, as a multiple of a plain rewrite's, median of n",
+        n: 50,
+        target: 2.0,
+        prove: files::edit_time,
     },
     Proof {
         name: "escape",
