@@ -37,6 +37,9 @@ pub const ENTRIES: usize = 1_000;
 /// Entries that are gathered to be sorted before [`ENTRIES`] of them are shown.
 pub const ENTRIES_GATHERED: usize = 20_000;
 
+/// Bytes of letters that names are found by.
+pub const FUZZY_BYTES: usize = 256;
+
 /// Entries of one directory that a walk looks at.
 pub const DIRECTORY_ENTRIES: usize = 500_000;
 
@@ -61,11 +64,26 @@ pub const MATCH_BYTES: usize = 500;
 /// Bytes of text that one search of contents shows.
 pub const MATCHES_BYTES: usize = 256 * 1024;
 
+/// Matches that one search of contents passes over before the first that it shows.
+pub const MATCH_OFFSET: u32 = 10_000;
+
+/// Bytes of text that are gathered of one file where matches are passed over.
+pub const GATHERED_BYTES: usize = 8 * 1024 * 1024;
+
+/// Files that a search knows ahead of those that it has begun.
+pub const FILES_AHEAD: usize = 64;
+
+/// How often is told how far a search is.
+pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+
 /// Matches that are offered as locations for the client to follow.
 pub const MATCH_LOCATIONS: usize = 20;
 
 /// Bytes of the longest line that is searched.
 pub const SEARCHED_LINE_BYTES: usize = 4 * 1024 * 1024;
+
+/// Bytes of a file that is searched over several lines at once.
+pub const MULTILINE_BYTES: usize = 8 * 1024 * 1024;
 
 /// Bytes of a glob or a regular expression.
 pub const PATTERN_BYTES: usize = 16 * 1024;

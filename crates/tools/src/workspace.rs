@@ -33,7 +33,7 @@ use crate::undo::Undo;
 use crate::write::replay;
 
 pub(crate) use entry::Entry;
-pub(crate) use walk::{Budget, Order, Walk, threads};
+pub(crate) use walk::{Budget, Ignored, Order, Walk, threads};
 pub use walk::{Cancel, Stop};
 
 /// Names less alike than this are no help.
