@@ -22,6 +22,12 @@ pub const WINDOW_BYTES: usize = 256 * 1024;
 /// Characters of one line in a window of a file.
 pub const LINE_CHARS: usize = 2_000;
 
+/// Bytes of an image that is shown: as Base64 it fits in a line of 1 MiB.
+pub const IMAGE_BYTES: u64 = 704 * 1024;
+
+/// How long a missing name is looked for in other places.
+pub const ELSEWHERE_TIME: Duration = Duration::from_millis(300);
+
 /// Similar names that are told for one that is missing.
 pub const SIMILAR_NAMES: usize = 3;
 

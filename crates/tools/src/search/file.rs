@@ -82,12 +82,12 @@ impl<'a> Look<'a> {
             Ok(()) => {}
             Err(_) if self.budget.stop().is_some() => {}
             // The system's errors have a number; the searcher's own is the length.
-            Err(error) if error.raw_os_error().is_none() && self.multiline => skipped.large = 1,
-            Err(error) if error.raw_os_error().is_none() => {
+            Err(error) if error.raw_os_error().is_some() => skipped.unreadable = 1,
+            Err(_) if searcher.multi_line_with_matcher(&self.matcher) => skipped.large = 1,
+            Err(_) => {
                 skipped.long_lines = 1;
                 sink.end = Some(FileEnd::LongLine);
             }
-            Err(_) => skipped.unreadable = 1,
         }
         let Collector { mut lines, found, end, .. } = sink;
         if found > 0 {

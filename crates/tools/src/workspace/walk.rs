@@ -15,7 +15,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
@@ -105,6 +105,11 @@ struct Level {
 impl<'a> Budget<'a> {
     pub(crate) fn new(cancel: &'a Cancel<'a>) -> Self {
         Self { deadline: Instant::now() + SEARCH_TIME, cancel }
+    }
+
+    /// Leaves no more than this time from now on.
+    pub(crate) fn within(self, time: Duration) -> Self {
+        Self { deadline: self.deadline.min(Instant::now() + time), ..self }
     }
 
     pub(crate) fn stop(&self) -> Option<Stop> {
