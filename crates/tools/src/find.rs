@@ -13,7 +13,7 @@ use crate::limits::{ENTRIES, ENTRIES_GATHERED, PROGRESS_INTERVAL};
 use crate::list::ending;
 use crate::search::{Seen, Watch};
 use crate::sys::fs::Kind;
-use crate::workspace::{Budget, Cancel, Ignored, Order, Stop, Walk, Workspace};
+use crate::workspace::{Budget, Cancel, Ignored, Order, Resolved, Stop, Walk, Workspace};
 
 use self::fuzzy::{Best, Fuzzy};
 
@@ -104,17 +104,16 @@ pub fn find(
     query: &NameQuery,
     cancel: &Cancel<'_>,
 ) -> Result<FoundPaths, ToolError> {
-    find_watched(workspace, query, cancel, &|_| {})
+    let at = workspace.resolve(query.path.as_deref().unwrap_or("."))?;
+    find_at(workspace, query, &at, cancel, &|_| {})
 }
 
-/// Finds as [`find`] does, and tells how far it is every [`PROGRESS_INTERVAL`].
-///
-/// # Errors
-///
-/// As [`find`].
-pub fn find_watched(
+/// The same beneath a place that was looked at, whatever path the query has. It tells how far it is
+/// every [`PROGRESS_INTERVAL`].
+pub(crate) fn find_at(
     workspace: &Workspace,
     query: &NameQuery,
+    at: &Resolved,
     cancel: &Cancel<'_>,
     watch: &Watch<'_>,
 ) -> Result<FoundPaths, ToolError> {
@@ -128,10 +127,9 @@ pub fn find_watched(
         NameMatch::Glob => Either::Glob(PathGlob::parse(&query.pattern)?),
         NameMatch::Fuzzy => Either::Fuzzy(Fuzzy::parse(&query.pattern)?),
     };
-    let at = workspace.resolve(query.path.as_deref().unwrap_or("."))?;
     let ignored = Ignored::shown_if(query.include_ignored);
     let budget = Budget::new(cancel);
-    let walk = Walk::new(workspace, &at, usize::MAX, Order::ByName, ignored, budget)?;
+    let walk = Walk::new(workspace, at, usize::MAX, Order::ByName, ignored, budget)?;
     let mut look = Look { walk, watch, seen: 0, found: 0, told: Instant::now() };
     let (passed, entries) = match &mut pattern {
         Either::Glob(glob) => look.in_order(glob, offset, limit),

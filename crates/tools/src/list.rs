@@ -91,10 +91,19 @@ pub fn list(
     query: &ListQuery,
     cancel: &Cancel<'_>,
 ) -> Result<Listing, ToolError> {
-    let at = workspace.resolve(&query.path)?;
+    list_at(workspace, query, &workspace.resolve(&query.path)?, cancel)
+}
+
+/// The same of a place that was looked at, whatever path the query has.
+pub(crate) fn list_at(
+    workspace: &Workspace,
+    query: &ListQuery,
+    at: &Resolved,
+    cancel: &Cancel<'_>,
+) -> Result<Listing, ToolError> {
     let depth = query.depth.unwrap_or(1).clamp(1, LIST_DEPTH) as usize;
     let (ignored, budget) = (Ignored::shown_if(query.include_ignored), Budget::new(cancel));
-    let mut walk = Walk::new(workspace, &at, depth, Order::DirectoriesFirst, ignored, budget)?;
+    let mut walk = Walk::new(workspace, at, depth, Order::DirectoriesFirst, ignored, budget)?;
     let passed = walk.by_ref().take(query.offset as usize).count();
     let mut entries = Vec::new();
     while entries.len() < ENTRIES

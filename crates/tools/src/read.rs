@@ -21,12 +21,11 @@ use crate::workspace::{Resolved, Workspace};
 
 use self::page::{Lines, Page, whole_characters};
 
-pub use self::image::Image;
+pub(crate) use self::image::Image;
 
 /// What a file was read as.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Reading {
+#[derive(Debug)]
+pub(crate) enum Reading {
     /// Some of its lines.
     Text(Window),
     /// All of it.
@@ -102,20 +101,15 @@ impl Window {
     }
 }
 
-/// Reads a file as what it is: an image (PNG, JPEG, GIF or WebP) whole, the lines of a text as
-/// [`read_window`] does.
-///
-/// # Errors
-///
-/// As [`read_window`]; `too_large` for an image of more than [`IMAGE_BYTES`].
-pub fn read(
+/// Reads a file that was looked at as what it is: an image (PNG, JPEG, GIF or WebP) whole, the lines
+/// of a text as [`read_window`] does. `too_large` is an image of more than [`IMAGE_BYTES`].
+pub(crate) fn read_at(
     workspace: &Workspace,
-    path: &str,
+    at: &Resolved,
     offset: Option<i64>,
     limit: Option<u32>,
 ) -> Result<Reading, ToolError> {
-    let at = workspace.resolve(path)?;
-    let (request, mut file) = Request::open(workspace, &at, offset, limit)?;
+    let (request, mut file) = Request::open(workspace, at, offset, limit)?;
     if let Some(image) = request.image(&mut file)? {
         return Ok(Reading::Image(image));
     }
@@ -200,7 +194,7 @@ impl<'a> Request<'a> {
             return Err(ToolError::report(Code::TooLarge, message));
         };
         self.note(Some(Stamp::of(&bytes)));
-        Ok(Some(Image { path: self.at.path().to_owned(), media_type, bytes }))
+        Ok(Some(Image { media_type, bytes }))
     }
 
     fn read(&self, mut file: File) -> Result<Window, Trouble> {

@@ -23,7 +23,7 @@ use acp_types::Location;
 
 use crate::error::ToolError;
 use crate::limits::MATCH_CONTEXT;
-use crate::workspace::{Budget, Cancel, Ignored, Order, Stop, Walk, Workspace, threads};
+use crate::workspace::{Budget, Cancel, Ignored, Order, Resolved, Stop, Walk, Workspace, threads};
 
 use self::file::Look;
 use self::files::Files;
@@ -100,17 +100,17 @@ pub struct Skipped {
 
 /// How far a search is, for those who watch it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// How many files were searched.
-    pub files: usize,
+    pub(crate) files: usize,
     /// How many matching lines there are to show.
-    pub matches: usize,
+    pub(crate) matches: usize,
     /// The first matches in the order of the names, if there are others than before. They stay.
-    pub locations: Option<Vec<Location>>,
+    pub(crate) locations: Option<Vec<Location>>,
 }
 
 /// Told how far a search is, from several threads, one at a time.
-pub type Watch<'a> = dyn Fn(Seen) + Sync + 'a;
+pub(crate) type Watch<'a> = dyn Fn(Seen) + Sync + 'a;
 
 /// Searches the contents of a file, or of all files beneath a directory.
 ///
@@ -126,18 +126,17 @@ pub fn search(
     query: &Query,
     cancel: &Cancel<'_>,
 ) -> Result<Matches, ToolError> {
-    search_watched(workspace, query, cancel, &|_| {})
+    let at = workspace.resolve(query.path.as_deref().unwrap_or("."))?;
+    search_at(workspace, query, &at, cancel, &|_| {})
 }
 
-/// Searches as [`search`] does, and tells how far it is: the first matches as soon as they are
-/// found, the rest every [`PROGRESS_INTERVAL`](crate::limits::PROGRESS_INTERVAL).
-///
-/// # Errors
-///
-/// As [`search`].
-pub fn search_watched(
+/// The same at a place that was looked at, whatever path the query has. It tells how far it is: the
+/// first matches as soon as they are found, the rest every
+/// [`PROGRESS_INTERVAL`](crate::limits::PROGRESS_INTERVAL).
+pub(crate) fn search_at(
     workspace: &Workspace,
     query: &Query,
+    at: &Resolved,
     cancel: &Cancel<'_>,
     watch: &Watch<'_>,
 ) -> Result<Matches, ToolError> {
@@ -146,15 +145,14 @@ pub fn search_watched(
     let budget = Budget::new(cancel);
     let look = Look::new(query, budget, (offset, limit, context))?;
     let filter = Filter::of(query)?;
-    let at = workspace.resolve(query.path.as_deref().unwrap_or("."))?;
     let mut page = Page::new(offset, limit, context);
-    if !workspace.metadata(&at)?.is_dir() {
-        let file = workspace.open_read(&at)?;
+    if !workspace.metadata(at)?.is_dir() {
+        let file = workspace.open_read(at)?;
         page.add(0, look.file(&mut look.searcher(), Ok(file), || at.path().to_owned()));
         return Ok(Matches { stop: budget.stop(), ..page.into_matches() });
     }
     let ignored = Ignored::shown_if(query.include_ignored);
-    let walk = Walk::new(workspace, &at, usize::MAX, Order::ByName, ignored, budget)?;
+    let walk = Walk::new(workspace, at, usize::MAX, Order::ByName, ignored, budget)?;
     let run = Run { look, files: Files::new(walk, filter), page: Mutex::new(page), watch };
     Ok(run.all())
 }

@@ -8,10 +8,11 @@ use serde_json::json;
 use tokio::runtime::Handle;
 
 use crate::error::ToolError;
-use crate::search::{Query, Seen, search_watched};
+use crate::search::{Query, Seen, search_at};
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
+use crate::workspace::Resolved;
 
 /// Searches the contents of files.
 #[derive(Debug, Clone, Copy)]
@@ -53,7 +54,7 @@ pub struct Args {
 
 impl Tool for Grep {
     type Args = Args;
-    type Plan = Query;
+    type Plan = (Query, Resolved);
 
     fn spec(&self) -> Spec {
         Spec {
@@ -75,8 +76,8 @@ impl Tool for Grep {
         Description::new("grep").with("pattern", &args.pattern).with_path("path", path, context)
     }
 
-    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Query>, ToolError> {
-        let at = context.workspace.resolve(args.path.as_deref().unwrap_or("."))?;
+    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Self::Plan>, ToolError> {
+        let at = context.workspace.look(args.path.as_deref().unwrap_or("."))?;
         let query = Query {
             pattern: args.pattern,
             path: args.path,
@@ -92,23 +93,22 @@ impl Tool for Grep {
             max_per_file: args.max_per_file,
             offset: args.offset.unwrap_or(0),
         };
-        let mut draft = Draft::new(query);
-        draft.effects = context.workspace.looked_at(&at, Effect::Search);
-        Ok(draft)
+        let effects = context.workspace.looked_at(&at, Effect::Search);
+        Ok(Draft { effects, ..Draft::new((query, at)) })
     }
 
     async fn run(
         &self,
-        pinned: Pinned<Query>,
+        pinned: Pinned<Self::Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
-        let query = pinned.release(grant)?;
+        let (query, at) = pinned.release(grant)?;
         let workspace = invocation.context.workspace.clone();
         let (call, runtime) = (invocation.call.clone(), Handle::current());
         let (matches, text) = blocking(move || {
             let is_cancelled = || call.cancel().is_cancelled();
-            let matches = search_watched(&workspace, &query, &is_cancelled, &|seen| {
+            let matches = search_at(&workspace, &query, &at, &is_cancelled, &|seen| {
                 // The threads of a search are none of the runtime's, whose clock a call reads.
                 let _guard = runtime.enter();
                 tell(&call, seen);

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
-use std::path::PathBuf;
 
 use acp_types::schema::v1::ImageContent;
 use acp_types::{Content, ContentBlock};
@@ -14,27 +13,23 @@ use super::grouped;
 use crate::limits::IMAGE_BYTES;
 
 /// A whole image.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Image {
-    /// The absolute path of the file.
-    pub path: PathBuf,
+#[derive(Debug)]
+pub(crate) struct Image {
     /// Its media type: `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
-    pub media_type: &'static str,
+    pub(crate) media_type: &'static str,
     /// At most [`IMAGE_BYTES`] of it.
-    pub bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Image {
     /// Returns the image as an item of content.
-    #[must_use]
-    pub fn to_content(&self) -> Content {
+    pub(crate) fn to_content(&self) -> Content {
         let data = STANDARD.encode(&self.bytes);
         Content::Block(ContentBlock::Image(ImageContent::new(data, self.media_type)))
     }
 
     /// Says what the image is, for who cannot see it.
-    #[must_use]
-    pub fn to_text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         format!("[{}, {} bytes]\n", self.media_type, grouped(self.bytes.len() as u64))
     }
 }

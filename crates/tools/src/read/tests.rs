@@ -170,7 +170,7 @@ fn images_are_shown_whole_and_texts_that_begin_like_one_are_texts() {
     tree.write("jpeg", [0xff, 0xd8, 0xff, 0xe0, 0, 16, b'J', b'F', b'I', b'F']);
     tree.write("bmp", b"BM\0\0\0\0\0\0");
     tree.write("large.png", [b"\x89PNG\r\n\x1a\n".as_slice(), &[0; IMAGE_BYTES as usize]].concat());
-    let read = |path: &str| super::read(&tree.workspace, path, None, None);
+    let read = |path: &str| super::read_at(&tree.workspace, &tree.at(path), None, None);
     let Reading::Image(image) = read("image").unwrap() else { panic!() };
     assert_eq!((image.media_type, image.bytes.as_slice()), ("image/gif", gif.as_slice()));
     assert_eq!(image.to_text(), "[image/gif, 14 bytes]\n");

@@ -1,6 +1,6 @@
 //! What a search finds, and what it says of what it left out.
 
-use super::{FileEnd, Matches, Query, Seen, Skipped, search, search_watched};
+use super::{FileEnd, Matches, Query, Seen, Skipped, search, search_at};
 use crate::error::Code;
 use crate::limits::{
     FILE_BYTES, FILES_AHEAD, MATCH_LOCATIONS, MATCH_OFFSET, MATCHES_BYTES, MULTILINE_BYTES,
@@ -197,7 +197,7 @@ fn the_first_matches_are_told_as_they_are_found() {
     let seen = Mutex::new(Vec::<Seen>::new());
     let watch = |news| seen.lock().unwrap().push(news);
     let query = Query::new("x");
-    let matches = search_watched(&tree.workspace, &query, &|| false, &watch).unwrap();
+    let matches = search_at(&tree.workspace, &query, &tree.at("."), &|| false, &watch).unwrap();
     let seen = seen.into_inner().unwrap();
     let all: Vec<_> = matches.locations().collect();
     let told: Vec<_> = seen.iter().filter_map(|seen| seen.locations.clone()).collect();

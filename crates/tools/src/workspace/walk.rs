@@ -79,7 +79,6 @@ pub(crate) struct Found {
 
 /// A walk beneath a directory, depth first, each directory before what is in it.
 pub(crate) struct Walk<'a> {
-    workspace: &'a Workspace,
     top: Resolved,
     /// Where that really is.
     real: PathBuf,
@@ -124,7 +123,7 @@ impl<'a> Budget<'a> {
 impl<'a> Walk<'a> {
     /// Begins a walk at a directory, `depth` levels deep.
     pub(crate) fn new(
-        workspace: &'a Workspace,
+        workspace: &Workspace,
         at: &Resolved,
         depth: usize,
         order: Order,
@@ -135,12 +134,11 @@ impl<'a> Walk<'a> {
         // Whoever asks for a missing directory should hear of it.
         drop(workspace.open_dir(&top)?);
         let above = match ignored {
-            Ignored::LeftOut => rules_above(workspace, &top),
+            Ignored::LeftOut => rules_above(&top),
             Ignored::Shown => Vec::new(),
         };
         let mut walk = Self {
-            workspace,
-            real: workspace.real(&top),
+            real: top.root.real.join(&top.beneath),
             top,
             levels: Vec::new(),
             above,
@@ -165,8 +163,9 @@ impl<'a> Walk<'a> {
         Resolved {
             given: super::shown(path),
             path: self.absolute(path),
-            root: self.top.root,
+            root: self.top.root.clone(),
             beneath: self.top.beneath.join(path),
+            seen: None,
         }
     }
 
@@ -195,7 +194,7 @@ impl<'a> Walk<'a> {
     }
 
     fn level(&self, path: PathBuf) -> io::Result<(Level, bool)> {
-        let root = &self.workspace.roots[self.top.root];
+        let root = &self.top.root;
         let beneath = self.top.beneath.join(&path);
         let dir = root.pinned.dir(&beneath)?;
         let (mut entries, more) = dir.entries(DIRECTORY_ENTRIES)?;
@@ -271,8 +270,8 @@ pub(crate) fn threads() -> usize {
 
 /// Returns the rules of the directories above, the nearest first: those in the root, and those up
 /// to the repository that the root is a part of.
-fn rules_above(workspace: &Workspace, top: &Resolved) -> Vec<Gitignore> {
-    let root = &workspace.roots[top.root];
+fn rules_above(top: &Resolved) -> Vec<Gitignore> {
+    let root = &top.root;
     let inside = top.beneath.ancestors().skip(1);
     let mut all: Vec<_> =
         inside.map(|dir| rules(&root.pinned, dir, &root.real.join(dir), |_| true)).collect();
