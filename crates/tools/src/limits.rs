@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Bytes of a path that is looked at, as in most kernels.
 pub const PATH_BYTES: usize = 4096;
 
-/// Bytes of a file that is read, searched or edited.
+/// Bytes of a file that is read or edited.
 pub const FILE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Bytes at the beginning of a file that tell whether it is text.
@@ -22,8 +22,8 @@ pub const WINDOW_BYTES: usize = 256 * 1024;
 /// Characters of one line in a window of a file.
 pub const LINE_CHARS: usize = 2_000;
 
-/// Bytes of an image that is shown: as Base64 it fits in a line of 1 MiB.
-pub const IMAGE_BYTES: u64 = 704 * 1024;
+/// Bytes of an image that is shown: as Base64 it fits in what a call may show.
+pub const IMAGE_BYTES: u64 = 512 * 1024;
 
 /// How long a missing name is looked for in other places.
 pub const ELSEWHERE_TIME: Duration = Duration::from_millis(300);
@@ -88,6 +88,9 @@ pub const MATCH_LOCATIONS: usize = 20;
 /// Bytes of the longest line that is searched.
 pub const SEARCHED_LINE_BYTES: usize = 4 * 1024 * 1024;
 
+/// Bytes of a file that is read whole to be searched; longer ones are read bit by bit.
+pub const WHOLE_FILE_BYTES: u64 = 1024 * 1024;
+
 /// Bytes of a file that is searched over several lines at once.
 pub const MULTILINE_BYTES: usize = 8 * 1024 * 1024;
 
@@ -95,7 +98,7 @@ pub const MULTILINE_BYTES: usize = 8 * 1024 * 1024;
 pub const PATTERN_BYTES: usize = 16 * 1024;
 
 /// Bytes of a compiled regular expression.
-pub const REGEX_BYTES: usize = 1024 * 1024;
+pub const REGEX_BYTES: usize = 4 * 1024 * 1024;
 
 /// Bytes of the state cache of a regular expression.
 pub const REGEX_CACHE_BYTES: usize = 8 * 1024 * 1024;

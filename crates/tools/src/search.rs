@@ -148,7 +148,7 @@ pub(crate) fn search_at(
     let mut page = Page::new(offset, limit, context);
     if !workspace.metadata(at)?.is_dir() {
         let file = workspace.open_read(at)?;
-        page.add(0, look.file(&mut look.searcher(), Ok(file), || at.path().to_owned()));
+        page.add(0, look.worker().file(Ok(file), || at.path().to_owned()));
         return Ok(Matches { stop: budget.stop(), ..page.into_matches() });
     }
     let ignored = Ignored::shown_if(query.include_ignored);
@@ -186,10 +186,10 @@ impl Run<'_> {
     }
 
     fn work(&self) {
-        let mut searcher = self.look.searcher();
+        let mut worker = self.look.worker();
         while let Some(next) = self.files.next() {
             let path = || self.files.absolute(&next.path);
-            let searched = self.look.file(&mut searcher, next.open(), path);
+            let searched = worker.file(next.open(), path);
             self.add(next.place, searched);
         }
     }

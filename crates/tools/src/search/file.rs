@@ -1,7 +1,8 @@
 //! The search of one file. It knows nothing of other files and of pages.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
+use std::mem;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -14,12 +15,13 @@ use super::preview::preview;
 use super::{FileEnd, FileMatches, MatchLine, Query, Skipped};
 use crate::limits::{
     GATHERED_BYTES, MATCH_BYTES, MATCHES_BYTES, MULTILINE_BYTES, SEARCHED_LINE_BYTES,
+    WHOLE_FILE_BYTES,
 };
 use crate::workspace::Budget;
 
 /// What to look for in each file, and how much of it.
 pub(super) struct Look<'a> {
-    pub(super) matcher: RegexMatcher,
+    matcher: RegexMatcher,
     pub(super) budget: Budget<'a>,
     multiline: bool,
     context: usize,
@@ -47,7 +49,14 @@ impl<'a> Look<'a> {
         })
     }
 
-    pub(super) fn searcher(&self) -> Searcher {
+    /// Begins to search files, in one thread.
+    pub(super) fn worker(&self) -> Worker<'_> {
+        // Threads that share a matcher wait for each other.
+        let matcher = self.matcher.clone();
+        Worker { look: self, matcher, searcher: self.searcher(), buffer: Vec::new() }
+    }
+
+    fn searcher(&self) -> Searcher {
         let heap = if self.multiline { MULTILINE_BYTES } else { SEARCHED_LINE_BYTES };
         SearcherBuilder::new()
             .line_terminator(LineTerminator::crlf())
@@ -59,31 +68,47 @@ impl<'a> Look<'a> {
             .build()
     }
 
+    /// Takes away what is context only of a match that is left out.
+    fn trim(&self, lines: &mut Vec<MatchLine>) {
+        let last = lines.iter().rfind(|line| line.is_match).map_or(0, |line| line.number);
+        lines.retain(|line| line.number <= last + self.context as u64);
+    }
+}
+
+/// Searches files one after the other.
+pub(super) struct Worker<'a> {
+    look: &'a Look<'a>,
+    matcher: RegexMatcher,
+    searcher: Searcher,
+    /// What files are read into that are read whole.
+    buffer: Vec<u8>,
+}
+
+impl Worker<'_> {
     /// Searches an open file. `path` is asked for only if there is a match.
     pub(super) fn file(
-        &self,
-        searcher: &mut Searcher,
+        &mut self,
         file: io::Result<File>,
         path: impl FnOnce() -> PathBuf,
     ) -> Searched {
         let mut skipped = Skipped::default();
-        let regular = file.and_then(|file| Ok((file.metadata()?.is_file(), file)));
-        let Ok((true, file)) = regular else {
+        let look = self.look;
+        if look.budget.stop().is_some() {
+            return Searched { found: None, skipped };
+        }
+        let mut sink = Collector { look, lines: Vec::new(), found: 0, bytes: 0, end: None };
+        let opened = file.and_then(|file| Ok((file.metadata()?, file)));
+        // Something else may have taken the file's place since the walk saw it.
+        let Some((metadata, file)) = opened.ok().filter(|(metadata, _)| metadata.is_file()) else {
             skipped.unreadable = 1;
             return Searched { found: None, skipped };
         };
-        let mut sink = Collector { look: self, lines: Vec::new(), found: 0, bytes: 0, end: None };
-        let mut input = Stoppable { input: file, budget: self.budget, large_reads: 0 };
-        let result = searcher.search_reader(&self.matcher, &mut input, &mut sink);
-        if input.large_reads > 1 {
-            *searcher = self.searcher();
-        }
-        match result {
+        match self.search(file, metadata.len(), &mut sink) {
             Ok(()) => {}
-            Err(_) if self.budget.stop().is_some() => {}
+            Err(_) if look.budget.stop().is_some() => {}
             // The system's errors have a number; the searcher's own is the length.
             Err(error) if error.raw_os_error().is_some() => skipped.unreadable = 1,
-            Err(_) if searcher.multi_line_with_matcher(&self.matcher) => skipped.large = 1,
+            Err(_) if self.searcher.multi_line_with_matcher(&self.matcher) => skipped.large = 1,
             Err(_) => {
                 skipped.long_lines = 1;
                 sink.end = Some(FileEnd::LongLine);
@@ -92,7 +117,7 @@ impl<'a> Look<'a> {
         let Collector { mut lines, found, end, .. } = sink;
         if found > 0 {
             if end == Some(FileEnd::PerFile) {
-                self.trim(&mut lines);
+                look.trim(&mut lines);
             }
             return Searched { found: Some(FileMatches { path: path(), lines, end }), skipped };
         }
@@ -100,16 +125,54 @@ impl<'a> Look<'a> {
         Searched { found: None, skipped }
     }
 
-    /// Takes away what is context only of a match that is left out.
-    fn trim(&self, lines: &mut Vec<MatchLine>) {
-        let last = lines.iter().rfind(|line| line.is_match).map_or(0, |line| line.number);
-        lines.retain(|line| line.number <= last + self.context as u64);
+    /// Reads small files whole, which takes fewer calls of the system, and others bit by bit.
+    fn search(&mut self, mut file: File, bytes: u64, sink: &mut Collector<'_>) -> io::Result<()> {
+        if bytes > WHOLE_FILE_BYTES {
+            return self.search_bits(file, sink);
+        }
+        let read = self.read(&mut file, bytes as usize)?;
+        let text = &self.buffer[..read];
+        if memchr::memchr(0, text).is_none() {
+            return self.searcher.search_slice(&self.matcher, text, sink);
+        }
+        // So that binary files are told in the same way whatever their length.
+        let buffer = mem::take(&mut self.buffer);
+        let result = self.search_bits(&buffer[..read], sink);
+        self.buffer = buffer;
+        result
+    }
+
+    fn read(&mut self, file: &mut File, length: usize) -> io::Result<usize> {
+        // Some files of the system are longer than they say.
+        let length = if length == 0 { BUFFER_BYTES } else { length };
+        if self.buffer.len() < length {
+            self.buffer.resize(length, 0);
+        }
+        let mut read = 0;
+        while read < length {
+            match file.read(&mut self.buffer[read..length]) {
+                Ok(0) => break,
+                Ok(more) => read += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(read)
+    }
+
+    fn search_bits(&mut self, input: impl io::Read, sink: &mut Collector<'_>) -> io::Result<()> {
+        let mut input = Stoppable { input, budget: self.look.budget, large_reads: 0 };
+        let result = self.searcher.search_reader(&self.matcher, &mut input, sink);
+        if input.large_reads > 1 {
+            self.searcher = self.look.searcher();
+        }
+        result
     }
 }
 
 /// A file that ends with an error when the search has to stop.
-struct Stoppable<'a> {
-    input: File,
+struct Stoppable<'a, R> {
+    input: R,
     budget: Budget<'a>,
     /// How many reads could fill as much as a searcher's buffer has at first. After the first of
     /// them a part of it is taken, unless it has grown for a long line. A buffer that has grown
@@ -120,7 +183,7 @@ struct Stoppable<'a> {
 /// Bytes of the buffer that a searcher begins with.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-impl io::Read for Stoppable<'_> {
+impl<R: io::Read> io::Read for Stoppable<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.budget.stop() {
             Some(_) => Err(io::ErrorKind::TimedOut.into()),
