@@ -1,12 +1,14 @@
 //! The checks that run tests instead of the release build: the promises at scale, their
 //! sabotage, and mutants of the code that keeps them.
 
+mod big_tree;
 mod edits;
 mod escape;
 mod files;
 mod lifecycle;
 mod mutants;
 mod sabotage;
+mod search;
 
 use std::process::Command;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -40,7 +42,7 @@ struct Run {
     more: Value,
 }
 
-pub(super) const PROOFS: [Proof; 9] = [
+pub(super) const PROOFS: [Proof; 13] = [
     Proof {
         name: "lifecycle",
         what: "tests that break a promise in n random lives and n / 10 random endings of calls",
@@ -89,6 +91,34 @@ pub(super) const PROOFS: [Proof; 9] = [
         n: 1_000_000,
         target: 0.0,
         prove: escape::prove,
+    },
+    Proof {
+        name: "grep-same",
+        what: "patterns of n that find other lines than the ripgrep program, in 4 source trees",
+        n: 500,
+        target: 0.0,
+        prove: search::same,
+    },
+    Proof {
+        name: "grep-time",
+        what: "time of rare patterns over cargo's sources, as a multiple of ripgrep's, n rounds",
+        n: 11,
+        target: 0.9,
+        prove: search::time,
+    },
+    Proof {
+        name: "grep-cap",
+        what: "ms to the answer for a pattern that stops at its cap, median of n rounds",
+        n: 21,
+        target: 50.0,
+        prove: search::cap,
+    },
+    Proof {
+        name: "big-tree",
+        what: "peak MiB of searching and finding in n files, with loops, FIFOs and a long line",
+        n: 1_000_000,
+        target: 128.0,
+        prove: search::big,
     },
     Proof {
         name: "sabotage",
