@@ -2,6 +2,7 @@
 //! sabotage, and mutants of the code that keeps them.
 
 mod edits;
+mod hostile;
 mod lifecycle;
 mod mutants;
 mod sabotage;
@@ -38,7 +39,7 @@ struct Run {
     more: Value,
 }
 
-pub(super) const PROOFS: [Proof; 4] = [
+pub(super) const PROOFS: [Proof; 5] = [
     Proof {
         name: "lifecycle",
         what: "tests that break a promise in n random lives and n / 10 random endings of calls",
@@ -52,6 +53,14 @@ pub(super) const PROOFS: [Proof; 4] = [
         n: 1_000_000,
         target: 0.0,
         prove: edits::prove,
+    },
+    Proof {
+        name: "hostile",
+        what: "ms to end one of n hostile trees of processes, p99; nothing is left of any, nor of \
+               those of n / 5 agents that are killed",
+        n: 1_000,
+        target: 500.0,
+        prove: hostile::prove,
     },
     Proof {
         name: "sabotage",
