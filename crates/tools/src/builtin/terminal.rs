@@ -135,6 +135,7 @@ fn failed(exit: &exec::Exit) -> Option<(Code, Reason)> {
     match exit.end {
         End::TimedOut => Some((Code::TimedOut, Reason::Timeout)),
         End::Cancelled => Some((Code::Cancelled, Reason::Turn)),
+        End::WaitedForInput => Some((Code::CommandFailed, Reason::Error)),
         End::Exited if exit.code == Some(0) => None,
         End::Exited => Some((Code::CommandFailed, Reason::Error)),
     }
@@ -150,6 +151,9 @@ fn ending(exit: &exec::Exit, timeout: Option<Duration>) -> String {
             "ended after its timeout of {} ms; it may have had effects",
             timeout.unwrap_or_default().as_millis()
         ),
+        (End::WaitedForInput, ..) => "ended because it may have been waiting for input, which \
+                                      nobody gives; it may have had effects"
+            .to_owned(),
         (End::Cancelled, ..) => "cancelled while it ran; it may have had effects".to_owned(),
         (_, Some(code), _) => format!("exit code {code}"),
         (_, None, Some(signal)) => format!("ended by {signal}"),
