@@ -138,6 +138,28 @@ pub const EDIT_FILES: usize = 200;
 
 // Terminal
 
+/// Bytes of a command line that is looked at before it is permitted; a longer one is asked about.
+pub const COMMAND_LINE_BYTES: usize = 64 * 1024;
+
+/// Simple commands of a line that are looked at; one that has more is asked about.
+pub const COMMAND_PARTS: usize = 1_000;
+
+/// How deep substitutions, groups and commands for another shell may be nested in a line; one that
+/// is deeper is asked about.
+pub const COMMAND_DEPTH: usize = 16;
+
+/// Texts for another shell within a line that are looked at; with more it is asked about.
+pub const COMMAND_TEXTS: usize = 64;
+
+/// Words of `env`, `xargs` and their like among which another command is looked for.
+pub const WRAPPED_WORDS: usize = 32;
+
+/// Reasons that are told why a command is asked about each time; the rest is counted.
+pub const COMMAND_RISKS: usize = 4;
+
+/// Bytes of one of them.
+pub const COMMAND_RISK_BYTES: usize = 200;
+
 /// Bytes of one string that the system passes to a program: a command line, or one variable of the
 /// environment with its name. (32 pages on Linux, less what ends and joins the strings.)
 pub const COMMAND_STRING_BYTES: usize = 128 * 1024 - 2;

@@ -1,21 +1,25 @@
 //! `terminal`: runs a shell command and shows its output as it comes.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use acp_lifecycle::{Effect, Effects, Grant, Pinned};
+use acp_lifecycle::{Grant, Pinned};
 use acp_types::{Exit, Reason, TerminalId, TerminalPatch, TerminalSize, ToolKind};
 use futures::FutureExt as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::command;
 use crate::error::{Code, ToolError};
 use crate::exec::text::HeadTail;
 use crate::exec::{self, Command, End, Size, SpawnError, Streams};
 use crate::limits::{
     COMMAND_KEPT_BYTES, COMMAND_OUTPUT_BYTES, COMMAND_TIMEOUT, COMMAND_TIMEOUT_MAX,
 };
-use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
+use crate::tool::{
+    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
+};
 
 /// Runs a shell command.
 #[derive(Debug, Clone, Copy)]
@@ -82,11 +86,15 @@ impl Tool for Terminal {
             streams: Streams::Terminal(Size::default()),
             timeout: Some(timeout.min(COMMAND_TIMEOUT_MAX)),
         };
-        let mut draft = Draft::new(command);
-        let cwd = at.path().to_owned();
-        draft.effects = Effects::from(Effect::Run { command: args.command, cwd: cwd.clone() });
-        draft.cwd = Some(cwd);
-        Ok(draft)
+        let (workspace, cwd) = (context.workspace.clone(), at.path().to_owned());
+        let judged = blocking(move || {
+            let home = command.env.get("HOME").map(PathBuf::from);
+            let judged = command::judge(&args.command, &command.cwd, home.as_deref(), &workspace);
+            Ok((judged, command))
+        });
+        let (command::Judged { effects, note }, plan) = judged.await?;
+        let notes = note.into_iter().collect();
+        Ok(Draft { effects, notes, cwd: Some(cwd), ..Draft::new(plan) })
     }
 
     async fn run(
