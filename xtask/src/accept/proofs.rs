@@ -40,7 +40,7 @@ struct Run {
     more: Value,
 }
 
-pub(super) const PROOFS: [Proof; 6] = [
+pub(super) const PROOFS: [Proof; 7] = [
     Proof {
         name: "lifecycle",
         what: "tests that break a promise in n random lives and n / 10 random endings of calls",
@@ -69,6 +69,14 @@ pub(super) const PROOFS: [Proof; 6] = [
         n: 1_000,
         target: 500.0,
         prove: hostile::prove,
+    },
+    Proof {
+        name: "soak",
+        what: "percent more memory after n commands than after 500, 100 at a time; no descriptor \
+               and no thread more",
+        n: 10_000,
+        target: 5.0,
+        prove: hostile::soak,
     },
     Proof {
         name: "sabotage",
