@@ -4,7 +4,6 @@
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
-#![expect(clippy::print_stdout, reason = "figures are told by it")]
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -71,7 +70,7 @@ async fn run(index: usize) {
         0 => (Streams::Terminal(Size::default()), CancellationToken::new()),
         _ => (Streams::Pipe, CancellationToken::new()),
     };
-    let is_cancelled = index % 5 == 0;
+    let is_cancelled = index.is_multiple_of(5);
     let line = if is_cancelled { "echo hi; sleep 1000" } else { "echo hi; exit 3" };
     let env = base_env(parent().filter(|(name, _)| name == "PATH"));
     let command =
