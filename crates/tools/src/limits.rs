@@ -247,6 +247,9 @@ pub const SWEEP_INTERVAL: Duration = Duration::from_millis(10);
 /// its output, the kernel's buffers included.
 pub const DRAIN_BYTES: usize = (OUTPUT_CHUNKS + 1) * READ_BYTES + 64 * 1024;
 
+/// How long a command is silent before it is asked whether it waits for input.
+pub const INPUT_SILENCE: Duration = Duration::from_secs(5);
+
 /// How long a command may run, unless asked otherwise.
 pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
 

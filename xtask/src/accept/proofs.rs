@@ -5,6 +5,7 @@ mod big_tree;
 mod edits;
 mod escape;
 mod files;
+mod hostile;
 mod lifecycle;
 mod mutants;
 mod sabotage;
@@ -42,7 +43,7 @@ struct Run {
     more: Value,
 }
 
-pub(super) const PROOFS: [Proof; 13] = [
+pub(super) const PROOFS: [Proof; 15] = [
     Proof {
         name: "lifecycle",
         what: "tests that break a promise in n random lives and n / 10 random endings of calls",
@@ -119,6 +120,22 @@ pub(super) const PROOFS: [Proof; 13] = [
         n: 1_000_000,
         target: 128.0,
         prove: search::big,
+    },
+    Proof {
+        name: "hostile",
+        what: "ms to end one of n hostile trees of processes, p99; nothing is left of any, nor of \
+               those of n / 5 agents that are killed",
+        n: 1_000,
+        target: 500.0,
+        prove: hostile::prove,
+    },
+    Proof {
+        name: "soak",
+        what: "percent more memory after n commands than after 500, 100 at a time; no descriptor \
+               and no thread more",
+        n: 10_000,
+        target: 5.0,
+        prove: hostile::soak,
     },
     Proof {
         name: "sabotage",
