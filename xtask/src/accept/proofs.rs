@@ -1,6 +1,7 @@
 //! The checks that run tests instead of the release build: the promises at scale, their
 //! sabotage, and mutants of the code that keeps them.
 
+mod commands;
 mod edits;
 mod lifecycle;
 mod mutants;
@@ -38,7 +39,7 @@ struct Run {
     more: Value,
 }
 
-pub(super) const PROOFS: [Proof; 4] = [
+pub(super) const PROOFS: [Proof; 5] = [
     Proof {
         name: "lifecycle",
         what: "tests that break a promise in n random lives and n / 10 random endings of calls",
@@ -52,6 +53,14 @@ pub(super) const PROOFS: [Proof; 4] = [
         n: 1_000_000,
         target: 0.0,
         prove: edits::prove,
+    },
+    Proof {
+        name: "commands",
+        what: "tests that find a command allowed by a rule for another, or one that a shell runs of n \
+               random lines and no reader finds",
+        n: 20_000,
+        target: 0.0,
+        prove: commands::prove,
     },
     Proof {
         name: "sabotage",
