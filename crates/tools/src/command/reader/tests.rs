@@ -44,6 +44,7 @@ fn a_line_is_split_into_the_commands_that_run() {
         ("[ -f a ] && b", &["[ -f a ]", "b"]),
         ("A=1 B+=2 C[0]=3 a D=4", &["a D=4"]),
         ("A=(b $(c)) d", &["c", "d"]),
+        ("A=1 if a; > b do c", &["if a", "do c >b"]),
         ("A=1", &[]),
     ] {
         assert_eq!(split(line).unwrap(), commands, "{line:?}");
