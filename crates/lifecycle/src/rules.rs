@@ -166,7 +166,7 @@ impl Rules {
             match self.spoken(effects, effect) {
                 Some(Verdict::Allow) => {}
                 Some(_) => return None,
-                None if policy.judge(effect) == Verdict::Allow => {}
+                None if by_policy(effects, effect, policy) == Verdict::Allow => {}
                 None if *effect == Effect::Unknown => return None,
                 None if asked.contains(effect) => {}
                 None => asked.push(effect.clone()),
@@ -186,7 +186,7 @@ impl Rules {
     }
 
     fn judge_one(&self, effects: &Effects, effect: &Effect, policy: &dyn Policy) -> Verdict {
-        match policy.judge(effect) {
+        match by_policy(effects, effect, policy) {
             Verdict::Deny => Verdict::Deny,
             judged => self.spoken(effects, effect).unwrap_or(judged),
         }
@@ -220,6 +220,10 @@ impl Rules {
         line.commands.iter().all(is_allowed)
             && (line.writes.is_empty() || line.writes.iter().all(is_told) && !moves())
     }
+}
+
+fn by_policy(effects: &Effects, effect: &Effect, policy: &dyn Policy) -> Verdict {
+    if effects.is_outside(effect) { policy.judge_outside(effect) } else { policy.judge(effect) }
 }
 
 #[cfg(test)]

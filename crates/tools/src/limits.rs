@@ -171,13 +171,13 @@ pub const READ_BYTES: usize = 16 * 1024;
 pub const OUTPUT_CHUNKS: usize = 32;
 
 /// How long processes have from the request to end until they are killed.
-pub const KILL_GRACE: Duration = Duration::from_millis(400);
+pub const KILL_GRACE: Duration = Duration::from_millis(300);
 
 /// How long killing is tried, and its success waited for.
 pub const KILL_DEADLINE: Duration = Duration::from_secs(2);
 
-/// How often processes are looked for until all of them have stopped, before they are signalled.
-pub const FREEZE_ROUNDS: usize = 10;
+/// How long processes are looked for until all of them have stopped, before they are signalled.
+pub const FREEZE_TIME: Duration = Duration::from_millis(50);
 
 /// How often the environment of a process is looked at while it seems to have none.
 pub const EXEC_TRIES: u32 = 3;

@@ -3,6 +3,7 @@
 
 mod commands;
 mod edits;
+mod escape;
 mod lifecycle;
 mod mutants;
 mod sabotage;
@@ -39,7 +40,7 @@ struct Run {
     more: Value,
 }
 
-pub(super) const PROOFS: [Proof; 5] = [
+pub(super) const PROOFS: [Proof; 6] = [
     Proof {
         name: "lifecycle",
         what: "tests that break a promise in n random lives and n / 10 random endings of calls",
@@ -61,6 +62,13 @@ pub(super) const PROOFS: [Proof; 5] = [
         n: 20_000,
         target: 0.0,
         prove: commands::prove,
+    },
+    Proof {
+        name: "escape",
+        what: "reads and writes outside, of n that race with a directory swapped for a link",
+        n: 1_000_000,
+        target: 0.0,
+        prove: escape::prove,
     },
     Proof {
         name: "sabotage",

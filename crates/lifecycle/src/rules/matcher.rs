@@ -115,7 +115,10 @@ impl Matcher {
     /// [`ArgvPrefix::allows`] tells.
     pub(super) fn allows(&self, effects: &Effects, seen: &Seen<'_>) -> bool {
         match (self, seen.effect) {
-            (Self::Tool(_) | Self::Kind(_), _) => self.is_of_call(effects),
+            (Self::Tool(_) | Self::Kind(_), _) => {
+                // Whoever trusts a tool with the roots has not named what lies elsewhere.
+                self.is_of_call(effects) && !effects.is_outside(seen.effect)
+            }
             (Self::Effect(effect), other) => effect == other && *other != Effect::Unknown,
             (Self::Path { access, glob }, _) => {
                 seen.path().is_some_and(|(other, path, is_tree)| {

@@ -7,10 +7,11 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::error::ToolError;
-use crate::read::{Window, read_window};
+use crate::read::{Window, read_at};
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
+use crate::workspace::Resolved;
 
 /// Reads lines of a text file.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +31,7 @@ pub struct Args {
 
 impl Tool for ReadFile {
     type Args = Args;
-    type Plan = Args;
+    type Plan = (Args, Resolved);
 
     fn spec(&self) -> Spec {
         Spec {
@@ -52,23 +53,21 @@ impl Tool for ReadFile {
         description.with_path("path", &args.path, context).at(&args.path, line, context)
     }
 
-    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Args>, ToolError> {
-        let at = context.workspace.resolve(&args.path)?;
-        let mut draft = Draft::new(args);
-        draft.effects = context.workspace.looked_at(&at, Effect::Read);
-        Ok(draft)
+    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Self::Plan>, ToolError> {
+        let at = context.workspace.look(&args.path)?;
+        let effects = context.workspace.looked_at(&at, Effect::Read);
+        Ok(Draft { effects, ..Draft::new((args, at)) })
     }
 
     async fn run(
         &self,
-        pinned: Pinned<Args>,
+        pinned: Pinned<Self::Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
-        let args = pinned.release(grant)?;
+        let (args, at) = pinned.release(grant)?;
         let workspace = invocation.context.workspace.clone();
-        let window =
-            blocking(move || read_window(&workspace, &args.path, args.offset, args.limit)).await?;
+        let window = blocking(move || read_at(&workspace, &at, args.offset, args.limit)).await?;
         Ok(output(&window))
     }
 }

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::command;
 use crate::error::{Code, ToolError};
 use crate::exec::text::HeadTail;
-use crate::exec::{self, Command, End, Size, SpawnError};
+use crate::exec::{self, Command, End, Size, SpawnError, Streams};
 use crate::limits::{
     COMMAND_KEPT_BYTES, COMMAND_OUTPUT_BYTES, COMMAND_TIMEOUT, COMMAND_TIMEOUT_MAX,
 };
@@ -83,7 +83,7 @@ impl Tool for Terminal {
             line: args.command.clone(),
             cwd: at.path().to_owned(),
             env: (*context.env).clone(),
-            size: Size::default(),
+            streams: Streams::Terminal(Size::default()),
             timeout: Some(timeout.min(COMMAND_TIMEOUT_MAX)),
         };
         let (workspace, cwd) = (context.workspace.clone(), at.path().to_owned());
