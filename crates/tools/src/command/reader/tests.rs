@@ -184,7 +184,6 @@ proptest::proptest! {
 
 /// What a shell runs and which files it makes of a line, where no program is there.
 #[cfg(target_os = "linux")]
-#[expect(clippy::disallowed_methods, reason = "a shell is what the reading is compared with")]
 fn by_shell(line: &str) -> (Vec<String>, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     // In one write, because some programs run at the same time.
