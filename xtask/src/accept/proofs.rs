@@ -2,6 +2,7 @@
 //! sabotage, and mutants of the code that keeps them.
 
 mod big_tree;
+mod commands;
 mod edits;
 mod escape;
 mod files;
@@ -43,7 +44,7 @@ struct Run {
     more: Value,
 }
 
-pub(super) const PROOFS: [Proof; 15] = [
+pub(super) const PROOFS: [Proof; 16] = [
     Proof {
         name: "lifecycle",
         what: "tests that break a promise in n random lives and n / 10 random endings of calls",
@@ -85,6 +86,14 @@ pub(super) const PROOFS: [Proof; 15] = [
         n: 50,
         target: 2.0,
         prove: files::edit_time,
+    },
+    Proof {
+        name: "commands",
+        what: "tests that find a command allowed by a rule for another, or one that a shell runs of n \
+               random lines and no reader finds",
+        n: 20_000,
+        target: 0.0,
+        prove: commands::prove,
     },
     Proof {
         name: "escape",
