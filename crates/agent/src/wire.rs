@@ -52,7 +52,9 @@ impl Wire {
         client: ConnectionTo<Client>,
         counters: Option<Arc<Counters>>,
     ) -> Self {
-        let sent = Sent::new(surface(capabilities));
+        let surface = surface(capabilities);
+        handle.with(|session, _| session.set_shows_terminals(surface == Surface::Meta));
+        let sent = Sent::new(surface);
         let shows = Shows::of(capabilities);
         let requests = Requests::new(handle.clone());
         let texts = ClientTexts::of(&capabilities.fs, &session, &requests);

@@ -9,8 +9,8 @@ use pretty_assertions::assert_eq;
 
 use super::{Held, Rewrite, TextBackend, TextError, is_same, put_back, rewrite};
 use crate::error::Code;
-use crate::remove::Undoing;
 use crate::tool::Context;
+use crate::undo::Undoing;
 use crate::workspace::Resolved;
 use crate::workspace::testing::tree;
 use crate::write::PreImage;

@@ -1,14 +1,14 @@
 //! `read_file`: a window of lines of a text file.
 
 use acp_lifecycle::{Effect, Grant, Pinned};
-use acp_types::{Content, ToolKind};
+use acp_types::{Content, Location, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::backend::Held;
 use crate::error::ToolError;
-use crate::read::{Window, held_window, read_at};
+use crate::read::{Image, Reading, Window, held_window, read_at};
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
@@ -40,7 +40,7 @@ impl Tool for ReadFile {
             aliases: &["read"],
             description: "Reads a text file and returns its lines with their numbers. Shows up \
                           to 2000 lines or 256 KiB at once; `offset` and `limit` choose which. A \
-                          negative offset reads from the end.",
+                          negative offset reads from the end. An image is shown whole.",
             kind: ToolKind::Read,
             reach: Reach::Reads,
             title: "read-file",
@@ -73,16 +73,14 @@ impl Tool for ReadFile {
         let workspace = context.workspace.clone();
         let output = blocking(move || {
             let Args { offset, limit, .. } = args;
-            let mut window = match held.only_text() {
-                Some(text) => held_window(&workspace, &at, text, offset, limit),
-                None => read_at(&workspace, &at, offset, limit),
-            }?;
-            let notes = held.notes_of_read();
-            window.notes.extend_from_slice(&notes);
-            let mut output = output(&window);
-            // The user, too, is to know which text the model has seen.
-            output.content.get_or_insert_default().extend(notes.into_iter().map(Content::text));
-            Ok(output)
+            let reading = match held.only_text() {
+                Some(text) => Reading::Text(held_window(&workspace, &at, text, offset, limit)?),
+                None => read_at(&workspace, &at, offset, limit)?,
+            };
+            Ok(match reading {
+                Reading::Text(window) => output(window, &held.notes_of_read()),
+                Reading::Image(image) => shown(&image),
+            })
         });
         output.await
     }
@@ -106,11 +104,15 @@ fn lines_asked(args: &Args) -> Description {
     }
 }
 
-fn output(window: &Window) -> Output {
+/// What the model reads, and the user sees; both are to know which text it is.
+fn output(mut window: Window, notes: &[String]) -> Output {
+    window.notes.extend_from_slice(notes);
     let language = window.path.extension().and_then(|name| name.to_str()).unwrap_or_default();
+    let mut content = vec![Content::code(language, &window.text)];
+    content.extend(notes.iter().map(Content::text));
     Output {
         text: window.for_model(),
-        content: Some(vec![Content::code(language, &window.text)]),
+        content: Some(content),
         raw: Some(json!({
             "firstLine": window.first_line,
             "lastLine": window.last_line,
@@ -118,6 +120,21 @@ fn output(window: &Window) -> Output {
             "nextOffset": window.next_offset(),
             "bytes": window.bytes,
         })),
+        locations: place(&window).map(|place| vec![place]),
+        ..Output::default()
+    }
+}
+
+/// Where the lines begin, which is not known before where they are counted from the end.
+fn place(window: &Window) -> Option<Location> {
+    Some(Location::try_new(&window.path).ok()?.at_line(window.first_line))
+}
+
+fn shown(image: &Image) -> Output {
+    Output {
+        text: image.to_text(),
+        content: Some(vec![image.to_content()]),
+        raw: Some(json!({ "mediaType": image.media_type, "bytes": image.bytes.len() })),
         ..Output::default()
     }
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::backend::{Held, Rewrite, rewrite};
 use crate::diff;
 use crate::edit::placeholder;
-use crate::encoding::Text;
+use crate::encoding::{Text, Whole};
 use crate::error::{Code, ToolError};
 use crate::limits::FILE_BYTES;
 use crate::stamp::Stamp;
@@ -39,10 +39,12 @@ pub struct Args {
 #[derive(Debug)]
 pub struct Plan {
     at: Resolved,
-    content: String,
+    bytes: Vec<u8>,
     found: PreImage,
     /// The real place of a file of which the client holds another text: that is what was found.
     held: Option<PathBuf>,
+    /// What there is to know of what the client holds, and of what is kept of the form of the file,
+    /// one sentence each.
     notes: Vec<String>,
 }
 
@@ -54,8 +56,8 @@ impl Tool for WriteFile {
         Spec {
             name: "write_file",
             aliases: &["write", "create_file"],
-            description: "Makes a file or replaces its whole content. To change a part of a \
-                          file, use edit_file.",
+            description: "Makes a file or replaces its whole content; the encoding and line \
+                          ends of a file stay. To change a part of a file, use edit_file.",
             kind: ToolKind::Edit,
             reach: Reach::Changes,
             title: "write-file",
@@ -81,10 +83,11 @@ impl Tool for WriteFile {
                 Some(text) => PreImage::Bytes(text.into()),
                 None => read_whole(&workspace, &at, FILE_BYTES)?,
             };
-            let (operation, old) = match &found {
-                PreImage::Missing => (Operation::Add, String::new()),
-                PreImage::Bytes(bytes) => (Operation::Modify, text_of(&args.path, bytes)),
+            let operation = match &found {
+                PreImage::Missing => Operation::Add,
+                PreImage::Bytes(_) => Operation::Modify,
             };
+            let (old, Whole { text: new, bytes, kept }) = rewritten(&args, &found)?;
             if let Some(line) = placeholder(&args.content, &old) {
                 return Err(ToolError::invalid(format!(
                     "content leaves text out and says so (`{line}`), which would be lost. Give \
@@ -96,22 +99,25 @@ impl Tool for WriteFile {
                 let message = format!("{} has changed since it was read. Read it again", args.path);
                 return Err(ToolError::report(Code::ChangedSinceRead, message));
             }
-            let change = diff::change(at.path(), operation, &old, &args.content);
+            let change = diff::change(at.path(), operation, &old, &new);
             let line = change.changed_lines().next().unwrap_or(1);
             let location = Location::try_new(at.path()).map(|at| at.at_line(line));
             let effects = Effects::from(Effect::Write(real.path().to_owned()));
             let is_guarded = workspace.is_guarded(&real) || workspace.is_shared(&real);
-            let notes = held.notes_of_change();
+            let kept =
+                (!kept.is_empty()).then(|| format!("The file keeps its {}.", kept.join(", its ")));
+            let notes: Vec<_> = kept.into_iter().chain(held.notes_of_change()).collect();
             let held = text.map(|_| real.path().to_owned());
-            let plan = Plan { at, content: args.content, found, held, notes: notes.clone() };
+            let plan = Plan { at, bytes, found, held, notes: notes.clone() };
             Ok(Draft {
                 locations: location.ok().map(|location| vec![location]),
                 changes: vec![change],
-                effects: if is_guarded { effects.guarded() } else { effects },
+                effects,
                 pre_image: stamp.as_bytes().to_vec(),
                 notes,
                 ..Draft::new(plan)
-            })
+            }
+            .guarded_if(is_guarded))
         })
         .await
     }
@@ -128,16 +134,18 @@ impl Tool for WriteFile {
         rewrite(invocation.context, &told).await?;
         blocking(move || {
             if plan.held.is_none() {
-                atomic_write(&workspace, &plan.at, plan.content.as_bytes(), &plan.found)?;
+                atomic_write(&workspace, &plan.at, &plan.bytes, &plan.found)?;
             }
-            let (path, bytes) = (workspace.display(plan.at.path()), plan.content.len());
+            let (path, bytes) = (workspace.display(plan.at.path()), plan.bytes.len());
             let verb = match plan.found {
                 PreImage::Missing => "Made",
                 PreImage::Bytes(_) => "Replaced",
             };
-            let notes: String = plan.notes.iter().map(|note| format!("\n{note}")).collect();
+            let notes: String = plan.notes.iter().map(|note| format!(" {note}")).collect();
+            let mut text = format!("{verb} {path} ({bytes} bytes).{notes}");
+            workspace.tell_late_writes(&mut text);
             Ok(Output {
-                text: format!("{verb} {path} ({bytes} bytes).{notes}"),
+                text,
                 raw: Some(json!({ "path": plan.at.path().to_string_lossy(), "bytes": bytes })),
                 ..Output::default()
             })
@@ -149,15 +157,30 @@ impl Tool for WriteFile {
 impl Plan {
     /// Returns what the client is told, if it holds another text of the file.
     fn rewrite(&self) -> Option<Rewrite<'_>> {
+        let real = self.held.as_ref()?;
         let found = str::from_utf8(self.found.bytes()?).ok()?;
-        Some(Rewrite { at: &self.at, real: self.held.as_ref()?, found, text: &self.content })
+        Some(Rewrite { at: &self.at, real, found, text: str::from_utf8(&self.bytes).ok()? })
     }
 }
 
-/// Returns the text that a file holds, for people.
-fn text_of(given: &str, bytes: &[u8]) -> String {
-    match Text::decode(given, bytes.to_vec()) {
-        Ok(text) => text.as_str().to_owned(),
-        Err(_) => String::from_utf8_lossy(bytes).into_owned(),
-    }
+/// Returns the text that is there, and the new one in the form that it has.
+fn rewritten(args: &Args, found: &PreImage) -> Result<(String, Whole), ToolError> {
+    let plain = || {
+        let (text, bytes) = (args.content.clone(), args.content.clone().into_bytes());
+        Whole { text, bytes, kept: Vec::new() }
+    };
+    let Some(bytes) = found.bytes() else { return Ok((String::new(), plain())) };
+    let Ok(old) = Text::decode(&args.path, bytes.to_vec()) else {
+        // What is no text has no form to keep.
+        return Ok((String::from_utf8_lossy(bytes).into_owned(), plain()));
+    };
+    let whole = old.replaced(&args.content).map_err(|letter| {
+        let (path, encoding) = (&args.path, old.encoding().unwrap_or_default());
+        let message = format!(
+            "{path} is {encoding}, which does not have {letter:?}. Leave it out, or delete the \
+             file first to write it as UTF-8"
+        );
+        ToolError::report(Code::Unencodable, message)
+    })?;
+    Ok((old.as_str().to_owned(), whole))
 }
