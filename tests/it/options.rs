@@ -413,7 +413,10 @@ async fn the_command_mode_shows_and_changes_the_mode() {
     assert!(list.contains("- `ask`: reads inside the roots are allowed"), "{list}");
     assert!(list.lines().any(|line| line.starts_with("- `ask`") && line.ends_with("← now")));
     let told = said(&mut agent, "/mode auto").await;
-    assert!(told.starts_with("The mode is `auto` now: everything is allowed"), "{told}");
+    assert!(
+        told.starts_with("The mode is `auto` now: everything inside the roots is allowed"),
+        "{told}"
+    );
     assert_eq!(mode(&agent), "auto", "told before the answer");
     agent.turn("run touch made").await;
     assert!(agent.scratch.path("made").exists() && agent.client.asked.is_empty());

@@ -34,5 +34,5 @@ async fn run(turn: Turn<'_>) -> String {
     if ended.ends_turn {
         cancel.cancel();
     }
-    ended.text
+    ended.text.trim_end().to_owned()
 }
