@@ -8,22 +8,23 @@
 //! nothing outlives a command, and no command outlives the program, however that ends.
 
 mod pty;
+mod silence;
 pub mod text;
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use tokio::task::spawn_blocking;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::limits::{DRAIN_BYTES, INPUT_SILENCE, KILL_DEADLINE, KILL_GRACE};
-use crate::sys::process::{self, Ended, Tree, Way};
+use self::silence::Silence;
+use crate::limits::{DRAIN_BYTES, KILL_DEADLINE, KILL_GRACE};
+use crate::sys::process::{self, Ended, Way};
 
 /// A shell command and where it runs.
 #[derive(Debug, Clone)]
@@ -331,41 +332,6 @@ async fn stop_asked(
         () = cancel.cancelled() => End::Cancelled,
         () = timed_out => End::TimedOut,
         () = waits_for_input => End::WaitedForInput,
-    }
-}
-
-/// How long a command has been silent, and why.
-struct Silence {
-    tree: Arc<Tree>,
-    /// When it wrote something.
-    last: Mutex<Instant>,
-}
-
-impl Silence {
-    fn new(tree: Arc<Tree>) -> Self {
-        Self { tree, last: Mutex::new(Instant::now()) }
-    }
-
-    fn broken(&self) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-    }
-
-    /// Waits until the command has been silent for a while because it waits for input.
-    async fn waits_for_input(&self) {
-        let mut looked = Instant::now();
-        loop {
-            let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
-            let due = last.max(looked) + INPUT_SILENCE;
-            if Instant::now() < due {
-                sleep_until(due).await;
-                continue;
-            }
-            let tree = Arc::clone(&self.tree);
-            if spawn_blocking(move || tree.waits_for_input()).await.unwrap_or(false) {
-                return;
-            }
-            looked = Instant::now();
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pretty_assertions::assert_eq;
@@ -297,6 +298,20 @@ async fn what_runs_on_in_the_background_is_ended_with_the_shell() {
             assert_eq!((exit.end, exit.code), (End::Exited, Some(0)), "{start}");
             assert_eq!((exit.left_over, alive(&sleep)), (left_over, 0), "{start}");
             assert!(output.contains("hi\n"), "{start}: {output}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_holds_the_output_open_does_not_hold_up_the_call() {
+    for way in WAYS {
+        for streams in [Streams::Pipe, Streams::Terminal(Size::default())] {
+            let sleep = endless();
+            let line = format!("trap '' HUP; sleep {sleep} & echo hi");
+            let (exit, output) = finish(way, Command { streams, ..command(&line) }).await;
+            assert_eq!((exit.end, exit.code, exit.left_over), (End::Exited, Some(0), 1));
+            assert_eq!((plain(output.as_bytes()).as_str(), alive(&sleep)), ("hi\n", 0));
+            assert!(exit.duration < Duration::from_millis(2_200), "{exit:?}");
         }
     }
 }

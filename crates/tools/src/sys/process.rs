@@ -196,7 +196,13 @@ impl Tree {
                 self.group.reap(&mut waiter.child);
                 ended.map_err(io::Error::other)
             }
-            None => Ok(self.group.end(&mut waiter.child)),
+            None => match self.group.end(&mut waiter.child) {
+                // By itself, and without a word: before it could start anything.
+                ended if self.helper.is_some() && ended.code.is_some() => {
+                    Err(io::Error::other("its helper failed"))
+                }
+                ended => Ok(ended),
+            },
         }
     }
 }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::retry_on_intr;
 use rustix::process::{
-    Pid, Signal, WaitOptions, WaitStatus, getpid, set_child_subreaper,
+    Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, set_child_subreaper,
     set_parent_process_death_signal, setsid, wait,
 };
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stdout};
@@ -52,8 +52,15 @@ pub(super) fn keep() -> io::Result<()> {
     let named = |name: &str| thread::Builder::new().name(name.into());
     named("reaper").spawn(move || reap(program, &reaped))?;
     named("requests").spawn(move || listen(requests, &sender))?;
-    let keeper =
-        Keeper { events, status: None, asked: false, stopped: false, killed: false, gone: false };
+    let keeper = Keeper {
+        program,
+        events,
+        status: None,
+        asked: false,
+        stopped: false,
+        killed: false,
+        gone: false,
+    };
     tell(&socket, &News::Ok(keeper.keep()))
 }
 
@@ -117,6 +124,8 @@ fn listen(mut requests: BufReader<UnixStream>, events: &Sender<Event>) {
 }
 
 struct Keeper {
+    /// Its id is that of its process group, too, until it is reaped.
+    program: Pid,
     events: Receiver<Event>,
     status: Option<WaitStatus>,
     asked: bool,
@@ -190,10 +199,19 @@ impl Keeper {
         self.asked = true;
         self.stopped = self.status.is_none();
         // Stopped first, so that nothing gets away between being found and being signalled: by
-        // forking, or as the shell's next command.
+        // forking, or as the shell's next command. Most are in one group, and stop while the others
+        // are looked for.
+        self.signal_group(Signal::STOP);
         let found = freeze(|| descendants(getpid()));
         for signal in [Signal::TERM, Signal::CONT] {
             found.iter().for_each(|process| process.signal(signal));
+        }
+    }
+
+    fn signal_group(&self, signal: Signal) {
+        if self.status.is_none() {
+            // It may have ended a moment ago, with all its group.
+            let _ = kill_process_group(self.program, signal);
         }
     }
 
@@ -201,6 +219,7 @@ impl Keeper {
     /// waits for a dead disk.
     fn kill(&mut self) {
         let deadline = Instant::now() + KILL_DEADLINE;
+        self.signal_group(Signal::KILL);
         while !self.gone && Instant::now() < deadline {
             descendants(getpid()).iter().for_each(|process| process.signal(Signal::KILL));
             self.settle(SWEEP_INTERVAL);
