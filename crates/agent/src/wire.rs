@@ -44,7 +44,9 @@ impl Wire {
         client: ConnectionTo<Client>,
         counters: Option<Arc<Counters>>,
     ) -> Self {
-        let sent = Sent::new(surface(capabilities));
+        let surface = surface(capabilities);
+        handle.with(|session, _| session.set_shows_terminals(surface == Surface::Meta));
+        let sent = Sent::new(surface);
         let shows = Shows::of(capabilities);
         Self { session, handle, answers, sent, shows, client, counters, keeper: None }
     }
@@ -84,7 +86,7 @@ impl Sink for Wire {
     fn deliver(&mut self, item: Item) -> std::result::Result<(), Unreachable> {
         match item {
             Item::ToolCall(id, patch) => {
-                let updates = self.sent.tool_call(&id, &patch);
+                let updates = self.sent.tool_call(&id, patch);
                 self.updates(updates)
             }
             Item::Terminal(id, patch) => {

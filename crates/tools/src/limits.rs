@@ -112,6 +112,16 @@ pub const SEARCH_TIME: Duration = Duration::from_secs(20);
 /// How long the smallest difference of two texts is looked for; then a larger one will do.
 pub const DIFF_TIME: Duration = Duration::from_millis(500);
 
+/// Lines of two texts up to which their smallest difference is looked for at all.
+pub const DIFF_LINES: usize = 500_000;
+
+/// Bytes of the lines that the hunks of one change list, with [`LISTED_LINE_COST`] for each; what
+/// is beyond is counted. More than is ever shown of a change.
+pub const LISTED_BYTES: usize = 1024 * 1024;
+
+/// Bytes that a line of a hunk takes beside its text.
+pub const LISTED_LINE_COST: usize = 48;
+
 /// Matches of an edit that are counted.
 pub const EDIT_MATCHES: usize = 1_000;
 
@@ -145,11 +155,20 @@ pub const UNDO_BYTES: u64 = 1024 * 1024 * 1024;
 /// How long it is kept after the session.
 pub const UNDO_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// Bytes of the journal of one call that are heeded.
-pub const JOURNAL_BYTES: u64 = 1024 * 1024;
+/// Bytes of the journal of one call.
+pub const JOURNAL_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Files of a directory that are counted before it is moved or deleted.
 pub const COUNTED_FILES: u64 = 100_000;
+
+/// Levels of directories in which they are counted.
+pub const COUNTED_DEPTH: usize = 128;
+
+/// Files that were replaced of which is noticed what programs still write that had them open.
+pub const LATE_WATCHED: usize = 256;
+
+/// How long after a write another one may leave the same time on a file.
+pub const TIME_TICK: Duration = Duration::from_millis(20);
 
 /// Tries to give a file back its place while somebody else writes it again and again.
 pub const EXCHANGE_TRIES: u32 = 64;
@@ -163,7 +182,35 @@ pub const CHANGE_LOCATIONS: usize = 20;
 /// Files that one call edits.
 pub const EDIT_FILES: usize = 200;
 
+/// Replacements that one call makes, each in one place or all of a file.
+pub const EDITS: usize = 500;
+
+/// Bytes of all files that one call edits, before and likewise after it.
+pub const EDITED_BYTES: usize = 128 * 1024 * 1024;
+
 // Terminal
+
+/// Bytes of a command line that is looked at before it is permitted; a longer one is asked about.
+pub const COMMAND_LINE_BYTES: usize = 64 * 1024;
+
+/// Simple commands of a line that are looked at; one that has more is asked about.
+pub const COMMAND_PARTS: usize = 1_000;
+
+/// How deep substitutions, groups and commands for another shell may be nested in a line; one that
+/// is deeper is asked about.
+pub const COMMAND_DEPTH: usize = 16;
+
+/// Texts for another shell within a line that are looked at; with more it is asked about.
+pub const COMMAND_TEXTS: usize = 64;
+
+/// Words of `env`, `xargs` and their like among which another command is looked for.
+pub const WRAPPED_WORDS: usize = 32;
+
+/// Reasons that are told why a command is asked about each time; the rest is counted.
+pub const COMMAND_RISKS: usize = 4;
+
+/// Bytes of one of them.
+pub const COMMAND_RISK_BYTES: usize = 200;
 
 /// Bytes of one string that the system passes to a program: a command line, or one variable of the
 /// environment with its name. (32 pages on Linux, less what ends and joins the strings.)
@@ -176,13 +223,13 @@ pub const READ_BYTES: usize = 16 * 1024;
 pub const OUTPUT_CHUNKS: usize = 32;
 
 /// How long processes have from the request to end until they are killed.
-pub const KILL_GRACE: Duration = Duration::from_millis(400);
+pub const KILL_GRACE: Duration = Duration::from_millis(300);
 
 /// How long killing is tried, and its success waited for.
 pub const KILL_DEADLINE: Duration = Duration::from_secs(2);
 
-/// How often processes are looked for until all of them have stopped, before they are signalled.
-pub const FREEZE_ROUNDS: usize = 10;
+/// How long processes are looked for until all of them have stopped, before they are signalled.
+pub const FREEZE_TIME: Duration = Duration::from_millis(50);
 
 /// How often the environment of a process is looked at while it seems to have none.
 pub const EXEC_TRIES: u32 = 3;
@@ -199,6 +246,9 @@ pub const SWEEP_INTERVAL: Duration = Duration::from_millis(10);
 /// Bytes read from a terminal after the end: more than can be between a command and the reader of
 /// its output, the kernel's buffers included.
 pub const DRAIN_BYTES: usize = (OUTPUT_CHUNKS + 1) * READ_BYTES + 64 * 1024;
+
+/// How long a command is silent before it is asked whether it waits for input.
+pub const INPUT_SILENCE: Duration = Duration::from_secs(5);
 
 /// How long a command may run, unless asked otherwise.
 pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);

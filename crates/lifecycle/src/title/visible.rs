@@ -15,13 +15,18 @@ pub fn visible(text: &str) -> String {
 /// Shows a text in at most `max` bytes, of which the last say so if it was cut. An escape is
 /// never cut.
 pub(crate) fn bounded(text: &str, max: usize) -> String {
+    bounded_or_cut(text, max).0
+}
+
+/// Shows a text as [`bounded`] does, and tells whether it was cut.
+pub(crate) fn bounded_or_cut(text: &str, max: usize) -> (String, bool) {
     let (shown, is_whole) = head(text, max);
     if is_whole {
-        return shown;
+        return (shown, false);
     }
     let (mut shown, _) = head(text, max.saturating_sub(CUT.len_utf8()));
     shown.push(CUT);
-    shown
+    (shown, true)
 }
 
 /// Shows the longest beginning of a text that takes at most `max` bytes, and tells whether that

@@ -162,7 +162,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("tail", "tail -f /var/log/x"),
     ("ls", "ls /root"),
     ("ls", "ls .."),
-    ("grep", "grep -r key /home"),
+    ("grep", "grep -r key /srv"),
     ("grep", "grep -f/etc/shadow x"),
     ("grep", "grep --file=/etc/shadow x"),
     ("wc", "wc --files0-from=x"),

@@ -90,6 +90,11 @@ pub(super) fn is_a_directory(given: &str) -> ToolError {
     ToolError::report(Code::IsADirectory, message)
 }
 
+pub(super) fn not_a_file(given: &str) -> ToolError {
+    let message = format!("{given} is a FIFO, socket or device, not a regular file");
+    ToolError::report(Code::NotARegularFile, message)
+}
+
 /// Returns the names that differ from `wanted` by little, or only in case.
 fn similar_names(dir: &Dir, wanted: &str) -> Vec<String> {
     let Ok((entries, _)) = dir.entries(NAMES_COMPARED) else { return Vec::new() };

@@ -46,14 +46,14 @@ impl Workspace {
         if is_guarded { effects.guarded() } else { effects }
     }
 
-    /// Returns what looking at a place does: an effect on the path that was named and, where links
-    /// lead elsewhere, on the real one, which rules may speak of.
+    /// Returns what looking at a place does: an effect on the path that was named, if that is in the
+    /// roots, and, where links lead elsewhere, on the real one, which rules may speak of.
     pub(crate) fn looked_at(&self, at: &Resolved, effect: fn(PathBuf) -> Effect) -> Effects {
         let named = at.seen.as_ref().map_or(&at.path, |seen| &seen.named);
-        let named = self.place("", named).map_or_else(|| named.clone(), |placed| placed.path);
+        let named = self.place("", named).map(|placed| placed.path);
         let real = self.settle(at).ok().map(|real| real.path);
-        let real = real.filter(|real| *real != named);
-        [named].into_iter().chain(real).map(effect).collect()
+        let real = real.filter(|real| named.as_ref() != Some(real));
+        named.into_iter().chain(real).map(effect).collect()
     }
 
     /// Whether a file has further names, which a change of it changes too, wherever they are.

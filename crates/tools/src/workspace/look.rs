@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::failure::not_a_file;
 use super::resolved::{Seen, spelt_out};
 use super::{Resolved, Root, Workspace, shown};
 use crate::error::{Code, ToolError};
@@ -22,8 +23,8 @@ impl Workspace {
     /// # Errors
     ///
     /// `invalid_arguments` for what is no path; `not_found` for a link to what does not exist;
-    /// `not_a_directory`, `not_permitted`, `io`; outside of the roots `not_a_regular_file`, and
-    /// `outside_roots` for what is not even asked about.
+    /// `not_a_regular_file` for what is no directory either; `not_a_directory`, `not_permitted`,
+    /// `io`; `outside_roots` for what is not even asked about.
     pub fn look(&self, given: &str) -> Result<Resolved, ToolError> {
         let path = self.absolute(given)?;
         self.look_at(given, path)
@@ -61,8 +62,7 @@ impl Workspace {
             Err(error) => return Err(self.explain_given(given, &error)),
         };
         if matches!(kind, Some(Kind::Link | Kind::Special)) {
-            let message = format!("{given} is a FIFO, socket or device, not a regular file");
-            return Err(ToolError::report(Code::NotARegularFile, message));
+            return Err(not_a_file(given));
         }
         let base = match kind {
             Some(Kind::Directory) => Some(real),
@@ -97,6 +97,7 @@ impl Workspace {
                 let message = format!("{given} is a link to a file that does not exist");
                 return Err(ToolError::report(Code::NotFound, message));
             }
+            Ok(Kind::Special) => return Err(not_a_file(&real.given)),
             other => {
                 other.map_err(explain)?;
                 Some(dir.identity(name).map_err(explain)?)

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use acp_types::location::normalise;
 
-use super::failure::{changed, is_a_directory};
+use super::failure::{changed, is_a_directory, not_a_file};
 use super::{Resolved, Workspace};
-use crate::error::{Code, ToolError};
+use crate::error::ToolError;
 use crate::sys::fs::{Dir, Identified, Kind, Root as Pinned};
 
 impl Workspace {
@@ -117,10 +117,6 @@ pub(crate) fn require_file(at: &Resolved, metadata: &Metadata) -> Result<(), Too
     match Kind::from(metadata.file_type()) {
         Kind::File => Ok(()),
         Kind::Directory => Err(is_a_directory(&at.given)),
-        Kind::Link | Kind::Special => {
-            let given = &at.given;
-            let message = format!("{given} is a FIFO, socket or device, not a regular file");
-            Err(ToolError::report(Code::NotARegularFile, message))
-        }
+        Kind::Link | Kind::Special => Err(not_a_file(&at.given)),
     }
 }

@@ -65,9 +65,10 @@ fn by_shell(line: &str, status: u8) -> (Vec<String>, Vec<String>) {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let folder = std::env::temp_dir().join(format!("plain-{}-{number}", std::process::id()));
     std::fs::create_dir(&folder).unwrap();
+    // In one write, because the programs of a pipe run at the same time.
     let script = format!(
-        "PATH=/nowhere\ncommand_not_found_handle() {{ printf '%s\\037' \"$@\" >&9; printf '\\036' >&9; \
-         return {status}; }}\n{line}\n"
+        "PATH=/nowhere\ncommand_not_found_handle() {{ local IFS=$'\\037'; \
+         printf '%s\\037\\036' \"$*\" >&9; return {status}; }}\n{line}\n"
     );
     let shell = std::process::Command::new("/bin/bash")
         .args(["--noprofile", "--norc", "-c", "exec 9>&1 >/dev/null; eval \"$0\"", &script])

@@ -2,13 +2,19 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
-use acp_lifecycle::{AllowPolicy, AskPolicy, Effect, ReadOnlyPolicy, Rules, Verdict};
+use acp_lifecycle::{AllowPolicy, AskPolicy, Effect, Effects, ReadOnlyPolicy, Rules, Verdict};
 use pretty_assertions::assert_eq;
+use serde_json::json;
 
 use super::Resolved;
+use crate::builtin::edit_file::EditFile;
 use crate::error::{Code, ToolError};
+use crate::read::read_at;
 use crate::remove::find;
+use crate::tool::{Context, Tool};
+use crate::undo::Undoing;
 use crate::workspace::testing::{Tree, tree};
 use crate::write::{atomic_write, read_whole};
 
@@ -232,4 +238,37 @@ fn files_outside_are_written_where_they_were_shown() {
     let written = atomic_write(&tree.workspace, &at, b"new", &crate::write::PreImage::Missing);
     assert_eq!(code(written), Some(Code::ChangedSincePreview));
     assert!(!tree.outer().join("file").exists());
+}
+
+#[test]
+fn what_was_written_outside_is_undone_there() {
+    let tree = tree(&[]);
+    let state = tree.outer().join("state");
+    let tree = Tree { workspace: tree.workspace.keeping(&state), ..tree };
+    let at = outside(&tree, "../secret");
+    let seen = read_whole(&tree.workspace, &at, 99).unwrap();
+    atomic_write(&tree.workspace, &at, b"new", &seen).unwrap();
+    let undoing = Undoing::last(&tree.workspace).unwrap();
+    let effects: Effects = undoing.places().map(|(path, _)| Effect::Write(path.into())).collect();
+    let effects = tree.workspace.judged(effects);
+    assert_eq!(Rules::default().judge(&effects, &AllowPolicy), Verdict::Ask);
+    undoing.run(&tree.workspace).unwrap();
+    assert_eq!(fs::read_to_string(tree.outer().join("secret")).unwrap(), "secret");
+}
+
+#[tokio::test]
+async fn an_edit_outside_tells_nothing_of_what_was_not_read() {
+    let tree = tree(&[]);
+    let context = Context { workspace: Arc::new(tree.workspace), env: Arc::default() };
+    let edit = async |old_text: &str| {
+        let args = json!({ "path": "../secret", "old_text": old_text, "new_text": "x" });
+        code(Tool::preview(&EditFile, serde_json::from_value(args).unwrap(), &context).await)
+    };
+    for old_text in ["secret", "no such text"] {
+        assert_eq!(edit(old_text).await, Some(Code::NotPermitted));
+    }
+    let at = context.workspace.look("../secret").unwrap();
+    read_at(&context.workspace, &at, None, None).unwrap();
+    assert_eq!(edit("no such text").await, Some(Code::NoMatch));
+    assert_eq!(edit("secret").await, None);
 }
