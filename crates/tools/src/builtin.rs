@@ -30,3 +30,6 @@ pub(crate) fn add_all(registry: &mut Registry) {
     registry.add(think::Think);
     registry.add(todo_write::TodoWrite);
 }
+
+#[cfg(test)]
+mod tests;
