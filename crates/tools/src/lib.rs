@@ -15,6 +15,7 @@
 //! ```
 
 pub mod builtin;
+mod command;
 pub mod diff;
 pub mod edit;
 pub mod encoding;
@@ -27,12 +28,12 @@ pub mod list;
 mod partial;
 pub mod read;
 pub mod registry;
-mod remove;
+pub mod remove;
 pub mod search;
 pub mod stamp;
 mod sys;
 pub mod tool;
-mod undo;
+pub mod undo;
 pub mod workspace;
 pub mod write;
 

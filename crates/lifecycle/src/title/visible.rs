@@ -63,7 +63,7 @@ fn push(shown: &mut String, letter: char) {
 /// Returns whether a character cannot be seen, or cannot be told from a space: what Unicode calls
 /// a control, a format character (but those that are drawn around digits), a separator or
 /// ignorable by default, blanks that it calls letters or symbols, and what is no character.
-fn is_invisible(letter: char) -> bool {
+pub(crate) fn is_invisible(letter: char) -> bool {
     let is_unseen = matches!(letter,
         '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{a0}' | '\u{ad}' | '\u{34f}' | '\u{61c}'
         | '\u{115f}'..='\u{1160}' | '\u{1680}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'

@@ -1,16 +1,17 @@
 //! `read_file`: a window of lines of a text file.
 
 use acp_lifecycle::{Effect, Grant, Pinned};
-use acp_types::{Content, ToolKind};
+use acp_types::{Content, Location, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::error::ToolError;
-use crate::read::{Window, read_window};
+use crate::read::{Image, Reading, Window, read_at};
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
+use crate::workspace::Resolved;
 
 /// Reads lines of a text file.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +31,7 @@ pub struct Args {
 
 impl Tool for ReadFile {
     type Args = Args;
-    type Plan = Args;
+    type Plan = (Args, Resolved);
 
     fn spec(&self) -> Spec {
         Spec {
@@ -38,7 +39,7 @@ impl Tool for ReadFile {
             aliases: &["read"],
             description: "Reads a text file and returns its lines with their numbers. Shows up \
                           to 2000 lines or 256 KiB at once; `offset` and `limit` choose which. A \
-                          negative offset reads from the end.",
+                          negative offset reads from the end. An image is shown whole.",
             kind: ToolKind::Read,
             reach: Reach::Reads,
             title: "read-file",
@@ -52,24 +53,25 @@ impl Tool for ReadFile {
         description.with_path("path", &args.path, context).at(&args.path, line, context)
     }
 
-    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Args>, ToolError> {
-        let at = context.workspace.resolve(&args.path)?;
-        let mut draft = Draft::new(args);
-        draft.effects = context.workspace.looked_at(&at, Effect::Read);
-        Ok(draft)
+    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Self::Plan>, ToolError> {
+        let at = context.workspace.look(&args.path)?;
+        let effects = context.workspace.looked_at(&at, Effect::Read);
+        Ok(Draft { effects, ..Draft::new((args, at)) })
     }
 
     async fn run(
         &self,
-        pinned: Pinned<Args>,
+        pinned: Pinned<Self::Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
-        let args = pinned.release(grant)?;
+        let (args, at) = pinned.release(grant)?;
         let workspace = invocation.context.workspace.clone();
-        let window =
-            blocking(move || read_window(&workspace, &args.path, args.offset, args.limit)).await?;
-        Ok(output(&window))
+        let reading = blocking(move || read_at(&workspace, &at, args.offset, args.limit));
+        Ok(match reading.await? {
+            Reading::Text(window) => output(&window),
+            Reading::Image(image) => shown(&image),
+        })
     }
 }
 
@@ -103,6 +105,21 @@ fn output(window: &Window) -> Output {
             "nextOffset": window.next_offset(),
             "bytes": window.bytes,
         })),
+        locations: place(window).map(|place| vec![place]),
+        ..Output::default()
+    }
+}
+
+/// Where the lines begin, which is not known before where they are counted from the end.
+fn place(window: &Window) -> Option<Location> {
+    Some(Location::try_new(&window.path).ok()?.at_line(window.first_line))
+}
+
+fn shown(image: &Image) -> Output {
+    Output {
+        text: image.to_text(),
+        content: Some(vec![image.to_content()]),
+        raw: Some(json!({ "mediaType": image.media_type, "bytes": image.bytes.len() })),
         ..Output::default()
     }
 }
