@@ -1,16 +1,46 @@
 //! Mutants of the code that keeps the promises: [cargo-mutants](https://mutants.rs) changes one
 //! place at a time, and a test should notice. `.cargo/mutants.toml` says where.
+//!
+//! A crate's unit tests are built and run soonest and notice most; only what survives them meets
+//! the crate's other tests.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use super::Run;
+use super::{Run, sabotage};
 use crate::process::{self, Stop};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
+
+/// The unit tests, without those of what no mutated file is used by. As arguments of every call of
+/// cargo, because cargo mutants builds before it tests.
+const UNIT_TESTS: &[&str] = &[
+    "--cargo-arg=--lib",
+    "--cargo-test-arg=--",
+    "--cargo-test-arg=--skip=arriving::",
+    "--cargo-test-arg=--skip=sanitize::",
+    "--cargo-test-arg=--skip=title::",
+    "--cargo-test-arg=--skip=wire::",
+];
+const OTHER_TESTS: &[&str] = &["--cargo-arg=--test=*"];
+
+/// Cases of each property test.
+const CASES: &str = "256";
+
+/// What became of each mutant, by name.
+type Outcomes = BTreeMap<String, Kind>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Caught,
+    Survived,
+    /// It does not build, which says nothing of the tests.
+    Unviable,
+}
 
 /// Returns the percentage that survived. With `--n N`, it tries every N-th mutant only.
 pub(super) fn prove(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
@@ -20,45 +50,89 @@ pub(super) fn prove(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Re
         let how = "cargo-mutants is not installed: cargo install --locked cargo-mutants";
         return Err(Stop::Failed(how.to_owned()));
     }
-    let folder = workspace.target.join("mutants");
-    let mut command = workspace.cargo("mutants --workspace --colors=never --sharding round-robin");
-    command.arg("--output").arg(&folder).arg("--shard").arg(format!("0/{}", run.n));
-    command.env("RUST_BACKTRACE", "0").stdout(std::io::stderr());
-    // Its exit code says that some survived; how many is for the target to judge.
-    let status = command.status();
-    status.map_err(|error| Stop::Failed(format!("cannot run cargo mutants: {error}")))?;
-    let path = folder.join("mutants.out/outcomes.json");
-    let text = fs::read_to_string(&path)
-        .map_err(|error| Stop::Failed(format!("{}: {error}", path.display())))?;
-    let outcomes: Value = serde_json::from_str(&text)
-        .map_err(|error| Stop::Failed(format!("{}: {error}", path.display())))?;
-    let (counts, survivors) = read(&outcomes);
-    for survivor in &survivors {
-        ui.note(format_args!("survived: {survivor}"));
-    }
-    let count = |kind: &str| counts.get(kind).copied().unwrap_or(0);
-    let caught = count("CaughtMutant") + count("Timeout");
-    let tried = caught + survivors.len();
-    run.n = tried as u64;
-    run.more = json!({ "caught": caught, "survived": survivors.len() });
-    if tried == 0 {
-        return Err(Stop::Failed("no mutant was tried".to_owned()));
-    }
-    Ok(100.0 * survivors.len() as f64 / tried as f64)
-}
-
-/// Counts the outcomes by kind, and names the mutants that survived.
-fn read(outcomes: &Value) -> (BTreeMap<&str, usize>, Vec<&str>) {
-    let mut counts = BTreeMap::new();
-    let mut survivors = Vec::new();
-    for outcome in outcomes["outcomes"].as_array().into_iter().flatten() {
-        let kind = outcome["summary"].as_str().unwrap_or_default();
-        *counts.entry(kind).or_default() += 1;
-        if kind == "MissedMutant" {
-            survivors.extend(outcome["scenario"]["Mutant"]["name"].as_str());
+    let every_nth = ["--sharding=round-robin".to_owned(), format!("--shard=0/{}", run.n)];
+    let mut outcomes = pass(workspace, UNIT_TESTS, &every_nth)?;
+    let chosen = survivors(&outcomes).map(|name| format!("--re=^{}$", escaped(name)));
+    let chosen: Vec<_> = chosen.collect();
+    if !chosen.is_empty() {
+        // Some that were not chosen are tried too: cargo mutants 27 chooses no deleted field.
+        let others = pass(workspace, OTHER_TESTS, &chosen)?;
+        for (name, kind) in outcomes.iter_mut().filter(|(_, kind)| **kind == Kind::Survived) {
+            *kind = others.get(name).copied().unwrap_or(*kind);
         }
     }
-    (counts, survivors)
+    let count = |kind| outcomes.values().filter(|other| **other == kind).count();
+    let (caught, survived) = (count(Kind::Caught), count(Kind::Survived));
+    for name in survivors(&outcomes) {
+        ui.note(format_args!("survived: {name}"));
+    }
+    run.n = (caught + survived) as u64;
+    run.more = json!({ "caught": caught, "survived": survived, "unviable": count(Kind::Unviable) });
+    if run.n == 0 {
+        return Err(Stop::Failed("no mutant was tried".to_owned()));
+    }
+    Ok(100.0 * survived as f64 / run.n as f64)
+}
+
+fn survivors(outcomes: &Outcomes) -> impl Iterator<Item = &str> {
+    let survived = outcomes.iter().filter(|(_, kind)| **kind == Kind::Survived);
+    survived.map(|(name, _)| name.as_str())
+}
+
+/// Tries the mutants that are chosen against some of the tests.
+fn pass(workspace: &Workspace, tests: &[&str], chosen: &[String]) -> Result<Outcomes, Stop> {
+    let folder = workspace.target.join("mutated");
+    let tree = folder.join("tree");
+    sabotage::mirror(&workspace.root, &tree)?;
+    let mut command = workspace.cargo("mutants --workspace --in-place --colors=never");
+    command.arg("--output").arg(&folder).args(tests).args(chosen).current_dir(tree);
+    // Their profile is their own, so nothing else is built anew after them.
+    command.env("CARGO_TARGET_DIR", &workspace.target);
+    command.env("RUST_BACKTRACE", "0").env("PROPTEST_CASES", CASES);
+    // What breaks on a mutant is nothing to remember.
+    command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true").stdout(std::io::stderr());
+    let status = command.status();
+    let status =
+        status.map_err(|error| Stop::Failed(format!("cannot run cargo mutants: {error}")))?;
+    // That mutants survived or never ended is no failure here; how many is for the target to judge.
+    if !matches!(status.code(), Some(0 | SURVIVED | OVERDUE)) {
+        return Err(Stop::Failed(format!("cargo mutants ended with {status}")));
+    }
+    let path = folder.join("mutants.out/outcomes.json");
+    let failed = |error: &dyn fmt::Display| Stop::Failed(format!("{}: {error}", path.display()));
+    let text = fs::read_to_string(&path).map_err(|error| failed(&error))?;
+    let outcomes = serde_json::from_str(&text).map_err(|error| failed(&error))?;
+    Ok(read(&outcomes))
+}
+
+/// What cargo mutants says when mutants survived, and when a test of one never ended.
+const SURVIVED: i32 = 2;
+const OVERDUE: i32 = 3;
+
+fn read(outcomes: &Value) -> Outcomes {
+    let outcomes = outcomes["outcomes"].as_array().into_iter().flatten();
+    let named = outcomes.filter_map(|outcome| {
+        let name = outcome["scenario"]["Mutant"]["name"].as_str()?;
+        let kind = match outcome["summary"].as_str()? {
+            "CaughtMutant" | "Timeout" => Kind::Caught,
+            "MissedMutant" => Kind::Survived,
+            _ => Kind::Unviable,
+        };
+        Some((name.to_owned(), kind))
+    });
+    named.collect()
+}
+
+/// A name as a regular expression that matches nothing else.
+fn escaped(name: &str) -> String {
+    let mut escaped = String::with_capacity(name.len());
+    for letter in name.chars() {
+        if letter.is_ascii_punctuation() && !"<>_".contains(letter) {
+            escaped.push('\\');
+        }
+        escaped.push(letter);
+    }
+    escaped
 }
 
 #[cfg(test)]
@@ -66,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outcomes_are_counted_and_survivors_named() {
+    fn what_became_of_each_mutant_is_read() {
         let mutant =
             |name, summary| json!({"scenario": {"Mutant": {"name": name}}, "summary": summary});
         let outcomes = json!({"outcomes": [
@@ -74,9 +148,16 @@ mod tests {
             mutant("a", "CaughtMutant"),
             mutant("b", "MissedMutant"),
             mutant("c", "Unviable"),
-            mutant("d", "CaughtMutant"),
+            mutant("d", "Timeout"),
         ]});
-        let (counts, survivors) = read(&outcomes);
-        assert_eq!((counts["CaughtMutant"], survivors), (2, vec!["b"]));
+        let kinds = [Kind::Caught, Kind::Survived, Kind::Unviable, Kind::Caught];
+        let names = ["a", "b", "c", "d"].map(str::to_owned);
+        assert_eq!(read(&outcomes), names.into_iter().zip(kinds).collect());
+    }
+
+    #[test]
+    fn a_name_is_escaped() {
+        let name = "a_b.rs:1:2: replace f -> Vec<T> with vec![]";
+        assert_eq!(escaped(name), r"a_b\.rs\:1\:2\: replace f \-> Vec<T> with vec\!\[\]");
     }
 }

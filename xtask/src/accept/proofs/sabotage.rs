@@ -136,7 +136,7 @@ fn read(path: PathBuf) -> Result<Patch, Stop> {
 }
 
 /// Copies every file that git knows, and writes only those that differ, so that little is built.
-fn mirror(root: &Path, copy: &Path) -> Result<(), Stop> {
+pub(super) fn mirror(root: &Path, copy: &Path) -> Result<(), Stop> {
     let mut git = Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     let listed = capture(git.current_dir(root))?;
