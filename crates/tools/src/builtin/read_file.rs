@@ -1,13 +1,13 @@
 //! `read_file`: a window of lines of a text file.
 
 use acp_lifecycle::{Effect, Grant, Pinned};
-use acp_types::{Content, ToolKind};
+use acp_types::{Content, Location, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::error::ToolError;
-use crate::read::{Window, read_at};
+use crate::read::{Image, Reading, Window, read_at};
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
@@ -39,7 +39,7 @@ impl Tool for ReadFile {
             aliases: &["read"],
             description: "Reads a text file and returns its lines with their numbers. Shows up \
                           to 2000 lines or 256 KiB at once; `offset` and `limit` choose which. A \
-                          negative offset reads from the end.",
+                          negative offset reads from the end. An image is shown whole.",
             kind: ToolKind::Read,
             reach: Reach::Reads,
             title: "read-file",
@@ -67,8 +67,11 @@ impl Tool for ReadFile {
     ) -> Result<Output, ToolError> {
         let (args, at) = pinned.release(grant)?;
         let workspace = invocation.context.workspace.clone();
-        let window = blocking(move || read_at(&workspace, &at, args.offset, args.limit)).await?;
-        Ok(output(&window))
+        let reading = blocking(move || read_at(&workspace, &at, args.offset, args.limit));
+        Ok(match reading.await? {
+            Reading::Text(window) => output(&window),
+            Reading::Image(image) => shown(&image),
+        })
     }
 }
 
@@ -102,6 +105,21 @@ fn output(window: &Window) -> Output {
             "nextOffset": window.next_offset(),
             "bytes": window.bytes,
         })),
+        locations: place(window).map(|place| vec![place]),
+        ..Output::default()
+    }
+}
+
+/// Where the lines begin, which is not known before where they are counted from the end.
+fn place(window: &Window) -> Option<Location> {
+    Some(Location::try_new(&window.path).ok()?.at_line(window.first_line))
+}
+
+fn shown(image: &Image) -> Output {
+    Output {
+        text: image.to_text(),
+        content: Some(vec![image.to_content()]),
+        raw: Some(json!({ "mediaType": image.media_type, "bytes": image.bytes.len() })),
         ..Output::default()
     }
 }
