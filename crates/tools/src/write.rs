@@ -25,7 +25,7 @@ use crate::workspace::{Resolved, Workspace};
 
 use self::journal::Names;
 pub(crate) use self::journal::{Journal, remove_tree, replay, temporary};
-use self::staged::Staged;
+use self::staged::{Staged, changed};
 
 /// What was there when a change was previewed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,8 +90,8 @@ pub fn atomic_write(
 ///
 /// # Errors
 ///
-/// As [`atomic_write`], for the first file that cannot be written; then all are as before. If one
-/// of them could not be put back, the error names it.
+/// As [`atomic_write`], for the first file that cannot be written, also because it is given twice;
+/// then all are as before. If one of them could not be put back, the error names it.
 pub fn write_all(workspace: &Workspace, changes: &[Change<'_>]) -> Result<(), ToolError> {
     let written = commit(workspace, changes)?;
     let deeds = written.staged.iter().flat_map(|staged| staged.kept(workspace.undo()));
@@ -123,7 +123,12 @@ pub(crate) fn commit<'a>(
         ready.map_err(|error| unwritten(&error))?;
     }
     for at in 0..staged.len() {
-        if let Err(error) = staged[at].commit() {
+        // A file can be given twice only if the second one was not seen after the first.
+        let (before, rest) = staged.split_at_mut(at);
+        let next = &mut rest[0];
+        let is_twice = before.iter().any(|before| before.path() == next.path());
+        let committed = if is_twice { Err(changed(changes[at].at)) } else { next.commit() };
+        if let Err(error) = committed {
             let put_back = staged[..at].iter_mut().rev().map(Staged::roll_back);
             let left: Vec<_> = put_back.filter_map(Result::err).collect();
             return Err(if left.is_empty() { error } else { left_changed(&error, &left) });

@@ -409,7 +409,7 @@ fn holds(file: &mut impl io::Read, mut bytes: &[u8]) -> io::Result<bool> {
     }
 }
 
-fn changed(at: &Resolved) -> ToolError {
+pub(super) fn changed(at: &Resolved) -> ToolError {
     let message = format!(
         "{} was changed by something else since this change was prepared, so nothing was written. \
          Read it again",

@@ -15,6 +15,8 @@ mod strace;
 use cases::{CASES, Case, State};
 use strace::{Call, Fault, Strace};
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 /// The errors that a call gets, beside the signal that kills its process.
 const ERRORS: [&str; 5] = ["EIO", "ENOSPC", "EACCES", "EROFS", "EMFILE"];
 
@@ -70,23 +72,29 @@ fn each_file_is_old_or_new_wherever_its_writer_dies() {
     if !Strace::is_installed() {
         return;
     }
-    let (mut tried, mut count) = (0, 0);
+    let mut faults = Vec::new();
     for case in cases() {
         let scene = case.scene();
         let calls = Strace::calls(case, scene.path());
         assert_eq!(case.state(scene.path()), State::New, "{}", case.name);
         assert!(calls.len() > 20, "{} of {}", calls.len(), case.name);
-        for call in &calls {
-            let faults = ERRORS.iter().map(|name| Fault::Error(name)).chain([Fault::Kill]);
-            for fault in faults {
-                count += 1;
-                if count % step() == 0 {
-                    tried += 1;
-                    require_all_or_nothing(case, call, &fault);
-                }
-            }
+        for call in calls {
+            let errors = ERRORS.iter().map(|name| Fault::Error(name));
+            faults.extend(errors.chain([Fault::Kill]).map(|fault| (case, call.clone(), fault)));
         }
     }
+    let next = AtomicUsize::new(step() / 2);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some((case, call, fault)) =
+                    faults.get(next.fetch_add(step(), Ordering::Relaxed))
+                {
+                    require_all_or_nothing(case, call, fault);
+                }
+            });
+        }
+    });
     // Told to whoever runs it with --nocapture.
-    eprintln!("{tried} faults of {count} tried");
+    eprintln!("{} faults tried of {}", faults.len().div_ceil(step()), faults.len());
 }

@@ -23,11 +23,14 @@ use acp_tools::write::{PreImage, atomic_write, read_whole};
 use acp_tools::{ToolError, Workspace};
 use tempfile::TempDir;
 
-/// Rewrites of a file by others, unless the environment says otherwise.
+/// Rewrites of a file by others at least, unless the environment says otherwise.
 fn rewrites() -> u32 {
     let asked = std::env::var("RACING_REWRITES").ok().and_then(|count| count.parse().ok());
-    asked.unwrap_or(1_000)
+    asked.unwrap_or(200)
 }
+
+/// Rounds after which two that never met will not any more.
+const PATIENCE: u32 = 20_000;
 
 /// A file that is edited here and rewritten by another thread at the same time.
 struct Race {
@@ -132,7 +135,7 @@ fn bursts(number: u32) -> u32 {
 fn no_rewrite_by_a_rename_is_lost() {
     let race = Race::new(replace);
     let (mut written, mut round, mut outcomes) = (0, 0, [0; 2]);
-    while written < rewrites() {
+    while written < rewrites() || (outcomes.contains(&0) && round < PATIENCE) {
         round += 1;
         written += bursts(round);
         let seen = race.seen();
@@ -144,7 +147,7 @@ fn no_rewrite_by_a_rename_is_lost() {
         assert_eq!(now, last, "ours: {ours:?}, {done:?}");
         outcomes[usize::from(done.is_ok())] += 1;
     }
-    assert!(outcomes.iter().all(|count| *count > 0), "they never met: {outcomes:?}");
+    assert!(!outcomes.contains(&0), "they never met: {outcomes:?}");
     race.end();
 }
 
@@ -163,8 +166,9 @@ fn write_whole(file: &File, text: &str) {
 #[test]
 fn every_late_write_in_place_is_told_and_kept() {
     let race = Race::new(overwrite);
-    let mut outcomes = [0; 3];
-    for round in 1..=rewrites() {
+    let (mut round, mut outcomes) = (0, [0; 3]);
+    while round < rewrites() || (outcomes.contains(&0) && round < PATIENCE) {
+        round += 1;
         let seen = race.seen();
         let (ours, done) = race.edit(&seen, round);
         let theirs = format!("theirs {round}");
@@ -190,7 +194,7 @@ fn every_late_write_in_place_is_told_and_kept() {
         }
         outcomes[outcome] += 1;
     }
-    assert!(outcomes[0] > 0 && outcomes[2] > 0, "they never met: {outcomes:?}");
+    assert!(!outcomes.contains(&0), "they never met: {outcomes:?}");
     race.end();
 }
 

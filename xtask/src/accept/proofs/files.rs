@@ -37,7 +37,7 @@ pub(super) fn crash(ws: &Workspace, _: &mut Ui<'_>, run: &mut Run) -> Result<f64
 
 /// Returns the time of an edit as a multiple of that of a plain program.
 pub(super) fn edit_time(ws: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
-    let mut command = cargo::tools_test(ws, "edit_time", "release");
+    let mut command = cargo::tools_test(ws, "edit_time", "laws");
     command.args(["--", "--ignored", "--nocapture"]).env("EDIT_ROUNDS", run.n.to_string());
     let line = told(&mut command, "edit-time ")?;
     ui.note(format_args!("edit-time: {line}"));

@@ -1,0 +1,81 @@
+//! What the previews of tools that change files show, refuse and say.
+
+use std::sync::Arc;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use super::delete_path::DeletePath;
+use super::edit_file::EditFile;
+use super::move_path::MovePath;
+use super::write_file::WriteFile;
+use crate::error::{Code, ToolError};
+use crate::limits::EDITS;
+use crate::tool::{Context, Draft, Tool};
+use crate::workspace::testing::{Tree, tree};
+
+async fn preview<T: Tool>(tool: T, tree: Tree, args: Value) -> Result<Draft<T::Plan>, ToolError> {
+    let context = Context { workspace: Arc::new(tree.workspace), env: Arc::default() };
+    tool.preview(serde_json::from_value(args).unwrap(), &context).await
+}
+
+fn code<P>(draft: Result<Draft<P>, ToolError>) -> Option<Code> {
+    draft.err().and_then(|error| error.code())
+}
+
+#[tokio::test]
+async fn one_call_makes_so_many_replacements() {
+    for (count, refused) in [(EDITS, None), (EDITS + 1, Some(Code::TooLarge))] {
+        let tree = tree(&[("f", &"a\n".repeat(EDITS))]);
+        let edit = json!({ "path": "f", "old_text": "a", "new_text": "b", "occurrence": 1 });
+        let edits = vec![edit; count];
+        let draft = preview(EditFile, tree, json!({ "edits": edits })).await;
+        assert_eq!(code(draft), refused, "{count}");
+    }
+}
+
+/// Files full of one letter, as large as files may be, three of which are too much for a call.
+#[tokio::test]
+async fn one_call_edits_so_many_bytes() {
+    let tree = tree(&[]);
+    for name in ["a", "b", "c"] {
+        tree.write(name, vec![b'x'; 60 << 20]);
+    }
+    let edit = |path| json!({ "path": path, "old_text": "y", "new_text": "z" });
+    let edits = json!({ "edits": [edit("a"), edit("b"), edit("c")] });
+    assert_eq!(code(preview(EditFile, tree, edits).await), Some(Code::TooLarge));
+}
+
+#[tokio::test]
+async fn a_file_that_is_written_whole_keeps_its_form_and_the_request_says_so() {
+    let tree = tree(&[]);
+    let wide = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>();
+    tree.write("f", wide("\u{feff}one\r\ntwo\r\n"));
+    let draft = preview(WriteFile, tree, json!({ "path": "f", "content": "one\n2\n" })).await;
+    let draft = draft.unwrap();
+    assert_eq!(draft.changes[0].counts(), (1, 1), "only what changes is shown to change");
+    let form = "The file keeps its encoding (UTF-16LE), its line ends (CRLF), its byte order mark.";
+    assert_eq!(draft.notes, [form]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_restored_is_said_and_asked_about_each_time() {
+    for is_kept in [true, false] {
+        let tree = tree(&[("f", "text")]);
+        let state = tree.outer().join("state");
+        let workspace = tree.workspace;
+        let workspace = if is_kept { workspace.keeping(&state) } else { workspace };
+        let draft = preview(DeletePath, Tree { workspace, ..tree }, json!({ "path": "f" })).await;
+        let draft = draft.unwrap();
+        assert_eq!(draft.effects.is_guarded(), !is_kept);
+        assert_eq!(draft.notes.len(), usize::from(!is_kept), "{:?}", draft.notes);
+    }
+}
+
+#[tokio::test]
+async fn a_request_says_how_much_is_in_a_directory_that_goes() {
+    let tree = tree(&[("dir/a", "a"), ("dir/deep/b", "bb")]);
+    let draft = preview(MovePath, tree, json!({ "from": "dir", "to": "new" })).await.unwrap();
+    assert_eq!(draft.notes, ["A directory with 3 files and directories, 3 bytes."]);
+    assert_eq!((draft.pre_image.len(), draft.effects.is_guarded()), (32, true));
+}

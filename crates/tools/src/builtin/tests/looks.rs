@@ -1,0 +1,117 @@
+//! What a client is told of calls that look, by their whole life: places, progress, images.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+
+use acp_lifecycle::{Ended, Item, Session, SessionHandle, Sink, Unreachable, drive, perform};
+use acp_types::{Location, Status, ToolCallPatch, ToolCallReport};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::workspace::testing::{Tree, tree};
+use crate::{Context, Registry, Workspace};
+
+/// Keeps every patch that a client would be told.
+#[derive(Clone, Default)]
+struct Client(Arc<Mutex<Vec<ToolCallPatch>>>);
+
+impl Sink for Client {
+    fn deliver(&mut self, item: Item) -> Result<(), Unreachable> {
+        if let Item::ToolCall(_, patch) = item {
+            self.0.lock().unwrap().push(patch);
+        }
+        Ok(())
+    }
+}
+
+/// One call, from its announcement to its end.
+struct Life {
+    ended: Ended,
+    report: ToolCallReport,
+    patches: Vec<ToolCallPatch>,
+}
+
+async fn live(tree: &Tree, tool: &str, args: Value) -> Life {
+    let cwd = tree.workspace.cwd().to_owned();
+    let workspace = Arc::new(Workspace::new(cwd.clone(), Vec::new()).unwrap());
+    let context = Context { workspace, env: Arc::new(BTreeMap::new()) };
+    let registry = Registry::builtin().unwrap();
+    let session = SessionHandle::new(Session::new(cwd), SystemTime::now);
+    let (cancel, stop, client) =
+        (CancellationToken::new(), CancellationToken::new(), Client::default());
+    let driver = tokio::spawn(drive(session.clone(), client.clone(), stop.clone()));
+    let id = "t/c".into();
+    let open = registry.announce(&session, &id, "t", tool, &context, &cancel).unwrap();
+    let ended = perform(open, registry.call(tool, args, &context)).await;
+    let report = session.tool_call(&id).unwrap();
+    stop.cancel();
+    driver.await.unwrap();
+    let patches = client.0.lock().unwrap().clone();
+    Life { ended, report, patches }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_tells_its_first_places_and_how_far_it_is() {
+    let tree = tree(&[]);
+    for name in 0..300 {
+        tree.write(&format!("{name:03}"), "a\nneedle\n");
+    }
+    let Life { ended, report, patches } =
+        live(&tree, "grep", json!({ "pattern": "needle", "max_results": 2000 })).await;
+    assert_eq!(ended.status, Status::Completed);
+    assert!(ended.text.contains("[300 matching lines in 300 files]"), "{}", ended.text);
+    let place = |name: &str| Location::try_new(tree.path(name)).unwrap().at_line(2);
+    assert_eq!(report.locations[..2], [place("000"), place("001")]);
+    let progress = report.meta.progress.unwrap();
+    assert!((1.0..=300.0).contains(&progress.current), "{progress:?}");
+    assert!(progress.message.unwrap().starts_with("files, "));
+    // What was told of the places while it ran is the beginning of what is told at the end.
+    let told: Vec<_> = patches.iter().filter_map(|patch| patch.locations.as_ref()).collect();
+    assert!(told.iter().all(|told| report.locations.starts_with(told)), "{told:?}");
+}
+
+#[tokio::test]
+async fn arguments_of_a_search_reach_it() {
+    let tree = tree(&[("a.rs", "x.y\nX.Y x.y\nxzy\n"), ("b.md", "x.y"), ("c", "one\ntwo")]);
+    for (args, expected) in [
+        (json!({ "pattern": "x.y", "literal": true, "type": "rust" }), "a.rs\n1:x.y\n2:X.Y x.y\n"),
+        (json!({ "pattern": "x.y", "glob": "*.md" }), "b.md\n1:x.y\n"),
+        (json!({ "pattern": "x", "offset": 2, "max_results": 1 }), "a.rs\n3:xzy\n"),
+        (json!({ "pattern": "xzy", "context": 1 }), "a.rs\n2-X.Y x.y\n3:xzy\n"),
+        (json!({ "pattern": "e.t", "multiline": true }), "[no match]\n"),
+        (json!({ "pattern": "e\\st", "multiline": true }), "c\n1:one\n2:two\n"),
+        (json!({ "pattern": "z", "word": true }), "[no match]\n"),
+        (
+            json!({ "pattern": "x", "max_per_file": 1, "file_type": "rust" }),
+            "a.rs\n1:x.y\n[more matches in this file]\n",
+        ),
+    ] {
+        let life = live(&tree, "grep", args.clone()).await;
+        assert!(life.ended.text.starts_with(expected), "{args}: {}", life.ended.text);
+    }
+    let life = live(&tree, "grep", json!({ "pattern": "x", "max_results": 1 })).await;
+    assert_eq!(life.report.raw_output.unwrap()["nextOffset"], 1);
+    let life = live(&tree, "find_path", json!({ "pattern": "ars", "fuzzy": true })).await;
+    assert_eq!(life.ended.text, "a.rs\n");
+    let life = live(&tree, "find_path", json!({ "pattern": "*", "offset": 1, "max_results": 1 }));
+    assert!(life.await.ended.text.starts_with("b.md\n[1 more; "));
+    let life = live(&tree, "list_directory", json!({ "path": ".", "offset": 2 })).await;
+    assert_eq!(life.ended.text, "c (7 bytes)\n");
+}
+
+#[tokio::test]
+async fn a_file_is_shown_as_what_it_is() {
+    let tree = tree(&[("src/lines", "1\n2\n3\n")]);
+    tree.write("image", b"GIF89a\x01\0\x01\0\0\0\0;");
+    let life = live(&tree, "read_file", json!({ "path": "image" })).await;
+    assert_eq!(life.ended.text, "[image/gif, 14 bytes]\n");
+    assert_eq!(life.report.content.len(), 1);
+    let shown = serde_json::to_value(&life.report.content[0]).unwrap();
+    assert_eq!(shown["value"]["type"], "image");
+    let life = live(&tree, "read_file", json!({ "path": "src/lines", "offset": -1 })).await;
+    assert_eq!(life.report.locations[0].line().map(u32::from), Some(3));
+    let life = live(&tree, "read_file", json!({ "path": "lib/lines" })).await;
+    assert!(life.ended.text.contains("The same name is at: src/lines"), "{}", life.ended.text);
+}
