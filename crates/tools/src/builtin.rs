@@ -10,8 +10,6 @@ pub mod list_directory;
 pub mod move_path;
 pub mod read_file;
 pub mod terminal;
-#[cfg(test)]
-mod tests;
 pub mod think;
 pub mod todo_write;
 pub mod undo;

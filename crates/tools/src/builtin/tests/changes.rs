@@ -5,17 +5,17 @@ use std::sync::Arc;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use super::delete_path::DeletePath;
-use super::edit_file::EditFile;
-use super::move_path::MovePath;
-use super::write_file::WriteFile;
+use crate::builtin::delete_path::DeletePath;
+use crate::builtin::edit_file::EditFile;
+use crate::builtin::move_path::MovePath;
+use crate::builtin::write_file::WriteFile;
 use crate::error::{Code, ToolError};
 use crate::limits::EDITS;
 use crate::tool::{Context, Draft, Tool};
 use crate::workspace::testing::{Tree, tree};
 
 async fn preview<T: Tool>(tool: T, tree: Tree, args: Value) -> Result<Draft<T::Plan>, ToolError> {
-    let context = Context { workspace: Arc::new(tree.workspace), env: Arc::default() };
+    let context = Context { workspace: Arc::new(tree.workspace), env: Arc::default(), text: None };
     tool.preview(serde_json::from_value(args).unwrap(), &context).await
 }
 
