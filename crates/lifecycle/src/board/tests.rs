@@ -1,7 +1,9 @@
 //! How a board takes each step.
 
 use super::{Board, End, Moment, Secrets};
-use acp_types::{CallMeta, Content, Progress, Reason, Status, ToolCallId, ToolCallPatch, ToolKind};
+use acp_types::{
+    CallMeta, Content, Progress, Reason, Status, TerminalPatch, ToolCallId, ToolCallPatch, ToolKind,
+};
 use serde_json::json;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -251,7 +253,7 @@ fn content_fills_its_bounds_exactly() {
 #[test]
 fn terminals_open_once_end_once_and_are_late_after_that() {
     let (mut board, id) = (Board::default(), acp_types::TerminalId::from("c"));
-    let open = || acp_types::TerminalPatch::open("ls", "/");
+    let open = || TerminalPatch::open("ls", "/");
     assert!(board.open_terminal(&id, open()).is_some());
     assert_eq!((board.open_terminal(&id, open()), board.counters().illegal), (None, 1));
     assert_eq!(board.terminal_output(&id, b""), None);
@@ -274,7 +276,7 @@ fn a_secret_in_a_terminal_makes_its_call_not_whole_and_is_counted() {
     let (mut board, id) = announced(start);
     board.set_secrets(Secrets::new(["hunter2-hunter2"]));
     let terminal = acp_types::TerminalId::from("c");
-    let patch = acp_types::TerminalPatch::open("login hunter2-hunter2", "/");
+    let patch = TerminalPatch::open("login hunter2-hunter2", "/");
     board.open_terminal(&terminal, patch).unwrap();
     assert!(board.is_whole(&id));
     board.change(&id, ToolCallPatch::new().append(Content::Terminal(terminal.clone()))).unwrap();
@@ -301,4 +303,30 @@ fn calls_are_found_by_their_turn_in_the_order_of_their_announcement() {
     let ids = |turn| board.open_calls(turn).iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!((ids(Some("t")), ids(Some("u"))), (vec!["z".into(), "x".into()], vec!["y".into()]));
     assert_eq!(ids(None), ["z", "y", "x"]);
+}
+
+#[test]
+fn what_follows_a_title_is_told_once() {
+    let (mut board, id) = announced(Instant::now());
+    assert!(board.subtitle(&id, Some("1/2")).is_some());
+    assert_eq!(board.subtitle(&id, Some("1/2")), None);
+    assert!(board.subtitle(&id, None).is_some());
+    assert_eq!(board.subtitle(&id, None), None);
+}
+
+#[test]
+fn an_end_tells_what_its_terminals_wrote_if_it_has_any() {
+    for (terminals, written) in [(vec![], None), (vec!["t"], Some(3)), (vec!["t", "u"], Some(6))] {
+        let start = Instant::now();
+        let (mut board, id) = announced(start);
+        for terminal in terminals {
+            let patch = TerminalPatch::open("ls", "/");
+            board.open_terminal(&terminal.into(), patch).unwrap();
+            let shown = Content::Terminal(terminal.into());
+            board.change(&id, ToolCallPatch::new().append(shown)).unwrap();
+            board.terminal_output(&terminal.into(), b"abc").unwrap();
+        }
+        let last = board.finish(&id, End::cancelled(Reason::User), at(start, 1)).unwrap();
+        assert_eq!(last.meta.unwrap().output_bytes, written);
+    }
 }

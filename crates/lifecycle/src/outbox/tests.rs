@@ -2,7 +2,7 @@
 
 use super::{Chunk, Counters, IsFirst, Item, Outbox, Role};
 use crate::limits::{CHUNK_BYTES, UPDATE_INTERVAL};
-use acp_types::{Status, TerminalPatch, ToolCallPatch};
+use acp_types::{Exit, Status, TerminalPatch, ToolCallPatch};
 use pretty_assertions::assert_eq;
 use std::time::{Duration, Instant};
 
@@ -227,4 +227,19 @@ fn a_step_is_not_joined_to_the_segment_before_it() {
     let steps =
         [(status(Status::Pending), IsFirst::Yes), (status(Status::InProgress), IsFirst::No)];
     assert_eq!(sent(&steps), [status(Status::Pending), status(Status::InProgress)]);
+}
+
+#[test]
+fn a_terminal_keeps_its_rate_until_it_has_ended() {
+    let (mut outbox, now) = (Outbox::default(), Instant::now());
+    let terminal = |patch| Item::Terminal("c".into(), patch);
+    outbox.offer(terminal(TerminalPatch::output(b"a")), IsFirst::No, now);
+    assert_eq!(taken(&mut outbox, now).len(), 1);
+    outbox.offer(terminal(TerminalPatch::exit(Exit::default())), IsFirst::No, now);
+    assert_eq!(outbox.poll(now), None);
+    let due = now + UPDATE_INTERVAL;
+    assert_eq!(outbox.next_deadline(), Some(due));
+    assert_eq!(taken(&mut outbox, due).len(), 1);
+    // Nothing is remembered of what has ended.
+    assert!(outbox.sent.is_empty());
 }
