@@ -4,13 +4,19 @@
 //! out while it runs, an [`Exit`] at the end. One thread owns the processes from fork to reaping,
 //! one reads the terminal; [`run`] is the few lines between them.
 
+mod binary;
+mod chunks;
+pub mod escapes;
 mod pty;
+pub mod record;
+mod screen;
 pub mod text;
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -19,6 +25,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::limits::{DRAIN_BYTES, KILL_DEADLINE, KILL_GRACE};
 use crate::sys::process::Ended;
+
+use self::record::Recording;
 
 /// A shell command and where it runs.
 #[derive(Debug, Clone)]
@@ -160,6 +168,34 @@ pub async fn run(
 pub async fn run_paced(
     command: Command,
     cancel: CancellationToken,
+    output: impl FnMut(&[u8]) + Send,
+    ready: impl FnMut() -> BoxFuture<'static, ()> + Send,
+) -> Result<Exit, SpawnError> {
+    run_into(command, cancel, None, output, ready).await
+}
+
+/// Runs a command as [`run_paced`] does, and records all that it writes. What is only shown then
+/// loses by its rate: `output` gets the beginning and the end of what is more than
+/// [`SHOWN_BYTES`](crate::limits::SHOWN_BYTES) in
+/// [`SHOWN_INTERVAL`](crate::limits::SHOWN_INTERVAL), with a line between them that counts what is
+/// left out, and the command does not wait for it.
+///
+/// # Errors
+/// [`SpawnError`] if nothing was started.
+pub async fn run_recorded(
+    command: Command,
+    cancel: CancellationToken,
+    recording: Arc<Recording>,
+    output: impl FnMut(&[u8]) + Send,
+    ready: impl FnMut() -> BoxFuture<'static, ()> + Send,
+) -> Result<Exit, SpawnError> {
+    run_into(command, cancel, Some(recording), output, ready).await
+}
+
+async fn run_into(
+    command: Command,
+    cancel: CancellationToken,
+    recording: Option<Arc<Recording>>,
     mut output: impl FnMut(&[u8]) + Send,
     mut ready: impl FnMut() -> BoxFuture<'static, ()> + Send,
 ) -> Result<Exit, SpawnError> {
@@ -168,7 +204,7 @@ pub async fn run_paced(
         return Ok(exit(Ended::default(), End::Cancelled, begun));
     }
     let timeout = command.timeout;
-    let mut live = pty::start(command).await?;
+    let mut live = pty::start(command, recording).await?;
     let tree = &live.tree;
 
     let mut asked = End::Exited;

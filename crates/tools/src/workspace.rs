@@ -8,6 +8,7 @@
 //! place inside the roots works, absolute ones too.
 
 mod entry;
+mod readable;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -27,6 +28,7 @@ use similar::get_close_matches;
 
 use crate::error::{Code, ToolError};
 use crate::limits::{NAMES_COMPARED, PATH_BYTES, SIMILAR_NAMES};
+use crate::outputs::Outputs;
 use crate::stamp::Stamps;
 use crate::sys::fs::{Dir, Kind, Root as Pinned, links};
 use crate::undo::Undo;
@@ -61,6 +63,7 @@ pub struct Workspace {
     durability: Durability,
     stamps: Stamps,
     undo: Undo,
+    outputs: Outputs,
     journal: Option<PathBuf>,
     /// The user's state folder, where both are.
     state: Option<PathBuf>,
@@ -184,6 +187,7 @@ impl Workspace {
             durability: Durability::default(),
             stamps: Stamps::default(),
             undo: Undo::default(),
+            outputs: Outputs::default(),
             journal: None,
             state: None,
         })
@@ -198,13 +202,15 @@ impl Workspace {
     /// Keeps what is written, moved and deleted, so that it can be undone, in `undo` beneath a
     /// folder, and in `journal` what a killed process would leave unfinished. The folder should be
     /// that of the user's state, and is made with the first change. What is older than 30 days in
-    /// `undo` is removed then; what another process left unfinished is put in order now.
+    /// `undo` is removed then; what another process left unfinished is put in order now. Whole
+    /// outputs of commands go to `output`, and what is older than 7 days there goes with the first.
     #[must_use]
     pub fn keeping(self, folder: &Path) -> Self {
         let journal = folder.join("journal");
         replay(&journal);
         let (undo, state) = (Undo::within(folder.join("undo")), Some(folder.to_owned()));
-        Self { undo, journal: Some(journal), state, ..self }
+        let outputs = Outputs::within(folder.join("output"));
+        Self { undo, outputs, journal: Some(journal), state, ..self }
     }
 
     pub(crate) fn journal(&self) -> Option<&Path> {

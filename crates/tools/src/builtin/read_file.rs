@@ -1,5 +1,7 @@
 //! `read_file`: a window of lines of a text file.
 
+use std::sync::Arc;
+
 use acp_lifecycle::{Effect, Grant, Pinned};
 use acp_types::{Content, ToolKind};
 use schemars::JsonSchema;
@@ -53,9 +55,10 @@ impl Tool for ReadFile {
     }
 
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Args>, ToolError> {
-        let at = context.workspace.resolve(&args.path)?;
+        let workspace = context.workspace.reading(&args.path);
+        let at = workspace.resolve(&args.path)?;
         let mut draft = Draft::new(args);
-        draft.effects = context.workspace.looked_at(&at, Effect::Read);
+        draft.effects = workspace.looked_at(&at, Effect::Read);
         Ok(draft)
     }
 
@@ -66,9 +69,18 @@ impl Tool for ReadFile {
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
         let args = pinned.release(grant)?;
-        let workspace = invocation.context.workspace.clone();
-        let window =
+        let all = &invocation.context.workspace;
+        let workspace = all.reading(&args.path);
+        let is_output = !Arc::ptr_eq(&workspace, all);
+        let mut window =
             blocking(move || read_window(&workspace, &args.path, args.offset, args.limit)).await?;
+        if is_output {
+            // What a command printed of known secrets is for nobody's eyes.
+            let secrets = invocation.call.session().with(|session, _| session.secrets().clone());
+            for text in [&mut window.text, &mut window.numbered] {
+                *text = secrets.redact(text).into_owned();
+            }
+        }
         Ok(output(&window))
     }
 }

@@ -11,10 +11,12 @@ use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use portable_pty::{Child, CommandBuilder, PtySize, SlavePty, native_pty_system};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
+use super::chunks;
+use super::record::Recording;
 use super::{Command, SpawnError};
-use crate::limits::{COMMAND_STRING_BYTES, OUTPUT_CHUNKS, READ_BYTES};
+use crate::limits::{COMMAND_STRING_BYTES, READ_BYTES};
 use crate::sys::process::{self, Ended, Reading, Terminal, Tree};
 
 /// A command that was started. Dropping it kills what is left of it.
@@ -22,7 +24,7 @@ use crate::sys::process::{self, Ended, Reading, Terminal, Tree};
 pub(super) struct Live {
     pub(super) tree: Arc<Tree>,
     /// What the terminal says, until nobody can write to it any more.
-    pub(super) chunks: mpsc::Receiver<Vec<u8>>,
+    pub(super) chunks: chunks::Receiver,
     /// Comes when all processes are gone and the shell is reaped.
     pub(super) ended: oneshot::Receiver<Ended>,
     /// Without it the terminal is read no further than what it holds.
@@ -37,19 +39,26 @@ impl Drop for Live {
 
 /// Starts a command on a thread that stays with it, so that whoever started it (a future, a
 /// runtime) may go away at any time and the processes are still ended and reaped.
-pub(super) async fn start(command: Command) -> Result<Live, SpawnError> {
+pub(super) async fn start(
+    command: Command,
+    recording: Option<Arc<Recording>>,
+) -> Result<Live, SpawnError> {
     let (started, live) = oneshot::channel();
     thread::Builder::new()
         .name("command".into())
-        .spawn(move || keep(&command, started))
+        .spawn(move || keep(&command, recording, started))
         .map_err(start_error)?;
     live.await.unwrap_or_else(|gone| Err(start_error(gone)))
 }
 
 /// The life of the thread that owns the command. What cannot be sent has no receiver any more;
 /// a [`Live`] that cannot be sent is dropped, which kills.
-fn keep(command: &Command, started: oneshot::Sender<Result<Live, SpawnError>>) {
-    let Started { live, ended, child, slave } = match spawn(command) {
+fn keep(
+    command: &Command,
+    recording: Option<Arc<Recording>>,
+    started: oneshot::Sender<Result<Live, SpawnError>>,
+) {
+    let Started { live, ended, child, slave } = match spawn(command, recording) {
         Ok(spawned) => spawned,
         Err(error) => return drop(started.send(Err(error))),
     };
@@ -68,12 +77,12 @@ struct Started {
     slave: Box<dyn SlavePty + Send>,
 }
 
-fn spawn(command: &Command) -> Result<Started, SpawnError> {
+fn spawn(command: &Command, recording: Option<Arc<Recording>>) -> Result<Started, SpawnError> {
     check(command)?;
     let size = PtySize { cols: command.size.cols, rows: command.size.rows, ..PtySize::default() };
     let pair = native_pty_system().openpty(size).map_err(start_error)?;
     let (terminal, reading) = process::open(pair.master).map_err(start_error)?;
-    let (sender, chunks) = mpsc::channel(OUTPUT_CHUNKS);
+    let (sender, chunks) = chunks::channel(recording);
     // Before the shell: a thread that cannot be had must not leave a command running.
     thread::Builder::new()
         .name("terminal".into())
@@ -143,12 +152,12 @@ fn mark() -> String {
     format!("{}.{now}.{count}", std::process::id())
 }
 
-/// Reads until the terminal is closed or nobody listens. A full channel stops the reading, the
-/// terminal fills up, and the command waits.
-fn read(mut terminal: Terminal, chunks: &mpsc::Sender<Vec<u8>>) {
+/// Reads until the terminal is closed or nobody listens. While there is no room for more, nothing
+/// is read, the terminal fills up, and the command waits.
+fn read(mut terminal: Terminal, chunks: &chunks::Sender) {
     let mut buffer = vec![0; READ_BYTES];
     while let Ok(bytes @ 1..) = terminal.read(&mut buffer) {
-        if chunks.blocking_send(buffer[..bytes].to_vec()).is_err() {
+        if !chunks.send(&buffer[..bytes]) {
             return;
         }
     }
