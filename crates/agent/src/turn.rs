@@ -76,6 +76,9 @@ pub(crate) async fn run(
         linked = linked => linked.into_iter().for_each(|text| history.note(&text)),
     }
     for requests in 0..limits::MAX_TURN_REQUESTS {
+        if requests > 0 {
+            turn.hear_news(history).await;
+        }
         let heard = turn.ask(history).await;
         // What a provider does not take, such as an image, would be refused with each later
         // prompt too.
@@ -101,7 +104,7 @@ impl Turn<'_> {
     async fn ask(&self, history: &mut History) -> Heard {
         let (mut retry, mut shortenings) = (Retry::new(), 0);
         loop {
-            self.catch_up(history).await;
+            self.keep_within(history).await;
             let mut heard = self.listen(history).await;
             let Some(error) = heard.error.as_ref().filter(|_| !heard.is_cancelled) else {
                 return heard;

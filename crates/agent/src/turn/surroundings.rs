@@ -17,13 +17,12 @@ impl Turn<'_> {
         }
     }
 
-    /// Tells the model what is new, and makes room before the next request is too long for it.
-    pub(super) async fn catch_up(&self, history: &mut History) {
+    /// Makes room before the next request is too long for its model.
+    pub(super) async fn keep_within(&self, history: &mut History) {
         let chosen = (self.chosen)();
         if !context::is_told(&*chosen.model) {
             return;
         }
-        self.hear_news(history).await;
         let weight = self.system(&chosen).weight + context::weigh(history.messages());
         if history.budget(&chosen).is_near(weight) {
             self.make_room(&chosen, history).await;

@@ -13,7 +13,7 @@ use rig_core::{
 };
 
 use super::{Settings, ToolCalling, dialect::Dialect, encode, fault, hear::Hearing, params, spec};
-use crate::model::{Event, Message, Model, Reply, Request, Traits, json_schema};
+use crate::model::{Event, Model, Reply, Request, Traits, json_schema};
 
 /// Makes a model of its settings. Costs next to nothing: no file is read and no connection made
 /// before the first reply. All models share the HTTP clients of the process.
@@ -81,7 +81,7 @@ impl Inner {
             Ok(reply) => {
                 let reading = Reading {
                     inner: self,
-                    _messages: request.messages,
+                    _request: request,
                     reply: Some(reply),
                     hearing: Hearing::default(),
                     heard: VecDeque::new(),
@@ -102,8 +102,8 @@ impl Inner {
 /// One reply while it comes.
 struct Reading {
     inner: Arc<Inner>,
-    /// What the request's marks stand for is known as long as somebody holds its message.
-    _messages: Vec<Arc<Message>>,
+    /// What its marks stand for is known as long as somebody holds what they are of.
+    _request: Request,
     reply: Option<CompletionStream>,
     hearing: Hearing,
     heard: VecDeque<Event>,

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use rig_core::{
-    completion::{CompletionRequest, GenerationOptions, OnUnsupported, ToolDefinition},
+    completion::{CompletionRequest, GenerationOptions, OnUnsupported},
     message::{
         AssistantContent, AssistantMessage, Audio, AudioMediaType, CallId, DocumentSourceKind,
         Image, ImageMediaType, Message as Told, MimeType as _, Text, ToolCall, ToolFunction,
@@ -28,18 +28,14 @@ pub(super) fn request(
 ) -> CompletionRequest {
     let mut history = History { name, traits, memory, told: Vec::new(), ids: Vec::new() };
     if !request.system.is_empty() {
-        history.told.push(Told::System { content: request.system.to_string() });
+        history.told.push(Told::System { content: memory.system(&request.system) });
     }
     for (index, message) in request.messages.iter().enumerate() {
         history.tell(index, message);
     }
     memory.forget();
-    let tools = request.tools.iter().filter_map(|tool| {
-        let name = ToolName::new(tool.name.clone()).ok()?;
-        Some(ToolDefinition::new(name, tool.description.clone(), tool.input_schema.clone()))
-    });
     let mut told = CompletionRequest::from(history.told)
-        .tools(tools.collect())
+        .tools(memory.tools(&request.tools))
         .max_tokens(request.max_tokens.map(|tokens| u64::from(tokens.get())))
         .accept_unknown_finish_reasons(true);
     told.options = GenerationOptions::new().on_unsupported(OnUnsupported::Ignore);

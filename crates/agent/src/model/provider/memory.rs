@@ -5,7 +5,8 @@
 //! slower with each message before it. So the library is given a short mark in the place of a long
 //! text, which no text of a session can hold by accident or intent, because it is chosen when the
 //! process starts. [`Memory::fill`] puts the text, escaped once, where the mark stands in the
-//! finished request.
+//! finished request. The schemas of tools, which are the same all the time, are given as marks too:
+//! each dialect passes them on as they are.
 
 use std::{
     collections::HashMap,
@@ -14,15 +15,22 @@ use std::{
 };
 
 use bytes::Bytes;
-use rig_core::message::{AssistantMessage, CallId};
+use rig_core::{
+    completion::ToolDefinition,
+    message::{AssistantMessage, CallId, ToolName},
+};
+use serde_json::Value;
 
-use crate::{limits, model::Message};
+use crate::{
+    limits,
+    model::{Message, ToolSpec},
+};
 
 /// A reply as the provider is told it, and the ids of its calls, in order.
 pub(super) type Turn = (AssistantMessage, Vec<CallId>);
 
-/// What is known of the messages that sessions told one model. Their owner is the session: what
-/// nobody holds any more is forgotten.
+/// What is known of the messages, system prompts and tools that sessions told one model. Their
+/// owner is the session: what nobody holds any more is forgotten.
 #[derive(Debug)]
 pub(super) struct Memory {
     /// What each mark begins with.
@@ -32,20 +40,65 @@ pub(super) struct Memory {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// By the address of the message.
-    messages: HashMap<usize, Entry>,
-    texts: HashMap<u64, Arc<str>>,
+    /// By the address of what they are of.
+    entries: HashMap<usize, Entry>,
+    texts: HashMap<u64, Kept>,
     /// The mark of the next text.
     next: u64,
 }
 
+/// What stands for a mark in a request.
+#[derive(Debug)]
+enum Kept {
+    /// What a string of JSON holds between its quotes.
+    Text(Box<str>),
+    /// A value, in the place of the whole string.
+    Json(Box<str>),
+}
+
 #[derive(Debug)]
 struct Entry {
-    of: Weak<Message>,
+    of: Owner,
     /// The marks of its long texts, in their order.
     marks: Vec<u64>,
-    /// The reply, and its place in the session.
-    turn: Option<(usize, Turn)>,
+    made: Made,
+}
+
+/// Whose texts are kept.
+#[derive(Clone, Debug)]
+enum Owner {
+    Message(Weak<Message>),
+    System(Weak<str>),
+    Tools(Weak<[ToolSpec]>),
+}
+
+impl Owner {
+    fn is_held(&self) -> bool {
+        let holders = match self {
+            Self::Message(message) => message.strong_count(),
+            Self::System(text) => text.strong_count(),
+            Self::Tools(tools) => tools.strong_count(),
+        };
+        holders > 0
+    }
+
+    fn address(&self) -> usize {
+        match self {
+            Self::Message(message) => message.as_ptr().addr(),
+            Self::System(text) => text.as_ptr().addr(),
+            Self::Tools(tools) => tools.as_ptr().addr(),
+        }
+    }
+}
+
+/// What was made in the library's form.
+#[derive(Debug, Default)]
+enum Made {
+    #[default]
+    Nothing,
+    /// A reply, and its place in the session.
+    Turn(usize, Turn),
+    Tools(Vec<ToolDefinition>),
 }
 
 /// What closes a mark. JSON leaves it, and all of a mark, as it is.
@@ -61,20 +114,35 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// Returns what the library is to be given for a text: the text itself, or a mark. `index`
-    /// counts the long texts of this message.
+    /// Returns what the library is to be given for a text of a message: the text itself, or a mark.
+    /// `index` counts the long texts of this message.
     pub(super) fn text(&self, of: &Arc<Message>, index: &mut usize, text: &str) -> String {
+        self.marked(&Owner::Message(Arc::downgrade(of)), index, text)
+    }
+
+    /// Returns the same for a system prompt.
+    pub(super) fn system(&self, text: &Arc<str>) -> String {
+        self.marked(&Owner::System(Arc::downgrade(text)), &mut 0, text)
+    }
+
+    fn marked(&self, of: &Owner, index: &mut usize, text: &str) -> String {
         if text.len() < limits::LONG_TEXT {
             return text.to_owned();
         }
         let mut known = self.known();
-        let known = &mut *known;
-        let entry = known.entry(of);
-        let mark = match entry.marks.get(*index) {
+        let mark = match known.entry(of).marks.get(*index) {
             Some(mark) => *mark,
-            None => known.add(of, text),
+            None => {
+                let json = Value::from(text).to_string();
+                // Without its quotes: the library writes those around the mark.
+                known.add(of, Kept::Text(json[1..json.len() - 1].into()))
+            }
         };
         *index += 1;
+        self.mark(mark)
+    }
+
+    fn mark(&self, mark: u64) -> String {
         format!("{}{mark}{END}", self.prefix)
     }
 
@@ -85,22 +153,44 @@ impl Memory {
         index: usize,
         make: impl FnOnce() -> Turn,
     ) -> Turn {
-        if let Some((at, turn)) = &self.known().entry(of).turn
+        let of = Owner::Message(Arc::downgrade(of));
+        if let Made::Turn(at, turn) = &self.known().entry(&of).made
             && *at == index
         {
             return turn.clone();
         }
         let turn = make();
-        self.known().entry(of).turn = Some((index, turn.clone()));
+        self.known().entry(&of).made = Made::Turn(index, turn.clone());
         turn
     }
 
-    /// Forgets the messages that nobody holds any more.
+    /// Returns tools in the library's form, with marks for their schemas; makes them the first
+    /// time.
+    pub(super) fn tools(&self, tools: &Arc<[ToolSpec]>) -> Vec<ToolDefinition> {
+        let of = Owner::Tools(Arc::downgrade(tools));
+        let mut known = self.known();
+        if let Made::Tools(made) = &known.entry(&of).made {
+            return made.clone();
+        }
+        let made: Vec<_> = tools
+            .iter()
+            .filter_map(|tool| {
+                let name = ToolName::new(tool.name.clone()).ok()?;
+                let schema = Kept::Json(tool.input_schema.to_string().into());
+                let schema = Value::String(self.mark(known.add(&of, schema)));
+                Some(ToolDefinition::new(name, tool.description.clone(), schema))
+            })
+            .collect();
+        known.entry(&of).made = Made::Tools(made.clone());
+        made
+    }
+
+    /// Forgets what nobody holds any more.
     pub(super) fn forget(&self) {
         let mut known = self.known();
-        let Known { messages, texts, .. } = &mut *known;
-        messages.retain(|_, entry| {
-            let is_held = entry.of.strong_count() > 0;
+        let Known { entries, texts, .. } = &mut *known;
+        entries.retain(|_, entry| {
+            let is_held = entry.of.is_held();
             if !is_held {
                 entry.marks.iter().for_each(|mark| drop(texts.remove(mark)));
             }
@@ -123,9 +213,17 @@ impl Memory {
             let marked = piece
                 .split_once(END)
                 .and_then(|(mark, rest)| Some((known.texts.get(&mark.parse().ok()?)?, rest)));
-            if let Some((text, rest)) = marked {
-                filled.extend_from_slice(text.as_bytes());
-                filled.extend_from_slice(rest.as_bytes());
+            match marked {
+                Some((Kept::Text(text), rest)) => {
+                    filled.extend_from_slice(text.as_bytes());
+                    filled.extend_from_slice(rest.as_bytes());
+                }
+                Some((Kept::Json(json), rest)) => {
+                    filled.pop_if(|quote| *quote == b'"');
+                    filled.extend_from_slice(json.as_bytes());
+                    filled.extend_from_slice(rest.strip_prefix('"').unwrap_or(rest).as_bytes());
+                }
+                None => {}
             }
         }
         Bytes::from(filled)
@@ -137,25 +235,22 @@ impl Memory {
 }
 
 impl Known {
-    /// Returns what is known of a message. Another one may have had its address before.
-    fn entry(&mut self, of: &Arc<Message>) -> &mut Entry {
-        let address = Arc::as_ptr(of).addr();
+    /// Returns what is known of something. Another one may have had its address before.
+    fn entry(&mut self, of: &Owner) -> &mut Entry {
         let texts = &mut self.texts;
-        let new = || Entry { of: Arc::downgrade(of), marks: Vec::new(), turn: None };
-        let entry = self.messages.entry(address).or_insert_with(new);
-        if entry.of.strong_count() == 0 {
+        let new = || Entry { of: of.clone(), marks: Vec::new(), made: Made::Nothing };
+        let entry = self.entries.entry(of.address()).or_insert_with(new);
+        if !entry.of.is_held() {
             entry.marks.iter().for_each(|mark| drop(texts.remove(mark)));
             *entry = new();
         }
         entry
     }
 
-    fn add(&mut self, of: &Arc<Message>, text: &str) -> u64 {
+    fn add(&mut self, of: &Owner, kept: Kept) -> u64 {
         let mark = self.next;
         self.next += 1;
-        let json = serde_json::Value::from(text).to_string();
-        // Without its quotes: the library writes those around the mark.
-        self.texts.insert(mark, json[1..json.len() - 1].into());
+        self.texts.insert(mark, kept);
         self.entry(of).marks.push(mark);
         mark
     }
@@ -163,6 +258,8 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn long(text: &str) -> String {
@@ -187,6 +284,26 @@ mod tests {
         let body = serde_json::to_string(&marked).unwrap();
         assert_eq!(memory.fill(Bytes::from(body)), whole);
         assert_eq!(memory.fill(Bytes::from_static(b"[]")), "[]");
+    }
+
+    #[test]
+    fn schemas_and_system_prompts_are_marked_and_filled_in_with_no_quotes_around_a_schema() {
+        let memory = Memory::default();
+        let schema = json!({"type": "object", "title": long("\"")});
+        let tool = ToolSpec {
+            name: "greet".into(),
+            description: "Greets.".into(),
+            input_schema: schema.clone(),
+        };
+        let (tools, system): (Arc<[_]>, Arc<str>) = ([tool].into(), long("\n").into());
+        let told = || json!([memory.tools(&tools), memory.system(&system)]);
+        assert!(told().to_string().len() < 500, "{}", told());
+        assert_eq!(told(), told());
+
+        let whole =
+            json!([[{"name": "greet", "description": "Greets.", "parameters": schema}], *system]);
+        let filled = memory.fill(Bytes::from(told().to_string()));
+        assert_eq!(serde_json::from_slice::<Value>(&filled).unwrap(), whole);
     }
 
     #[test]
