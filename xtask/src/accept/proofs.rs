@@ -4,6 +4,7 @@
 mod edits;
 mod lifecycle;
 mod mutants;
+mod output;
 mod sabotage;
 
 use std::process::Command;
@@ -38,7 +39,7 @@ struct Run {
     more: Value,
 }
 
-pub(super) const PROOFS: [Proof; 4] = [
+pub(super) const PROOFS: [Proof; 5] = [
     Proof {
         name: "lifecycle",
         what: "tests that break a promise in n random lives and n / 10 random endings of calls",
@@ -52,6 +53,13 @@ pub(super) const PROOFS: [Proof; 4] = [
         n: 1_000_000,
         target: 0.0,
         prove: edits::prove,
+    },
+    Proof {
+        name: "output",
+        what: "time to record n bytes of a command's output, by that of a bare reading loop",
+        n: 1_000_000_000,
+        target: 1.3,
+        prove: output::prove,
     },
     Proof {
         name: "sabotage",

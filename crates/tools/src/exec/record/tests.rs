@@ -2,12 +2,11 @@
 
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
 
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
-use super::Recording;
+use super::{Open, Recording};
 use crate::limits::COMMAND_OUTPUT_BYTES;
 
 /// Records chunks, with a file of so much room. Returns what is told and the file's content.
@@ -74,8 +73,8 @@ fn a_file_that_is_full_holds_the_beginning_and_says_so() {
 #[test]
 fn where_there_is_no_file_nothing_else_changes() {
     let all = "x\n".repeat(COMMAND_OUTPUT_BYTES);
-    let nowhere: [fn() -> io::Result<Option<(File, PathBuf)>>; 2] =
-        [|| Ok(None), || Err(io::ErrorKind::StorageFull.into())];
+    let nowhere: [Open; 2] =
+        [Box::new(|| Ok(None)), Box::new(|| Err(io::ErrorKind::StorageFull.into()))];
     for (open, trouble) in nowhere.into_iter().zip([None, Some("no storage space")]) {
         let recording = Recording::new(u64::MAX, open);
         recording.push(all.as_bytes());
