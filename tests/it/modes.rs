@@ -31,6 +31,11 @@ fn a_mode_says_what_runs_without_asking() {
         ("accept-edits", "write made\n<<<\nx\n>>>", Some(0), true),
         ("accept-edits", "write .git/hooks/pre-commit\n<<<\nx\n>>>", REFUSED, false),
         ("auto", "run touch made", Some(0), true),
+        // Outside of the roots.
+        ("read-only", "read /etc/passwd", Some(0), false),
+        ("ask", "read /etc/passwd", REFUSED, false),
+        ("accept-edits", "list ..", REFUSED, false),
+        ("auto", "write ../made\n<<<\nx\n>>>", REFUSED, false),
     ] {
         let scratch = Scratch::new();
         let (exit, printed) = exec(&scratch, mode, prompt);

@@ -4,10 +4,11 @@
 //! ERROR-001, SCHEMA-001/002, SESSION-002, PROMPT-002, CANCEL-002, CLIENTCAP-001..003.
 //! CANCEL-001, CLOSE-001/002: `cancel.rs`. SHUTDOWN-001: `shutdown.rs`.
 
-use acp_types::schema::v1::ToolCallStatus;
+use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
+use crate::harness::client::Permission;
 use crate::harness::scratch::Scratch;
 use crate::harness::script::{call, end, run, text};
 use crate::harness::{Agent, Options};
@@ -222,7 +223,7 @@ async fn adddirs_001_a_folder_that_was_added_is_a_root() {
     let (inside, outside) = (Scratch::new(), Scratch::new());
     let path = |scratch: &Scratch| json!({"path": scratch.path("notes.txt")});
     let script = [call("read_file", path(&inside)), call("read_file", path(&outside)), end()];
-    let mut agent = Agent::start(script, Options::default());
+    let mut agent = Agent::start(script, Permission::Select(PermissionOptionKind::RejectOnce));
     agent.initialize().await.unwrap();
     let params = json!({
         "cwd": agent.scratch.cwd(),
@@ -233,6 +234,7 @@ async fn adddirs_001_a_folder_that_was_added_is_a_root() {
     agent.turn("go").await;
     let statuses: Vec<_> = agent.session().calls().iter().map(|call| call.status).collect();
     assert_eq!(statuses, [ToolCallStatus::Completed, ToolCallStatus::Failed]);
+    assert_eq!(agent.client.asked.len(), 1);
     agent.finish().await;
 }
 

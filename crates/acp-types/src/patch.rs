@@ -171,6 +171,12 @@ impl ToolCallPatch {
     }
 }
 
+impl From<&Self> for ToolCallPatch {
+    fn from(patch: &Self) -> Self {
+        patch.clone()
+    }
+}
+
 impl ContentPatch {
     fn then(self, later: Self) -> Self {
         match (self, later) {
@@ -187,7 +193,7 @@ impl ContentPatch {
         }
     }
 
-    fn apply(self, content: &mut Vec<Content>) {
+    pub(crate) fn apply(self, content: &mut Vec<Content>) {
         match self {
             Self::Keep => {}
             Self::Append(items) => content.extend(items),

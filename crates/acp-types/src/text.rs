@@ -61,8 +61,18 @@ pub fn json_value_len(value: &Value) -> usize {
         Value::String(text) => "\"\"".len() + json_len(text),
         Value::Array(items) => listed_len(items.iter().map(json_value_len)),
         Value::Object(fields) => json_object_len(fields),
-        scalar => json_bytes(scalar),
+        Value::Number(number) => match (number.as_u64(), number.as_i64()) {
+            (Some(number), _) => digits(number),
+            (None, Some(negative)) => "-".len() + digits(negative.unsigned_abs()),
+            (None, None) => json_bytes(number),
+        },
+        Value::Null | Value::Bool(true) => "true".len(),
+        Value::Bool(false) => "false".len(),
     }
+}
+
+fn digits(number: u64) -> usize {
+    number.checked_ilog10().map_or(1, |power| power as usize + 1)
 }
 
 /// Returns the bytes that an object takes as JSON.
@@ -144,7 +154,8 @@ mod tests {
             json!(null),
             json!([]),
             json!({}),
-            json!([true, -1.5e300, 7, "\n"]),
+            json!([true, false, null, -1.5e300, 7, "\n"]),
+            json!([0, 9, 10, 99, 100, u64::MAX, -1, -9, -10, i64::MIN, 0.0, -0.0, 1.0]),
             json!({"a\"": [[], {}], "": {"b": u64::MAX}}),
         ] {
             assert_eq!(json_value_len(&value), json_bytes(&value), "{value}");

@@ -126,7 +126,6 @@ impl Agent {
 
     fn tools_of(&self, registry: Registry) -> Tools {
         let env = Arc::new(acp_tools::env::base_env(self.env.iter().cloned()));
-        self.keys.in_file().iter().for_each(secrets::learn);
         let secrets = secrets::of_env(self.env.iter().map(|(name, value)| (&**name, &**value)));
         Tools { registry, env, secrets: secrets::with_learnt(&secrets) }
     }
@@ -200,6 +199,7 @@ impl ConnectTo<Client> for Agent {
             )
             .on_receive_request(
                 async move |request: NewSessionRequest, responder, client| {
+                    new.glance().await;
                     new.new_session(request, responder, client)
                 },
                 on_receive_request!(),
@@ -280,6 +280,22 @@ impl Connection {
             .agent_capabilities(capabilities)
             .agent_info(Implementation::new("callboard", VERSION).title("Callboard"))
             .auth_methods(methods)
+    }
+
+    /// Looks at the logins that there are by now, for a moment: nothing is heard meanwhile.
+    async fn glance(&self) {
+        let Agent { catalogue, keys, tools, .. } = &self.agent;
+        let is_first = tools.get().is_none();
+        let keys = keys.clone();
+        let learn = async {
+            if is_first {
+                let learn =
+                    move || keys.logins().unwrap_or_default().keys().for_each(secrets::learn);
+                drop(tokio::task::spawn_blocking(learn).await);
+            }
+        };
+        let look = futures::future::join(catalogue.refresh(), learn);
+        drop(tokio::time::timeout(limits::LOGIN_GLANCE, look).await);
     }
 
     fn new_session(

@@ -10,12 +10,16 @@ mod report;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures::future::{BoxFuture, FutureExt as _};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
 use crate::config::{Config, ProviderConfig};
-use crate::keys::{KeyStore, Login};
+use crate::keys::{KeyError, KeyStore, Login, Logins};
 use crate::model::catalogue::{BuiltIn, Catalogue, Choice};
 use crate::model::provider::{Key, Provider, Settings};
 use crate::model::{self, Fault, Model, ModelError, SpecError};
-use crate::secrets;
+use crate::{limits, secrets};
 
 pub(crate) use broken::Broken;
 use lazy::Lazy;
@@ -31,6 +35,10 @@ struct Chooser {
     config: Config,
     keys: KeyStore,
     reach: Box<dyn Reach>,
+    /// The logins, as they were read last; none before that.
+    logins: Mutex<Option<Result<Logins, KeyError>>>,
+    /// Held by the one who reads them, so that a file that cannot be read holds up one thread only.
+    reading: Arc<tokio::sync::Mutex<()>>,
     /// Models that were opened, and how to reach those that no configuration tells of: on this
     /// machine.
     found: Mutex<Vec<(String, Option<Settings>)>>,
@@ -65,11 +73,12 @@ impl Choices {
             // A variable that the user named may have any name, and so look like no secret.
             config.provider(provider).key.iter().for_each(|key| secrets::learn(&key.value));
         }
-        Self(Arc::new(Chooser { config, keys, reach: Box::new(reach), found: Mutex::default() }))
+        let (logins, reading, found) = Default::default();
+        Self(Arc::new(Chooser { config, keys, reach: Box::new(reach), logins, reading, found }))
     }
 
     /// Makes the model that new sessions get. What has to be looked for is looked for at the first
-    /// prompt.
+    /// prompt. It reads the file of logins: it is for the start, before anybody is served.
     ///
     /// # Errors
     ///
@@ -77,7 +86,10 @@ impl Choices {
     pub(crate) fn chosen(&self) -> Result<Arc<dyn Model>, SpecError> {
         match &self.0.config.model {
             Some(named) => self.open(&named.value),
-            None => Ok(self.at_hand()),
+            None => {
+                self.0.take_in(self.0.keys.logins());
+                Ok(self.at_hand())
+            }
         }
     }
 
@@ -94,6 +106,10 @@ impl Choices {
 }
 
 impl Catalogue for Choices {
+    fn refresh(&self) -> BoxFuture<'_, ()> {
+        self.0.read_logins().boxed()
+    }
+
     fn list(&self) -> Vec<Choice> {
         let chooser = &self.0;
         let mut names: Vec<String> = match chooser.at_hand() {
@@ -192,14 +208,46 @@ impl Chooser {
 
     /// Lists the providers whose keys are in the environment or stored.
     fn with_keys(&self) -> impl Iterator<Item = Provider> {
-        KEYED.into_iter().filter(|provider| {
-            self.config.provider(*provider).key.is_some() || self.login(*provider).is_some()
-        })
+        KEYED
+            .into_iter()
+            .filter(|provider| self.has_key(*provider) || self.login(*provider).is_some())
+    }
+
+    /// Reads which logins there are by now. Where that takes too long, it is known later.
+    async fn read_logins(self: &Arc<Self>) {
+        let chooser = self.clone();
+        let read = async move {
+            let one = chooser.reading.clone().lock_owned().await;
+            let read = move || {
+                chooser.take_in(chooser.keys.logins());
+                drop(one);
+            };
+            drop(spawn_blocking(read).await);
+        };
+        drop(timeout(limits::FILE_DEADLINE, read).await);
+    }
+
+    fn take_in(&self, logins: Result<Logins, KeyError>) {
+        if let Ok(logins) = &logins {
+            logins.keys().for_each(secrets::learn);
+        }
+        *lock(&self.logins) = Some(logins);
     }
 
     /// Returns the login of a provider. One that cannot be read is told where its key is needed.
     fn login(&self, provider: Provider) -> Option<Login> {
-        self.keys.login(provider).ok().flatten()
+        lock(&self.logins).as_ref()?.as_ref().ok()?.of(provider).cloned()
+    }
+
+    /// Returns the login whose key a provider is told, or none: a configured key comes before it.
+    fn login_used(&self, provider: Provider) -> Option<Login> {
+        let login = self.login(provider).filter(|login| self.fits(provider, login));
+        login.filter(|_| !self.has_key(provider))
+    }
+
+    /// Whether a provider's key is configured, so that no login matters.
+    fn has_key(&self, provider: Provider) -> bool {
+        self.config.provider(provider).key.is_some()
     }
 
     /// Whether a login's key is for the address that is configured: it goes to no other.
@@ -215,12 +263,16 @@ impl Chooser {
             let base_url = self.base_url(provider, None);
             return Ok(Access { base_url, key: Some(key.value.clone()), login: None });
         }
-        let login = self.keys.login(provider).map_err(|error| denied(error.to_string()))?;
+        let login = match &*lock(&self.logins) {
+            Some(Ok(logins)) => logins.of(provider).cloned(),
+            Some(Err(error)) => return Err(denied(error.to_string())),
+            None => return Err(denied("the stored logins could not be read in time".to_owned())),
+        };
         let base_url = self.base_url(provider, login.as_ref());
         match login {
             Some(login) if self.fits(provider, &login) => {
                 let (keys, of) = (self.keys.clone(), login.clone());
-                let key = tokio::task::spawn_blocking(move || keys.key(provider, &of)).await;
+                let key = spawn_blocking(move || keys.key(provider, &of)).await;
                 let key = key.map_err(|_panic| denied("asking for the key failed".to_owned()))?;
                 let key = key.map_err(|error| denied(error.to_string()))?;
                 secrets::learn(&key);

@@ -118,8 +118,12 @@ impl Config {
         let locale = flag(flags.locale, "--locale").or(variable("CALLBOARD_LOCALE"));
         let mut providers = written.providers;
         for provider in Provider::ALL {
+            variables::lay_url_over(provider, providers.entry(provider).or_default(), env);
+        }
+        inherit(&mut providers);
+        for provider in Provider::ALL {
             let configured = providers.entry(provider).or_default();
-            variables::lay_over(provider, configured, env);
+            configured.key = variables::key(provider, configured, env);
             if let Some(url) = configured.base_url.take() {
                 configured.base_url = Some(url.checked(file, to_base_url)?);
             }
@@ -137,6 +141,21 @@ impl Config {
     pub(crate) fn provider(&self, provider: Provider) -> &ProviderConfig {
         // `of` has made one for each.
         &self.providers[&provider]
+    }
+}
+
+/// Gives the second dialect of OpenAI what is configured of the first, where it has none of its own:
+/// they are one account at one server. A server of its own has a key and an authority of its own.
+fn inherit(providers: &mut BTreeMap<Provider, ProviderConfig>) {
+    let openai = providers.entry(Provider::OpenAi).or_default();
+    let (base_url, key_env) = (openai.base_url.clone(), openai.key_env.clone());
+    let ca_file = openai.ca_file.clone();
+    let responses = providers.entry(Provider::OpenAiResponses).or_default();
+    let address = |url: &Option<Value<String>>| url.as_ref().map(|url| url.value.clone());
+    if responses.base_url.is_none() || address(&responses.base_url) == address(&base_url) {
+        responses.base_url = responses.base_url.take().or(base_url);
+        responses.key_env = responses.key_env.take().or(key_env);
+        responses.ca_file = responses.ca_file.take().or(ca_file);
     }
 }
 

@@ -23,6 +23,22 @@ pub(crate) struct KeyStore {
     folder: Option<PathBuf>,
 }
 
+/// All logins, as they were at one time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Logins(BTreeMap<String, Login>);
+
+impl Logins {
+    /// Returns the login of a provider. OpenAI's two dialects share theirs.
+    pub(crate) fn of(&self, provider: Provider) -> Option<&Login> {
+        self.0.get(entry(provider))
+    }
+
+    /// Returns the keys that lie in the file.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.0.values().filter_map(|login| login.key.as_ref())
+    }
+}
+
 /// What a login left behind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -45,7 +61,7 @@ pub(crate) enum Place {
 }
 
 /// What went wrong with stored keys; the text holds none of them.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct KeyError(String);
 
@@ -65,15 +81,9 @@ impl KeyStore {
         Self { folder: private::state_folder(env).map(|folder| folder.join("keys")) }
     }
 
-    /// Returns the login of a provider. OpenAI's two dialects share theirs.
-    pub(crate) fn login(&self, provider: Provider) -> Result<Option<Login>, KeyError> {
-        Ok(self.read()?.remove(entry(provider)))
-    }
-
-    /// Returns the keys that lie in the file; no keyring is asked.
-    pub(crate) fn in_file(&self) -> Vec<Key> {
-        let logins = self.read().unwrap_or_default();
-        logins.into_values().filter_map(|login| login.key).collect()
+    /// Reads which logins there are; no keyring is asked.
+    pub(crate) fn logins(&self) -> Result<Logins, KeyError> {
+        self.read().map(Logins)
     }
 
     /// Returns the key of a login.

@@ -300,6 +300,10 @@ pub const MAX_KEYS_BYTES: u64 = 64 << 10;
 /// Bytes of one answer at `callboard login`.
 pub const MAX_ANSWER_BYTES: u64 = 4 << 10;
 
+/// Time that a new session waits for what may have been stored since the last one; later, it counts
+/// from the first prompt on. Nothing else is heard meanwhile.
+pub const LOGIN_GLANCE: Duration = Duration::from_millis(250);
+
 /// Time for the system's keyring to answer. It may be asking its user to unlock it.
 pub const KEYRING_DEADLINE: Duration = Duration::from_secs(20);
 
@@ -423,6 +427,9 @@ pub const MAX_LISTED_MODELS: usize = 1_000;
 
 /// Time for a local server to say what it is.
 pub const LOCAL_PROBE: Duration = Duration::from_millis(300);
+
+/// Time for a file of the user's (certificates, logins) to be read, which may lie on a network.
+pub const FILE_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Bytes of a file of certificates; a larger one is refused.
 pub const MAX_CA_BYTES: u64 = 4 << 20;

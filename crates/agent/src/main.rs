@@ -3,5 +3,7 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // Does not return where this process only keeps a command.
+    acp_tools::exec::helper_main();
     callboard::cli::main()
 }

@@ -25,7 +25,8 @@ pub enum Mode {
     /// Reads and edits inside the roots are allowed; commands, deletions and protected files are
     /// asked about.
     AcceptEdits,
-    /// Everything is allowed without asking, but for changes of protected files and directories.
+    /// Everything inside the roots is allowed without asking, and so are commands, but for changes
+    /// of protected files and directories, and for dangerous commands.
     Auto,
 }
 
@@ -77,7 +78,8 @@ impl Mode {
                 "reads and edits inside the roots are allowed, everything else is asked about"
             }
             Self::Auto => {
-                "everything is allowed without asking, but for protected files and what a rule denies"
+                "everything inside the roots is allowed without asking, but for protected files, \
+                 dangerous commands and what a rule denies"
             }
         }
     }

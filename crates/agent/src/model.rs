@@ -149,11 +149,25 @@ mod tests {
         let good = file("good.jsonl", "{\"text\":\"hi\"}");
         let bad = file("bad.jsonl", "\n{\"txet\":\"hi\"}");
         let missing = format!("script:{}", folder.path().join("missing.jsonl").display());
-        let cases: [(&str, Result<&str, &[&str]>); 7] = [
+        // Opening one would wait for whoever writes into it.
+        #[cfg(target_os = "linux")]
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            folder.path().join("pipe"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .unwrap();
+        #[cfg(not(target_os = "linux"))]
+        std::fs::create_dir(folder.path().join("pipe")).unwrap();
+        let pipe = format!("script:{}", folder.path().join("pipe").display());
+        let cases: [(&str, Result<&str, &[&str]>); 8] = [
             ("direct", Ok("direct")),
             (&good, Ok(&good)),
             (&bad, Err(&["bad.jsonl: line 2: unknown field `txet`"])),
             (&missing, Err(&["cannot read the script", "missing.jsonl", "No such file"])),
+            (&pipe, Err(&["cannot read the script", "pipe: it is no file"])),
             ("script:", Err(&["unknown model `script:`", "`script:FILE`"])),
             ("", Err(&["unknown model ``"])),
             ("direct:x", Err(&["unknown model `direct:x`", "`direct`"])),

@@ -1,10 +1,12 @@
 //! The secrets that this program knows: values of its own environment that commands do not get, and
 //! the keys that it learns while it runs.
 
+use std::fmt;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, PoisonError, RwLock};
 
-use acp_lifecycle::Secrets;
+use acp_lifecycle::{Secrets, SessionHandle};
 
 use crate::model::provider::Key;
 
@@ -39,6 +41,42 @@ pub(crate) fn learn(key: &Key) {
         let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
         known.learnt.push(key.expose().to_owned());
         known.all = known.all.with([key.expose()]);
+        LEARNT.store(known.learnt.len(), Ordering::Release);
+    }
+}
+
+/// What a session does not show: the secrets that it began with, and whatever is learnt.
+pub(crate) struct OfSession {
+    handle: SessionHandle,
+    began: Secrets,
+    /// How many of those that were learnt the session hides.
+    hidden: AtomicUsize,
+}
+
+impl OfSession {
+    pub(crate) fn new(handle: SessionHandle, began: Secrets) -> Self {
+        Self { handle, began, hidden: AtomicUsize::new(0) }
+    }
+
+    /// Hides what was learnt meanwhile. Costs next to nothing if nothing was.
+    pub(crate) fn renew(&self) {
+        let learnt = LEARNT.load(Ordering::Acquire);
+        if self.hidden.swap(learnt, Ordering::AcqRel) != learnt {
+            let secrets = with_learnt(&self.began);
+            self.handle.with(|session, _| session.set_secrets(secrets));
+        }
+    }
+
+    /// Returns a text as it may be shown.
+    pub(crate) fn redact(&self, text: &str) -> String {
+        self.renew();
+        self.handle.with(|session, _| session.secrets().redact(text).into_owned())
+    }
+}
+
+impl fmt::Debug for OfSession {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("OfSession").finish_non_exhaustive()
     }
 }
 
@@ -54,6 +92,9 @@ pub(crate) fn with_learnt(secrets: &Secrets) -> Secrets {
 fn known<T>(look: impl FnOnce(&Known) -> T) -> T {
     look(&KNOWN.read().unwrap_or_else(PoisonError::into_inner))
 }
+
+/// How many secrets were learnt.
+static LEARNT: AtomicUsize = AtomicUsize::new(0);
 
 static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(|| {
     let env: Vec<_> = acp_tools::env::parent().collect();

@@ -26,9 +26,10 @@ use crate::context::Surroundings;
 use crate::model::ToolSpec;
 use crate::options::{Options, Selection};
 use crate::permission::{Keeper, Permission};
+use crate::secrets::OfSession;
 use crate::turn::{self, History, Turn};
 use crate::wire::{Answers, Wire};
-use crate::{commands, errors, limits, prompt, secrets, telemetry};
+use crate::{commands, errors, limits, prompt, telemetry};
 
 /// An open session.
 pub(crate) struct Session {
@@ -111,7 +112,7 @@ impl Session {
                 SystemTime::now(),
             ),
             context,
-            secrets,
+            secrets: OfSession::new(handle.clone(), secrets),
             told: None,
             answers,
             keeper,
@@ -236,7 +237,7 @@ struct Runner {
     tools: Arc<[ToolSpec]>,
     context: Context,
     surroundings: Surroundings,
-    secrets: Secrets,
+    secrets: OfSession,
     /// Which model it is, as the user was told last.
     told: Option<String>,
     answers: Answers,
@@ -286,6 +287,7 @@ impl Runner {
                 context: &self.context,
                 surroundings: &self.surroundings,
                 handle: &self.handle,
+                secrets: &self.secrets,
                 cancel: &token,
             };
             let running = async {
@@ -302,8 +304,8 @@ impl Runner {
                         Ok(StopReason::EndTurn)
                     }
                     Some(None) => {
-                        let (known, told) = (&mut self.secrets, &mut self.told);
-                        take_up(options, &token, &self.handle, known, told).await;
+                        let (secrets, told) = (&self.secrets, &mut self.told);
+                        take_up(options, &token, &self.handle, secrets, told).await;
                         turn::run(turn, &mut self.history, blocks).await
                     }
                 }
@@ -332,8 +334,7 @@ impl Runner {
         }
         lock(&self.turns).current = None;
         let ending = ending.map_err(|mut error| {
-            let secrets = secrets::with_learnt(&self.secrets);
-            error.message = secrets.redact(&error.message).into_owned();
+            error.message = self.secrets.redact(&error.message);
             error
         });
         if let Ok(stop) = &ending {
@@ -361,7 +362,7 @@ async fn take_up(
     options: &Options,
     cancel: &CancellationToken,
     handle: &SessionHandle,
-    known: &mut Secrets,
+    secrets: &OfSession,
     told: &mut Option<String>,
 ) {
     let model = options.chosen().model;
@@ -369,9 +370,7 @@ async fn take_up(
         found = model.prepare() => found,
         () = cancel.cancelled() => None,
     };
-    *known = secrets::with_learnt(known);
-    let secrets = known.clone();
-    handle.with(|session, _| session.set_secrets(secrets));
+    secrets.renew();
     options.refresh();
     if let Some(found) = found
         && told.as_ref() != Some(&found)

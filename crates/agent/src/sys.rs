@@ -3,6 +3,7 @@
 //! Knows nothing of the protocol.
 
 pub(crate) mod private;
+pub(crate) mod regular;
 
 use std::fs::File;
 use std::io;

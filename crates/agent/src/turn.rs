@@ -15,6 +15,7 @@ use crate::context::Surroundings;
 use crate::model::retry::Retry;
 use crate::model::{Fault, Message, Part, Stop, ToolSpec};
 use crate::options::Chosen;
+use crate::secrets::OfSession;
 use crate::{errors, limits, prompt};
 
 mod begun;
@@ -41,6 +42,8 @@ pub(crate) struct Turn<'a> {
     pub(crate) context: &'a Context,
     pub(crate) surroundings: &'a Surroundings,
     pub(crate) handle: &'a SessionHandle,
+    /// What is learnt while a model opens is hidden before it speaks.
+    pub(crate) secrets: &'a OfSession,
     pub(crate) cancel: &'a CancellationToken,
 }
 
@@ -91,7 +94,8 @@ pub(crate) async fn run(
             turn.surroundings.forget();
         }
         if let ControlFlow::Break(ending) = act {
-            return ending;
+            // ACP: a cancelled turn ends as cancelled, whatever else went wrong meanwhile.
+            return if turn.cancel.is_cancelled() { Ok(StopReason::Cancelled) } else { ending };
         }
     }
     Ok(StopReason::MaxTurnRequests)

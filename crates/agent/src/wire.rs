@@ -84,7 +84,7 @@ impl Sink for Wire {
     fn deliver(&mut self, item: Item) -> std::result::Result<(), Unreachable> {
         match item {
             Item::ToolCall(id, patch) => {
-                let updates = self.sent.tool_call(&id, &patch);
+                let updates = self.sent.tool_call(&id, patch);
                 self.updates(updates)
             }
             Item::Terminal(id, patch) => {

@@ -103,7 +103,7 @@ impl<W: Write + Send> Sink for Lines<W> {
     fn deliver(&mut self, item: Item) -> Result<(), Unreachable> {
         let session = SessionId::new("session1");
         let updates = match item {
-            Item::ToolCall(id, patch) => self.sent.tool_call(&id, &patch),
+            Item::ToolCall(id, patch) => self.sent.tool_call(&id, patch),
             Item::Terminal(id, patch) => self.sent.terminal(&id, &patch),
             Item::Chunk(chunk) => {
                 vec![SessionUpdate::AgentMessageChunk(ContentChunk::new(ContentBlock::from(

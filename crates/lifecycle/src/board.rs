@@ -3,13 +3,13 @@
 //! It knows which steps are legal. What is offered to a call that has ended is dropped and
 //! counted. It reads no clock; every change brings its [`Moment`].
 
-use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use acp_types::{
     CallMeta, Content, Exit, Reason, Status, TerminalId, TerminalPatch, TerminalReport, ToolCallId,
     ToolCallPatch, ToolCallReport, kind,
 };
+use foldhash::HashMap;
 use serde_json::json;
 
 use crate::history::History;

@@ -1,6 +1,6 @@
 //! What a call would do to the world: the only thing that rules and policies look at.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use acp_types::ToolKind;
 use serde::{Deserialize, Serialize};
@@ -44,6 +44,18 @@ impl Effect {
     pub fn is_read(&self) -> bool {
         matches!(self, Self::Read(_) | Self::Search(_))
     }
+
+    /// Returns the file or folder that it does something to, if it names one. That a command runs
+    /// in a folder says nothing of what it does there.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Read(path) | Self::Search(path) | Self::Write(path) | Self::Delete(path) => {
+                Some(path)
+            }
+            Self::Run { .. } | Self::Connect(_) | Self::Mcp { .. } | Self::Unknown => None,
+        }
+    }
 }
 
 /// Everything that a call would do, and which tool would. Nothing at all is a call that only
@@ -53,6 +65,8 @@ pub struct Effects {
     effects: Vec<Effect>,
     tool: Option<(String, ToolKind)>,
     is_guarded: bool,
+    /// Those of the paths that lie in no root.
+    outside: Vec<PathBuf>,
 }
 
 impl Effects {
@@ -82,6 +96,28 @@ impl Effects {
     #[must_use]
     pub fn is_guarded(&self) -> bool {
         self.is_guarded
+    }
+
+    /// Says which files and folders lie outside of the session's roots. What is done to them is
+    /// judged by [`Policy::judge_outside`], and only a rule that names them allows it.
+    ///
+    /// [`Policy::judge_outside`]: crate::Policy::judge_outside
+    #[must_use]
+    pub fn with_outside(mut self, is_outside: impl Fn(&Path) -> bool) -> Self {
+        let paths = self.effects.iter().filter_map(Effect::path);
+        self.outside = paths.filter(|path| is_outside(path)).map(Path::to_owned).collect();
+        self
+    }
+
+    /// Returns whether an effect is on something outside of the session's roots.
+    #[must_use]
+    pub fn is_outside(&self, effect: &Effect) -> bool {
+        effect.path().is_some_and(|path| self.outside.iter().any(|outside| outside == path))
+    }
+
+    /// Returns the files and folders that lie outside of the session's roots.
+    pub fn outside(&self) -> impl Iterator<Item = &Path> {
+        self.outside.iter().map(PathBuf::as_path)
     }
 
     /// Returns each effect.

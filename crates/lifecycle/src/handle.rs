@@ -1,6 +1,5 @@
 //! Async handles of a session and its calls. Dropping an open call ends it.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -10,6 +9,7 @@ use acp_types::{
     CallMeta, Capabilities, Content, Exit, Location, Plan, Progress, Reason, TerminalId,
     TerminalPatch, ToolCallId, ToolCallPatch, ToolCallReport, Trace,
 };
+use foldhash::HashMap;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 

@@ -1,8 +1,9 @@
 //! What is remembered of calls that have ended: their documents, within bounds, and sums by tool.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use acp_types::{Status, ToolCallId, ToolCallReport};
+use foldhash::HashMap;
 use serde_json::Value;
 
 use crate::limits;
@@ -70,7 +71,9 @@ impl History {
         while self.bytes > limits::HISTORY_BYTES || self.kept.len() > limits::HISTORY_CALLS {
             let Some((oldest, bytes)) = self.kept.pop_front() else { break };
             self.bytes -= bytes;
-            self.reports.insert(oldest, None);
+            if let Some(report) = self.reports.get_mut(&oldest) {
+                *report = None;
+            }
         }
         if self.order.len() > limits::ENDED_CALLS
             && let Some(oldest) = self.order.pop_front()

@@ -4,11 +4,12 @@
 //! it waits, and lanes do not wait for each other. Before a fence, everything offered earlier
 //! goes first. It reads no clock and sends nothing; a driver polls it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use acp_types::schema::v1::SessionUpdate;
 use acp_types::{Plan, Status, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch};
+use foldhash::HashMap;
 
 use crate::limits::{CHUNK_BYTES, UPDATE_INTERVAL};
 

@@ -14,7 +14,7 @@ use crate::rules::Scope;
 
 mod options;
 
-pub(crate) use options::{decide, heard, options};
+pub(crate) use options::{Memory, decide, heard, options};
 
 /// SHA-256 over the tool's name, its whole unredacted arguments, the effective `cwd` and the
 /// bytes that it found before it would change them.

@@ -5,9 +5,11 @@
 mod argv;
 mod matcher;
 mod pattern;
+mod plain;
 mod policy;
 mod protected;
 mod store;
+mod told;
 mod words;
 
 use serde::{Deserialize, Serialize};
@@ -24,7 +26,8 @@ pub use policy::{
 };
 pub use protected::is_protected;
 pub use store::{Change, MemoryStore, RuleStore, StoreError};
-pub(crate) use words::effect_words;
+pub(crate) use told::common;
+pub(crate) use words::matched;
 
 /// What to do about a call. The later one is the stricter one, and wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -163,7 +166,7 @@ impl Rules {
             match self.spoken(effects, effect) {
                 Some(Verdict::Allow) => {}
                 Some(_) => return None,
-                None if policy.judge(effect) == Verdict::Allow => {}
+                None if by_policy(effects, effect, policy) == Verdict::Allow => {}
                 None if *effect == Effect::Unknown => return None,
                 None if asked.contains(effect) => {}
                 None => asked.push(effect.clone()),
@@ -183,7 +186,7 @@ impl Rules {
     }
 
     fn judge_one(&self, effects: &Effects, effect: &Effect, policy: &dyn Policy) -> Verdict {
-        match policy.judge(effect) {
+        match by_policy(effects, effect, policy) {
             Verdict::Deny => Verdict::Deny,
             judged => self.spoken(effects, effect).unwrap_or(judged),
         }
@@ -192,8 +195,35 @@ impl Rules {
     /// The strictest that a rule says of an effect.
     fn spoken(&self, effects: &Effects, effect: &Effect) -> Option<Verdict> {
         let seen = Seen::of(effect);
-        self.iter().filter_map(|rule| rule.judge(effects, &seen)).max()
+        let spoken = self.iter().filter_map(|rule| rule.judge(effects, &seen)).max();
+        spoken.or_else(|| self.allow_each(effects, &seen).then_some(Verdict::Allow))
     }
+
+    /// Whether each command of a line is allowed by a rule for its first words, and what it writes
+    /// to is an effect of its own, judged like any.
+    fn allow_each(&self, effects: &Effects, seen: &Seen<'_>) -> bool {
+        let Some((line, cwd)) = seen.plain() else { return false };
+        let is_allowed = |command: &Vec<String>| {
+            self.iter().any(|rule| match &rule.matcher {
+                Matcher::Argv(prefix) => rule.verdict == Verdict::Allow && prefix.allows(command),
+                _ => false,
+            })
+        };
+        let is_told = |target: &String| {
+            let path = cwd.join(target);
+            !target.contains("..")
+                && effects.iter().any(|other| *other == Effect::Write(path.clone()))
+        };
+        // After a `cd` the name of a file is another file's.
+        let moves =
+            || line.commands.iter().any(|words| matches!(&*words[0], "cd" | "pushd" | "popd"));
+        line.commands.iter().all(is_allowed)
+            && (line.writes.is_empty() || line.writes.iter().all(is_told) && !moves())
+    }
+}
+
+fn by_policy(effects: &Effects, effect: &Effect, policy: &dyn Policy) -> Verdict {
+    if effects.is_outside(effect) { policy.judge_outside(effect) } else { policy.judge(effect) }
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! The open terminals of a session: their documents, and what is held back of their output.
 
-use std::collections::HashMap;
-
 use acp_types::{Exit, Output, TerminalId, TerminalPatch, TerminalReport};
+use foldhash::HashMap;
 
 use crate::sanitize::{Redactor, Secrets, Stream};
 

@@ -16,8 +16,8 @@ use crate::limits::TITLE_BYTES;
 pub use live::SEPARATOR;
 pub(crate) use live::{compose, one_line, progress};
 pub use locale::wanted;
-pub(crate) use visible::bounded;
 pub use visible::visible;
+pub(crate) use visible::{bounded, bounded_or_cut, is_invisible};
 
 /// The messages of one locale, and of those that it falls back to, by key.
 ///

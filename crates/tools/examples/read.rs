@@ -20,7 +20,7 @@ struct Client(Sent);
 impl Sink for Client {
     fn deliver(&mut self, item: Item) -> Result<(), Unreachable> {
         let Item::ToolCall(id, patch) = item else { return Ok(()) };
-        for update in self.0.tool_call(&id, &patch) {
+        for update in self.0.tool_call(&id, patch) {
             let line = serde_json::to_string(&update).or(Err(Unreachable))?;
             writeln!(io::stdout(), "{line}").or(Err(Unreachable))?;
         }

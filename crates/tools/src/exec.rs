@@ -1,8 +1,11 @@
-//! Runs one shell command in a pseudo-terminal: live output, bounded, and over when it says so.
+//! Runs one shell command: live output, bounded, and over when it says so.
 //!
 //! Knows nothing of tool calls, permissions, sessions or ACP: a [`Command`] goes in, bytes come
 //! out while it runs, an [`Exit`] at the end. One thread owns the processes from fork to reaping,
-//! one reads the terminal; [`run`] is the few lines between them.
+//! one reads what they write; [`run`] is the few lines between them.
+//!
+//! On Linux a program whose `main` begins with [`helper_main`] keeps its commands by helpers: then
+//! nothing outlives a command, and no command outlives the program, however that ends.
 
 mod binary;
 mod chunks;
@@ -24,7 +27,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::limits::{DRAIN_BYTES, KILL_DEADLINE, KILL_GRACE};
-use crate::sys::process::Ended;
+use crate::sys::process::{self, Ended, Way};
 
 use self::record::Recording;
 
@@ -40,10 +43,24 @@ pub struct Command {
     /// One variable is added, `ACP_TOOLS_COMMAND`, whose value no other command has: it is how
     /// processes that left the command's session are found again.
     pub env: BTreeMap<String, String>,
-    /// What the terminal says its size is.
-    pub size: Size,
+    /// What it writes to and reads from.
+    pub streams: Streams,
     /// How long the command may run before it is ended; `None` means until it is done.
     pub timeout: Option<Duration>,
+}
+
+/// What a command writes to, and what it reads from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Streams {
+    /// It writes to a pipe and has nothing to read: the fastest, for those who read text.
+    ///
+    /// There is no terminal that it could ask a password at. Outside Unix it is a terminal after
+    /// all.
+    Pipe,
+    /// It writes to a terminal, for those who see one. Its standard input is empty.
+    Terminal(Size),
+    /// It writes to a terminal and reads from it.
+    Interactive(Size),
 }
 
 /// The size of a terminal in characters.
@@ -75,6 +92,19 @@ pub struct Exit {
     pub duration: Duration,
     /// Processes that were still running some time after the shell was gone, and were ended too.
     pub left_over: usize,
+    /// What its processes used; none without a [helper](has_helper).
+    pub usage: Option<Usage>,
+}
+
+/// What the processes of a command used together, except those that nobody waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Usage {
+    /// Time on processors, for themselves and in the system.
+    pub cpu: Duration,
+    /// Bytes of memory that the largest of them had at its largest. A few megabytes at least: what
+    /// a process has before it becomes the shell.
+    pub peak_bytes: u64,
 }
 
 /// Who ended a command.
@@ -116,16 +146,44 @@ pub enum SpawnError {
     Start(#[source] Box<dyn Error + Send + Sync>),
 }
 
+/// Makes this process the helper of a command, if it was started as one. Else it returns at once,
+/// having noted that helpers can be started.
+///
+/// To be called first of all in `main`, before there is any thread, thus not in an `async fn main`:
+///
+/// ```
+/// acp_tools::exec::helper_main();
+/// # #[cfg(target_os = "linux")]
+/// assert!(acp_tools::exec::has_helper());
+/// ```
+///
+/// A helper is this very program, started again with a name of its own and the environment of the
+/// command. It starts the shell, and everything that the shell starts stays beneath it, so that it
+/// can end all of it: when the command ends, when it is told to, and when the program is gone,
+/// however it went (its end of a socket closes). Nothing that runs as the same user gets away, but
+/// what other services are asked to start.
+///
+/// Does nothing outside Linux.
+pub fn helper_main() {
+    process::helper_main();
+}
+
+/// Returns whether commands are kept by helpers. If not, [`helper_main`] was not called, or this is
+/// not Linux; then [`run`] ends what it can find of a command.
+#[must_use]
+pub fn has_helper() -> bool {
+    Way::best() == Way::Helper
+}
+
 /// Runs a command to its end and passes its output on as it comes.
 ///
-/// - `output` gets the terminal's bytes in order, as they are: lines end in `\r\n`, colours and
-///   cursor movements are in there; [`text::plain`] makes text of them. While it does not return,
-///   no more than a bounded amount is read, and the command waits.
-/// - The command reads nothing: its standard input is empty from the start.
+/// - `output` gets what the command writes in order, as it is: lines of a terminal end in `\r\n`,
+///   colours and cursor movements are in there; [`text::plain`] makes text of them. While it does
+///   not return, no more than a bounded amount is read, and the command waits.
 /// - It is done when the shell has exited. What still runs then is hung up on by the terminal, has
-///   a moment to finish, and is ended, whatever session it is in. Only what another user runs, or
-///   what has cut all ties (session, parents and environment; outside Linux, the process group),
-///   can outlive the call, and it does not hold it up.
+///   a moment to finish, and is ended, whatever session it is in. Only what another user runs can
+///   outlive the call, and it does not hold it up; without a [helper](has_helper) also what has cut
+///   all ties (session, parents and environment; outside Linux, the process group).
 /// - At the timeout, or when `cancel` fires, all its processes get SIGTERM, and SIGKILL after
 ///   [`KILL_GRACE`]. A token that has fired already starts nothing.
 /// - Dropping the future kills at once.
@@ -135,12 +193,12 @@ pub enum SpawnError {
 /// ```
 /// # #[cfg(unix)]
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-/// use acp_tools::{env, exec::{Command, Size, run, text::plain}};
+/// use acp_tools::{env, exec::{Command, Streams, run, text::plain}};
 /// let command = Command {
 ///     line: "echo on stage; exit 3".into(),
 ///     cwd: std::env::temp_dir(),
 ///     env: env::base_env(env::parent()),
-///     size: Size::default(),
+///     streams: Streams::Pipe,
 ///     timeout: None,
 /// };
 /// let mut output = Vec::new();
@@ -171,7 +229,7 @@ pub async fn run_paced(
     output: impl FnMut(&[u8]) + Send,
     ready: impl FnMut() -> BoxFuture<'static, ()> + Send,
 ) -> Result<Exit, SpawnError> {
-    run_into(command, cancel, None, output, ready).await
+    run_kept(command, Way::best(), None, cancel, output, ready).await
 }
 
 /// Runs a command as [`run_paced`] does, and records all that it writes. What is only shown then
@@ -189,13 +247,14 @@ pub async fn run_recorded(
     output: impl FnMut(&[u8]) + Send,
     ready: impl FnMut() -> BoxFuture<'static, ()> + Send,
 ) -> Result<Exit, SpawnError> {
-    run_into(command, cancel, Some(recording), output, ready).await
+    run_kept(command, Way::best(), Some(recording), cancel, output, ready).await
 }
 
-async fn run_into(
+async fn run_kept(
     command: Command,
-    cancel: CancellationToken,
+    way: Way,
     recording: Option<Arc<Recording>>,
+    cancel: CancellationToken,
     mut output: impl FnMut(&[u8]) + Send,
     mut ready: impl FnMut() -> BoxFuture<'static, ()> + Send,
 ) -> Result<Exit, SpawnError> {
@@ -204,7 +263,7 @@ async fn run_into(
         return Ok(exit(Ended::default(), End::Cancelled, begun));
     }
     let timeout = command.timeout;
-    let mut live = pty::start(command, recording).await?;
+    let mut live = pty::start(command, way, recording).await?;
     let tree = &live.tree;
 
     let mut asked = End::Exited;
@@ -216,13 +275,14 @@ async fn run_into(
             tree.kill();
             // The kernel may be unable to end it (a dead network disk): the call ends all the same.
             sleep(KILL_DEADLINE).await;
-            Ended { stopped: true, ..Ended::default() }
+            tree.abandon();
+            Ok(Ended { stopped: true, ..Ended::default() })
         };
         tokio::pin!(stop);
         let mut waiting = None;
         loop {
             tokio::select! {
-                ended = &mut live.ended => break ended.unwrap_or_default(),
+                ended = &mut live.ended => break ended.unwrap_or_else(|_gone| Ok(Ended::default())),
                 given_up = &mut stop => break given_up,
                 Some(chunk) = live.chunks.recv(), if waiting.is_none() => {
                     output(&chunk);
@@ -231,7 +291,7 @@ async fn run_into(
                 () = or_never(&mut waiting) => waiting = None,
             }
         }
-    };
+    }?;
     // What is still on its way; more only if a process escaped with the terminal and writes on.
     drop(live.reading.take());
     let mut left = DRAIN_BYTES;
@@ -253,6 +313,10 @@ fn exit(ended: Ended, end: End, begun: Instant) -> Exit {
         end,
         duration: begun.elapsed(),
         left_over: ended.left_over,
+        usage: ended.usage.map(|usage| Usage {
+            cpu: Duration::from_micros(usage.cpu_micros),
+            peak_bytes: usage.peak_bytes,
+        }),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::error::{Code, ToolError};
 use crate::limits::{ENTRIES, ENTRIES_GATHERED, PATTERN_BYTES};
 use crate::list::ending;
 use crate::sys::fs::Kind;
-use crate::workspace::{Budget, Cancel, Order, Stop, Walk, Workspace};
+use crate::workspace::{Budget, Cancel, Order, Resolved, Stop, Walk, Workspace};
 
 /// What a search for names found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,10 +51,19 @@ pub fn find(
     path: Option<&str>,
     cancel: &Cancel<'_>,
 ) -> Result<FoundPaths, ToolError> {
+    find_at(workspace, pattern, &workspace.resolve(path.unwrap_or("."))?, cancel)
+}
+
+/// The same beneath a place that was looked at.
+pub(crate) fn find_at(
+    workspace: &Workspace,
+    pattern: &str,
+    at: &Resolved,
+    cancel: &Cancel<'_>,
+) -> Result<FoundPaths, ToolError> {
     let glob = PathGlob::parse(pattern)?;
-    let at = workspace.resolve(path.unwrap_or("."))?;
     let budget = Budget::new(cancel);
-    let mut walk = Walk::new(workspace, &at, usize::MAX, Order::ByName, budget)?;
+    let mut walk = Walk::new(workspace, at, usize::MAX, Order::ByName, budget)?;
     let mut matching = walk.by_ref().filter(|found| glob.matches(&found.path));
     let entries = matching
         .by_ref()

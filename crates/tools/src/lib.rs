@@ -15,6 +15,7 @@
 //! ```
 
 pub mod builtin;
+mod command;
 pub mod diff;
 pub mod edit;
 pub mod encoding;

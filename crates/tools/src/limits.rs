@@ -138,24 +138,46 @@ pub const EDIT_FILES: usize = 200;
 
 // Terminal
 
+/// Bytes of a command line that is looked at before it is permitted; a longer one is asked about.
+pub const COMMAND_LINE_BYTES: usize = 64 * 1024;
+
+/// Simple commands of a line that are looked at; one that has more is asked about.
+pub const COMMAND_PARTS: usize = 1_000;
+
+/// How deep substitutions, groups and commands for another shell may be nested in a line; one that
+/// is deeper is asked about.
+pub const COMMAND_DEPTH: usize = 16;
+
+/// Texts for another shell within a line that are looked at; with more it is asked about.
+pub const COMMAND_TEXTS: usize = 64;
+
+/// Words of `env`, `xargs` and their like among which another command is looked for.
+pub const WRAPPED_WORDS: usize = 32;
+
+/// Reasons that are told why a command is asked about each time; the rest is counted.
+pub const COMMAND_RISKS: usize = 4;
+
+/// Bytes of one of them.
+pub const COMMAND_RISK_BYTES: usize = 200;
+
 /// Bytes of one string that the system passes to a program: a command line, or one variable of the
 /// environment with its name. (32 pages on Linux, less what ends and joins the strings.)
 pub const COMMAND_STRING_BYTES: usize = 128 * 1024 - 2;
 
 /// Bytes read from a terminal at once.
-pub const READ_BYTES: usize = 16 * 1024;
+pub const READ_BYTES: usize = 64 * 1024;
 
 /// Reads that may wait for whoever shows the output, before the command waits for them.
-pub const OUTPUT_CHUNKS: usize = 32;
+pub const OUTPUT_CHUNKS: usize = 8;
 
 /// How long processes have from the request to end until they are killed.
-pub const KILL_GRACE: Duration = Duration::from_millis(400);
+pub const KILL_GRACE: Duration = Duration::from_millis(300);
 
 /// How long killing is tried, and its success waited for.
 pub const KILL_DEADLINE: Duration = Duration::from_secs(2);
 
-/// How often processes are looked for until all of them have stopped, before they are signalled.
-pub const FREEZE_ROUNDS: usize = 10;
+/// How long processes are looked for until all of them have stopped, before they are signalled.
+pub const FREEZE_TIME: Duration = Duration::from_millis(50);
 
 /// How often the environment of a process is looked at while it seems to have none.
 pub const EXEC_TRIES: u32 = 3;

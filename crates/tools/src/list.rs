@@ -68,10 +68,19 @@ pub fn list(
     depth: Option<u32>,
     cancel: &Cancel<'_>,
 ) -> Result<Listing, ToolError> {
-    let at = workspace.resolve(path)?;
+    list_at(workspace, &workspace.resolve(path)?, depth, cancel)
+}
+
+/// The same of a place that was looked at.
+pub(crate) fn list_at(
+    workspace: &Workspace,
+    at: &Resolved,
+    depth: Option<u32>,
+    cancel: &Cancel<'_>,
+) -> Result<Listing, ToolError> {
     let depth = depth.unwrap_or(1).clamp(1, LIST_DEPTH) as usize;
     let budget = Budget::new(cancel);
-    let mut walk = Walk::new(workspace, &at, depth, Order::DirectoriesFirst, budget)?;
+    let mut walk = Walk::new(workspace, at, depth, Order::DirectoriesFirst, budget)?;
     let mut entries = Vec::new();
     while entries.len() < ENTRIES
         && let Some(found) = walk.next()

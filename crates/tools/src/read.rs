@@ -101,16 +101,25 @@ pub fn read_window(
     offset: Option<i64>,
     limit: Option<u32>,
 ) -> Result<Window, ToolError> {
-    let at = workspace.resolve(path)?;
-    let file = workspace.open_read(&at)?;
+    read_at(workspace, &workspace.resolve(path)?, offset, limit)
+}
+
+/// The same of a place that was looked at.
+pub(crate) fn read_at(
+    workspace: &Workspace,
+    at: &Resolved,
+    offset: Option<i64>,
+    limit: Option<u32>,
+) -> Result<Window, ToolError> {
+    let file = workspace.open_read(at)?;
     let limit = limit.unwrap_or(WINDOW_LINES);
     if limit == 0 {
         return Err(ToolError::invalid("limit has to be at least 1"));
     }
-    let bytes = file.metadata().map_err(|error| workspace.explain(&at, &error))?.len();
-    let request = Request { workspace, at: &at, offset: offset.unwrap_or(1), limit, bytes };
+    let bytes = file.metadata().map_err(|error| workspace.explain(at, &error))?.len();
+    let request = Request { workspace, at, offset: offset.unwrap_or(1), limit, bytes };
     request.read(file).map_err(|error| match error {
-        Trouble::Io(error) => workspace.explain(&at, &error),
+        Trouble::Io(error) => workspace.explain(at, &error),
         Trouble::Tool(error) => error,
     })
 }

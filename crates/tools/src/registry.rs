@@ -1,6 +1,7 @@
 //! The one list of a session's tools: names, schemas, titles and dispatch come from it.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use acp_lifecycle::{
@@ -201,12 +202,18 @@ impl Executor for ToolCall {
         let draft = tool.preview(self.args.clone(), &self.context).await.map_err(failure)?;
         let cwd = draft.cwd.as_deref().unwrap_or(self.context.workspace.cwd());
         let digest = Digest::of_call(tool.spec().name, &self.args, cwd, &draft.pre_image);
-        let effects = told_effects(tool.spec(), &draft);
+        let effects = self.context.workspace.judged(told_effects(tool.spec(), &draft));
+        let outside: Vec<_> = effects.outside().map(Path::to_owned).collect();
         let mut patch = ToolCallPatch::new();
-        patch.locations = draft.locations;
+        patch.locations = draft.locations.or_else(|| located(&outside));
         let (mut shown, is_shown) = shown(draft.changes);
-        shown.extend(draft.notes.into_iter().map(Content::text));
-        if !shown.is_empty() {
+        let outside = outside.iter().map(|path| self.context.workspace.display(path));
+        let outside = outside.map(|path| format!("Outside of the workspace: {path}"));
+        shown.extend(draft.notes.into_iter().chain(outside).map(Content::text));
+        if tool.spec().surface == Surface::Terminal {
+            // Its terminal stays.
+            patch = shown.into_iter().fold(patch, ToolCallPatch::append);
+        } else if !shown.is_empty() {
             patch = patch.content(shown);
         }
         Ok(Preview { patch, effects, is_whole: is_shown, pinned: Pinned::new(draft.plan, digest) })
@@ -280,6 +287,12 @@ fn told_effects<P>(spec: Spec, draft: &Draft<P>) -> Effects {
     let acts = spec.reach == Reach::Anything
         || draft.changes.iter().any(|change| change.old_text != change.new_text);
     if is_silent && acts { Effects::from(Effect::Unknown) } else { draft.effects.clone() }
+}
+
+/// Returns files as locations, if there are any.
+fn located(paths: &[PathBuf]) -> Option<Vec<Location>> {
+    let located: Vec<_> = paths.iter().filter_map(|path| Location::try_new(path).ok()).collect();
+    (!located.is_empty()).then_some(located)
 }
 
 /// Bounds what is shown of changes, and tells whether that is everything.

@@ -144,9 +144,19 @@ pub fn search(
     query: &Query,
     cancel: &Cancel<'_>,
 ) -> Result<Matches, ToolError> {
+    let at = workspace.resolve(query.path.as_deref().unwrap_or("."))?;
+    search_at(workspace, query, &at, cancel)
+}
+
+/// The same at a place that was looked at, whatever path the query has.
+pub(crate) fn search_at(
+    workspace: &Workspace,
+    query: &Query,
+    at: &Resolved,
+    cancel: &Cancel<'_>,
+) -> Result<Matches, ToolError> {
     let matcher = query.matcher()?;
     let glob = query.glob.as_deref().map(PathGlob::parse).transpose()?;
-    let at = workspace.resolve(query.path.as_deref().unwrap_or("."))?;
     let budget = Budget::new(cancel);
     let run = Run {
         workspace,
@@ -157,13 +167,13 @@ pub fn search(
         found: AtomicUsize::new(0),
         bytes: AtomicUsize::new(0),
     };
-    if workspace.metadata(&at)?.is_dir() {
-        let walk = Walk::new(workspace, &at, usize::MAX, Order::ByName, budget)?;
+    if workspace.metadata(at)?.is_dir() {
+        let walk = Walk::new(workspace, at, usize::MAX, Order::ByName, budget)?;
         Ok(run.all(walk, glob.as_ref()))
     } else {
-        drop(workspace.open_read(&at)?);
+        drop(workspace.open_read(at)?);
         let mut share = Share::default();
-        run.file(&mut run.searcher(), 0, &at, &mut share);
+        run.file(&mut run.searcher(), 0, at, &mut share);
         Ok(run.gathered(share, budget.stop()))
     }
 }

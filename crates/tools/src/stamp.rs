@@ -58,6 +58,12 @@ impl Stamps {
         }
     }
 
+    /// Whether the session saw the file with just this content.
+    pub(crate) fn holds(&self, path: &Path, now: Stamp) -> bool {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.stamps.get(path).is_some_and(|(_, stamp)| *stamp == now)
+    }
+
     /// Whether the session saw the file, and then with other content.
     pub(crate) fn is_stale(&self, path: &Path, now: Stamp) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -108,9 +114,11 @@ mod tests {
     fn a_stamp_is_stale_when_the_content_is_another() {
         let (stamps, path) = (Stamps::default(), Path::new("/f"));
         assert!(!stamps.is_stale(path, Stamp::of(b"new")));
+        assert!(!stamps.holds(path, Stamp::of(b"new")));
         stamps.note(path, Stamp::of(b"old"));
         assert!(stamps.is_stale(path, Stamp::of(b"new")));
         assert!(!stamps.is_stale(path, Stamp::of(b"old")));
+        assert!(stamps.holds(path, Stamp::of(b"old")) && !stamps.holds(path, Stamp::of(b"new")));
     }
 
     #[test]

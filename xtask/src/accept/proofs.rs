@@ -2,6 +2,7 @@
 //! sabotage, and mutants of the code that keeps them.
 
 mod edits;
+mod escape;
 mod lifecycle;
 mod mutants;
 mod output;
@@ -39,7 +40,7 @@ struct Run {
     more: Value,
 }
 
-pub(super) const PROOFS: [Proof; 5] = [
+pub(super) const PROOFS: [Proof; 6] = [
     Proof {
         name: "lifecycle",
         what: "tests that break a promise in n random lives and n / 10 random endings of calls",
@@ -53,6 +54,13 @@ pub(super) const PROOFS: [Proof; 5] = [
         n: 1_000_000,
         target: 0.0,
         prove: edits::prove,
+    },
+    Proof {
+        name: "escape",
+        what: "reads and writes outside, of n that race with a directory swapped for a link",
+        n: 1_000_000,
+        target: 0.0,
+        prove: escape::prove,
     },
     Proof {
         name: "output",

@@ -4,8 +4,7 @@
 //! every open call, so that an array that did not change is never sent again, nothing is cleared
 //! by accident, and no update is empty.
 
-use std::collections::HashMap;
-
+use foldhash::HashMap;
 use serde_json::{Map, Value, json};
 
 use crate::limits::{CHUNK_BYTES, RUNNING_TEXT};
@@ -16,13 +15,15 @@ use crate::schema::v1::{
 };
 use crate::terminal::gap_line;
 use crate::{
-    CallMeta, Content, ContentPatch, Exit, Location, Output, Status, TerminalId, TerminalPatch,
-    TerminalReport, ToolCallId, ToolCallPatch, ToolCallReport, text,
+    CallMeta, Content, Exit, Location, Output, Status, TerminalId, TerminalPatch, TerminalReport,
+    ToolCallId, ToolCallPatch, ToolCallReport, text,
 };
 
+mod call;
 mod encode;
 mod utf8;
 
+use call::{SentCall, Shows};
 pub use encode::{plan, status};
 use utf8::Utf8Carry;
 
@@ -48,65 +49,6 @@ pub struct Sent {
     terminals: HashMap<TerminalId, SentTerminal>,
 }
 
-/// One open call: its items, and what the client holds of it.
-#[derive(Debug)]
-struct SentCall {
-    items: Vec<Content>,
-    call: ToolCall,
-    /// What is too large for a streamed update and goes with the next report that is not one.
-    held: ToolCallUpdateFields,
-    /// Bytes of content, raw input and raw output that streamed updates have held.
-    streamed: usize,
-    told: bool,
-}
-
-impl SentCall {
-    /// Takes what is held back into an update, or holds back what is too large for a streamed
-    /// one; then the client holds what the update says.
-    fn tell(&mut self, update: &mut ToolCallUpdate, is_final: bool) {
-        let held = std::mem::take(&mut self.held);
-        let fields = &mut update.fields;
-        fields.content = fields.content.take().or(held.content);
-        fields.raw_input = fields.raw_input.take().or(held.raw_input);
-        fields.raw_output = fields.raw_output.take().or(held.raw_output);
-        let has_large =
-            fields.content.is_some() || fields.raw_input.is_some() || fields.raw_output.is_some();
-        let is_streamed = self.told && !is_final && has_large;
-        // The metadata is in the line too, with a trace of up to 9 KiB.
-        let line = if is_streamed { text::json_bytes(update) } else { 0 };
-        let fields = &mut update.fields;
-        let large = ToolCallUpdateFields::new()
-            .content(fields.content.take())
-            .raw_input(fields.raw_input.take())
-            .raw_output(fields.raw_output.take());
-        if is_streamed && !super::may_stream(line, || text::json_bytes(&large), &mut self.streamed)
-        {
-            self.held = large;
-        } else {
-            fields.content = large.content;
-            fields.raw_input = large.raw_input;
-            fields.raw_output = large.raw_output;
-        }
-        if !self.told {
-            // The first report is the whole call.
-            self.call.update(std::mem::take(fields));
-            self.call.meta = update.meta.take().or(self.call.meta.take());
-        } else if !is_final {
-            // A call that ends is forgotten, so nothing will be compared with it.
-            self.call.update(fields.clone());
-            self.call.meta = update.meta.clone().or(self.call.meta.take());
-        }
-    }
-
-    /// Returns the terminals that it shows, in order.
-    fn terminals(&self) -> impl Iterator<Item = &TerminalId> {
-        self.items.iter().filter_map(|item| match item {
-            Content::Terminal(id) => Some(id),
-            _ => None,
-        })
-    }
-}
-
 /// One terminal: its document, and what the client was told of it by events.
 #[derive(Debug)]
 struct SentTerminal {
@@ -124,8 +66,8 @@ impl Sent {
         Self {
             surface,
             meta_key: DEFAULT_KEY.to_owned(),
-            calls: HashMap::new(),
-            terminals: HashMap::new(),
+            calls: HashMap::default(),
+            terminals: HashMap::default(),
         }
     }
 
@@ -137,20 +79,26 @@ impl Sent {
     }
 
     /// Projects a patch of a call: `tool_call` the first time, then `tool_call_update` with what
-    /// changed, or nothing. A final status forgets the call.
-    pub fn tool_call(&mut self, id: &ToolCallId, patch: &ToolCallPatch) -> Vec<SessionUpdate> {
-        let fields = self.apply(id, patch);
+    /// changed, or nothing. A final status forgets the call. A patch that is only lent is cloned.
+    pub fn tool_call(
+        &mut self,
+        id: &ToolCallId,
+        patch: impl Into<ToolCallPatch>,
+    ) -> Vec<SessionUpdate> {
+        let patch = patch.into();
+        let is_final = patch.status.is_some_and(Status::is_final);
+        let update = self.apply(id, patch);
         let Some(sent) = self.calls.get_mut(id) else {
             return Vec::new();
         };
         let mut updates = Vec::with_capacity(1);
         if sent.told {
-            if !is_empty(&fields) {
-                updates.push(SessionUpdate::ToolCallUpdate(fields));
+            if !is_empty(&update) {
+                updates.push(SessionUpdate::ToolCallUpdate(update));
             }
         } else {
             sent.told = true;
-            let mut call = sent.call.clone();
+            let mut call = sent.whole(&self.meta_key);
             let shown = sent.terminals().next().cloned();
             if self.surface == Surface::Meta
                 && let Some(terminal) = shown
@@ -162,7 +110,7 @@ impl Sent {
             updates.push(SessionUpdate::ToolCall(call));
             updates.extend(self.terminal_events(id));
         }
-        if patch.status.is_some_and(Status::is_final) {
+        if is_final {
             self.forget(id);
         }
         updates
@@ -180,7 +128,7 @@ impl Sent {
         if self.terminals.get(id).is_some_and(|terminal| terminal.announced) {
             self.terminal_events(&call)
         } else {
-            self.tool_call(&call, &ToolCallPatch::new())
+            self.tool_call(&call, ToolCallPatch::new())
         }
     }
 
@@ -194,90 +142,49 @@ impl Sent {
     ) -> Option<RequestPermissionRequest> {
         let sent = self.calls.get_mut(id)?;
         sent.told = true;
-        let held = std::mem::take(&mut sent.held);
-        sent.call.update(held);
-        let mut update = ToolCallUpdate::from(sent.call.clone());
         // The metadata of the call rides along; events never do.
-        update.meta = sent.call.meta.clone();
+        let mut call = sent.whole(&self.meta_key);
+        let meta = call.meta.take();
+        let update = ToolCallUpdate::from(call).meta(meta);
         Some(RequestPermissionRequest::new(session, update, options))
     }
 
     /// Changes what the client is to hold and returns what it must be told for that.
-    fn apply(&mut self, id: &ToolCallId, patch: &ToolCallPatch) -> ToolCallUpdate {
-        let sent = self.calls.entry(id.clone()).or_insert_with(|| SentCall {
-            items: Vec::new(),
-            call: ToolCall::new(id.clone(), String::new()),
-            held: ToolCallUpdateFields::new(),
-            streamed: 0,
-            told: false,
-        });
+    fn apply(&mut self, id: &ToolCallId, patch: ToolCallPatch) -> ToolCallUpdate {
+        let sent = self.calls.entry(id.clone()).or_insert_with(|| SentCall::new(id));
+        let is_final = patch.status.is_some_and(Status::is_final);
+        let ending = (patch.status == Some(Status::Cancelled))
+            .then(|| patch.meta.as_deref().unwrap_or(&CallMeta::default()).ending());
         // What is set anew is held back no more.
         sent.held.raw_input = sent.held.raw_input.take().filter(|_| patch.raw_input.is_none());
         sent.held.raw_output = sent.held.raw_output.take().filter(|_| patch.raw_output.is_none());
         let holds = &sent.call;
         let mut fields = ToolCallUpdateFields::new();
-        fields.name = patch.name.clone().filter(|name| holds.name.as_ref() != Some(name));
-        fields.title = patch.title.clone().filter(|title| *title != holds.title);
+        fields.name = patch.name.filter(|name| holds.name.as_ref() != Some(name));
+        fields.title = patch.title.filter(|title| *title != holds.title);
         fields.kind = patch.kind.filter(|kind| *kind != holds.kind);
         fields.status = patch.status.map(status).filter(|status| *status != holds.status);
-        let input = patch.raw_input.as_ref();
-        fields.raw_input = input.filter(|input| holds.raw_input.as_ref() != Some(input)).cloned();
-        let output = patch.raw_output.as_ref();
+        fields.raw_input = patch.raw_input.filter(|input| holds.raw_input.as_ref() != Some(input));
         fields.raw_output =
-            output.filter(|output| holds.raw_output.as_ref() != Some(output)).cloned();
-        let locations = patch.locations.as_ref();
-        fields.locations = locations
-            .map(|all| all.iter().map(location).collect::<Vec<_>>())
-            .filter(|locations| *locations != holds.locations);
+            patch.raw_output.filter(|output| holds.raw_output.as_ref() != Some(output));
+        let locations = patch.locations.map(|all| all.iter().map(location).collect::<Vec<_>>());
+        fields.locations = locations.filter(|locations| *locations != holds.locations);
         let mut update = ToolCallUpdate::new(id.clone(), fields);
-        if let Some(meta) = &patch.meta {
-            // Nothing is not told, unless there was something before: then it must be taken back.
-            let is_told = !meta.is_empty() || sent.call.meta.is_some();
-            let meta = is_told.then(|| meta.to_meta(&self.meta_key));
-            update.meta = meta.filter(|meta| sent.call.meta.as_ref() != Some(meta));
-        }
-        update.fields.content = self.content(id, patch);
-        if let Some(sent) = self.calls.get_mut(id) {
-            let is_final = patch.status.is_some_and(Status::is_final);
-            sent.tell(&mut update, is_final);
-        }
-        update
-    }
-
-    /// Changes the items of a call and returns its content if that is not what the client holds.
-    fn content(&mut self, id: &ToolCallId, patch: &ToolCallPatch) -> Option<Vec<ToolCallContent>> {
-        let sent = self.calls.get_mut(id)?;
-        match &patch.content {
-            ContentPatch::Keep => {}
-            ContentPatch::Append(items) => sent.items.extend_from_slice(items),
-            ContentPatch::Set(items) => sent.items.clone_from(items),
-        }
-        let is_cancelled = patch.status == Some(Status::Cancelled);
-        let keeps = patch.content == ContentPatch::Keep && !is_cancelled;
-        if keeps && sent.terminals().next().is_none() {
-            return None;
-        }
-        // The first terminal of a call that is about to be announced is opened with it.
-        let opens = match self.surface {
-            Surface::Meta if !sent.told => sent.terminals().next().cloned(),
-            _ => None,
-        };
-        let is_final = patch.status.is_some_and(Status::is_final);
-        let mut content = encode::items(&sent.items, &self.meta_key, |id| {
-            let terminal = self.terminals.get(id);
-            let is_shown = terminal.is_some_and(|terminal| terminal.announced);
-            (!is_shown && opens.as_ref() != Some(id))
-                .then(|| terminal_text(terminal.map(|terminal| &terminal.report), is_final))
+        // Nothing is not told, unless there was something before: then it must be taken back.
+        let news = patch.meta.filter(|meta| match &sent.meta {
+            Some(told) => told != meta,
+            None => !meta.is_empty(),
         });
-        if is_cancelled {
-            let ending = patch
-                .meta
-                .as_deref()
-                .map_or_else(|| CallMeta::default().ending(), CallMeta::ending);
-            content.push(ToolCallContent::from(ending));
+        if let Some(meta) = news {
+            if sent.told {
+                update.meta = Some(meta.to_meta(&self.meta_key));
+            }
+            sent.meta = Some(meta);
         }
-        sent.held.content = None;
-        (content != sent.call.content).then_some(content)
+        let shows = Shows { surface: self.surface, key: &self.meta_key, of: &self.terminals };
+        update.fields.content = sent.content(patch.content, ending, is_final, &shows);
+        sent.tell(&mut update, is_final);
+        update
     }
 
     fn terminal_entry(&mut self, id: &TerminalId) -> &mut SentTerminal {

@@ -106,7 +106,7 @@ fn a_cancelled_call_has_failed_in_v1_and_says_why() {
         let mut v2 = wire::v2::Sent::new();
         drop((v1.tool_call(&id(), &first), v2.tool_call(&id(), &first)));
         assert_eq!(
-            crate::json(&v1.tool_call(&id(), &cancelled(reason))),
+            crate::json(&v1.tool_call(&id(), cancelled(reason))),
             json!([{
                 "sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "failed",
                 "content": [one, why], "_meta": {"callboard": {"reason": word}},
@@ -138,8 +138,8 @@ fn statuses() {
         assert_eq!(v1_document(&patch, None)["status"], v1, "{status:?}");
         assert_eq!(v2_document(&patch)["status"], v2, "{status:?}");
         let mut sent = wire::v1::Sent::new(Surface::Text);
-        drop(sent.tool_call(&id(), &announce()));
-        let update = crate::json(&sent.tool_call(&id(), &ToolCallPatch::new().status(status)));
+        drop(sent.tool_call(&id(), announce()));
+        let update = crate::json(&sent.tool_call(&id(), ToolCallPatch::new().status(status)));
         assert_eq!(update[0]["status"], v1, "{status:?}");
         let mut sent = wire::v2::Sent::new();
         assert_eq!(crate::json(&sent.tool_call(&id(), &patch))[0]["status"], v2, "{status:?}");

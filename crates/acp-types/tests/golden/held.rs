@@ -11,8 +11,8 @@ use crate::{announce, id};
 /// A connection that was told of a running call.
 fn running() -> Sent {
     let mut sent = Sent::new(Surface::Text);
-    drop(sent.tool_call(&id(), &announce()));
-    drop(sent.tool_call(&id(), &ToolCallPatch::new().status(Status::InProgress)));
+    drop(sent.tool_call(&id(), announce()));
+    drop(sent.tool_call(&id(), ToolCallPatch::new().status(Status::InProgress)));
     sent
 }
 
@@ -62,7 +62,7 @@ fn each_large_field_waits_for_the_end() {
 #[test]
 fn a_large_first_report_and_a_large_end_are_sent_at_once() {
     let mut sent = Sent::new(Surface::Text);
-    let first = crate::json(&sent.tool_call(&id(), &announce().raw_input(large("i"))));
+    let first = crate::json(&sent.tool_call(&id(), announce().raw_input(large("i"))));
     assert!(first[0]["rawInput"] == large("i"));
     check(vec![(
         end().raw_output(large("o")),
@@ -73,11 +73,11 @@ fn a_large_first_report_and_a_large_end_are_sent_at_once() {
 #[test]
 fn a_permission_request_tells_what_waited() {
     let mut sent = running();
-    assert!(sent.tool_call(&id(), &ToolCallPatch::new().raw_input(large("i"))).is_empty());
+    assert!(sent.tool_call(&id(), ToolCallPatch::new().raw_input(large("i"))).is_empty());
     let request = crate::json(&sent.permission("s".into(), &id(), Vec::new()).unwrap());
     assert!(request["toolCall"]["rawInput"] == large("i"));
     // Told once, it is not told again.
-    assert_eq!(crate::json(&sent.tool_call(&id(), &end())), update(json!({"status": "completed"})));
+    assert_eq!(crate::json(&sent.tool_call(&id(), end())), update(json!({"status": "completed"})));
 }
 
 #[test]
@@ -164,11 +164,11 @@ fn what_grows_is_repeated_in_proportion_to_what_there_is() {
     for number in 0..400 {
         let item = format!("{number:04}{}", "x".repeat(1020));
         document += item.len();
-        let updates = sent.tool_call(&id(), &ToolCallPatch::new().append(Content::text(item)));
+        let updates = sent.tool_call(&id(), ToolCallPatch::new().append(Content::text(item)));
         told += updates.len();
         bytes += crate::json(&updates).to_string().len();
     }
-    bytes += crate::json(&sent.tool_call(&id(), &end())).to_string().len();
+    bytes += crate::json(&sent.tool_call(&id(), end())).to_string().len();
     assert!(bytes <= 3 * document + 64 * 1024, "{bytes} bytes for {document}");
     assert!(told >= 10, "{told} updates");
 }

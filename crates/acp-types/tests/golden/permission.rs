@@ -19,7 +19,7 @@ fn call() -> ToolCallPatch {
 #[test]
 fn a_v1_request_repeats_the_call() {
     let mut sent = wire::v1::Sent::new(Surface::Text);
-    drop(sent.tool_call(&id(), &call()));
+    drop(sent.tool_call(&id(), call()));
     let option = |id: &'static str, name, kind| v1::PermissionOption::new(id, name, kind);
     let options = vec![
         option("once", "Allow", v1::PermissionOptionKind::AllowOnce),

@@ -52,11 +52,11 @@ fn check_text(terminal: &TerminalPatch, status: Status, expected: &Value) {
     assert_eq!(&v1_document(&call(status), Some(&report))["content"], expected, "the document");
     let mut sent = Sent::new(Surface::Text);
     assert_eq!(sent.terminal(&shown(), terminal), []);
-    let first = crate::json(&sent.tool_call(&id(), &call(status)));
+    let first = crate::json(&sent.tool_call(&id(), call(status)));
     assert_eq!(&first[0]["content"], expected, "the first report");
     if !status.is_final() {
         let mut sent = Sent::new(Surface::Text);
-        drop(sent.tool_call(&id(), &call(status)));
+        drop(sent.tool_call(&id(), call(status)));
         let updates = crate::json(&sent.terminal(&shown(), terminal));
         assert_eq!(&updates[0]["content"], expected, "an update");
     }
@@ -104,7 +104,7 @@ fn text_of_an_ended_terminal_is_head_and_tail_around_a_marked_gap() {
 #[test]
 fn text_of_a_terminal_is_told_as_it_grows_and_once() {
     let mut sent = Sent::new(Surface::Text);
-    drop(sent.tool_call(&id(), &call(Status::InProgress)));
+    drop(sent.tool_call(&id(), call(Status::InProgress)));
     for (terminal, expected) in [
         (open(), "$ ls\n"),
         (output("a\n"), "$ ls\na\n"),
@@ -136,7 +136,7 @@ fn a_terminal_by_events() {
         let mut sent = Sent::new(Surface::Meta);
         assert_eq!(sent.terminal(&shown(), &open().then(output("a\n"))), []);
         assert_eq!(
-            crate::json(&sent.tool_call(&id(), &call(Status::Pending))),
+            crate::json(&sent.tool_call(&id(), call(Status::Pending))),
             json!([
                 {
                     "sessionUpdate": "tool_call", "toolCallId": "c", "title": "Run ls",
@@ -199,7 +199,7 @@ fn output_events_fit_a_message() {
     let (head, tail) = ("\n".repeat(OUTPUT_HEAD), "\n".repeat(OUTPUT_TAIL));
     let all = format!("{head}{}{tail}", "\n".repeat(7));
     let mut sent = Sent::new(Surface::Meta);
-    drop(sent.tool_call(&id(), &call(Status::InProgress)));
+    drop(sent.tool_call(&id(), call(Status::InProgress)));
     let updates = sent.terminal(&shown(), &output(&all));
     assert_eq!(updates.len(), 3);
     let mut data = String::new();

@@ -30,7 +30,7 @@ impl Sink for Wire {
     fn deliver(&mut self, item: Item) -> std::result::Result<(), Unreachable> {
         let sent = match item {
             Item::ToolCall(id, patch) => {
-                let updates = self.sent.tool_call(&id, &patch).into_iter();
+                let updates = self.sent.tool_call(&id, patch).into_iter();
                 let mut updates = updates.map(|update| SessionNotification::new(SESSION, update));
                 updates.try_for_each(|update| self.client.send_notification(update))
             }

@@ -37,8 +37,9 @@ struct Open {
     /// As `--model` names it.
     name: String,
     model: Arc<dyn Model>,
-    /// The login whose key it has.
-    login: Option<(Provider, Login)>,
+    /// The provider whose login decides which key it has, and that login, if there was one; none
+    /// where no login matters.
+    login: Option<(Provider, Option<Login>)>,
 }
 
 impl Lazy {
@@ -82,6 +83,7 @@ impl Model for Lazy {
     fn prepare(&self) -> BoxFuture<'_, Option<String>> {
         async move {
             let _one = self.0.looking.lock().await;
+            self.0.read_logins().await;
             if !self.0.is_current() {
                 drop(self.0.look().await);
             }
@@ -100,6 +102,7 @@ impl Model for Lazy {
                 Some(opened) => opened,
                 None => {
                     let _one = inner.looking.lock().await;
+                    inner.read_logins().await;
                     inner.look().await
                 }
             };
@@ -130,10 +133,18 @@ impl Inner {
     fn is_current(&self) -> bool {
         match &*lock(&self.state) {
             Some(Ok(Open { login: Some((provider, login)), .. })) => {
-                self.chooser.login(*provider).as_ref() == Some(login)
+                self.chooser.login_used(*provider) == *login
             }
             Some(Ok(Open { login: None, .. })) => self.name.get().is_some(),
             _ => false,
+        }
+    }
+
+    /// Reads which logins there are, where they matter.
+    async fn read_logins(&self) {
+        let named = self.name.get().and_then(|name| Provider::parse(name));
+        if named.is_none_or(|(provider, _)| !self.chooser.has_key(provider)) {
+            self.chooser.read_logins().await;
         }
     }
 
@@ -190,6 +201,7 @@ impl Inner {
             return Ok(self.connect(settings, None, None));
         }
         let access = chooser.access(provider).await?;
+        let decides = (!chooser.has_key(provider)).then(|| (provider, access.login.clone()));
         let mut settings = chooser.settings(provider, model.unwrap_or_default(), &access);
         if settings.model.is_empty() {
             let models = chooser.reach.models(settings.clone()).await?;
@@ -200,7 +212,7 @@ impl Inner {
                 retry_after: None,
             })?;
         }
-        Ok(self.connect(settings, access.login.map(|login| (provider, login)), None))
+        Ok(self.connect(settings, decides, None))
     }
 
     /// Connects, and remembers the model for those who choose; `found` is how to reach it again, if
@@ -208,7 +220,7 @@ impl Inner {
     fn connect(
         &self,
         settings: Settings,
-        login: Option<(Provider, Login)>,
+        login: Option<(Provider, Option<Login>)>,
         found: Option<Settings>,
     ) -> Open {
         let name = spec(settings.provider, &settings.model);

@@ -35,6 +35,7 @@ impl Choices {
     /// Asks everybody at once that there is a key or an address for, and looks for a local server.
     pub(crate) async fn report(&self) -> Report {
         let chooser = &self.0;
+        chooser.read_logins().await;
         let asked = Provider::ALL.into_iter().filter(|provider| {
             let configured = chooser.config.provider(*provider);
             let is_own = configured.key.is_some() || chooser.login(*provider).is_some();

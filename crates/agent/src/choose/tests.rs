@@ -297,6 +297,33 @@ async fn a_login_and_a_logout_count_from_the_next_prompt_on() {
 }
 
 #[tokio::test]
+async fn a_login_reaches_an_open_model_that_had_no_key() {
+    let env = [("OPENAI_BASE_URL", "https://s/v1")];
+    let (user, fake) = (User::new(&env, "model = 'openai/x'"), Fake::default());
+    let model = user.choices(&fake).chosen().unwrap();
+    assert_eq!(prompt(&model).await.1, "openai/x https://s/v1 ");
+    user.log_in(Provider::OpenAi, Some("https://s/v1"), "stored");
+    assert_eq!(prompt(&model).await.1, "openai/x https://s/v1 stored");
+    // It is opened anew for a change only.
+    assert_eq!(prompt(&model).await.1, "openai/x https://s/v1 stored");
+    assert_eq!(fake.with(|state| state.connected.len()), 2);
+    user.keys().remove(&[Provider::OpenAi]).unwrap();
+    assert_eq!(prompt(&model).await.1, "openai/x https://s/v1 ");
+}
+
+#[tokio::test]
+async fn what_can_be_chosen_is_told_without_a_look_at_the_disk() {
+    let (user, fake) = (User::new(&[], ""), Fake::default());
+    let choices = user.choices(&fake);
+    let names = || choices.list().into_iter().map(|choice| choice.value).collect::<Vec<_>>();
+    user.log_in(Provider::Anthropic, None, "stored");
+    assert_eq!(names(), ["direct"]);
+    choices.refresh().await;
+    assert_eq!(names(), ["anthropic/claude-sonnet-5-5", "direct"]);
+    assert_eq!(choices.first().unwrap().name(), "anthropic/claude-sonnet-5-5");
+}
+
+#[tokio::test]
 async fn a_key_is_sent_to_the_address_that_it_was_stored_for_and_no_other() {
     for (env, stored, said) in [
         (&[][..], Some("https://s/v1"), "openai/x https://s/v1 stored"),

@@ -94,7 +94,7 @@ fn each_provider_has_a_table_and_variables_over_it() {
         ("openai.context_tokens", "9000", line(6)),
         ("openai.models", "x, y/z", line(7)),
         ("openai-responses.ca_file", "/ca.pem", line(9)),
-        ("openai-responses.key", "(set)", "OPENAI_API_KEY".to_owned()),
+        ("openai-responses.key", "(set)", "A_KEY".to_owned()),
         ("ollama.base_url", "http://127.0.0.1:1234", "OLLAMA_HOST".to_owned()),
     ] {
         assert_eq!(
@@ -113,6 +113,29 @@ fn a_variable_that_the_file_names_is_the_only_one_that_holds_the_key() {
     let text = "[providers.openai]\nkey_env = 'A_KEY'\n";
     let config = config(text, &[("OPENAI_API_KEY", "sk-other")], Flags::default()).unwrap();
     assert_eq!(shown(&config, "providers.openai.key"), None);
+}
+
+#[test]
+fn openais_second_dialect_has_what_the_first_has_unless_it_has_its_own() {
+    const OPENAI: &str = "[providers.openai]\nbase_url = 'https://a/v1'\nkey_env = 'A_KEY'\n\
+        ca_file = '/a.pem'\n[providers.openai-responses]\n";
+    let variables = [("OPENAI_API_KEY", "sk-other"), ("A_KEY", "sk-mine"), ("B_KEY", "sk-b")];
+    let other_url = [("OPENAI_BASE_URL", "https://v/v1"), ("A_KEY", "sk-mine")];
+    for (own, variables, url, key, ca_file) in [
+        ("", &variables[..], "https://a/v1", Some("A_KEY"), Some("/a.pem")),
+        ("", &other_url, "https://v/v1", Some("A_KEY"), Some("/a.pem")),
+        ("key_env = 'B_KEY'", &variables, "https://a/v1", Some("B_KEY"), Some("/a.pem")),
+        ("ca_file = '/b.pem'", &variables, "https://a/v1", Some("A_KEY"), Some("/b.pem")),
+        ("base_url = 'https://a/v1'", &variables, "https://a/v1", Some("A_KEY"), Some("/a.pem")),
+        // No key of one server goes to another.
+        ("base_url = 'https://b/v1'", &variables, "https://b/v1", Some("OPENAI_API_KEY"), None),
+    ] {
+        let config = config(&format!("{OPENAI}{own}"), variables, Flags::default()).unwrap();
+        let of = |name: &str| shown(&config, &format!("providers.openai-responses.{name}"));
+        assert_eq!(of("base_url").map(|(value, _)| value).as_deref(), Some(url), "{own}");
+        assert_eq!(of("key").map(|(_, source)| source).as_deref(), key, "{own}");
+        assert_eq!(of("ca_file").map(|(value, _)| value).as_deref(), ca_file, "{own}");
+    }
 }
 
 #[test]

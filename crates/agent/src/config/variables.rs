@@ -13,8 +13,8 @@ pub(super) fn value(env: &[(String, String)], name: &str) -> Option<Value<String
     Some(Value { value: value.clone(), source: Source::Variable(name.clone()) })
 }
 
-/// Lays what the environment says of a provider over what the file says of it.
-pub(super) fn lay_over(
+/// Lays the address that the environment says over the one that the file says.
+pub(super) fn lay_url_over(
     provider: Provider,
     configured: &mut ProviderConfig,
     env: &[(String, String)],
@@ -27,10 +27,17 @@ pub(super) fn lay_over(
         url.value = read.ok().and_then(|settings| settings.base_url).unwrap_or(url.value);
         configured.base_url = Some(url);
     }
+}
+
+/// Finds the key of a provider.
+pub(super) fn key(
+    provider: Provider,
+    configured: &ProviderConfig,
+    env: &[(String, String)],
+) -> Option<Value<Key>> {
     // A variable that the file names is the only one: the other may hold the key of another server.
     let named = configured.key_env.as_ref().map(|named| named.value.as_str());
     let names = named.as_ref().map_or(provider.key_variables(), std::slice::from_ref);
     let mut found = names.iter().filter_map(|name| value(env, name));
-    configured.key = found
-        .find_map(|Value { value, source }| Key::new(&value).map(|value| Value { value, source }));
+    found.find_map(|Value { value, source }| Key::new(&value).map(|value| Value { value, source }))
 }

@@ -4,11 +4,19 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
+
 use super::{Model, SpecError, direct, parse};
 
-/// The models that a session can choose among. Asking costs no network: what has to be looked for
-/// is found beforehand.
+/// The models that a session can choose among. Asking costs no network and reads no file: what has
+/// to be looked for is found beforehand.
 pub trait Catalogue: Send + Sync + std::fmt::Debug {
+    /// Looks at what may have changed since it was looked at last: logins of another process. It is
+    /// called before a session begins, which waits for it only for a moment.
+    fn refresh(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
     /// Lists the models that can be chosen, the default one first.
     fn list(&self) -> Vec<Choice>;
 
@@ -18,7 +26,7 @@ pub trait Catalogue: Send + Sync + std::fmt::Debug {
         None
     }
 
-    /// Opens a model by its name, also by one that is not in the list.
+    /// Opens a model by its name, also by one that is not in the list. It may read a file.
     ///
     /// # Errors
     /// See [`SpecError`].

@@ -102,8 +102,8 @@ pub enum Part {
 /// ids of items. Nobody but the adapter that made it reads it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Replay {
-    /// The name of the model that gave it; no other model is told it.
-    pub model: Arc<str>,
+    /// Names the model that gave it and where that answers; no other one is told it.
+    pub origin: Arc<str>,
     /// The items, in the adapter's form.
     pub items: Value,
 }

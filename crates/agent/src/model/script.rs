@@ -22,20 +22,14 @@
 //! - A last reply without `end` ends with `tool_calls` if it held a call, else with `end_turn`.
 //! - When every reply is played, each further one is a text that says so, and `end_turn`.
 
-use std::{
-    fs::File,
-    io::{self, Read as _},
-    mem,
-    num::NonZeroUsize,
-    path::Path,
-    time::Duration,
-};
+use std::{mem, num::NonZeroUsize, path::Path, time::Duration};
 
 use futures::{StreamExt as _, future, stream};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Call, Event, Fault, Model, ModelError, Reply, Request, SpecError, Stop};
+use crate::sys::regular;
 
 /// The longest script, in bytes.
 pub const MAX_BYTES: usize = 16 << 20;
@@ -75,7 +69,8 @@ impl Script {
     /// Reads the script in `file` as the model `script:FILE`.
     pub(super) fn read(file: &str) -> Result<Self, SpecError> {
         let path = Path::new(file);
-        let text = read_bounded(path)
+        // One byte more than allowed is read, so that `parse` sees that there is more.
+        let text = regular::read(path, MAX_BYTES as u64)
             .map_err(|error| SpecError::Unreadable { file: path.to_owned(), error })?;
         Self::parse(&text, format!("script:{file}"))
             .map_err(|error| SpecError::Script { file: path.to_owned(), error })
@@ -144,13 +139,6 @@ impl Step {
     fn is_stop(&self) -> bool {
         matches!(self, Self::Event(Event::Stop(_)))
     }
-}
-
-/// One byte more than allowed is read, so that [`Script::parse`] sees that there is more.
-fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    File::open(path)?.take(MAX_BYTES as u64 + 1).read_to_end(&mut text)?;
-    Ok(text)
 }
 
 #[derive(Default)]

@@ -4,6 +4,8 @@ use std::fs::{DirBuilder, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use super::regular;
+
 /// Returns the folder for what is kept for the user that an environment is of:
 /// `$XDG_STATE_HOME/callboard`, or that below `~/.local/state`; none where neither is an absolute
 /// path.
@@ -72,15 +74,12 @@ pub(crate) fn read_secret(folder: &Path, path: &Path, max: u64) -> io::Result<Op
 /// If it is no regular file, or anybody but the user and root can change it; if it is longer;
 /// whatever opening or reading it gives.
 pub(crate) fn read_linked(path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
-    let file = match open_linked(path) {
+    let file = match regular::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
     let found = file.metadata()?;
-    if !found.is_file() {
-        return Err(io::Error::other("it is no file"));
-    }
     if !is_of_root(&found) {
         check_owner(&found)?;
     }
@@ -155,20 +154,6 @@ pub(crate) fn open(path: &Path) -> io::Result<Option<File>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-/// Opens a file wherever links lead, without waiting for the other end of a pipe.
-#[cfg(unix)]
-fn open_linked(path: &Path) -> io::Result<File> {
-    use rustix::fs::{Mode, OFlags};
-
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
-}
-
-#[cfg(not(unix))]
-fn open_linked(path: &Path) -> io::Result<File> {
-    File::open(path)
 }
 
 /// Whether it is a file that root keeps and nobody else can write.

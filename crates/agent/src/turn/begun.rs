@@ -103,6 +103,7 @@ mod tests {
     use crate::context::Surroundings;
     use crate::model::direct::Direct;
     use crate::options::Chosen;
+    use crate::secrets::OfSession;
     use crate::turn::Turn;
     use acp_lifecycle::{Secrets, Session, SessionHandle};
     use acp_tools::{Context, Registry, Workspace};
@@ -133,6 +134,7 @@ mod tests {
                 SystemTime::now(),
             ),
             handle: &handle,
+            secrets: &OfSession::new(handle.clone(), Secrets::default()),
             cancel: &cancel,
         };
         let open = turn.begin("1", "write_file", "reply").unwrap();

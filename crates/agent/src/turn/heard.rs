@@ -154,7 +154,10 @@ impl Turn<'_> {
                 biased;
                 () = self.cancel.cancelled() => heard.is_cancelled = true,
                 event = self.next(&mut reply) => match event {
-                    Ok(event) => heard.hear(event, self),
+                    Ok(event) => {
+                        self.secrets.renew();
+                        heard.hear(event, self);
+                    }
                     Err(silence) => {
                         heard.is_idle = silence == Silence::Idle;
                         heard.error = Some(fault(Fault::Transient, silence.to_string()));

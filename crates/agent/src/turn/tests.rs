@@ -2,6 +2,7 @@
 
 mod cancelled;
 mod endings;
+mod secrets;
 mod side_by_side;
 
 use std::path::PathBuf;
@@ -202,6 +203,7 @@ struct Stage {
     context: Context,
     surroundings: Surroundings,
     handle: SessionHandle,
+    secrets: OfSession,
     cancel: CancellationToken,
     seen: Arc<Mutex<Seen>>,
     started: Arc<AtomicUsize>,
@@ -235,6 +237,7 @@ impl Stage {
             tools,
             context,
             surroundings,
+            secrets: OfSession::new(handle.clone(), Secrets::default()),
             handle,
             cancel,
             seen,
@@ -265,6 +268,7 @@ impl Stage {
             context: &self.context,
             surroundings: &self.surroundings,
             handle: &self.handle,
+            secrets: &self.secrets,
             cancel: &self.cancel,
         }
     }

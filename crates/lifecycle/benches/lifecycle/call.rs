@@ -78,7 +78,7 @@ impl Stage {
                 item
             });
             if let Some(Item::ToolCall(id, patch)) = item {
-                self.sent.tool_call(&id, &patch).into_iter().for_each(&mut *send);
+                self.sent.tool_call(&id, patch).into_iter().for_each(&mut *send);
             }
         }
     }

@@ -23,8 +23,9 @@ impl Board {
         meaningless += drop_if(&mut patch.name, String::is_empty);
         // Whoever made them: what is shown of a call hides nothing.
         if let Some(base) = patch.title.take() {
-            call.base = title::bounded(&base, limits::BASE_BYTES);
-            call.losses.is_title_cut |= call.base != title::visible(&base);
+            let (base, is_cut) = title::bounded_or_cut(&base, limits::BASE_BYTES);
+            call.losses.is_title_cut |= is_cut;
+            call.base = base;
             patch.title = Some(title::compose(&call.base, call.subtitle.as_deref()));
         }
         patch.name = patch.name.map(|name| title::bounded(&name, limits::NAME_BYTES));

@@ -8,7 +8,7 @@ use acp_types::text;
 use super::{Answer, Decision};
 use crate::effects::Effect;
 use crate::limits::{OPTION_BYTES, REASON_BYTES};
-use crate::rules::{Scope, effect_words};
+use crate::rules::{ArgvPrefix, Matcher, Scope, common, matched};
 use crate::title::visible;
 
 /// An option: what it does, and for how long that is remembered.
@@ -21,9 +21,7 @@ struct Choice {
 
 /// Every option, in the order in which clients show them.
 ///
-/// What is remembered is the same effect again and nothing wider: a project's rules lie on the
-/// disk, and whoever chooses a button has seen one command, not what else begins like it. A
-/// rejection is remembered for the session; what must never happen is a rule to be written down.
+/// A rejection is remembered for the session; what must never happen is a rule to be written down.
 const CHOICES: [Choice; 5] = [
     Choice { id: "allow", kind: PermissionOptionKind::AllowOnce, verb: "Allow", scope: None },
     Choice {
@@ -47,20 +45,50 @@ const CHOICES: [Choice; 5] = [
     },
 ];
 
+/// What an answer would remember.
+///
+/// That is the same effect again and nothing wider: whoever chooses a button has seen one command,
+/// not what else begins like it. Only a common command that builds, tests or looks is remembered
+/// for the project by its first words, because it is never the same twice.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Memory {
+    effects: Vec<Effect>,
+    common: Option<ArgvPrefix>,
+}
+
+impl Memory {
+    pub(crate) fn of(effects: Vec<Effect>) -> Self {
+        let common = match &*effects {
+            [Effect::Run { command, .. }] => common(command),
+            _ => None,
+        };
+        Self { effects, common }
+    }
+
+    /// Returns what the rules of a scope would speak of.
+    pub(crate) fn matchers(&self, scope: Scope) -> Vec<Matcher> {
+        match &self.common {
+            Some(prefix) if scope == Scope::Project => vec![Matcher::Argv(prefix.clone())],
+            _ => self.effects.iter().cloned().map(Matcher::Effect).collect(),
+        }
+    }
+}
+
 /// Makes the options of a request. Those that remember name all of what they remember, and for
 /// how long; they are left out where that is nothing, or too long to be read on a button.
 pub(crate) fn options(
-    remembered: &[Effect],
+    memory: &Memory,
     scopes: &[Scope],
     display: impl Fn(&Path) -> String,
 ) -> Vec<PermissionOption> {
-    let words: Vec<_> = remembered.iter().map(|effect| effect_words(effect, &display)).collect();
-    let words = words.join(", ");
-    let is_readable = (1..=OPTION_BYTES).contains(&words.len());
     let name = |choice: &Choice| match choice.scope {
         None => Some(format!("{} once", choice.verb)),
-        Some(scope) if is_readable && scopes.contains(&scope) => {
-            Some(format!("{} {words} {}", choice.verb, scope.words()))
+        Some(scope) if scopes.contains(&scope) => {
+            let matchers = memory.matchers(scope);
+            let words: Vec<_> = matchers.iter().map(|matcher| matched(matcher, &display)).collect();
+            let words = words.join(", ");
+            let is_readable = (1..=OPTION_BYTES).contains(&words.len());
+            is_readable.then(|| format!("{} {words} {}", choice.verb, scope.words()))
         }
         Some(_) => None,
     };

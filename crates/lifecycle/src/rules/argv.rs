@@ -1,26 +1,34 @@
 //! Command lines as words: strictly for what allows, loosely for what denies.
 //!
-//! It knows no shell's whole grammar. What it cannot be sure of is no simple command, and so is
+//! It knows no shell's whole grammar. What it cannot be sure of is no plain command, and so is
 //! asked about.
 
 use serde::{Deserialize, Serialize};
 
 use super::matcher::Match;
+use super::plain::{self, Plain};
+use super::told;
 use crate::limits::{COMMAND_BYTES, PATTERN_BYTES};
 
 /// The first words of commands: the program and what follows it.
 ///
-/// A rule that allows matches *simple* commands only: words of plain ASCII, parted by spaces,
-/// quoted or not, that every POSIX shell passes on as they are. Whatever joins commands, expands,
-/// redirects, assigns, escapes or is longer than 4 KiB is not simple, and neither is a program
-/// named by a relative path, which is another one in another folder. The rule holds in every
-/// folder. On Windows, whose shells read commands otherwise, no command is simple.
+/// A rule that allows matches *plain* commands only: words of plain ASCII, parted by spaces,
+/// quoted or not, that every POSIX shell passes on as they are, and what is joined of those by `;`,
+/// `&&`, `||`, `|` or a new line, each of which a rule has to allow. Whatever else joins commands,
+/// expands, reads a file, assigns, escapes or is longer than 4 KiB is not plain, and neither is a
+/// program named by a relative path, which is another one in another folder. Output may go to
+/// `/dev/null` and to files that the call says it writes. The rule holds in every folder. On
+/// Windows, whose shells read commands otherwise, no command is plain.
+///
+/// What programs can be told that makes another command of them has to be in the rule: `find` does
+/// not allow `find -exec`, `git diff` not `--output`, `cat` no file outside of the folder it runs
+/// in, and `sh`, `env` or `xargs` nothing but what the rule says. The table is in `rules/told.rs`.
 ///
 /// A rule that denies matches wherever the words stand one after the other, however they are
 /// quoted or joined with other commands, in any case and behind any path of the program. A command
-/// that holds only the first of them, or is not simple, is asked about.
+/// that holds only the first of them, or is not plain, is asked about.
 ///
-/// Mind what a program can be told: `git`, `find`, `sed`, `env` or `sh` run anything.
+/// Mind what a program can do: the table knows what is common, not everything.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
 pub struct ArgvPrefix(Vec<String>);
@@ -40,8 +48,9 @@ impl ArgvPrefix {
         &self.0
     }
 
-    pub(super) fn allows(&self, command: &Command) -> bool {
-        command.simple.as_ref().is_some_and(|words| words.starts_with(&self.0))
+    /// Whether a rule for it speaks of one plain command.
+    pub(super) fn allows(&self, command: &[String]) -> bool {
+        command.starts_with(&self.0) && told::is_same(command, self.0.len())
     }
 
     pub(super) fn denies(&self, command: &Command) -> Match {
@@ -66,7 +75,7 @@ impl From<ArgvPrefix> for Vec<String> {
 /// A command line, read once for all rules.
 #[derive(Debug)]
 pub(super) struct Command {
-    simple: Option<Vec<String>>,
+    pub(super) plain: Option<Plain>,
     /// None of a command that is too long to be read.
     loose: Option<Vec<String>>,
 }
@@ -74,8 +83,8 @@ pub(super) struct Command {
 impl Command {
     pub(super) fn read(line: &str) -> Self {
         let is_short = line.len() <= COMMAND_BYTES;
-        let simple = if is_short && cfg!(not(windows)) { simple_words(line) } else { None };
-        Self { simple, loose: is_short.then(|| loose_words(line)) }
+        let plain = if is_short && cfg!(not(windows)) { plain::read(line) } else { None };
+        Self { plain, loose: is_short.then(|| loose_words(line)) }
     }
 
     /// Whether another command's words stand in this one, one after the other, or this one is too
@@ -84,13 +93,21 @@ impl Command {
         self.loose.is_none() || self.holds(&loose_words(denied)) == Match::Yes
     }
 
+    /// Whether it may run what does not stand there: it is not plain, or joins commands of which
+    /// one runs what another may have written.
+    fn is_unclear(&self) -> bool {
+        let is_joint = |line: &Plain| line.commands.len() > 1;
+        let runs = |line: &Plain| line.commands.iter().any(|words| told::is_runner(words));
+        self.plain.as_ref().is_none_or(|line| is_joint(line) && runs(line))
+    }
+
     fn holds(&self, denied: &[String]) -> Match {
         let (Some(words), Some(program)) = (&self.loose, denied.first()) else {
             return Match::Maybe;
         };
         if words.windows(denied.len()).any(|words| stand_for(words, denied)) {
             Match::Yes
-        } else if self.simple.is_none() || words.iter().any(|word| names(word, program)) {
+        } else if self.is_unclear() || words.iter().any(|word| names(word, program)) {
             Match::Maybe
         } else {
             Match::No
@@ -109,36 +126,6 @@ fn names(word: &str, program: &str) -> bool {
     word == program || word.rsplit('/').next() == Some(program)
 }
 
-/// Splits a simple command into its words; nothing for any other.
-fn simple_words(line: &str) -> Option<Vec<String>> {
-    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
-    for letter in line.chars() {
-        match (quote, letter) {
-            (Some(end), letter) if letter == end => quote = None,
-            (Some('\''), ' '..='~') => word.get_or_insert_default().push(letter),
-            (Some(_), ' '..='~') if !"$`\\!".contains(letter) => {
-                word.get_or_insert_default().push(letter);
-            }
-            (None, '\'' | '"') => {
-                quote = Some(letter);
-                word.get_or_insert_default();
-            }
-            (None, ' ') => words.extend(word.take()),
-            // A word that begins with `=` is a path in zsh.
-            (None, '=') if word.is_none() => return None,
-            (None, letter) if letter.is_ascii_alphanumeric() || "_-./:=,+@%".contains(letter) => {
-                word.get_or_insert_default().push(letter);
-            }
-            _ => return None,
-        }
-    }
-    words.extend(word);
-    let program: &String = words.first()?;
-    let is_relative = program.contains('/') && !program.starts_with('/');
-    let is_odd = program.is_empty() || program.contains('=') || is_relative;
-    (quote.is_none() && !is_odd).then_some(words)
-}
-
 /// Splits a command at everything that can part words, quotes and escapes aside, in small letters.
 fn loose_words(line: &str) -> Vec<String> {
     let bare = line.replace(['"', '\'', '\\'], "").to_ascii_lowercase();
@@ -146,58 +133,4 @@ fn loose_words(line: &str) -> Vec<String> {
         letter.is_whitespace() || letter.is_control() || ";&|()<>{}[]$`=!,~*?#".contains(letter)
     };
     bare.split(parts).filter(|word| !word.is_empty()).map(str::to_owned).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::simple_words;
-
-    #[test]
-    fn a_simple_command_is_split_as_a_shell_does() {
-        for (line, expected) in [
-            ("cargo test", &["cargo", "test"][..]),
-            ("  cargo   test  ", &["cargo", "test"]),
-            ("rg 'fn main|x' src", &["rg", "fn main|x", "src"]),
-            ("git commit -m \"it's done; really\"", &["git", "commit", "-m", "it's done; really"]),
-            ("a'b'\"c\"d ''", &["abcd", ""]),
-            ("make CC=gcc", &["make", "CC=gcc"]),
-            ("/bin/ls -l", &["/bin/ls", "-l"]),
-        ] {
-            assert_eq!(simple_words(line).unwrap(), expected, "{line}");
-        }
-    }
-
-    #[test]
-    fn quotes_that_do_not_close_and_odd_programs_are_not_simple() {
-        for line in ["", " ", "'", "echo 'a", "echo \"a", "''", "'' a", "A=1 b", "./a", "a/b", "=a"]
-        {
-            assert_eq!(simple_words(line), None, "{line}");
-        }
-    }
-
-    /// What a shell makes of `line` behind a program that prints its arguments.
-    #[cfg(unix)]
-    #[expect(clippy::disallowed_methods, reason = "a shell is what the words are compared with")]
-    fn words_of_shell(line: &str) -> Vec<String> {
-        let printing = format!("exec printf '%s\\0' {line}");
-        let output = std::process::Command::new("sh").args(["-c", &printing]).output().unwrap();
-        let printed = String::from_utf8(output.stdout).unwrap();
-        printed.split_terminator('\0').map(str::to_owned).collect()
-    }
-
-    #[cfg(unix)]
-    proptest::proptest! {
-        /// Only lines that are simple are given to the shell, and those are harmless.
-        #[test]
-        fn a_shell_sees_the_same_words(line in "[ab=~*'\" /.$-]{0,12}") {
-            if let Some(words) = simple_words(&format!("x {line}")) {
-                let seen = match words.len() {
-                    // Without an argument it prints an empty one.
-                    1 => Vec::new(),
-                    _ => words_of_shell(&line),
-                };
-                proptest::prop_assert_eq!(seen, &words[1..], "{}", line);
-            }
-        }
-    }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::argv::{ArgvPrefix, Command};
 use super::pattern::{HostPattern, PathGlob};
+use super::plain::Plain;
 use crate::effects::{Effect, Effects};
 
 /// What a rule speaks of.
@@ -23,7 +24,7 @@ pub enum Matcher {
     Tool(String),
     /// Everything that tools of a kind do.
     Kind(ToolKind),
-    /// Commands that begin with these words.
+    /// Commands that begin with these words. A line is allowed where each of its commands is.
     Argv(ArgvPrefix),
     /// What is done to files. It says nothing of what commands do to them.
     Path {
@@ -80,6 +81,14 @@ impl<'a> Seen<'a> {
         Self { effect, command }
     }
 
+    /// The line that would run, if it is plain, and where.
+    pub(super) fn plain(&self) -> Option<(&Plain, &'a Path)> {
+        match (self.effect, &self.command) {
+            (Effect::Run { cwd, .. }, Some(command)) => Some((command.plain.as_ref()?, cwd)),
+            _ => None,
+        }
+    }
+
     /// What is done to which file or, with `true`, to all beneath it.
     fn path(&self) -> Option<(Access, &'a Path, bool)> {
         match self.effect {
@@ -102,13 +111,15 @@ impl Matcher {
         }
     }
 
+    /// Whether it speaks of an effect as a whole. Of commands in a line,
+    /// [`ArgvPrefix::allows`] tells.
     pub(super) fn allows(&self, effects: &Effects, seen: &Seen<'_>) -> bool {
         match (self, seen.effect) {
-            (Self::Tool(_) | Self::Kind(_), _) => self.is_of_call(effects),
-            (Self::Effect(effect), other) => effect == other && *other != Effect::Unknown,
-            (Self::Argv(prefix), _) => {
-                seen.command.as_ref().is_some_and(|command| prefix.allows(command))
+            (Self::Tool(_) | Self::Kind(_), _) => {
+                // Whoever trusts a tool with the roots has not named what lies elsewhere.
+                self.is_of_call(effects) && !effects.is_outside(seen.effect)
             }
+            (Self::Effect(effect), other) => effect == other && *other != Effect::Unknown,
             (Self::Path { access, glob }, _) => {
                 seen.path().is_some_and(|(other, path, is_tree)| {
                     *access == other

@@ -36,9 +36,16 @@ use crate::effects::Effect;
 pub trait Policy: std::fmt::Debug + Send + Sync {
     /// Judges one effect that no rule speaks of.
     fn judge(&self, effect: &Effect) -> Verdict;
+
+    /// Judges one effect that no rule speaks of, on something outside of the session's roots. It
+    /// is asked about, unless the policy denies it everywhere.
+    fn judge_outside(&self, effect: &Effect) -> Verdict {
+        self.judge(effect).max(Verdict::Ask)
+    }
 }
 
-/// Reads are allowed, everything else is asked about. The policy of a new session.
+/// Reads are allowed, everything else is asked about, and so is a read outside of the roots. The
+/// policy of a new session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AskPolicy;
 
@@ -90,7 +97,7 @@ impl Policy for AskAlwaysPolicy {
     }
 }
 
-/// Reads are allowed, everything else is denied, and nobody is asked.
+/// Reads are allowed inside of the roots, everything else is denied, and nobody is asked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReadOnlyPolicy;
 
@@ -98,9 +105,14 @@ impl Policy for ReadOnlyPolicy {
     fn judge(&self, effect: &Effect) -> Verdict {
         if effect.is_read() { Verdict::Allow } else { Verdict::Deny }
     }
+
+    fn judge_outside(&self, _: &Effect) -> Verdict {
+        Verdict::Deny
+    }
 }
 
-/// Everything is allowed that no rule denies. For tests, and for users who said so.
+/// Everything inside of the roots is allowed that no rule denies. For tests, and for users who said
+/// so.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AllowPolicy;
 

@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use crate::title::is_invisible;
+
 /// Returns whether a path leads to, or through, something that makes other programs run something
 /// or trust something, so that changing it is more than an edit. Whether it exists does not matter,
 /// and neither do case and what some file systems pass over in names. Give it the real path beneath
@@ -19,22 +21,19 @@ pub fn is_protected(path: &Path) -> bool {
 }
 
 /// Returns a name as the least strict file systems compare it: without case, without characters
-/// that are not shown, without dots and spaces at its end.
+/// that are not shown, without dots and spaces at its end and a stream of the file behind a colon.
 fn folded(name: &str) -> String {
-    let hidden = |letter: char| {
-        matches!(letter,
-            '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-    };
-    let shown = name.chars().filter(|letter| !hidden(*letter));
+    let shown = name.chars().filter(|letter| !is_invisible(*letter));
     // Both ways, for letters such as the sign for Kelvin.
     let folded: String = shown.flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect();
+    let (folded, _) = folded.split_once(':').unwrap_or((&folded, ""));
     folded.trim_end_matches(['.', ' ']).to_owned()
 }
 
 fn is_protected_in(folder: &str, name: &str) -> bool {
     NAMES.contains(&name)
         || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
-        || name.ends_with(".code-workspace")
+        || ENDS.iter().any(|end| name.ends_with(end))
         || WITHIN.contains(&(folder, name))
 }
 
@@ -42,61 +41,140 @@ const WITHIN: &[(&str, &str)] = &[
     (".cargo", "config"),
     (".cargo", "config.toml"),
     (".circleci", "config.yml"),
+    (".circleci", "config.yaml"),
+    (".config", "autostart"),
     (".config", "callboard"),
     (".config", "fish"),
     (".config", "git"),
+    (".config", "helix"),
+    (".config", "mise"),
+    (".config", "nvim"),
     (".config", "systemd"),
+    (".config", "zed"),
+    (".forgejo", "workflows"),
+    (".gitea", "workflows"),
     (".github", "actions"),
     (".github", "workflows"),
 ];
 
 const NAMES: &[&str] = &[
-    // What git runs, and where it looks for what it runs.
+    // What git and other version control run, and where they look for what they run.
     ".git",
     ".gitattributes",
     ".gitconfig",
     ".gitmodules",
     ".hg",
+    ".hgrc",
     ".husky",
+    ".jj",
     ".pre-commit-config.yaml",
     ".pre-commit-config.yml",
+    ".pre-commit-hooks.yaml",
+    ".svn",
+    "git~1",
     // Editors and agents.
     ".agents",
+    ".aider.conf.yml",
+    ".amazonq",
+    ".augment",
     ".claude",
     ".claude.json",
+    ".clinerules",
     ".codex",
     ".continue",
+    ".crush",
     ".cursor",
     ".cursorrules",
     ".devcontainer",
     ".devcontainer.json",
+    ".dir-locals-2.el",
+    ".dir-locals.el",
     ".emacs",
+    ".emacs.d",
     ".exrc",
+    ".factory",
+    ".fleet",
     ".gemini",
+    ".goosehints",
+    ".helix",
     ".idea",
+    ".junie",
+    ".kilocode",
     ".kimi",
+    ".kiro",
     ".mcp.json",
     ".nvim.lua",
     ".nvimrc",
     ".opencode",
+    ".qwen",
+    ".roo",
+    ".trae",
+    ".vim",
     ".vimrc",
+    ".vs",
     ".vscode",
     ".windsurf",
+    ".windsurfrules",
     ".zed",
-    // Tools and shells.
+    ".zencoder",
+    // What continuous integration runs.
+    ".buildkite",
+    ".drone.yml",
+    ".travis.yml",
+    ".woodpecker",
+    ".woodpecker.yml",
+    "azure-pipelines.yml",
+    "bitbucket-pipelines.yml",
+    "jenkinsfile",
+    // What tools run or take their settings from, wherever they are started.
+    ".bazelrc",
+    ".bundle",
+    ".bunfig.toml",
+    ".curlrc",
+    ".envrc",
+    ".gdbinit",
+    ".inputrc",
+    ".irbrc",
+    ".lldbinit",
+    ".mise",
+    ".mise.local.toml",
+    ".mise.toml",
+    ".mvn",
+    ".netrc",
+    ".npmrc",
+    ".pdbrc",
+    ".pryrc",
+    ".pypirc",
+    ".pythonrc",
+    ".ripgreprc",
+    ".ssh",
+    ".tmux.conf",
+    ".tool-versions",
+    ".wgetrc",
+    "bunfig.toml",
+    "mise.local.toml",
+    "mise.toml",
+    "sitecustomize.py",
+    "usercustomize.py",
+    // What shells and sessions start with.
     ".bash_aliases",
+    ".bash_completion",
     ".bash_login",
     ".bash_logout",
     ".bash_profile",
     ".bashrc",
-    ".envrc",
-    ".inputrc",
-    ".npmrc",
+    ".cshrc",
+    ".kshrc",
+    ".login",
+    ".logout",
+    ".mkshrc",
+    ".pam_environment",
     ".profile",
-    ".pypirc",
-    ".ripgreprc",
-    ".ssh",
-    ".tmux.conf",
+    ".tcshrc",
+    ".xinitrc",
+    ".xprofile",
+    ".xsession",
+    ".xsessionrc",
     ".zlogin",
     ".zlogout",
     ".zprofile",
@@ -104,11 +182,21 @@ const NAMES: &[&str] = &[
     ".zshrc",
 ];
 
-const BEGINNINGS: &[&str] = &[".gitlab-ci", ".lefthook", ".pnpmfile.", ".yarnrc", "rust-toolchain"];
+const BEGINNINGS: &[&str] = &[
+    ".gitlab-ci",
+    ".lefthook",
+    ".pnpmfile.",
+    ".yarnrc",
+    "lefthook.",
+    "lefthook-local.",
+    "rust-toolchain",
+];
+
+const ENDS: &[&str] = &[".code-workspace", ".sublime-project", ".sublime-workspace"];
 
 #[cfg(test)]
 mod tests {
-    use super::{BEGINNINGS, NAMES, WITHIN, is_protected};
+    use super::{BEGINNINGS, ENDS, NAMES, WITHIN, is_protected};
     use std::path::Path;
 
     #[test]
@@ -116,11 +204,16 @@ mod tests {
         let within = WITHIN.iter().map(|(folder, name)| format!("{folder}/{name}"));
         let beginnings = BEGINNINGS.iter().map(|beginning| format!("{beginning}x"));
         let names = NAMES.iter().map(|name| (*name).to_owned());
-        for name in names.chain(within).chain(beginnings).chain(["x.code-workspace".to_owned()]) {
+        let ends = ENDS.iter().map(|end| format!("x{end}"));
+        for name in names.chain(within).chain(beginnings).chain(ends) {
             let last = name.rsplit_once('/').map_or(0, |(folder, _)| folder.len() + 1);
             let hidden = format!("{}\u{200d}{}", &name[..last + 1], &name[last + 1..]);
+            let stream = format!("{name}::$INDEX_ALLOCATION");
+            let alike = name.replace('k', "\u{212a}").replace('s', "\u{17f}");
+            let ignored = format!("{name}\u{ad}\u{fe0f}\u{e0100}");
+            let [dot, space] = [format!("{name}."), format!("{name} ")];
             for written in
-                [name.clone(), name.to_uppercase(), hidden, format!("{name}."), format!("{name} ")]
+                [name.clone(), name.to_uppercase(), hidden, alike, ignored, stream, dot, space]
             {
                 for path in [written.clone(), format!("a/b/{written}"), format!("{written}/x/y")] {
                     assert!(is_protected(Path::new(&path)), "{path:?}");
@@ -144,6 +237,10 @@ mod tests {
             "x.vscode",
             "my.git",
             ".env.example",
+            "mvn/pom.xml",
+            "src/mise.rs",
+            "lefthook/readme.md",
+            "git~10",
         ] {
             assert!(!is_protected(Path::new(path)), "{path}");
         }

@@ -63,6 +63,40 @@ fn guarded_effects_are_asked_about_whatever_is_allowed_and_never_remembered() {
 }
 
 #[test]
+fn outside_of_the_roots_all_is_asked_about_but_what_a_rule_names() {
+    let (read, write) = (Effect::Read("/etc/a".into()), Effect::Write("/etc/a".into()));
+    let edits = AcceptEditsPolicy::new(["/p"]);
+    let policies: [(&dyn Policy, Verdict); 5] = [
+        (&AskPolicy, Ask),
+        (&edits, Ask),
+        (&AskAlwaysPolicy, Ask),
+        (&ReadOnlyPolicy, Deny),
+        (&AllowPolicy, Ask),
+    ];
+    let is_outside = |path: &Path| !path.starts_with("/p");
+    for effect in [read, write] {
+        let inside = Effect::Read("/p/a".into());
+        let both = Effects::from_iter([inside.clone(), effect.clone()]).with_outside(is_outside);
+        let effects = both.by("tool", ToolKind::Execute);
+        assert!(effects.is_outside(&effect) && !effects.is_outside(&inside));
+        let judge =
+            |matcher: Matcher, policy| rules([rule(Allow, matcher)]).judge(&effects, policy);
+        for (policy, expected) in policies {
+            assert_eq!(Rules::default().judge(&effects, policy), expected, "{policy:?}");
+            let named = judge(Matcher::Effect(effect.clone()), policy);
+            // The read inside is asked about by the policy that asks about all.
+            let is_settled = expected == Ask && policy.judge(&inside) == Allow;
+            assert_eq!(named, if is_settled { Allow } else { expected }, "{policy:?}");
+        }
+        for unnamed in [Matcher::Tool("tool".into()), Matcher::Kind(ToolKind::Execute)] {
+            assert_eq!(judge(unnamed, &AllowPolicy), Ask);
+        }
+        let remembered = Rules::default().memorable(&effects, &AskPolicy);
+        assert_eq!(remembered, Some(vec![effect]));
+    }
+}
+
+#[test]
 fn the_policies_judge_what_no_rule_speaks_of() {
     let (read, write) = (Effect::Read("/a".into()), Effect::Write("/a".into()));
     let search = Effect::Search("/a".into());
@@ -207,6 +241,26 @@ fn a_denied_prefix_is_found_wherever_it_stands() {
     check(Deny, &argv("git push"), run(&format!("git push {}", "x".repeat(5000))), Ask);
     check(Deny, &argv("!"), run("ls"), Ask);
     check(Deny, &argv("rm"), Effect::Unknown, Ask);
+}
+
+#[test]
+fn output_goes_only_to_files_that_the_call_says_it_writes_and_may() {
+    let rules = rules([rule(Allow, argv("cargo test")), rule(Allow, argv("cd"))]);
+    let policy = AcceptEditsPolicy::new(["/p"]);
+    for (line, written, expected) in [
+        ("cargo test > a", "/p/a", Allow),
+        ("cargo test 2>&1 > ./a", "/p/a", Allow),
+        ("cargo test > /p/sub/a", "/p/sub/a", Allow),
+        ("cargo test > /q/a", "/q/a", Ask),
+        ("cargo test > a", "/p/b", Ask),
+        ("cargo test > sub/../a", "/p/a", Ask),
+        ("cargo test > .git/config", "/p/.git/config", Ask),
+        ("cd /q; cargo test > a", "/p/a", Ask),
+    ] {
+        let effects = Effects::from_iter([run(line), Effect::Write(written.into())]);
+        assert_eq!(rules.judge(&effects, &policy), expected, "{line}");
+        assert_eq!(rules.judge(&effects, &AskPolicy), Ask, "{line}");
+    }
 }
 
 #[test]

@@ -35,7 +35,8 @@ impl Scope {
     }
 }
 
-fn matched(matcher: &Matcher, display: &impl Fn(&Path) -> String) -> String {
+/// Says what a rule speaks of.
+pub(crate) fn matched(matcher: &Matcher, display: &impl Fn(&Path) -> String) -> String {
     match matcher {
         Matcher::Effect(effect) => effect_words(effect, display),
         Matcher::Tool(name) => format!("the tool {}", visible(name)),
@@ -66,7 +67,7 @@ fn matched(matcher: &Matcher, display: &impl Fn(&Path) -> String) -> String {
 }
 
 /// Says what an effect does: ``changing src/lib.rs``, `` `cargo test` in sub ``.
-pub(crate) fn effect_words(effect: &Effect, display: &impl Fn(&Path) -> String) -> String {
+fn effect_words(effect: &Effect, display: &impl Fn(&Path) -> String) -> String {
     match effect {
         Effect::Read(path) => format!("reading {}", display(path)),
         Effect::Search(path) => format!("searching {}", display(path)),

@@ -55,6 +55,9 @@ fn words(key: &str) -> impl Iterator<Item = &str> {
 
 /// Returns where the first word of some letters ends.
 fn first_word(letters: &str) -> usize {
+    if letters.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()) {
+        return letters.len();
+    }
     let behind = letters.chars().skip(2).map(Some).chain([None]);
     let seconds = letters.char_indices().skip(1).zip(behind);
     let cut = letters.chars().zip(seconds).find(|(before, ((_, letter), behind))| {

@@ -10,11 +10,11 @@ use acp_types::schema::v1::PermissionOption;
 
 use super::{Outcome, Permit, Session};
 use crate::board::Moment;
-use crate::effects::{Effect, Effects};
+use crate::effects::Effects;
 use crate::limits::RULE_CHANGES;
 use crate::outbox::{IsFirst, Item};
-use crate::permission::{self, Answer, Decision, Digest, Grant};
-use crate::rules::{AskPolicy, Change, Matcher, Policy, Rule, Rules, Scope, StoreError, Verdict};
+use crate::permission::{self, Answer, Decision, Digest, Grant, Memory};
+use crate::rules::{AskPolicy, Change, Policy, Rule, Rules, Scope, StoreError, Verdict};
 
 /// What a session knows of permissions.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ pub struct Request {
     question: Question,
     effects: Effects,
     /// What an answer that is remembered speaks of: just what the options name.
-    remembered: Vec<Effect>,
+    memory: Memory,
     digest: Digest,
     asked: Instant,
 }
@@ -175,17 +175,18 @@ impl Session {
         }
         let permits = &self.permits;
         let memorable = permits.rules.memorable(&effects, &*permits.policy);
-        let mut remembered = memorable.filter(|_| is_whole && is_shown).unwrap_or_default();
-        let mut options = self.options(&remembered);
+        let memorable = memorable.filter(|_| is_whole && is_shown);
+        let mut memory = memorable.map(Memory::of).unwrap_or_default();
+        let mut options = self.options(&memory);
         let secrets = self.secrets();
         if options.iter().any(|option| matches!(secrets.redact(&option.name), Cow::Owned(_))) {
-            remembered.clear();
-            options = self.options(&[]);
+            memory = Memory::default();
+            options = self.options(&memory);
         }
         self.permits.last_request += 1;
         let number = self.permits.last_request;
         let (call, question, asked) = (id.clone(), Question::MayItRun, now.at);
-        let request = Request { call, options, question, effects, remembered, digest, asked };
+        let request = Request { call, options, question, effects, memory, digest, asked };
         self.permits.requests.insert(number, request);
         self.offer(Item::Permission(number), IsFirst::No, now);
         Permit::Asked(number)
@@ -244,8 +245,8 @@ impl Session {
         }
     }
 
-    fn options(&self, remembered: &[Effect]) -> Vec<PermissionOption> {
-        permission::options(remembered, &self.permits.scopes, |path| self.display(path))
+    fn options(&self, memory: &Memory) -> Vec<PermissionOption> {
+        permission::options(memory, &self.permits.scopes, |path| self.display(path))
     }
 
     /// Takes the requests of a call back.
@@ -273,8 +274,7 @@ impl Session {
 
     fn remember(&mut self, request: &Request, scope: Option<Scope>, verdict: Verdict) {
         let Some(scope) = scope else { return };
-        for effect in &request.remembered {
-            let matcher = Matcher::Effect(effect.clone());
+        for matcher in request.memory.matchers(scope) {
             self.add_rule(Rule { scope, matcher, verdict });
         }
     }

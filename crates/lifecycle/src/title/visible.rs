@@ -15,13 +15,18 @@ pub fn visible(text: &str) -> String {
 /// Shows a text in at most `max` bytes, of which the last say so if it was cut. An escape is
 /// never cut.
 pub(crate) fn bounded(text: &str, max: usize) -> String {
+    bounded_or_cut(text, max).0
+}
+
+/// Shows a text as [`bounded`] does, and tells whether it was cut.
+pub(crate) fn bounded_or_cut(text: &str, max: usize) -> (String, bool) {
     let (shown, is_whole) = head(text, max);
     if is_whole {
-        return shown;
+        return (shown, false);
     }
     let (mut shown, _) = head(text, max.saturating_sub(CUT.len_utf8()));
     shown.push(CUT);
-    shown
+    (shown, true)
 }
 
 /// Shows the longest beginning of a text that takes at most `max` bytes, and tells whether that
@@ -58,7 +63,7 @@ fn push(shown: &mut String, letter: char) {
 /// Returns whether a character cannot be seen, or cannot be told from a space: what Unicode calls
 /// a control, a format character (but those that are drawn around digits), a separator or
 /// ignorable by default, blanks that it calls letters or symbols, and what is no character.
-fn is_invisible(letter: char) -> bool {
+pub(crate) fn is_invisible(letter: char) -> bool {
     let is_unseen = matches!(letter,
         '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{a0}' | '\u{ad}' | '\u{34f}' | '\u{61c}'
         | '\u{115f}'..='\u{1160}' | '\u{1680}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'

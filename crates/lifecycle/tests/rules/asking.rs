@@ -119,6 +119,38 @@ fn an_option_says_what_is_remembered_and_for_how_long() {
 }
 
 #[test]
+fn a_common_command_is_remembered_for_the_project_by_its_first_words() {
+    for (line, words) in [
+        ("cargo test -p x", Some("cargo test")),
+        ("git diff HEAD", Some("git diff")),
+        ("cargo nextest run a", Some("cargo nextest run")),
+        ("ls", Some("ls")),
+        ("cargo test --config x", None),
+        ("cargo test; cargo test", None),
+        ("cargo test > a", None),
+        ("cargo test $X", None),
+        ("cargo", None),
+        ("cargo publish", None),
+        ("cat /etc/passwd", None),
+        ("/tmp/cat a", None),
+        ("git push", None),
+    ] {
+        let mut stage = Stage::with_store(Ok(vec![]));
+        let number = stage.asked(&run(line));
+        let remembered = match words {
+            Some(words) => format!("commands that begin with `{words}`"),
+            None => format!("`{line}`"),
+        };
+        let options = stage.options(number);
+        assert_eq!(options[1], format!("Always allow `{line}` in this session"));
+        assert_eq!(options[2], format!("Always allow {remembered} in this project"));
+        stage.select(number, "allow_project").expect("it is answered");
+        assert_eq!(stage.rules(), [format!("allow {remembered} in this project")]);
+        assert!(matches!(stage.permit(&run(line)), Permit::Granted(_)), "{line}");
+    }
+}
+
+#[test]
 fn what_is_remembered_is_what_the_option_said() {
     let call = Effects::from_iter([Effect::Read("/r".into()), write("/p/a"), write("/p/b")]);
     for (option, remembered) in [

@@ -10,4 +10,5 @@
 
 mod asking;
 mod bypasses;
+mod commands;
 mod laws;

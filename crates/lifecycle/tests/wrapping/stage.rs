@@ -80,7 +80,7 @@ impl Sink for Client {
         let mut seen = self.seen.lock().unwrap();
         match item {
             Item::ToolCall(id, patch) => {
-                let updates = self.sent.tool_call(&id, &patch);
+                let updates = self.sent.tool_call(&id, patch);
                 updates.iter().for_each(|update| seen.observer.update(update));
             }
             Item::Terminal(id, patch) => {

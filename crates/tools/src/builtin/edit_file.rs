@@ -166,7 +166,7 @@ impl Args {
 
 /// Puts a replacement to its file, which is read when it comes up first.
 fn add(files: &mut Vec<File>, one: One, workspace: &Workspace) -> Result<(), ToolError> {
-    let at = workspace.resolve(&one.path)?;
+    let at = workspace.look(&one.path)?;
     let real = workspace.settle(&at)?;
     let which = Which::from_arguments(one.replace_all, one.occurrence, one.line)?;
     let edit = Edit { old_text: one.old_text, new_text: one.new_text, which };
@@ -187,6 +187,11 @@ fn add(files: &mut Vec<File>, one: One, workspace: &Workspace) -> Result<(), Too
         }
     };
     let stamp = Stamp::of(&bytes);
+    // An edit that does not fit tells what is there; outside that needs a permission to read it.
+    if workspace.is_outside(&at) && !workspace.stamps().holds(real.path(), stamp) {
+        let message = format!("{} is outside of the workspace. Read it first", one.path);
+        return Err(ToolError::report(Code::NotPermitted, message));
+    }
     let is_stale = workspace.stamps().is_stale(real.path(), stamp);
     let old = Text::decode(at.given(), bytes)?;
     let (new, change, done) = (Vec::new(), None, Vec::new());

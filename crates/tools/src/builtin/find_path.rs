@@ -7,11 +7,12 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::error::ToolError;
-use crate::find::find;
+use crate::find::find_at;
 use crate::limits::MATCH_LOCATIONS;
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
+use crate::workspace::Resolved;
 
 /// Finds files and directories by name.
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +30,7 @@ pub struct Args {
 
 impl Tool for FindPath {
     type Args = Args;
-    type Plan = Args;
+    type Plan = (Args, Resolved);
 
     fn spec(&self) -> Spec {
         Spec {
@@ -52,25 +53,24 @@ impl Tool for FindPath {
             .with_path("path", path, context)
     }
 
-    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Args>, ToolError> {
-        let at = context.workspace.resolve(args.path.as_deref().unwrap_or("."))?;
-        let mut draft = Draft::new(args);
-        draft.effects = context.workspace.looked_at(&at, Effect::Read);
-        Ok(draft)
+    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Self::Plan>, ToolError> {
+        let at = context.workspace.look(args.path.as_deref().unwrap_or("."))?;
+        let effects = context.workspace.looked_at(&at, Effect::Read);
+        Ok(Draft { effects, ..Draft::new((args, at)) })
     }
 
     async fn run(
         &self,
-        pinned: Pinned<Args>,
+        pinned: Pinned<Self::Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
-        let args = pinned.release(grant)?;
+        let (args, at) = pinned.release(grant)?;
         let workspace = invocation.context.workspace.clone();
         let cancel = invocation.call.cancel().clone();
         let (found, text) = blocking(move || {
             let is_cancelled = || cancel.is_cancelled();
-            let found = find(&workspace, &args.pattern, args.path.as_deref(), &is_cancelled)?;
+            let found = find_at(&workspace, &args.pattern, &at, &is_cancelled)?;
             let text = found.to_text(&workspace);
             Ok((found, text))
         })

@@ -7,10 +7,11 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::error::ToolError;
-use crate::search::{Query, search};
+use crate::search::{Query, search_at};
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
+use crate::workspace::Resolved;
 
 /// Searches the contents of files.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +37,7 @@ pub struct Args {
 
 impl Tool for Grep {
     type Args = Args;
-    type Plan = Query;
+    type Plan = (Query, Resolved);
 
     fn spec(&self) -> Spec {
         Spec {
@@ -57,8 +58,8 @@ impl Tool for Grep {
         Description::new("grep").with("pattern", &args.pattern).with_path("path", path, context)
     }
 
-    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Query>, ToolError> {
-        let at = context.workspace.resolve(args.path.as_deref().unwrap_or("."))?;
+    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Self::Plan>, ToolError> {
+        let at = context.workspace.look(args.path.as_deref().unwrap_or("."))?;
         let query = Query {
             pattern: args.pattern,
             path: args.path,
@@ -67,22 +68,21 @@ impl Tool for Grep {
             context: args.context.unwrap_or(0),
             max_results: args.max_results,
         };
-        let mut draft = Draft::new(query);
-        draft.effects = context.workspace.looked_at(&at, Effect::Search);
-        Ok(draft)
+        let effects = context.workspace.looked_at(&at, Effect::Search);
+        Ok(Draft { effects, ..Draft::new((query, at)) })
     }
 
     async fn run(
         &self,
-        pinned: Pinned<Query>,
+        pinned: Pinned<Self::Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
-        let query = pinned.release(grant)?;
+        let (query, at) = pinned.release(grant)?;
         let workspace = invocation.context.workspace.clone();
         let cancel = invocation.call.cancel().clone();
         let (matches, text) = blocking(move || {
-            let matches = search(&workspace, &query, &|| cancel.is_cancelled())?;
+            let matches = search_at(&workspace, &query, &at, &|| cancel.is_cancelled())?;
             let text = matches.to_text(&workspace);
             Ok((matches, text))
         })

@@ -7,10 +7,11 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::error::ToolError;
-use crate::list::list;
+use crate::list::list_at;
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
+use crate::workspace::Resolved;
 
 /// Lists a directory.
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +30,7 @@ pub struct Args {
 
 impl Tool for ListDirectory {
     type Args = Args;
-    type Plan = Args;
+    type Plan = (Args, Resolved);
 
     fn spec(&self) -> Spec {
         Spec {
@@ -48,24 +49,23 @@ impl Tool for ListDirectory {
         Description::new("list-directory").with_path("path", &args.path, context)
     }
 
-    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Args>, ToolError> {
-        let at = context.workspace.resolve(&args.path)?;
-        let mut draft = Draft::new(args);
-        draft.effects = context.workspace.looked_at(&at, Effect::Read);
-        Ok(draft)
+    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Self::Plan>, ToolError> {
+        let at = context.workspace.look(&args.path)?;
+        let effects = context.workspace.looked_at(&at, Effect::Read);
+        Ok(Draft { effects, ..Draft::new((args, at)) })
     }
 
     async fn run(
         &self,
-        pinned: Pinned<Args>,
+        pinned: Pinned<Self::Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
-        let args = pinned.release(grant)?;
+        let (args, at) = pinned.release(grant)?;
         let workspace = invocation.context.workspace.clone();
         let cancel = invocation.call.cancel().clone();
         let listing =
-            blocking(move || list(&workspace, &args.path, args.depth, &|| cancel.is_cancelled()))
+            blocking(move || list_at(&workspace, &at, args.depth, &|| cancel.is_cancelled()))
                 .await?;
         let text = listing.to_text();
         Ok(Output {

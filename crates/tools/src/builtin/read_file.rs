@@ -9,10 +9,11 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::error::ToolError;
-use crate::read::{Window, read_window};
+use crate::read::{Window, read_at};
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
+use crate::workspace::{Resolved, Workspace};
 
 /// Reads lines of a text file.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +33,7 @@ pub struct Args {
 
 impl Tool for ReadFile {
     type Args = Args;
-    type Plan = Args;
+    type Plan = (Args, Resolved, Arc<Workspace>);
 
     fn spec(&self) -> Spec {
         Spec {
@@ -54,26 +55,23 @@ impl Tool for ReadFile {
         description.with_path("path", &args.path, context).at(&args.path, line, context)
     }
 
-    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Args>, ToolError> {
+    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Self::Plan>, ToolError> {
         let workspace = context.workspace.reading(&args.path);
-        let at = workspace.resolve(&args.path)?;
-        let mut draft = Draft::new(args);
-        draft.effects = workspace.looked_at(&at, Effect::Read);
-        Ok(draft)
+        let at = workspace.look(&args.path)?;
+        let effects = workspace.looked_at(&at, Effect::Read);
+        Ok(Draft { effects, ..Draft::new((args, at, workspace)) })
     }
 
     async fn run(
         &self,
-        pinned: Pinned<Args>,
+        pinned: Pinned<Self::Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
-        let args = pinned.release(grant)?;
-        let all = &invocation.context.workspace;
-        let workspace = all.reading(&args.path);
-        let is_output = !Arc::ptr_eq(&workspace, all);
+        let (args, at, workspace) = pinned.release(grant)?;
+        let is_output = !Arc::ptr_eq(&workspace, &invocation.context.workspace);
         let mut window =
-            blocking(move || read_window(&workspace, &args.path, args.offset, args.limit)).await?;
+            blocking(move || read_at(&workspace, &at, args.offset, args.limit)).await?;
         if is_output {
             // What a command printed of known secrets is for nobody's eyes.
             let secrets = invocation.call.session().with(|session, _| session.secrets().clone());

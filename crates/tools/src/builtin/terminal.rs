@@ -1,9 +1,10 @@
 //! `terminal`: runs a shell command and shows its output as it comes.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_lifecycle::{Effect, Effects, Grant, Pinned};
+use acp_lifecycle::{Grant, Pinned};
 use acp_types::schema::v1::ResourceLink;
 use acp_types::{
     Content, ContentBlock, Exit, Reason, TerminalId, TerminalPatch, TerminalSize, ToolKind,
@@ -13,13 +14,16 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::command;
 use crate::error::{Code, ToolError};
 use crate::exec::escapes::Filter;
 use crate::exec::record::{Recorded, RecordedFile, Recording};
-use crate::exec::{self, Command, End, Size, SpawnError};
+use crate::exec::{self, Command, End, Size, SpawnError, Streams};
 use crate::limits::{COMMAND_TIMEOUT, COMMAND_TIMEOUT_MAX, OUTPUT_FILE_BYTES};
 use crate::outputs::uri;
-use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
+use crate::tool::{
+    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
+};
 
 /// Runs a shell command.
 #[derive(Debug, Clone, Copy)]
@@ -83,14 +87,18 @@ impl Tool for Terminal {
             line: args.command.clone(),
             cwd: at.path().to_owned(),
             env: (*context.env).clone(),
-            size: Size::default(),
+            streams: Streams::Terminal(Size::default()),
             timeout: Some(timeout.min(COMMAND_TIMEOUT_MAX)),
         };
-        let mut draft = Draft::new(command);
-        let cwd = at.path().to_owned();
-        draft.effects = Effects::from(Effect::Run { command: args.command, cwd: cwd.clone() });
-        draft.cwd = Some(cwd);
-        Ok(draft)
+        let (workspace, cwd) = (context.workspace.clone(), at.path().to_owned());
+        let judged = blocking(move || {
+            let home = command.env.get("HOME").map(PathBuf::from);
+            let judged = command::judge(&args.command, &command.cwd, home.as_deref(), &workspace);
+            Ok((judged, command))
+        });
+        let (command::Judged { effects, note }, plan) = judged.await?;
+        let notes = note.into_iter().collect();
+        Ok(Draft { effects, notes, cwd: Some(cwd), ..Draft::new(plan) })
     }
 
     async fn run(

@@ -66,7 +66,7 @@ impl Tool for WriteFile {
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
         let workspace = context.workspace.clone();
         blocking(move || {
-            let at = workspace.resolve(&args.path)?;
+            let at = workspace.look(&args.path)?;
             // Rules look at the file that will change, not at a link to it.
             let real = workspace.settle(&at)?;
             let found = read_whole(&workspace, &at, FILE_BYTES)?;

@@ -1,4 +1,4 @@
-//! Opens a pseudo-terminal, starts a shell in it, and owns both until the last process is gone.
+//! Opens a pipe or a terminal, starts a shell with it, and owns both until the last process is gone.
 //!
 //! Knows nothing of timeouts, cancelling or what the output is for.
 
@@ -10,24 +10,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use portable_pty::{Child, CommandBuilder, PtySize, SlavePty, native_pty_system};
 use tokio::sync::oneshot;
 
 use super::chunks;
 use super::record::Recording;
-use super::{Command, SpawnError};
+use super::{Command, SpawnError, Streams};
 use crate::limits::{COMMAND_STRING_BYTES, READ_BYTES};
-use crate::sys::process::{self, Ended, Reading, Terminal, Tree};
+use crate::sys::process::{self, Ended, Program, Reading, Shape, Source, Tree, Waiter, Way};
 
 /// A command that was started. Dropping it kills what is left of it.
 #[derive(Debug)]
 pub(super) struct Live {
     pub(super) tree: Arc<Tree>,
-    /// What the terminal says, until nobody can write to it any more.
+    /// What the command writes, until nobody can write any more.
     pub(super) chunks: chunks::Receiver,
-    /// Comes when all processes are gone and the shell is reaped.
-    pub(super) ended: oneshot::Receiver<Ended>,
-    /// Without it the terminal is read no further than what it holds.
+    /// Comes when all processes are gone and the shell is reaped, or could not be started.
+    pub(super) ended: oneshot::Receiver<Result<Ended, SpawnError>>,
+    /// Without it no more is read than what has been written.
     pub(super) reading: Option<Reading>,
 }
 
@@ -41,12 +40,13 @@ impl Drop for Live {
 /// runtime) may go away at any time and the processes are still ended and reaped.
 pub(super) async fn start(
     command: Command,
+    way: Way,
     recording: Option<Arc<Recording>>,
 ) -> Result<Live, SpawnError> {
     let (started, live) = oneshot::channel();
     thread::Builder::new()
         .name("command".into())
-        .spawn(move || keep(&command, recording, started))
+        .spawn(move || keep(&command, way, recording, started))
         .map_err(start_error)?;
     live.await.unwrap_or_else(|gone| Err(start_error(gone)))
 }
@@ -55,49 +55,59 @@ pub(super) async fn start(
 /// a [`Live`] that cannot be sent is dropped, which kills.
 fn keep(
     command: &Command,
+    way: Way,
     recording: Option<Arc<Recording>>,
     started: oneshot::Sender<Result<Live, SpawnError>>,
 ) {
-    let Started { live, ended, child, slave } = match spawn(command, recording) {
+    let Started { live, ended, waiter } = match spawn(command, way, recording) {
         Ok(spawned) => spawned,
         Err(error) => return drop(started.send(Err(error))),
     };
     let tree = Arc::clone(&live.tree);
     drop(started.send(Ok(live)));
-    let end = tree.end(child);
-    // Held until now: a command may close its terminal and open it again.
-    drop(slave);
-    drop(ended.send(end));
+    drop(ended.send(tree.end(waiter).map_err(start_error)));
 }
 
 struct Started {
     live: Live,
-    ended: oneshot::Sender<Ended>,
-    child: Box<dyn Child + Send + Sync>,
-    slave: Box<dyn SlavePty + Send>,
+    ended: oneshot::Sender<Result<Ended, SpawnError>>,
+    waiter: Waiter,
 }
 
-fn spawn(command: &Command, recording: Option<Arc<Recording>>) -> Result<Started, SpawnError> {
+fn spawn(
+    command: &Command,
+    way: Way,
+    recording: Option<Arc<Recording>>,
+) -> Result<Started, SpawnError> {
     check(command)?;
-    let size = PtySize { cols: command.size.cols, rows: command.size.rows, ..PtySize::default() };
-    let pair = native_pty_system().openpty(size).map_err(start_error)?;
-    let (terminal, reading) = process::open(pair.master).map_err(start_error)?;
+    let (source, reading, end) = process::open(command.streams.into()).map_err(start_error)?;
     let (sender, chunks) = chunks::channel(recording);
     // Before the shell: a thread that cannot be had must not leave a command running.
     thread::Builder::new()
-        .name("terminal".into())
-        .spawn(move || read(terminal, &sender))
+        .name("output".into())
+        .spawn(move || read(source, &sender))
         .map_err(start_error)?;
-    let mark = mark();
-    let child = pair.slave.spawn_command(builder(command, &mark)).map_err(start_error)?;
-    let tree = Arc::new(Tree::of(child.as_ref(), &mark).map_err(start_error)?);
+    let (argv, mark) = (argv(&command.line), mark());
+    let program = Program { argv, cwd: &command.cwd, env: &command.env, mark: &mark };
+    let (tree, waiter) = process::start(&program, end, way).map_err(start_error)?;
     let (sender, ended) = oneshot::channel();
-    let live = Live { tree, chunks, ended, reading: Some(reading) };
-    Ok(Started { live, ended: sender, child, slave: pair.slave })
+    let live = Live { tree: Arc::new(tree), chunks, ended, reading: Some(reading) };
+    Ok(Started { live, ended: sender, waiter })
 }
 
-/// Refuses what `portable-pty` gets wrong: without the directory it runs the command in another
-/// one, and a shell that the system refuses to execute looks like one that crashed.
+impl From<Streams> for Shape {
+    fn from(streams: Streams) -> Self {
+        let terminal =
+            |size: super::Size, typed| Self::Terminal { cols: size.cols, rows: size.rows, typed };
+        match streams {
+            Streams::Pipe => Self::Pipe,
+            Streams::Terminal(size) => terminal(size, false),
+            Streams::Interactive(size) => terminal(size, true),
+        }
+    }
+}
+
+/// Refuses what the system would, with an answer that says what was wrong.
 fn check(command: &Command) -> Result<(), SpawnError> {
     fs::metadata(command.cwd.join("."))
         .map_err(|source| SpawnError::Cwd { path: command.cwd.clone(), source })?;
@@ -112,36 +122,15 @@ fn check(command: &Command) -> Result<(), SpawnError> {
     }
 }
 
-fn builder(command: &Command, mark: &str) -> CommandBuilder {
-    let argv = argv(&command.line).into_iter().map(Into::into).collect();
-    let mut builder = CommandBuilder::from_argv(argv);
-    builder.cwd(&command.cwd);
-    builder.env_clear();
-    for (name, value) in &command.env {
-        builder.env(name, value);
-    }
-    builder.env(process::MARK, mark);
-    builder
-}
-
 /// The shell, never as a login or interactive one: profiles cost time and print things.
-///
-/// An outer shell gives the inner one an empty standard input and is replaced by it: the command
-/// runs exactly as by `bash -c`, as the same process, and a program that reads finds the end
-/// instead of waiting for an answer that nobody gives. (An end-of-file character written to the
-/// terminal would serve one reader only.) The terminal stays the controlling one, so that all are
-/// hung up on should this process be killed; what asks there, past its input, waits until the
-/// timeout.
 fn argv(line: &str) -> Vec<&str> {
     if cfg!(windows) {
         return vec!["cmd.exe", "/d", "/s", "/c", line];
     }
-    let mut argv = vec!["/bin/sh", "-c", r#"exec "$@" </dev/null"#, "sh"];
     match ["/bin/bash", "/usr/bin/bash"].into_iter().find(|path| Path::new(path).exists()) {
-        Some(bash) => argv.extend([bash, "--noprofile", "--norc", "-c", line]),
-        None => argv.extend(["/bin/sh", "-c", line]),
+        Some(bash) => vec![bash, "--noprofile", "--norc", "-c", line],
+        None => vec!["/bin/sh", "-c", line],
     }
-    argv
 }
 
 /// A value that no other command has, of this process or another, now or later.
@@ -152,11 +141,11 @@ fn mark() -> String {
     format!("{}.{now}.{count}", std::process::id())
 }
 
-/// Reads until the terminal is closed or nobody listens. While there is no room for more, nothing
-/// is read, the terminal fills up, and the command waits.
-fn read(mut terminal: Terminal, chunks: &chunks::Sender) {
+/// Reads until nobody writes or nobody listens. While there is no room for more, nothing is read,
+/// the pipe or the terminal fills up, and the command waits.
+fn read(mut source: Source, chunks: &chunks::Sender) {
     let mut buffer = vec![0; READ_BYTES];
-    while let Ok(bytes @ 1..) = terminal.read(&mut buffer) {
+    while let Ok(bytes @ 1..) = source.read(&mut buffer) {
         if !chunks.send(&buffer[..bytes]) {
             return;
         }

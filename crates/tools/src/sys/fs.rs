@@ -7,7 +7,8 @@
 //! canonical, compared and opened: who swaps a directory for a link in just that moment gets out.
 //! [`Root::is_kernel_fenced`] tells which it is.
 //!
-//! A path that leads out is [`io::ErrorKind::CrossesDevices`], also where it is a circle of links.
+//! A path that leads out is [`io::ErrorKind::CrossesDevices`], also where it is a circle of links,
+//! and so is a straight one with a link in it.
 
 #[cfg(any(test, not(unix)))]
 mod portable;
@@ -18,13 +19,39 @@ mod tests;
 mod unix;
 
 #[cfg(not(unix))]
-pub(crate) use portable::{Dir, Root, copy_access, links};
+pub(crate) use portable::{Dir, Root, copy_access, identity_of, links, look};
 #[cfg(unix)]
-pub(crate) use unix::{Dir, Root, copy_access, links};
+pub(crate) use unix::{Dir, Root, copy_access, identity_of, links, look};
 
 use std::ffi::OsString;
-use std::fs::FileType;
+use std::fs::{File, FileType, Metadata};
 use std::io;
+
+/// What tells a file or directory from all others: its device and its number there.
+pub(crate) type Identity = (u64, u64);
+
+/// Something that was opened, or looked at, and can be told from others.
+pub(crate) trait Identified {
+    fn identity(&self) -> io::Result<Identity>;
+}
+
+impl Identified for Metadata {
+    fn identity(&self) -> io::Result<Identity> {
+        Ok(identity_of(self))
+    }
+}
+
+impl Identified for File {
+    fn identity(&self) -> io::Result<Identity> {
+        self.metadata()?.identity()
+    }
+}
+
+impl Identified for Dir {
+    fn identity(&self) -> io::Result<Identity> {
+        self.itself()
+    }
+}
 
 /// What a name in a directory stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

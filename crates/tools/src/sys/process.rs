@@ -1,263 +1,226 @@
-//! Ends whole trees of processes and reads terminals, on Unix.
+//! Starts programs and ends them with all that they started, on Unix.
 //!
 //! Knows nothing of commands or what they print.
 //!
-//! A command's processes are its shell's process group and, on Linux, also everything that is in
-//! the shell's session, that descends from it, or that has [`MARK`] in its environment. What
-//! escapes: a process that changed its session *and* whose parents are gone *and* whose
-//! environment was cleared; one that runs as another user; and, outside Linux, whatever left the
-//! group.
-//!
-//! The shell is reaped last. Until then its id, which is also that of its group and session,
-//! cannot be given to anybody else, and after that nothing is signalled any more.
+//! There are two ways. A *helper*, this program once more, starts the program and is told to end
+//! it: the kernel gives every orphan beneath it to it, so that nothing gets away (Linux, and only
+//! if the embedder's `main` has called [`helper_main`]). Without one the processes are looked for
+//! from [outside](group), and some can get away.
 
+mod group;
+#[cfg_attr(target_os = "linux", path = "process/helper_linux.rs")]
+mod helper;
+#[cfg(target_os = "linux")]
+mod keeper;
 #[cfg_attr(target_os = "linux", path = "process/kin_linux.rs")]
 mod kin;
+mod signals;
+mod streams;
+#[cfg(target_os = "linux")]
+mod table;
 
-use std::fs::File;
-use std::io::{self, PipeReader, PipeWriter, Read as _};
-use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
-use portable_pty::{Child, MasterPty};
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::{Errno, retry_on_intr};
-use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, waitid,
-};
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, ioctl_tiocsctty, setrlimit, setsid};
+use serde::{Deserialize, Serialize};
 
-use self::kin::Kin;
-use crate::limits::{KILL_DEADLINE, KILL_GRACE, LEFT_OVER_GRACE, SWEEP_INTERVAL};
+use self::group::Group;
+pub(crate) use self::helper::helper_main;
+pub(crate) use self::streams::{End, Reading, Source, open};
 
 /// The environment variable that all processes of a command have, each command with its own value.
 pub(crate) const MARK: &str = "ACP_TOOLS_COMMAND";
 
-/// What there is to say of a command whose processes are gone.
-#[derive(Debug, Default)]
+/// A program, and how it is started.
+#[derive(Debug)]
+pub(crate) struct Program<'a> {
+    /// Its path and its arguments.
+    pub(crate) argv: Vec<&'a str>,
+    pub(crate) cwd: &'a Path,
+    pub(crate) env: &'a BTreeMap<String, String>,
+    /// The value of [`MARK`].
+    pub(crate) mark: &'a str,
+}
+
+/// How the processes of a program are kept together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// By a helper above them.
+    Helper,
+    /// By looking for them from outside.
+    Outside,
+}
+
+impl Way {
+    /// The best that there is in this process.
+    pub(crate) fn best() -> Self {
+        if helper::is_there() { Self::Helper } else { Self::Outside }
+    }
+}
+
+/// What a program writes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Shape {
+    Pipe,
+    /// A terminal, which it also reads if it is `typed` at; else its standard input is empty.
+    Terminal {
+        cols: u16,
+        rows: u16,
+        typed: bool,
+    },
+}
+
+/// What there is to say of a program whose processes are gone.
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Ended {
-    /// The shell's exit code, if it exited.
+    /// Its exit code, if it exited.
     pub(crate) code: Option<i32>,
     /// The signal that ended it otherwise, as `SIGKILL`.
     pub(crate) signal: Option<String>,
     /// Whether it had been asked to stop before it ended.
     pub(crate) stopped: bool,
-    /// How many processes did not end by themselves after the shell.
+    /// How many processes did not end by themselves after it.
     pub(crate) left_over: usize,
+    /// What all of them used, where that is known.
+    pub(crate) usage: Option<Usage>,
 }
 
-/// The processes of one command.
+/// What the processes of a program used, those that nobody waited for left out.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Usage {
+    pub(crate) cpu_micros: u64,
+    /// Of the largest of them.
+    pub(crate) peak_bytes: u64,
+}
+
+/// The processes of one program.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    /// The shell, whose id is also that of its process group and session.
-    leader: Pid,
-    kin: Kin,
-    phase: Mutex<Phase>,
+    /// Led by the program, or by its helper.
+    group: Group,
+    helper: Option<helper::Link>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Running,
-    /// Told to stop; not told twice, as programs take a second signal for impatience.
-    Stopping,
-    /// The shell's id is not ours to signal any more.
-    Reaped,
+/// Whoever waits for the end of a [`Tree`].
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    child: Child,
+    told: Option<helper::Told>,
+    /// Held until the end: a command may close its terminal and open it again.
+    _end: Option<End>,
+}
+
+/// Starts a program in a session of its own.
+///
+/// To be called on a thread that stays until the end: the program dies with it.
+pub(crate) fn start(program: &Program<'_>, end: End, way: Way) -> io::Result<(Tree, Waiter)> {
+    if way == Way::Helper {
+        let (child, link, told) = helper::start(program, end)?;
+        let group = Group::of(&child, program.mark);
+        let tree = Tree { group, helper: Some(link) };
+        return Ok((tree, Waiter { child, told: Some(told), _end: None }));
+    }
+    let mut command = command(&program.argv, end.shape)?;
+    command.current_dir(program.cwd).env_clear().envs(program.env).env(MARK, program.mark);
+    command.stdin(match end.shape {
+        Shape::Terminal { typed: true, .. } => Stdio::from(end.output.try_clone()?),
+        _ => Stdio::null(),
+    });
+    let child = command.stdout(end.output.try_clone()?).stderr(end.output.try_clone()?).spawn()?;
+    let group = Group::of(&child, program.mark);
+    let end = matches!(end.shape, Shape::Terminal { .. }).then_some(end);
+    Ok((Tree { group, helper: None }, Waiter { child, told: None, _end: end }))
 }
 
 impl Tree {
-    /// The tree whose shell is `child`, started with `mark` as the value of [`MARK`].
-    ///
-    /// # Errors
-    /// If the child has no id, which does not happen on Unix.
-    pub(crate) fn of(child: &dyn Child, mark: &str) -> io::Result<Self> {
-        let id = child.process_id().and_then(|id| Pid::from_raw(id.cast_signed()));
-        let leader = id.ok_or_else(|| io::Error::other("the shell has no process id"))?;
-        Ok(Self {
-            leader,
-            kin: Kin::of(leader, format!("{MARK}={mark}")),
-            phase: Mutex::new(Phase::Running),
-        })
-    }
-
     /// Asks all processes to end, once.
     pub(crate) fn terminate(&self) {
-        let mut phase = self.phase();
-        if *phase == Phase::Running {
-            *phase = Phase::Stopping;
-            self.signal(Signal::TERM);
+        match &self.helper {
+            Some(helper) => helper.ask(helper::TERMINATE),
+            None => self.group.terminate(),
         }
     }
 
     /// Kills all processes, and leaves the waiting to [`end`](Self::end).
     pub(crate) fn kill(&self) {
-        let phase = self.phase();
-        if *phase != Phase::Reaped {
-            self.signal(Signal::KILL);
-        }
-    }
-
-    /// Waits for the shell's end, ends what it left behind and reaps it.
-    ///
-    /// Blocks as long as the shell runs, and [`LEFT_OVER_GRACE`] + [`KILL_GRACE`] +
-    /// [`KILL_DEADLINE`] more at most.
-    pub(crate) fn end(&self, mut child: Box<dyn Child + Send + Sync>) -> Ended {
-        let waiting = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-        // Fails where the system reaps by itself because SIGCHLD is ignored: no status then.
-        let status = retry_on_intr(|| waitid(WaitId::Pid(self.leader), waiting)).ok().flatten();
-        let stopped = *self.phase() == Phase::Stopping;
-        let left_over = self.sweep();
-        let mut phase = self.phase();
-        *phase = Phase::Reaped;
-        drop(child.wait());
-        Ended {
-            code: status.as_ref().and_then(WaitIdStatus::exit_status),
-            signal: status.as_ref().and_then(WaitIdStatus::terminating_signal).map(signal_name),
-            stopped,
-            left_over,
-        }
-    }
-
-    /// Ends what outlived the shell, politely first, and says how many there were.
-    fn sweep(&self) -> usize {
-        let left_over = self.settle(LEFT_OVER_GRACE);
-        let mut left = left_over;
-        if left > 0 {
-            self.terminate();
-            left = self.settle(KILL_GRACE);
-        }
-        let deadline = Instant::now() + KILL_DEADLINE;
-        while left > 0 && Instant::now() < deadline {
-            self.kill();
-            left = self.settle(SWEEP_INTERVAL);
-        }
-        // Outside Linux nothing was counted, and the group is all that is known.
-        let _ = kill_process_group(self.leader, Signal::KILL);
-        left_over
-    }
-
-    /// Waits until nothing is left, but no longer than `within`, and says how much is.
-    fn settle(&self, within: Duration) -> usize {
-        let deadline = Instant::now() + within;
-        loop {
-            let left = self.kin.count();
-            if left == 0 || Instant::now() >= deadline {
-                return left;
+        match &self.helper {
+            Some(helper) => {
+                helper.ask(helper::KILL);
+                // A command may have stopped it.
+                self.group.signal_leader(Signal::CONT);
             }
-            thread::sleep(SWEEP_INTERVAL);
+            None => self.group.kill(),
         }
     }
 
-    /// To be called with the phase locked. A process that is gone already is no error.
-    fn signal(&self, signal: Signal) {
-        // Stopped first, the group as one, so that nothing gets away between being found and being
-        // signalled: by forking, by leaving the group, or as the shell's next command.
-        let _ = kill_process_group(self.leader, Signal::STOP);
-        let strays = self.kin.freeze();
-        for signal in [signal, Signal::CONT] {
-            let _ = kill_process_group(self.leader, signal);
-            strays.signal(signal);
+    /// Kills the helper, who did not do what it was told; then its processes are looked for from
+    /// outside.
+    pub(crate) fn abandon(&self) {
+        if self.helper.is_some() {
+            self.group.signal_leader(Signal::KILL);
         }
     }
 
-    fn phase(&self) -> MutexGuard<'_, Phase> {
-        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Opens the reading side of a terminal.
-pub(crate) fn open(master: Box<dyn MasterPty + Send>) -> io::Result<(Terminal, Reading)> {
-    let (stopped, reading) = io::pipe()?;
-    let master = File::from(duplicate(master.as_ref())?);
-    Ok((Terminal { master, stopped }, Reading { _pipe: reading }))
-}
-
-/// The descriptor of a terminal as one of our own, to wait for it and something else at once.
-#[expect(unsafe_code, reason = "portable-pty lends its descriptor as a number only")]
-fn duplicate(master: &dyn MasterPty) -> io::Result<OwnedFd> {
-    let fd =
-        master.as_raw_fd().ok_or_else(|| io::Error::other("the terminal has no descriptor"))?;
-    // SAFETY: `master` owns the descriptor and is borrowed until this function returns.
-    unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned()
-}
-
-/// The side of a terminal that shows what was written.
-#[derive(Debug)]
-pub(crate) struct Terminal {
-    master: File,
-    stopped: PipeReader,
-}
-
-/// Lets the reader of a [`Terminal`] wait for more.
-#[derive(Debug)]
-pub(crate) struct Reading {
-    _pipe: PipeWriter,
-}
-
-impl Terminal {
-    /// Waits for output. 0 once the terminal is closed, or all is read that was written before the
-    /// [`Reading`] was dropped.
-    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut waiting =
-            [PollFd::new(&self.master, PollFlags::IN), PollFd::new(&self.stopped, PollFlags::IN)];
-        retry_on_intr(|| poll(&mut waiting, None))?;
-        if waiting[0].revents().is_empty() {
-            return Ok(0);
-        }
-        match self.master.read(buffer) {
-            // How Linux says that nobody has the terminal open any more.
-            Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Ok(0),
-            read => read,
+    /// Waits for the program's end, ends what it left behind and reaps it.
+    ///
+    /// Blocks as long as the program runs, and [`LEFT_OVER_GRACE`] + [`KILL_GRACE`] +
+    /// [`KILL_DEADLINE`] more at most.
+    ///
+    /// # Errors
+    /// If there was no beginning.
+    ///
+    /// [`LEFT_OVER_GRACE`]: crate::limits::LEFT_OVER_GRACE
+    /// [`KILL_GRACE`]: crate::limits::KILL_GRACE
+    /// [`KILL_DEADLINE`]: crate::limits::KILL_DEADLINE
+    pub(crate) fn end(&self, mut waiter: Waiter) -> io::Result<Ended> {
+        match waiter.told.take().and_then(helper::Told::ended) {
+            Some(ended) => {
+                self.group.reap(&mut waiter.child);
+                ended.map_err(io::Error::other)
+            }
+            None => Ok(self.group.end(&mut waiter.child)),
         }
     }
 }
 
-fn signal_name(number: i32) -> String {
-    match SIGNALS.iter().find(|(signal, _)| signal.as_raw() == number) {
-        Some((_, name)) => (*name).to_owned(),
-        None => format!("SIG{number}"),
-    }
+/// A command that leads a session of its own, in the terminal that is its standard output if it
+/// writes to one, and that dies with the thread that starts it.
+#[expect(unsafe_code, reason = "a session can only be begun by the new process itself")]
+fn command(argv: &[impl AsRef<str>], shape: Shape) -> io::Result<Command> {
+    let (program, args) = argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut command = Command::new(program.as_ref());
+    command.args(args.iter().map(AsRef::as_ref));
+    // SAFETY: `begin` makes system calls only; it takes no lock and no memory.
+    unsafe { command.pre_exec(move || begin(shape)) };
+    Ok(command)
 }
 
-const SIGNALS: [(Signal, &str); 28] = [
-    (Signal::ABORT, "SIGABRT"),
-    (Signal::ALARM, "SIGALRM"),
-    (Signal::BUS, "SIGBUS"),
-    (Signal::CHILD, "SIGCHLD"),
-    (Signal::CONT, "SIGCONT"),
-    (Signal::FPE, "SIGFPE"),
-    (Signal::HUP, "SIGHUP"),
-    (Signal::ILL, "SIGILL"),
-    (Signal::INT, "SIGINT"),
-    (Signal::IO, "SIGIO"),
-    (Signal::KILL, "SIGKILL"),
-    (Signal::PIPE, "SIGPIPE"),
-    (Signal::PROF, "SIGPROF"),
-    (Signal::QUIT, "SIGQUIT"),
-    (Signal::SEGV, "SIGSEGV"),
-    (Signal::STOP, "SIGSTOP"),
-    (Signal::SYS, "SIGSYS"),
-    (Signal::TERM, "SIGTERM"),
-    (Signal::TRAP, "SIGTRAP"),
-    (Signal::TSTP, "SIGTSTP"),
-    (Signal::TTIN, "SIGTTIN"),
-    (Signal::TTOU, "SIGTTOU"),
-    (Signal::URG, "SIGURG"),
-    (Signal::USR1, "SIGUSR1"),
-    (Signal::USR2, "SIGUSR2"),
-    (Signal::VTALARM, "SIGVTALRM"),
-    (Signal::XCPU, "SIGXCPU"),
-    (Signal::XFSZ, "SIGXFSZ"),
-];
+/// Runs between fork and exec.
+fn begin(shape: Shape) -> io::Result<()> {
+    listen_to_signals();
+    setsid()?;
+    if shape != Shape::Pipe {
+        ioctl_tiocsctty(rustix::stdio::stdout())?;
+    }
+    setrlimit(Resource::Core, Rlimit { current: Some(0), ..getrlimit(Resource::Core) })?;
+    #[cfg(target_os = "linux")]
+    {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        helper::close_on_exec();
+    }
+    Ok(())
+}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn signals_have_their_names() {
-        for (number, name) in [(9, "SIGKILL"), (15, "SIGTERM"), (11, "SIGSEGV"), (64, "SIG64")] {
-            assert_eq!(signal_name(number), name);
-        }
+/// Takes back what whoever started us ignored, `nohup` for example: it would be ignored by every
+/// command too.
+#[expect(unsafe_code, reason = "no safe interface has it")]
+fn listen_to_signals() {
+    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGCHLD] {
+        // SAFETY: the default action is no function of ours.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
 }

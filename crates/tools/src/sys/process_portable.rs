@@ -1,26 +1,70 @@
-//! Ends processes and reads terminals where there are no process groups to signal: only the shell
-//! itself is killed, what it started may outlive it, and nothing is asked to stop before.
+//! Starts programs, ends them and reads what they write where there are no process groups to
+//! signal: only the program itself is killed, what it started may outlive it, and nothing is asked
+//! to stop before. Everything writes to a terminal, as there is nothing else to hang up.
 //!
 //! Same interface as the Unix module.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use portable_pty::{Child, ChildKiller, MasterPty};
+use portable_pty::{
+    Child, ChildKiller, CommandBuilder, MasterPty, PtySize, SlavePty, native_pty_system,
+};
 
 /// The environment variable that all processes of a command have, each command with its own value.
 pub(crate) const MARK: &str = "ACP_TOOLS_COMMAND";
 
-/// What there is to say of a command whose shell is gone.
+pub(crate) fn helper_main() {}
+
+/// A program, and how it is started.
+#[derive(Debug)]
+pub(crate) struct Program<'a> {
+    pub(crate) argv: Vec<&'a str>,
+    pub(crate) cwd: &'a Path,
+    pub(crate) env: &'a BTreeMap<String, String>,
+    pub(crate) mark: &'a str,
+}
+
+/// How the processes of a program are kept together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Helper,
+    Outside,
+}
+
+impl Way {
+    pub(crate) fn best() -> Self {
+        Self::Outside
+    }
+}
+
+/// What a program writes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Pipe,
+    Terminal { cols: u16, rows: u16, typed: bool },
+}
+
+/// What there is to say of a program that is gone.
 #[derive(Debug, Default)]
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     pub(crate) signal: Option<String>,
     pub(crate) stopped: bool,
     pub(crate) left_over: usize,
+    pub(crate) usage: Option<Usage>,
 }
 
-/// The shell of one command.
+/// What a program used; never known here.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Usage {
+    pub(crate) cpu_micros: u64,
+    pub(crate) peak_bytes: u64,
+}
+
+/// One program.
 #[derive(Debug)]
 pub(crate) struct Tree {
     shell: Mutex<Shell>,
@@ -33,12 +77,28 @@ struct Shell {
     gone: bool,
 }
 
-impl Tree {
-    pub(crate) fn of(child: &dyn Child, _mark: &str) -> io::Result<Self> {
-        let shell = Shell { killer: child.clone_killer(), stopped: false, gone: false };
-        Ok(Self { shell: Mutex::new(shell) })
-    }
+/// Whoever waits for the end of a [`Tree`].
+pub(crate) struct Waiter {
+    child: Box<dyn Child + Send + Sync>,
+    _end: End,
+}
 
+/// Starts a program.
+pub(crate) fn start(program: &Program<'_>, end: End, _: Way) -> io::Result<(Tree, Waiter)> {
+    let argv = program.argv.iter().map(Into::into).collect();
+    let mut builder = CommandBuilder::from_argv(argv);
+    builder.cwd(program.cwd);
+    builder.env_clear();
+    for (name, value) in program.env {
+        builder.env(name, value);
+    }
+    builder.env(MARK, program.mark);
+    let child = end.0.spawn_command(builder).map_err(io::Error::other)?;
+    let shell = Shell { killer: child.clone_killer(), stopped: false, gone: false };
+    Ok((Tree { shell: Mutex::new(shell) }, Waiter { child, _end: end }))
+}
+
+impl Tree {
     pub(crate) fn terminate(&self) {
         self.kill();
     }
@@ -51,25 +111,35 @@ impl Tree {
         }
     }
 
-    pub(crate) fn end(&self, mut child: Box<dyn Child + Send + Sync>) -> Ended {
-        let status = child.wait().ok();
+    pub(crate) fn abandon(&self) {}
+
+    pub(crate) fn end(&self, mut waiter: Waiter) -> io::Result<Ended> {
+        let status = waiter.child.wait().ok();
         let mut shell = self.shell.lock().unwrap_or_else(PoisonError::into_inner);
         shell.gone = true;
         let code = status.map(|status| status.exit_code().cast_signed());
-        Ended { code, stopped: shell.stopped, ..Ended::default() }
+        Ok(Ended { code, stopped: shell.stopped, ..Ended::default() })
     }
 }
 
-/// Opens the reading side of a terminal.
-pub(crate) fn open(master: Box<dyn MasterPty + Send>) -> io::Result<(Terminal, Reading)> {
-    let reader = master.try_clone_reader().map_err(io::Error::other)?;
-    Ok((Terminal(reader), Reading { _master: Mutex::new(master) }))
+/// The end that a program gets.
+pub(crate) struct End(Box<dyn SlavePty + Send>);
+
+/// Opens a terminal.
+pub(crate) fn open(shape: Shape) -> io::Result<(Source, Reading, End)> {
+    let size = match shape {
+        Shape::Terminal { cols, rows, .. } => PtySize { cols, rows, ..PtySize::default() },
+        Shape::Pipe => PtySize::default(),
+    };
+    let pair = native_pty_system().openpty(size).map_err(io::Error::other)?;
+    let reader = pair.master.try_clone_reader().map_err(io::Error::other)?;
+    Ok((Source(reader), Reading { _master: Mutex::new(pair.master) }, End(pair.slave)))
 }
 
-/// The side of a terminal that shows what was written.
-pub(crate) struct Terminal(Box<dyn Read + Send>);
+/// The end that is read.
+pub(crate) struct Source(Box<dyn Read + Send>);
 
-impl Terminal {
+impl Source {
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read(buffer)
     }

@@ -4,8 +4,9 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use super::failure::changed;
 use super::{Resolved, Workspace};
 use crate::error::ToolError;
 use crate::sys::fs::Dir;
@@ -13,6 +14,7 @@ use crate::sys::fs::Dir;
 /// A name in a directory, whatever it stands for.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
+    /// The directory, as it was looked at.
     pub(crate) parent: Resolved,
     pub(crate) name: OsString,
     /// Its place, without links but perhaps the last.
@@ -29,54 +31,58 @@ impl Workspace {
         let (Some(parent), Some(name)) = (at.parent(), at.beneath.file_name()) else {
             return Err(ToolError::invalid(format!("{} is a root of the workspace", at.given)));
         };
-        let parent = self.settle(&parent)?;
-        let there = parent.child(name);
-        let real = self.real(&there);
-        if self.roots.iter().any(|root| root.real.starts_with(&real)) {
+        let real = self.settle(&parent)?;
+        let there = real.child(name);
+        let seen = Some(self.seen(&real, parent.path.clone())?);
+        let parent = Resolved { seen, ..parent };
+        let path = self.real(&there);
+        if self.roots.iter().any(|root| root.real.starts_with(&path)) {
             return Err(ToolError::invalid(format!("{} holds a root of the workspace", at.given)));
         }
         Ok(Entry { parent, name: name.to_owned(), at: there })
     }
 
-    /// Opens the directory, and makes what is missing on the way to it. Tells what it made, the
-    /// outermost first.
+    /// Opens the directory, and makes what is missing on the way to it, on which no link may be.
+    /// Tells what it made, the outermost first.
     pub(crate) fn create_dirs(&self, at: &Resolved) -> Result<(Dir, Vec<Resolved>), ToolError> {
-        let root = &self.roots[at.root].pinned;
-        let explain = |error: io::Error| self.explain(at, &error);
-        let mut dir = root.dir(Path::new("")).map_err(explain)?;
-        let mut path = self.top(at);
+        let real = self.settle(at)?;
+        let root = &real.root.pinned;
+        let explain = |error: io::Error| match error.kind() {
+            io::ErrorKind::CrossesDevices => changed(at),
+            _ => self.explain(at, &error),
+        };
+        let mut dir = root.dir_straight(Path::new("")).map_err(explain)?;
+        let mut path = Resolved::beneath_root(&at.given, real.root.clone(), Path::new(""));
         let mut made = Vec::new();
-        for name in &at.beneath {
+        for name in &real.beneath {
             path = path.child(name);
-            let next = match root.dir(&path.beneath) {
+            let next = match root.dir_straight(&path.beneath) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     let result = dir.create_dir(name);
                     if result.is_ok() {
                         made.push(path.clone());
                     }
                     // Somebody else may have made it meanwhile.
-                    root.dir(&path.beneath).or_else(|error| result.and(Err(error)))
+                    root.dir_straight(&path.beneath).or_else(|error| result.and(Err(error)))
                 }
                 other => other,
             };
             dir = next.map_err(explain)?;
         }
+        self.require_same(at, &dir).inspect_err(|_| self.remove_dirs(&made))?;
         Ok((dir, made))
     }
 
     /// Removes directories again that were made, if nothing is in them.
     pub(crate) fn remove_dirs(&self, made: &[Resolved]) {
         for at in made.iter().rev() {
-            let Some((parent, name)) = at.parent().zip(at.beneath.file_name()) else { continue };
-            if let Ok(dir) = self.open_dir(&parent) {
+            let Some((parent, name)) = at.beneath.parent().zip(at.beneath.file_name()) else {
+                continue;
+            };
+            if let Ok(dir) = at.root.pinned.dir_straight(parent) {
                 // What is not empty stays.
                 drop(dir.remove_dir(name));
             }
         }
-    }
-
-    fn top(&self, at: &Resolved) -> Resolved {
-        let (path, root) = (self.roots[at.root].path.clone(), at.root);
-        Resolved { given: at.given.clone(), path, root, beneath: PathBuf::new() }
     }
 }

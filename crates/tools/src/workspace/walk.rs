@@ -64,7 +64,6 @@ pub(crate) struct Found {
 
 /// A walk beneath a directory, depth first, each directory before what is in it.
 pub(crate) struct Walk<'a> {
-    workspace: &'a Workspace,
     top: Resolved,
     /// The directories on the way down, with what of them is still to be shown.
     levels: Vec<Level>,
@@ -100,7 +99,7 @@ impl<'a> Budget<'a> {
 impl<'a> Walk<'a> {
     /// Begins a walk at a directory, `depth` levels deep.
     pub(crate) fn new(
-        workspace: &'a Workspace,
+        workspace: &Workspace,
         at: &Resolved,
         depth: usize,
         order: Order,
@@ -109,9 +108,8 @@ impl<'a> Walk<'a> {
         let top = workspace.settle(at)?;
         // Whoever asks for a missing directory should hear of it.
         drop(workspace.open_dir(&top)?);
-        let above = rules_above(workspace, &top);
+        let above = rules_above(&top);
         let mut walk = Self {
-            workspace,
             top,
             levels: Vec::new(),
             above,
@@ -135,8 +133,9 @@ impl<'a> Walk<'a> {
         Resolved {
             given: super::shown(path),
             path: self.absolute(path),
-            root: self.top.root,
+            root: self.top.root.clone(),
             beneath: self.top.beneath.join(path),
+            seen: None,
         }
     }
 
@@ -160,7 +159,7 @@ impl<'a> Walk<'a> {
     }
 
     fn level(&self, path: PathBuf) -> io::Result<(Level, bool)> {
-        let root = &self.workspace.roots[self.top.root];
+        let root = &self.top.root;
         let beneath = self.top.beneath.join(&path);
         let (mut entries, more) = root.pinned.dir(&beneath)?.entries(DIRECTORY_ENTRIES)?;
         match self.order {
@@ -176,7 +175,7 @@ impl<'a> Walk<'a> {
 
     /// The rule that is nearest to the file decides.
     fn is_ignored(&self, path: &Path, kind: Kind) -> bool {
-        let root = &self.workspace.roots[self.top.root];
+        let root = &self.top.root;
         let absolute = root.real.join(&self.top.beneath).join(path);
         self.levels
             .iter()
@@ -231,8 +230,8 @@ pub(crate) fn threads() -> usize {
 
 /// Returns the rules of the directories above, the nearest first: those in the root, and those up
 /// to the repository that the root is a part of.
-fn rules_above(workspace: &Workspace, top: &Resolved) -> Vec<Gitignore> {
-    let root = &workspace.roots[top.root];
+fn rules_above(top: &Resolved) -> Vec<Gitignore> {
+    let root = &top.root;
     let inside = top.beneath.ancestors().skip(1);
     let mut all: Vec<_> =
         inside.map(|dir| rules(&root.pinned, dir, &root.real.join(dir))).collect();

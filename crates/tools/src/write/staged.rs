@@ -127,6 +127,7 @@ impl<'a> Staged<'a> {
             };
             let metadata = file.metadata()?;
             require_file(self.change.at, &metadata)?;
+            self.workspace.require_same(self.change.at, &metadata)?;
             self.require_old(&mut file)?;
             self.way = Way::Replace;
             if links(&metadata) > 1 || !copy_access(&file, temporary)? {

@@ -8,17 +8,18 @@
 #![expect(clippy::unwrap_used, reason = "a test may fail by a panic")]
 
 use std::fs::{self, File};
-use std::io::{Read as _, Write as _};
+use std::io::{Read, Write as _};
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use acp_tools::env::base_env;
 use acp_tools::exec::escapes::Filter;
 use acp_tools::exec::record::{Recorded, Recording};
-use acp_tools::exec::{Command, Size, run_recorded};
+use acp_tools::exec::{Command, Size, Streams, run_recorded};
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
@@ -35,7 +36,7 @@ fn command(bytes: u64) -> String {
     format!("yes $'{LINE}' | head -c {bytes}")
 }
 
-fn recorded(bytes: u64, path: &Path) -> (Recorded, Measured) {
+fn recorded(bytes: u64, streams: Streams, path: &Path) -> (Recorded, Measured) {
     let at = path.to_owned();
     let open = move || Ok(Some((File::create_new(&at)?, at)));
     let recording = Arc::new(Recording::new(u64::MAX, open));
@@ -43,14 +44,11 @@ fn recorded(bytes: u64, path: &Path) -> (Recorded, Measured) {
         line: command(bytes),
         cwd: std::env::temp_dir(),
         env: base_env(std::iter::empty()),
-        size: Size::default(),
+        streams,
         timeout: None,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_time()
-        .build()
-        .unwrap();
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(2).enable_time().build().unwrap();
     let (mut filter, mut shown, mut updates, mut first) = (Filter::default(), 0, 0, None);
     let begun = Instant::now();
     let running = run_recorded(
@@ -76,36 +74,50 @@ struct Measured {
     updates: u32,
 }
 
-/// Reads the same command's terminal and writes the same file, as plainly as that can be.
-fn reference(bytes: u64, path: &Path) -> Duration {
+/// Reads what the same command writes to the same streams and writes the same file, as plainly as
+/// that can be.
+fn reference(bytes: u64, streams: Streams, path: &Path) -> Duration {
     let begun = Instant::now();
-    let size = PtySize { rows: 40, cols: 120, ..PtySize::default() };
-    let pair = native_pty_system().openpty(size).unwrap();
-    let mut builder = CommandBuilder::new("/bin/bash");
-    builder.args(["--noprofile", "--norc", "-c", &command(bytes)]);
-    let mut child = pair.slave.spawn_command(builder).unwrap();
-    drop(pair.slave);
-    let (mut reader, mut file) =
-        (pair.master.try_clone_reader().unwrap(), File::create_new(path).unwrap());
-    let mut buffer = vec![0; 64 * 1024];
-    while let Ok(read @ 1..) = reader.read(&mut buffer) {
-        file.write_all(&buffer[..read]).unwrap();
+    let line = command(bytes);
+    let argv = ["/bin/bash", "--noprofile", "--norc", "-c", &line];
+    if let Streams::Terminal(size) = streams {
+        let size = PtySize { rows: size.rows, cols: size.cols, ..PtySize::default() };
+        let pair = native_pty_system().openpty(size).unwrap();
+        let argv = argv.iter().map(Into::into).collect();
+        let mut child = pair.slave.spawn_command(CommandBuilder::from_argv(argv)).unwrap();
+        drop(pair.slave);
+        copy(pair.master.try_clone_reader().unwrap(), path);
+        child.wait().unwrap();
+    } else {
+        let mut command = std::process::Command::new(argv[0]);
+        let mut child = command.args(&argv[1..]).stdout(Stdio::piped()).spawn().unwrap();
+        copy(child.stdout.take().unwrap(), path);
+        child.wait().unwrap();
     }
-    child.wait().unwrap();
     begun.elapsed()
 }
 
-/// What the terminal makes of the command's bytes.
-fn expected(bytes: u64) -> (u64, u64, Vec<u8>) {
+fn copy(mut from: impl Read, path: &Path) {
+    let mut file = File::create_new(path).unwrap();
+    let mut buffer = vec![0; 64 * 1024];
+    while let Ok(read @ 1..) = from.read(&mut buffer) {
+        file.write_all(&buffer[..read]).unwrap();
+    }
+}
+
+/// What is read of the command: its bytes, its lines, and their hash.
+fn expected(bytes: u64, streams: Streams) -> (u64, u64, Vec<u8>) {
     let line = format!("{LINE}\n");
     let (mut hash, mut total, mut left) = (Sha256::new(), 0, bytes);
     let lines = bytes / line.len() as u64;
+    // A terminal puts a carriage return before the end of each line.
+    let end = if streams == Streams::Pipe { "\n" } else { "\r\n" };
+    let block = line.repeat(1_000);
     while left > 0 {
-        let written =
-            &line.as_bytes()[..line.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
-        let shown = String::from_utf8_lossy(written).replace('\n', "\r\n");
-        hash.update(&shown);
-        (total, left) = (total + shown.len() as u64, left - written.len() as u64);
+        let length = block.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let read = block[..length].replace('\n', end);
+        hash.update(&read);
+        (total, left) = (total + read.len() as u64, left - length as u64);
     }
     (total, lines, hash.finalize().to_vec())
 }
@@ -126,23 +138,22 @@ fn peak_mib() -> u64 {
     peak.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
 }
 
-#[test]
-fn a_long_output_is_recorded_whole_and_costs_what_reading_it_costs() {
-    let number = std::env::var("OUTPUT_BYTES").ok().and_then(|bytes| bytes.parse().ok());
-    let bytes = number.unwrap_or(10_000_000);
-    let (total, lines, right) = expected(bytes);
+/// Measures one kind of streams, and returns its figures.
+fn measure(bytes: u64, streams: Streams) -> Value {
+    let (total, lines, right) = expected(bytes, streams);
     let folder = tempfile::tempdir().unwrap();
     let (mut ours, mut plain) = (Duration::MAX, Duration::MAX);
     let mut first = Duration::ZERO;
     for round in 0..ROUNDS {
         let path = folder.path().join(format!("recorded-{round}"));
-        let (recorded, measured) = recorded(bytes, &path);
+        let (recorded, measured) = recorded(bytes, streams, &path);
         assert_eq!((recorded.bytes, recorded.lines), (total, lines));
         assert_eq!(recorded.file.unwrap().bytes, total);
-        assert!(hash(&path) == right, "the file is not what the terminal showed");
+        assert!(hash(&path) == right, "the file is not what was written");
         assert!(recorded.excerpt.text.starts_with("0123456789abcdef\n0123456789abcdef\n"));
         let shown = recorded.excerpt.text.matches('\n').count() as u64;
-        assert_eq!(shown - 2 + recorded.excerpt.left_out_lines, lines, "the line of the gap aside");
+        // The line in the place of the gap has two ends of its own.
+        assert_eq!(shown - 2 + recorded.excerpt.left_out_lines, lines);
         // What is shown is bounded by the time that it took.
         let intervals = measured.took.as_millis() / 25 + 3;
         assert!(u128::from(measured.updates) <= intervals, "{} updates", measured.updates);
@@ -151,19 +162,28 @@ fn a_long_output_is_recorded_whole_and_costs_what_reading_it_costs() {
         ours = ours.min(measured.took);
         first = first.max(measured.first);
         let path = folder.path().join(format!("plain-{round}"));
-        plain = plain.min(reference(bytes, &path));
+        plain = plain.min(reference(bytes, streams, &path));
         fs::remove_file(&path).unwrap();
     }
+    json!({
+        "ratio": ours.as_secs_f64() / plain.as_secs_f64(),
+        "seconds": ours.as_secs_f64(),
+        "referenceSeconds": plain.as_secs_f64(),
+        "firstMs": first.as_secs_f64() * 1000.0,
+    })
+}
+
+/// One test, because it measures the memory of its process.
+#[test]
+fn a_long_output_is_recorded_whole_and_costs_what_reading_it_costs() {
+    let number = std::env::var("OUTPUT_BYTES").ok().and_then(|bytes| bytes.parse().ok());
+    let bytes = number.unwrap_or(10_000_000);
+    let terminal = measure(bytes, Streams::Terminal(Size::default()));
+    let pipe = measure(bytes, Streams::Pipe);
     let peak = peak_mib();
     assert!(peak <= PEAK_MIB, "{peak} MiB");
     if let Ok(path) = std::env::var("OUTPUT_FIGURES") {
-        let figures = json!({
-            "ratio": ours.as_secs_f64() / plain.as_secs_f64(),
-            "seconds": ours.as_secs_f64(),
-            "referenceSeconds": plain.as_secs_f64(),
-            "firstMs": first.as_secs_f64() * 1000.0,
-            "peakMib": peak,
-        });
+        let figures = json!({ "terminal": terminal, "pipe": pipe, "peakMib": peak });
         fs::write(path, figures.to_string()).unwrap();
     }
 }

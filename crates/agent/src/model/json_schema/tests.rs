@@ -127,7 +127,7 @@ async fn a_call_that_was_cut_by_the_longest_length_keeps_its_reason() {
 #[tokio::test]
 async fn the_model_is_told_the_tools_and_the_session_in_its_form() {
     let call = Call { id: "c".into(), name: "edit".into(), arguments: "{\"a\":1}".into() };
-    let replay = Some(Replay { model: "parrot".into(), items: json!([]) });
+    let replay = Some(Replay { origin: "parrot".into(), items: json!([]) });
     let result = ToolResult {
         call_id: "c".into(),
         name: "edit".into(),

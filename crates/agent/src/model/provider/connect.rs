@@ -12,16 +12,18 @@ use rig_core::{
     streaming::{CompletionStream, Item},
 };
 
-use super::{Settings, ToolCalling, dialect::Dialect, encode, fault, hear::Hearing, params, spec};
+use super::{
+    Settings, ToolCalling, dialect::Dialect, encode, fault, hear::Hearing, params, replay, spec,
+};
 use crate::model::{Event, Model, Reply, Request, Traits, json_schema};
 
 /// Makes a model of its settings. Costs next to nothing: no file is read and no connection made
 /// before the first reply. All models share the HTTP clients of the process.
 #[must_use]
 pub fn connect(settings: Settings) -> Arc<dyn Model> {
-    let name = format!("{}/{}", settings.provider.name(), settings.model);
-    let tools = settings.tools;
-    let inner = Inner { name: name.into(), settings, built: OnceLock::new() };
+    let name: Arc<str> = format!("{}/{}", settings.provider.name(), settings.model).into();
+    let (tools, origin) = (settings.tools, replay::origin(&name, settings.base_url.as_deref()));
+    let inner = Inner { name, origin, settings, built: OnceLock::new() };
     let model = Arc::new(Remote(Arc::new(inner)));
     match tools {
         ToolCalling::Native => model,
@@ -35,6 +37,8 @@ struct Remote(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     name: Arc<str>,
+    /// Names it and its server for [`Replay`](crate::model::Replay).
+    origin: Arc<str>,
     settings: Settings,
     built: OnceLock<Built>,
 }
@@ -75,7 +79,7 @@ impl Inner {
     fn start(self: Arc<Self>, request: Request) -> Reply {
         let built = self.built();
         let mut told =
-            encode::request(&request, &self.name, built.traits, built.dialect.http.memory());
+            encode::request(&request, &self.origin, built.traits, built.dialect.http.memory());
         params::choose(&mut told, &request, &self.settings, &built.dialect, built.traits);
         match built.model.stream(told) {
             Ok(reply) => {
@@ -125,7 +129,8 @@ impl Reading {
                     self.reply = None;
                 }
                 None => {
-                    self.heard = self.hearing.end(&reply.partial(), &self.inner.name);
+                    let Inner { origin, settings, .. } = &*self.inner;
+                    self.heard = self.hearing.end(&reply.partial(), origin, settings.key.as_ref());
                     self.reply = None;
                 }
             }

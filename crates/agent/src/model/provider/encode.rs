@@ -19,14 +19,14 @@ use super::{
 };
 use crate::model::{Call, Message, Part, Request, ToolResult, Traits};
 
-/// Puts a request of the model `name` into the library's form, with marks for long texts.
+/// Puts a request of the model at `origin` into the library's form, with marks for long texts.
 pub(super) fn request(
     request: &Request,
-    name: &str,
+    origin: &str,
     traits: Traits,
     memory: &Memory,
 ) -> CompletionRequest {
-    let mut history = History { name, traits, memory, told: Vec::new(), ids: Vec::new() };
+    let mut history = History { origin, traits, memory, told: Vec::new(), ids: Vec::new() };
     if !request.system.is_empty() {
         history.told.push(Told::System { content: memory.system(&request.system) });
     }
@@ -43,7 +43,7 @@ pub(super) fn request(
 }
 
 struct History<'a> {
-    name: &'a str,
+    origin: &'a str,
     traits: Traits,
     memory: &'a Memory,
     told: Vec<Told>,
@@ -67,7 +67,7 @@ impl<'a> History<'a> {
             Message::Assistant { text, calls, replay, .. } => {
                 let (turn, ids) = self.memory.turn(message, index, || {
                     let kept = replay.as_ref();
-                    let kept = kept.and_then(|it| replay::again(it, self.name, calls));
+                    let kept = kept.and_then(|it| replay::again(it, self.origin, calls));
                     assistant(index, kept, text, calls, &mut marked)
                 });
                 self.ids = calls.iter().map(|call| call.id.as_str()).zip(ids).collect();
@@ -249,12 +249,12 @@ mod tests {
         );
         let turn = AssistantMessage::new(vec![AssistantContent::ToolCall(call)]);
         let items = serde_json::to_value(Kept::Turn(turn)).unwrap();
-        let replay = |model: &str| Some(Replay { model: model.into(), items: items.clone() });
+        let replay = |origin: &str| Some(Replay { origin: origin.into(), items: items.clone() });
         let of = |reply| ids(&told(vec![reply, results(&["a"])], Traits::default()));
         assert_eq!(of(reply("", &["a"], replay("openai/m"))), ["theirs", "theirs"]);
         assert_eq!(of(reply("", &["a"], replay("openai/n"))), ["c00000000", "c00000000"]);
         assert_eq!(of(reply("cut", &[], replay("openai/m"))), ["a"]);
-        let broken = Replay { model: "openai/m".into(), items: "?".into() };
+        let broken = Replay { origin: "openai/m".into(), items: "?".into() };
         assert_eq!(of(reply("", &["a"], Some(broken))), ["c00000000", "c00000000"]);
     }
 

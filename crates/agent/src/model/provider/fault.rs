@@ -22,7 +22,7 @@ pub(super) const CUT_OFF: &str = "the reply was cut off";
 
 /// Tells a request's error. No message holds the key.
 pub(super) fn of(error: &ProviderError, key: Option<&Key>) -> ModelError {
-    let mut error = match error {
+    let error = match error {
         ProviderError::Http(error) => of_http(error),
         ProviderError::Truncated => transient(CUT_OFF),
         ProviderError::Json(error) => {
@@ -37,6 +37,11 @@ pub(super) fn of(error: &ProviderError, key: Option<&Key>) -> ModelError {
             None => of_text(&error.to_string()),
         },
     };
+    told(error, key)
+}
+
+/// Makes an error fit to be shown: without the key, which must not be cut before it is found.
+pub(super) fn told(mut error: ModelError, key: Option<&Key>) -> ModelError {
     if let Some(key) = key {
         error.message = error.message.replace(key.expose(), "[key]");
     }
@@ -44,10 +49,10 @@ pub(super) fn of(error: &ProviderError, key: Option<&Key>) -> ModelError {
     error
 }
 
-/// Tells a failure that a provider reports in words, inside a reply.
+/// Tells a failure that a provider reports in words, inside a reply; it is not fit to be shown yet.
 pub(super) fn of_text(text: &str) -> ModelError {
     let fault = fault(None, text);
-    ModelError { fault, message: shown(text), status: None, retry_after: None }
+    ModelError { fault, message: text.to_owned(), status: None, retry_after: None }
 }
 
 pub(super) fn transient(message: impl Into<String>) -> ModelError {

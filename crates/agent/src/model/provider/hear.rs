@@ -10,7 +10,7 @@ use rig_core::{
     streaming::{PartKind, StreamEvent},
 };
 
-use super::{fault, replay};
+use super::{Key, fault, replay};
 use crate::model::{Event, ModelError, Stop, Usage};
 
 /// Hears one reply.
@@ -47,12 +47,20 @@ impl Hearing {
     }
 
     /// Hears the end: what is to be told again, what was used, and why it ended.
-    pub(super) fn end(&self, reply: &CompletionResponse, model: &Arc<str>) -> VecDeque<Event> {
+    pub(super) fn end(
+        &self,
+        reply: &CompletionResponse,
+        origin: &Arc<str>,
+        key: Option<&Key>,
+    ) -> VecDeque<Event> {
         let stop = match stop(reply) {
             Ok(stop) => stop,
-            Err(error) => return VecDeque::from([usage(reply), Event::Error(error)]),
+            Err(error) => {
+                let error = fault::told(error, key);
+                return VecDeque::from([usage(reply), Event::Error(error)]);
+            }
         };
-        let replay = replay::of(reply, model).map(Event::Replay);
+        let replay = replay::of(reply, origin).map(Event::Replay);
         replay.into_iter().chain([usage(reply), Event::Stop(stop)]).collect()
     }
 }
@@ -107,9 +115,7 @@ fn other(reason: &str, told: Option<&str>, has_calls: bool) -> Result<Stop, Mode
     if is(&FAILURES) {
         return Err(match told {
             Some(told) => fault::of_text(told),
-            None => {
-                fault::transient(format!("the provider ended the reply: {}", fault::shown(reason)))
-            }
+            None => fault::transient(format!("the provider ended the reply: {reason}")),
         });
     }
     match told {
@@ -125,6 +131,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::limits;
     use crate::model::Fault;
 
     fn reply(
@@ -169,6 +176,26 @@ mod tests {
             let reply = reply(reason.clone(), has_call, error);
             let got = stop(&reply).map_err(|error| error.fault);
             assert_eq!(got, expected, "{reason:?} {error:?}");
+        }
+    }
+
+    #[test]
+    fn no_reason_holds_the_key() {
+        let key = Key::new("sk-test-secret");
+        // Also one that the bound of the text would cut.
+        let long = format!("{}sk-test-secret", "a".repeat(limits::MAX_MODEL_ERROR_TEXT - 5));
+        for (reason, told) in [("failed", Some("bad sk-test-secret")), ("failed", Some(&*long))]
+            .into_iter()
+            .chain([("error: sk-test-secret", None)])
+        {
+            let reason = FinishReason::Other(reason.to_owned());
+            let heard = Hearing::default().end(
+                &reply(Some(reason), false, told),
+                &"openai/m".into(),
+                key.as_ref(),
+            );
+            let Some(Event::Error(error)) = heard.back() else { panic!("{heard:?}") };
+            assert!(!error.message.contains("sk-t"), "{error}");
         }
     }
 

@@ -65,8 +65,8 @@ impl Http {
     async fn start(&self, request: Request<Bytes>) -> http_client::Result<reqwest::Response> {
         let (mut request, host) = self.addressed(request).map_err(Error::instance)?;
         self.authorize(request.headers_mut()).map_err(Error::instance)?;
-        let client =
-            client::get(request.url(), self.0.ca_file.as_deref()).map_err(Error::instance)?;
+        let client = client::get(request.url(), self.0.ca_file.as_deref()).await;
+        let client = client.map_err(Error::instance)?;
         let answer = timeout(limits::MODEL_HEADERS, client.execute(request)).await;
         let answer = answer.map_err(|_elapsed| {
             let seconds = limits::MODEL_HEADERS.as_secs();

@@ -101,7 +101,7 @@ async fn lm_studio(base: &str) -> Option<Settings> {
 
 async fn get(base: &str, path: &str) -> Option<Value> {
     let url = Url::parse(&format!("{base}{path}")).ok()?;
-    let client = client::get(&url, None).ok()?;
+    let client = client::get(&url, None).await.ok()?;
     let answer = async {
         let response = client.get(url).send().await.ok()?.error_for_status().ok()?;
         let body = read(response, limits::MAX_MODEL_ERROR_BYTES, AtLimit::Fail).await.ok()?;

@@ -1,7 +1,7 @@
 //! What a provider gave with a reply and is told again with it: signed thoughts, ids of items.
 //!
-//! It is told again only to the model that gave it, and only with the very calls that it was given
-//! with. Of most replies, that is no more than the ids of the calls.
+//! It is told again only to the model that gave it, at the same server, and only with the very calls
+//! that it was given with. Of most replies, that is no more than the ids of the calls.
 
 use std::sync::Arc;
 
@@ -11,12 +11,22 @@ use rig_core::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use crate::model::{Call, Replay};
 
 /// Names the call in a place of its reply.
 pub(super) fn call_id(place: usize) -> String {
     format!("call_{}", place + 1)
+}
+
+/// Names a model at a server: no other one is told what it gave. An address may hold what nobody is
+/// to read, so it is hashed.
+pub(super) fn origin(model: &str, base_url: Option<&str>) -> Arc<str> {
+    let Some(url) = base_url else { return model.into() };
+    let hash = Sha256::digest(url.trim_end_matches('/'));
+    let hash: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    format!("{model} at {hash}").into()
 }
 
 /// What is kept of a reply.
@@ -30,7 +40,7 @@ pub(super) enum Kept {
 }
 
 /// Keeps what is needed of a reply that came to its end.
-pub(super) fn of(reply: &CompletionResponse, model: &Arc<str>) -> Option<Replay> {
+pub(super) fn of(reply: &CompletionResponse, origin: &Arc<str>) -> Option<Replay> {
     let Message::Assistant(mut turn) = reply.message()? else { return None };
     if turn.stop.as_ref().is_some_and(StopReason::is_failure) {
         return None;
@@ -55,12 +65,12 @@ pub(super) fn of(reply: &CompletionResponse, model: &Arc<str>) -> Option<Replay>
     } else {
         Kept::Turn(turn)
     };
-    Some(Replay { model: model.clone(), items: serde_json::to_value(kept).ok()? })
+    Some(Replay { origin: origin.clone(), items: serde_json::to_value(kept).ok()? })
 }
 
 /// Finds what was kept of a reply with these calls.
-pub(super) fn again(replay: &Replay, model: &str, calls: &[Call]) -> Option<Kept> {
-    if &*replay.model != model {
+pub(super) fn again(replay: &Replay, origin: &str, calls: &[Call]) -> Option<Kept> {
+    if &*replay.origin != origin {
         return None;
     }
     let kept = Kept::deserialize(&replay.items).ok()?;
@@ -109,4 +119,20 @@ fn is_plain(item: &Value) -> bool {
         (_, Value::Null) => true,
         (key, _) => HEARD.contains(&key),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::origin;
+
+    #[test]
+    fn a_model_is_told_from_one_of_its_name_at_another_server() {
+        let of = |url: Option<&str>| origin("openai/m", url);
+        assert_eq!(&*of(None), "openai/m");
+        assert_eq!(of(Some("https://a/v1")), of(Some("https://a/v1/")));
+        assert_ne!(of(Some("https://a/v1")), of(Some("https://b/v1")));
+        assert_ne!(of(Some("https://a/v1")), of(None));
+        assert_ne!(of(Some("https://a/v1")), origin("gemini/m", Some("https://a/v1")));
+        assert!(!of(Some("https://name:word@a/v1")).contains("word"));
+    }
 }

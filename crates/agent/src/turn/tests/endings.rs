@@ -481,7 +481,7 @@ async fn a_client_is_told_the_title_once_and_what_was_used_after_each_reply() {
 async fn what_a_provider_wants_repeated_is_repeated_with_all_of_its_reply_or_not_at_all() {
     let wanted = || {
         let items = serde_json::json!(["signed"]);
-        Event::Replay(crate::model::Replay { model: "fake".into(), items })
+        Event::Replay(crate::model::Replay { origin: "fake".into(), items })
     };
     let many = || (0..=limits::MAX_REPLY_CALLS).flat_map(|id| call(&id.to_string(), "look"));
     for (reply, is_kept) in [
@@ -525,4 +525,62 @@ async fn after_a_turn_that_was_lost_each_call_has_its_result() {
     drop(stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await);
     check(&history);
     drop(stage.end().await);
+}
+
+/// Ends the turn by a fault, just when the user cancels it.
+#[derive(Debug)]
+struct Doomed(CancellationToken);
+
+impl Tool for Doomed {
+    type Args = Args;
+    type Plan = ();
+
+    fn spec(&self) -> Spec {
+        Spec {
+            name: "doom",
+            aliases: &[],
+            description: "Fails for good.",
+            kind: ToolKind::Other,
+            reach: Reach::Nothing,
+            title: "look",
+            surface: Surface::Content,
+        }
+    }
+
+    fn describe(&self, _: &Args, _: &Context) -> Description {
+        Description::new("look")
+    }
+
+    async fn preview(&self, _: Args, _: &Context) -> Result<Draft<()>, ToolError> {
+        Ok(Draft::new(()))
+    }
+
+    async fn run(
+        &self,
+        pinned: Pinned<()>,
+        grant: Grant,
+        _: Invocation<'_>,
+    ) -> Result<Output, ToolError> {
+        pinned.release(grant)?;
+        self.0.cancel();
+        Err(ToolError::fatal("the disk is gone"))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_is_cancelled_while_it_fails_is_cancelled() {
+    for is_cancelled in [true, false] {
+        let mut stage = Stage::new();
+        let cancel = if is_cancelled { stage.cancel.clone() } else { CancellationToken::new() };
+        stage.registry.add(Doomed(cancel));
+        let reply = [call("a", "doom"), vec![stop(Stop::ToolCalls)]].concat();
+        let model = Arc::new(Fake::new(vec![reply]));
+        let mut history = History::default();
+        let ending = stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await;
+        match is_cancelled {
+            true => assert_eq!(ending, Ok(StopReason::Cancelled)),
+            false => assert!(ending.is_err_and(|error| error.message.contains("disk"))),
+        }
+        drop(stage.end().await);
+    }
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::{Audience, Entry, Kind, outside};
+use super::{Audience, Entry, Identity, Kind, outside};
 
 /// A directory by its canonical path.
 #[derive(Debug)]
@@ -17,7 +17,17 @@ impl Root {
         Ok(Self(path.canonicalize()?))
     }
 
+    /// Pins a directory by its absolute path, on which no link may be.
+    pub(crate) fn pin_straight(path: &Path) -> io::Result<Self> {
+        if path.canonicalize()? == path { Ok(Self(path.to_owned())) } else { Err(outside()) }
+    }
+
     pub(crate) fn is_kernel_fenced(&self) -> bool {
+        false
+    }
+
+    /// There is no such file system here.
+    pub(crate) fn is_of_processes(&self) -> bool {
         false
     }
 
@@ -26,14 +36,33 @@ impl Root {
         File::open(self.real(path)?)
     }
 
+    /// As [`Self::open`], where no link may be on the way.
+    pub(crate) fn open_straight(&self, path: &Path) -> io::Result<File> {
+        File::open(self.straight(path)?)
+    }
+
     /// Follows links, as [`fs::metadata`] does.
     pub(crate) fn metadata(&self, path: &Path) -> io::Result<Metadata> {
         fs::metadata(self.real(path)?)
     }
 
+    /// As [`Self::metadata`], where no link may be on the way.
+    pub(crate) fn metadata_straight(&self, path: &Path) -> io::Result<Metadata> {
+        fs::metadata(self.straight(path)?)
+    }
+
     pub(crate) fn dir(&self, path: &Path) -> io::Result<Dir> {
-        let real = self.real(path)?;
-        if real.is_dir() { Ok(Dir(real)) } else { Err(io::ErrorKind::NotADirectory.into()) }
+        Dir::at(self.real(path)?)
+    }
+
+    /// As [`Self::dir`], where no link may be on the way.
+    pub(crate) fn dir_straight(&self, path: &Path) -> io::Result<Dir> {
+        Dir::at(self.straight(path)?)
+    }
+
+    fn straight(&self, path: &Path) -> io::Result<PathBuf> {
+        let whole: PathBuf = self.0.join(path).components().collect();
+        if self.real(path)? == whole { Ok(whole) } else { Err(outside()) }
     }
 
     fn real(&self, path: &Path) -> io::Result<PathBuf> {
@@ -47,6 +76,15 @@ impl Root {
 pub(crate) struct Dir(PathBuf);
 
 impl Dir {
+    fn at(path: PathBuf) -> io::Result<Self> {
+        if path.is_dir() { Ok(Self(path)) } else { Err(io::ErrorKind::NotADirectory.into()) }
+    }
+
+    /// Returns what tells this directory from others, as far as can be told.
+    pub(crate) fn itself(&self) -> io::Result<Identity> {
+        Ok(identity_of(&fs::metadata(&self.0)?))
+    }
+
     /// Returns at most `max` entries, in no order, and whether there are more.
     pub(crate) fn entries(&self, max: usize) -> io::Result<(Vec<Entry>, bool)> {
         let mut entries = Vec::new();
@@ -66,11 +104,8 @@ impl Dir {
     }
 
     /// Returns what tells a file from others, as far as can be told.
-    pub(crate) fn identity(&self, name: &OsStr) -> io::Result<(u64, u64)> {
-        let metadata = fs::symlink_metadata(self.0.join(name))?;
-        let made = metadata.created().ok();
-        let since = made.and_then(|made| made.duration_since(SystemTime::UNIX_EPOCH).ok());
-        Ok((since.map_or(0, |since| since.as_nanos() as u64), metadata.len()))
+    pub(crate) fn identity(&self, name: &OsStr) -> io::Result<Identity> {
+        Ok(identity_of(&fs::symlink_metadata(self.0.join(name))?))
     }
 
     pub(crate) fn read_link(&self, name: &OsStr) -> io::Result<OsString> {
@@ -136,6 +171,20 @@ impl Dir {
     pub(crate) fn remove(&self, name: &OsStr) -> io::Result<()> {
         fs::remove_file(self.0.join(name))
     }
+}
+
+/// Asks what is at an absolute path, links followed.
+pub(crate) fn look(path: &Path) -> io::Result<Metadata> {
+    fs::metadata(path)
+}
+
+/// Returns what tells a file from others, as far as can be told.
+pub(crate) fn identity_of(metadata: &Metadata) -> Identity {
+    let made = metadata.created().ok();
+    let since = made.and_then(|made| made.duration_since(SystemTime::UNIX_EPOCH).ok());
+    // What is in a directory changes its length.
+    let length = if metadata.is_dir() { 0 } else { metadata.len() };
+    (since.map_or(0, |since| since.as_nanos() as u64), length)
 }
 
 /// Returns how many names the file has, as far as can be told.

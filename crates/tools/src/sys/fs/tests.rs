@@ -47,10 +47,19 @@ macro_rules! holds {
                     expected,
                     "{path}"
                 );
+                let straight = root
+                    .open_straight(Path::new(path))
+                    .map(drop)
+                    .and_then(|()| root.metadata_straight(Path::new(path)));
+                let has_link = path == "in";
+                assert_eq!(straight.is_ok(), expected.is_ok() && !has_link, "{path}");
                 let looked = root.metadata(Path::new(path)).map(|metadata| metadata.is_file());
                 assert_eq!(looked.ok(), expected.ok().map(|_| true), "{path}");
             }
             assert!(root.dir(Path::new("dir/file")).is_err());
+            assert!(root.dir_straight(Path::new("out-dir")).is_err());
+            let one = |path| root.dir_straight(Path::new(path)).unwrap().itself().unwrap();
+            assert_eq!(one("dir"), one("dir"));
 
             let dir = root.dir(Path::new("")).unwrap();
             let (mut entries, more) = dir.entries(9).unwrap();
@@ -122,6 +131,48 @@ fn a_root_tells_its_fence() {
     let secret = fs::File::open(outer.path().join("secret")).unwrap();
     assert!(portable::copy_access(&secret, &copy).unwrap());
     assert_eq!(portable::links(&metadata), unix::links(&metadata));
+    let secret = outer.path().join("secret");
+    assert!(portable::look(&secret).unwrap().is_file() && unix::look(&secret).unwrap().is_file());
+    let root = outer.path().canonicalize().unwrap().join("root");
+    assert!(!portable::Root::pin_straight(&root).unwrap().is_of_processes());
+    assert!(unix::Root::pin_straight(&root).is_ok());
+    assert!(portable::Root::pin_straight(&root.join("out-dir")).is_err());
+    assert!(unix::Root::pin_straight(&root.join("out-dir")).is_err());
+    let outer_dir = unix::Root::pin(outer.path()).unwrap().dir(Path::new("")).unwrap();
+    assert_ne!(outer_dir.itself().unwrap(), outer_dir.identity(OsStr::new("root")).unwrap());
+    let identity = unix::identity_of(&metadata);
+    assert_eq!(outer_dir.identity(OsStr::new("secret")).unwrap(), identity);
+    assert_eq!(portable::identity_of(&metadata), portable::identity_of(&metadata));
+}
+
+#[test]
+fn where_the_kernel_has_no_fence_a_root_that_is_another_one_now_is_closed() {
+    let outer = tree();
+    let (root, aside) = (outer.path().join("root"), outer.path().join("aside"));
+    let pinned = unix::Root::pin_compared(&root).unwrap();
+    fs::rename(&root, &aside).unwrap();
+    fs::create_dir_all(root.join("dir")).unwrap();
+    fs::write(root.join("dir/file"), "another").unwrap();
+    assert!(pinned.open(Path::new("dir/file")).is_err());
+    assert!(pinned.dir_straight(Path::new("dir")).is_err());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn no_way_leads_through_what_a_process_has_open() {
+    let outer = tree();
+    let secret = outer.path().join("secret");
+    assert!(unix::look(&secret).unwrap().is_file());
+    assert_eq!(unix::look(&outer.path().join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    for link in ["/proc/self/root", "/proc/self/cwd", "/proc/thread-self/root"] {
+        for path in [link.to_owned(), format!("{link}{}", secret.display()), format!("{link}/none")]
+        {
+            let kind = unix::look(Path::new(&path)).unwrap_err().kind();
+            assert_eq!(kind, io::ErrorKind::CrossesDevices, "{path}");
+        }
+    }
+    assert!(unix::Root::pin(Path::new("/proc/self")).unwrap().is_of_processes());
+    assert!(!unix::Root::pin(outer.path()).unwrap().is_of_processes());
 }
 
 #[cfg(target_os = "linux")]

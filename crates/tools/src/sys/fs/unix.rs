@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::{fs as sys, process};
 
-use super::{Audience, Entry, Kind, outside};
+use super::{Audience, Entry, Identity, Kind, outside};
 use crate::limits::OPEN_TRIES;
 
 /// Opens nothing, only names it; elsewhere than on Linux it opens.
@@ -31,74 +31,162 @@ const CREATE: OFlags = CHANGE.union(OFlags::CREATE).union(OFlags::EXCL);
 #[derive(Debug)]
 pub(crate) struct Root {
     fd: OwnedFd,
-    /// The canonical path, for where the kernel has no fence.
-    path: PathBuf,
     fence: Fence,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What keeps a path beneath its root.
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Fence {
     Kernel,
-    Compared,
+    /// It is compared with the canonical path of the root, which has to lead to this one.
+    Compared(PathBuf, Identity),
+}
+
+/// Which links a path may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Links {
+    Followed,
+    Refused,
 }
 
 impl Root {
     pub(crate) fn pin(path: &Path) -> io::Result<Self> {
-        let path = path.canonicalize()?;
-        let fd = sys::open(&path, DIRECTORY, Mode::empty())?;
-        let fence = match beneath(&fd, Path::new("."), LOOK) {
-            Ok(_) => Fence::Kernel,
-            Err(_) => Fence::Compared,
-        };
-        Ok(Self { fd, path, fence })
+        Self::pin_straight(&path.canonicalize()?)
+    }
+
+    /// Pins a directory by its absolute path, on which no link may be.
+    pub(crate) fn pin_straight(path: &Path) -> io::Result<Self> {
+        match straight(path, DIRECTORY) {
+            Ok(fd) => Ok(Self { fd, fence: Fence::Kernel }),
+            Err(error) if is_unfenced(error) => Self::pin_compared(path),
+            Err(error) => Err(refused(error)),
+        }
+    }
+
+    /// The same where the kernel has no fence.
+    pub(super) fn pin_compared(path: &Path) -> io::Result<Self> {
+        if path.canonicalize()? != path {
+            return Err(outside());
+        }
+        let fd = sys::open(path, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?;
+        let stat = sys::fstat(&fd)?;
+        Ok(Self { fd, fence: Fence::Compared(path.to_owned(), (stat.st_dev, stat.st_ino)) })
     }
 
     pub(crate) fn is_kernel_fenced(&self) -> bool {
         self.fence == Fence::Kernel
     }
 
+    /// Whether it lies in a file system that shows what runs, this process too.
+    pub(crate) fn is_of_processes(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        if let Ok(found) = sys::fstatfs(&self.fd) {
+            return found.f_type == sys::PROC_SUPER_MAGIC;
+        }
+        false
+    }
+
     /// Opens what is there for reading, whatever it is. It never blocks.
     pub(crate) fn open(&self, path: &Path) -> io::Result<File> {
-        Ok(self.open_with(path, READ)?.into())
+        Ok(self.open_with(path, READ, Links::Followed)?.into())
+    }
+
+    /// As [`Self::open`], where no link may be on the way.
+    pub(crate) fn open_straight(&self, path: &Path) -> io::Result<File> {
+        Ok(self.open_with(path, READ, Links::Refused)?.into())
     }
 
     /// Follows links, as [`std::fs::metadata`] does.
     pub(crate) fn metadata(&self, path: &Path) -> io::Result<Metadata> {
-        File::from(self.open_with(path, LOOK)?).metadata()
+        File::from(self.open_with(path, LOOK, Links::Followed)?).metadata()
+    }
+
+    /// As [`Self::metadata`], where no link may be on the way.
+    pub(crate) fn metadata_straight(&self, path: &Path) -> io::Result<Metadata> {
+        File::from(self.open_with(path, LOOK, Links::Refused)?).metadata()
     }
 
     pub(crate) fn dir(&self, path: &Path) -> io::Result<Dir> {
-        Ok(Dir(self.open_with(path, DIRECTORY)?))
+        Ok(Dir(self.open_with(path, DIRECTORY, Links::Followed)?))
     }
 
-    fn open_with(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    /// As [`Self::dir`], where no link may be on the way.
+    pub(crate) fn dir_straight(&self, path: &Path) -> io::Result<Dir> {
+        Ok(Dir(self.open_with(path, DIRECTORY, Links::Refused)?))
+    }
+
+    fn open_with(&self, path: &Path, flags: OFlags, links: Links) -> io::Result<OwnedFd> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        let opened = match self.fence {
-            Fence::Kernel => beneath(&self.fd, path, flags),
-            Fence::Compared => {
-                let real = self.path.join(path).canonicalize()?;
-                if !real.starts_with(&self.path) {
+        let opened = match &self.fence {
+            Fence::Kernel => beneath(&self.fd, path, flags, links),
+            Fence::Compared(root, identity) => {
+                let whole: PathBuf = root.join(path).components().collect();
+                let real = whole.canonicalize()?;
+                let stat = sys::stat(root)?;
+                let is_inside = real.starts_with(root) && (stat.st_dev, stat.st_ino) == *identity;
+                if !is_inside || (links == Links::Refused && real != whole) {
                     return Err(outside());
                 }
                 sys::open(&real, flags | OFlags::NOFOLLOW, Mode::empty())
             }
         };
-        opened.map_err(|error| match error {
-            Errno::XDEV | Errno::LOOP => outside(),
-            other => other.into(),
-        })
+        opened.map_err(refused)
     }
 }
 
-#[cfg(target_os = "linux")]
-fn beneath(root: &OwnedFd, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    use rustix::fs::ResolveFlags;
+/// Asks what is at an absolute path, links followed but for those by which the system leads to what
+/// a process has open: they are refused, and so is what leads through one.
+pub(crate) fn look(path: &Path) -> io::Result<Metadata> {
+    #[cfg(target_os = "linux")]
+    match opened(&sys::CWD, path, LOOK, sys::ResolveFlags::NO_MAGICLINKS) {
+        Err(error) if is_unfenced(error) => {}
+        other => return File::from(other.map_err(refused)?).metadata(),
+    }
+    std::fs::metadata(path)
+}
 
-    let fence = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+fn refused(error: Errno) -> io::Error {
+    match error {
+        Errno::XDEV | Errno::LOOP => outside(),
+        other => other.into(),
+    }
+}
+
+/// Whether the kernel, or a sandbox around us, has no `openat2`. Whatever else fails is no reason
+/// to do without.
+fn is_unfenced(error: Errno) -> bool {
+    matches!(error, Errno::NOSYS | Errno::PERM)
+}
+
+#[cfg(target_os = "linux")]
+fn beneath(
+    root: &OwnedFd,
+    path: &Path,
+    flags: OFlags,
+    links: Links,
+) -> rustix::io::Result<OwnedFd> {
+    let mut fence = sys::ResolveFlags::BENEATH | sys::ResolveFlags::NO_MAGICLINKS;
+    fence.set(sys::ResolveFlags::NO_SYMLINKS, links == Links::Refused);
+    opened(root, path, flags, fence)
+}
+
+/// Opens an absolute path without links.
+#[cfg(target_os = "linux")]
+fn straight(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    opened(&sys::CWD, path, flags, sys::ResolveFlags::NO_SYMLINKS)
+}
+
+#[cfg(target_os = "linux")]
+fn opened(
+    at: &impl AsFd,
+    path: &Path,
+    flags: OFlags,
+    fence: sys::ResolveFlags,
+) -> rustix::io::Result<OwnedFd> {
     let mut opened = Err(Errno::AGAIN);
     // The kernel gives up when directories are renamed meanwhile.
     for _ in 0..OPEN_TRIES {
-        opened = sys::openat2(root, path, flags, Mode::empty(), fence);
+        opened = sys::openat2(at, path, flags, Mode::empty(), fence);
         if !matches!(opened, Err(Errno::AGAIN | Errno::INTR)) {
             break;
         }
@@ -107,7 +195,12 @@ fn beneath(root: &OwnedFd, path: &Path, flags: OFlags) -> rustix::io::Result<Own
 }
 
 #[cfg(not(target_os = "linux"))]
-fn beneath(_: &OwnedFd, _: &Path, _: OFlags) -> rustix::io::Result<OwnedFd> {
+fn beneath(_: &OwnedFd, _: &Path, _: OFlags, _: Links) -> rustix::io::Result<OwnedFd> {
+    Err(Errno::NOSYS)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn straight(_: &Path, _: OFlags) -> rustix::io::Result<OwnedFd> {
     Err(Errno::NOSYS)
 }
 
@@ -145,8 +238,14 @@ impl Dir {
         Ok(FileType::from_raw_mode(stat.st_mode).into())
     }
 
+    /// Returns what tells this directory from all others of the system.
+    pub(crate) fn itself(&self) -> io::Result<Identity> {
+        let stat = sys::fstat(&self.0)?;
+        Ok((stat.st_dev, stat.st_ino))
+    }
+
     /// Returns what tells a file from all others of the system.
-    pub(crate) fn identity(&self, name: &OsStr) -> io::Result<(u64, u64)> {
+    pub(crate) fn identity(&self, name: &OsStr) -> io::Result<Identity> {
         let stat = sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok((stat.st_dev, stat.st_ino))
     }
@@ -238,6 +337,10 @@ impl From<FileType> for Kind {
     }
 }
 
+pub(crate) fn identity_of(metadata: &Metadata) -> Identity {
+    (metadata.dev(), metadata.ino())
+}
+
 /// Returns how many names the file has.
 pub(crate) fn links(metadata: &Metadata) -> u64 {
     metadata.nlink()
@@ -322,13 +425,5 @@ mod attributes {
 
     pub(super) fn copy(_: &File, _: &File) -> bool {
         true
-    }
-}
-
-#[cfg(test)]
-impl Root {
-    /// Pins a directory as where the kernel has no fence.
-    pub(crate) fn pin_compared(path: &Path) -> io::Result<Self> {
-        Ok(Self { fence: Fence::Compared, ..Self::pin(path)? })
     }
 }

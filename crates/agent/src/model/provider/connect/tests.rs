@@ -363,11 +363,21 @@ async fn a_server_with_an_authority_of_its_own_is_trusted_when_the_settings_say_
         path
     };
     let missing = folder.path().join("missing.pem");
+    let pipe = folder.path().join("pipe.pem");
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR, 0).unwrap();
+    }
+    #[cfg(not(target_os = "linux"))]
+    std::fs::create_dir(&pipe).unwrap();
     for (ca_file, expected) in [
         (Some(file("ca.pem", &pem)), None),
         (None, Some("the certificate of 127.0.0.1:")),
         (Some(file("empty.pem", "")), Some("it holds no certificate in PEM")),
         (Some(missing), Some("missing.pem (`ca_file`) cannot be used: No such file")),
+        // Opening one would wait for whoever writes into it.
+        (Some(pipe), Some("pipe.pem (`ca_file`) cannot be used: it is no file")),
     ] {
         let base_url = Some(format!("{url}/v1"));
         let settings = Settings { base_url, ca_file, ..Settings::new(Provider::OpenAi, NAME) };

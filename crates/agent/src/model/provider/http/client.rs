@@ -2,20 +2,20 @@
 //! the environment and without them.
 //!
 //! Building one that trusts the system's certificates reads them all, which takes tens of
-//! milliseconds; so it happens once, and never for a server that is reached without TLS.
+//! milliseconds, or longer where the user's file of certificates lies on a network; so it happens
+//! once, beside everything else, and never for a server that is reached without TLS.
 
 use std::{
-    fs::File,
-    io::Read as _,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
 
 use reqwest::{Certificate, Client, redirect::Policy};
+use tokio::{task::spawn_blocking, time::timeout};
 use url::{Host, Url};
 
 use super::Unreachable;
-use crate::{limits, model::Fault};
+use crate::{limits, model::Fault, sys::regular};
 
 /// What makes two clients different.
 #[derive(Clone, PartialEq)]
@@ -35,24 +35,49 @@ enum Trust {
 
 static CLIENTS: Mutex<Vec<(Kind, Client)>> = Mutex::new(Vec::new());
 
+/// Held while a client is built, so that two first requests do not build two.
+static BUILDING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 /// Returns the process's client for requests to `url`; builds it if this is the first.
-pub(in super::super) fn get(url: &Url, ca_file: Option<&Path>) -> Result<Client, Unreachable> {
+pub(in super::super) async fn get(
+    url: &Url,
+    ca_file: Option<&Path>,
+) -> Result<Client, Unreachable> {
     let trust = match url.scheme() {
         "https" => Trust::System(ca_file.map(Path::to_owned)),
         _ => Trust::Nobody,
     };
     let kind = Kind { trust, is_loopback: is_loopback(url) };
-    // Held while a client is built, so that two first requests do not build two.
-    let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, client)) = clients.iter().find(|(known, _)| *known == kind) {
-        return Ok(client.clone());
+    if let Some(client) = known(&kind) {
+        return Ok(client);
     }
-    let client = build(&kind)?;
+    let _one = BUILDING.lock().await;
+    if let Some(client) = known(&kind) {
+        return Ok(client);
+    }
+    let wanted = kind.clone();
+    let built = timeout(limits::FILE_DEADLINE, spawn_blocking(move || build(&wanted))).await;
+    let failed = |what: String| Unreachable::new(Fault::Other, what);
+    let client = match built {
+        Ok(Ok(client)) => client?,
+        Ok(Err(error)) => return Err(failed(format!("no HTTP client can be made: {error}"))),
+        Err(_) => {
+            let seconds = limits::FILE_DEADLINE.as_secs();
+            let text = format!("the certificates to trust could not be read within {seconds} s");
+            return Err(failed(text));
+        }
+    };
+    let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
     if clients.len() >= limits::MAX_HTTP_CLIENTS {
         clients.clear();
     }
     clients.push((kind, client.clone()));
     Ok(client)
+}
+
+fn known(kind: &Kind) -> Option<Client> {
+    let clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    clients.iter().find(|(known, _)| known == kind).map(|(_, client)| client.clone())
 }
 
 /// Tells whether an address is on this machine.
@@ -86,10 +111,7 @@ fn certificates(file: &Path) -> Result<Vec<Certificate>, Unreachable> {
             format!("the certificates in {} (`ca_file`) cannot be used: {what}", file.display());
         Unreachable::new(Fault::Other, text)
     };
-    let mut pem = Vec::new();
-    File::open(file)
-        .and_then(|file| file.take(limits::MAX_CA_BYTES + 1).read_to_end(&mut pem))
-        .map_err(|error| unusable(&error))?;
+    let pem = regular::read(file, limits::MAX_CA_BYTES).map_err(|error| unusable(&error))?;
     if pem.len() as u64 > limits::MAX_CA_BYTES {
         return Err(unusable(&format_args!("it exceeds {} bytes", limits::MAX_CA_BYTES)));
     }

@@ -1,0 +1,210 @@
+//! One open call, as a connection was told of it.
+
+use foldhash::HashMap;
+use serde_json::Value;
+
+use super::{SentTerminal, Surface, encode, terminal_text};
+use crate::schema::v1::{
+    self, ContentBlock, TextContent, ToolCall, ToolCallContent, ToolCallUpdate,
+    ToolCallUpdateFields,
+};
+use crate::{CallMeta, Content, ContentPatch, TerminalId, ToolCallId, text, wire};
+
+/// One open call: its items, and what the client holds of it.
+#[derive(Debug)]
+pub(super) struct SentCall {
+    items: Vec<Content>,
+    /// Without its metadata.
+    pub(super) call: ToolCall,
+    pub(super) meta: Option<Box<CallMeta>>,
+    /// What is too large for a streamed update and goes with the next report that is not one.
+    pub(super) held: Large,
+    /// Bytes of what is large that streamed updates have held.
+    streamed: usize,
+    pub(super) told: bool,
+}
+
+impl SentCall {
+    pub(super) fn new(id: &ToolCallId) -> Self {
+        Self {
+            items: Vec::new(),
+            call: ToolCall::new(id.clone(), String::new()),
+            meta: None,
+            held: Large::default(),
+            streamed: 0,
+            told: false,
+        }
+    }
+
+    /// Changes the items and returns the content if that is not what the client holds. `ending` is
+    /// what a cancelled call says at last.
+    pub(super) fn content(
+        &mut self,
+        patch: ContentPatch,
+        ending: Option<String>,
+        is_final: bool,
+        shows: &Shows<'_>,
+    ) -> Option<Vec<ToolCallContent>> {
+        let keeps = patch == ContentPatch::Keep && ending.is_none();
+        patch.apply(&mut self.items);
+        if keeps && self.terminals().next().is_none() {
+            return None;
+        }
+        // The first terminal of a call that is about to be announced is opened with it.
+        let opens = match shows.surface {
+            Surface::Meta if !self.told => self.terminals().next().cloned(),
+            _ => None,
+        };
+        let mut content = encode::items(&self.items, shows.key, |id| {
+            let terminal = shows.of.get(id);
+            let is_shown = terminal.is_some_and(|terminal| terminal.announced);
+            (!is_shown && opens.as_ref() != Some(id))
+                .then(|| terminal_text(terminal.map(|terminal| &terminal.report), is_final))
+        });
+        content.extend(ending.map(ToolCallContent::from));
+        self.held.content = None;
+        (content != self.call.content).then_some(content)
+    }
+
+    /// Takes what is held back into an update, or holds back what is too large for a streamed
+    /// one; then the client holds what the update says.
+    pub(super) fn tell(&mut self, update: &mut ToolCallUpdate, is_final: bool) {
+        let held = std::mem::take(&mut self.held);
+        let large = Large::take(&mut update.fields).or(held);
+        if self.told && !is_final && !self.may_stream(update, &large) {
+            self.held = large;
+        } else {
+            large.put(&mut update.fields);
+        }
+        if !self.told {
+            // The first report is the whole call.
+            self.call.update(std::mem::take(&mut update.fields));
+        } else if !is_final {
+            // A call that ends is forgotten, so nothing will be compared with it.
+            self.call.update(update.fields.clone());
+        }
+    }
+
+    /// Returns all that the client is to hold, metadata included.
+    pub(super) fn whole(&mut self, meta_key: &str) -> ToolCall {
+        let mut held = ToolCallUpdateFields::new();
+        std::mem::take(&mut self.held).put(&mut held);
+        self.call.update(held);
+        let mut call = self.call.clone();
+        call.meta = self.meta.as_ref().map(|meta| meta.to_meta(meta_key));
+        call
+    }
+
+    /// Returns whether a streamed update may hold what is large beside the rest of it.
+    fn may_stream(&mut self, rest: &ToolCallUpdate, large: &Large) -> bool {
+        let large = large.json_len();
+        // The metadata is in the line too, with a trace of up to 9 KiB.
+        large == 0 || wire::may_stream(text::json_bytes(rest) + large, || large, &mut self.streamed)
+    }
+
+    /// Returns the terminals that it shows, in order.
+    pub(super) fn terminals(&self) -> impl Iterator<Item = &TerminalId> {
+        self.items.iter().filter_map(|item| match item {
+            Content::Terminal(id) => Some(id),
+            _ => None,
+        })
+    }
+}
+
+/// The fields that may be too large for a streamed update.
+#[derive(Debug, Default)]
+pub(super) struct Large {
+    content: Option<Vec<ToolCallContent>>,
+    pub(super) raw_input: Option<Value>,
+    pub(super) raw_output: Option<Value>,
+}
+
+impl Large {
+    fn take(fields: &mut ToolCallUpdateFields) -> Self {
+        Self {
+            content: fields.content.take(),
+            raw_input: fields.raw_input.take(),
+            raw_output: fields.raw_output.take(),
+        }
+    }
+
+    fn or(self, other: Self) -> Self {
+        Self {
+            content: self.content.or(other.content),
+            raw_input: self.raw_input.or(other.raw_input),
+            raw_output: self.raw_output.or(other.raw_output),
+        }
+    }
+
+    fn put(self, fields: &mut ToolCallUpdateFields) {
+        fields.content = self.content;
+        fields.raw_input = self.raw_input;
+        fields.raw_output = self.raw_output;
+    }
+
+    /// Returns the bytes that they take as JSON behind other fields.
+    fn json_len(&self) -> usize {
+        let content = self.content.as_deref().map(|items| {
+            let commas = items.len().saturating_sub(1);
+            r#","content":[]"#.len() + commas + items.iter().map(item_len).sum::<usize>()
+        });
+        let field = |key: &str, value: &Value| key.len() + text::json_value_len(value);
+        let input = self.raw_input.as_ref().map(|value| field(r#","rawInput":"#, value));
+        let output = self.raw_output.as_ref().map(|value| field(r#","rawOutput":"#, value));
+        [content, input, output].into_iter().flatten().sum()
+    }
+}
+
+/// Returns the bytes that an item takes as JSON, without writing it if it is text.
+fn item_len(item: &ToolCallContent) -> usize {
+    match item {
+        ToolCallContent::Content(v1::Content {
+            content: ContentBlock::Text(TextContent { text, annotations: None, meta: None, .. }),
+            meta: None,
+            ..
+        }) => {
+            r#"{"type":"content","content":{"type":"text","text":""}}"#.len() + text::json_len(text)
+        }
+        other => text::json_bytes(other),
+    }
+}
+
+/// How terminals are shown, and which there are.
+pub(super) struct Shows<'a> {
+    pub(super) surface: Surface,
+    pub(super) key: &'a str,
+    pub(super) of: &'a HashMap<TerminalId, SentTerminal>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Large;
+    use crate::schema::v1::{
+        ContentBlock, Diff, TextContent, ToolCallContent, ToolCallUpdate, ToolCallUpdateFields,
+    };
+    use crate::text::json_bytes;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_large_is_measured_as_it_is_written() {
+        let text = ToolCallContent::from("a \"b\"\n\u{1b}ä");
+        let mut noted = TextContent::new("x");
+        noted.meta = json!({"k": 1}).as_object().cloned();
+        let all =
+            vec![text.clone(), ContentBlock::Text(noted).into(), Diff::new("/a", "new\n").into()];
+        let none = ToolCallUpdateFields::new();
+        for mut fields in [
+            none.clone(),
+            none.clone().content(Vec::new()),
+            none.clone().content(vec![text]),
+            none.clone().raw_input(json!({"a": [1, "b"]})),
+            none.clone().raw_output(json!("b")),
+            none.content(all).raw_input(json!(null)).raw_output(json!([])),
+        ] {
+            let rest = ToolCallUpdate::new("c", ToolCallUpdateFields::new());
+            let whole = ToolCallUpdate::new("c", fields.clone());
+            let expected = json_bytes(&whole) - json_bytes(&rest);
+            assert_eq!(Large::take(&mut fields).json_len(), expected, "{whole:?}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The command lines that are surely understood: what a rule that allows may speak of.
+//!
+//! It reads no shell's whole grammar, on purpose: it knows what every POSIX shell reads alike, and
+//! gives up at the first letter beyond. It knows nothing of rules.
+
+use std::iter::Peekable;
+use std::str::Chars;
+
+/// A line of simple commands, joined by `;`, `&&`, `||`, `|` or the end of a line.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Plain {
+    /// The words of each command, as the program gets them. There is at least one command.
+    pub(super) commands: Vec<Vec<String>>,
+    /// The files that output is redirected to, as they stand there.
+    pub(super) writes: Vec<String>,
+}
+
+/// Reads a line; nothing if anything in it expands, escapes, assigns, groups, reads a file, runs
+/// in the background, or is not plain ASCII.
+pub(super) fn read(line: &str) -> Option<Plain> {
+    let mut reader = Reader { letters: line.chars().peekable(), ..Reader::default() };
+    while let Some(letter) = reader.letters.next() {
+        reader.take(letter)?;
+    }
+    reader.end_word();
+    reader.end_command(Joint::Line)?;
+    let Reader { commands, writes, owes, wants_target, .. } = reader;
+    let is_whole = !owes && !wants_target && !commands.is_empty();
+    let is_odd = |words: &Vec<String>| words.first().is_none_or(|program| is_odd(program));
+    (is_whole && !commands.iter().any(is_odd)).then_some(Plain { commands, writes })
+}
+
+/// Whether a first word is no program, or another one in another folder.
+fn is_odd(program: &str) -> bool {
+    let is_relative = program.contains('/') && !program.starts_with('/');
+    program.is_empty() || program.contains('=') || is_relative
+}
+
+/// What stands between two commands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Joint {
+    /// The end of a line, which may be empty.
+    Line,
+    /// `;`, which wants a command before it.
+    Semicolon,
+    /// `&&`, `||` or `|`, which want one on either side.
+    Operator,
+}
+
+struct Reader<'a> {
+    letters: Peekable<Chars<'a>>,
+    commands: Vec<Vec<String>>,
+    writes: Vec<String>,
+    words: Vec<String>,
+    word: Option<String>,
+    /// Whether a part of the word was quoted: `"2">a` is a word, `2>a` is none.
+    is_quoted: bool,
+    /// Whether the next word names a file to write to.
+    wants_target: bool,
+    /// Whether a command has to follow.
+    owes: bool,
+}
+
+impl Default for Reader<'_> {
+    fn default() -> Self {
+        Self {
+            letters: "".chars().peekable(),
+            commands: Vec::new(),
+            writes: Vec::new(),
+            words: Vec::new(),
+            word: None,
+            is_quoted: false,
+            wants_target: false,
+            owes: false,
+        }
+    }
+}
+
+impl Reader<'_> {
+    fn take(&mut self, letter: char) -> Option<()> {
+        match letter {
+            ' ' => self.end_word(),
+            '\'' | '"' => self.quoted(letter)?,
+            '\n' => return self.joint(Joint::Line),
+            ';' => return self.joint(Joint::Semicolon),
+            '|' => {
+                self.letters.next_if_eq(&'|');
+                return self.joint(Joint::Operator);
+            }
+            '&' => {
+                self.letters.next_if_eq(&'&')?;
+                return self.joint(Joint::Operator);
+            }
+            '>' => return self.redirect(),
+            // A word that begins with `=` is a path in zsh.
+            '=' if self.word.is_none() => return None,
+            letter if letter.is_ascii_alphanumeric() || "_-./:=,+@%".contains(letter) => {
+                self.word.get_or_insert_default().push(letter);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn quoted(&mut self, end: char) -> Option<()> {
+        self.is_quoted = true;
+        let word = self.word.get_or_insert_default();
+        loop {
+            match self.letters.next()? {
+                letter if letter == end => return Some(()),
+                letter @ ' '..='~' if end == '\'' || !"$`\\!".contains(letter) => word.push(letter),
+                _ => return None,
+            }
+        }
+    }
+
+    /// Reads what follows a `>`. That of `1>`, `2>`, `2>&1` and `>>` is the same.
+    fn redirect(&mut self) -> Option<()> {
+        match self.word.take() {
+            None => {}
+            Some(word) if !self.is_quoted && matches!(&*word, "1" | "2") => {}
+            Some(_) => return None,
+        }
+        if self.wants_target {
+            return None;
+        }
+        if self.letters.next_if_eq(&'&').is_some() {
+            self.letters.next_if(|letter| matches!(letter, '1' | '2'))?;
+            let is_over = self.letters.peek().is_none_or(|letter| " ;|&\n".contains(*letter));
+            return is_over.then_some(());
+        }
+        self.letters.next_if_eq(&'>');
+        self.wants_target = true;
+        Some(())
+    }
+
+    fn end_word(&mut self) {
+        self.is_quoted = false;
+        let Some(word) = self.word.take() else { return };
+        if !self.wants_target {
+            self.words.push(word);
+        } else if word != "/dev/null" {
+            self.writes.push(word);
+        }
+        self.wants_target = false;
+    }
+
+    fn joint(&mut self, joint: Joint) -> Option<()> {
+        self.end_word();
+        self.end_command(joint)?;
+        self.owes = joint == Joint::Operator || (self.owes && joint == Joint::Line);
+        Some(())
+    }
+
+    fn end_command(&mut self, joint: Joint) -> Option<()> {
+        let words = std::mem::take(&mut self.words);
+        if self.wants_target || (words.is_empty() && joint != Joint::Line) {
+            return None;
+        }
+        if !words.is_empty() {
+            self.commands.push(words);
+            self.owes = false;
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+//! What a command line would do that is asked about whatever is allowed, and which files it says
+//! it writes.
+//!
+//! It knows nothing of rules and runs nothing. Its answer only ever raises a question: a script, an
+//! alias or an encoding hides from it what a command does, and no wall stands on it. What it cannot
+//! read is asked about.
+//!
+//! The line is split by code of our own. `brush-parser` 0.4 brought 31 crates that were not there
+//! before (`insta` and `pest` among them) and 41 s of compiling, keeps the last commands in global
+//! caches, and ends the process by a stack overflow where 2,000 substitutions are nested.
+//! `tree-sitter-bash` 0.25 is quick and survives that, but it is 10 MB of generated C that reads
+//! what a model wrote, within the process that guards the files.
+
+mod reader;
+mod risks;
+
+use std::path::Path;
+
+use acp_lifecycle::title::visible;
+use acp_lifecycle::{Effect, Effects};
+use acp_types::text;
+
+use crate::limits::{COMMAND_RISK_BYTES, COMMAND_RISKS};
+use crate::workspace::Workspace;
+use risks::{Place, Risks};
+
+/// What a command line would do, as far as its text tells.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    /// That it runs, and the files inside the roots that it redirects to.
+    pub(crate) effects: Effects,
+    /// Why it is asked about each time, if it is.
+    pub(crate) note: Option<String>,
+}
+
+/// Judges a command line that would run in a folder. It asks the file system about the files that
+/// output is redirected to.
+pub(crate) fn judge(line: &str, cwd: &Path, home: Option<&Path>, workspace: &Workspace) -> Judged {
+    let place = Place { cwd, home, roots: workspace.roots().collect() };
+    let Risks { mut reasons, writes } = risks::of(line, place);
+    let run = Effect::Run { command: line.to_owned(), cwd: cwd.to_owned() };
+    let mut effects = vec![run];
+    for path in writes {
+        match written(&path, workspace) {
+            Ok(effect) if effects.contains(&effect) => {}
+            Ok(effect) => effects.push(effect),
+            Err(why) => reasons.push(format!("it writes {}, {why}", workspace.display(&path))),
+        }
+    }
+    let effects = Effects::from_iter(effects);
+    let note = note(&reasons);
+    Judged { effects: if note.is_some() { effects.guarded() } else { effects }, note }
+}
+
+/// Returns what writing a file is, or why it is asked about each time.
+fn written(path: &Path, workspace: &Workspace) -> Result<Effect, &'static str> {
+    let at = workspace.resolve(&path.to_string_lossy());
+    let Ok(real) = at.and_then(|at| workspace.settle(&at)) else {
+        return Err("outside of the roots");
+    };
+    if workspace.is_guarded(&real) {
+        return Err("which is protected");
+    }
+    if workspace.read_link(&real).is_some() {
+        return Err("a link that leads to nothing yet");
+    }
+    if workspace.is_shared(&real) {
+        return Err("which has further names elsewhere");
+    }
+    Ok(Effect::Write(real.path().to_owned()))
+}
+
+fn note(reasons: &[String]) -> Option<String> {
+    if reasons.is_empty() {
+        return None;
+    }
+    let shown = reasons.iter().take(COMMAND_RISKS);
+    let shown: Vec<_> = shown.map(|why| visible(text::head(why, COMMAND_RISK_BYTES))).collect();
+    let more = match reasons.len().saturating_sub(COMMAND_RISKS) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    Some(format!("This is asked about each time: {}{more}.", shown.join("; ")))
+}
+
+#[cfg(test)]
+mod tests;

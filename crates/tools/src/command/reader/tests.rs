@@ -1,0 +1,182 @@
+//! How lines are split, and where that is given up.
+
+use super::{Simple, Unread, Word, read};
+use crate::limits::{COMMAND_DEPTH, COMMAND_LINE_BYTES, COMMAND_PARTS};
+use pretty_assertions::assert_eq;
+
+/// The words of a command; those that expand are marked by a `?` in front.
+fn words(words: &[Word]) -> Vec<String> {
+    let mark = |word: &Word| if word.expands { "?" } else { "" };
+    words.iter().map(|word| format!("{}{}", mark(word), word.text)).collect()
+}
+
+/// Each command: its words by spaces; then `>` and what it writes, `<` and what it reads.
+fn split(line: &str) -> Result<Vec<String>, Unread> {
+    let shown = |command: Simple| {
+        let mut shown = words(&command.words).join(" ");
+        let redirects = [(" >", command.writes), (" <", command.reads)];
+        for (sign, targets) in redirects {
+            words(&targets).iter().for_each(|target| shown += &format!("{sign}{target}"));
+        }
+        command.input.iter().for_each(|text| shown += &format!(" << {text:?}"));
+        shown
+    };
+    Ok(read(line, 0)?.into_iter().map(shown).collect())
+}
+
+#[test]
+fn a_line_is_split_into_the_commands_that_run() {
+    for (line, commands) in [
+        ("", &[][..]),
+        (" # a\n", &[]),
+        ("a b  c", &["a b c"]),
+        ("a; b && c || d | e |& f & g\nh", &["a", "b", "c", "d", "e", "f", "g", "h"]),
+        ("a 'b;c' \"d|e\" f\\;g", &["a b;c d|e f;g"]),
+        ("a \\\n b", &["a b"]),
+        ("a # b; c\nd", &["a", "d"]),
+        ("a b#c", &["a b#c"]),
+        ("(a; b) && { c; }", &["a", "b", "c"]),
+        ("if a; then b; elif c; then d; else e; fi", &["a", "b", "c", "d", "e"]),
+        ("while ! a; do b; done; until c; do d; done", &["a", "b", "c", "d"]),
+        ("for x in a b; do c $x; done", &["for x in a b", "c ?$x"]),
+        ("a() { b; }; function c { d; }; function e() ( f )", &["b", "d", "f"]),
+        ("[[ -f a && b > c || ( d < e ) ]] && f", &["f"]),
+        ("[ -f a ] && b", &["[ -f a ]", "b"]),
+        ("A=1 B+=2 C[0]=3 a D=4", &["a D=4"]),
+        ("A=(b $(c)) d", &["c", "d"]),
+        ("A=1", &[]),
+    ] {
+        assert_eq!(split(line).unwrap(), commands, "{line:?}");
+    }
+}
+
+#[test]
+fn what_expands_is_marked_and_what_runs_within_it_is_found() {
+    for (line, commands) in [
+        ("a $b ${c:-d} $1 $@ $$ $", &["a ?$b ?$c ?$ ?$ ?$ $"][..]),
+        ("a $(b $(c))", &["c", "b ?$", "a ?$"]),
+        ("a \"$(b)\" `c \\`d\\``", &["b", "d", "c ?`", "a ?$ ?`"]),
+        ("a ${b:-$(c)} \"${d:-`e`}\"", &["c", "e", "a ?$b ?$d"]),
+        ("a $((1 + $(b))) $(( (c) ))", &["b", "a ?$ ?$"]),
+        ("((a = $(b)))", &["b"]),
+        ("a <(b) >(c)", &["b", "c", "a ?<() ?<()"]),
+        ("a < <(b)", &["b", "a <?<()"]),
+        ("a * ?b [c] {d,e} {} ~ f=~ g~", &["a ?* ??b ?[c] ?{d,e} {} ?~ ?f=~ g~"]),
+        ("a $'b\\'c' $\"d\"", &["a ?$ ?$d"]),
+        ("a '$b' \\$c \"\\$d\" '*'", &["a $b $c $d *"]),
+        ("$a b", &["?$a b"]),
+    ] {
+        assert_eq!(split(line).unwrap(), commands, "{line:?}");
+    }
+}
+
+#[test]
+fn redirections_are_told_from_words() {
+    for (line, commands) in [
+        ("a > b >>c 2> d &> e &>>f >| g >&h <> i", &["a >b >c >d >e >f >g >h >i"][..]),
+        ("a 2>&1 >&- 1>&2 <&0 < b 3< c", &["a <b <c"]),
+        ("> a", &[" >a"]),
+        ("(a) > b", &["a", " >b"]),
+        ("a > $b > \"c d\"", &["a >?$b >c d"]),
+        ("a 12> b x2> c", &["a x2 >b >c"]),
+        ("a <<< b", &["a << Word { text: \"b\", expands: false, is_quoted: false }"]),
+    ] {
+        assert_eq!(split(line).unwrap(), commands, "{line:?}");
+    }
+}
+
+#[test]
+fn texts_that_follow_belong_to_their_command() {
+    let input = |line: &str| {
+        let commands = read(line, 0).unwrap();
+        let text = commands.iter().find_map(|command| command.input.clone()).unwrap();
+        (
+            commands.iter().map(|command| words(&command.words).join(" ")).collect(),
+            text.text,
+            text.expands,
+        )
+    };
+    for (line, commands, text, expands) in [
+        ("a <<'E' | b\nc; $(d)\nE\ne", &["a", "b", "e"][..], "c; $(d)\n", false),
+        ("a <<E\nc $(d) \\$e\nE\n", &["a", "d"], "c $ $e\n", true),
+        ("a <<-E\n\tc\n\tE\n", &["a"], "c\n", false),
+        ("a <<E\nE", &["a"], "", false),
+        ("a $(b <<'E'\nc\nE\n)", &["b", "a ?$"], "c\n", false),
+    ] {
+        let commands: Vec<String> = commands.iter().map(|&command| command.to_owned()).collect();
+        assert_eq!(input(line), (commands, text.to_owned(), expands), "{line:?}");
+    }
+}
+
+#[test]
+fn what_is_not_understood_is_said() {
+    for line in [
+        "'",
+        "\"",
+        "`",
+        "a 'b",
+        "a \"b",
+        "a $(b",
+        "a `b",
+        "a ${b",
+        "a $((b",
+        "(a",
+        "a)",
+        "a <<E\nb",
+        "a <<E",
+        "a >",
+        "a > ;",
+        "case a in a) b;; esac",
+        "a (b)",
+        "a=(b",
+        "[[ a",
+        "a \\",
+        "$((a; b))",
+        "$((a) | (b))",
+        "${a:-'}'}",
+        "a <<E $(b\nE\n)",
+        "for ((i = 0; i < 1; i++)); do a; done",
+    ] {
+        assert_eq!(split(line), Err(Unread::Unclear), "{line:?}");
+    }
+}
+
+#[test]
+fn what_is_too_much_is_said_in_time() {
+    let nested = |open: &str, close: &str, depth: usize| {
+        format!("{}a{}", open.repeat(depth), close.repeat(depth))
+    };
+    for (open, close) in [
+        ("( ", ")"),
+        ("a $(", ")"),
+        ("a \"$(", ")\""),
+        ("a ${b:-", "}"),
+        ("a <(", ")"),
+        ("$((", "))"),
+    ] {
+        assert!(split(&nested(open, close, COMMAND_DEPTH)).is_ok(), "{open}");
+        for depth in [COMMAND_DEPTH + 1, 5_000] {
+            let told = split(&nested(open, close, depth));
+            assert!(matches!(told, Err(Unread::TooDeep | Unread::Unclear)), "{open} {told:?}");
+        }
+    }
+    let parts = |count: usize| split(&vec!["a"; count].join(";"));
+    assert_eq!(parts(COMMAND_PARTS).unwrap().len(), COMMAND_PARTS);
+    assert_eq!(parts(COMMAND_PARTS + 1), Err(Unread::TooMany));
+    assert_eq!(split(&"a".repeat(COMMAND_LINE_BYTES + 1)), Err(Unread::TooLong));
+}
+
+proptest::proptest! {
+    #[test]
+    fn nothing_that_is_written_panics(
+        pieces in proptest::collection::vec(
+            proptest::sample::select(&[
+                "a", "1", " ", "\n", ";", "&", "|", "(", ")", "<", ">", "'", "\"", "`", "$", "{", "}",
+                "\\", "#", "=", "[", "]", "é", "<<E\n", "E\n", "$(", "((", "if ", "[[ ",
+            ][..]),
+            0..40,
+        ),
+    ) {
+        drop(read(&pieces.concat(), 0));
+    }
+}

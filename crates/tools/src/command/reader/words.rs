@@ -1,0 +1,200 @@
+//! Words: what is quoted, escaped and expanded in them.
+
+use super::{Reader, Unread, Word};
+
+impl Reader<'_> {
+    pub(super) fn word(&mut self) -> Result<Word, Unread> {
+        let mut word = Word::default();
+        while let Some(letter) = self.peek() {
+            match letter {
+                ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>' => break,
+                '\\' => {
+                    self.bump();
+                    match self.next().ok_or(Unread::Unclear)? {
+                        '\n' => {}
+                        letter => word.text.push(letter),
+                    }
+                    word.is_quoted = true;
+                }
+                '\'' => {
+                    self.bump();
+                    let (text, rest) = self.rest.split_once('\'').ok_or(Unread::Unclear)?;
+                    word.text.push_str(text);
+                    word.is_quoted = true;
+                    self.rest = rest;
+                }
+                '"' => {
+                    self.bump();
+                    self.quoted(&mut word, Some('"'))?;
+                    word.is_quoted = true;
+                }
+                '$' => self.dollar(&mut word, false)?,
+                '`' => self.backquoted(&mut word)?,
+                letter => {
+                    let begins = word.text.is_empty() || word.text.ends_with(['=', ':']);
+                    word.expands |= match letter {
+                        '*' | '?' | '[' => true,
+                        '{' => !self.rest.starts_with("{}"),
+                        '~' => begins,
+                        _ => false,
+                    };
+                    word.text.push(letter);
+                    self.bump();
+                }
+            }
+        }
+        // The command of that name.
+        word.expands &= word.text != "[";
+        Ok(word)
+    }
+
+    /// Reads what stands in double quotes, or to the end where nothing closes it.
+    pub(super) fn quoted(&mut self, word: &mut Word, closer: Option<char>) -> Result<(), Unread> {
+        loop {
+            match self.peek() {
+                None if closer.is_none() => return Ok(()),
+                None => return Err(Unread::Unclear),
+                letter if letter == closer => {
+                    self.bump();
+                    return Ok(());
+                }
+                Some('$') => self.dollar(word, true)?,
+                Some('`') => self.backquoted(word)?,
+                Some('\\') => {
+                    self.bump();
+                    match self.next() {
+                        Some('\n') | None => {}
+                        Some(letter @ ('$' | '`' | '"' | '\\')) => word.text.push(letter),
+                        Some(letter) => word.text.extend(['\\', letter]),
+                    }
+                }
+                Some(letter) => {
+                    word.text.push(letter);
+                    self.bump();
+                }
+            }
+        }
+    }
+
+    fn dollar(&mut self, word: &mut Word, is_quoted: bool) -> Result<(), Unread> {
+        self.bump();
+        word.text.push('$');
+        let was = std::mem::replace(&mut word.expands, true);
+        if self.eat("((") {
+            return self.deeper(Self::arithmetic);
+        }
+        match self.peek() {
+            Some('(') => {
+                self.bump();
+                self.nested()
+            }
+            Some('{') => {
+                self.bump();
+                self.name(word);
+                self.deeper(Self::parameter)
+            }
+            Some('\'') if !is_quoted => {
+                self.bump();
+                self.ansi_quoted()
+            }
+            Some(letter) if letter == '_' || letter.is_ascii_alphabetic() => {
+                self.name(word);
+                Ok(())
+            }
+            Some(letter) if letter.is_ascii_digit() || "@*#?-$!".contains(letter) => {
+                self.bump();
+                Ok(())
+            }
+            Some('"') if !is_quoted => Ok(()),
+            _ => {
+                word.expands = was;
+                Ok(())
+            }
+        }
+    }
+
+    fn name(&mut self, word: &mut Word) {
+        let is_part = |letter: char| letter == '_' || letter.is_ascii_alphanumeric();
+        let end = self.rest.find(|letter| !is_part(letter)).unwrap_or(self.rest.len());
+        let (name, rest) = self.rest.split_at(end);
+        word.text.push_str(name);
+        self.rest = rest;
+    }
+
+    /// Reads up to the end of `${…}`.
+    fn parameter(&mut self) -> Result<(), Unread> {
+        let mut within = Word::default();
+        loop {
+            match self.peek() {
+                // What single quotes mean there depends on what is around.
+                None | Some('\'') => return Err(Unread::Unclear),
+                Some('}') => {
+                    self.bump();
+                    return Ok(());
+                }
+                Some('$') => self.dollar(&mut within, true)?,
+                Some('`') => self.backquoted(&mut within)?,
+                Some('"') => {
+                    self.bump();
+                    self.quoted(&mut within, Some('"'))?;
+                }
+                Some('\\') => {
+                    self.bump();
+                    self.bump();
+                }
+                Some(_) => self.bump(),
+            }
+        }
+    }
+
+    /// Reads up to the end of `((…))`. What may as well be commands in parentheses is unclear.
+    pub(super) fn arithmetic(&mut self) -> Result<(), Unread> {
+        let (mut open, mut within) = (0, Word::default());
+        loop {
+            match self.peek() {
+                Some(')') if open == 0 => {
+                    return if self.eat("))") { Ok(()) } else { Err(Unread::Unclear) };
+                }
+                Some('$') => self.dollar(&mut within, true)?,
+                Some('`') => self.backquoted(&mut within)?,
+                None | Some(';' | '\n' | '\'' | '"' | '\\' | '{' | '#') => {
+                    return Err(Unread::Unclear);
+                }
+                Some(letter) => {
+                    open += i32::from(letter == '(') - i32::from(letter == ')');
+                    self.bump();
+                }
+            }
+        }
+    }
+
+    fn ansi_quoted(&mut self) -> Result<(), Unread> {
+        loop {
+            match self.next().ok_or(Unread::Unclear)? {
+                '\'' => return Ok(()),
+                '\\' => self.bump(),
+                _ => {}
+            }
+        }
+    }
+
+    fn backquoted(&mut self, word: &mut Word) -> Result<(), Unread> {
+        self.bump();
+        let mut text = String::new();
+        loop {
+            match self.next().ok_or(Unread::Unclear)? {
+                '`' => break,
+                '\\' => match self.next().ok_or(Unread::Unclear)? {
+                    letter @ ('`' | '\\' | '$') => text.push(letter),
+                    // Within double quotes it is another one.
+                    '"' => return Err(Unread::Unclear),
+                    letter => text.extend(['\\', letter]),
+                },
+                letter => text.push(letter),
+            }
+        }
+        word.text.push('`');
+        word.expands = true;
+        self.within(&text, |reader| reader.list(None))
+    }
+}

@@ -1,0 +1,86 @@
+//! What a program writes to and what its output is read from: a pipe or a pseudo-terminal.
+//!
+//! Knows nothing of processes, nor of what the output is for.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, PipeReader, PipeWriter, Read as _};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
+
+use portable_pty::{MasterPty, PtySize, native_pty_system};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::OFlags;
+use rustix::io::{Errno, retry_on_intr};
+
+use super::Shape;
+
+/// The end that a program gets.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub(super) output: OwnedFd,
+    pub(super) shape: Shape,
+}
+
+/// The end that is read.
+#[derive(Debug)]
+pub(crate) struct Source {
+    output: File,
+    stopped: PipeReader,
+}
+
+/// Lets the reader of a [`Source`] wait for more.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    _pipe: PipeWriter,
+}
+
+/// Opens a pipe or a terminal.
+pub(crate) fn open(shape: Shape) -> io::Result<(Source, Reading, End)> {
+    let (stopped, reading) = io::pipe()?;
+    let (source, output) = match shape {
+        Shape::Pipe => {
+            let (source, output) = io::pipe()?;
+            (OwnedFd::from(source), output.into())
+        }
+        Shape::Terminal { cols, rows, .. } => terminal(cols, rows)?,
+    };
+    let source = Source { output: source.into(), stopped };
+    Ok((source, Reading { _pipe: reading }, End { output, shape }))
+}
+
+fn terminal(cols: u16, rows: u16) -> io::Result<(OwnedFd, OwnedFd)> {
+    let size = PtySize { cols, rows, ..PtySize::default() };
+    let pair = native_pty_system().openpty(size).map_err(io::Error::other)?;
+    let name = pair.master.tty_name().ok_or_else(|| io::Error::other("a terminal without name"))?;
+    let mut options = OpenOptions::new();
+    // Never ours: the program makes it its own.
+    options.read(true).write(true).custom_flags(OFlags::NOCTTY.bits().cast_signed());
+    Ok((duplicate(pair.master.as_ref())?, options.open(name)?.into()))
+}
+
+/// The descriptor of a terminal as one of our own, to wait for it and something else at once.
+#[expect(unsafe_code, reason = "portable-pty lends its descriptor as a number only")]
+fn duplicate(master: &dyn MasterPty) -> io::Result<OwnedFd> {
+    let fd =
+        master.as_raw_fd().ok_or_else(|| io::Error::other("the terminal has no descriptor"))?;
+    // SAFETY: `master` owns the descriptor and is borrowed until this function returns.
+    unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned()
+}
+
+impl Source {
+    /// Waits for output. 0 once nobody can write any more, or all is read that was written before
+    /// the [`Reading`] was dropped.
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut waiting =
+            [PollFd::new(&self.output, PollFlags::IN), PollFd::new(&self.stopped, PollFlags::IN)];
+        retry_on_intr(|| poll(&mut waiting, None))?;
+        if waiting[0].revents().is_empty() {
+            return Ok(0);
+        }
+        match self.output.read(buffer) {
+            // How Linux says that nobody has the terminal open any more.
+            Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Ok(0),
+            read => read,
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What the system's answers mean for the model, with names that are like a missing one.
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
+
+use similar::get_close_matches;
+
+use super::{Resolved, Workspace, shown};
+use crate::error::{Code, ToolError};
+use crate::limits::{NAMES_COMPARED, SIMILAR_NAMES};
+use crate::sys::fs::Dir;
+
+impl Workspace {
+    /// Says what the system's answer means for the model.
+    pub(crate) fn explain(&self, at: &Resolved, error: &io::Error) -> ToolError {
+        // What else there is outside of the roots is nobody's business.
+        if error.kind() == io::ErrorKind::NotFound && !self.is_outside(at) {
+            return ToolError::report(Code::NotFound, missing(at));
+        }
+        self.explain_given(&at.given, error)
+    }
+
+    /// The same of a path that has no place.
+    pub(super) fn explain_given(&self, given: &str, error: &io::Error) -> ToolError {
+        let (code, message) = match error.kind() {
+            io::ErrorKind::NotFound => (Code::NotFound, format!("{given} does not exist")),
+            io::ErrorKind::NotADirectory => (
+                Code::NotADirectory,
+                format!("{given} does not lead through directories only, or is no directory"),
+            ),
+            io::ErrorKind::IsADirectory => return is_a_directory(given),
+            io::ErrorKind::CrossesDevices => (
+                Code::OutsideRoots,
+                format!("{given} is outside of the workspace: a link leads out, or in a circle"),
+            ),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => (
+                Code::NotPermitted,
+                format!("the file system does not permit it: {given}: {error}"),
+            ),
+            _ => (Code::Io, format!("{given}: {error}")),
+        };
+        ToolError::report(code, message)
+    }
+
+    /// Says that a path is refused because of where it lies.
+    pub(super) fn outside_roots(&self, given: &str) -> ToolError {
+        let mut roots = String::new();
+        for root in self.roots() {
+            // Writing to a String cannot fail.
+            let _ = write!(roots, " {}", shown(root));
+        }
+        let message = format!("{given} is outside of the workspace. Use a path inside of:{roots}");
+        ToolError::report(Code::OutsideRoots, message)
+    }
+}
+
+fn missing(at: &Resolved) -> String {
+    let given = &at.given;
+    let Some((parent, name)) = at.beneath.parent().zip(at.beneath.file_name()) else {
+        return format!("{given} does not exist");
+    };
+    let Ok(dir) = at.root.pinned.dir(parent) else {
+        return format!(
+            "{given} does not exist, nor does its directory. Look for the right path with \
+             find_path or list_directory"
+        );
+    };
+    let similar = similar_names(&dir, &name.to_string_lossy());
+    if similar.is_empty() {
+        return format!("{given} does not exist, and nothing beside it has a similar name");
+    }
+    let similar: Vec<_> =
+        similar.iter().map(|name| shown(&Path::new(given).with_file_name(name))).collect();
+    format!("{given} does not exist. Similar: {}", similar.join(", "))
+}
+
+/// Says that a place is another one than when it was looked at.
+pub(super) fn changed(at: &Resolved) -> ToolError {
+    let message = format!(
+        "{} has changed since it was shown: it leads to another place now, or is another file. \
+         Nothing was done. Look at it again",
+        at.given
+    );
+    ToolError::report(Code::ChangedSincePreview, message)
+}
+
+pub(super) fn is_a_directory(given: &str) -> ToolError {
+    let message = format!("{given} is a directory. See its files with list_directory");
+    ToolError::report(Code::IsADirectory, message)
+}
+
+pub(super) fn not_a_file(given: &str) -> ToolError {
+    let message = format!("{given} is a FIFO, socket or device, not a regular file");
+    ToolError::report(Code::NotARegularFile, message)
+}
+
+/// Returns the names that differ from `wanted` by little, or only in case.
+fn similar_names(dir: &Dir, wanted: &str) -> Vec<String> {
+    let Ok((entries, _)) = dir.entries(NAMES_COMPARED) else { return Vec::new() };
+    let names: Vec<_> = entries.iter().filter_map(|entry| entry.name.to_str()).collect();
+    let lower: Vec<_> = names.iter().map(|name| name.to_lowercase()).collect();
+    let compared: Vec<_> = lower.iter().map(String::as_str).collect();
+    get_close_matches(wanted.to_lowercase().as_str(), &compared, SIMILAR_NAMES, LIKE_ENOUGH)
+        .into_iter()
+        .filter_map(|close| {
+            let at = lower.iter().position(|name| name == close)?;
+            Some(names[at].to_owned())
+        })
+        .collect()
+}
+
+/// Names less alike than this are no help.
+const LIKE_ENOUGH: f32 = 0.6;

@@ -1,0 +1,122 @@
+//! What is opened in the roots, and what may not be.
+//!
+//! It knows nothing of what is done with it.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use acp_types::location::normalise;
+
+use super::failure::{changed, is_a_directory, not_a_file};
+use super::{Resolved, Workspace};
+use crate::error::ToolError;
+use crate::sys::fs::{Dir, Identified, Kind, Root as Pinned};
+
+impl Workspace {
+    /// Opens a regular file for reading.
+    ///
+    /// # Errors
+    ///
+    /// `not_found` with similar names, `is_a_directory`, `not_a_regular_file`, `outside_roots` if
+    /// a link leads out, `not_permitted`, `io`; `changed_since_preview` if the place was looked at
+    /// and is another one now.
+    pub fn open_read(&self, at: &Resolved) -> Result<File, ToolError> {
+        let file = self.fenced(at, Pinned::open, Pinned::open_straight)?;
+        let metadata = file.metadata().map_err(|error| self.explain(at, &error))?;
+        require_file(at, &metadata)?;
+        if self.is_outside(at) {
+            self.require_same(at, &metadata)?;
+        }
+        Ok(file)
+    }
+
+    /// Opens a regular file by its absolute path, if it is there and inside the roots: for what is
+    /// looked for often and mostly missing. Unlike [`Self::open_read`] it says nothing of why not.
+    #[must_use]
+    pub fn look_for(&self, path: &Path) -> Option<File> {
+        let at = self.place("", &normalise(path))?;
+        let open = |at: &Resolved| at.root.pinned.open(&at.beneath);
+        let file = match open(&at) {
+            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+                open(&self.settle(&at).ok()?).ok()?
+            }
+            opened => opened.ok()?,
+        };
+        file.metadata().is_ok_and(|metadata| metadata.is_file()).then_some(file)
+    }
+
+    /// Asks what is there, links followed.
+    ///
+    /// # Errors
+    ///
+    /// `not_found`, `outside_roots` if a link leads out, `not_permitted`, `io`;
+    /// `changed_since_preview` if the place was looked at and is another one now.
+    pub fn metadata(&self, at: &Resolved) -> Result<Metadata, ToolError> {
+        self.fenced(at, Pinned::metadata, Pinned::metadata_straight)
+    }
+
+    /// Reads what a link holds, without following it.
+    pub(crate) fn read_link(&self, at: &Resolved) -> Option<PathBuf> {
+        let dir = at.root.pinned.dir(at.beneath.parent()?).ok()?;
+        Some(dir.read_link(at.beneath.file_name()?).ok()?.into())
+    }
+
+    /// Opens a directory; if it was looked at, the same one.
+    pub(crate) fn open_dir(&self, at: &Resolved) -> Result<Dir, ToolError> {
+        let dir = self.fenced(at, Pinned::dir, Pinned::dir_straight)?;
+        self.require_same(at, &dir)?;
+        Ok(dir)
+    }
+
+    /// Refuses something else than what was there when the place was looked at, if it was.
+    pub(crate) fn require_same(
+        &self,
+        at: &Resolved,
+        now: &impl Identified,
+    ) -> Result<(), ToolError> {
+        let Some(seen) = at.seen.as_ref().and_then(|seen| seen.itself) else { return Ok(()) };
+        match now.identity() {
+            Ok(now) if now == seen => Ok(()),
+            Ok(_) => Err(changed(at)),
+            Err(error) => Err(self.explain(at, &error)),
+        }
+    }
+
+    /// Opens beneath the root. Where a link leads out of this root it is looked up by path, which
+    /// may be in a root after all; that place is then opened in the same fenced way. What was
+    /// looked at is opened where it was then, and no link leads there any more.
+    fn fenced<T>(
+        &self,
+        at: &Resolved,
+        open: fn(&Pinned, &Path) -> io::Result<T>,
+        straight: fn(&Pinned, &Path) -> io::Result<T>,
+    ) -> Result<T, ToolError> {
+        let is_crossed = |error: &io::Error| error.kind() == io::ErrorKind::CrossesDevices;
+        let opened = if at.seen.is_some() {
+            let real = self.settle(at)?;
+            match straight(&real.root.pinned, &real.beneath) {
+                Err(error) if is_crossed(&error) => return Err(changed(at)),
+                other => other,
+            }
+        } else {
+            match open(&at.root.pinned, &at.beneath) {
+                Err(error) if is_crossed(&error) => {
+                    let real = self.settle(at)?;
+                    open(&real.root.pinned, &real.beneath)
+                }
+                other => other,
+            }
+        };
+        opened.map_err(|error| self.explain(at, &error))
+    }
+}
+
+/// Refuses everything but regular files, which alone can be read without surprises.
+pub(crate) fn require_file(at: &Resolved, metadata: &Metadata) -> Result<(), ToolError> {
+    match Kind::from(metadata.file_type()) {
+        Kind::File => Ok(()),
+        Kind::Directory => Err(is_a_directory(&at.given)),
+        Kind::Link | Kind::Special => Err(not_a_file(&at.given)),
+    }
+}

@@ -1,0 +1,212 @@
+//! Reads and writes that race with a thread which swaps a directory for a link to the outside.
+//!
+//! `ESCAPE_TRIES` says how many reads and writes there are; `cargo xtask accept escape` makes a
+//! million. In the same run a control does what many programs do: it makes the path canonical,
+//! compares and opens. It has to be seen to get out, else the race proves nothing.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test fails by them")]
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use acp_tools::read::read_window;
+use acp_tools::workspace::Durability;
+use acp_tools::write::{PreImage, atomic_write, read_whole};
+use acp_tools::{ToolError, Workspace};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, openat, renameat_with, unlinkat};
+use serde_json::json;
+use tempfile::TempDir;
+
+const INSIDE: &str = "inside";
+const OUTSIDE: &str = "outside";
+
+/// A root with a directory, and a link to a directory outside, which change places.
+struct Race {
+    _outer: TempDir,
+    root: PathBuf,
+    evil: PathBuf,
+    workspace: Workspace,
+}
+
+/// What came of the tries.
+#[derive(Debug, Default)]
+struct Tally {
+    done: u64,
+    /// It was not what it had been, or would have been asked about.
+    refused: u64,
+    escaped: u64,
+}
+
+#[test]
+fn who_swaps_a_directory_for_a_link_sees_no_read_and_no_write_outside() {
+    let tries = std::env::var("ESCAPE_TRIES").ok().and_then(|tries| tries.parse().ok());
+    let tries = tries.unwrap_or(6_000);
+    let race = Race::new();
+    let before = race.seen_outside();
+    let (mut reads, mut writes, mut control) =
+        (Tally::default(), Tally::default(), Tally::default());
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| race.swap(&over));
+        for number in 0..tries {
+            match number % 2 {
+                0 => reads.count(race.read(number / 2)),
+                _ => writes.count(race.write(number / 2)),
+            }
+            control.count(race.canonicalized());
+        }
+        for _ in 0..CONTROLS {
+            if control.escaped > 0 {
+                break;
+            }
+            control.count(race.canonicalized());
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    // Whatever was made there, changed or removed again has left its mark.
+    let is_touched = race.seen_outside() != before;
+    writes.escaped += u64::from(is_touched);
+    let told =
+        |it: &Tally| json!({ "done": it.done, "refused": it.refused, "escaped": it.escaped });
+    println!(
+        "{}",
+        json!({ "reads": told(&reads), "writes": told(&writes), "control": told(&control) })
+    );
+    assert_eq!((reads.escaped, writes.escaped), (0, 0));
+    assert!(control.escaped > 0, "nothing was swapped at the right moment");
+    for tally in [reads, writes] {
+        assert!(tally.done > tries / 100 && tally.refused > 0, "{tally:?}");
+    }
+}
+
+impl Tally {
+    /// Counts a try: whether it was done, and what it found.
+    fn count(&mut self, found: Option<String>) {
+        match found.as_deref() {
+            None => self.refused += 1,
+            Some(OUTSIDE) => self.escaped += 1,
+            Some(_) => self.done += 1,
+        }
+    }
+}
+
+impl Race {
+    fn new() -> Self {
+        let outer = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let around = outer.path().canonicalize().unwrap();
+        let [root, evil] = ["root", "evil"].map(|name| around.join(name));
+        for (folder, text) in [(&root.join("dir"), INSIDE), (&evil, OUTSIDE)] {
+            fs::create_dir_all(folder.join("deep")).unwrap();
+            fs::write(folder.join("file"), text).unwrap();
+            fs::write(folder.join("deep/file"), text).unwrap();
+        }
+        symlink(&evil, root.join("link")).unwrap();
+        let workspace = Workspace::new(root.clone(), Vec::new()).unwrap();
+        let workspace = workspace.with_durability(Durability::System);
+        Self { _outer: outer, root, evil, workspace }
+    }
+
+    /// Lets the directory and the link change places, at every pace.
+    fn swap(&self, over: &AtomicBool) {
+        let (dir, link) = (self.root.join("dir"), self.root.join("link"));
+        let mut paces = PACES.iter().cycle();
+        while !over.load(Ordering::Relaxed) {
+            let _ = renameat_with(CWD, &dir, CWD, &link, RenameFlags::EXCHANGE);
+            let pause = paces.next().copied().unwrap_or_default();
+            let since = Instant::now();
+            while since.elapsed() < pause {
+                std::hint::spin_loop();
+            }
+        }
+    }
+
+    /// Reads in each of the ways in which tools do, and returns what was found.
+    fn read(&self, number: u64) -> Option<String> {
+        let path = PATHS[(number / 3) as usize % PATHS.len()];
+        match number % 3 {
+            0 => text(self.workspace.open_read(&self.workspace.resolve(path).ok()?).ok()?),
+            1 => {
+                let at = self.looked_at(path)?;
+                text(self.workspace.open_read(&at).ok()?)
+            }
+            _ => read_window(&self.workspace, path, None, None).ok().map(|window| window.text),
+        }
+        .map(|found| found.trim_end().to_owned())
+    }
+
+    /// Replaces a file, or makes one that is removed again.
+    fn write(&self, number: u64) -> Option<String> {
+        if number.is_multiple_of(2) {
+            let at = self.looked_at(PATHS[(number / 2) as usize % PATHS.len()])?;
+            let found = read_whole(&self.workspace, &at, 99).ok()?;
+            if found.bytes() == Some(OUTSIDE.as_bytes()) {
+                return Some(OUTSIDE.to_owned());
+            }
+            self.written(atomic_write(&self.workspace, &at, INSIDE.as_bytes(), &found))
+        } else {
+            let held = [self.root.join("dir"), self.root.join("link")];
+            let held = held.iter().find_map(|dir| {
+                let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+                openat(CWD, dir, flags, Mode::empty()).ok()
+            })?;
+            let at = self.looked_at("dir/new")?;
+            let written = atomic_write(&self.workspace, &at, INSIDE.as_bytes(), &PreImage::Missing);
+            let _ = unlinkat(&held, "new", AtFlags::empty());
+            self.written(written)
+        }
+    }
+
+    fn written(&self, written: Result<(), ToolError>) -> Option<String> {
+        written.ok().map(|()| INSIDE.to_owned())
+    }
+
+    /// A place that nobody has to be asked about.
+    fn looked_at(&self, path: &str) -> Option<acp_tools::workspace::Resolved> {
+        let at = self.workspace.look(path).ok()?;
+        at.path().starts_with(&self.root).then_some(at)
+    }
+
+    /// The control: canonical, compared, opened.
+    fn canonicalized(&self) -> Option<String> {
+        let path = self.root.join(PATHS[0]);
+        let real = path.canonicalize().ok()?;
+        if real.starts_with(&self.root) { text(File::open(&path).ok()?) } else { None }
+    }
+
+    /// What would be different if anything had been made, changed or removed outside.
+    fn seen_outside(&self) -> Vec<(PathBuf, [i64; 4], String)> {
+        let mark = |path: &Path| {
+            let seen = fs::metadata(path).unwrap();
+            let marks = [seen.mtime(), seen.mtime_nsec(), seen.ctime(), seen.ctime_nsec()];
+            (path.to_owned(), marks, fs::read_to_string(path).unwrap_or_default())
+        };
+        ["", "file", "deep", "deep/file"].map(|name| mark(&self.evil.join(name))).to_vec()
+    }
+}
+
+fn text(file: File) -> Option<String> {
+    let mut text = String::new();
+    file.take(99).read_to_string(&mut text).ok().map(|_| text)
+}
+
+const PATHS: [&str; 2] = ["dir/file", "dir/deep/file"];
+
+/// How long each turn lasts.
+const PACES: [Duration; 7] = [
+    Duration::ZERO,
+    Duration::from_micros(3),
+    Duration::from_micros(700),
+    Duration::from_micros(20),
+    Duration::ZERO,
+    Duration::from_micros(150),
+    Duration::from_micros(1_500),
+];
+
+/// How often the control tries at most beyond the tries that it shares.
+const CONTROLS: u64 = 2_000_000;

@@ -1,0 +1,37 @@
+//! Which processes there are. Knows nothing of where they come from.
+
+use std::fs;
+
+use rustix::process::{Pid, Signal, getpid, kill_process};
+
+/// All processes, with what `/proc` says of them.
+fn all() -> impl Iterator<Item = (Pid, std::path::PathBuf)> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries.filter_map(|entry| {
+        Some((Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?, entry.path()))
+    })
+}
+
+/// The live processes with a word in their arguments. (A dead one has no arguments.)
+fn with(tag: &str) -> impl Iterator<Item = Pid> {
+    let has = |read: Vec<u8>| memchr::memmem::find(&read, tag.as_bytes()).is_some();
+    let found = all().filter(move |(_, folder)| fs::read(folder.join("cmdline")).is_ok_and(has));
+    found.map(|(pid, _)| pid)
+}
+
+pub(crate) fn count(tag: &str) -> usize {
+    with(tag).count()
+}
+
+pub(crate) fn kill(tag: &str) {
+    with(tag).for_each(|pid| {
+        let _ = kill_process(pid, Signal::KILL);
+    });
+}
+
+/// How many of our own children are dead and not reaped.
+pub(crate) fn zombies() -> usize {
+    let us = format!(") Z {} ", getpid());
+    let is_ours = |stat: Vec<u8>| String::from_utf8_lossy(&stat).contains(&us);
+    all().filter(|(_, folder)| fs::read(folder.join("stat")).is_ok_and(is_ours)).count()
+}

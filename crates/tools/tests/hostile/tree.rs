@@ -1,0 +1,73 @@
+//! Shell lines whose processes do what they can to outlive them.
+
+/// A line, and a word that all its processes have in their arguments.
+pub(crate) struct Tree {
+    pub(crate) tag: String,
+    pub(crate) line: String,
+}
+
+/// Ways to leave processes behind, one to four each. `@` is for how long.
+const WAYS: [&str; 14] = [
+    "sleep @ &",
+    "setsid sleep @ &",
+    "(setsid sleep @ &)",
+    "nohup sleep @ >/dev/null 2>&1 &",
+    "sleep @ & disown",
+    "(sleep @ & sleep @ &)",
+    "(setsid sh -c 'setsid sleep @ & setsid sleep @' &)",
+    "sh -c \"trap '' TERM HUP INT QUIT; sleep @ & sleep @\" &",
+    "(setsid sh -c \"trap '' TERM HUP; while :; do sleep @; done\" &)",
+    "sleep @ & kill -STOP $!",
+    "setsid sleep @ & kill -STOP $!; disown",
+    "(env -i setsid env -i sleep @ &)",
+    // A parent that does not reap its child.
+    "sh -c 'true & exec sleep @' &",
+    // One that is always another process than a moment ago.
+    "(setsid sh -c 'h() { [ $1 -gt 0 ] && sleep 0.02 && h $(($1 - 1)) & }; h 100' @ &)",
+];
+
+impl Tree {
+    /// A tree of 5 to about 200 processes.
+    pub(crate) fn new(random: &mut Random) -> Self {
+        let tag = format!("7000.{}", random.next());
+        let mut line = String::new();
+        if random.one_in(3) {
+            line.push_str("trap '' TERM HUP; ");
+        }
+        let mut left = if random.one_in(4) { 60 + random.below(140) } else { 5 + random.below(40) };
+        while left > 0 {
+            let count = (1 + random.below(20)).min(left);
+            let way = WAYS[random.below(WAYS.len())];
+            line.push_str(&format!("for i in $(seq {count}); do {way}\ndone\n"));
+            left = left.saturating_sub(count * way.matches("sleep @").count().max(1));
+        }
+        line.push_str("echo begun; sleep @");
+        Self { line: line.replace('@', &tag), tag }
+    }
+}
+
+/// A SplitMix64 generator: the same for the same seed.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
+    pub(crate) fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+}

@@ -1,0 +1,266 @@
+//! The table: a path as a model gives it, and what becomes of reading and of writing it.
+
+use crate::Judged::{self, Inside, Outside, Protected, Refused};
+
+/// `{}` in a path is the folder around the roots.
+pub(crate) struct Row {
+    pub(crate) given: String,
+    pub(crate) read: Judged,
+    pub(crate) write: Judged,
+}
+
+const DIRECTORY: Judged = Refused("is_a_directory");
+const INVALID: Judged = Refused("invalid_arguments");
+const IO: Judged = Refused("io");
+const NOWHERE: Judged = Refused("outside_roots");
+const NO_DIRECTORY: Judged = Refused("not_a_directory");
+const NO_FILE: Judged = Refused("not_a_regular_file");
+const NOT_FOUND: Judged = Refused("not_found");
+
+pub(crate) fn rows() -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut add = |paths: &[&str], read: Judged, write: Judged| {
+        for given in paths {
+            let (read, write) = (read.clone(), write.clone());
+            rows.push(Row { given: (*given).to_owned(), read, write });
+        }
+    };
+    add(PLAIN, Inside, Inside);
+    add(ONLY_NAMES, Inside, Inside);
+    add(FORMS, Inside, Inside);
+    add(LINKED, Inside, Inside);
+    add(ORDINARY, Inside, Inside);
+    add(
+        &[".", "dir", "dir/", "./dir/.", "in-dir", "dir/up", "again", "{}/root"],
+        Inside,
+        DIRECTORY,
+    );
+    add(&[".git", ".git/hooks", "hooks"], Inside, DIRECTORY);
+    add(PROTECTED, Inside, Protected);
+    add(ELSEWHERE, Outside, Outside);
+    add(&["..", "/", "out-dir", "abs-out-dir", "../link-out", "../root-evil"], Outside, DIRECTORY);
+    add(
+        &["../.ssh/key", "../.SSH/new", "../home/.bashrc", "out-dir/.ssh/key"],
+        Protected,
+        Protected,
+    );
+    add(PROCESSES, NOWHERE, NOWHERE);
+    add(&["dangling/x", "dangling-out/x"], NOWHERE, NOWHERE);
+    add(&["", "a\0b", "\0", "file\0.txt", "../\0secret"], INVALID, INVALID);
+    add(&["file/x", "file/x/y", "in/x", "fifo/x"], NO_DIRECTORY, NO_DIRECTORY);
+    add(&["dangling", "dangling-out"], NOT_FOUND, NOT_FOUND);
+    add(&["circle", "circle/x", "loop-a", "loop-b/x"], IO, IO);
+    let devices = ["fifo", "socket", "../fifo", "out-dir/fifo", "/dev/null", "/dev/zero"];
+    add(&devices, NO_FILE, NO_FILE);
+    // By length, in bytes: of a path, of a name, of what the system takes.
+    let whole = format!("{}file", "./".repeat(2_046));
+    add(&[&whole, &"n".repeat(255)], Inside, Inside);
+    add(&[&"n".repeat(256)], IO, IO);
+    add(&[&"n".repeat(4_097), &"../".repeat(1_366), &format!("./{whole}")], INVALID, INVALID);
+    rows
+}
+
+const PLAIN: &[&str] = &[
+    "file",
+    "./file",
+    "dir/file",
+    "dir//file",
+    "dir/./file",
+    "dir/../file",
+    "missing/../file",
+    "dir/deep/../../file",
+    "file/",
+    "file/.",
+    "new",
+    "dir/new",
+    "new/deep/er",
+    "../root/file",
+    "../root/new",
+    "{}/root/file",
+    "{}//root///file",
+    "{}/root/../root/file",
+    "{}/root/./dir/../file",
+    "{}/more/file",
+    "{}/more/new",
+    "../more/file",
+    "../more/../more/dir/file",
+];
+
+/// They look like something else, and are names.
+const ONLY_NAMES: &[&str] = &[
+    " ",
+    "file ",
+    "file.",
+    "...",
+    "..file",
+    "dir/.. /x",
+    "~",
+    "~/x",
+    "~root/.x",
+    "$HOME/x",
+    "%2e%2e/secret",
+    "..%2fsecret",
+    "..%c0%af..",
+    "file:///etc/passwd",
+    "file://localhost/etc/passwd",
+    "..\\secret",
+    "C:\\Windows\\x",
+    "\\\\server\\share",
+    "-rf",
+    "*",
+    "a;b|c&d",
+];
+
+/// Other writings of letters, dots and slashes; invisible ones; other directions.
+const FORMS: &[&str] = &[
+    "nf\u{e9}",
+    "nfe\u{301}",
+    "\u{ff0e}\u{ff0e}/secret",
+    "\u{2024}\u{2024}/secret",
+    "\u{2025}/secret",
+    "..\u{2215}secret",
+    "..\u{ff0f}secret",
+    ".\u{200b}./secret",
+    "..\u{200d}/secret",
+    "\u{202e}txt.exe",
+    "\u{5e9}\u{5dc}\u{5d5}\u{5dd}/\u{627}",
+    "\u{feff}file",
+    "FILE",
+    "a\nb",
+    "a\tb\u{1b}[31m",
+    "\u{1f980}/x",
+];
+
+const LINKED: &[&str] = &[
+    "in",
+    "in-dir/file",
+    "in-dir/new",
+    "in-dir/new/deep",
+    "abs-in",
+    "chain",
+    "dir/up/file",
+    "dir/across/file",
+    "dir/across/up/dir/up/new",
+    "again/again/file",
+    "to-more",
+    "to-odd/file",
+    "to-odd/new",
+    "out-dir/root/file",
+    "abs-out-dir/root/new",
+    "../link-in/file",
+    "{}/link-in/new",
+];
+
+const ORDINARY: &[&str] = &[
+    ".gitignore",
+    ".github/dependabot.yml",
+    "git/config",
+    "my.git/config",
+    ".env",
+    ".config/other",
+    ".cargo/audit.toml",
+];
+
+const PROTECTED: &[&str] = &[
+    ".git/config",
+    ".git/new",
+    ".git/hooks/pre-commit",
+    ".GIT/config",
+    ".Git/hooks/x",
+    ".git./config",
+    ".git /config",
+    ".git::$INDEX_ALLOCATION/config",
+    "GIT~1/config",
+    ".g\u{200c}it/config",
+    ".git\u{ad}/config",
+    ".git\u{fe0f}/config",
+    "dir/.git/config",
+    "dir/../.git/config",
+    "again/.git/config",
+    "git-link",
+    "hooks/post-checkout",
+    "hard",
+    "{}/more/.git",
+    ".gitmodules",
+    ".gitattributes",
+    "dir/.gitattributes",
+    ".vscode/settings.json",
+    ".VSCODE/tasks.json",
+    ".v\u{17f}code/tasks.json",
+    "x.code-workspace",
+    ".idea/workspace.xml",
+    ".zed/settings.json",
+    ".helix/config.toml",
+    ".dir-locals.el",
+    ".claude/settings.json",
+    ".cursor/mcp.json",
+    ".mcp.json",
+    ".devcontainer/devcontainer.json",
+    ".github/workflows/ci.yml",
+    ".github/WORKFLOWS/ci.yml",
+    ".gitlab-ci.yml",
+    ".hus\u{212a}y/pre-commit",
+    ".pre-commit-config.yaml",
+    "lefthook.yml",
+    ".envrc",
+    "mise.toml",
+    ".mvn/extensions.xml",
+    ".cargo/config.toml",
+    "rust-toolchain.toml",
+    ".npmrc",
+    ".yarnrc.yml",
+    ".pnpmfile.cjs",
+    ".ripgreprc",
+    ".bashrc",
+    "dir/.zshrc",
+    ".ssh/authorized_keys",
+    ".config/callboard/config.toml",
+];
+
+const ELSEWHERE: &[&str] = &[
+    "../secret",
+    "../root-evil/secret",
+    "{}/root-evil/secret",
+    "{}/root/../root-evil/secret",
+    "{}/more-evil/x",
+    "{}/roo",
+    "dir/../../secret",
+    "../none",
+    "../none/deep",
+    "../link-out/secret",
+    "../link-out/new",
+    "/etc/passwd",
+    "//etc/passwd",
+    "/etc/./../etc/passwd",
+    "out",
+    "out-dir/secret",
+    "out-dir/none",
+    "out-dir/root-evil/secret",
+    "abs-out",
+    "abs-out-dir/secret",
+    "chain-out",
+    "dir/up/out-dir/secret",
+    "again/out",
+];
+
+/// The ways by which the system leads to what processes have open, and what it says of them.
+const PROCESSES: &[&str] = &[
+    "/proc/self/root/etc/passwd",
+    "/proc/self/root/none",
+    "/proc/self/cwd",
+    "/proc/self/cwd/file",
+    "/proc/self/fd/0",
+    "/proc/self/exe",
+    "/proc/self/environ",
+    "/proc/self/mem",
+    "/proc/self",
+    "/proc/thread-self/root/etc/passwd",
+    "/proc/sys/kernel/core_pattern",
+    "/dev/fd",
+    "/dev/fd/0",
+    "/dev/stdin",
+    "proc",
+    "proc/etc/passwd",
+    "here",
+    "here/Cargo.toml",
+];
