@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 use futures::FutureExt as _;
 use pretty_assertions::assert_eq;
@@ -99,7 +98,7 @@ async fn a_sender_that_waits_is_told_when_the_receiver_leaves() {
     let (sender, receiver) = channel(None);
     let thread = thread::spawn(move || while sender.send(&[0; READ_BYTES]) {});
     while receiver.shared.lock().waiting.kept() < OUTPUT_CHUNKS * READ_BYTES {
-        thread::sleep(Duration::ZERO);
+        thread::yield_now();
     }
     drop(receiver);
     thread.join().unwrap();
