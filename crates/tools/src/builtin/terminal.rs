@@ -201,3 +201,7 @@ fn not_started(error: SpawnError) -> ToolError {
     };
     ToolError::report(code, format!("{error}."))
 }
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests;
