@@ -68,6 +68,34 @@ async fn the_exit_code_is_told_in_words_and_in_the_metadata() {
 }
 
 #[tokio::test]
+async fn a_command_has_a_terminal_where_somebody_sees_one_or_where_it_asks_for_one() {
+    let command = "[ -t 1 ] && echo out; [ -t 0 ] && echo in; echo done";
+    for (tty, options, expected) in [
+        (false, Options::default(), "done"),
+        (true, Options::default(), "out\nin\ndone"),
+        (false, with_terminals(), "out\r\ndone"),
+    ] {
+        let (mut agent, call) = ran(json!({"command": command, "tty": tty}), options).await;
+        let shown = match terminal_id(&call) {
+            Some(id) => agent.session().observer.terminal(&id).unwrap().output.clone(),
+            None => shown(&call),
+        };
+        assert!(shown.contains(expected), "{expected:?}: {shown:?}");
+        assert_eq!(shown.contains("out"), expected.contains("out"), "{shown:?}");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_command_used_is_told_in_the_metadata() {
+    let (mut agent, call) = ran(json!({"command": "true"}), Options::default()).await;
+    let used = &meta(&call)["usage"];
+    assert!(used["peakBytes"].as_u64().is_some_and(|bytes| bytes > 500_000), "{used}");
+    assert!(used["cpuMs"].is_number(), "{used}");
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_command_that_takes_too_long_is_ended() {
     let args = json!({"command": "echo started; sleep 600", "timeout_ms": 300});
     let (mut agent, call) = ran(args, Options::default()).await;

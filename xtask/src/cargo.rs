@@ -80,6 +80,13 @@ pub(crate) fn edits(workspace: &Workspace, profile: &str, edits: u64) -> Command
     command
 }
 
+/// Makes the command that runs one test binary of the tools.
+pub(crate) fn tools_test(workspace: &Workspace, test: &str, profile: &str) -> Command {
+    let mut command = workspace.cargo("test -p acp-tools --all-features");
+    command.args(["--test", test, "--profile", profile]);
+    command
+}
+
 /// Runs `cargo test`, passes what it prints on to stderr, and returns the tests that failed.
 pub(crate) fn failed_tests(command: &mut Command) -> Result<(ExitStatus, Vec<String>), Stop> {
     let output = command.stderr(Stdio::inherit()).output();

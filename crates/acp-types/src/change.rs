@@ -25,6 +25,9 @@ pub struct FileChange {
     pub new_text: Option<String>,
     /// The changed places with their context, in the order of the file.
     pub hunks: Vec<Hunk>,
+    /// How many lines come and go that no hunk lists, because there are too many of them.
+    #[serde(default)]
+    pub unlisted: (usize, usize),
 }
 
 /// What was done to a file; the set of draft v2
@@ -101,7 +104,9 @@ impl FileChange {
     /// Makes a change without texts and hunks.
     #[must_use]
     pub fn new(operation: Operation, path: impl Into<PathBuf>) -> Self {
-        Self { operation, path: path.into(), old_text: None, new_text: None, hunks: Vec::new() }
+        let (old_text, new_text) = (None, None);
+        let (hunks, unlisted) = (Vec::new(), (0, 0));
+        Self { operation, path: path.into(), old_text, new_text, hunks, unlisted }
     }
 
     /// Returns the bytes of its texts, or of its hunks where it has no texts.
@@ -123,7 +128,8 @@ impl FileChange {
     /// Returns how many lines come and go, as far as the hunks or the texts tell.
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {
-        if self.hunks.is_empty() {
+        let (added, removed) = self.unlisted;
+        if self.hunks.is_empty() && self.unlisted == (0, 0) {
             let lines =
                 |text: &Option<String>| text.as_ref().map_or(0, |text| text.lines().count());
             return (lines(&self.new_text), lines(&self.old_text));
@@ -131,7 +137,7 @@ impl FileChange {
         let count = |tag| {
             self.hunks.iter().flat_map(|hunk| &hunk.lines).filter(|line| line.tag == tag).count()
         };
-        (count(LineTag::Added), count(LineTag::Removed))
+        (added + count(LineTag::Added), removed + count(LineTag::Removed))
     }
 
     /// Returns the change with as many lines of its first hunks as fit into `max` bytes.
@@ -156,7 +162,12 @@ impl FileChange {
                 break;
             }
         }
-        Self { hunks, ..self.clone() }
+        Self {
+            old_text: self.old_text.clone(),
+            new_text: self.new_text.clone(),
+            hunks,
+            ..Self::new(self.operation.clone(), &self.path)
+        }
     }
 
     /// Returns how many lines that come and that go `shown`, a part of this change, leaves out.
@@ -369,6 +380,18 @@ mod tests {
             assert_eq!(shown, lines, "{max}");
         }
         assert_eq!(change.within(10), change);
+    }
+
+    #[test]
+    fn lines_that_no_hunk_lists_count_and_are_always_left_out() {
+        let change = FileChange {
+            hunks: vec![hunk()],
+            unlisted: (7, 9),
+            ..FileChange::new(Operation::Modify, "/f")
+        };
+        assert_eq!(change.counts(), (8, 10));
+        assert_eq!(change.left_out_of(&change.within(10)), (7, 9));
+        assert_eq!(change.left_out_of(&change.within(0)), (8, 10));
     }
 
     #[test]

@@ -44,7 +44,9 @@ impl Wire {
         client: ConnectionTo<Client>,
         counters: Option<Arc<Counters>>,
     ) -> Self {
-        let sent = Sent::new(surface(capabilities));
+        let surface = surface(capabilities);
+        handle.with(|session, _| session.set_shows_terminals(surface == Surface::Meta));
+        let sent = Sent::new(surface);
         let shows = Shows::of(capabilities);
         Self { session, handle, answers, sent, shows, client, counters, keeper: None }
     }

@@ -34,6 +34,7 @@ pub struct Session {
     outbox: Outbox,
     permits: Permits,
     cwd: PathBuf,
+    shows_terminals: bool,
     /// The newest turns that were answered.
     ended_turns: VecDeque<String>,
     speeches: Speeches,
@@ -82,6 +83,7 @@ impl Session {
             outbox: Outbox::default(),
             permits: Permits::default(),
             cwd: cwd.into(),
+            shows_terminals: false,
             ended_turns: VecDeque::new(),
             speeches: Speeches::default(),
             is_closing: false,
@@ -98,6 +100,18 @@ impl Session {
     #[must_use]
     pub fn secrets(&self) -> &Secrets {
         self.board.secrets()
+    }
+
+    /// Says whether the client shows the output of commands in terminals; if not, as text.
+    pub fn set_shows_terminals(&mut self, shows: bool) {
+        self.shows_terminals = shows;
+    }
+
+    /// Returns whether the client shows the output of commands in terminals, so that they should
+    /// write to one.
+    #[must_use]
+    pub fn shows_terminals(&self) -> bool {
+        self.shows_terminals
     }
 
     /// Notes the trace that a turn belongs to; every call announced in it after this tells it.

@@ -2,6 +2,7 @@
 //!
 //! It knows nothing of how a change is sent.
 
+mod listed;
 mod spliced;
 
 use std::ops::Range;
@@ -9,11 +10,13 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use acp_types::limits::WHOLE_CHANGE_BYTES;
-use acp_types::{FileChange, Hunk, HunkLine, LineTag, Location, Operation};
+use acp_types::{FileChange, LineTag, Location, Operation};
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline, group_diff_ops};
 
 use crate::edit::Splice;
-use crate::limits::{CHANGE_LOCATIONS, DIFF_TIME};
+use crate::limits::{CHANGE_LOCATIONS, DIFF_LINES, DIFF_TIME};
+
+use self::listed::{Listed, lines};
 
 /// Lines that stay, shown on each side of a change, as most tools do.
 const CONTEXT: usize = 3;
@@ -23,17 +26,27 @@ const CONTEXT: usize = 3;
 ///
 /// A file that was not there has the empty text. Lines end with their line feed only, so a
 /// carriage return is a part of its line. Two large texts with little in common get larger hunks
-/// than need be, rather than taking longer than [`DIFF_TIME`].
+/// than need be, rather than taking longer than [`DIFF_TIME`]; so do two texts of more than
+/// [`DIFF_LINES`]. Hunks beyond [`LISTED_BYTES`](crate::limits::LISTED_BYTES) are only counted.
 #[must_use]
 pub fn change(path: impl Into<PathBuf>, operation: Operation, old: &str, new: &str) -> FileChange {
-    with_hunks(path, operation, old, new, hunks(old, new))
+    let mut listed = Listed::default();
+    if lines(old) + lines(new) <= DIFF_LINES {
+        hunks(old, new, &mut listed);
+    } else {
+        let all = Splice { old: 0..old.len(), new: new.to_owned() };
+        spliced::hunks(old, &[all], &mut listed);
+    }
+    with_hunks(path, operation, old, new, listed)
 }
 
 /// Makes the change of a file from what was replaced in it, however large it is, without a search
 /// for differences. `new` is `old` with all `splices` replaced.
 #[must_use]
 pub fn spliced(path: impl Into<PathBuf>, old: &str, new: &str, splices: &[Splice]) -> FileChange {
-    with_hunks(path, Operation::Modify, old, new, spliced::hunks(old, splices))
+    let mut listed = Listed::default();
+    spliced::hunks(old, splices, &mut listed);
+    with_hunks(path, Operation::Modify, old, new, listed)
 }
 
 fn with_hunks(
@@ -41,12 +54,13 @@ fn with_hunks(
     operation: Operation,
     old: &str,
     new: &str,
-    hunks: Vec<Hunk>,
+    listed: Listed,
 ) -> FileChange {
     let keep = old.len() + new.len() <= WHOLE_CHANGE_BYTES;
     let old_text = (keep && operation != Operation::Add).then(|| old.to_owned());
     let new_text = (keep && operation != Operation::Delete).then(|| new.to_owned());
-    FileChange { old_text, new_text, hunks, ..FileChange::new(operation, path) }
+    let (hunks, unlisted) = listed.finish();
+    FileChange { old_text, new_text, hunks, unlisted, ..FileChange::new(operation, path) }
 }
 
 /// Returns the places that changes make, as they are afterwards, the first ones of them.
@@ -59,20 +73,24 @@ pub(crate) fn locations(changes: &[FileChange]) -> Vec<Location> {
     changes.iter().flat_map(of_one).take(CHANGE_LOCATIONS).collect()
 }
 
-fn hunks(old: &str, new: &str) -> Vec<Hunk> {
+fn hunks(old: &str, new: &str, listed: &mut Listed) {
     let old: Vec<_> = old.split_inclusive('\n').collect();
     let new: Vec<_> = new.split_inclusive('\n').collect();
     let deadline = Instant::now() + DIFF_TIME;
     let steps = capture_diff_slices_deadline(Algorithm::Myers, &old, &new, Some(deadline));
-    group_diff_ops(steps, CONTEXT).iter().filter_map(|steps| hunk(steps, &old, &new)).collect()
+    for steps in group_diff_ops(steps, CONTEXT) {
+        hunk(&steps, &old, &new, listed);
+    }
 }
 
-fn hunk(steps: &[DiffOp], old: &[&str], new: &[&str]) -> Option<Hunk> {
-    let first = steps.first()?;
-    let mut lines = Vec::new();
-    let mut push = |tag, texts: &[&str]| {
-        lines.extend(texts.iter().map(|&text| HunkLine { tag, text: text.to_owned() }));
+fn hunk(steps: &[DiffOp], old: &[&str], new: &[&str], listed: &mut Listed) {
+    let Some(first) = steps.first() else { return };
+    let start = |side: &[&str], range: Range<usize>| match side {
+        [] => 0,
+        _ => u32::try_from(range.start + 1).unwrap_or(u32::MAX),
     };
+    listed.open(start(old, first.old_range()), start(new, first.new_range()));
+    let mut push = |tag, lines: &[&str]| lines.iter().for_each(|line| listed.push(tag, line));
     for step in steps {
         if let DiffOp::Equal { .. } = step {
             push(LineTag::Context, &old[step.old_range()]);
@@ -81,18 +99,13 @@ fn hunk(steps: &[DiffOp], old: &[&str], new: &[&str]) -> Option<Hunk> {
             push(LineTag::Added, &new[step.new_range()]);
         }
     }
-    let start = |side: &[&str], range: Range<usize>| match side {
-        [] => 0,
-        _ => u32::try_from(range.start + 1).unwrap_or(u32::MAX),
-    };
-    let (old_start, new_start) = (start(old, first.old_range()), start(new, first.new_range()));
-    Some(Hunk { old_start, new_start, lines })
 }
 
 #[cfg(test)]
 mod tests {
     use super::{change, spliced};
     use crate::edit::{self, Splice};
+    use crate::limits::LISTED_BYTES;
     use acp_types::limits::WHOLE_CHANGE_BYTES;
     use acp_types::{FileChange, HunkLine, LineTag, Operation};
     use pretty_assertions::assert_eq;
@@ -195,5 +208,27 @@ mod tests {
         let change = change("/f", Operation::Modify, &large, &(large.clone() + "y\n"));
         assert_eq!(change.counts(), (1, 0));
         assert_eq!(kept(change), (None, None));
+    }
+
+    #[test]
+    fn what_is_too_much_to_be_listed_is_counted() {
+        let many = |line: &str, count: usize| line.repeat(count);
+        let long = "x".repeat(LISTED_BYTES);
+        for (old, new, counts) in [
+            (many("a\n", 700_000), many("b\n", 900_000), (900_000, 700_000)),
+            (many("a\n", 90_000), many("b\n", 90_000), (90_000, 90_000)),
+            (String::new(), many("\n", 2_000_000), (2_000_000, 0)),
+            (many("\n", 2_000_000) + "a", many("\n", 2_000_000) + "b", (1, 1)),
+            (format!("a\n{long}\nb\n"), "a\nb\n".to_owned(), (0, 1)),
+        ] {
+            let whole = [Splice { old: 0..old.len(), new: new.clone() }];
+            let found = change("/f", Operation::Modify, &old, &new);
+            assert_eq!(found.counts(), counts);
+            for change in [found, spliced("/f", &old, &new, &whole)] {
+                let lines = change.hunks.iter().flat_map(|hunk| &hunk.lines);
+                let bytes: usize = lines.map(|line| line.text.len() + size_of::<HunkLine>()).sum();
+                assert!(bytes <= LISTED_BYTES, "{bytes}");
+            }
+        }
     }
 }

@@ -18,7 +18,7 @@ use memchr::memchr_iter;
 use memchr::memmem::find;
 
 use crate::error::ToolError;
-use crate::limits::{EDIT_MATCHES, EDIT_MATCHES_SHOWN, EDIT_PLACES};
+use crate::limits::{EDIT_MATCHES, EDIT_MATCHES_SHOWN, EDIT_PLACES, FILE_BYTES};
 
 use self::ladder::{Found, Pair, Place};
 use self::near::nearest;
@@ -132,6 +132,11 @@ pub fn apply(text: &str, edits: &[Edit]) -> Result<Edited, EditError> {
         let (step, became) = edit.apply_to(&text).map_err(fail)?;
         done.push(became);
         if !step.is_empty() {
+            let removed: usize = step.iter().map(|splice| splice.old.len()).sum();
+            let added: usize = step.iter().map(|splice| splice.new.len()).sum();
+            if (text.len() - removed + added) as u64 > FILE_BYTES {
+                return Err(fail(EditReason::TooLarge));
+            }
             let next = spliced(&text, &step);
             splices = compose(splices, &text, step);
             text = Cow::Owned(next);
@@ -191,7 +196,7 @@ impl Edit {
         {
             return Ok((Vec::new(), Done::AlreadyApplied { line: line_at(text, start) }));
         }
-        let splices = found.splices(places);
+        let splices = found.splices(places).ok_or(EditReason::TooLarge)?;
         let places = splices.len();
         Ok((splices, Done::Replaced { places, rung }))
     }

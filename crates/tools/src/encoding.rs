@@ -5,6 +5,8 @@
 //! encodings is guessed, and taken only if it makes the same bytes of the text again. A byte order
 //! mark stays in the text, as its first character.
 
+mod whole;
+
 use std::borrow::Cow;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
@@ -13,6 +15,8 @@ use encoding_rs::Encoding;
 use crate::edit::{Edited, Splice};
 use crate::error::{Code, ToolError};
 use crate::read::binary_kind;
+
+pub use self::whole::Whole;
 
 /// The text of a file, with the bytes that it was decoded from.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -19,15 +19,36 @@ pub const PASSED: &[&str] = &[
     "LANG",
     "TZ",
     // Where toolchains are.
+    "ANDROID_HOME",
+    "BUN_INSTALL",
     "CARGO_HOME",
+    "CARGO_TARGET_DIR",
+    "CONDA_PREFIX",
+    "DENO_DIR",
+    "DOTNET_ROOT",
+    "GEM_HOME",
+    "GOCACHE",
+    "GOMODCACHE",
     "GOPATH",
     "GOROOT",
+    "GRADLE_USER_HOME",
     "JAVA_HOME",
+    "MAVEN_HOME",
+    "NIX_PATH",
     "NVM_DIR",
+    "PKG_CONFIG_PATH",
+    "PNPM_HOME",
     "PYENV_ROOT",
+    "RBENV_ROOT",
     "RUSTUP_HOME",
     "RUSTUP_TOOLCHAIN",
+    "SDKMAN_DIR",
     "VIRTUAL_ENV",
+    "VOLTA_HOME",
+    // Whom they trust.
+    "NIX_SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
     // The socket of an agent that signs, not a key: `git push` needs it.
     "SSH_AUTH_SOCK",
 ];
@@ -39,8 +60,9 @@ pub const PASSED_PREFIXES: &[&str] = &["LC_", "XDG_"];
 pub const SECRET_WORDS: &[&str] =
     &["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "COOKIE"];
 
-/// What is set whatever the parent has: output goes to a terminal nobody types at.
+/// What is set whatever the parent has: output goes to where nobody types, and no editor opens.
 pub const SET: &[(&str, &str)] = &[
+    ("GIT_EDITOR", "true"),
     ("GIT_PAGER", "cat"),
     ("GIT_TERMINAL_PROMPT", "0"),
     ("PAGER", "cat"),
@@ -53,6 +75,8 @@ pub const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bi
 
 /// The environment for a command: what may pass of `parent`, and what is always [`SET`].
 ///
+/// See [`env_passing`] for more.
+///
 /// ```
 /// let parent = [("HOME", "/home/ada"), ("OPENAI_API_KEY", "sk-1")];
 /// let env = acp_tools::env::base_env(parent.map(|(n, v)| (n.into(), v.into())).into_iter());
@@ -61,7 +85,18 @@ pub const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bi
 /// assert!(!env.contains_key("OPENAI_API_KEY"));
 /// ```
 pub fn base_env(parent: impl Iterator<Item = (String, String)>) -> BTreeMap<String, String> {
-    let mut env: BTreeMap<_, _> = parent.filter(|(name, _)| passes(name)).collect();
+    env_passing(parent, &[])
+}
+
+/// The same as [`base_env`], and of `parent` also the variables that the user names, `more`, unless
+/// they are shaped like a [secret](SECRET_WORDS) or always [`SET`].
+pub fn env_passing(
+    parent: impl Iterator<Item = (String, String)>,
+    more: &[String],
+) -> BTreeMap<String, String> {
+    let is_named = |name: &String| more.contains(name) && !is_secret(name);
+    let passes = |(name, _): &(String, String)| passes(name) || is_named(name);
+    let mut env: BTreeMap<_, _> = parent.filter(passes).collect();
     env.extend(SET.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
     let path = env.entry("PATH".to_owned()).or_default();
     if path.is_empty() {
@@ -132,6 +167,16 @@ mod tests {
         for (name, value) in SET {
             assert_eq!(env[*name], *value);
         }
+    }
+
+    #[test]
+    fn what_the_user_names_passes_unless_it_is_a_secret() {
+        let parent =
+            ["HTTPS_PROXY", "NPM_TOKEN", "TERM", "OTHER"].map(|name| (name.into(), "x".into()));
+        let more = ["HTTPS_PROXY", "NPM_TOKEN", "TERM", "NOT_THERE"].map(String::from);
+        let env = env_passing(parent.into_iter(), &more);
+        assert_eq!((&*env["HTTPS_PROXY"], &*env["TERM"]), ("x", "xterm-256color"));
+        assert_eq!(env.len(), SET.len() + 2, "{env:?}");
     }
 
     #[test]

@@ -19,15 +19,16 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use tokio::time::{Instant, sleep};
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::limits::{DRAIN_BYTES, KILL_DEADLINE, KILL_GRACE};
-use crate::sys::process::{self, Ended, Way};
+use crate::limits::{DRAIN_BYTES, INPUT_SILENCE, KILL_DEADLINE, KILL_GRACE};
+use crate::sys::process::{self, Ended, Tree, Way};
 
 use self::record::Recording;
 
@@ -115,6 +116,9 @@ pub enum End {
     Exited,
     /// Its timeout.
     TimedOut,
+    /// We, because it was silent for [`INPUT_SILENCE`](crate::limits::INPUT_SILENCE) and seemed to
+    /// wait for somebody to type something at its terminal. Only Linux tells.
+    WaitedForInput,
     /// The caller's token.
     Cancelled,
 }
@@ -186,6 +190,7 @@ pub fn has_helper() -> bool {
 ///   all ties (session, parents and environment; outside Linux, the process group).
 /// - At the timeout, or when `cancel` fires, all its processes get SIGTERM, and SIGKILL after
 ///   [`KILL_GRACE`]. A token that has fired already starts nothing.
+/// - So they do when it waits for input at its terminal in silence, for nobody will give any.
 /// - Dropping the future kills at once.
 ///
 /// Must be called inside a tokio runtime with time enabled.
@@ -262,14 +267,15 @@ async fn run_kept(
     if cancel.is_cancelled() {
         return Ok(exit(Ended::default(), End::Cancelled, begun));
     }
-    let timeout = command.timeout;
+    let (timeout, streams) = (command.timeout, command.streams);
     let mut live = pty::start(command, way, recording).await?;
     let tree = &live.tree;
 
     let mut asked = End::Exited;
     let ended = {
+        let silence = Silence::new(Arc::clone(tree));
         let stop = async {
-            asked = stop_asked(&cancel, timeout).await;
+            asked = stop_asked(&cancel, timeout, &silence, streams).await;
             tree.terminate();
             sleep(KILL_GRACE).await;
             tree.kill();
@@ -285,6 +291,7 @@ async fn run_kept(
                 ended = &mut live.ended => break ended.unwrap_or_else(|_gone| Ok(Ended::default())),
                 given_up = &mut stop => break given_up,
                 Some(chunk) = live.chunks.recv(), if waiting.is_none() => {
+                    silence.broken();
                     output(&chunk);
                     waiting = Some(ready());
                 }
@@ -327,16 +334,64 @@ async fn or_never(waiting: &mut Option<BoxFuture<'static, ()>>) {
     }
 }
 
-async fn stop_asked(cancel: &CancellationToken, timeout: Option<Duration>) -> End {
+/// Waits for a reason to end a command.
+async fn stop_asked(
+    cancel: &CancellationToken,
+    timeout: Option<Duration>,
+    silence: &Silence,
+    streams: Streams,
+) -> End {
     let timed_out = async {
         match timeout {
             Some(timeout) => sleep(timeout).await,
             None => std::future::pending().await,
         }
     };
+    let waits_for_input = async {
+        match streams {
+            Streams::Pipe => std::future::pending().await,
+            Streams::Terminal(_) | Streams::Interactive(_) => silence.waits_for_input().await,
+        }
+    };
     tokio::select! {
         () = cancel.cancelled() => End::Cancelled,
         () = timed_out => End::TimedOut,
+        () = waits_for_input => End::WaitedForInput,
+    }
+}
+
+/// How long a command has been silent, and why.
+struct Silence {
+    tree: Arc<Tree>,
+    /// When it wrote something.
+    last: Mutex<Instant>,
+}
+
+impl Silence {
+    fn new(tree: Arc<Tree>) -> Self {
+        Self { tree, last: Mutex::new(Instant::now()) }
+    }
+
+    fn broken(&self) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// Waits until the command has been silent for a while because it waits for input.
+    async fn waits_for_input(&self) {
+        let mut looked = Instant::now();
+        loop {
+            let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            let due = last.max(looked) + INPUT_SILENCE;
+            if Instant::now() < due {
+                sleep_until(due).await;
+                continue;
+            }
+            let tree = Arc::clone(&self.tree);
+            if spawn_blocking(move || tree.waits_for_input()).await.unwrap_or(false) {
+                return;
+            }
+            looked = Instant::now();
+        }
     }
 }
 

@@ -2,23 +2,76 @@
 //!
 //! It knows nothing of what the files hold.
 
+mod fuzzy;
+mod glob;
+
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
-use globset::{GlobBuilder, GlobMatcher};
-
-use crate::error::{Code, ToolError};
-use crate::limits::{ENTRIES, ENTRIES_GATHERED, PATTERN_BYTES};
+use crate::error::ToolError;
+use crate::limits::{ENTRIES, ENTRIES_GATHERED, PROGRESS_INTERVAL};
 use crate::list::ending;
+use crate::search::{Seen, Watch};
 use crate::sys::fs::Kind;
-use crate::workspace::{Budget, Cancel, Order, Resolved, Stop, Walk, Workspace};
+use crate::workspace::{Budget, Cancel, Ignored, Order, Resolved, Stop, Walk, Workspace};
+
+use self::fuzzy::{Best, Fuzzy};
+
+pub(crate) use self::glob::PathGlob;
+
+/// Which names to find, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NameQuery {
+    /// A glob, or letters for [`NameMatch::Fuzzy`].
+    pub pattern: String,
+    /// How the pattern is meant.
+    pub how: NameMatch,
+    /// The directory to search, `cwd` if none.
+    pub path: Option<String>,
+    /// Whether that is found which `.gitignore` and the like name.
+    pub include_ignored: bool,
+    /// How many paths to show; [`ENTRIES`] if not given, which is the most.
+    pub max_results: Option<u32>,
+    /// How many paths to pass over before the first that is shown; at most [`ENTRIES_GATHERED`].
+    pub offset: u32,
+}
+
+/// How a pattern for names is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NameMatch {
+    /// Without a slash it matches names anywhere; with one it matches paths relative to the
+    /// searched directory, where `*` stays in one component and `**` does not.
+    Glob,
+    /// Letters that come in a path in this order, small ones in either case; the best first.
+    Fuzzy,
+}
+
+impl NameQuery {
+    /// Makes a search by a glob beneath `cwd`.
+    #[must_use]
+    pub fn new(pattern: impl Into<String>) -> Self {
+        Self {
+            pattern: pattern.into(),
+            how: NameMatch::Glob,
+            path: None,
+            include_ignored: false,
+            max_results: None,
+            offset: 0,
+        }
+    }
+}
 
 /// What a search for names found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundPaths {
     /// The absolute path of the directory that was searched.
     pub path: PathBuf,
-    /// At most [`ENTRIES`] paths relative to it, in the order of the names.
+    /// At most [`ENTRIES`] paths relative to it: by a glob in the order of the names, else the
+    /// best first.
     pub entries: Vec<FoundPath>,
+    /// How many matches were passed over before these, as was asked for.
+    pub passed: usize,
     /// How many matches are not shown; at least so many where [`FoundPaths::stop`] is set.
     pub left_out: usize,
     /// Why it did not look at everything, if so.
@@ -36,51 +89,134 @@ pub struct FoundPath {
     pub is_directory: bool,
 }
 
-/// Finds what matches a glob beneath a directory, `cwd` if none is given.
+/// Finds what matches a pattern beneath a directory.
 ///
-/// A glob without a slash matches names anywhere; one with a slash matches paths relative to the
-/// searched directory, where `*` stays in one component and `**` does not. Hidden files are found,
-/// what `.gitignore` names and what is in `.git` is not.
+/// Hidden files are found, what is in `.git` is not, and what `.gitignore` names only if asked for.
+/// It takes at most [`SEARCH_TIME`](crate::limits::SEARCH_TIME), then it returns what it has and
+/// says so.
 ///
 /// # Errors
 ///
-/// As [`Workspace::resolve`]; `bad_pattern`; `not_found`, `not_a_directory`, `not_permitted`.
+/// As [`Workspace::resolve`]; `bad_pattern`; `invalid_arguments` for an offset that is too large;
+/// `not_found`, `not_a_directory`, `not_permitted`.
 pub fn find(
     workspace: &Workspace,
-    pattern: &str,
-    path: Option<&str>,
+    query: &NameQuery,
     cancel: &Cancel<'_>,
 ) -> Result<FoundPaths, ToolError> {
-    find_at(workspace, pattern, &workspace.resolve(path.unwrap_or("."))?, cancel)
+    let at = workspace.resolve(query.path.as_deref().unwrap_or("."))?;
+    find_at(workspace, query, &at, cancel, &|_| {})
 }
 
-/// The same beneath a place that was looked at.
+/// The same beneath a place that was looked at, whatever path the query has. It tells how far it is
+/// every [`PROGRESS_INTERVAL`].
 pub(crate) fn find_at(
     workspace: &Workspace,
-    pattern: &str,
+    query: &NameQuery,
     at: &Resolved,
     cancel: &Cancel<'_>,
+    watch: &Watch<'_>,
 ) -> Result<FoundPaths, ToolError> {
-    let glob = PathGlob::parse(pattern)?;
+    let offset = query.offset as usize;
+    if offset > ENTRIES_GATHERED {
+        let message = format!("offset is at most {ENTRIES_GATHERED}; narrow the pattern instead");
+        return Err(ToolError::invalid(message));
+    }
+    let limit = query.max_results.map_or(ENTRIES, |most| most as usize).clamp(1, ENTRIES);
+    let mut pattern = match query.how {
+        NameMatch::Glob => Either::Glob(PathGlob::parse(&query.pattern)?),
+        NameMatch::Fuzzy => Either::Fuzzy(Fuzzy::parse(&query.pattern)?),
+    };
+    let ignored = Ignored::shown_if(query.include_ignored);
     let budget = Budget::new(cancel);
-    let mut walk = Walk::new(workspace, at, usize::MAX, Order::ByName, budget)?;
-    let mut matching = walk.by_ref().filter(|found| glob.matches(&found.path));
-    let entries = matching
-        .by_ref()
-        .take(ENTRIES)
-        .map(|found| FoundPath { is_directory: found.kind == Kind::Directory, path: found.path })
-        .collect();
-    let left_out = matching.take(ENTRIES_GATHERED).count();
+    let walk = Walk::new(workspace, at, usize::MAX, Order::ByName, ignored, budget)?;
+    let mut look = Look { walk, watch, seen: 0, found: 0, told: Instant::now() };
+    let (passed, entries) = match &mut pattern {
+        Either::Glob(glob) => look.in_order(glob, offset, limit),
+        Either::Fuzzy(fuzzy) => look.by_score(fuzzy, offset, limit),
+    };
+    let left_out = look.found - passed - entries.len();
+    let is_enough = matches!(pattern, Either::Glob(_)) && left_out == ENTRIES_GATHERED;
     Ok(FoundPaths {
         path: at.path().to_owned(),
         entries,
+        passed,
         left_out,
-        stop: walk.stop().or((left_out == ENTRIES_GATHERED).then_some(Stop::Enough)),
-        unreadable: walk.unreadable(),
+        stop: look.walk.stop().or(is_enough.then_some(Stop::Enough)),
+        unreadable: look.walk.unreadable(),
     })
 }
 
+enum Either {
+    Glob(PathGlob),
+    Fuzzy(Fuzzy),
+}
+
+/// A walk that counts what it finds, and tells of it.
+struct Look<'a> {
+    walk: Walk<'a>,
+    watch: &'a Watch<'a>,
+    /// How many entries it saw, and how many of them match.
+    seen: usize,
+    found: usize,
+    told: Instant,
+}
+
+impl Look<'_> {
+    /// Takes the matches as they come, and counts the rest up to a bound.
+    fn in_order(
+        &mut self,
+        glob: &PathGlob,
+        offset: usize,
+        limit: usize,
+    ) -> (usize, Vec<FoundPath>) {
+        let mut next = || self.next(|path| glob.matches(path).then_some(()));
+        let passed = std::iter::from_fn(&mut next).take(offset).count();
+        let entries = std::iter::from_fn(&mut next).take(limit).map(|(_, found)| found).collect();
+        std::iter::from_fn(&mut next).take(ENTRIES_GATHERED).for_each(drop);
+        (passed, entries)
+    }
+
+    /// Looks at all, and keeps the best.
+    fn by_score(
+        &mut self,
+        fuzzy: &mut Fuzzy,
+        offset: usize,
+        limit: usize,
+    ) -> (usize, Vec<FoundPath>) {
+        let mut best = Best::of(offset + limit);
+        while let Some((score, found)) = self.next(|path| fuzzy.score(path)) {
+            best.add(score, found);
+        }
+        (offset.min(self.found), best.into_sorted().skip(offset).collect())
+    }
+
+    /// Returns the next match, and what the pattern says of it.
+    fn next<T>(&mut self, mut matches: impl FnMut(&Path) -> Option<T>) -> Option<(T, FoundPath)> {
+        loop {
+            let found = self.walk.next()?;
+            self.seen += 1;
+            if self.told.elapsed() >= PROGRESS_INTERVAL {
+                self.told = Instant::now();
+                (self.watch)(Seen { files: self.seen, matches: self.found, locations: None });
+            }
+            if let Some(what) = matches(&found.path) {
+                self.found += 1;
+                let is_directory = found.kind == Kind::Directory;
+                return Some((what, FoundPath { path: found.path, is_directory }));
+            }
+        }
+    }
+}
+
 impl FoundPaths {
+    /// Returns the offset to go on with, if there is more to show.
+    #[must_use]
+    pub fn next_offset(&self) -> Option<usize> {
+        let next = self.passed + self.entries.len();
+        (self.left_out > 0 && next <= ENTRIES_GATHERED).then_some(next)
+    }
+
     /// Returns the paths as text, one a line, relative to `cwd` where they are inside of it.
     #[must_use]
     pub fn to_text(&self, workspace: &Workspace) -> String {
@@ -90,9 +226,12 @@ impl FoundPaths {
             text.push_str(if entry.is_directory { "/\n" } else { "\n" });
         }
         if self.entries.is_empty() {
-            text.push_str("[no name matches]\n");
+            text.push_str(&match self.passed {
+                0 => "[no name matches]\n".to_owned(),
+                passed => format!("[no more matches: there are {passed}]\n"),
+            });
         }
-        text + &ending(self.left_out, self.stop, self.unreadable)
+        text + &ending(self.left_out, self.next_offset(), self.stop, self.unreadable)
     }
 
     /// Returns the absolute path of an entry.
@@ -102,120 +241,5 @@ impl FoundPaths {
     }
 }
 
-/// A glob for names, or for paths if it has a slash.
-#[derive(Debug)]
-pub(crate) struct PathGlob {
-    matcher: GlobMatcher,
-    for_names: bool,
-}
-
-impl PathGlob {
-    pub(crate) fn parse(pattern: &str) -> Result<Self, ToolError> {
-        let bad = |why: &str| {
-            ToolError::report(Code::BadPattern, format!("the glob {pattern} does not work: {why}"))
-        };
-        if pattern.len() > PATTERN_BYTES {
-            return Err(ToolError::report(Code::BadPattern, "the glob is too long"));
-        }
-        let glob = pattern.strip_prefix("./").unwrap_or(pattern).trim_end_matches('/');
-        if glob.is_empty() {
-            return Err(bad("it is empty"));
-        }
-        if glob.starts_with('/') {
-            return Err(bad("it has to be relative to the searched directory, which path sets"));
-        }
-        let matcher = GlobBuilder::new(glob)
-            .literal_separator(true)
-            .build()
-            .map_err(|error| bad(&error.kind().to_string()))?
-            .compile_matcher();
-        Ok(Self { matcher, for_names: !glob.contains('/') })
-    }
-
-    pub(crate) fn matches(&self, path: &Path) -> bool {
-        if self.for_names {
-            path.file_name().is_some_and(|name| self.matcher.is_match(name))
-        } else {
-            self.matcher.is_match(path)
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::{PathGlob, find};
-    use crate::error::Code;
-    use crate::limits::{ENTRIES, PATTERN_BYTES};
-    use crate::workspace::Stop;
-    use crate::workspace::testing::tree;
-    use pretty_assertions::assert_eq;
-
-    #[test]
-    fn a_glob_finds_names_or_paths_in_their_order() {
-        let tree = tree(&[
-            ("src/lib.rs", ""),
-            ("src/a/mod.rs", ""),
-            ("src/a/x.txt", ""),
-            ("src-b.rs", ""),
-            (".config/x.rs", ""),
-            ("build/out.rs", ""),
-            (".gitignore", "build\n"),
-            (".git/x.rs", ""),
-        ]);
-        for (pattern, path, expected) in [
-            ("*.rs", None, ".config/x.rs\nsrc/a/mod.rs\nsrc/lib.rs\nsrc-b.rs\n"),
-            ("*.rs", Some("src"), "src/a/mod.rs\nsrc/lib.rs\n"),
-            ("src/*.rs", None, "src/lib.rs\n"),
-            ("./src/*.rs", None, "src/lib.rs\n"),
-            ("src/**", None, "src/a/\nsrc/a/mod.rs\nsrc/a/x.txt\nsrc/lib.rs\n"),
-            ("**/*.{txt,md}", None, "src/a/x.txt\n"),
-            ("a/*", Some("src"), "src/a/mod.rs\nsrc/a/x.txt\n"),
-            ("a/", None, "src/a/\n"),
-            ("lib", None, "[no name matches]\n"),
-            ("LIB.rs", None, "[no name matches]\n"),
-        ] {
-            let found = find(&tree.workspace, pattern, path, &|| false).unwrap();
-            assert_eq!(found.to_text(&tree.workspace), expected, "{pattern}");
-        }
-    }
-
-    #[test]
-    fn a_glob_that_does_not_work_is_explained() {
-        for (pattern, expected) in [
-            ("[a", "unclosed"),
-            ("{a", "unclosed"),
-            ("", "empty"),
-            ("./", "empty"),
-            ("/etc/*", "relative"),
-            (&"*".repeat(PATTERN_BYTES + 1), "too long"),
-        ] {
-            let error = PathGlob::parse(pattern).unwrap_err();
-            assert_eq!(error.code(), Some(Code::BadPattern));
-            assert!(error.to_string().contains(expected), "{error}");
-        }
-    }
-
-    #[test]
-    fn many_names_are_cut_and_counted() {
-        let tree = tree(&[]);
-        for name in 0..ENTRIES + 3 {
-            tree.write(&format!("{}/{name}", name % 7), "");
-        }
-        let found = find(&tree.workspace, "*", None, &|| false).unwrap();
-        assert_eq!((found.entries.len(), found.left_out, found.stop), (ENTRIES, 10, None));
-        let found = find(&tree.workspace, "*", None, &|| true).unwrap();
-        assert_eq!((found.entries.len(), found.stop), (0, Some(Stop::Cancelled)));
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn names_that_are_no_text_are_found_all_the_same() {
-        use std::os::unix::ffi::OsStrExt as _;
-
-        let tree = tree(&[]);
-        let odd = std::ffi::OsStr::from_bytes(b"odd\xff\n.rs");
-        std::fs::write(tree.workspace.cwd().join(odd), "").unwrap();
-        let found = find(&tree.workspace, "*.rs", None, &|| false).unwrap();
-        assert_eq!(found.to_text(&tree.workspace), "odd\u{fffd}\\n.rs\n");
-    }
-}
+mod tests;

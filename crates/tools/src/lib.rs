@@ -29,13 +29,13 @@ mod outputs;
 mod partial;
 pub mod read;
 pub mod registry;
-mod remove;
+pub mod remove;
 pub mod search;
 mod session_folder;
 pub mod stamp;
 mod sys;
 pub mod tool;
-mod undo;
+pub mod undo;
 pub mod workspace;
 pub mod write;
 

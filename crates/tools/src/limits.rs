@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Bytes of a path that is looked at, as in most kernels.
 pub const PATH_BYTES: usize = 4096;
 
-/// Bytes of a file that is read, searched or edited.
+/// Bytes of a file that is read or edited.
 pub const FILE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Bytes at the beginning of a file that tell whether it is text.
@@ -21,6 +21,12 @@ pub const WINDOW_BYTES: usize = 256 * 1024;
 
 /// Characters of one line in a window of a file.
 pub const LINE_CHARS: usize = 2_000;
+
+/// Bytes of an image that is shown: as Base64 it fits in what a call may show.
+pub const IMAGE_BYTES: u64 = 512 * 1024;
+
+/// How long a missing name is looked for in other places.
+pub const ELSEWHERE_TIME: Duration = Duration::from_millis(300);
 
 /// Similar names that are told for one that is missing.
 pub const SIMILAR_NAMES: usize = 3;
@@ -36,6 +42,9 @@ pub const ENTRIES: usize = 1_000;
 
 /// Entries that are gathered to be sorted before [`ENTRIES`] of them are shown.
 pub const ENTRIES_GATHERED: usize = 20_000;
+
+/// Bytes of letters that names are found by.
+pub const FUZZY_BYTES: usize = 256;
 
 /// Entries of one directory that a walk looks at.
 pub const DIRECTORY_ENTRIES: usize = 500_000;
@@ -61,17 +70,35 @@ pub const MATCH_BYTES: usize = 500;
 /// Bytes of text that one search of contents shows.
 pub const MATCHES_BYTES: usize = 256 * 1024;
 
+/// Matches that one search of contents passes over before the first that it shows.
+pub const MATCH_OFFSET: u32 = 10_000;
+
+/// Bytes of text that are gathered of one file where matches are passed over.
+pub const GATHERED_BYTES: usize = 8 * 1024 * 1024;
+
+/// Files that a search knows ahead of those that it has begun.
+pub const FILES_AHEAD: usize = 64;
+
+/// How often is told how far a search is.
+pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+
 /// Matches that are offered as locations for the client to follow.
 pub const MATCH_LOCATIONS: usize = 20;
 
 /// Bytes of the longest line that is searched.
 pub const SEARCHED_LINE_BYTES: usize = 4 * 1024 * 1024;
 
+/// Bytes of a file that is read whole to be searched; longer ones are read bit by bit.
+pub const WHOLE_FILE_BYTES: u64 = 1024 * 1024;
+
+/// Bytes of a file that is searched over several lines at once.
+pub const MULTILINE_BYTES: usize = 8 * 1024 * 1024;
+
 /// Bytes of a glob or a regular expression.
 pub const PATTERN_BYTES: usize = 16 * 1024;
 
 /// Bytes of a compiled regular expression.
-pub const REGEX_BYTES: usize = 1024 * 1024;
+pub const REGEX_BYTES: usize = 4 * 1024 * 1024;
 
 /// Bytes of the state cache of a regular expression.
 pub const REGEX_CACHE_BYTES: usize = 8 * 1024 * 1024;
@@ -84,6 +111,16 @@ pub const SEARCH_TIME: Duration = Duration::from_secs(20);
 
 /// How long the smallest difference of two texts is looked for; then a larger one will do.
 pub const DIFF_TIME: Duration = Duration::from_millis(500);
+
+/// Lines of two texts up to which their smallest difference is looked for at all.
+pub const DIFF_LINES: usize = 500_000;
+
+/// Bytes of the lines that the hunks of one change list, with [`LISTED_LINE_COST`] for each; what
+/// is beyond is counted. More than is ever shown of a change.
+pub const LISTED_BYTES: usize = 1024 * 1024;
+
+/// Bytes that a line of a hunk takes beside its text.
+pub const LISTED_LINE_COST: usize = 48;
 
 /// Matches of an edit that are counted.
 pub const EDIT_MATCHES: usize = 1_000;
@@ -118,11 +155,20 @@ pub const UNDO_BYTES: u64 = 1024 * 1024 * 1024;
 /// How long it is kept after the session.
 pub const UNDO_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// Bytes of the journal of one call that are heeded.
-pub const JOURNAL_BYTES: u64 = 1024 * 1024;
+/// Bytes of the journal of one call.
+pub const JOURNAL_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Files of a directory that are counted before it is moved or deleted.
 pub const COUNTED_FILES: u64 = 100_000;
+
+/// Levels of directories in which they are counted.
+pub const COUNTED_DEPTH: usize = 128;
+
+/// Files that were replaced of which is noticed what programs still write that had them open.
+pub const LATE_WATCHED: usize = 256;
+
+/// How long after a write another one may leave the same time on a file.
+pub const TIME_TICK: Duration = Duration::from_millis(20);
 
 /// Tries to give a file back its place while somebody else writes it again and again.
 pub const EXCHANGE_TRIES: u32 = 64;
@@ -135,6 +181,12 @@ pub const CHANGE_LOCATIONS: usize = 20;
 
 /// Files that one call edits.
 pub const EDIT_FILES: usize = 200;
+
+/// Replacements that one call makes, each in one place or all of a file.
+pub const EDITS: usize = 500;
+
+/// Bytes of all files that one call edits, before and likewise after it.
+pub const EDITED_BYTES: usize = 128 * 1024 * 1024;
 
 // Terminal
 
@@ -194,6 +246,9 @@ pub const SWEEP_INTERVAL: Duration = Duration::from_millis(10);
 /// Bytes read from a terminal after the end: more than can be between a command and the reader of
 /// its output, the kernel's buffers included.
 pub const DRAIN_BYTES: usize = (OUTPUT_CHUNKS + 1) * READ_BYTES + 64 * 1024;
+
+/// How long a command is silent before it is asked whether it waits for input.
+pub const INPUT_SILENCE: Duration = Duration::from_secs(5);
 
 /// How long a command may run, unless asked otherwise.
 pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);

@@ -9,7 +9,7 @@ use crate::error::ToolError;
 use crate::limits::{ENTRIES, ENTRIES_GATHERED, LIST_DEPTH};
 use crate::read::grouped;
 use crate::sys::fs::Kind;
-use crate::workspace::{Budget, Cancel, Order, Resolved, Stop, Walk, Workspace, shown};
+use crate::workspace::{Budget, Cancel, Ignored, Order, Resolved, Stop, Walk, Workspace, shown};
 
 /// What is in a directory, directories first, in the order of the names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub struct Listing {
     pub path: PathBuf,
     /// At most [`ENTRIES`] entries, each directory followed by what is in it.
     pub entries: Vec<Entry>,
+    /// How many entries were passed over before these, as was asked for.
+    pub passed: usize,
     /// How many entries are not shown; at least so many where [`Listing::stop`] is set.
     pub left_out: usize,
     /// Why it did not look at everything, if so.
@@ -55,32 +57,54 @@ pub enum EntryKind {
     Special,
 }
 
-/// Lists a directory, `depth` levels deep: 1 if not given, at most [`LIST_DEPTH`].
+/// Which directory to list, and what of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListQuery {
+    /// The directory.
+    pub path: String,
+    /// How many levels to show: 1 if not given, at most [`LIST_DEPTH`].
+    pub depth: Option<u32>,
+    /// Whether that is shown which `.gitignore` and the like name.
+    pub include_ignored: bool,
+    /// How many entries to pass over before the first that is shown.
+    pub offset: u32,
+}
+
+impl ListQuery {
+    /// Asks for what is in a directory.
+    #[must_use]
+    pub fn new(path: impl Into<String>) -> Self {
+        Self { path: path.into(), depth: None, include_ignored: false, offset: 0 }
+    }
+}
+
+/// Lists a directory.
 ///
-/// Hidden files are shown, what `.gitignore` names and `.git` are not.
+/// Hidden files are shown, `.git` is not, and what `.gitignore` names only if asked for. It takes
+/// at most [`SEARCH_TIME`](crate::limits::SEARCH_TIME), then it returns what it has and says so.
 ///
 /// # Errors
 ///
 /// As [`Workspace::resolve`]; `not_found`, `not_a_directory`, `not_permitted`.
 pub fn list(
     workspace: &Workspace,
-    path: &str,
-    depth: Option<u32>,
+    query: &ListQuery,
     cancel: &Cancel<'_>,
 ) -> Result<Listing, ToolError> {
-    list_at(workspace, &workspace.resolve(path)?, depth, cancel)
+    list_at(workspace, query, &workspace.resolve(&query.path)?, cancel)
 }
 
-/// The same of a place that was looked at.
+/// The same of a place that was looked at, whatever path the query has.
 pub(crate) fn list_at(
     workspace: &Workspace,
+    query: &ListQuery,
     at: &Resolved,
-    depth: Option<u32>,
     cancel: &Cancel<'_>,
 ) -> Result<Listing, ToolError> {
-    let depth = depth.unwrap_or(1).clamp(1, LIST_DEPTH) as usize;
-    let budget = Budget::new(cancel);
-    let mut walk = Walk::new(workspace, at, depth, Order::DirectoriesFirst, budget)?;
+    let depth = query.depth.unwrap_or(1).clamp(1, LIST_DEPTH) as usize;
+    let (ignored, budget) = (Ignored::shown_if(query.include_ignored), Budget::new(cancel));
+    let mut walk = Walk::new(workspace, at, depth, Order::DirectoriesFirst, ignored, budget)?;
+    let passed = walk.by_ref().take(query.offset as usize).count();
     let mut entries = Vec::new();
     while entries.len() < ENTRIES
         && let Some(found) = walk.next()
@@ -92,6 +116,7 @@ pub(crate) fn list_at(
     Ok(Listing {
         path: at.path().to_owned(),
         entries,
+        passed,
         left_out,
         stop: walk.stop().or((left_out == ENTRIES_GATHERED).then_some(Stop::Enough)),
         unreadable: walk.unreadable(),
@@ -110,6 +135,12 @@ fn entry_kind(workspace: &Workspace, at: &Resolved, kind: Kind) -> EntryKind {
 }
 
 impl Listing {
+    /// Returns the offset to go on with, if there is more to show.
+    #[must_use]
+    pub fn next_offset(&self) -> Option<usize> {
+        (self.left_out > 0).then_some(self.passed + self.entries.len())
+    }
+
     /// Returns the listing as text, one entry a line.
     #[must_use]
     pub fn to_text(&self) -> String {
@@ -125,9 +156,12 @@ impl Listing {
             };
         }
         if self.entries.is_empty() {
-            text.push_str("[nothing here, or only what .gitignore hides]\n");
+            text.push_str(match self.passed {
+                0 => "[nothing here, or only what .gitignore hides]\n",
+                _ => "[nothing more here]\n",
+            });
         }
-        text + &ending(self.left_out, self.stop, self.unreadable)
+        text + &ending(self.left_out, self.next_offset(), self.stop, self.unreadable)
     }
 
     /// Returns the absolute path of an entry.
@@ -138,12 +172,18 @@ impl Listing {
 }
 
 /// Says what a listing or a search for names does not show.
-pub(crate) fn ending(left_out: usize, stop: Option<Stop>, unreadable: usize) -> String {
+pub(crate) fn ending(
+    left_out: usize,
+    next: Option<usize>,
+    stop: Option<Stop>,
+    unreadable: usize,
+) -> String {
     let mut text = String::new();
     if left_out > 0 {
         let at_least = if stop.is_some() { "at least " } else { "" };
         let left_out = grouped(left_out as u64);
-        let _ = writeln!(text, "[{at_least}{left_out} more; narrow the path or the pattern]");
+        let next = next.map_or(String::new(), |next| format!(", or go on with offset {next}"));
+        let _ = writeln!(text, "[{at_least}{left_out} more; narrow the path or the pattern{next}]");
     }
     match stop {
         Some(Stop::Cancelled) => text.push_str("[cancelled before everything was looked at]\n"),
@@ -158,7 +198,7 @@ pub(crate) fn ending(left_out: usize, stop: Option<Stop>, unreadable: usize) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::{Listing, list};
+    use super::{ListQuery, Listing, list};
     use crate::error::Code;
     use crate::limits::ENTRIES;
     use crate::workspace::Stop;
@@ -166,7 +206,8 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     fn listed(tree: &Tree, path: &str, depth: Option<u32>) -> Listing {
-        list(&tree.workspace, path, depth, &|| false).unwrap()
+        let query = ListQuery { depth, ..ListQuery::new(path) };
+        list(&tree.workspace, &query, &|| false).unwrap()
     }
 
     #[cfg(target_os = "linux")]
@@ -217,6 +258,9 @@ mod tests {
         ]);
         let text = listed(&tree, "dir", None).to_text();
         assert_eq!(text, ".ignore (15 bytes)\nimportant.log (0 bytes)\n");
+        let query = ListQuery { include_ignored: true, ..ListQuery::new(".") };
+        let all = list(&tree.workspace, &query, &|| false).unwrap().to_text();
+        assert_eq!(all, "dir/\n.gitignore (6 bytes)\na.log (0 bytes)\nprivate (0 bytes)\n");
         let text = listed(&tree, ".", Some(2)).to_text();
         assert!(text.contains("dir/important.log") && !text.contains("other.log"), "{text}");
     }
@@ -255,8 +299,16 @@ mod tests {
         }
         let listing = listed(&tree, ".", None);
         assert_eq!((listing.entries.len(), listing.left_out), (ENTRIES, 7));
-        assert!(listing.to_text().ends_with("[7 more; narrow the path or the pattern]\n"));
-        let listing = list(&tree.workspace, ".", None, &|| true).unwrap();
+        let more = "[7 more; narrow the path or the pattern, or go on with offset 1000]\n";
+        assert!(listing.to_text().ends_with(more));
+        let query = ListQuery { offset: 1_000, ..ListQuery::new(".") };
+        let rest = list(&tree.workspace, &query, &|| false).unwrap();
+        assert_eq!((rest.entries.len(), rest.left_out, rest.next_offset()), (7, 0, None));
+        assert_eq!(rest.entries[0].path.to_str(), Some("01000"));
+        let query = ListQuery { offset: 1_007, ..ListQuery::new(".") };
+        let nothing = list(&tree.workspace, &query, &|| false).unwrap();
+        assert_eq!(nothing.to_text(), "[nothing more here]\n");
+        let listing = list(&tree.workspace, &ListQuery::new("."), &|| true).unwrap();
         assert_eq!((listing.entries.len(), listing.stop), (0, Some(Stop::Cancelled)));
     }
 
@@ -266,7 +318,7 @@ mod tests {
         for (path, code) in
             [("file", Code::NotADirectory), ("nothing", Code::NotFound), ("..", Code::OutsideRoots)]
         {
-            let error = list(&tree.workspace, path, None, &|| false).unwrap_err();
+            let error = list(&tree.workspace, &ListQuery::new(path), &|| false).unwrap_err();
             assert_eq!(error.code(), Some(code), "{path}");
         }
     }

@@ -1,7 +1,9 @@
-//! Reads a window of lines of a text file, however large the file or its lines are.
+//! Reads a window of lines of a text file, however large the file or its lines are, or an image.
 //!
 //! It knows nothing of unsaved buffers of the client.
 
+mod elsewhere;
+mod image;
 mod page;
 
 use std::fmt::Write as _;
@@ -13,11 +15,22 @@ use infer::MatcherType;
 
 use crate::encoding::Text;
 use crate::error::{Code, ToolError};
-use crate::limits::{FILE_BYTES, SNIFF_BYTES, WINDOW_LINES};
+use crate::limits::{FILE_BYTES, IMAGE_BYTES, SNIFF_BYTES, WINDOW_LINES};
 use crate::stamp::{Stamp, Stamping};
 use crate::workspace::{Resolved, Workspace};
 
 use self::page::{Lines, Page, whole_characters};
+
+pub(crate) use self::image::Image;
+
+/// What a file was read as.
+#[derive(Debug)]
+pub(crate) enum Reading {
+    /// Some of its lines.
+    Text(Window),
+    /// All of it.
+    Image(Image),
+}
 
 /// Some lines of a text file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +101,21 @@ impl Window {
     }
 }
 
+/// Reads a file that was looked at as what it is: an image (PNG, JPEG, GIF or WebP) whole, the lines
+/// of a text as [`read_window`] does. `too_large` is an image of more than [`IMAGE_BYTES`].
+pub(crate) fn read_at(
+    workspace: &Workspace,
+    at: &Resolved,
+    offset: Option<i64>,
+    limit: Option<u32>,
+) -> Result<Reading, ToolError> {
+    let (request, mut file) = Request::open(workspace, at, offset, limit)?;
+    if let Some(image) = request.image(&mut file)? {
+        return Ok(Reading::Image(image));
+    }
+    request.window_of(file).map(Reading::Text)
+}
+
 /// Reads lines of a text file: `limit` lines from line `offset`, counted from 1, or the last
 /// `-offset` lines. A zero means the beginning.
 ///
@@ -101,27 +129,9 @@ pub fn read_window(
     offset: Option<i64>,
     limit: Option<u32>,
 ) -> Result<Window, ToolError> {
-    read_at(workspace, &workspace.resolve(path)?, offset, limit)
-}
-
-/// The same of a place that was looked at.
-pub(crate) fn read_at(
-    workspace: &Workspace,
-    at: &Resolved,
-    offset: Option<i64>,
-    limit: Option<u32>,
-) -> Result<Window, ToolError> {
-    let file = workspace.open_read(at)?;
-    let limit = limit.unwrap_or(WINDOW_LINES);
-    if limit == 0 {
-        return Err(ToolError::invalid("limit has to be at least 1"));
-    }
-    let bytes = file.metadata().map_err(|error| workspace.explain(at, &error))?.len();
-    let request = Request { workspace, at, offset: offset.unwrap_or(1), limit, bytes };
-    request.read(file).map_err(|error| match error {
-        Trouble::Io(error) => workspace.explain(at, &error),
-        Trouble::Tool(error) => error,
-    })
+    let at = workspace.resolve(path)?;
+    let (request, file) = Request::open(workspace, &at, offset, limit)?;
+    request.window_of(file)
 }
 
 struct Request<'a> {
@@ -143,7 +153,50 @@ impl From<io::Error> for Trouble {
     }
 }
 
-impl Request<'_> {
+impl<'a> Request<'a> {
+    fn open(
+        workspace: &'a Workspace,
+        at: &'a Resolved,
+        offset: Option<i64>,
+        limit: Option<u32>,
+    ) -> Result<(Self, File), ToolError> {
+        let file = workspace.open_read(at);
+        let file = file.map_err(|error| elsewhere::told(error, workspace, at))?;
+        let limit = limit.unwrap_or(WINDOW_LINES);
+        if limit == 0 {
+            return Err(ToolError::invalid("limit has to be at least 1"));
+        }
+        let bytes = file.metadata().map_err(|error| workspace.explain(at, &error))?.len();
+        Ok((Self { workspace, at, offset: offset.unwrap_or(1), limit, bytes }, file))
+    }
+
+    fn window_of(&self, file: File) -> Result<Window, ToolError> {
+        self.read(file).map_err(|error| match error {
+            Trouble::Io(error) => self.workspace.explain(self.at, &error),
+            Trouble::Tool(error) => error,
+        })
+    }
+
+    /// Reads an image. Nothing, and the file as it was, if it is none.
+    fn image(&self, file: &mut File) -> Result<Option<Image>, ToolError> {
+        let explain = |error: io::Error| self.workspace.explain(self.at, &error);
+        let mut start = Vec::new();
+        file.by_ref().take(SNIFF_BYTES as u64).read_to_end(&mut start).map_err(explain)?;
+        let Some(media_type) = image::media_type(&start) else {
+            file.rewind().map_err(explain)?;
+            return Ok(None);
+        };
+        let Some(bytes) = image::whole(file).map_err(explain)? else {
+            let (given, most) = (self.at.given(), grouped(IMAGE_BYTES));
+            let bytes = grouped(self.bytes);
+            let message =
+                format!("{given} is {media_type} of {bytes} bytes; shown are up to {most}");
+            return Err(ToolError::report(Code::TooLarge, message));
+        };
+        self.note(Some(Stamp::of(&bytes)));
+        Ok(Some(Image { media_type, bytes }))
+    }
+
     fn read(&self, mut file: File) -> Result<Window, Trouble> {
         let mut start = Vec::new();
         file.by_ref().take(SNIFF_BYTES as u64).read_to_end(&mut start)?;

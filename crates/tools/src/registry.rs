@@ -299,11 +299,13 @@ fn located(paths: &[PathBuf]) -> Option<Vec<Location>> {
 fn shown(changes: Vec<FileChange>) -> (Vec<Content>, bool) {
     let (mut shown, mut room, mut is_whole) = (Vec::new(), CHANGE_BYTES, true);
     for change in changes {
-        let bounded = if change.byte_len() > room { change.within(room) } else { change.clone() };
+        let is_listed = change.byte_len() <= room && change.unlisted == (0, 0);
+        let bounded = if is_listed { change.clone() } else { change.within(room) };
         room = room.saturating_sub(bounded.byte_len());
         let cut = change.left_out_of(&bounded);
         let path = change.path.display().to_string();
-        if !bounded.hunks.is_empty() || change.hunks.is_empty() {
+        // A change of which nothing is shown would look like one that empties the file.
+        if !bounded.hunks.is_empty() || (change.hunks.is_empty() && cut == (0, 0)) {
             shown.push(Content::Change(bounded));
         }
         if cut != (0, 0) {

@@ -1,103 +1,96 @@
-//! Deletes and moves files and directories, and undoes what was done to files.
+//! Deletes and moves files and directories.
 //!
 //! It knows nothing of who permitted it. What is deleted is moved to where it can be restored
-//! from; what cannot be kept is not deleted.
+//! from; what cannot be kept is told before. What goes is what was seen: it is compared where it
+//! then is, where nobody finds it by its name, and put back if it is something else by now.
 
-use std::fs::File;
+mod aside;
+pub(crate) mod seen;
+#[cfg(test)]
+#[cfg(unix)]
+mod tests;
+
 use std::io;
-use std::path::Path;
 
-use acp_types::FileChange;
-use acp_types::Operation;
+use acp_types::{FileChange, Operation};
 
 use crate::diff;
 use crate::encoding::Text;
 use crate::error::{Code, ToolError};
-use crate::limits::{COUNTED_FILES, DIRECTORY_ENTRIES, FILE_BYTES, UNDO_BYTES};
-use crate::stamp::{Stamp, Stamping};
+use crate::limits::{FILE_BYTES, UNDO_BYTES};
+use crate::read::grouped;
+use crate::stamp::Stamp;
 use crate::sys::fs::{Dir, Kind};
-use crate::undo::{Blob, Deed, Step};
+use crate::undo::{Blob, Deed, Step, Undo};
 use crate::workspace::{Entry, Resolved, Workspace};
-use crate::write::{Change, PreImage, commit, read_whole};
+use crate::write::{PreImage, read_whole};
+
+use self::aside::Aside;
+use self::seen::Seen;
 
 /// Something that is to be deleted or moved, as it was seen.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub struct Found {
     pub(crate) entry: Entry,
-    pub(crate) kind: Kind,
-    /// What a file holds.
-    pub(crate) stamp: Option<Stamp>,
+    pub(crate) seen: Seen,
     /// Its text, if it has one that can be shown.
-    pub(crate) text: Option<String>,
-    /// How many files and directories are in it.
-    pub(crate) entries: u64,
-    bytes: u64,
+    text: Option<String>,
+    fate: Fate,
+}
+
+/// What becomes of something that is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// It is kept, and can be restored.
+    Kept,
+    /// It is kept until the next change, because it is so large.
+    KeptOnce,
+    /// It is gone for good, for this reason.
+    Lost(&'static str),
 }
 
 /// Looks at what is to be deleted or moved.
 ///
 /// # Errors
 ///
-/// As [`Workspace::entry`]; `not_found`; `not_a_regular_file`; `not_permitted`, `io`.
-pub(crate) fn find(workspace: &Workspace, at: &Resolved) -> Result<Found, ToolError> {
+/// `not_found`, `outside_roots`, `not_a_directory`; `invalid_arguments` for a root of the
+/// workspace; `not_a_regular_file` for a device, socket or FIFO; `not_permitted`, `io`.
+pub fn find(workspace: &Workspace, at: &Resolved) -> Result<Found, ToolError> {
     let entry = workspace.entry(at)?;
-    let explain = |error: io::Error| workspace.explain(at, &error);
     let dir = workspace.open_dir(&entry.parent)?;
-    let kind = dir.kind(&entry.name).map_err(explain)?;
-    let mut found = Found { entry, kind, stamp: None, text: None, entries: 0, bytes: 0 };
-    match kind {
-        Kind::Link => {}
-        Kind::Directory => found.entries = count(workspace, &found.entry.at),
-        Kind::File => {
-            let file = dir.open(&found.entry.name).map_err(explain)?;
-            (found.stamp, found.bytes) = stamp(&file).map_err(explain)?;
-            if found.bytes <= FILE_BYTES
-                && let PreImage::Bytes(bytes) = read_whole(workspace, &found.entry.at, FILE_BYTES)?
-            {
-                found.text = Text::decode(at.given(), bytes).ok().map(|text| text.as_str().into());
-            }
-        }
-        Kind::Special => {
-            let message = format!("{} is a FIFO, socket or device", at.given());
-            return Err(ToolError::report(Code::NotARegularFile, message));
-        }
+    let seen = Seen::of(&dir, &entry.name).map_err(|error| workspace.explain(at, &error))?;
+    if seen.kind == Kind::Special {
+        let message = format!("{} is a FIFO, socket or device", at.given());
+        return Err(ToolError::report(Code::NotARegularFile, message));
     }
-    Ok(found)
-}
-
-/// Makes a stamp of a file that is not too large for that.
-fn stamp(file: &File) -> io::Result<(Option<Stamp>, u64)> {
-    let bytes = file.metadata()?.len();
-    if bytes > UNDO_BYTES {
-        return Ok((None, bytes));
+    let mut text = None;
+    if seen.kind == Kind::File
+        && seen.bytes <= FILE_BYTES
+        && let PreImage::Bytes(bytes) = read_whole(workspace, &entry.at, FILE_BYTES)?
+        && Stamp::of(&bytes) == seen.stamp
+    {
+        text = Text::decode(at.given(), bytes).ok().map(|text| text.as_str().into());
     }
-    let mut stamping = Stamping::new(file);
-    io::copy(&mut stamping, &mut io::sink())?;
-    Ok((stamping.stamp(), bytes))
-}
-
-/// Counts what is in a directory; what cannot be read counts for nothing.
-fn count(workspace: &Workspace, top: &Resolved) -> u64 {
-    let (mut directories, mut counted) = (vec![top.clone()], 0);
-    while let Some(directory) = directories.pop() {
-        let Ok(dir) = workspace.open_dir(&directory) else { continue };
-        let entries = dir.entries(DIRECTORY_ENTRIES).map(|(entries, _)| entries);
-        for entry in entries.unwrap_or_default() {
-            counted += 1;
-            if counted == COUNTED_FILES {
-                return counted;
-            }
-            if entry.kind == Kind::Directory {
-                directories.push(directory.child(&entry.name));
-            }
-        }
-    }
-    counted
+    let fate = Fate::of(&seen, workspace.undo(), &dir);
+    Ok(Found { entry, seen, text, fate })
 }
 
 impl Found {
+    /// Returns whether it is a directory.
+    #[must_use]
+    pub fn is_directory(&self) -> bool {
+        self.seen.kind == Kind::Directory
+    }
+
+    /// Returns whether it can be restored after it was deleted.
+    #[must_use]
+    pub fn can_be_restored(&self) -> bool {
+        !matches!(self.fate, Fate::Lost(_))
+    }
+
     /// Says what the deletion would change.
-    pub(crate) fn deletion(&self) -> FileChange {
+    #[must_use]
+    pub fn deletion(&self) -> FileChange {
         let path = self.entry.at.path();
         match &self.text {
             Some(text) => diff::change(path, Operation::Delete, text, ""),
@@ -105,92 +98,212 @@ impl Found {
         }
     }
 
-    /// Deletes it, if it still is what was seen, and keeps it.
-    pub(crate) fn delete(&self, workspace: &Workspace) -> Result<(), ToolError> {
-        let Entry { parent, name, at } = &self.entry;
-        let explain = |error: io::Error| workspace.explain(at, &error);
-        let dir = workspace.open_dir(parent)?;
-        let undo = workspace.undo();
-        let before = match undo.take(&dir, name, self.bytes) {
-            Ok(Some(blob)) => {
-                let is_same = match (self.kind, self.stamp) {
-                    (Kind::File, Some(stamp)) => {
-                        undo.stamp(&blob).is_ok_and(|now| now == Some(stamp))
-                    }
-                    _ => undo.kind(&blob).is_ok_and(|now| now == self.kind),
-                };
-                if !is_same {
-                    undo.restore(&blob, &dir, name).map_err(explain)?;
-                    return Err(changed(at));
-                }
-                blob
-            }
-            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-                self.copy_and_delete(workspace, &dir)?
-            }
-            Err(error) => return Err(explain(error)),
-            Ok(None) => {
-                let message = format!(
-                    "{} could not be restored, so it stays: this session has no \
-                                       place to keep it. Delete it with a command",
-                    at.given()
-                );
-                return Err(ToolError::report(Code::NotPermitted, message));
-            }
+    /// Says how much is in a directory.
+    #[must_use]
+    pub fn extent(&self) -> Option<String> {
+        let Seen { entries, bytes, is_whole, .. } = self.seen;
+        let least = if is_whole { "" } else { "at least " };
+        let (entries, bytes) = (grouped(entries), grouped(bytes));
+        self.is_directory().then(|| {
+            format!("A directory with {least}{entries} files and directories, {bytes} bytes.")
+        })
+    }
+
+    /// Says if it cannot be restored once it is deleted, or not for long.
+    #[must_use]
+    pub fn caveat(&self) -> Option<String> {
+        match self.fate {
+            Fate::Kept => None,
+            Fate::KeptOnce => Some(format!(
+                "It can be restored only until the next change of a file: it has more than {} \
+                 bytes.",
+                grouped(UNDO_BYTES)
+            )),
+            Fate::Lost(why) => Some(format!("It cannot be restored afterwards: {why}.")),
+        }
+    }
+
+    /// Refuses what can neither be kept nor be compared as a whole, so that nobody is asked.
+    ///
+    /// # Errors
+    ///
+    /// `too_large`.
+    pub fn require_deletable(&self) -> Result<(), ToolError> {
+        if self.can_be_restored() || self.seen.is_whole {
+            return Ok(());
+        }
+        let message = format!(
+            "{} has too much in it to be looked at, and could not be restored. Delete it with a \
+             command",
+            self.entry.at.given()
+        );
+        Err(ToolError::report(Code::TooLarge, message))
+    }
+
+    /// Deletes it, if it still is what was seen, and keeps it where it can be kept.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::require_deletable`]; `changed_since_preview`, and then it stays, also where it cannot be kept and that was not
+    /// known before; `not_found`, `not_permitted`, `io`.
+    pub fn delete(&self, workspace: &Workspace) -> Result<(), ToolError> {
+        self.require_deletable()?;
+        let path = self.entry.at.path().to_owned();
+        let deed = match self.take(workspace)? {
+            Some(before) => Deed::Deleted { path, before },
+            None => Deed::NotKept { path },
         };
-        undo.push(Step { deeds: vec![Deed::Deleted { path: at.path().to_owned(), before }] });
+        workspace.undo().push(Step { deeds: vec![deed] });
         Ok(())
     }
 
-    /// Keeps a copy of a file that lies on another file system than what is kept.
-    fn copy_and_delete(&self, workspace: &Workspace, dir: &Dir) -> Result<Blob, ToolError> {
-        let at = &self.entry.at;
+    /// Removes it, if it still is what was seen. Nothing is returned of what is not kept.
+    pub(crate) fn take(&self, workspace: &Workspace) -> Result<Option<Blob>, ToolError> {
+        let Entry { parent, name, at } = &self.entry;
         let explain = |error: io::Error| workspace.explain(at, &error);
-        let Some(stamp) = self.stamp else {
-            let message = format!(
-                "{} could not be restored, so it stays: it is too large, or no file, and on another \
-                 file system than what is kept. Delete it with a command",
-                at.given()
-            );
-            return Err(ToolError::report(Code::NotPermitted, message));
-        };
-        let undo = workspace.undo();
-        let blob = undo.copy(dir, &self.entry.name).map_err(explain)?;
-        let blob = blob.ok_or_else(|| changed(at))?;
-        if undo.stamp(&blob).map_err(explain)? != Some(stamp) {
-            return Err(changed(at));
+        let dir = workspace.open_dir(parent)?;
+        if !self.can_be_restored() {
+            Aside::take(workspace, &dir, &self.entry, &self.seen)?.remove();
+            return Ok(None);
         }
-        dir.remove(&self.entry.name).map_err(explain)?;
-        Ok(blob)
+        let undo = workspace.undo();
+        let blob = match undo.take(&dir, name, self.seen.bytes) {
+            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+                return self.copy(workspace, &dir).map(Some);
+            }
+            other => other.map_err(explain)?.ok_or_else(|| not_kept(at))?,
+        };
+        if undo.seen(&blob).is_ok_and(|now| now == self.seen) {
+            return Ok(Some(blob));
+        }
+        self.put_back(workspace, &blob)?;
+        Err(changed(at))
     }
 
-    /// Moves it to a name that nothing has. Missing directories are made.
-    pub(crate) fn rename(&self, workspace: &Workspace, to: &Entry) -> Result<(), ToolError> {
-        let made = rename(workspace, &self.entry, to)?;
+    /// Gives what was removed its place back. If somebody took its name, the error says where it
+    /// lies.
+    pub(crate) fn put_back(&self, workspace: &Workspace, blob: &Blob) -> Result<(), ToolError> {
+        let Entry { parent, name, at } = &self.entry;
+        let (dir, undo) = (workspace.open_dir(parent)?, workspace.undo());
+        undo.restore(blob, &dir, name).map_err(|error| match undo.place(blob) {
+            Some(place) => stranded(at, &place.to_string_lossy()),
+            None => workspace.explain(at, &error),
+        })
+    }
+
+    /// Removes a file that lies on another file system than what is kept.
+    fn copy(&self, workspace: &Workspace, dir: &Dir) -> Result<Blob, ToolError> {
+        let at = &self.entry.at;
+        if self.seen.kind != Kind::File || self.seen.bytes > UNDO_BYTES {
+            return Err(not_kept(at));
+        }
+        let aside = Aside::take(workspace, dir, &self.entry, &self.seen)?;
+        let undo = workspace.undo();
+        let copied = undo.copy(dir, aside.name()).and_then(|blob| {
+            let blob = blob.ok_or(io::ErrorKind::NotFound)?;
+            let is_same = undo.seen(&blob)?.stamp == self.seen.stamp;
+            if !is_same {
+                undo.remove(&blob);
+            }
+            Ok(is_same.then_some(blob))
+        });
+        match copied {
+            Ok(Some(blob)) => {
+                aside.remove();
+                Ok(blob)
+            }
+            Ok(None) => aside.put_back().and_then(|()| Err(changed(at))),
+            Err(error) => aside.put_back().and_then(|()| Err(workspace.explain(at, &error))),
+        }
+    }
+
+    /// Refuses a move that cannot be made, so that nobody is asked.
+    pub(crate) fn require_movable(
+        &self,
+        workspace: &Workspace,
+        to: &Entry,
+    ) -> Result<(), ToolError> {
+        let old = workspace.open_dir(&self.entry.parent)?;
+        let mut at = to.parent.clone();
+        let existing = loop {
+            match (workspace.open_dir(&at), at.parent()) {
+                (Err(error), Some(parent)) if error.code() == Some(Code::NotFound) => at = parent,
+                (dir, _) => break dir?,
+            }
+        };
+        if at.path() == to.parent.path() && existing.kind(&to.name).is_ok() {
+            return Err(exists(&to.at));
+        }
+        if existing.is_beside(&old) { Ok(()) } else { Err(elsewhere(&to.at)) }
+    }
+
+    /// Moves it to a name that nothing has, if it still is what was seen. Missing directories are
+    /// made.
+    ///
+    /// # Errors
+    ///
+    /// `changed_since_preview`, and then it stays; `invalid_arguments` if something has that name;
+    /// `not_permitted`, also for another file system; `io`.
+    pub fn move_to(&self, workspace: &Workspace, to: &Resolved) -> Result<(), ToolError> {
+        self.move_into(workspace, &workspace.entry(to)?)
+    }
+
+    pub(crate) fn move_into(&self, workspace: &Workspace, to: &Entry) -> Result<(), ToolError> {
+        let made = self.rename(workspace, to)?;
         let made = made.iter().map(|at| Deed::MadeDirectory(at.path().to_owned()));
         let (from, to) = (self.entry.at.path().to_owned(), to.at.path().to_owned());
         let deeds = made.chain([Deed::Moved { from, to }]).collect();
         workspace.undo().push(Step { deeds });
         Ok(())
     }
+
+    /// Moves, and tells which directories it made.
+    pub(crate) fn rename(
+        &self,
+        workspace: &Workspace,
+        to: &Entry,
+    ) -> Result<Vec<Resolved>, ToolError> {
+        let from = &self.entry;
+        let old = workspace.open_dir(&from.parent)?;
+        let (new, made) = workspace.create_dirs(&to.parent)?;
+        let moved = old.rename_into(&from.name, &new, &to.name);
+        let moved = moved.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => exists(&to.at),
+            io::ErrorKind::CrossesDevices => elsewhere(&to.at),
+            _ => workspace.explain(&from.at, &error),
+        });
+        let is_same = || Seen::of(&new, &to.name).is_ok_and(|now| now == self.seen);
+        let moved = moved.and_then(|()| {
+            if is_same() {
+                return Ok(());
+            }
+            let back = new.rename_into(&to.name, &old, &from.name);
+            back.map_err(|_taken| stranded(&from.at, to.at.given()))?;
+            Err(changed(&from.at))
+        });
+        if moved.is_err() {
+            workspace.remove_dirs(&made);
+        }
+        moved.map(|()| made)
+    }
 }
 
-/// Moves, and tells which directories it made.
-fn rename(workspace: &Workspace, from: &Entry, to: &Entry) -> Result<Vec<Resolved>, ToolError> {
-    let old = workspace.open_dir(&from.parent)?;
-    let (new, made) = workspace.create_dirs(&to.parent)?;
-    let moved = old.rename_into(&from.name, &new, &to.name).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => exists(&to.at),
-        io::ErrorKind::CrossesDevices => ToolError::report(
-            Code::NotPermitted,
-            format!("{} is on another file system. Move it with a command", to.at.given()),
-        ),
-        _ => workspace.explain(&from.at, &error),
-    });
-    if moved.is_err() {
-        workspace.remove_dirs(&made);
+impl Fate {
+    fn of(seen: &Seen, undo: &Undo, dir: &Dir) -> Self {
+        let is_large = seen.bytes > UNDO_BYTES;
+        match undo.is_beside(dir) {
+            None => Self::Lost("this session keeps nothing of what it deletes"),
+            Some(true) if is_large => Self::KeptOnce,
+            Some(true) => Self::Kept,
+            Some(false) if seen.kind != Kind::File => {
+                Self::Lost("it is no file, and on another file system than what is kept")
+            }
+            Some(false) if is_large => Self::Lost(
+                "it has more than a GiB, and is on another file system than what is kept",
+            ),
+            Some(false) => Self::Kept,
+        }
     }
-    moved.map(|()| made)
 }
 
 /// Says that a name is taken.
@@ -199,7 +312,13 @@ pub(crate) fn exists(at: &Resolved) -> ToolError {
     ToolError::report(Code::InvalidArguments, message)
 }
 
-fn changed(at: &Resolved) -> ToolError {
+/// Says that a name is on another file system.
+pub(crate) fn elsewhere(at: &Resolved) -> ToolError {
+    let message = format!("{} is on another file system. Move it with a command", at.given());
+    ToolError::report(Code::NotPermitted, message)
+}
+
+pub(crate) fn changed(at: &Resolved) -> ToolError {
     let message = format!(
         "{} was changed by something else since this change was prepared, so it stays. Look at it \
          again",
@@ -208,183 +327,20 @@ fn changed(at: &Resolved) -> ToolError {
     ToolError::report(Code::ChangedSincePreview, message)
 }
 
-/// The last step of a session, ready to be undone.
-#[derive(Debug)]
-pub(crate) struct Undoing {
-    number: usize,
-    deeds: Vec<Prepared>,
-}
-
-/// One deed, with what undoing it needs.
-#[derive(Debug)]
-struct Prepared {
-    deed: Deed,
-    at: Resolved,
-    /// What the file holds now, and what it held before.
-    now: Vec<u8>,
-    before: Vec<u8>,
-}
-
-impl Undoing {
-    /// Looks at what undoing the last step would change.
-    ///
-    /// # Errors
-    ///
-    /// `not_found` if there is nothing to undo; `changed_since_read` if something else changed a
-    /// file since; `io`.
-    pub(crate) fn last(workspace: &Workspace) -> Result<Self, ToolError> {
-        let nothing = || {
-            let message = "There is nothing to undo: this session has changed no file.";
-            ToolError::report(Code::NotFound, message)
-        };
-        let (number, step) = workspace.undo().last().ok_or_else(nothing)?;
-        let deeds = step.deeds.into_iter().rev().map(|deed| Prepared::new(workspace, deed));
-        Ok(Self { number, deeds: deeds.collect::<Result<_, _>>()? })
-    }
-
-    pub(crate) fn changes(&self) -> impl Iterator<Item = FileChange> {
-        self.deeds.iter().filter_map(Prepared::change)
-    }
-
-    /// Every place that is changed, and whether it is gone afterwards.
-    pub(crate) fn places(&self) -> impl Iterator<Item = (&Path, bool)> {
-        self.deeds.iter().flat_map(|prepared| {
-            let at = prepared.at.path();
-            match &prepared.deed {
-                Deed::MadeDirectory(_) => Vec::new(),
-                Deed::Made { .. } => vec![(at, true)],
-                Deed::Replaced { .. } | Deed::Deleted { .. } => vec![(at, false)],
-                Deed::Moved { from, .. } => vec![(at, true), (from.as_path(), false)],
-            }
-        })
-    }
-
-    /// The bytes that are there now.
-    pub(crate) fn pre_image(&self) -> Vec<u8> {
-        self.deeds.iter().flat_map(|prepared| *Stamp::of(&prepared.now).as_bytes()).collect()
-    }
-
-    /// Undoes the step.
-    ///
-    /// # Errors
-    ///
-    /// `changed_since_preview` if something else was changed meanwhile; `io`.
-    pub(crate) fn run(self, workspace: &Workspace) -> Result<(), ToolError> {
-        if workspace.undo().last().map(|(number, _)| number) != Some(self.number) {
-            let message = "Another change was made meanwhile. Look at it again.";
-            return Err(ToolError::report(Code::ChangedSincePreview, message));
-        }
-        let replaced = self.deeds.iter().filter(|it| matches!(it.deed, Deed::Replaced { .. }));
-        let changes: Vec<_> = replaced
-            .map(|it| Change { at: &it.at, found: Some(&it.now), bytes: &it.before })
-            .collect();
-        drop(commit(workspace, &changes)?);
-        self.deeds.iter().try_for_each(|prepared| prepared.undo(workspace))?;
-        workspace.undo().pop();
-        Ok(())
-    }
-}
-
-impl Prepared {
-    fn new(workspace: &Workspace, deed: Deed) -> Result<Self, ToolError> {
-        let path = match &deed {
-            Deed::MadeDirectory(path)
-            | Deed::Made { path, .. }
-            | Deed::Replaced { path, .. }
-            | Deed::Deleted { path, .. } => path,
-            Deed::Moved { to, .. } => to,
-        };
-        let at = workspace.recall(path)?;
-        let mut prepared = Self { deed, at, now: Vec::new(), before: Vec::new() };
-        match &prepared.deed {
-            Deed::Made { after, .. } | Deed::Replaced { after, .. } => {
-                let PreImage::Bytes(now) = read_whole(workspace, &prepared.at, FILE_BYTES)? else {
-                    return Err(other(&prepared.at));
-                };
-                if Stamp::of(&now) != *after {
-                    return Err(other(&prepared.at));
-                }
-                prepared.now = now;
-            }
-            Deed::Deleted { .. } => {
-                let entry = workspace.entry(&prepared.at)?;
-                let is_taken = workspace
-                    .open_dir(&entry.parent)
-                    .is_ok_and(|dir| dir.kind(&entry.name).is_ok());
-                if is_taken {
-                    return Err(exists(&prepared.at));
-                }
-            }
-            Deed::MadeDirectory(_) | Deed::Moved { .. } => {}
-        }
-        if let Deed::Replaced { before, .. } = &prepared.deed {
-            let kept = workspace.undo().read(before);
-            prepared.before = kept.map_err(|error| workspace.explain(&prepared.at, &error))?;
-        }
-        Ok(prepared)
-    }
-
-    /// Says what undoing it would change; nothing is said of directories that were made.
-    fn change(&self) -> Option<FileChange> {
-        let text = |bytes: &[u8]| Text::decode("", bytes.to_vec()).ok();
-        let (now, before) = (text(&self.now), text(&self.before));
-        let path = self.at.path();
-        let operation = match &self.deed {
-            Deed::MadeDirectory(_) => return None,
-            Deed::Made { .. } => Operation::Delete,
-            Deed::Replaced { .. } => Operation::Modify,
-            Deed::Deleted { .. } => return Some(FileChange::new(Operation::Add, path)),
-            Deed::Moved { from, .. } => {
-                return Some(FileChange::new(Operation::Move { from: path.to_owned() }, from));
-            }
-        };
-        Some(match (now, before) {
-            (Some(now), Some(before)) => {
-                diff::change(path, operation, now.as_str(), before.as_str())
-            }
-            _ => FileChange::new(operation, path),
-        })
-    }
-
-    /// Undoes what is no change of content, which was undone before.
-    fn undo(&self, workspace: &Workspace) -> Result<(), ToolError> {
-        let explain = |error: io::Error| workspace.explain(&self.at, &error);
-        match &self.deed {
-            Deed::Replaced { .. } => Ok(()),
-            Deed::MadeDirectory(_) => {
-                workspace.remove_dirs(std::slice::from_ref(&self.at));
-                Ok(())
-            }
-            Deed::Made { .. } => {
-                let entry = workspace.entry(&self.at)?;
-                let dir = workspace.open_dir(&entry.parent)?;
-                let file = dir.open(&entry.name).map_err(explain)?;
-                if stamp(&file).map_err(explain)?.0 != Some(Stamp::of(&self.now)) {
-                    return Err(changed(&self.at));
-                }
-                dir.remove(&entry.name).map_err(explain)
-            }
-            Deed::Deleted { before, .. } => {
-                let entry = workspace.entry(&self.at)?;
-                let (dir, _) = workspace.create_dirs(&entry.parent)?;
-                workspace.undo().restore(before, &dir, &entry.name).map_err(explain)
-            }
-            Deed::Moved { from, .. } => {
-                let from = workspace.entry(&workspace.recall(from)?)?;
-                rename(workspace, &workspace.entry(&self.at)?, &from).map(drop)
-            }
-        }
-    }
-}
-
-fn other(at: &Resolved) -> ToolError {
+/// Says where something lies that was changed meanwhile and whose name is taken.
+fn stranded(at: &Resolved, place: &str) -> ToolError {
+    let given = at.given();
     let message = format!(
-        "{} was changed by something else since this session wrote it, so that is not undone",
+        "{given} was changed by something else, and made again while it was looked at: what it was \
+         before lies at {place}"
+    );
+    ToolError::report(Code::ChangedSincePreview, message)
+}
+
+fn not_kept(at: &Resolved) -> ToolError {
+    let message = format!(
+        "{} could not be restored, which nobody knew before, so it stays. Try again",
         at.given()
     );
-    ToolError::report(Code::ChangedSinceRead, message)
+    ToolError::report(Code::ChangedSincePreview, message)
 }
-
-#[cfg(test)]
-#[cfg(unix)]
-mod tests;

@@ -111,6 +111,15 @@ impl<P> Draft<P> {
             notes: Vec::new(),
         }
     }
+
+    /// Has it asked about each time, if that is so.
+    #[must_use]
+    pub(crate) fn guarded_if(mut self, is_guarded: bool) -> Self {
+        if is_guarded {
+            self.effects = self.effects.guarded();
+        }
+        self
+    }
 }
 
 /// What a call is about, by its arguments alone: shown before anything else is known of it.

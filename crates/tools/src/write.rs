@@ -20,12 +20,11 @@ use std::io::{self, Read as _};
 
 use crate::error::{Code, ToolError};
 use crate::read::grouped;
-use crate::stamp::Stamp;
 use crate::undo::Step;
 use crate::workspace::{Resolved, Workspace};
 
-pub(crate) use self::journal::replay;
-use self::journal::{Journal, Names, temporary};
+use self::journal::Names;
+pub(crate) use self::journal::{Journal, remove_tree, replay, temporary};
 use self::staged::Staged;
 
 /// What was there when a change was previewed.
@@ -94,11 +93,9 @@ pub fn atomic_write(
 /// As [`atomic_write`], for the first file that cannot be written; then all are as before. If one
 /// of them could not be put back, the error names it.
 pub fn write_all(workspace: &Workspace, changes: &[Change<'_>]) -> Result<(), ToolError> {
-    let Written { staged, journal } = commit(workspace, changes)?;
-    let deeds = staged.into_iter().flat_map(|staged| staged.kept(workspace.undo()));
+    let written = commit(workspace, changes)?;
+    let deeds = written.staged.iter().flat_map(|staged| staged.kept(workspace.undo()));
     workspace.undo().push(Step { deeds: deeds.collect() });
-    // Until here there were files beside the new ones, of which it knows.
-    drop(journal);
     Ok(())
 }
 
@@ -106,7 +103,6 @@ pub fn write_all(workspace: &Workspace, changes: &[Change<'_>]) -> Result<(), To
 #[derive(Debug)]
 pub(crate) struct Written<'a> {
     staged: Vec<Staged<'a>>,
-    /// Behind the files, as it is dropped after them.
     journal: Option<Journal>,
 }
 
@@ -116,40 +112,42 @@ pub(crate) fn commit<'a>(
     changes: &[Change<'a>],
 ) -> Result<Written<'a>, ToolError> {
     let call = RandomState::new().build_hasher().finish();
-    let mut journal = journal(workspace, changes, call)?;
-    let mut staged = Vec::with_capacity(changes.len());
+    let journal = journal(workspace, changes, call)?;
+    let mut written = Written { staged: Vec::with_capacity(changes.len()), journal };
     for (number, change) in changes.iter().enumerate() {
-        match Staged::new(workspace, *change, temporary(call, number)) {
-            Ok(next) => staged.push(next),
-            Err(error) => {
-                give_up(staged);
-                return Err(error);
-            }
-        }
+        written.staged.push(Staged::new(workspace, *change, temporary(call, number))?);
     }
-    if let Some(journal) = &mut journal {
+    let Written { staged, journal } = &mut written;
+    if let Some(journal) = journal {
         let ready = journal.ready(staged.iter().map(Staged::prepared).collect());
-        if let Err(error) = ready {
-            give_up(staged);
-            return Err(unwritten(&error));
-        }
+        ready.map_err(|error| unwritten(&error))?;
     }
     for at in 0..staged.len() {
         if let Err(error) = staged[at].commit() {
             let put_back = staged[..at].iter_mut().rev().map(Staged::roll_back);
             let left: Vec<_> = put_back.filter_map(Result::err).collect();
-            give_up(staged);
             return Err(if left.is_empty() { error } else { left_changed(&error, &left) });
         }
     }
-    if let Some(journal) = &mut journal {
+    if let Some(journal) = journal {
         // Without this line a process that is killed now would put them back, which is as good.
         drop(journal.done());
     }
-    for staged in &staged {
-        workspace.stamps().note(staged.path(), Stamp::of(staged.bytes()));
+    for staged in staged {
+        workspace.stamps().note(staged.path(), staged.after());
     }
-    Ok(Written { staged, journal })
+    Ok(written)
+}
+
+impl Drop for Written<'_> {
+    fn drop(&mut self) {
+        // The last first: a directory that was made for one may hold the ones after it.
+        for staged in self.staged.iter_mut().rev() {
+            if let (false, Some(journal)) = (staged.clean(), &mut self.journal) {
+                journal.leave();
+            }
+        }
+    }
 }
 
 impl PreImage {
@@ -175,8 +173,11 @@ fn journal(
         let parent = real.parent().zip(real.file_name());
         let is_a_directory = || workspace.explain(change.at, &io::ErrorKind::IsADirectory.into());
         let (dir, name) = parent.ok_or_else(is_a_directory)?;
-        let (dir, name) = (dir.to_owned(), name.to_owned());
-        Ok(Names { dir, name, temporary: temporary(call, number) })
+        let missing = dir.ancestors().take_while(|dir| change.found.is_none() && !dir.exists());
+        let mut made: Vec<_> = missing.map(|dir| dir.as_os_str().to_owned()).collect();
+        made.reverse();
+        let (dir, name, temporary) = (dir.into(), name.to_owned(), temporary(call, number));
+        Ok(Names { dir, name, temporary, made })
     });
     let names = names.collect::<Result<_, ToolError>>()?;
     Journal::begin(folder, names).map(Some).map_err(|error| unwritten(&error))
@@ -185,12 +186,6 @@ fn journal(
 fn unwritten(error: &io::Error) -> ToolError {
     let message = format!("the journal of changes cannot be written, so nothing was: {error}");
     ToolError::report(Code::Io, message)
-}
-
-/// Removes what lies beside the files, the last first: a directory that was made for one may hold
-/// the ones after it.
-fn give_up(mut staged: Vec<Staged<'_>>) {
-    while staged.pop().is_some() {}
 }
 
 fn left_changed(error: &ToolError, left: &[String]) -> ToolError {

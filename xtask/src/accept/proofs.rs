@@ -1,12 +1,17 @@
 //! The checks that run tests instead of the release build: the promises at scale, their
 //! sabotage, and mutants of the code that keeps them.
 
+mod big_tree;
+mod commands;
 mod edits;
 mod escape;
+mod files;
+mod hostile;
 mod lifecycle;
 mod mutants;
 mod output;
 mod sabotage;
+mod search;
 
 use std::process::Command;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -40,7 +45,7 @@ struct Run {
     more: Value,
 }
 
-pub(super) const PROOFS: [Proof; 6] = [
+pub(super) const PROOFS: [Proof; 17] = [
     Proof {
         name: "lifecycle",
         what: "tests that break a promise in n random lives and n / 10 random endings of calls",
@@ -56,11 +61,91 @@ pub(super) const PROOFS: [Proof; 6] = [
         prove: edits::prove,
     },
     Proof {
+        name: "undone",
+        what: "tests that find a trace of n random sequences of changes that were undone",
+        n: 10_000,
+        target: 0.0,
+        prove: files::undone,
+    },
+    Proof {
+        name: "racing",
+        what: "tests that find something lost of n rewrites of a file that is edited meanwhile",
+        n: 100_000,
+        target: 0.0,
+        prove: files::racing,
+    },
+    Proof {
+        name: "crash",
+        what: "tests that find a file neither old nor new after a death or error at every n-th call",
+        n: 1,
+        target: 0.0,
+        prove: files::crash,
+    },
+    Proof {
+        name: "edit-time",
+        what: "time to change one of 100,000 lines, as a multiple of a plain rewrite's, median of n",
+        n: 50,
+        target: 2.0,
+        prove: files::edit_time,
+    },
+    Proof {
+        name: "commands",
+        what: "tests that find a command allowed by a rule for another, or one that a shell runs of n \
+               random lines and no reader finds",
+        n: 20_000,
+        target: 0.0,
+        prove: commands::prove,
+    },
+    Proof {
         name: "escape",
         what: "reads and writes outside, of n that race with a directory swapped for a link",
         n: 1_000_000,
         target: 0.0,
         prove: escape::prove,
+    },
+    Proof {
+        name: "grep-same",
+        what: "patterns of n that find other lines than the ripgrep program, in 4 source trees",
+        n: 500,
+        target: 0.0,
+        prove: search::same,
+    },
+    Proof {
+        name: "grep-time",
+        what: "time of rare patterns over cargo's sources, as a multiple of ripgrep's, n rounds",
+        n: 11,
+        target: 0.9,
+        prove: search::time,
+    },
+    Proof {
+        name: "grep-cap",
+        what: "ms to the answer for a pattern that stops at its cap, median of n rounds",
+        n: 21,
+        target: 50.0,
+        prove: search::cap,
+    },
+    Proof {
+        name: "big-tree",
+        what: "peak MiB of searching and finding in n files, with loops, FIFOs and a long line",
+        n: 1_000_000,
+        target: 128.0,
+        prove: search::big,
+    },
+    Proof {
+        name: "hostile",
+        what: "ms to end one of n hostile trees of processes, p99; nothing is left of any, nor of \
+               those of n / 5 agents that are killed",
+        n: 1_000,
+        target: 500.0,
+        prove: hostile::prove,
+    },
+    Proof {
+        name: "soak",
+        what: "percent more memory after n commands than after 500, 100 at a time; no descriptor \
+               and no thread more",
+        n: 10_000,
+        target: 5.0,
+        prove: hostile::soak,
     },
     Proof {
         name: "output",

@@ -8,7 +8,6 @@ use serde_json::json;
 
 use crate::error::ToolError;
 use crate::remove::{Found, find};
-use crate::sys::fs::Kind;
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
@@ -39,7 +38,7 @@ impl Tool for DeletePath {
             name: "delete_path",
             aliases: &["delete", "remove"],
             description: "Deletes a file, or a directory with all that is in it. It can be undone \
-                          with undo.",
+                          with undo, unless the result says otherwise.",
             kind: ToolKind::Delete,
             reach: Reach::Changes,
             title: "delete-path",
@@ -57,18 +56,20 @@ impl Tool for DeletePath {
         let workspace = context.workspace.clone();
         blocking(move || {
             let found = find(&workspace, &workspace.resolve(&args.path)?)?;
+            found.require_deletable()?;
             let effects = Effects::from(Effect::Delete(found.entry.at.path().to_owned()));
             // A directory may hold anything.
-            let is_guarded = found.kind == Kind::Directory || workspace.is_guarded(&found.entry.at);
-            let notes = (found.kind == Kind::Directory)
-                .then(|| format!("A directory with {} files and directories.", found.entries));
+            let is_guarded = found.is_directory()
+                || !found.can_be_restored()
+                || workspace.is_guarded(&found.entry.at);
             Ok(Draft {
                 changes: vec![found.deletion()],
-                effects: if is_guarded { effects.guarded() } else { effects },
-                pre_image: found.stamp.iter().flat_map(|stamp| *stamp.as_bytes()).collect(),
-                notes: notes.into_iter().collect(),
+                effects,
+                pre_image: found.seen.pre_image(),
+                notes: found.extent().into_iter().chain(found.caveat()).collect(),
                 ..Draft::new(Plan(found))
-            })
+            }
+            .guarded_if(is_guarded))
         })
         .await
     }
@@ -84,8 +85,11 @@ impl Tool for DeletePath {
         blocking(move || {
             found.delete(&workspace)?;
             let path = found.entry.at.path();
+            let mut text = format!("Deleted {}.", workspace.display(path));
+            text.extend(found.caveat().map(|caveat| format!(" {caveat}")));
+            workspace.tell_late_writes(&mut text);
             Ok(Output {
-                text: format!("Deleted {}.", workspace.display(path)),
+                text,
                 raw: Some(json!({ "path": path.to_string_lossy() })),
                 ..Output::default()
             })

@@ -10,7 +10,8 @@ use crate::diff::{self, locations};
 use crate::edit::{Done, Edit, Rung, Which, apply};
 use crate::encoding::Text;
 use crate::error::{Code, ToolError};
-use crate::limits::{EDIT_FILES, FILE_BYTES};
+use crate::limits::{EDIT_FILES, EDITED_BYTES, EDITS, FILE_BYTES};
+use crate::read::grouped;
 use crate::stamp::Stamp;
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
@@ -124,7 +125,11 @@ impl Tool for EditFile {
             for one in edits {
                 add(&mut files, one, &workspace)?;
             }
-            files.iter_mut().try_for_each(File::edit)?;
+            let mut room = EDITED_BYTES;
+            for file in &mut files {
+                file.edit()?;
+                room = room.checked_sub(file.new.len()).ok_or_else(too_large)?;
+            }
             Ok(draft(files, &workspace))
         })
         .await
@@ -153,6 +158,10 @@ impl Args {
     fn into_edits(self) -> Result<Vec<One>, ToolError> {
         let Self { path, old_text, new_text, replace_all, occurrence, line, edits } = self;
         match (path, old_text, new_text, edits.is_empty()) {
+            (None, None, None, false) if edits.len() > EDITS => {
+                let message = format!("more than {EDITS} replacements. Make them in several calls");
+                Err(ToolError::report(Code::TooLarge, message))
+            }
             (None, None, None, false) => Ok(edits),
             (Some(path), Some(old_text), Some(new_text), true) => {
                 Ok(vec![One { path, old_text, new_text, replace_all, occurrence, line }])
@@ -186,6 +195,10 @@ fn add(files: &mut Vec<File>, one: One, workspace: &Workspace) -> Result<(), Too
             Vec::new()
         }
     };
+    let held: usize = files.iter().map(|file| file.old.bytes().len()).sum();
+    if held + bytes.len() > EDITED_BYTES {
+        return Err(too_large());
+    }
     let stamp = Stamp::of(&bytes);
     // An edit that does not fit tells what is there; outside that needs a permission to read it.
     if workspace.is_outside(&at) && !workspace.stamps().holds(real.path(), stamp) {
@@ -197,6 +210,13 @@ fn add(files: &mut Vec<File>, one: One, workspace: &Workspace) -> Result<(), Too
     let (new, change, done) = (Vec::new(), None, Vec::new());
     files.push(File { at, real, edits: vec![edit], old, stamp, is_stale, new, change, done });
     Ok(())
+}
+
+fn too_large() -> ToolError {
+    let bytes = grouped(EDITED_BYTES as u64);
+    let message =
+        format!("the files of one call have more than {bytes} bytes. Edit them in several");
+    ToolError::report(Code::TooLarge, message)
 }
 
 impl File {
@@ -223,6 +243,10 @@ impl File {
                 let message = format!("{given} is {encoding}, which does not have {letter:?}");
                 ToolError::report(Code::Unencodable, message)
             })?;
+            if self.new.len() as u64 > FILE_BYTES {
+                let message = format!("{given} would have more than {FILE_BYTES} bytes afterwards");
+                return Err(ToolError::report(Code::TooLarge, message));
+            }
         }
         Ok(())
     }
@@ -283,11 +307,12 @@ fn draft(files: Vec<File>, workspace: &Workspace) -> Draft<Plan> {
     let pre_image = files.iter().flat_map(|file| *file.stamp.as_bytes()).collect();
     Draft {
         locations: Some(locations(&changes)),
-        effects: if is_guarded { effects.guarded() } else { effects },
+        effects,
         changes,
         pre_image,
         ..Draft::new(Plan(files))
     }
+    .guarded_if(is_guarded)
 }
 
 fn output(files: &[File], workspace: &Workspace) -> Output {
@@ -297,5 +322,6 @@ fn output(files: &[File], workspace: &Workspace) -> Output {
         replacements += places;
         text.push_str(&report);
     }
+    workspace.tell_late_writes(&mut text);
     Output { text, raw: Some(json!({ "replacements": replacements })), ..Output::default() }
 }

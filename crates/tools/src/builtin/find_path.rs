@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::grep::tell;
 use crate::error::ToolError;
-use crate::find::find_at;
+use crate::find::{NameMatch, NameQuery, find_at};
 use crate::limits::MATCH_LOCATIONS;
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
@@ -26,6 +27,14 @@ pub struct Args {
     pub pattern: String,
     /// The directory to search; the working directory if not given.
     pub path: Option<String>,
+    /// Take the pattern as letters that come in a path in their order, instead of a glob.
+    pub fuzzy: Option<bool>,
+    /// Find what .gitignore names too.
+    pub include_ignored: Option<bool>,
+    /// Paths to show, 1 to 1000; 1000 if not given.
+    pub max_results: Option<u32>,
+    /// Paths to pass over first, to go on with an earlier search; at most 20000.
+    pub offset: Option<u32>,
 }
 
 impl Tool for FindPath {
@@ -37,8 +46,9 @@ impl Tool for FindPath {
             name: "find_path",
             aliases: &["find", "glob"],
             description: "Finds files and directories by a glob such as `*.rs` or \
-                          `src/**/mod.rs`. Leaves out what .gitignore names. Shows up to 1000 \
-                          paths.",
+                          `src/**/mod.rs`, or, with `fuzzy`, by some letters of their paths, the \
+                          best first. Leaves out what .gitignore names. Shows up to 1000 paths, \
+                          and the offset to go on with.",
             kind: ToolKind::Search,
             reach: Reach::Reads,
             title: "find-path",
@@ -67,10 +77,12 @@ impl Tool for FindPath {
     ) -> Result<Output, ToolError> {
         let (args, at) = pinned.release(grant)?;
         let workspace = invocation.context.workspace.clone();
-        let cancel = invocation.call.cancel().clone();
+        let call = invocation.call.clone();
+        let query = args.query();
         let (found, text) = blocking(move || {
-            let is_cancelled = || cancel.is_cancelled();
-            let found = find_at(&workspace, &args.pattern, &at, &is_cancelled)?;
+            let is_cancelled = || call.cancel().is_cancelled();
+            let watch = |seen| tell(&call, seen);
+            let found = find_at(&workspace, &query, &at, &is_cancelled, &watch)?;
             let text = found.to_text(&workspace);
             Ok((found, text))
         })
@@ -79,10 +91,28 @@ impl Tool for FindPath {
         let locations = first.filter_map(|entry| Location::try_new(found.absolute(entry)).ok());
         Ok(Output {
             content: Some(vec![Content::code("", &text)]),
-            raw: Some(json!({ "paths": found.entries.len(), "leftOut": found.left_out })),
+            raw: Some(json!({
+                "paths": found.entries.len(),
+                "leftOut": found.left_out,
+                "nextOffset": found.next_offset(),
+            })),
             locations: Some(locations.collect()),
             text,
             ..Output::default()
         })
+    }
+}
+
+impl Args {
+    fn query(self) -> NameQuery {
+        let is_fuzzy = self.fuzzy.unwrap_or(false);
+        NameQuery {
+            pattern: self.pattern,
+            how: if is_fuzzy { NameMatch::Fuzzy } else { NameMatch::Glob },
+            path: self.path,
+            include_ignored: self.include_ignored.unwrap_or(false),
+            max_results: self.max_results,
+            offset: self.offset.unwrap_or(0),
+        }
     }
 }

@@ -1,13 +1,14 @@
 //! `grep`: a regular expression in the contents of files.
 
-use acp_lifecycle::{Effect, Grant, Pinned};
-use acp_types::{Content, ToolKind};
+use acp_lifecycle::{CallHandle, Effect, Grant, Pinned};
+use acp_types::{Content, Progress, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
+use tokio::runtime::Handle;
 
 use crate::error::ToolError;
-use crate::search::{Query, search_at};
+use crate::search::{Query, Seen, search_at};
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
@@ -21,18 +22,34 @@ pub struct Grep;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// A regular expression (Rust syntax) that matches inside of one line.
+    /// A regular expression (Rust syntax), or a text if `literal`.
     pub pattern: String,
     /// The file or directory to search; the working directory if not given.
     pub path: Option<String>,
-    /// Which files to search, as `*.rs` or `src/**`; all if not given.
+    /// Which files to search, as `*.rs` or `src/**`; several parted by blanks, `!` before those to
+    /// leave out; all if not given.
     pub glob: Option<String>,
+    /// Which types of files to search, as `rust` or `js,ts`; all if not given.
+    #[serde(alias = "type")]
+    pub file_type: Option<String>,
     /// Whether upper and lower case differ; true if not given.
     pub case_sensitive: Option<bool>,
+    /// Take the pattern as a text instead of a regular expression.
+    pub literal: Option<bool>,
+    /// Match whole words only.
+    pub word: Option<bool>,
+    /// Let a match go on over several lines; `.` still ends with the line unless `(?s)`.
+    pub multiline: Option<bool>,
     /// Lines to show before and after each match, 0 to 20; 0 if not given.
     pub context: Option<u32>,
+    /// Search what .gitignore names too.
+    pub include_ignored: Option<bool>,
     /// Matching lines to show, 1 to 2000; 250 if not given.
     pub max_results: Option<u32>,
+    /// Matching lines to show of each file; all if not given.
+    pub max_per_file: Option<u32>,
+    /// Matching lines to pass over first, to go on with an earlier search; at most 10000.
+    pub offset: Option<u32>,
 }
 
 impl Tool for Grep {
@@ -44,8 +61,9 @@ impl Tool for Grep {
             name: "grep",
             aliases: &["search"],
             description: "Searches the contents of files for a regular expression and returns \
-                          the matching lines with their numbers, by file. Leaves out binary \
-                          files and what .gitignore names.",
+                          the matching lines with their numbers, by file, in the order of the \
+                          names. Leaves out binary files and what .gitignore names. Says when \
+                          there are more, and the offset to go on with.",
             kind: ToolKind::Search,
             reach: Reach::Reads,
             title: "grep",
@@ -64,9 +82,16 @@ impl Tool for Grep {
             pattern: args.pattern,
             path: args.path,
             glob: args.glob,
+            file_type: args.file_type,
             case_sensitive: args.case_sensitive.unwrap_or(true),
+            literal: args.literal.unwrap_or(false),
+            word: args.word.unwrap_or(false),
+            multiline: args.multiline.unwrap_or(false),
+            include_ignored: args.include_ignored.unwrap_or(false),
             context: args.context.unwrap_or(0),
             max_results: args.max_results,
+            max_per_file: args.max_per_file,
+            offset: args.offset.unwrap_or(0),
         };
         let effects = context.workspace.looked_at(&at, Effect::Search);
         Ok(Draft { effects, ..Draft::new((query, at)) })
@@ -80,9 +105,14 @@ impl Tool for Grep {
     ) -> Result<Output, ToolError> {
         let (query, at) = pinned.release(grant)?;
         let workspace = invocation.context.workspace.clone();
-        let cancel = invocation.call.cancel().clone();
+        let (call, runtime) = (invocation.call.clone(), Handle::current());
         let (matches, text) = blocking(move || {
-            let matches = search_at(&workspace, &query, &at, &|| cancel.is_cancelled())?;
+            let is_cancelled = || call.cancel().is_cancelled();
+            let matches = search_at(&workspace, &query, &at, &is_cancelled, &|seen| {
+                // The threads of a search are none of the runtime's, whose clock a call reads.
+                let _guard = runtime.enter();
+                tell(&call, seen);
+            })?;
             let text = matches.to_text(&workspace);
             Ok((matches, text))
         })
@@ -93,10 +123,20 @@ impl Tool for Grep {
                 "matches": matches.count,
                 "files": matches.files.len(),
                 "truncated": matches.truncated,
+                "nextOffset": matches.next_offset(),
             })),
             locations: Some(matches.locations().collect()),
             text,
             ..Output::default()
         })
     }
+}
+
+/// Tells the client how far a search is.
+pub(super) fn tell(call: &CallHandle, seen: Seen) {
+    if let Some(locations) = seen.locations {
+        call.locations(locations);
+    }
+    let message = format!("files, {} matches", seen.matches);
+    call.progress(Progress { current: seen.files as f64, total: None, message: Some(message) });
 }

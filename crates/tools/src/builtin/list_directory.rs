@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::error::ToolError;
-use crate::list::list_at;
+use crate::list::{ListQuery, list_at};
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
@@ -26,6 +26,10 @@ pub struct Args {
     pub path: String,
     /// How many levels to show, 1 to 10; 1 if not given.
     pub depth: Option<u32>,
+    /// Show what .gitignore names too.
+    pub include_ignored: Option<bool>,
+    /// Entries to pass over first, to go on with an earlier listing.
+    pub offset: Option<u32>,
 }
 
 impl Tool for ListDirectory {
@@ -37,7 +41,8 @@ impl Tool for ListDirectory {
             name: "list_directory",
             aliases: &["list", "ls"],
             description: "Lists a directory, directories first, files with their sizes. Leaves \
-                          out what .gitignore names.",
+                          out what .gitignore names. Shows up to 1000 entries, and the offset \
+                          to go on with.",
             kind: ToolKind::Read,
             reach: Reach::Reads,
             title: "list-directory",
@@ -64,13 +69,22 @@ impl Tool for ListDirectory {
         let (args, at) = pinned.release(grant)?;
         let workspace = invocation.context.workspace.clone();
         let cancel = invocation.call.cancel().clone();
+        let query = ListQuery {
+            path: args.path,
+            depth: args.depth,
+            include_ignored: args.include_ignored.unwrap_or(false),
+            offset: args.offset.unwrap_or(0),
+        };
         let listing =
-            blocking(move || list_at(&workspace, &at, args.depth, &|| cancel.is_cancelled()))
-                .await?;
+            blocking(move || list_at(&workspace, &query, &at, &|| cancel.is_cancelled())).await?;
         let text = listing.to_text();
         Ok(Output {
             content: Some(vec![Content::code("", &text)]),
-            raw: Some(json!({ "entries": listing.entries.len(), "leftOut": listing.left_out })),
+            raw: Some(json!({
+                "entries": listing.entries.len(),
+                "leftOut": listing.left_out,
+                "nextOffset": listing.next_offset(),
+            })),
             text,
             ..Output::default()
         })

@@ -7,8 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::error::ToolError;
-use crate::remove::{Found, exists, find};
-use crate::sys::fs::Kind;
+use crate::remove::{Found, find};
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
@@ -64,25 +63,25 @@ impl Tool for MovePath {
         blocking(move || {
             let found = find(&workspace, &workspace.resolve(&args.from)?)?;
             let to = workspace.entry(&workspace.resolve(&args.to)?)?;
-            if workspace.open_dir(&to.parent).is_ok_and(|dir| dir.kind(&to.name).is_ok()) {
-                return Err(exists(&to.at));
-            }
+            found.require_movable(&workspace, &to)?;
             let (old, new) = (found.entry.at.path().to_owned(), to.at.path().to_owned());
             if new.starts_with(&old) {
                 let message = format!("{} lies in {}", args.to, args.from);
                 return Err(ToolError::invalid(message));
             }
             // A directory may hold anything.
-            let is_guarded = found.kind == Kind::Directory
+            let is_guarded = found.is_directory()
                 || [&found.entry.at, &to.at].into_iter().any(|at| workspace.is_guarded(at));
             let effects: Effects =
                 [Effect::Delete(old.clone()), Effect::Write(new.clone())].into_iter().collect();
             Ok(Draft {
                 changes: vec![FileChange::new(Operation::Move { from: old }, new)],
-                effects: if is_guarded { effects.guarded() } else { effects },
-                pre_image: found.stamp.iter().flat_map(|stamp| *stamp.as_bytes()).collect(),
+                effects,
+                pre_image: found.seen.pre_image(),
+                notes: found.extent().into_iter().collect(),
                 ..Draft::new(Plan { found, to })
-            })
+            }
+            .guarded_if(is_guarded))
         })
         .await
     }
@@ -96,11 +95,13 @@ impl Tool for MovePath {
         let Plan { found, to } = pinned.release(grant)?;
         let workspace = invocation.context.workspace.clone();
         blocking(move || {
-            found.rename(&workspace, &to)?;
+            found.move_into(&workspace, &to)?;
             let (from, to) = (found.entry.at.path(), to.at.path());
             let shown = |path| workspace.display(path);
+            let mut text = format!("Moved {} to {}.", shown(from), shown(to));
+            workspace.tell_late_writes(&mut text);
             Ok(Output {
-                text: format!("Moved {} to {}.", shown(from), shown(to)),
+                text,
                 raw: Some(json!({ "from": from.to_string_lossy(), "to": to.to_string_lossy() })),
                 ..Output::default()
             })

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use acp_lifecycle::{Effect, Grant, Pinned};
-use acp_types::{Content, ToolKind};
+use acp_lifecycle::{Effect, Grant, Pinned, SessionHandle};
+use acp_types::{Content, Location, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::error::ToolError;
-use crate::read::{Window, read_at};
+use crate::read::{Image, Reading, Window, read_at};
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
@@ -41,7 +41,7 @@ impl Tool for ReadFile {
             aliases: &["read"],
             description: "Reads a text file and returns its lines with their numbers. Shows up \
                           to 2000 lines or 256 KiB at once; `offset` and `limit` choose which. A \
-                          negative offset reads from the end.",
+                          negative offset reads from the end. An image is shown whole.",
             kind: ToolKind::Read,
             reach: Reach::Reads,
             title: "read-file",
@@ -70,16 +70,24 @@ impl Tool for ReadFile {
     ) -> Result<Output, ToolError> {
         let (args, at, workspace) = pinned.release(grant)?;
         let is_output = !Arc::ptr_eq(&workspace, &invocation.context.workspace);
-        let mut window =
-            blocking(move || read_at(&workspace, &at, args.offset, args.limit)).await?;
-        if is_output {
-            // What a command printed of known secrets is for nobody's eyes.
-            let secrets = invocation.call.session().with(|session, _| session.secrets().clone());
-            for text in [&mut window.text, &mut window.numbered] {
-                *text = secrets.redact(text).into_owned();
+        let reading = blocking(move || read_at(&workspace, &at, args.offset, args.limit));
+        Ok(match reading.await? {
+            Reading::Text(mut window) => {
+                if is_output {
+                    redact(&mut window, invocation.call.session());
+                }
+                output(&window)
             }
-        }
-        Ok(output(&window))
+            Reading::Image(image) => shown(&image),
+        })
+    }
+}
+
+/// Hides what a command printed of known secrets.
+fn redact(window: &mut Window, session: &SessionHandle) {
+    let secrets = session.with(|session, _| session.secrets().clone());
+    for text in [&mut window.text, &mut window.numbered] {
+        *text = secrets.redact(text).into_owned();
     }
 }
 
@@ -113,6 +121,21 @@ fn output(window: &Window) -> Output {
             "nextOffset": window.next_offset(),
             "bytes": window.bytes,
         })),
+        locations: place(window).map(|place| vec![place]),
+        ..Output::default()
+    }
+}
+
+/// Where the lines begin, which is not known before where they are counted from the end.
+fn place(window: &Window) -> Option<Location> {
+    Some(Location::try_new(&window.path).ok()?.at_line(window.first_line))
+}
+
+fn shown(image: &Image) -> Output {
+    Output {
+        text: image.to_text(),
+        content: Some(vec![image.to_content()]),
+        raw: Some(json!({ "mediaType": image.media_type, "bytes": image.bytes.len() })),
         ..Output::default()
     }
 }

@@ -18,7 +18,7 @@ use crate::command;
 use crate::error::{Code, ToolError};
 use crate::exec::escapes::Filter;
 use crate::exec::record::{Recorded, RecordedFile, Recording};
-use crate::exec::{self, Command, End, Size, SpawnError, Streams};
+use crate::exec::{self, Command, End, Size, SpawnError, Streams, Usage};
 use crate::limits::{COMMAND_TIMEOUT, COMMAND_TIMEOUT_MAX, OUTPUT_FILE_BYTES};
 use crate::outputs::uri;
 use crate::tool::{
@@ -39,6 +39,8 @@ pub struct Args {
     pub cwd: Option<String>,
     /// Milliseconds after which it is ended; 120000 if not given, at most 3600000.
     pub timeout_ms: Option<u64>,
+    /// Whether it needs a terminal. Without one, which is faster, programs write plain text.
+    pub tty: Option<bool>,
 }
 
 impl Tool for Terminal {
@@ -87,7 +89,10 @@ impl Tool for Terminal {
             line: args.command.clone(),
             cwd: at.path().to_owned(),
             env: (*context.env).clone(),
-            streams: Streams::Terminal(Size::default()),
+            streams: match args.tty {
+                Some(true) => Streams::Interactive(Size::default()),
+                _ => Streams::Pipe,
+            },
             timeout: Some(timeout.min(COMMAND_TIMEOUT_MAX)),
         };
         let (workspace, cwd) = (context.workspace.clone(), at.path().to_owned());
@@ -107,8 +112,11 @@ impl Tool for Terminal {
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
-        let command = pinned.release(grant)?;
+        let mut command = pinned.release(grant)?;
         let call = invocation.call;
+        if command.streams == Streams::Pipe && call.session().with(|it, _| it.shows_terminals()) {
+            command.streams = Streams::Terminal(Size::default());
+        }
         let id = TerminalId::new(call.id().0.clone());
         let timeout = command.timeout;
         let workspace = Arc::clone(&invocation.context.workspace);
@@ -130,6 +138,9 @@ impl Tool for Terminal {
             meta.exit_code = exit.code;
             meta.signal.clone_from(&exit.signal);
             meta.output_bytes = Some(recorded.bytes);
+            if let Some(usage) = exit.usage {
+                meta.custom.insert("usage".into(), used(usage));
+            }
         });
         if let Some(file) = &recorded.file {
             call.append(Content::Block(link(file)));
@@ -166,10 +177,16 @@ fn link(file: &RecordedFile) -> ContentBlock {
     ContentBlock::ResourceLink(link)
 }
 
+/// What the processes of the command used together, and how much memory the largest of them.
+fn used(usage: Usage) -> Value {
+    json!({ "cpuMs": (usage.cpu.as_secs_f64() * 1000.0).round(), "peakBytes": usage.peak_bytes })
+}
+
 fn failed(exit: &exec::Exit) -> Option<(Code, Reason)> {
     match exit.end {
         End::TimedOut => Some((Code::TimedOut, Reason::Timeout)),
         End::Cancelled => Some((Code::Cancelled, Reason::Turn)),
+        End::WaitedForInput => Some((Code::CommandFailed, Reason::Error)),
         End::Exited if exit.code == Some(0) => None,
         End::Exited => Some((Code::CommandFailed, Reason::Error)),
     }
@@ -185,6 +202,9 @@ fn ending(exit: &exec::Exit, timeout: Option<Duration>) -> String {
             "ended after its timeout of {} ms; it may have had effects",
             timeout.unwrap_or_default().as_millis()
         ),
+        (End::WaitedForInput, ..) => "ended because it may have been waiting for input, which \
+                                      nobody gives; it may have had effects"
+            .to_owned(),
         (End::Cancelled, ..) => "cancelled while it ran; it may have had effects".to_owned(),
         (_, Some(code), _) => format!("exit code {code}"),
         (_, None, Some(signal)) => format!("ended by {signal}"),

@@ -8,10 +8,11 @@ use serde_json::json;
 
 use crate::diff::locations;
 use crate::error::ToolError;
-use crate::remove::Undoing;
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
+use crate::undo::{Undoing, named};
+use crate::workspace::Workspace;
 
 /// Takes back the last change of files.
 #[derive(Debug, Clone, Copy)]
@@ -61,16 +62,23 @@ impl Tool for Undo {
                 })
                 .collect();
             let mut places = undoing.places();
-            let is_guarded = places
-                .any(|(path, _)| workspace.recall(path).is_ok_and(|at| workspace.is_guarded(&at)));
+            let is_guarded = places.any(|(path, _)| {
+                let at = named(&workspace, path);
+                at.is_ok_and(|at| workspace.is_guarded(&at) || workspace.is_shared(&at))
+            });
             drop(places);
+            let mut notes = String::new();
+            workspace.tell_late_writes(&mut notes);
+            notes.insert_str(0, &staying(&undoing, &workspace));
             Ok(Draft {
                 locations: Some(locations(&changes)),
                 changes,
-                effects: if is_guarded { effects.guarded() } else { effects },
+                effects,
                 pre_image: undoing.pre_image(),
+                notes: (!notes.is_empty()).then_some(notes).into_iter().collect(),
                 ..Draft::new(Plan(undoing))
-            })
+            }
+            .guarded_if(is_guarded))
         })
         .await
     }
@@ -85,11 +93,29 @@ impl Tool for Undo {
         let workspace = invocation.context.workspace.clone();
         blocking(move || {
             let paths: Vec<_> = undoing.places().map(|(path, _)| workspace.display(path)).collect();
+            let staying = staying(&undoing, &workspace);
             undoing.run(&workspace)?;
-            let text = format!("Took back the last change, of {}.", paths.join(", "));
+            let mut text = match &paths[..] {
+                [] => String::new(),
+                paths => format!("Took back the last change, of {}. ", paths.join(", ")),
+            };
+            text.push_str(&staying);
             let raw = Some(json!({ "paths": paths }));
             Ok(Output { text, raw, ..Output::default() })
         })
         .await
+    }
+}
+
+/// Says what of the last change cannot be taken back.
+fn staying(undoing: &Undoing, workspace: &Workspace) -> String {
+    let paths: Vec<_> = undoing.staying().map(|path| workspace.display(path)).collect();
+    match &paths[..] {
+        [] => String::new(),
+        paths => format!(
+            "What was in {} before the last change is not kept, so that stays; the next undo takes \
+             back the change before it.",
+            paths.join(", ")
+        ),
     }
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::diff;
 use crate::edit::placeholder;
-use crate::encoding::Text;
+use crate::encoding::{Text, Whole};
 use crate::error::{Code, ToolError};
 use crate::limits::FILE_BYTES;
 use crate::stamp::Stamp;
@@ -36,8 +36,10 @@ pub struct Args {
 #[derive(Debug)]
 pub struct Plan {
     at: Resolved,
-    content: String,
+    bytes: Vec<u8>,
     found: PreImage,
+    /// What the content kept of the form of the file, as a sentence.
+    kept: Option<String>,
 }
 
 impl Tool for WriteFile {
@@ -48,8 +50,8 @@ impl Tool for WriteFile {
         Spec {
             name: "write_file",
             aliases: &["write", "create_file"],
-            description: "Makes a file or replaces its whole content. To change a part of a \
-                          file, use edit_file.",
+            description: "Makes a file or replaces its whole content; the encoding and line \
+                          ends of a file stay. To change a part of a file, use edit_file.",
             kind: ToolKind::Edit,
             reach: Reach::Changes,
             title: "write-file",
@@ -70,10 +72,11 @@ impl Tool for WriteFile {
             // Rules look at the file that will change, not at a link to it.
             let real = workspace.settle(&at)?;
             let found = read_whole(&workspace, &at, FILE_BYTES)?;
-            let (operation, old) = match &found {
-                PreImage::Missing => (Operation::Add, String::new()),
-                PreImage::Bytes(bytes) => (Operation::Modify, text_of(&args.path, bytes)),
+            let operation = match &found {
+                PreImage::Missing => Operation::Add,
+                PreImage::Bytes(_) => Operation::Modify,
             };
+            let (old, Whole { text: new, bytes, kept }) = rewritten(&args, &found)?;
             if let Some(line) = placeholder(&args.content, &old) {
                 return Err(ToolError::invalid(format!(
                     "content leaves text out and says so (`{line}`), which would be lost. Give \
@@ -85,19 +88,24 @@ impl Tool for WriteFile {
                 let message = format!("{} has changed since it was read. Read it again", args.path);
                 return Err(ToolError::report(Code::ChangedSinceRead, message));
             }
-            let change = diff::change(at.path(), operation, &old, &args.content);
+            let change = diff::change(at.path(), operation, &old, &new);
             let line = change.changed_lines().next().unwrap_or(1);
             let location = Location::try_new(at.path()).map(|at| at.at_line(line));
             let effects = Effects::from(Effect::Write(real.path().to_owned()));
             let is_guarded = workspace.is_guarded(&real) || workspace.is_shared(&real);
-            let plan = Plan { at, content: args.content, found };
+            let kept =
+                (!kept.is_empty()).then(|| format!("The file keeps its {}.", kept.join(", its ")));
+            let notes = kept.iter().cloned().collect();
+            let plan = Plan { at, bytes, found, kept };
             Ok(Draft {
                 locations: location.ok().map(|location| vec![location]),
                 changes: vec![change],
-                effects: if is_guarded { effects.guarded() } else { effects },
+                effects,
                 pre_image: stamp.as_bytes().to_vec(),
+                notes,
                 ..Draft::new(plan)
-            })
+            }
+            .guarded_if(is_guarded))
         })
         .await
     }
@@ -111,14 +119,17 @@ impl Tool for WriteFile {
         let plan = pinned.release(grant)?;
         let workspace = invocation.context.workspace.clone();
         blocking(move || {
-            atomic_write(&workspace, &plan.at, plan.content.as_bytes(), &plan.found)?;
-            let (path, bytes) = (workspace.display(plan.at.path()), plan.content.len());
+            atomic_write(&workspace, &plan.at, &plan.bytes, &plan.found)?;
+            let (path, bytes) = (workspace.display(plan.at.path()), plan.bytes.len());
             let verb = match plan.found {
                 PreImage::Missing => "Made",
                 PreImage::Bytes(_) => "Replaced",
             };
+            let kept = plan.kept.map(|kept| format!(" {kept}")).unwrap_or_default();
+            let mut text = format!("{verb} {path} ({bytes} bytes).{kept}");
+            workspace.tell_late_writes(&mut text);
             Ok(Output {
-                text: format!("{verb} {path} ({bytes} bytes)."),
+                text,
                 raw: Some(json!({ "path": plan.at.path().to_string_lossy(), "bytes": bytes })),
                 ..Output::default()
             })
@@ -127,10 +138,24 @@ impl Tool for WriteFile {
     }
 }
 
-/// Returns the text that a file holds, for people.
-fn text_of(given: &str, bytes: &[u8]) -> String {
-    match Text::decode(given, bytes.to_vec()) {
-        Ok(text) => text.as_str().to_owned(),
-        Err(_) => String::from_utf8_lossy(bytes).into_owned(),
-    }
+/// Returns the text that is there, and the new one in the form that it has.
+fn rewritten(args: &Args, found: &PreImage) -> Result<(String, Whole), ToolError> {
+    let plain = || {
+        let (text, bytes) = (args.content.clone(), args.content.clone().into_bytes());
+        Whole { text, bytes, kept: Vec::new() }
+    };
+    let Some(bytes) = found.bytes() else { return Ok((String::new(), plain())) };
+    let Ok(old) = Text::decode(&args.path, bytes.to_vec()) else {
+        // What is no text has no form to keep.
+        return Ok((String::from_utf8_lossy(bytes).into_owned(), plain()));
+    };
+    let whole = old.replaced(&args.content).map_err(|letter| {
+        let (path, encoding) = (&args.path, old.encoding().unwrap_or_default());
+        let message = format!(
+            "{path} is {encoding}, which does not have {letter:?}. Leave it out, or delete the \
+             file first to write it as UTF-8"
+        );
+        ToolError::report(Code::Unencodable, message)
+    })?;
+    Ok((old.as_str().to_owned(), whole))
 }

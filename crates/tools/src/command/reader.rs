@@ -61,6 +61,8 @@ struct Reader<'a> {
     found: Vec<Simple>,
     /// The command that is being read.
     current: Simple,
+    /// Whether it began with an assignment or a redirection: then no word is one of the shell.
+    is_begun: bool,
     /// Texts that begin with the next line.
     heredocs: Vec<Heredoc>,
 }
@@ -75,7 +77,7 @@ struct Heredoc {
 impl<'a> Reader<'a> {
     fn at(rest: &'a str, depth: usize) -> Result<Self, Unread> {
         let (found, current, heredocs) = (Vec::new(), Simple::default(), Vec::new());
-        let reader = Self { rest, depth, found, current, heredocs };
+        let reader = Self { rest, depth, found, current, is_begun: false, heredocs };
         if depth > COMMAND_DEPTH { Err(Unread::TooDeep) } else { Ok(reader) }
     }
 
@@ -108,7 +110,7 @@ impl<'a> Reader<'a> {
                     return self.end_command();
                 }
                 Some(')') => return Err(Unread::Unclear),
-                Some('<' | '>') => self.redirect()?,
+                Some('<' | '>') if !self.is_process() => self.redirect()?,
                 Some('#') => self.rest = self.rest.find('\n').map_or("", |at| &self.rest[at..]),
                 Some(_) => self.command_word()?,
             }
@@ -120,9 +122,9 @@ impl<'a> Reader<'a> {
         if !self.heredocs.is_empty() {
             return Err(Unread::Unclear);
         }
-        let outer = take(&mut self.current);
+        let (outer, is_begun) = (take(&mut self.current), take(&mut self.is_begun));
         self.deeper(|reader| reader.list(Some(')')))?;
-        self.current = outer;
+        (self.current, self.is_begun) = (outer, is_begun);
         Ok(())
     }
 
@@ -150,6 +152,7 @@ impl<'a> Reader<'a> {
 
     fn end_command(&mut self) -> Result<(), Unread> {
         let command = take(&mut self.current);
+        self.is_begun = false;
         let mut is_any = command != Simple::default();
         for heredoc in self.heredocs.iter_mut().filter(|heredoc| heredoc.owner.is_none()) {
             heredoc.owner = Some(self.found.len());
@@ -192,9 +195,14 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         if is_assignment(source) {
+            self.is_begun = true;
             return if source.ends_with('=') && self.eat("(") { self.array() } else { Ok(()) };
         }
         match source {
+            _ if self.is_begun => {
+                self.current.words.push(word);
+                Ok(())
+            }
             "if" | "then" | "elif" | "else" | "fi" | "while" | "until" | "do" | "done" | "{"
             | "}" | "!" | "coproc" => Ok(()),
             "case" | "esac" => Err(Unread::Unclear),
@@ -244,23 +252,13 @@ impl<'a> Reader<'a> {
 
     fn redirect(&mut self) -> Result<(), Unread> {
         const OPERATORS: &[&str] =
-            &["&>>", "&>", "<<<", "<<-", "<<", "<&", "<>", "<(", ">(", ">>", ">&", ">|", ">", "<"];
+            &["&>>", "&>", "<<<", "<<-", "<<", "<&", "<>", ">>", ">&", ">|", ">", "<"];
         let Some(operator) = OPERATORS.iter().find(|operator| self.eat(operator)) else {
             return Err(Unread::Unclear);
         };
-        if matches!(*operator, "<(" | ">(") {
-            let word = self.process()?;
-            self.current.words.push(word);
-            return Ok(());
-        }
+        self.is_begun = true;
         self.blanks();
-        let target = match self.rest.get(..2) {
-            Some("<(" | ">(") => {
-                self.rest = &self.rest[2..];
-                self.process()?
-            }
-            _ => self.some_word()?,
-        };
+        let target = self.some_word()?;
         let is_descriptor = target.text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
         match *operator {
             "<<" | "<<-" => {
@@ -273,12 +271,6 @@ impl<'a> Reader<'a> {
             _ => self.current.writes.push(target),
         }
         Ok(())
-    }
-
-    /// Reads what is left of `<(…)`: a file that commands write or read.
-    fn process(&mut self) -> Result<Word, Unread> {
-        self.nested()?;
-        Ok(Word { text: "<()".to_owned(), expands: true, is_quoted: false })
     }
 
     fn heredoc_bodies(&mut self) -> Result<(), Unread> {
@@ -316,6 +308,11 @@ impl<'a> Reader<'a> {
                 return;
             }
         }
+    }
+
+    /// Whether the commands of a `<(…)` or `>(…)` begin, which is a word or a part of one.
+    fn is_process(&self) -> bool {
+        self.rest.starts_with("<(") || self.rest.starts_with(">(")
     }
 
     fn peek(&self) -> Option<char> {

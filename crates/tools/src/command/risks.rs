@@ -102,9 +102,21 @@ impl Look<'_> {
             "cd" | "pushd" | "popd" => self.enter(args),
             "rm" if has_switch(&words, "rR", "--recursive") => self.remove(args),
             "find" if is_whole_delete(&words) => {
+                let folders = args.iter().take_while(|word| !word.text.starts_with('-')).count();
                 let here = Word { text: ".".to_owned(), ..Word::default() };
-                let begin = args.first().filter(|word| !word.text.starts_with('-'));
-                self.remove(std::slice::from_ref(begin.unwrap_or(&here)));
+                self.remove(if folders > 0 {
+                    &args[..folders]
+                } else {
+                    std::slice::from_ref(&here)
+                });
+            }
+            "tee" => {
+                let files = args.iter().filter(|word| !word.text.starts_with('-'));
+                files.for_each(|file| self.write(file));
+            }
+            "trap" => self.code(&args[..args.len().min(1)], depth),
+            "cargo" | "npm" | "pnpm" | "yarn" | "poetry" | "uv" if words.contains(&"publish") => {
+                self.ask(format!("{name} publish cannot be taken back"));
             }
             "chmod" if has_switch(&words, "R", "--recursive") && lets_all_write(&words) => {
                 self.ask("chmod lets everybody write");
@@ -189,6 +201,9 @@ impl Look<'_> {
                 || word.starts_with(['+', ':'])
                 || word.starts_with('-') && !word.starts_with("--") && word.contains(['f', 'd'])
         };
+        if subcommand == "clean" && has_switch(args, "f", "--force") {
+            self.ask("git clean removes what git does not keep");
+        }
         if subcommand == "push" && args.iter().any(forces) {
             self.ask("git push overwrites or removes what is there");
         }
@@ -298,7 +313,8 @@ fn is_whole_delete(words: &[&str]) -> bool {
         ["-name", "-iname", "-path", "-regex", "-newer", "-mtime", "-mmin", "-size", "-empty"]
             .contains(word)
     };
-    words.contains(&"-delete") && !words.iter().any(looks)
+    let removes = words.windows(2).any(|pair| pair[0].starts_with("-exec") && pair[1] == "rm");
+    (removes || words.contains(&"-delete")) && !words.iter().any(looks)
 }
 
 /// Whether a program for `awk` runs commands.

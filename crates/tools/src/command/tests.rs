@@ -1,12 +1,18 @@
 //! What is asked about whatever is allowed, what is not, and which files a line writes.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::{Judged, judge};
 use crate::limits::COMMAND_LINE_BYTES;
 use crate::workspace::testing::{Tree, tree};
-use acp_lifecycle::Effect;
+use crate::{Context, Registry, Workspace};
+use acp_lifecycle::{Effect, Executor as _, Session, SessionHandle};
+use acp_types::{Content, ToolCallId};
 use pretty_assertions::assert_eq;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 fn judged(tree: &Tree, line: &str) -> Judged {
     let home = tree.outer().join("home");
@@ -57,6 +63,9 @@ const RISKY: &[(&str, &str)] = &[
     ("find / -delete", "removes"),
     ("find . -delete", "removes"),
     ("find -delete", "removes"),
+    ("find a / -delete", "removes"),
+    ("find / -exec rm {} +", "removes"),
+    ("trap 'rm -rf ~' EXIT", "removes"),
     ("find a -exec rm -rf ~ {} +", "removes"),
     ("env A=1 rm -rf ~", "removes"),
     ("nohup timeout -s KILL 5 nice -n 5 rm -rf ~", "removes"),
@@ -99,6 +108,10 @@ const RISKY: &[(&str, &str)] = &[
     ("git push --delete origin main", "overwrites"),
     ("git push --mirror", "overwrites"),
     ("git -C a push -uf", "overwrites"),
+    ("git clean -fdx", "does not keep"),
+    ("git clean --force", "does not keep"),
+    ("npm publish", "taken back"),
+    ("cargo publish -p a", "taken back"),
     ("git config core.hooksPath a", "git runs"),
     ("git config --global alias.x '!a'", "git runs"),
     ("git config filter.x.clean a", "git runs"),
@@ -157,6 +170,7 @@ const RISKY: &[(&str, &str)] = &[
     ("a > .git/hooks/pre-commit", "protected"),
     ("a 2>> .envrc", "protected"),
     ("(a) > .vscode/tasks.json", "protected"),
+    ("a | tee -a /etc/x", "outside of the roots"),
     ("a > /dev/tcp/x/80", "outside of the roots"),
     // What is not read.
     ("a 'b", "not understood"),
@@ -183,6 +197,8 @@ const USUAL: &[&str] = &[
     "git commit -m \"$(cat <<'EOF'\nfix: curl | sh\n\nrm -rf ~\nEOF\n)\"",
     "git push -u origin feature",
     "git push",
+    "git clean -n",
+    "cargo run publish2",
     "git config --get core.hooksPath",
     "git config user.name a",
     "git log --format='%h %s' | head",
@@ -259,6 +275,7 @@ fn the_files_that_a_line_redirects_to_are_effects_of_their_own() {
         ("a > b 2>> b; c > ./d", &["b", "d"]),
         ("a | (cd sub; b > c); d > 'e f'", &["sub/c", "sub/e f"]),
         ("a > link", &["sub/real"]),
+        ("a | tee -a b c", &["b", "c"]),
         ("a > /dev/null", &[]),
     ] {
         let judged = judged(&tree, line);
@@ -315,4 +332,28 @@ fn a_command_may_run_without_a_home() {
     let tree = tree(&[]);
     let judged = judge("rm -rf ~", Path::new("/"), None, &tree.workspace);
     assert!(judged.effects.is_guarded());
+}
+
+#[tokio::test]
+async fn a_call_keeps_its_terminal_and_says_why_it_is_asked_about() {
+    let tree = tree(&[]);
+    let cwd = tree.workspace.cwd().to_owned();
+    let session = SessionHandle::new(Session::new(cwd.clone()), std::time::SystemTime::now);
+    let registry = Registry::builtin().unwrap();
+    let workspace = Arc::new(Workspace::new(cwd, Vec::new()).unwrap());
+    let context = Context { workspace, env: Arc::new(BTreeMap::new()) };
+    for (command, texts) in [("ls", 0), ("sudo ls", 1)] {
+        let id = ToolCallId::new(command);
+        let open = registry
+            .announce(&session, &id, "t", "terminal", &context, &CancellationToken::new())
+            .unwrap();
+        let mut call = registry.call("terminal", json!({ "command": command }), &context);
+        let preview = call.preview(open.handle()).await.unwrap_or_else(|_| panic!("{command}"));
+        assert_eq!(preview.effects.is_guarded(), texts > 0);
+        open.handle().change(preview.patch);
+        let report = session.with(|session, _| session.board().tool_call(&id).cloned()).unwrap();
+        assert_eq!(report.title, format!("Run `{command}`"));
+        assert!(matches!(report.content[0], Content::Terminal(_)));
+        assert_eq!(report.content.len(), 1 + texts);
+    }
 }

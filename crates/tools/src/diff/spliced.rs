@@ -1,9 +1,10 @@
 //! The hunks of a change whose places are known. It compares no texts.
 
-use acp_types::{Hunk, HunkLine, LineTag};
+use acp_types::LineTag;
 use memchr::{memchr, memchr_iter, memrchr};
 
 use super::CONTEXT;
+use super::listed::{Listed, lines};
 use crate::edit::Splice;
 
 /// Whole lines that were replaced by other whole lines; the last ones may have no line end.
@@ -16,40 +17,44 @@ struct Region {
     new: String,
 }
 
-/// Makes the hunks of a text whose `splices` are replaced.
-pub(super) fn hunks(old: &str, splices: &[Splice]) -> Vec<Hunk> {
+/// Lists the hunks of a text whose `splices` are replaced.
+pub(super) fn hunks(old: &str, splices: &[Splice], listed: &mut Listed) {
     let regions = regions(old, splices);
     let is_emptied =
         |region: &Region| region.start == 0 && region.end == old.len() && region.new.is_empty();
     let new_is_empty = regions.iter().any(is_emptied);
-    let mut hunks = Vec::new();
     // How many lines more the new text has so far.
     let mut ahead = 0_isize;
-    let mut open: Option<(Hunk, usize)> = None;
+    // Where the hunk ends that is open.
+    let mut open = None;
     for region in &regions {
-        let is_near = |end: usize| lines(&old[end..region.start]) <= 2 * CONTEXT;
-        let (mut hunk, end) = match open.take() {
-            Some((hunk, end)) if is_near(end) => (hunk, end),
+        let is_near = |end: &usize| lines(&old[*end..region.start]) <= 2 * CONTEXT;
+        let end = match open.take() {
+            Some(end) if is_near(&end) => end,
             other => {
-                hunks.extend(other.map(|(hunk, end)| closed(hunk, old, end)));
+                if let Some(end) = other {
+                    close(listed, old, end);
+                }
                 let (start, before) = context_before(old, region.start);
                 let line = region.line - before;
                 let number = |line: usize| u32::try_from(line + 1).unwrap_or(u32::MAX);
                 let old_start = if old.is_empty() { 0 } else { number(line) };
                 let new_start =
                     if new_is_empty { 0 } else { number(line.saturating_add_signed(ahead)) };
-                (Hunk { old_start, new_start, lines: Vec::new() }, start)
+                listed.open(old_start, new_start);
+                start
             }
         };
         let removed = &old[region.start..region.end];
-        push(&mut hunk, LineTag::Context, &old[end..region.start]);
-        push(&mut hunk, LineTag::Removed, removed);
-        push(&mut hunk, LineTag::Added, &region.new);
+        listed.push(LineTag::Context, &old[end..region.start]);
+        listed.push(LineTag::Removed, removed);
+        listed.push(LineTag::Added, &region.new);
         ahead += lines(&region.new) as isize - lines(removed) as isize;
-        open = Some((hunk, region.end));
+        open = Some(region.end);
     }
-    hunks.extend(open.map(|(hunk, end)| closed(hunk, old, end)));
-    hunks
+    if let Some(end) = open {
+        close(listed, old, end);
+    }
 }
 
 /// Returns the lines that change, without those that come out the same.
@@ -99,15 +104,10 @@ fn is_cut(old: &str, place: usize) -> bool {
     place == old.len() && !old.is_empty() && !old.ends_with('\n')
 }
 
-fn closed(mut hunk: Hunk, old: &str, end: usize) -> Hunk {
+/// Lists what follows a hunk.
+fn close(listed: &mut Listed, old: &str, end: usize) {
     let after = (0..CONTEXT).fold(end, |at, _| line_end(old, at));
-    push(&mut hunk, LineTag::Context, &old[end..after]);
-    hunk
-}
-
-fn push(hunk: &mut Hunk, tag: LineTag, text: &str) {
-    let line = |text: &str| HunkLine { tag, text: text.to_owned() };
-    hunk.lines.extend(text.split_inclusive('\n').map(line));
+    listed.push(LineTag::Context, &old[end..after]);
 }
 
 /// Returns where the context before a line begins, and how many lines it has.
@@ -129,10 +129,6 @@ fn common_lines(old: &str, new: &str) -> (usize, usize) {
     let (old, new) = (&old[before..], &new[before..]);
     let after = common(old.split_inclusive('\n').rev(), new.split_inclusive('\n').rev());
     (before, after)
-}
-
-fn lines(text: &str) -> usize {
-    text.split_inclusive('\n').count()
 }
 
 fn line_start(text: &str, place: usize) -> usize {

@@ -7,10 +7,12 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use memchr::memchr_iter;
 use memchr::memmem::Finder;
 
 use super::splice::Splice;
 use super::view::{Level, LineEnds, View};
+use crate::limits::FILE_BYTES;
 
 /// How a text that was to be replaced was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -123,11 +125,15 @@ impl<'a> Found<'a> {
     }
 
     /// Replaces some of the places. What both texts begin or end with is not touched, nor what is
-    /// passed over there.
-    pub(super) fn splices(&self, places: &[Place]) -> Vec<Splice> {
+    /// passed over there. Nothing, if the new text would be more than a file may have.
+    pub(super) fn splices(&self, places: &[Place]) -> Option<Vec<Splice>> {
         let (mut splices, mut end, mut line_ends) = (Vec::new(), 0, self.view.line_ends());
+        let new_lines = memchr_iter(b'\n', self.pair.new.as_bytes()).count() + 1;
+        let mut room = usize::try_from(FILE_BYTES).unwrap_or(usize::MAX);
         for place in places {
             if place.start >= end {
+                let more = new_lines.saturating_mul(place.shift.added.len());
+                room = room.checked_sub(self.pair.new.len().saturating_add(more))?;
                 let old = place.shift.apply_to(self.pair.old);
                 let new = place.shift.apply_to(self.pair.new);
                 let pair = Pair { old: &old, new: &new, ..self.pair };
@@ -135,7 +141,7 @@ impl<'a> Found<'a> {
                 end = place.start + View::new(&old, self.view.level).text.len();
             }
         }
-        splices
+        Some(splices)
     }
 
     fn splice(&self, start: usize, pair: Pair<'_>, line_ends: &mut LineEnds<'_>) -> Splice {

@@ -6,7 +6,7 @@ use acp_types::text::head;
 
 use super::{Near, line_at};
 use crate::error::{Code, ToolError};
-use crate::limits::{EDIT_LINE_BYTES, EDIT_MATCHES, EDIT_PLACES};
+use crate::limits::{EDIT_LINE_BYTES, EDIT_MATCHES, EDIT_PLACES, FILE_BYTES};
 
 /// Why none of the edits was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +51,8 @@ pub enum EditReason {
     },
     /// It is in more than [`EDIT_PLACES`] places.
     TooManyPlaces,
+    /// The text would have more than [`FILE_BYTES`] bytes afterwards.
+    TooLarge,
 }
 
 /// A place of the old text, with the lines around it.
@@ -138,6 +140,11 @@ impl fmt::Display for EditReason {
                 "old_text is in more than {EDIT_PLACES} places. Give more of what is around them, \
                  or use a command"
             ),
+            Self::TooLarge => write!(
+                formatter,
+                "the file would have more than {FILE_BYTES} bytes afterwards. Replace less, or use \
+                 a command"
+            ),
         }
     }
 }
@@ -150,7 +157,7 @@ impl From<EditError> for ToolError {
             }
             EditReason::NoMatch { .. } | EditReason::NoSuchOccurrence { .. } => Code::NoMatch,
             EditReason::Ambiguous { .. } => Code::AmbiguousMatch,
-            EditReason::TooManyPlaces => Code::TooLarge,
+            EditReason::TooManyPlaces | EditReason::TooLarge => Code::TooLarge,
         };
         Self::report(code, error.to_string())
     }

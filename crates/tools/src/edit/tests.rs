@@ -312,3 +312,20 @@ proptest! {
         drop(apply(&text, &[edit.clone(), Edit { which: Which::Only, ..edit }]));
     }
 }
+
+#[test]
+fn a_text_that_would_be_too_large_is_not_made() {
+    let line = "x".repeat(1 << 20);
+    let text = "a\n".repeat(100_000);
+    assert_eq!(refused(&text, all("a", &line)), EditReason::TooLarge);
+    // Each of many lines would be indented by a long indentation.
+    let new = "y\n".repeat(1_000);
+    let text = format!("{0}a\n{0}b\n", " ".repeat(1 << 20));
+    assert_eq!(refused(&text, edit("a\nb\n", &new)), EditReason::TooLarge);
+    // Several edits of which each is small enough.
+    let text = "a ".repeat(50);
+    let grow = |old: &str, new: &str| all(old, &format!("{new} ").repeat(1_000));
+    let edits = [grow("a ", "b"), grow("b ", "c"), grow("c ", "d")];
+    let error = apply(&text, &edits).unwrap_err();
+    assert_eq!((error.edit, error.reason), (2, EditReason::TooLarge));
+}

@@ -421,7 +421,7 @@ async fn dropping_the_call_kills_and_reaps() {
     for way in WAYS {
         let sleep = endless();
         let line = format!("trap '' HUP; echo $$ begun; setsid sleep {sleep} & sleep {sleep}");
-        let shell = Arc::new(std::sync::Mutex::new(String::new()));
+        let shell = Arc::new(Mutex::new(String::new()));
         let (begun, mut output) = watch("begun");
         let printed = Arc::clone(&shell);
         let running =
@@ -435,6 +435,29 @@ async fn dropping_the_call_kills_and_reaps() {
         until("their end", || alive(&sleep) == 0).await;
         let shell = shell.lock().unwrap().split(' ').next().unwrap().to_owned();
         until("the reaping", || !Path::new("/proc").join(&shell).exists()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_waits_for_input_is_ended_and_one_that_is_silent_is_not() {
+    let interactive = Streams::Interactive(Size::default());
+    let silent = "exec 2>/dev/null; sleep 6; echo done";
+    let lines = [
+        (Way::Helper, interactive, "read -r line"),
+        (Way::Outside, interactive, "read -r line"),
+        (Way::Helper, Streams::Terminal(Size::default()), "echo Password:; read -r x </dev/tty"),
+        (Way::Helper, interactive, silent),
+        (Way::Helper, interactive, "sleep 6 | cat; echo done"),
+    ];
+    let running = lines.map(|(way, streams, line)| async move {
+        let (exit, output) = finish(way, Command { streams, ..command(line) }).await;
+        (line, exit, output)
+    });
+    for (line, exit, output) in futures::future::join_all(running).await {
+        let expected = if line.ends_with("done") { End::Exited } else { End::WaitedForInput };
+        assert_eq!(exit.end, expected, "{line}");
+        assert_eq!(output.contains("done"), expected == End::Exited, "{line}: {output}");
+        assert!(exit.duration < Duration::from_secs(8), "{line}: {exit:?}");
     }
 }
 

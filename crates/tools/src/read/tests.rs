@@ -1,8 +1,8 @@
 //! What a window of a file shows, and what it says of the rest.
 
-use super::{Cut, Window, grouped, read_window};
+use super::{Cut, Reading, Window, grouped, read_window};
 use crate::error::{Code, ToolError};
-use crate::limits::{FILE_BYTES, LINE_CHARS, WINDOW_BYTES, WINDOW_LINES};
+use crate::limits::{FILE_BYTES, IMAGE_BYTES, LINE_CHARS, WINDOW_BYTES, WINDOW_LINES};
 use crate::workspace::testing::tree;
 use pretty_assertions::assert_eq;
 
@@ -159,5 +159,47 @@ fn other_encodings_are_decoded_and_named() {
         assert_eq!(window.text, text, "{path}");
         assert_eq!(window.total_lines, Some(2));
         assert!(window.notes.iter().any(|other| other == note), "{:?}", window.notes);
+    }
+}
+
+#[test]
+fn images_are_shown_whole_and_texts_that_begin_like_one_are_texts() {
+    let tree = tree(&[("text.gif", "GIF is a format\n")]);
+    let gif = b"GIF89a\x01\0\x01\0\0\0\0;";
+    tree.write("image", gif);
+    tree.write("jpeg", [0xff, 0xd8, 0xff, 0xe0, 0, 16, b'J', b'F', b'I', b'F']);
+    tree.write("bmp", b"BM\0\0\0\0\0\0");
+    tree.write("large.png", [b"\x89PNG\r\n\x1a\n".as_slice(), &[0; IMAGE_BYTES as usize]].concat());
+    let read = |path: &str| super::read_at(&tree.workspace, &tree.at(path), None, None);
+    let Reading::Image(image) = read("image").unwrap() else { panic!() };
+    assert_eq!((image.media_type, image.bytes.as_slice()), ("image/gif", gif.as_slice()));
+    assert_eq!(image.to_text(), "[image/gif, 14 bytes]\n");
+    let shown = serde_json::to_value(image.to_content()).unwrap();
+    assert_eq!(shown["value"]["data"], "R0lGODlhAQABAAAAADs=");
+    assert_eq!(shown["value"]["mimeType"], "image/gif");
+    assert!(matches!(read("jpeg"), Ok(Reading::Image(image)) if image.media_type == "image/jpeg"));
+    assert!(matches!(read("text.gif"), Ok(Reading::Text(text)) if text.total_lines == Some(1)));
+    assert_eq!(read("large.png").unwrap_err().code(), Some(Code::TooLarge));
+    assert_eq!(read("bmp").unwrap_err().code(), Some(Code::BinaryFile));
+    let lines = read_window(&tree.workspace, "image", None, None).unwrap_err();
+    assert_eq!(lines.code(), Some(Code::BinaryFile));
+}
+
+#[test]
+fn a_missing_file_is_told_with_the_places_that_have_its_name() {
+    let tree = tree(&[
+        ("crates/a/src/lib.rs", ""),
+        ("crates/b/src/Lib.rs", ""),
+        ("target/lib.rs", ""),
+        (".gitignore", "target\n"),
+    ]);
+    for (path, expected) in [
+        ("src/lib.rs", "The same name is at: crates/a/src/lib.rs, crates/b/src/Lib.rs"),
+        ("lib.rs", "The same name is at: crates/a/src/lib.rs, crates/b/src/Lib.rs"),
+        ("crates/a/src/libs.rs", "Similar: crates/a/src/lib.rs"),
+    ] {
+        let error = read_window(&tree.workspace, path, None, None).unwrap_err();
+        assert_eq!(error.code(), Some(Code::NotFound));
+        assert!(error.to_string().ends_with(expected), "{error}");
     }
 }

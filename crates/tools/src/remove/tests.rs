@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
-use super::{Undoing, find};
+use super::find;
 use crate::error::{Code, ToolError};
+use crate::undo::{Deed, Step, Undoing};
 use crate::workspace::testing::{Tree, tree};
 use crate::workspace::{Durability, Workspace};
-use crate::write::{PreImage, atomic_write, read_whole};
+use crate::write::{Change, PreImage, atomic_write, read_whole, write_all};
 
 /// A tree whose changes are kept beside it.
 fn kept(files: &[(&str, &str)]) -> Tree {
@@ -27,8 +28,7 @@ fn delete(tree: &Tree, path: &str) -> Result<(), ToolError> {
 }
 
 fn rename(tree: &Tree, from: &str, to: &str) -> Result<(), ToolError> {
-    let to = tree.workspace.entry(&tree.at(to))?;
-    find(&tree.workspace, &tree.at(from))?.rename(&tree.workspace, &to)
+    find(&tree.workspace, &tree.at(from))?.move_to(&tree.workspace, &tree.at(to))
 }
 
 fn write(tree: &Tree, path: &str, text: &str) -> Result<(), ToolError> {
@@ -102,15 +102,178 @@ fn what_changed_since_the_preview_stays() {
     tree.write("a", "new");
     let error = found.delete(&tree.workspace).unwrap_err();
     assert_eq!((error.code(), tree.read("a").as_str()), (Some(Code::ChangedSincePreview), "new"));
-    let to = tree.workspace.entry(&tree.at("c")).unwrap();
     tree.write("c", "there");
     let found = find(&tree.workspace, &tree.at("a")).unwrap();
-    let error = found.rename(&tree.workspace, &to).unwrap_err();
+    let error = found.move_to(&tree.workspace, &tree.at("c")).unwrap_err();
     assert_eq!((error.code(), tree.read("c").as_str()), (Some(Code::InvalidArguments), "there"));
 }
 
 #[test]
-fn roots_and_what_cannot_be_kept_stay() {
+fn a_directory_in_which_anything_changed_since_the_preview_stays() {
+    type Change = fn(&Tree);
+    let changes: [(&str, Change); 7] = [
+        ("another file", |tree| tree.write("dir/new", "")),
+        ("one file less", |tree| fs::remove_file(tree.path("dir/deep/c")).unwrap()),
+        ("other bytes", |tree| tree.write("dir/deep/c", "C")),
+        ("a file over another", |tree| {
+            tree.write("beside", "c");
+            fs::rename(tree.path("beside"), tree.path("dir/deep/c")).unwrap();
+        }),
+        ("a mode", |tree| {
+            fs::set_permissions(tree.path("dir/b"), fs::Permissions::from_mode(0o700)).unwrap();
+        }),
+        ("a link elsewhere", |tree| {
+            fs::remove_file(tree.path("dir/link")).unwrap();
+            tree.link("dir/link", "b");
+        }),
+        ("another directory", |tree| {
+            fs::rename(tree.path("dir"), tree.path("was")).unwrap();
+            fs::create_dir(tree.path("dir")).unwrap();
+        }),
+    ];
+    for (what, change) in changes {
+        for moves in [false, true] {
+            let tree = kept(&[("dir/b", "b"), ("dir/deep/c", "c")]);
+            tree.link("dir/link", "a");
+            let found = find(&tree.workspace, &tree.at("dir")).unwrap();
+            change(&tree);
+            let before = files(tree.workspace.cwd());
+            let result = if moves {
+                found.move_to(&tree.workspace, &tree.at("to/here"))
+            } else {
+                found.delete(&tree.workspace)
+            };
+            let code = result.map_err(|error| error.code());
+            assert_eq!(code, Err(Some(Code::ChangedSincePreview)), "{what}");
+            assert_eq!(files(tree.workspace.cwd()), before, "{what}");
+            assert_eq!(undo(&tree).unwrap_err().code(), Some(Code::NotFound), "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_file_or_link_that_changed_since_the_preview_is_not_moved() {
+    let tree = kept(&[("a", "old")]);
+    tree.link("link", "a");
+    let [file, link] = ["a", "link"].map(|path| find(&tree.workspace, &tree.at(path)).unwrap());
+    tree.write("a", "new");
+    fs::remove_file(tree.path("link")).unwrap();
+    tree.link("link", "b");
+    for found in [file, link] {
+        let error = found.move_to(&tree.workspace, &tree.at("to/here")).unwrap_err();
+        assert_eq!(error.code(), Some(Code::ChangedSincePreview));
+    }
+    assert_eq!(tree.names("."), ["a", "link"]);
+    assert_eq!(tree.read("a"), "new");
+}
+
+#[test]
+fn a_step_is_undone_once_however_often_it_was_looked_at() {
+    let tree = kept(&[("a", "1")]);
+    write(&tree, "a", "2").unwrap();
+    let first = Undoing::last(&tree.workspace).unwrap();
+    let second = Undoing::last(&tree.workspace).unwrap();
+    first.run(&tree.workspace).unwrap();
+    // As many steps as before, but not the same ones.
+    write(&tree, "a", "2").unwrap();
+    let error = second.run(&tree.workspace).unwrap_err();
+    assert_eq!((error.code(), tree.read("a").as_str()), (Some(Code::ChangedSincePreview), "2"));
+    undo(&tree).unwrap();
+    assert_eq!(tree.read("a"), "1");
+}
+
+#[test]
+fn what_was_not_kept_is_a_step_that_says_so() {
+    let tree = kept(&[("a", "1"), ("b", "1")]);
+    write(&tree, "a", "2").unwrap();
+    let path = tree.path("b");
+    tree.workspace.undo().push(Step { deeds: vec![Deed::NotKept { path: path.clone() }] });
+    let undoing = Undoing::last(&tree.workspace).unwrap();
+    assert_eq!(undoing.staying().collect::<Vec<_>>(), [path]);
+    assert_eq!(undoing.changes().count(), 0);
+    undoing.run(&tree.workspace).unwrap();
+    assert_eq!((tree.read("a"), tree.read("b")), ("2".into(), "1".into()));
+    undo(&tree).unwrap();
+    assert_eq!(tree.read("a"), "1");
+}
+
+/// A step that made and replaced files is undone as a whole or not at all.
+#[test]
+fn an_undo_that_cannot_be_finished_changes_nothing() {
+    let tree = kept(&[("a", "1")]);
+    let [a, new] = ["a", "dir/new"].map(|path| tree.at(path));
+    let changes = [
+        Change { at: &new, found: None, bytes: b"new" },
+        Change { at: &a, found: Some(b"1"), bytes: b"2" },
+    ];
+    write_all(&tree.workspace, &changes).unwrap();
+    let undoing = Undoing::last(&tree.workspace).unwrap();
+    tree.write("a", "theirs");
+    let before = files(tree.workspace.cwd());
+    let error = undoing.run(&tree.workspace).unwrap_err();
+    assert_eq!(error.code(), Some(Code::ChangedSincePreview));
+    assert_eq!(files(tree.workspace.cwd()), before);
+    tree.write("a", "2");
+    undo(&tree).unwrap();
+    assert_eq!((tree.names("."), tree.read("a")), (vec!["a".to_owned()], "1".to_owned()));
+}
+
+/// A tree on another file system than what is kept of it, where this machine has two.
+fn apart() -> Option<Tree> {
+    let tree = tree(&[("a", "text"), ("dir/b", "b")]);
+    let state = tempfile::tempdir_in("/dev/shm").ok()?.keep();
+    let workspace = tree.workspace.keeping(&state).with_durability(Durability::System);
+    let dir = workspace.open_dir(&workspace.resolve(".").unwrap()).unwrap();
+    let is_apart = workspace.undo().is_beside(&dir) == Some(false);
+    is_apart.then_some(Tree { workspace, ..tree })
+}
+
+#[test]
+fn a_file_of_another_file_system_is_copied_and_all_else_is_said_to_be_lost() {
+    let Some(tree) = apart() else { return };
+    fs::set_permissions(tree.path("a"), fs::Permissions::from_mode(0o751)).unwrap();
+    let before = files(tree.workspace.cwd());
+    let [a, dir] = ["a", "dir"].map(|path| find(&tree.workspace, &tree.at(path)).unwrap());
+    assert_eq!((a.can_be_restored(), a.caveat()), (true, None));
+    assert!(!dir.can_be_restored() && dir.caveat().unwrap().contains("another file system"));
+    a.delete(&tree.workspace).unwrap();
+    assert_eq!(tree.names("."), ["dir"]);
+    undo(&tree).unwrap();
+    assert_eq!(files(tree.workspace.cwd()), before);
+    let a = find(&tree.workspace, &tree.at("a")).unwrap();
+    tree.write("a", "theirs");
+    assert_eq!(a.delete(&tree.workspace).unwrap_err().code(), Some(Code::ChangedSincePreview));
+    assert_eq!(
+        (tree.names("."), tree.read("a")),
+        (vec!["a".into(), "dir".into()], "theirs".into())
+    );
+    dir.delete(&tree.workspace).unwrap();
+    assert_eq!(tree.names("."), ["a"]);
+    assert_eq!(Undoing::last(&tree.workspace).unwrap().staying().count(), 1);
+    fs::remove_dir_all(tree.workspace.journal().unwrap().parent().unwrap()).unwrap();
+}
+
+#[test]
+fn what_is_not_kept_at_all_is_said_to_be_lost_and_compared_all_the_same() {
+    let tree = tree(&[("a", "text"), ("dir/deep/b", "b")]);
+    tree.link("dir/out", tree.outer());
+    let [a, dir] = ["a", "dir"].map(|path| find(&tree.workspace, &tree.at(path)).unwrap());
+    assert!(!a.can_be_restored() && !dir.can_be_restored());
+    tree.write("a", "other");
+    tree.write("dir/deep/c", "");
+    for found in [a, dir] {
+        let error = found.delete(&tree.workspace).unwrap_err();
+        assert_eq!(error.code(), Some(Code::ChangedSincePreview));
+    }
+    assert_eq!((tree.names("."), tree.read("a")), (vec!["a".into(), "dir".into()], "other".into()));
+    delete(&tree, "a").unwrap();
+    delete(&tree, "dir").unwrap();
+    assert_eq!(tree.names(".").len(), 0);
+    assert!(tree.outer().join("secret").exists());
+}
+
+#[test]
+fn roots_and_what_is_no_file_stay() {
     let tree = tree(&[("a", "text")]);
     tree.fifo("fifo");
     tree.link("out", tree.outer().join("root-evil"));
@@ -119,8 +282,6 @@ fn roots_and_what_cannot_be_kept_stay() {
         ("nothing", Code::NotFound),
         ("fifo", Code::NotARegularFile),
         ("out/secret", Code::OutsideRoots),
-        // Nothing is kept in this one.
-        ("a", Code::NotPermitted),
     ] {
         let error = delete(&tree, path).unwrap_err();
         assert_eq!(error.code(), Some(code), "{path}: {error}");

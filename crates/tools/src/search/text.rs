@@ -7,9 +7,15 @@ use acp_types::Location;
 use crate::limits::MATCH_LOCATIONS;
 use crate::workspace::{Stop, Workspace};
 
-use super::{MatchLine, Matches, Skipped};
+use super::{FileEnd, MatchLine, Matches, Skipped};
 
 impl Matches {
+    /// Returns the offset to go on with, if there is more to show.
+    #[must_use]
+    pub fn next_offset(&self) -> Option<usize> {
+        (self.truncated && self.count > 0).then_some(self.passed + self.count)
+    }
+
     /// Returns the first matches as locations, for a client to follow.
     pub fn locations(&self) -> impl Iterator<Item = Location> {
         let lines = self.files.iter().flat_map(|file| {
@@ -38,19 +44,34 @@ impl Matches {
                 let _ = writeln!(text, "{number}{}{line}", if *is_match { ':' } else { '-' });
                 expected = Some(number + 1);
             }
+            text.push_str(match file.end {
+                Some(FileEnd::PerFile) => "[more matches in this file]\n",
+                Some(FileEnd::Binary) => "[the rest of the file is binary]\n",
+                Some(FileEnd::LongLine) => "[searched up to a line that is too long]\n",
+                None => "",
+            });
             text.push('\n');
         }
         text + &self.ending()
     }
 
     fn ending(&self) -> String {
-        let files = self.files.len();
-        let mut text = match self.count {
-            0 => "[no match]\n".to_owned(),
-            count => format!("[{count} matching lines in {files} files]\n"),
+        let (files, first, last) = (self.files.len(), self.passed + 1, self.passed + self.count);
+        let mut text = match (self.count, self.passed) {
+            (0, 0) => "[no match]\n".to_owned(),
+            (0, passed) => format!("[no more matches: there are {passed}]\n"),
+            (count, 0) => format!("[{count} matching lines in {files} files]\n"),
+            (_, _) => format!("[matching lines {first} to {last}, in {files} files]\n"),
         };
-        if self.truncated {
-            text.push_str("[there are more; narrow the pattern, path or glob]\n");
+        match self.next_offset() {
+            Some(next) => {
+                let _ = writeln!(
+                    text,
+                    "[there are more; narrow the pattern, path or glob, or go on with offset {next}]"
+                );
+            }
+            None if self.truncated => text.push_str("[there are more; ask for less context]\n"),
+            None => {}
         }
         match self.stop {
             Some(Stop::Cancelled) => text.push_str("[cancelled; some files were not searched]\n"),
@@ -60,7 +81,7 @@ impl Matches {
         let Skipped { binary, large, long_lines, unreadable } = self.skipped;
         for (count, what) in [
             (binary, "binary files were not searched"),
-            (large, "files were too large to be searched"),
+            (large, "files were too large to be searched over several lines"),
             (long_lines, "files were searched up to a line that was too long"),
             (unreadable, "files or directories could not be read"),
         ] {

@@ -70,6 +70,19 @@ pub(crate) struct Entry {
     pub(crate) kind: Kind,
 }
 
+/// What is at a name, by all that is known of it without opening it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Look {
+    pub(crate) kind: Kind,
+    /// What tells it from all others of the system.
+    pub(crate) identity: Identity,
+    pub(crate) bytes: u64,
+    /// When its content changed last, in nanoseconds.
+    pub(crate) modified: i128,
+    /// When anything of it changed last, its name too.
+    pub(crate) changed: i128,
+}
+
 impl From<FileType> for Kind {
     fn from(file_type: FileType) -> Self {
         if file_type.is_dir() {

@@ -18,11 +18,13 @@ mod signals;
 mod streams;
 #[cfg(target_os = "linux")]
 mod table;
+#[cfg_attr(target_os = "linux", path = "process/waiting_linux.rs")]
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, ioctl_tiocsctty, setrlimit, setsid};
@@ -103,6 +105,8 @@ pub(crate) struct Tree {
     /// Led by the program, or by its helper.
     group: Group,
     helper: Option<helper::Link>,
+    /// Its terminal, if it has one.
+    terminal: Option<PathBuf>,
 }
 
 /// Whoever waits for the end of a [`Tree`].
@@ -118,10 +122,11 @@ pub(crate) struct Waiter {
 ///
 /// To be called on a thread that stays until the end: the program dies with it.
 pub(crate) fn start(program: &Program<'_>, end: End, way: Way) -> io::Result<(Tree, Waiter)> {
+    let terminal = end.terminal.clone();
     if way == Way::Helper {
         let (child, link, told) = helper::start(program, end)?;
         let group = Group::of(&child, program.mark);
-        let tree = Tree { group, helper: Some(link) };
+        let tree = Tree { group, helper: Some(link), terminal };
         return Ok((tree, Waiter { child, told: Some(told), _end: None }));
     }
     let mut command = command(&program.argv, end.shape)?;
@@ -132,11 +137,20 @@ pub(crate) fn start(program: &Program<'_>, end: End, way: Way) -> io::Result<(Tr
     });
     let child = command.stdout(end.output.try_clone()?).stderr(end.output.try_clone()?).spawn()?;
     let group = Group::of(&child, program.mark);
-    let end = matches!(end.shape, Shape::Terminal { .. }).then_some(end);
-    Ok((Tree { group, helper: None }, Waiter { child, told: None, _end: end }))
+    let end = terminal.is_some().then_some(end);
+    Ok((Tree { group, helper: None, terminal }, Waiter { child, told: None, _end: end }))
 }
 
 impl Tree {
+    /// Whether one of the processes waits for somebody to type something; false where that cannot
+    /// be known. Takes some milliseconds.
+    pub(crate) fn waits_for_input(&self) -> bool {
+        let (terminal, leader) = (self.terminal.as_deref(), self.group.leader());
+        terminal
+            .zip(leader)
+            .is_some_and(|(terminal, leader)| waiting::waits_for_input(leader, terminal))
+    }
+
     /// Asks all processes to end, once.
     pub(crate) fn terminate(&self) {
         match &self.helper {

@@ -99,6 +99,10 @@ pub(crate) fn start(program: &Program<'_>, end: End, _: Way) -> io::Result<(Tree
 }
 
 impl Tree {
+    pub(crate) fn waits_for_input(&self) -> bool {
+        false
+    }
+
     pub(crate) fn terminate(&self) {
         self.kill();
     }

@@ -13,8 +13,9 @@ use std::fmt;
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
@@ -23,7 +24,7 @@ use crate::error::ToolError;
 use crate::limits::{
     DIRECTORY_ENTRIES, IGNORE_FILE_BYTES, IGNORE_FILE_LINES, SEARCH_THREADS, SEARCH_TIME,
 };
-use crate::sys::fs::{Entry, Kind, Root as Pinned};
+use crate::sys::fs::{Dir, Entry, Kind, Root as Pinned};
 
 /// Asked now and then, from several threads, whether to stop.
 pub type Cancel<'a> = dyn Fn() -> bool + Sync + 'a;
@@ -54,6 +55,20 @@ pub(crate) enum Order {
     DirectoriesFirst,
 }
 
+/// What a walk does with what `.gitignore` and the like name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ignored {
+    LeftOut,
+    Shown,
+}
+
+impl Ignored {
+    /// Returns what somebody asked for.
+    pub(crate) fn shown_if(is_shown: bool) -> Self {
+        if is_shown { Self::Shown } else { Self::LeftOut }
+    }
+}
+
 /// Something a walk came across.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
@@ -65,10 +80,13 @@ pub(crate) struct Found {
 /// A walk beneath a directory, depth first, each directory before what is in it.
 pub(crate) struct Walk<'a> {
     top: Resolved,
+    /// Where that really is.
+    real: PathBuf,
     /// The directories on the way down, with what of them is still to be shown.
     levels: Vec<Level>,
     /// The rules of the directories above.
     above: Vec<Gitignore>,
+    ignored: Ignored,
     order: Order,
     depth: usize,
     budget: Budget<'a>,
@@ -78,6 +96,7 @@ pub(crate) struct Walk<'a> {
 
 struct Level {
     path: PathBuf,
+    dir: Arc<Dir>,
     entries: std::vec::IntoIter<Entry>,
     rules: Gitignore,
 }
@@ -85,6 +104,11 @@ struct Level {
 impl<'a> Budget<'a> {
     pub(crate) fn new(cancel: &'a Cancel<'a>) -> Self {
         Self { deadline: Instant::now() + SEARCH_TIME, cancel }
+    }
+
+    /// Leaves no more than this time from now on.
+    pub(crate) fn within(self, time: Duration) -> Self {
+        Self { deadline: self.deadline.min(Instant::now() + time), ..self }
     }
 
     pub(crate) fn stop(&self) -> Option<Stop> {
@@ -103,16 +127,22 @@ impl<'a> Walk<'a> {
         at: &Resolved,
         depth: usize,
         order: Order,
+        ignored: Ignored,
         budget: Budget<'a>,
     ) -> Result<Self, ToolError> {
         let top = workspace.settle(at)?;
         // Whoever asks for a missing directory should hear of it.
         drop(workspace.open_dir(&top)?);
-        let above = rules_above(&top);
+        let above = match ignored {
+            Ignored::LeftOut => rules_above(&top),
+            Ignored::Shown => Vec::new(),
+        };
         let mut walk = Self {
+            real: top.root.real.join(&top.beneath),
             top,
             levels: Vec::new(),
             above,
+            ignored,
             order,
             depth,
             budget,
@@ -139,6 +169,11 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Returns the open directory that a file is in which was found just now.
+    pub(crate) fn dir(&self) -> Option<Arc<Dir>> {
+        self.levels.last().map(|level| level.dir.clone())
+    }
+
     pub(crate) fn stop(&self) -> Option<Stop> {
         self.stop
     }
@@ -161,7 +196,8 @@ impl<'a> Walk<'a> {
     fn level(&self, path: PathBuf) -> io::Result<(Level, bool)> {
         let root = &self.top.root;
         let beneath = self.top.beneath.join(&path);
-        let (mut entries, more) = root.pinned.dir(&beneath)?.entries(DIRECTORY_ENTRIES)?;
+        let dir = root.pinned.dir(&beneath)?;
+        let (mut entries, more) = dir.entries(DIRECTORY_ENTRIES)?;
         match self.order {
             Order::ByName => entries.sort_unstable_by(|one, other| one.name.cmp(&other.name)),
             Order::DirectoriesFirst => entries.sort_unstable_by(|one, other| {
@@ -169,20 +205,24 @@ impl<'a> Walk<'a> {
                 key(one).cmp(&key(other)).then_with(|| one.name.cmp(&other.name))
             }),
         }
-        let rules = rules(&root.pinned, &beneath, &root.real.join(&beneath));
-        Ok((Level { path, entries: entries.into_iter(), rules }, more))
+        let rules = match self.ignored {
+            Ignored::LeftOut => rules(&root.pinned, &beneath, &self.real.join(&path), |name| {
+                more || entries.iter().any(|entry| entry.name == name)
+            }),
+            Ignored::Shown => Gitignore::empty(),
+        };
+        Ok((Level { path, dir: Arc::new(dir), entries: entries.into_iter(), rules }, more))
     }
 
     /// The rule that is nearest to the file decides.
     fn is_ignored(&self, path: &Path, kind: Kind) -> bool {
-        let root = &self.top.root;
-        let absolute = root.real.join(&self.top.beneath).join(path);
-        self.levels
-            .iter()
-            .rev()
-            .map(|level| &level.rules)
-            .chain(&self.above)
-            .filter(|rules| !rules.is_empty())
+        let levels = self.levels.iter().rev().map(|level| &level.rules);
+        let mut rules = levels.chain(&self.above).filter(|rules| !rules.is_empty()).peekable();
+        if rules.peek().is_none() {
+            return false;
+        }
+        let absolute = self.real.join(path);
+        rules
             .map(|rules| rules.matched(&absolute, kind == Kind::Directory))
             .find(|matched| !matched.is_none())
             .is_some_and(|matched| matched.is_ignore())
@@ -234,22 +274,31 @@ fn rules_above(top: &Resolved) -> Vec<Gitignore> {
     let root = &top.root;
     let inside = top.beneath.ancestors().skip(1);
     let mut all: Vec<_> =
-        inside.map(|dir| rules(&root.pinned, dir, &root.real.join(dir))).collect();
+        inside.map(|dir| rules(&root.pinned, dir, &root.real.join(dir), |_| true)).collect();
     let is_repository = |dir: &&Path| dir.join(".git").exists();
     if let Some(repository) = root.real.ancestors().find(is_repository) {
         let outside = root.real.ancestors().skip(1).take_while(|dir| dir.starts_with(repository));
         all.extend(outside.filter_map(|dir| {
             let pinned = Pinned::pin(dir).ok()?;
-            Some(rules(&pinned, Path::new(""), dir))
+            Some(rules(&pinned, Path::new(""), dir, |_| true))
         }));
     }
     all
 }
 
 /// Reads the rules of one directory; those of a later file overrule those of an earlier one.
-fn rules(root: &Pinned, beneath: &Path, real: &Path) -> Gitignore {
+///
+/// `has` tells whether a name may be in the directory: most have none of these, and asking for
+/// each of them takes longer than all else.
+fn rules(root: &Pinned, beneath: &Path, real: &Path, has: impl Fn(&str) -> bool) -> Gitignore {
+    let files =
+        [(".git", ".git/info/exclude"), (".gitignore", ".gitignore"), (".ignore", ".ignore")];
+    let mut there = files.into_iter().filter(|(name, _)| has(name)).peekable();
+    if there.peek().is_none() {
+        return Gitignore::empty();
+    }
     let mut builder = GitignoreBuilder::new(real);
-    for name in [".git/info/exclude", ".gitignore", ".ignore"] {
+    for (_, name) in there {
         let Ok(file) = root.open(&beneath.join(name)) else { continue };
         let lines = BufReader::new(file.take(IGNORE_FILE_BYTES)).split(b'\n');
         for line in lines.take(IGNORE_FILE_LINES).map_while(Result::ok) {

@@ -2,15 +2,15 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, Write as _};
+use std::io::{self, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::Change;
-use super::journal::{Manner, Prepared, spare};
+use super::journal::{Manner, Prepared, fresh, spare};
 use crate::error::{Code, ToolError};
 use crate::limits::EXCHANGE_TRIES;
 use crate::stamp::Stamp;
-use crate::sys::fs::{Audience, Dir, Kind, copy_access, links};
+use crate::sys::fs::{Audience, Dir, Identity, Kind, Look, copy_access, links};
 use crate::undo::{Deed, Undo};
 use crate::workspace::{Resolved, Workspace, require_file};
 
@@ -28,7 +28,10 @@ pub(super) struct Staged<'a> {
     /// The directories that were made for it.
     made: Vec<Resolved>,
     /// What tells the new file from others.
-    ours: (u64, u64),
+    ours: Identity,
+    /// The old file, as it was when its content was compared last.
+    old: Option<Look>,
+    after: Stamp,
     way: Way,
     state: State,
 }
@@ -49,8 +52,10 @@ enum State {
     Prepared,
     /// The new file is in its place. The old one is beside it, if there was one.
     Written,
-    /// Beside it is what somebody else wrote, and it cannot be put back.
+    /// It is neither the old one nor the new one, and what lies beside it is needed.
     Stranded,
+    /// Nothing is beside it any more.
+    Cleaned,
 }
 
 enum Trouble {
@@ -98,50 +103,63 @@ impl<'a> Staged<'a> {
                 other => (other?, Vec::new()),
             },
         };
-        let audience = if change.found.is_some() { Audience::Owner } else { Audience::Everyone };
-        let created =
-            dir.create(&temporary, audience).and_then(|file| Ok((dir.identity(&temporary)?, file)));
-        let (ours, file) = created.map_err(|error| {
-            workspace.remove_dirs(&made);
-            workspace.explain(at, &error)
-        })?;
         let (path, name) = (target.path().to_owned(), name.to_owned());
-        let state = State::Prepared;
-        // From here on the file beside it is removed whatever happens.
-        let way = Way::Add;
-        let mut staged =
-            Self { workspace, change, path, dir, name, temporary, made, ours, way, state };
-        let filled = staged.fill(&file);
-        filled.map_err(|trouble| trouble.explained(workspace, at))?;
+        let (state, way, ours, old) = (State::Prepared, Way::Add, (0, 0), None);
+        let after = Stamp::of(change.bytes);
+        // From here on what is made is removed whatever happens.
+        let mut staged = Self {
+            workspace,
+            change,
+            path,
+            dir,
+            name,
+            temporary,
+            made,
+            ours,
+            old,
+            after,
+            way,
+            state,
+        };
+        staged.fill().map_err(|trouble| trouble.explained(workspace, at))?;
         Ok(staged)
     }
 
-    fn fill(&mut self, temporary: &File) -> Result<(), Trouble> {
-        if let Some(old) = self.change.found {
-            // Opening it for writing asks for the permission that a rename would not need.
-            let mut file = match self.dir.change(&self.name) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    return Err(changed(self.change.at).into());
-                }
-                other => other?,
-            };
-            let metadata = file.metadata()?;
-            require_file(self.change.at, &metadata)?;
-            self.workspace.require_same(self.change.at, &metadata)?;
-            self.require_old(&mut file)?;
-            self.way = Way::Replace;
-            if links(&metadata) > 1 || !copy_access(&file, temporary)? {
-                self.way = Way::InPlace(file);
-                fill(temporary, old)?;
-            } else {
-                fill(temporary, self.change.bytes)?;
-                // Writing may have taken the set-user-id bit away.
-                temporary.set_permissions(metadata.permissions())?;
+    fn fill(&mut self) -> Result<(), Trouble> {
+        let Some(old) = self.change.found else {
+            let temporary = self.dir.create(&self.temporary, Audience::Everyone)?;
+            self.ours = self.dir.identity(&self.temporary)?;
+            fill(&temporary, self.change.bytes)?;
+            return Ok(self.workspace.durability().of(&temporary)?);
+        };
+        // Opening it for writing asks for the permission that a rename would not need.
+        let mut file = match self.dir.change(&self.name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(changed(self.change.at).into());
             }
+            other => other?,
+        };
+        let metadata = file.metadata()?;
+        require_file(self.change.at, &metadata)?;
+        self.workspace.require_same(self.change.at, &metadata)?;
+        self.old = Some(self.dir.look(&self.name)?);
+        self.require_old(&mut file)?;
+        let temporary = self.dir.create(&self.temporary, Audience::Owner)?;
+        self.way = Way::Replace;
+        self.ours = self.dir.identity(&self.temporary)?;
+        if links(&metadata) > 1 || !copy_access(&file, &temporary)? {
+            self.way = Way::InPlace(file);
+            // Both are beside it, so that a half of each can be told from anything else.
+            let new = self.dir.create(&fresh(&self.temporary), Audience::Owner)?;
+            fill(&new, self.change.bytes)?;
+            self.workspace.durability().of(&new)?;
+            fill(&temporary, old)?;
         } else {
-            fill(temporary, self.change.bytes)?;
+            fill(&temporary, self.change.bytes)?;
+            // Writing may have taken the set-user-id bit away.
+            temporary.set_permissions(metadata.permissions())?;
         }
-        Ok(self.workspace.durability().of(temporary)?)
+        Ok(self.workspace.durability().of(&temporary)?)
     }
 
     /// Puts the new file in its place, if there still is the old one.
@@ -181,7 +199,7 @@ impl<'a> Staged<'a> {
                 Err(changed(self.change.at).into())
             }
             Err(error) => Err(error.into()),
-            Ok(()) => match self.require_old_at(&self.temporary) {
+            Ok(()) => match self.require_old_at(&self.temporary.clone()) {
                 Ok(()) => Ok(()),
                 Err(trouble) => {
                     // Until it is back, the file beside it is the only one that somebody wrote.
@@ -196,34 +214,37 @@ impl<'a> Staged<'a> {
 
     /// Compares and replaces, for systems that cannot exchange. The old file gets one more name
     /// before, so that it can be put back.
-    fn replace_at_once(&self) -> Result<(), Trouble> {
+    fn replace_at_once(&mut self) -> Result<(), Trouble> {
         let old = spare(&self.temporary);
-        self.require_old_at(&self.name)?;
-        let is_kept = self.dir.link(&self.name, &old).is_ok();
-        let replaced = self.dir.replace(&self.temporary, &self.name);
-        if is_kept {
-            let to = if replaced.is_ok() {
-                self.dir.replace(&old, &self.temporary)
-            } else {
-                self.dir.remove(&old)
-            };
-            to?;
+        self.require_old_at(&self.name.clone())?;
+        if self.dir.link(&self.name, &old).is_err() {
+            return Ok(self.dir.replace(&self.temporary, &self.name)?);
         }
-        Ok(replaced?)
+        if let Err(error) = self.dir.replace(&self.temporary, &self.name) {
+            self.dir.remove(&old)?;
+            return Err(error.into());
+        }
+        if let Err(error) = self.dir.replace(&old, &self.temporary) {
+            self.state = State::Stranded;
+            self.dir.replace(&old, &self.name)?;
+            self.state = State::Prepared;
+            return Err(error.into());
+        }
+        Ok(())
     }
 
     fn overwrite(&mut self, mut file: &File) -> Result<(), Trouble> {
         file.rewind()?;
         self.require_old(&mut file)?;
-        let written = overwrite(file, self.change.bytes);
+        let durability = self.workspace.durability();
+        let written = overwrite(file, self.change.bytes).and_then(|()| durability.of(file));
         if let (Err(_), Some(old)) = (&written, self.change.found) {
             // Until it is whole again, the file beside it is the only whole one.
             self.state = State::Stranded;
             overwrite(file, old)?;
             self.state = State::Prepared;
         }
-        written?;
-        Ok(self.workspace.durability().of(file)?)
+        Ok(written?)
     }
 
     /// What a journal has to know.
@@ -233,28 +254,66 @@ impl<'a> Staged<'a> {
             Way::Replace => Manner::Replace,
             Way::InPlace(_) => Manner::InPlace,
         };
-        Prepared { ours: self.ours, way, after: *Stamp::of(self.change.bytes).as_bytes() }
+        let old = self.old.map(|old| old.identity);
+        Prepared { way, ours: self.ours, old, after: *self.after.as_bytes() }
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
-        self.change.bytes
+    pub(super) fn after(&self) -> Stamp {
+        self.after
     }
 
-    /// Keeps the old file, and tells what was done. What cannot be kept is left out: that is better
-    /// than to write it and say that it was not written.
-    pub(super) fn kept(self, undo: &Undo) -> Vec<Deed> {
-        let (path, after) = (self.path.clone(), Stamp::of(self.change.bytes));
+    /// Keeps the old file, and tells what was done. It is done by now, so what cannot be kept is
+    /// told to be lost.
+    pub(super) fn kept(&self, undo: &Undo) -> Vec<Deed> {
+        let (path, after) = (self.path.clone(), self.after);
         let Some(old) = self.change.found else {
             let made = self.made.iter().map(|at| Deed::MadeDirectory(at.path().to_owned()));
             return made.chain([Deed::Made { path, after }]).collect();
         };
-        let moved = undo.take(&self.dir, &self.temporary, old.len() as u64);
-        let before = moved.or_else(|_| undo.put(old)).ok().flatten();
-        before.map(|before| Deed::Replaced { path, before, after }).into_iter().collect()
+        let bytes = old.len() as u64;
+        let before = match undo.take(&self.dir, &self.temporary, bytes) {
+            Ok(Some(blob)) => {
+                if let (Way::Replace, Some(look)) = (&self.way, self.old) {
+                    undo.watch(&path, &blob, look, || Stamp::of(old));
+                }
+                Some(blob)
+            }
+            Ok(None) => None,
+            // What somebody wrote to it late is copied too.
+            Err(_) => {
+                let copied = undo.copy(&self.dir, &self.temporary);
+                copied.or_else(|_| undo.put(old)).ok().flatten()
+            }
+        };
+        vec![match before {
+            Some(before) => Deed::Replaced { path, before, after },
+            None => Deed::NotKept { path },
+        }]
+    }
+
+    /// Removes what lies beside the file. Returns whether nothing is left to be put in order.
+    pub(super) fn clean(&mut self) -> bool {
+        let state = std::mem::replace(&mut self.state, State::Cleaned);
+        if state == State::Cleaned {
+            return true;
+        }
+        let remove = |name: &OsStr| match self.dir.remove(name) {
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+            Ok(()) => true,
+        };
+        // A file that was added has its own name now, and nothing has this one.
+        let mut is_clean = state != State::Stranded && remove(&self.temporary);
+        if let (Way::InPlace(_), true) = (&self.way, is_clean) {
+            is_clean = remove(&fresh(&self.temporary));
+        }
+        if state != State::Written {
+            self.workspace.remove_dirs(&self.made);
+        }
+        is_clean
     }
 
     /// Makes all as it was before. The error names the file if that cannot be done.
@@ -263,11 +322,13 @@ impl<'a> Staged<'a> {
             return Ok(());
         }
         let done = match (&self.way, self.change.found) {
-            (Way::InPlace(file), Some(old)) => overwrite(file, old),
-            (Way::Add, _) | (_, None) => self.dir.remove(&self.name),
+            (Way::InPlace(file), Some(old)) => self.unwrite(file, old),
+            (Way::Add, _) | (_, None) => self.if_ours(|| self.dir.remove(&self.name)),
             (Way::Replace, Some(_)) => {
                 self.swap_back(self.ours).or_else(|error| match error.kind() {
-                    io::ErrorKind::Unsupported => self.dir.replace(&self.temporary, &self.name),
+                    io::ErrorKind::Unsupported => {
+                        self.if_ours(|| self.dir.replace(&self.temporary, &self.name))
+                    }
                     _ => Err(error),
                 })
             }
@@ -276,11 +337,24 @@ impl<'a> Staged<'a> {
         done.map_err(|error| format!("{} ({error})", self.change.at.given()))
     }
 
+    /// Does something with the file, if it is the one that was put there: any other is newer.
+    fn if_ours(&self, change: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let is_ours = self.dir.identity(&self.name).is_ok_and(|there| there == self.ours);
+        if is_ours { change() } else { Ok(()) }
+    }
+
+    /// Writes the old bytes, if the new ones are there: what somebody wrote since is newer.
+    fn unwrite(&self, mut file: &File, old: &[u8]) -> io::Result<()> {
+        file.rewind()?;
+        let is_ours = holds(&mut file, self.change.bytes)?;
+        if is_ours { overwrite(file, old) } else { Ok(()) }
+    }
+
     /// Exchanges the file in its place, which is `put`, for the one beside it.
     ///
     /// Whatever comes out and is not what was put there is newer, so it is put back in turn: who
     /// writes last wins, as without us.
-    fn swap_back(&mut self, mut put: (u64, u64)) -> io::Result<()> {
+    fn swap_back(&mut self, mut put: Identity) -> io::Result<()> {
         for _ in 0..EXCHANGE_TRIES {
             let kept = self.dir.identity(&self.temporary)?;
             match self.dir.exchange(&self.temporary, &self.name) {
@@ -294,35 +368,44 @@ impl<'a> Staged<'a> {
             }
             put = kept;
         }
-        self.state = State::Stranded;
         Err(io::Error::other("it is being written all the time"))
     }
 
-    fn require_old_at(&self, name: &OsStr) -> Result<(), Trouble> {
+    fn require_old_at(&mut self, name: &OsStr) -> Result<(), Trouble> {
         let Ok(mut file) = self.dir.open(name) else { return Err(changed(self.change.at).into()) };
         if !file.metadata()?.is_file() {
             return Err(changed(self.change.at).into());
         }
+        // Before its content: who writes after that is noticed by it.
+        self.old = Some(self.dir.look(name)?);
         self.require_old(&mut file)
     }
 
     fn require_old(&self, file: &mut impl io::Read) -> Result<(), Trouble> {
-        let old = self.change.found.unwrap_or_default();
-        let mut now = Vec::with_capacity(old.len() + 1);
-        file.take(old.len() as u64 + 1).read_to_end(&mut now)?;
-        if now == old { Ok(()) } else { Err(changed(self.change.at).into()) }
+        let is_old = holds(file, self.change.found.unwrap_or_default())?;
+        if is_old { Ok(()) } else { Err(changed(self.change.at).into()) }
     }
 }
 
 impl Drop for Staged<'_> {
     fn drop(&mut self) {
-        // A file that was added has its own name now, and nothing has this one.
-        if self.state != State::Stranded {
-            drop(self.dir.remove(&self.temporary));
+        self.clean();
+    }
+}
+
+/// Whether the rest of a file is just these bytes.
+fn holds(file: &mut impl io::Read, mut bytes: &[u8]) -> io::Result<bool> {
+    let mut piece = [0; COMPARED_BYTES];
+    loop {
+        let read = match file.read(&mut piece) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            other => other?,
+        };
+        if read == 0 {
+            return Ok(bytes.is_empty());
         }
-        if self.state != State::Written {
-            self.workspace.remove_dirs(&self.made);
-        }
+        let Some(rest) = bytes.strip_prefix(&piece[..read]) else { return Ok(false) };
+        bytes = rest;
     }
 }
 
@@ -349,3 +432,6 @@ pub(super) fn overwrite(file: &File, bytes: &[u8]) -> io::Result<()> {
     fill(file, bytes)?;
     file.set_len(bytes.len() as u64)
 }
+
+/// Bytes that are compared at once: few enough to stay in the processor's cache.
+const COMPARED_BYTES: usize = 64 * 1024;

@@ -1,4 +1,5 @@
-//! Reads and writes that race with a thread which swaps a directory for a link to the outside.
+//! Reads and writes that race with a thread which swaps directories for links: one to the outside,
+//! one to a place in the root that is not the one that was looked at.
 //!
 //! `ESCAPE_TRIES` says how many reads and writes there are; `cargo xtask accept escape` makes a
 //! million. In the same run a control does what many programs do: it makes the path canonical,
@@ -16,7 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use acp_tools::read::read_window;
-use acp_tools::workspace::Durability;
+use acp_tools::workspace::{Durability, Resolved};
 use acp_tools::write::{PreImage, atomic_write, read_whole};
 use acp_tools::{ToolError, Workspace};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, openat, renameat_with, unlinkat};
@@ -26,11 +27,12 @@ use tempfile::TempDir;
 const INSIDE: &str = "inside";
 const OUTSIDE: &str = "outside";
 
-/// A root with a directory, and a link to a directory outside, which change places.
+/// A root with directories, each of which changes places with a link.
 struct Race {
     _outer: TempDir,
     root: PathBuf,
-    evil: PathBuf,
+    /// Where the links lead, and nothing may be read or written.
+    evil: [PathBuf; 2],
     workspace: Workspace,
 }
 
@@ -100,24 +102,32 @@ impl Race {
     fn new() -> Self {
         let outer = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let around = outer.path().canonicalize().unwrap();
-        let [root, evil] = ["root", "evil"].map(|name| around.join(name));
-        for (folder, text) in [(&root.join("dir"), INSIDE), (&evil, OUTSIDE)] {
-            fs::create_dir_all(folder.join("deep")).unwrap();
-            fs::write(folder.join("file"), text).unwrap();
-            fs::write(folder.join("deep/file"), text).unwrap();
+        let root = around.join("root");
+        let evil = [around.join("evil"), root.join(".git")];
+        let inside = ["dir", "near"].map(|name| root.join(name));
+        for (folders, text) in [(&inside, INSIDE), (&evil, OUTSIDE)] {
+            for folder in folders {
+                fs::create_dir_all(folder.join("deep")).unwrap();
+                fs::write(folder.join("file"), text).unwrap();
+                fs::write(folder.join("deep/file"), text).unwrap();
+            }
         }
-        symlink(&evil, root.join("link")).unwrap();
+        for (link, evil) in ["dir-link", "near-link"].iter().zip(&evil) {
+            symlink(evil, root.join(link)).unwrap();
+        }
         let workspace = Workspace::new(root.clone(), Vec::new()).unwrap();
         let workspace = workspace.with_durability(Durability::System);
         Self { _outer: outer, root, evil, workspace }
     }
 
-    /// Lets the directory and the link change places, at every pace.
+    /// Lets the directories and the links change places, at every pace.
     fn swap(&self, over: &AtomicBool) {
-        let (dir, link) = (self.root.join("dir"), self.root.join("link"));
         let mut paces = PACES.iter().cycle();
         while !over.load(Ordering::Relaxed) {
-            let _ = renameat_with(CWD, &dir, CWD, &link, RenameFlags::EXCHANGE);
+            for name in ["dir", "near"] {
+                let (dir, link) = (self.root.join(name), self.root.join(format!("{name}-link")));
+                let _ = renameat_with(CWD, &dir, CWD, &link, RenameFlags::EXCHANGE);
+            }
             let pause = paces.next().copied().unwrap_or_default();
             let since = Instant::now();
             while since.elapsed() < pause {
@@ -129,13 +139,12 @@ impl Race {
     /// Reads in each of the ways in which tools do, and returns what was found.
     fn read(&self, number: u64) -> Option<String> {
         let path = PATHS[(number / 3) as usize % PATHS.len()];
+        // Who did not look before may be led through the root.
+        let away = PATHS[(number / 3) as usize % 2];
         match number % 3 {
-            0 => text(self.workspace.open_read(&self.workspace.resolve(path).ok()?).ok()?),
-            1 => {
-                let at = self.looked_at(path)?;
-                text(self.workspace.open_read(&at).ok()?)
-            }
-            _ => read_window(&self.workspace, path, None, None).ok().map(|window| window.text),
+            0 => text(self.workspace.open_read(&self.workspace.resolve(away).ok()?).ok()?),
+            1 => text(self.workspace.open_read(&self.looked_at(path)?).ok()?),
+            _ => read_window(&self.workspace, away, None, None).ok().map(|window| window.text),
         }
         .map(|found| found.trim_end().to_owned())
     }
@@ -150,14 +159,16 @@ impl Race {
             }
             self.written(atomic_write(&self.workspace, &at, INSIDE.as_bytes(), &found))
         } else {
-            let held = [self.root.join("dir"), self.root.join("link")];
+            let name = if number % 4 == 1 { "dir" } else { "near" };
+            let held = [self.root.join(name), self.root.join(format!("{name}-link"))];
             let held = held.iter().find_map(|dir| {
                 let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW;
                 openat(CWD, dir, flags, Mode::empty()).ok()
             })?;
-            let at = self.looked_at("dir/new")?;
+            let at = self.looked_at(&format!("{name}/new/file"))?;
             let written = atomic_write(&self.workspace, &at, INSIDE.as_bytes(), &PreImage::Missing);
-            let _ = unlinkat(&held, "new", AtFlags::empty());
+            let _ = unlinkat(&held, "new/file", AtFlags::empty());
+            let _ = unlinkat(&held, "new", AtFlags::REMOVEDIR);
             self.written(written)
         }
     }
@@ -166,10 +177,11 @@ impl Race {
         written.ok().map(|()| INSIDE.to_owned())
     }
 
-    /// A place that nobody has to be asked about.
-    fn looked_at(&self, path: &str) -> Option<acp_tools::workspace::Resolved> {
+    /// A place that is where its path says.
+    fn looked_at(&self, path: &str) -> Option<Resolved> {
         let at = self.workspace.look(path).ok()?;
-        at.path().starts_with(&self.root).then_some(at)
+        let is_there = self.workspace.settle(&at).is_ok_and(|at| at.path() == self.root.join(path));
+        is_there.then_some(at)
     }
 
     /// The control: canonical, compared, opened.
@@ -186,7 +198,8 @@ impl Race {
             let marks = [seen.mtime(), seen.mtime_nsec(), seen.ctime(), seen.ctime_nsec()];
             (path.to_owned(), marks, fs::read_to_string(path).unwrap_or_default())
         };
-        ["", "file", "deep", "deep/file"].map(|name| mark(&self.evil.join(name))).to_vec()
+        let names = ["", "file", "deep", "deep/file"];
+        self.evil.iter().flat_map(|evil| names.map(|name| mark(&evil.join(name)))).collect()
     }
 }
 
@@ -195,7 +208,7 @@ fn text(file: File) -> Option<String> {
     file.take(99).read_to_string(&mut text).ok().map(|_| text)
 }
 
-const PATHS: [&str; 2] = ["dir/file", "dir/deep/file"];
+const PATHS: [&str; 4] = ["dir/file", "dir/deep/file", "near/file", "near/deep/file"];
 
 /// How long each turn lasts.
 const PACES: [Duration; 7] = [

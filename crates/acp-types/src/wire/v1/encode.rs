@@ -94,7 +94,7 @@ fn change(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
         Some((old, new)) if change.hunks.is_empty() || change.byte_len() <= WHOLE_CHANGE_BYTES => {
             vec![diff(change, change.path.clone(), old, new, meta_key)]
         }
-        _ if change.hunks.is_empty() => vec![sentence(change)],
+        _ if change.hunks.is_empty() && change.unlisted == (0, 0) => vec![sentence(change)],
         _ => hunks(change, meta_key),
     }
 }

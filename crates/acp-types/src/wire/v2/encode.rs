@@ -67,8 +67,8 @@ fn diff(change: &FileChange, meta_key: &str) -> Diff {
         Operation::Move { from } => DiffChange::move_file(from.clone(), path),
         Operation::Copy { from } => DiffChange::copy(from.clone(), path),
     };
-    let has_text =
-        change.old_text.is_some() || change.new_text.is_some() || !change.hunks.is_empty();
+    let has_hunks = !change.hunks.is_empty() || change.unlisted != (0, 0);
+    let has_text = change.old_text.is_some() || change.new_text.is_some() || has_hunks;
     if !has_text {
         return Diff::new(vec![operation]);
     }

@@ -44,6 +44,7 @@ fn a_line_is_split_into_the_commands_that_run() {
         ("[ -f a ] && b", &["[ -f a ]", "b"]),
         ("A=1 B+=2 C[0]=3 a D=4", &["a D=4"]),
         ("A=(b $(c)) d", &["c", "d"]),
+        ("A=1 if a; > b do c", &["if a", "do c >b"]),
         ("A=1", &[]),
     ] {
         assert_eq!(split(line).unwrap(), commands, "{line:?}");
@@ -178,5 +179,68 @@ proptest::proptest! {
         ),
     ) {
         drop(read(&pieces.concat(), 0));
+    }
+}
+
+/// What a shell runs and which files it makes of a line, where no program is there.
+#[cfg(target_os = "linux")]
+fn by_shell(line: &str) -> (Vec<String>, Vec<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    // In one write, because some programs run at the same time.
+    let script = format!(
+        "PATH=/nowhere\ncommand_not_found_handle() {{ local IFS=$'\\037'; \
+         printf '%s\\037\\036' \"$*\" >&9; return $((RANDOM % 2)); }}\n{line}\n"
+    );
+    let shell = std::process::Command::new("/bin/bash")
+        .args(["--noprofile", "--norc", "-c", "exec 9>&1 >/dev/null; eval \"$0\"", &script])
+        .current_dir(folder.path())
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    let printed = String::from_utf8(shell.stdout).unwrap();
+    let ran = printed.split_terminator('\u{1e}').map(str::to_owned).collect();
+    let entries = std::fs::read_dir(folder.path()).unwrap();
+    let made = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    (ran, made)
+}
+
+/// Whether a command that ran is one that was found: the same words, or some that expand.
+#[cfg(target_os = "linux")]
+fn is_found(ran: &str, command: &Simple) -> bool {
+    let expands = command.words.iter().any(|word| word.expands);
+    let told: String = command.words.iter().map(|word| format!("{}\u{1f}", word.text)).collect();
+    let program = command.words.first().filter(|word| !word.expands);
+    let is_program = program.is_none_or(|word| ran.starts_with(&format!("{}\u{1f}", word.text)));
+    told == ran || expands && is_program
+}
+
+#[cfg(target_os = "linux")]
+proptest::proptest! {
+    /// `PROPTEST_CASES` says of how many lines.
+    #[test]
+    fn a_shell_runs_and_writes_nothing_that_is_not_found(
+        pieces in proptest::collection::vec(
+            proptest::sample::select(&[
+                "x", "y", "1", " ", " ", " ", " x ", "; ", "&", "&&", "|", "||", "\n", ">", " 2>y", "&1",
+                "'", "\"", "=", "~", "{", "}", "{ x;}", "*", "$y", "$", "${y:-", "$(", ")", "(", "`",
+                "\"$(x)\"", "<(", "\\", "#", "!", "[", "<", "<<E\n", "\nE\n", "<<'E'\n", "<<<", "$'",
+                "if ", ";then ", ";fi", "[[ ", " ]]", "a=", "a=(", "$((1", "))", "{x,y}", "@", "\t",
+            ][..]),
+            0..10,
+        ),
+    ) {
+        let line = format!("x{}", pieces.concat());
+        if let Ok(commands) = read(&line, 0) {
+            let (ran, made) = by_shell(&line);
+            for command in &ran {
+                let is_known = commands.iter().any(|found| is_found(command, found));
+                proptest::prop_assert!(is_known, "{:?} ran {:?}", line, command);
+            }
+            let writes = || commands.iter().flat_map(|command| &command.writes);
+            for file in &made {
+                let is_known = writes().any(|word| word.expands || word.text == *file);
+                proptest::prop_assert!(is_known, "{:?} made {:?}", line, file);
+            }
+        }
     }
 }

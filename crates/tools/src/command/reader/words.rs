@@ -7,6 +7,12 @@ impl Reader<'_> {
         let mut word = Word::default();
         while let Some(letter) = self.peek() {
             match letter {
+                '<' | '>' if self.is_process() => {
+                    self.rest = &self.rest[2..];
+                    self.nested()?;
+                    word.text.push_str("<()");
+                    word.expands = true;
+                }
                 ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>' => break,
                 '\\' => {
                     self.bump();

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::{Audience, Entry, Identity, Kind, outside};
+use super::{Audience, Entry, Identity, Kind, Look, outside};
 
 /// A directory by its canonical path.
 #[derive(Debug)]
@@ -106,6 +106,35 @@ impl Dir {
     /// Returns what tells a file from others, as far as can be told.
     pub(crate) fn identity(&self, name: &OsStr) -> io::Result<Identity> {
         Ok(identity_of(&fs::symlink_metadata(self.0.join(name))?))
+    }
+
+    /// Looks at what is at a name, as far as can be told.
+    pub(crate) fn look(&self, name: &OsStr) -> io::Result<Look> {
+        let metadata = fs::symlink_metadata(self.0.join(name))?;
+        let since =
+            metadata.modified().ok().and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let modified = since.map_or(0, |since| since.as_nanos() as i128);
+        Ok(Look {
+            kind: metadata.file_type().into(),
+            identity: self.identity(name)?,
+            bytes: metadata.len(),
+            modified,
+            changed: modified,
+        })
+    }
+
+    /// Opens a directory in this one.
+    pub(crate) fn dir(&self, name: &OsStr) -> io::Result<Self> {
+        if self.kind(name)? == Kind::Directory {
+            Ok(Self(self.0.join(name)))
+        } else {
+            Err(io::ErrorKind::NotADirectory.into())
+        }
+    }
+
+    /// Whether files can be moved from one to the other: trying it tells.
+    pub(crate) fn is_beside(&self, _: &Self) -> bool {
+        true
     }
 
     pub(crate) fn read_link(&self, name: &OsStr) -> io::Result<OsString> {

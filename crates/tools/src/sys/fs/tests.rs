@@ -113,6 +113,26 @@ macro_rules! holds {
     };
 }
 
+/// Looks at what is in a root of one kind.
+macro_rules! looks {
+    ($name:ident, $pin:expr) => {
+        #[test]
+        fn $name() {
+            let outer = tree();
+            let dir = $pin(&outer.path().join("root")).unwrap().dir(Path::new("")).unwrap();
+            let inner = dir.dir(OsStr::new("dir")).unwrap();
+            assert!(inner.is_beside(&dir));
+            let look = inner.look(OsStr::new("file")).unwrap();
+            assert_eq!((look.kind, look.bytes), (Kind::File, 6));
+            assert_eq!(look, inner.look(OsStr::new("file")).unwrap());
+            assert!(dir.dir(OsStr::new("out-dir")).is_err());
+        }
+    };
+}
+
+looks!(a_look_tells_what_is_there, unix::Root::pin);
+looks!(a_portable_look_tells_what_is_there, portable::Root::pin);
+
 holds!(the_kernel_fence_holds, unix::Root::pin);
 holds!(the_compared_fence_holds, unix::Root::pin_compared);
 holds!(the_portable_fence_holds, portable::Root::pin);

@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::{fs as sys, process};
 
-use super::{Audience, Entry, Identity, Kind, outside};
+use super::{Audience, Entry, Identity, Kind, Look, outside};
 use crate::limits::OPEN_TRIES;
 
 /// Opens nothing, only names it; elsewhere than on Linux it opens.
@@ -248,6 +248,31 @@ impl Dir {
     pub(crate) fn identity(&self, name: &OsStr) -> io::Result<Identity> {
         let stat = sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok((stat.st_dev, stat.st_ino))
+    }
+
+    /// Looks at what is at a name.
+    pub(crate) fn look(&self, name: &OsStr) -> io::Result<Look> {
+        let stat = sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let time = |seconds: i128, nanoseconds: i128| seconds * 1_000_000_000 + nanoseconds;
+        Ok(Look {
+            kind: FileType::from_raw_mode(stat.st_mode).into(),
+            identity: (stat.st_dev, stat.st_ino),
+            bytes: u64::try_from(stat.st_size).unwrap_or(0),
+            modified: time(stat.st_mtime.into(), stat.st_mtime_nsec.into()),
+            changed: time(stat.st_ctime.into(), stat.st_ctime_nsec.into()),
+        })
+    }
+
+    /// Opens a directory in this one.
+    pub(crate) fn dir(&self, name: &OsStr) -> io::Result<Self> {
+        let flags = DIRECTORY | OFlags::NOFOLLOW;
+        Ok(Self(sys::openat(&self.0, name, flags, Mode::empty())?))
+    }
+
+    /// Whether both are on one file system, so that files can be moved from one to the other.
+    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+        let device = |dir: &Self| sys::fstat(&dir.0).map(|stat| stat.st_dev);
+        device(self).is_ok_and(|own| device(other) == Ok(own))
     }
 
     pub(crate) fn read_link(&self, name: &OsStr) -> io::Result<OsString> {

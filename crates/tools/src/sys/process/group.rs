@@ -69,6 +69,11 @@ impl Group {
         }
     }
 
+    /// The leader, unless it is gone.
+    pub(super) fn leader(&self) -> Option<Pid> {
+        (*self.phase() != Phase::Reaped).then_some(self.leader)
+    }
+
     /// Sends a signal to the leader alone, unless it is gone.
     pub(super) fn signal_leader(&self, signal: Signal) {
         let phase = self.phase();

@@ -6,6 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, PipeReader, PipeWriter, Read as _};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
 
 use portable_pty::{MasterPty, PtySize, native_pty_system};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -19,6 +20,8 @@ use super::Shape;
 pub(crate) struct End {
     pub(super) output: OwnedFd,
     pub(super) shape: Shape,
+    /// The name of the terminal, if it is one.
+    pub(super) terminal: Option<PathBuf>,
 }
 
 /// The end that is read.
@@ -37,25 +40,26 @@ pub(crate) struct Reading {
 /// Opens a pipe or a terminal.
 pub(crate) fn open(shape: Shape) -> io::Result<(Source, Reading, End)> {
     let (stopped, reading) = io::pipe()?;
-    let (source, output) = match shape {
+    let (source, output, terminal) = match shape {
         Shape::Pipe => {
             let (source, output) = io::pipe()?;
-            (OwnedFd::from(source), output.into())
+            (OwnedFd::from(source), output.into(), None)
         }
         Shape::Terminal { cols, rows, .. } => terminal(cols, rows)?,
     };
     let source = Source { output: source.into(), stopped };
-    Ok((source, Reading { _pipe: reading }, End { output, shape }))
+    Ok((source, Reading { _pipe: reading }, End { output, shape, terminal }))
 }
 
-fn terminal(cols: u16, rows: u16) -> io::Result<(OwnedFd, OwnedFd)> {
+fn terminal(cols: u16, rows: u16) -> io::Result<(OwnedFd, OwnedFd, Option<PathBuf>)> {
     let size = PtySize { cols, rows, ..PtySize::default() };
     let pair = native_pty_system().openpty(size).map_err(io::Error::other)?;
     let name = pair.master.tty_name().ok_or_else(|| io::Error::other("a terminal without name"))?;
     let mut options = OpenOptions::new();
     // Never ours: the program makes it its own.
     options.read(true).write(true).custom_flags(OFlags::NOCTTY.bits().cast_signed());
-    Ok((duplicate(pair.master.as_ref())?, options.open(name)?.into()))
+    let output = options.open(&name)?.into();
+    Ok((duplicate(pair.master.as_ref())?, output, Some(name)))
 }
 
 /// The descriptor of a terminal as one of our own, to wait for it and something else at once.

@@ -12,8 +12,9 @@ use super::Resolved;
 use crate::builtin::edit_file::EditFile;
 use crate::error::{Code, ToolError};
 use crate::read::read_at;
-use crate::remove::{Undoing, find};
+use crate::remove::find;
 use crate::tool::{Context, Tool};
+use crate::undo::Undoing;
 use crate::workspace::testing::{Tree, tree};
 use crate::write::{atomic_write, read_whole};
 

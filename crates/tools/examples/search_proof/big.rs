@@ -1,0 +1,59 @@
+//! A tree that is too large to be looked at whole: what is said of it, and the memory it takes.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Instant;
+
+use acp_tools::Workspace;
+use acp_tools::find::{NameQuery, find};
+use acp_tools::search::{Query, search};
+use serde_json::{Value, json};
+
+use crate::{Result, workspace};
+
+/// Searches and finds, and tells the largest memory in MiB. It fails if something is not said.
+pub(crate) fn search_and_find(tree: &Path) -> Result<Value> {
+    let space = workspace(tree)?;
+    let common = timed("common", || searched(&space, "common"))?;
+    if !common.contains("there are more") {
+        return Err(format!("common: {common}").into());
+    }
+    let rare = timed("rare", || searched(&space, "in no file"))?;
+    if !(rare.contains("up to a line that was too long") || rare.contains("time was over")) {
+        return Err(format!("rare: {rare}").into());
+    }
+    let found =
+        timed("find", || Ok(find(&space, &NameQuery::new("*"), &|| false)?.to_text(&space)))?;
+    if !found.contains("at least 20,000 more") {
+        return Err(format!("find: {found}").into());
+    }
+    let fuzzy = NameQuery { how: acp_tools::find::NameMatch::Fuzzy, ..NameQuery::new("f1") };
+    let found = timed("fuzzy", || Ok(find(&space, &fuzzy, &|| false)?.to_text(&space)))?;
+    if !found.contains(" more; narrow") {
+        return Err(format!("fuzzy: {found}").into());
+    }
+    Ok(json!({ "value": peak_mib()? }))
+}
+
+fn searched(space: &Workspace, pattern: &str) -> Result<String> {
+    Ok(search(space, &Query::new(pattern), &|| false)?.to_text(space))
+}
+
+/// Tells how long it took, and its last lines.
+fn timed(what: &str, work: impl FnOnce() -> Result<String>) -> Result<String> {
+    let start = Instant::now();
+    let text = work()?;
+    let last: Vec<_> = text.lines().filter(|line| line.starts_with('[')).collect();
+    let secs = start.elapsed().as_secs_f64();
+    writeln!(std::io::stderr(), "{what}: {secs:.1} s, {}", last.join(" "))?;
+    Ok(text)
+}
+
+/// The most memory that this process has had.
+fn peak_mib() -> Result<f64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()).ok_or("no VmHWM")?;
+    Ok(kib.parse::<f64>()? / 1024.0)
+}

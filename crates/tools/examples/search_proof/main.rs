@@ -1,0 +1,45 @@
+//! Holds the search against the ripgrep program, and measures it; `cargo xtask accept` runs it.
+//!
+//! `same RG SEED N TREE...` counts the patterns of N whose matches differ from those of `RG`,
+//! `time RG N TREE` compares the time of rare patterns, `cap N TREE` tells that of common ones, and
+//! `big TREE` searches a tree that is too large. Each prints one JSON object with its `value`.
+
+mod big;
+mod patterns;
+mod rg;
+mod same;
+mod time;
+
+use std::error::Error;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use acp_tools::Workspace;
+use serde_json::Value;
+
+/// What went wrong, for a person.
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+fn main() -> Result<()> {
+    let args: Vec<_> = std::env::args().skip(1).collect();
+    let args: Vec<_> = args.iter().map(String::as_str).collect();
+    let told = match args.as_slice() {
+        ["same", rg, seed, n, trees @ ..] => {
+            let trees: Vec<_> = trees.iter().map(PathBuf::from).collect();
+            same::count(Path::new(rg), seed.parse()?, n.parse()?, &trees)?
+        }
+        ["time", rg, n, tree] => time::rare(Path::new(rg), n.parse()?, Path::new(tree))?,
+        ["cap", n, tree] => time::common(n.parse()?, Path::new(tree))?,
+        ["big", tree] => big::search_and_find(Path::new(tree))?,
+        _ => return Err("same RG SEED N TREE... | time RG N TREE | cap N TREE | big TREE".into()),
+    };
+    tell(&told)
+}
+
+fn tell(told: &Value) -> Result<()> {
+    Ok(writeln!(std::io::stdout(), "{told}")?)
+}
+
+fn workspace(tree: &Path) -> Result<Workspace> {
+    Ok(Workspace::new(tree.canonicalize()?, Vec::new())?)
+}

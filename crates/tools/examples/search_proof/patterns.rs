@@ -1,0 +1,133 @@
+//! Patterns to search for: a fixed list of what is hard, and others made of the words of a tree.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use acp_tools::search::Query;
+
+/// Patterns for what engines get wrong: anchors, classes, borders of words and lines, Unicode.
+const FIXED: &[&str] = &[
+    "^$",
+    "^\\s+$",
+    "\\s$",
+    "^#\\[",
+    "\\}$",
+    "^\\}\\s*$",
+    "\\bfn\\b",
+    "\\w+::\\w+",
+    "\\d{4,}",
+    "TODO|FIXME",
+    "(?i)license",
+    "[^\\x00-\\x7f]",
+    "\\p{Greek}",
+    "\\p{Lu}{6,}",
+    "é",
+    "“|”",
+    "unsafe\\s*\\{",
+    "impl<.*> .* for",
+    "->\\s*Result<",
+    "0x[0-9a-fA-F]{8}",
+    "\\\\n",
+    "\\t\\t\\t\\t",
+    "a.{30,40}b",
+    "(a|b|c)+d",
+    "x*",
+    "\\r",
+    ".{200}",
+    "^pub (fn|struct|enum) \\w+",
+    "#!\\[",
+    "\"[^\"]{60,}\"",
+    "https?://[^\\s\"]+",
+    "\\.unwrap\\(\\)",
+    "\\?;$",
+    "^use ",
+    "(?m)^mod",
+    "\\A",
+    "\\z",
+    "[[:punct:]]{5}",
+    "\\b\\w{25,}\\b",
+    "(?-u:\\xe2)",
+    "Copyright \\(c\\)",
+];
+
+/// Patterns over several lines.
+const OVER_LINES: &[&str] = &[
+    "\\{\\s*\\}",
+    "\\n\\n\\n",
+    "fn \\w+\\(\\n",
+    "(?s)/\\*.*?\\*/",
+    "\\)\\n\\s+where",
+    "^$\\n^use",
+    "else\\s+if",
+    "#\\[cfg\\(test\\)\\]\\nmod",
+    "\\r\\n",
+    "a\\nb",
+];
+
+/// Makes `count` searches, the same for the same seed and trees.
+pub(crate) fn of(trees: &[PathBuf], count: usize, seed: u64) -> Vec<Query> {
+    let mut random = Random(seed);
+    let lines = |pattern: &&str| Query { multiline: true, ..Query::new(*pattern) };
+    let fixed = FIXED.iter().copied().map(Query::new).chain(OVER_LINES.iter().map(lines));
+    let mut all: Vec<_> = fixed.take(count).collect();
+    let words: Vec<_> = trees.iter().flat_map(|tree| words(tree)).collect();
+    while all.len() < count && !words.is_empty() {
+        let mut word = || words[random.below(words.len())].clone();
+        let (one, other) = (word(), word());
+        all.push(made(&one, &other, &mut random));
+    }
+    all
+}
+
+fn made(one: &str, other: &str, random: &mut Random) -> Query {
+    let half = &one[..one.len().div_ceil(2)];
+    let query = match random.below(12) {
+        0 => Query { literal: true, ..Query::new(format!("{one}(")) },
+        1 => Query { word: true, ..Query::new(half) },
+        2 => Query { case_sensitive: false, ..Query::new(one.to_uppercase()) },
+        3 => Query::new(format!("{half}\\w*")),
+        4 => Query::new(format!("^\\s*{one}")),
+        5 => Query::new(format!("{one}.*{other}")),
+        6 => Query::new(format!("{one}|{other}")),
+        7 => Query::new(format!("[{half}]{{6,}}")),
+        8 => Query::new(format!("{one}\\W*$")),
+        9 => Query { multiline: true, ..Query::new(format!("{one}\\W+{other}")) },
+        10 => Query { multiline: true, ..Query::new(format!("\\n\\s*{one}")) },
+        _ => Query::new(one),
+    };
+    Query { case_sensitive: query.case_sensitive && random.below(5) > 0, ..query }
+}
+
+/// Returns words of the files of a tree, in an order of their own.
+fn words(tree: &Path) -> BTreeSet<String> {
+    let mut words = BTreeSet::new();
+    let mut folders = vec![tree.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if words.len() < 20_000
+                && let Ok(text) = fs::read_to_string(&path)
+            {
+                let is_word = |word: &&str| (3..30).contains(&word.len()) && word.is_ascii();
+                let parts = text.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+                words.extend(parts.filter(is_word).take(2_000).map(str::to_owned));
+            }
+        }
+    }
+    words
+}
+
+/// A small generator: what is random here has to be the same again.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) % end as u64) as usize
+    }
+}

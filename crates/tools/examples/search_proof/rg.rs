@@ -1,0 +1,62 @@
+//! The ripgrep program as a process, told to search as this crate does.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use acp_tools::limits::SEARCH_THREADS;
+use acp_tools::search::Query;
+
+use crate::Result;
+
+/// The matching lines that a process finds beneath a directory, by path and number, sorted. Nothing
+/// if it does not take the pattern.
+pub(crate) fn matches(
+    rg: &Path,
+    query: &Query,
+    tree: &Path,
+) -> Result<Option<Vec<(PathBuf, u64)>>> {
+    let output = command(rg, query, tree).stderr(Stdio::piped()).output()?;
+    // 1 is no match, 2 an error.
+    if output.status.code() == Some(2) {
+        return Ok(None);
+    }
+    // A line without NUL says that the rest of a file is binary.
+    let lines = output.stdout.split(|byte| *byte == b'\n');
+    let mut places: Vec<_> = lines.filter_map(place).collect();
+    places.sort_unstable();
+    Ok(Some(places))
+}
+
+/// Runs a process to its end and reads what it says.
+pub(crate) fn run(rg: &Path, query: &Query, tree: &Path) -> Result<usize> {
+    Ok(command(rg, query, tree).output()?.stdout.len())
+}
+
+fn command(rg: &Path, query: &Query, tree: &Path) -> Command {
+    let threads = thread::available_parallelism().map_or(1, Into::into).min(SEARCH_THREADS);
+    let mut command = Command::new(rg);
+    command.current_dir(tree).stdin(Stdio::null());
+    command.args(["--no-config", "--hidden", "--no-require-git", "--no-ignore-global"]);
+    command.args(["--no-ignore-parent", "--glob=!.git", "--crlf", "--no-mmap", "--color=never"]);
+    command.args(["--line-number", "--no-heading", "--with-filename", "--null"]);
+    command.arg(format!("--threads={threads}"));
+    for (is_set, flag) in [
+        (!query.case_sensitive, "--ignore-case"),
+        (query.literal, "--fixed-strings"),
+        (query.word, "--word-regexp"),
+        (query.multiline, "--multiline"),
+    ] {
+        command.args(is_set.then_some(flag));
+    }
+    command.arg(format!("--regexp={}", query.pattern)).arg("./");
+    command
+}
+
+fn place(line: &[u8]) -> Option<(PathBuf, u64)> {
+    let (path, rest) = line.split_at(line.iter().position(|byte| *byte == 0)?);
+    let number = rest[1..].split(|byte| *byte == b':').next()?;
+    let path = String::from_utf8_lossy(path);
+    let path = path.strip_prefix("./").unwrap_or(&path);
+    Some((path.into(), std::str::from_utf8(number).ok()?.parse().ok()?))
+}

@@ -1,0 +1,83 @@
+//! Names by some of their letters, the best first. It knows nothing of walks.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use std::path::Path;
+
+use nucleo_matcher::pattern::{AtomKind, CaseMatching, Normalization, Pattern};
+use nucleo_matcher::{Config, Matcher, Utf32Str};
+
+use super::FoundPath;
+use crate::error::{Code, ToolError};
+use crate::limits::FUZZY_BYTES;
+
+/// Tells how well paths match a few letters.
+pub(super) struct Fuzzy {
+    pattern: Pattern,
+    matcher: Matcher,
+    letters: Vec<char>,
+}
+
+impl Fuzzy {
+    /// The letters have to come in a path in their order; each word of several for itself.
+    pub(super) fn parse(pattern: &str) -> Result<Self, ToolError> {
+        if pattern.len() > FUZZY_BYTES || pattern.trim().is_empty() {
+            let message = format!("a fuzzy pattern has 1 to {FUZZY_BYTES} bytes");
+            return Err(ToolError::report(Code::BadPattern, message));
+        }
+        let (case, normal) = (CaseMatching::Smart, Normalization::Smart);
+        Ok(Self {
+            pattern: Pattern::new(pattern, case, normal, AtomKind::Fuzzy),
+            matcher: Matcher::new(Config::DEFAULT.match_paths()),
+            letters: Vec::new(),
+        })
+    }
+
+    /// Returns how well a path matches, if it does; more is better.
+    pub(super) fn score(&mut self, path: &Path) -> Option<u32> {
+        let path = path.to_string_lossy();
+        self.pattern.score(Utf32Str::new(&path, &mut self.letters), &mut self.matcher)
+    }
+}
+
+/// The best of all that came, so many of them.
+pub(super) struct Best {
+    most: usize,
+    worst_first: BinaryHeap<Ranked>,
+}
+
+impl Best {
+    pub(super) fn of(most: usize) -> Self {
+        Self { most, worst_first: BinaryHeap::new() }
+    }
+
+    pub(super) fn add(&mut self, score: u32, found: FoundPath) {
+        self.worst_first.push(Ranked { score: Reverse(score), found });
+        if self.worst_first.len() > self.most {
+            self.worst_first.pop();
+        }
+    }
+
+    /// Returns them, the best first, equal ones in the order of the names.
+    pub(super) fn into_sorted(self) -> impl Iterator<Item = FoundPath> {
+        self.worst_first.into_sorted_vec().into_iter().map(|ranked| ranked.found)
+    }
+}
+
+#[derive(PartialEq, Eq)]
+struct Ranked {
+    score: Reverse<u32>,
+    found: FoundPath,
+}
+
+impl Ord for Ranked {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.score.cmp(&other.score).then_with(|| self.found.path.cmp(&other.found.path))
+    }
+}
+
+impl PartialOrd for Ranked {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}

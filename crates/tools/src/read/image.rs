@@ -1,0 +1,54 @@
+//! Images, as they are shown to a client. It knows nothing of what is in them.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
+
+use acp_types::schema::v1::ImageContent;
+use acp_types::{Content, ContentBlock};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use infer::MatcherType;
+
+use super::grouped;
+use crate::limits::IMAGE_BYTES;
+
+/// A whole image.
+#[derive(Debug)]
+pub(crate) struct Image {
+    /// Its media type: `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
+    pub(crate) media_type: &'static str,
+    /// At most [`IMAGE_BYTES`] of it.
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Image {
+    /// Returns the image as an item of content.
+    pub(crate) fn to_content(&self) -> Content {
+        let data = STANDARD.encode(&self.bytes);
+        Content::Block(ContentBlock::Image(ImageContent::new(data, self.media_type)))
+    }
+
+    /// Says what the image is, for who cannot see it.
+    pub(crate) fn to_text(&self) -> String {
+        format!("[{}, {} bytes]\n", self.media_type, grouped(self.bytes.len() as u64))
+    }
+}
+
+/// Names the media type of an image that clients and models know, by its first bytes.
+pub(super) fn media_type(start: &[u8]) -> Option<&'static str> {
+    // A text may begin like one of them.
+    if !start.contains(&0) && std::str::from_utf8(start).is_ok() {
+        return None;
+    }
+    let kind = infer::get(start).filter(|kind| kind.matcher_type() == MatcherType::Image)?;
+    let known = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+    known.into_iter().find(|known| *known == kind.mime_type())
+}
+
+/// Reads a whole file, if it is not too large to be shown.
+pub(super) fn whole(file: &mut File) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.take(IMAGE_BYTES + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= IMAGE_BYTES).then_some(bytes))
+}

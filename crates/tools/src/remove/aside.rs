@@ -1,0 +1,81 @@
+//! Something that goes for good, on its way: out of the way first, where nobody finds it by its
+//! name, compared there, then removed or put back.
+//!
+//! It knows nothing of what is kept of it. A journal says where it lies, should the process be
+//! killed.
+
+use std::ffi::{OsStr, OsString};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::io;
+
+use super::seen::Seen;
+use super::{changed, stranded};
+use crate::error::ToolError;
+use crate::sys::fs::{Dir, Kind};
+use crate::workspace::{Entry, Workspace};
+use crate::write::{Journal, remove_tree, temporary};
+
+/// Something out of the way.
+#[derive(Debug)]
+pub(super) struct Aside<'a> {
+    dir: &'a Dir,
+    entry: &'a Entry,
+    kind: Kind,
+    name: OsString,
+    journal: Option<Journal>,
+}
+
+impl<'a> Aside<'a> {
+    /// Takes something out of the way, if it is what was seen.
+    pub(super) fn take(
+        workspace: &Workspace,
+        dir: &'a Dir,
+        entry: &'a Entry,
+        seen: &Seen,
+    ) -> Result<Self, ToolError> {
+        let explain = |error: io::Error| workspace.explain(&entry.at, &error);
+        let name = temporary(RandomState::new().build_hasher().finish(), 0);
+        let folder = workspace.journal();
+        let place = workspace.real(&entry.at);
+        let parent = place.parent().unwrap_or(&place);
+        let begin = |folder| Journal::aside(folder, parent, &entry.name, &name);
+        let journal = folder.map(begin).transpose().map_err(explain)?;
+        dir.rename(&entry.name, &name).map_err(explain)?;
+        let aside = Self { dir, entry, kind: seen.kind, name, journal };
+        // Whoever changes a directory now has it open already.
+        if Seen::of(dir, &aside.name).is_ok_and(|now| now == *seen) {
+            return Ok(aside);
+        }
+        aside.put_back()?;
+        Err(changed(&entry.at))
+    }
+
+    /// Returns its name while it is out of the way.
+    pub(super) fn name(&self) -> &OsStr {
+        &self.name
+    }
+
+    /// Gives it its name back.
+    pub(super) fn put_back(mut self) -> Result<(), ToolError> {
+        let back = self.dir.rename(&self.name, &self.entry.name);
+        back.map_err(|_taken| {
+            if let Some(journal) = &mut self.journal {
+                journal.leave();
+            }
+            let beside = self.entry.at.path().with_file_name(&self.name);
+            stranded(&self.entry.at, &beside.to_string_lossy())
+        })
+    }
+
+    /// Removes it for good. What cannot be removed now is removed at the next start.
+    pub(super) fn remove(mut self) {
+        let is_done = self.journal.as_mut().is_none_or(|journal| journal.done().is_ok());
+        let removed = match self.kind {
+            Kind::Directory => remove_tree(self.dir, &self.name),
+            Kind::File | Kind::Link | Kind::Special => self.dir.remove(&self.name),
+        };
+        if let (true, Err(_), Some(journal)) = (is_done, removed, &mut self.journal) {
+            journal.leave();
+        }
+    }
+}

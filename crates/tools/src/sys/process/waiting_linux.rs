@@ -1,0 +1,72 @@
+//! Which processes wait for somebody to type something.
+//!
+//! Knows nothing of commands. What `/proc` says of a system call can be read by whoever is above
+//! the process and of the same user.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::process::Pid;
+
+use super::table::descendants;
+
+/// Whether a process, or one beneath it, waits for input from a terminal: in `read`, or in a
+/// `select` or `poll` for it alone, which is how line editors wait.
+pub(super) fn waits_for_input(leader: Pid, terminal: &Path) -> bool {
+    let beneath = descendants(leader).into_iter().map(|process| process.pid);
+    beneath.chain([leader]).any(|pid| {
+        let process = format!("/proc/{pid}");
+        let threads = fs::read_dir(format!("{process}/task")).into_iter().flatten().flatten();
+        let mut calls = threads.filter_map(|it| fs::read_to_string(it.path().join("syscall")).ok());
+        let waits = |descriptor: u64| {
+            let opened = fs::read_link(format!("{process}/fd/{descriptor}"));
+            opened.is_ok_and(|opened| opened == terminal || opened == Path::new("/dev/tty"))
+        };
+        calls.any(|call| descriptor(&call).is_some_and(waits))
+    })
+}
+
+/// The descriptor that a system call waits for, by its number and its arguments, as in
+/// `0 0x3 0x7ffe 0x400 …`; none for a call that waits for something else, or for several.
+fn descriptor(call: &str) -> Option<u64> {
+    let mut fields = call.split_ascii_whitespace();
+    let number: i64 = fields.next()?.parse().ok()?;
+    let mut argument = || u64::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok();
+    let (first, second) = (argument()?, argument()?);
+    match number {
+        libc::SYS_read | libc::SYS_readv => Some(first),
+        // One more than the highest descriptor.
+        libc::SYS_pselect6 => first.checked_sub(1),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_select => first.checked_sub(1),
+        // How many there are; where they stand is in the process's memory. One that asks its
+        // user has the terminal as its input.
+        libc::SYS_ppoll if second == 1 => Some(0),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_poll if second == 1 => Some(0),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_calls_that_wait_for_one_descriptor_tell_it() {
+        let (read, poll, other) = (libc::SYS_read, libc::SYS_ppoll, libc::SYS_wait4);
+        for (call, expected) in [
+            (format!("{read} 0x3 0x7ffe 0x400 0x0 0x0 0x0 0x7ffc 0x7f1"), Some(3)),
+            (format!("{} 0x1 0x7ffe 0x0 0x0", libc::SYS_pselect6), Some(0)),
+            (format!("{} 0x0 0x0 0x0 0x0", libc::SYS_pselect6), None),
+            (format!("{poll} 0x7ffe 0x1 0x0"), Some(0)),
+            (format!("{poll} 0x7ffe 0x2 0x0"), None),
+            (format!("{other} 0xffffffff 0x0 0x0"), None),
+            ("running".to_owned(), None),
+            ("-1 0x7ffe 0x7f00".to_owned(), None),
+            (String::new(), None),
+        ] {
+            assert_eq!(descriptor(&call), expected, "{call}");
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Where what was changed is kept, and the list of what was done. It undoes nothing itself.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+
+use super::late::{LateWrite, Watched};
+use super::{Blob, Deed, Step};
+use crate::limits::{LATE_WATCHED, UNDO_AGE, UNDO_BYTES, UNDO_STEPS};
+use crate::remove::seen::Seen;
+use crate::session_folder;
+use crate::stamp::Stamp;
+use crate::sys::fs::{Audience, Dir, Look, Root, copy_access};
+
+/// What was kept of the files that a session changed.
+#[derive(Debug, Default)]
+pub(crate) struct Undo {
+    /// Where; nowhere, if nothing is kept.
+    folder: Option<PathBuf>,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    store: Option<Store>,
+    /// With a number that no other step of the session has or had.
+    steps: VecDeque<(u64, Step)>,
+    bytes: u64,
+    blobs: u64,
+    count: u64,
+    watched: VecDeque<Watched>,
+}
+
+/// The folder of one session.
+#[derive(Debug)]
+struct Store {
+    dir: Dir,
+    path: PathBuf,
+}
+
+impl Undo {
+    /// Keeps what is changed in a folder of its own beneath `folder`.
+    pub(crate) fn within(folder: PathBuf) -> Self {
+        Self { folder: Some(folder), kept: Mutex::default() }
+    }
+
+    /// Whether things can be moved from a directory to where they are kept; nothing, if nothing is
+    /// kept at all.
+    pub(crate) fn is_beside(&self, dir: &Dir) -> Option<bool> {
+        // It is made with the first change, beneath what is there.
+        let existing = self.folder.as_ref()?.ancestors().find_map(|path| Root::pin(path).ok())?;
+        Some(existing.dir(Path::new("")).is_ok_and(|existing| existing.is_beside(dir)))
+    }
+
+    /// Moves something into the store. Nothing, if nothing is kept; an error if it cannot be
+    /// moved, as to another file system.
+    pub(crate) fn take(&self, dir: &Dir, name: &OsStr, bytes: u64) -> io::Result<Option<Blob>> {
+        self.with_store(|store, blob| {
+            dir.rename_into(name, &store.dir, &blob)?;
+            Ok(Blob { name: blob, bytes })
+        })
+    }
+
+    /// Copies a file into the store, with its owner, mode and attributes where they can be had.
+    pub(crate) fn copy(&self, dir: &Dir, name: &OsStr) -> io::Result<Option<Blob>> {
+        self.with_store(|store, blob| {
+            let mut from = dir.open(name)?;
+            let mut to = store.dir.create(&blob, Audience::Owner)?;
+            let bytes = io::copy(&mut from, &mut to)?;
+            copy_access(&from, &to)?;
+            to.sync_data()?;
+            Ok(Blob { name: blob, bytes })
+        })
+    }
+
+    /// Writes bytes into the store.
+    pub(crate) fn put(&self, bytes: &[u8]) -> io::Result<Option<Blob>> {
+        self.with_store(|store, blob| {
+            store.dir.create(&blob, Audience::Owner)?.write_all(bytes)?;
+            Ok(Blob { name: blob, bytes: bytes.len() as u64 })
+        })
+    }
+
+    /// Reads what is kept of a file.
+    pub(crate) fn read(&self, blob: &Blob) -> io::Result<Vec<u8>> {
+        fs::read(self.place(blob).ok_or(io::ErrorKind::NotFound)?)
+    }
+
+    /// Returns where something is kept.
+    pub(crate) fn place(&self, blob: &Blob) -> Option<PathBuf> {
+        Some(self.kept().store.as_ref()?.path.join(&blob.name))
+    }
+
+    /// Looks at what is kept.
+    pub(crate) fn seen(&self, blob: &Blob) -> io::Result<Seen> {
+        let kept = self.kept();
+        let store = kept.store.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        Seen::of(&store.dir, &blob.name)
+    }
+
+    /// Moves what is kept to a name that nothing has; by a copy, if it is a file and cannot be
+    /// moved.
+    pub(crate) fn restore(&self, blob: &Blob, dir: &Dir, name: &OsStr) -> io::Result<()> {
+        let kept = self.kept();
+        let store = kept.store.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        match store.dir.rename_into(&blob.name, dir, name) {
+            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+                let mut from = store.dir.open(&blob.name)?;
+                let mut to = dir.create(name, Audience::Owner)?;
+                io::copy(&mut from, &mut to)?;
+                copy_access(&from, &to)?;
+                to.sync_data()
+            }
+            done => done,
+        }
+    }
+
+    /// Removes what is kept.
+    pub(crate) fn remove(&self, blob: &Blob) {
+        if let Some(store) = &self.kept().store {
+            store.forget(blob);
+        }
+    }
+
+    /// Notices from now on whether something writes to a file that was replaced, and that was so
+    /// when it was compared last.
+    pub(crate) fn watch(&self, path: &Path, blob: &Blob, look: Look, old: impl FnOnce() -> Stamp) {
+        let mut kept = self.kept();
+        kept.watched.push_back(Watched::new(path, blob.name.clone(), look, old));
+        if kept.watched.len() > LATE_WATCHED {
+            kept.watched.pop_front();
+        }
+    }
+
+    /// Returns what was written since to files that had been replaced, each once.
+    pub(crate) fn late(&self) -> Vec<LateWrite> {
+        let mut kept = self.kept();
+        let Kept { store: Some(store), watched, .. } = &mut *kept else { return Vec::new() };
+        let mut late = Vec::new();
+        watched.retain_mut(|watched| match watched.is_written(&store.dir) {
+            Ok(is_written) => {
+                late.extend(is_written.then(|| watched.told(&store.path)));
+                true
+            }
+            // It was restored, or is kept no more.
+            Err(_) => false,
+        });
+        late
+    }
+
+    /// Remembers a step, and forgets the oldest ones if it is too much.
+    pub(crate) fn push(&self, step: Step) {
+        if step.deeds.is_empty() || self.folder.is_none() {
+            return;
+        }
+        let mut kept = self.kept();
+        if let Some(store) = &kept.store {
+            // The list is for people; without it everything can be undone all the same.
+            drop(store.note(&step));
+        }
+        kept.bytes += step.bytes();
+        kept.count += 1;
+        let number = kept.count;
+        kept.steps.push_back((number, step));
+        while kept.steps.len() > UNDO_STEPS || (kept.bytes > UNDO_BYTES && kept.steps.len() > 1) {
+            let Some((_, oldest)) = kept.steps.pop_front() else { break };
+            kept.forget(&oldest);
+        }
+    }
+
+    /// Returns the last step and its number.
+    pub(crate) fn last(&self) -> Option<(u64, Step)> {
+        self.kept().steps.back().cloned()
+    }
+
+    /// Takes the last step off the list, if it has this number: nobody else undoes it then.
+    pub(crate) fn claim(&self, number: u64) -> Option<Step> {
+        let mut kept = self.kept();
+        let is_last = kept.steps.back().is_some_and(|(last, _)| *last == number);
+        let (_, step) = is_last.then(|| kept.steps.pop_back()).flatten()?;
+        Some(step)
+    }
+
+    /// Puts a step back that was not undone.
+    pub(crate) fn give_back(&self, number: u64, step: Step) {
+        let mut kept = self.kept();
+        let at = kept.steps.partition_point(|(other, _)| *other < number);
+        kept.steps.insert(at, (number, step));
+    }
+
+    /// Forgets a step that was undone.
+    pub(crate) fn forget(&self, step: &Step) {
+        self.kept().forget(step);
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something in the store with a new name, if there is a store.
+    fn with_store(
+        &self,
+        make: impl FnOnce(&Store, OsString) -> io::Result<Blob>,
+    ) -> io::Result<Option<Blob>> {
+        let Some(folder) = &self.folder else { return Ok(None) };
+        let mut kept = self.kept();
+        if kept.store.is_none() {
+            kept.store = Some(Store::make(folder)?);
+        }
+        kept.blobs += 1;
+        let name = OsString::from(kept.blobs.to_string());
+        let store = kept.store.as_ref();
+        store
+            .map(|store| make(store, name.clone()).inspect_err(|_| store.remove(&name)))
+            .transpose()
+    }
+}
+
+impl Kept {
+    /// Removes what is kept of a step that is no longer in the list.
+    fn forget(&mut self, step: &Step) {
+        self.bytes = self.bytes.saturating_sub(step.bytes());
+        if let Some(store) = &self.store {
+            step.blobs().for_each(|blob| store.forget(blob));
+        }
+    }
+}
+
+impl Store {
+    /// Makes a folder for this session, and removes those that nobody needs any more.
+    fn make(folder: &Path) -> io::Result<Self> {
+        let path = session_folder::make(folder, UNDO_AGE)?;
+        let dir = Root::pin(&path)?.dir(Path::new(""))?;
+        Ok(Self { dir, path })
+    }
+
+    fn note(&self, step: &Step) -> io::Result<()> {
+        let list = self.path.join("steps.jsonl");
+        let mut list = fs::File::options().append(true).create(true).open(list)?;
+        writeln!(list, "{}", Value::from_iter(step.deeds.iter().map(Deed::to_json)))
+    }
+
+    fn forget(&self, blob: &Blob) {
+        self.remove(&blob.name);
+    }
+
+    fn remove(&self, name: &OsStr) {
+        let path = self.path.join(name);
+        // What cannot be removed is removed with the folder, later.
+        drop(fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path)));
+    }
+}

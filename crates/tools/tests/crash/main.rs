@@ -1,0 +1,92 @@
+//! What becomes of an edit whose process is killed, or gets an error, at any of its file system
+//! calls: after the next start each file is the old one or the new one, all files of a call alike,
+//! and nothing lies beside them.
+//!
+//! It needs strace, which kills and makes errors. `CRASH_STEP` says that every so manyeth call is
+//! tried, and `CRASH_CASES` which changes, all unless it names some; `cargo xtask accept crash`
+//! tries every call.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by them")]
+
+mod cases;
+mod strace;
+
+use cases::{CASES, Case, State};
+use strace::{Call, Fault, Strace};
+
+/// The errors that a call gets, beside the signal that kills its process.
+const ERRORS: [&str; 5] = ["EIO", "ENOSPC", "EACCES", "EROFS", "EMFILE"];
+
+/// What runs beneath strace, in a process of its own: the change of the case that the environment
+/// names.
+#[test]
+#[ignore = "it is the process that is killed; the other tests run it"]
+fn subject() {
+    let (Ok(case), Ok(folder)) = (std::env::var("CRASH_CASE"), std::env::var("CRASH_FOLDER"))
+    else {
+        return;
+    };
+    let case = CASES.iter().find(|known| known.name == case).unwrap();
+    // Its end is told by the file system too: the exit code is that of the test.
+    let told = case.change(folder.as_ref()).map_err(|error| error.to_string());
+    std::fs::write(
+        std::path::Path::new(&folder).join("told"),
+        told.map_or_else(|error| error, |()| "done".to_owned()),
+    )
+    .unwrap();
+}
+
+fn step() -> usize {
+    std::env::var("CRASH_STEP").ok().and_then(|step| step.parse().ok()).unwrap_or(199)
+}
+
+fn cases() -> impl Iterator<Item = &'static Case> {
+    let wanted = std::env::var("CRASH_CASES").unwrap_or_default();
+    CASES.iter().filter(move |case| {
+        wanted.is_empty() || wanted.split(',').any(|wanted| wanted == case.name)
+    })
+}
+
+/// Runs a case with one fault, then starts once more, and holds what is there against the law.
+fn require_all_or_nothing(case: &Case, call: &Call, fault: &Fault<'_>) {
+    let scene = case.scene();
+    Strace::run(case, scene.path(), Some((call, fault)));
+    let told = std::fs::read_to_string(scene.path().join("told")).ok();
+    let of = |what: &str| format!("{}: {fault:?} at {call:?}: {what}, told {told:?}", case.name);
+    // What a process keeps is put in order when the next one begins.
+    drop(cases::workspace(scene.path()));
+    let state = case.state(scene.path());
+    match (state, told.as_deref()) {
+        (State::Broken(what), _) => panic!("{}", of(&what)),
+        (State::Old, Some("done")) => panic!("{}", of("nothing was written")),
+        (State::New, Some(other)) if other != "done" => panic!("{}", of("all was written")),
+        _ => {}
+    }
+}
+
+#[test]
+fn each_file_is_old_or_new_wherever_its_writer_dies() {
+    if !Strace::is_installed() {
+        return;
+    }
+    let (mut tried, mut count) = (0, 0);
+    for case in cases() {
+        let scene = case.scene();
+        let calls = Strace::calls(case, scene.path());
+        assert_eq!(case.state(scene.path()), State::New, "{}", case.name);
+        assert!(calls.len() > 20, "{} of {}", calls.len(), case.name);
+        for call in &calls {
+            let faults = ERRORS.iter().map(|name| Fault::Error(name)).chain([Fault::Kill]);
+            for fault in faults {
+                count += 1;
+                if count % step() == 0 {
+                    tried += 1;
+                    require_all_or_nothing(case, call, &fault);
+                }
+            }
+        }
+    }
+    // Told to whoever runs it with --nocapture.
+    eprintln!("{tried} faults of {count} tried");
+}

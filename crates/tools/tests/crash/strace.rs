@@ -1,0 +1,89 @@
+//! Runs the change of a case beneath strace: to see which file system calls it makes, or to make
+//! one of them fail.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::cases::{BEGIN, Case, END};
+
+/// One file system call of a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Call {
+    name: String,
+    /// Which one of this name it is in its process, from 1.
+    number: usize,
+}
+
+/// What happens instead of a call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Fault<'a> {
+    Kill,
+    Error(&'a str),
+}
+
+pub(crate) struct Strace;
+
+impl Strace {
+    /// Whether there is a strace that may trace: where there is none, nothing can be told here.
+    pub(crate) fn is_installed() -> bool {
+        let mut command = Command::new("strace");
+        command.args(["-f", "-qq", "-o", "/dev/null", "true"]).stderr(Stdio::null());
+        let is_installed = command.status().is_ok_and(|status| status.success());
+        assert!(
+            is_installed || std::env::var_os("CRASH_STEP").is_none(),
+            "strace is missing, or may not trace"
+        );
+        is_installed
+    }
+
+    /// Runs the change of a case, and returns the file system calls that it made.
+    pub(crate) fn calls(case: &Case, folder: &Path) -> Vec<Call> {
+        Self::run(case, folder, None);
+        let log = std::fs::read_to_string(folder.join("log")).unwrap();
+        let mut counts = HashMap::<_, HashMap<_, usize>>::new();
+        let mut calls = Vec::new();
+        let mut subject = None;
+        for line in log.lines() {
+            let Some((process, rest)) = line.trim_start().split_once(' ') else { continue };
+            let Some((name, arguments)) = rest.trim_start().split_once('(') else { continue };
+            if !name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_') {
+                continue;
+            }
+            let number = counts.entry(process).or_default().entry(name).or_default();
+            *number += 1;
+            if arguments.contains(END) {
+                break;
+            }
+            if subject == Some(process) {
+                calls.push(Call { name: name.to_owned(), number: *number });
+            }
+            if arguments.contains(BEGIN) {
+                subject = Some(process);
+            }
+        }
+        calls
+    }
+
+    /// Runs the change of a case, with a fault at a call.
+    pub(crate) fn run(case: &Case, folder: &Path, fault: Option<(&Call, &Fault<'_>)>) {
+        let mut command = Command::new("strace");
+        command.args(["-f", "-qq", "--seccomp-bpf", "-o"]).arg(folder.join("log"));
+        match fault {
+            None => command.arg("--trace=%file,%desc"),
+            Some((Call { name, number }, fault)) => {
+                let fault = match fault {
+                    Fault::Kill => "signal=KILL".to_owned(),
+                    Fault::Error(name) => format!("error={name}"),
+                };
+                command.arg(format!("--trace={name}"));
+                command.arg(format!("--inject={name}:{fault}:when={number}"))
+            }
+        };
+        let subject = ["subject", "--exact", "--ignored", "--test-threads=1", "--quiet"];
+        command.arg(std::env::current_exe().unwrap()).args(subject);
+        command.env("CRASH_CASE", case.name).env("CRASH_FOLDER", folder);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().unwrap();
+    }
+}

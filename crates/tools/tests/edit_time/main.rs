@@ -1,0 +1,89 @@
+//! How long it takes to change one line in a file of 100,000 lines, against a plain program that
+//! reads it, finds the place, writes another file and renames that.
+//!
+//! `cargo xtask accept edit-time` runs it; `EDIT_ROUNDS` says how often each of both is timed.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by it")]
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use acp_tools::Workspace;
+use acp_tools::diff::spliced;
+use acp_tools::edit::{Edit, Which, apply};
+use acp_tools::encoding::Text;
+use acp_tools::stamp::Stamp;
+use acp_tools::workspace::Durability;
+use acp_tools::write::{Change, PreImage, read_whole, write_all};
+
+const LINES: usize = 100_000;
+const CAP: u64 = 64 * 1024 * 1024;
+
+/// Everything that `edit_file` does, but for asking: the preview with its diff and its hash, then
+/// the write, with the old file kept.
+fn engine(workspace: &Workspace, old: &str, new: &str) {
+    let at = workspace.look("file").unwrap();
+    let PreImage::Bytes(bytes) = read_whole(workspace, &at, CAP).unwrap() else { return };
+    let stamp = Stamp::of(&bytes);
+    let text = Text::decode("file", bytes).unwrap();
+    let edit = Edit { old_text: old.to_owned(), new_text: new.to_owned(), which: Which::Only };
+    let edited = apply(text.as_str(), &[edit]).unwrap();
+    let change = spliced(at.path(), text.as_str(), &edited.text, &edited.splices);
+    let bytes = text.edited(edited).unwrap();
+    write_all(workspace, &[Change { at: &at, found: Some(text.bytes()), bytes: &bytes }]).unwrap();
+    assert_eq!((change.counts(), stamp.as_bytes().len()), ((1, 1), 32));
+}
+
+fn plain(folder: &Path, old: &str, new: &str) {
+    let (path, beside) = (folder.join("file"), folder.join("beside"));
+    let bytes = fs::read(&path).unwrap();
+    let start = memchr::memmem::find(&bytes, old.as_bytes()).unwrap();
+    let mut changed = Vec::with_capacity(bytes.len() + new.len());
+    changed.extend_from_slice(&bytes[..start]);
+    changed.extend_from_slice(new.as_bytes());
+    changed.extend_from_slice(&bytes[start + old.len()..]);
+    fs::write(&beside, changed).unwrap();
+    fs::rename(&beside, &path).unwrap();
+}
+
+fn line(number: usize, round: usize) -> String {
+    format!(
+        "    let value_{number:06} = compute(argument_{round:04}, {number:06}) + other_term;  //\n"
+    )
+}
+
+fn median(mut times: Vec<Duration>) -> f64 {
+    times.sort_unstable();
+    times[times.len() / 2].as_secs_f64() * 1_000.0
+}
+
+#[test]
+#[ignore = "it measures; cargo xtask accept edit-time runs it"]
+fn one_line_of_many_changes_in_little_more_than_a_plain_rewrite_takes() {
+    let rounds = std::env::var("EDIT_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
+    let rounds: usize = rounds.unwrap_or(30);
+    let outer = tempfile::tempdir().unwrap();
+    let root = outer.path().join("root");
+    fs::create_dir(&root).unwrap();
+    let text: String = (0..LINES).map(|number| line(number, 0)).collect();
+    fs::write(root.join("file"), text).unwrap();
+    let workspace = Workspace::new(root.clone(), Vec::new()).unwrap();
+    let workspace = workspace.with_durability(Durability::System);
+    let workspace = workspace.keeping(&outer.path().join("state"));
+    let [mut ours, mut theirs] = [Vec::new(), Vec::new()];
+    for round in 0..rounds {
+        let [before, between, after] = [2 * round, 2 * round + 1, 2 * round + 2];
+        let at = LINES / 2;
+        let start = Instant::now();
+        engine(&workspace, &line(at, before), &line(at, between));
+        ours.push(start.elapsed());
+        let start = Instant::now();
+        plain(&root, &line(at, between), &line(at, after));
+        theirs.push(start.elapsed());
+    }
+    let expected = line(LINES / 2, 2 * rounds);
+    assert!(fs::read_to_string(root.join("file")).unwrap().contains(&expected));
+    let (ours, theirs) = (median(ours), median(theirs));
+    println!("edit-time {:.3} ({ours:.2} ms, plain {theirs:.2} ms)", ours / theirs);
+}

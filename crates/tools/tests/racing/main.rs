@@ -1,0 +1,211 @@
+//! Nothing that another program writes while a file is edited is lost: who replaces the file by a
+//! rename finds its bytes in it or beneath the edit; who writes in place, and is late, is told, and
+//! what it wrote is kept.
+//!
+//! `RACING_REWRITES` says how many times other programs rewrite a file; `cargo xtask accept racing`
+//! says more than a plain test run.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test fails by it")]
+
+use std::cell::Cell;
+use std::fs::{self, File, OpenOptions};
+use std::hint::spin_loop;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use acp_tools::error::Code;
+use acp_tools::workspace::Durability;
+use acp_tools::write::{PreImage, atomic_write, read_whole};
+use acp_tools::{ToolError, Workspace};
+use tempfile::TempDir;
+
+/// Rewrites of a file by others, unless the environment says otherwise.
+fn rewrites() -> u32 {
+    let asked = std::env::var("RACING_REWRITES").ok().and_then(|count| count.parse().ok());
+    asked.unwrap_or(1_000)
+}
+
+/// A file that is edited here and rewritten by another thread at the same time.
+struct Race {
+    outer: TempDir,
+    workspace: Workspace,
+    /// Tells the other one to write, and when.
+    go: Sender<(u32, Duration)>,
+    is_written: Receiver<()>,
+    other: JoinHandle<()>,
+    /// How long the last edit took.
+    took: Cell<Duration>,
+}
+
+impl Race {
+    /// Begins with an empty file; `write` gets its path, what to write, and how long to wait.
+    fn new(write: fn(&Path, u32, Duration)) -> Self {
+        let outer = tempfile::tempdir().unwrap();
+        let root = outer.path().join("root");
+        fs::create_dir(&root).unwrap();
+        fs::write(root.join("file"), "").unwrap();
+        let path = root.join("file");
+        let workspace = Workspace::new(root, Vec::new()).unwrap();
+        let workspace = workspace.with_durability(Durability::System);
+        let workspace = workspace.keeping(&outer.path().join("state"));
+        let (go, gone) = channel::<(u32, Duration)>();
+        let (written, is_written) = channel();
+        let other = thread::spawn(move || {
+            for (number, wait) in gone {
+                write(&path, number, wait);
+                written.send(()).unwrap();
+            }
+        });
+        let took = Cell::default();
+        Self { outer, workspace, go, is_written, other, took }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.workspace.cwd().join("file")
+    }
+
+    fn read(&self) -> String {
+        fs::read_to_string(self.path()).unwrap()
+    }
+
+    fn seen(&self) -> PreImage {
+        read_whole(&self.workspace, &self.workspace.resolve("file").unwrap(), 1 << 20).unwrap()
+    }
+
+    /// Edits the file, which held this when it was previewed, while the other one writes.
+    fn edit(&self, seen: &PreImage, number: u32) -> (String, Result<(), ToolError>) {
+        let ours = format!("{} + ours {number}", text(seen));
+        let at = self.workspace.resolve("file").unwrap();
+        // Another moment in each round, from before the edit to after its end.
+        let part = f64::from(number.wrapping_mul(2_654_435_761)) / f64::from(u32::MAX);
+        self.go.send((number, self.took.get().mul_f64(1.5 * part))).unwrap();
+        let start = Instant::now();
+        let done = atomic_write(&self.workspace, &at, ours.as_bytes(), seen);
+        self.took.set(start.elapsed());
+        self.is_written.recv().unwrap();
+        if let Err(error) = &done {
+            assert_eq!(error.code(), Some(Code::ChangedSincePreview), "{error}");
+        }
+        (ours, done)
+    }
+
+    fn end(self) {
+        drop(self.go);
+        self.other.join().unwrap();
+        let names = fs::read_dir(self.workspace.cwd()).unwrap().count();
+        assert_eq!(names, 1, "something was left beside the file");
+        assert_eq!(fs::read_dir(self.outer.path().join("state/journal")).unwrap().count(), 0);
+    }
+}
+
+fn text(image: &PreImage) -> String {
+    String::from_utf8(image.bytes().unwrap().to_vec()).unwrap()
+}
+
+fn pause(wait: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < wait {
+        spin_loop();
+    }
+}
+
+/// Replaces the file up to three times, as editors do that save by a rename.
+fn replace(path: &Path, number: u32, wait: Duration) {
+    let beside = path.with_file_name("beside");
+    for part in 1..=bursts(number) {
+        pause(wait / bursts(number));
+        fs::write(&beside, format!("{number}.{part}")).unwrap();
+        fs::rename(&beside, path).unwrap();
+    }
+}
+
+/// How often the file is replaced in a round.
+fn bursts(number: u32) -> u32 {
+    1 + number % 3
+}
+
+#[test]
+fn no_rewrite_by_a_rename_is_lost() {
+    let race = Race::new(replace);
+    let (mut written, mut round, mut outcomes) = (0, 0, [0; 2]);
+    while written < rewrites() {
+        round += 1;
+        written += bursts(round);
+        let seen = race.seen();
+        let (ours, done) = race.edit(&seen, round);
+        let last = format!("{round}.{}", bursts(round));
+        let now = race.read();
+        // The last of theirs is there, as they wrote it: it came after ours, or ours was refused.
+        // What ours was made of was seen before all of theirs, so it can never lie upon them.
+        assert_eq!(now, last, "ours: {ours:?}, {done:?}");
+        outcomes[usize::from(done.is_ok())] += 1;
+    }
+    assert!(outcomes.iter().all(|count| *count > 0), "they never met: {outcomes:?}");
+    race.end();
+}
+
+/// Opens the file, waits, and writes to what it has opened, whatever has become of it.
+fn overwrite(path: &Path, number: u32, wait: Duration) {
+    let file = OpenOptions::new().write(true).open(path).unwrap();
+    pause(wait);
+    write_whole(&file, &format!("theirs {number}"));
+}
+
+fn write_whole(file: &File, text: &str) {
+    file.write_all_at(text.as_bytes(), 0).unwrap();
+    file.set_len(text.len() as u64).unwrap();
+}
+
+#[test]
+fn every_late_write_in_place_is_told_and_kept() {
+    let race = Race::new(overwrite);
+    let mut outcomes = [0; 3];
+    for round in 1..=rewrites() {
+        let seen = race.seen();
+        let (ours, done) = race.edit(&seen, round);
+        let theirs = format!("theirs {round}");
+        let late = race.workspace.late_writes();
+        let now = race.read();
+        let outcome = match (done.is_ok(), now == theirs) {
+            // They wrote before ours, which was refused.
+            (false, true) => 0,
+            // They opened what ours had made already.
+            (true, true) => 1,
+            // They had opened the old one.
+            (true, false) => {
+                assert_eq!(now, ours);
+                let [late] = &late[..] else { panic!("{theirs:?} was not told: {late:?}") };
+                assert_eq!(late.path, race.path());
+                assert_eq!(fs::read_to_string(&late.kept).unwrap(), theirs);
+                2
+            }
+            (false, false) => panic!("{theirs:?} is lost: {now:?}"),
+        };
+        if outcome < 2 {
+            assert_eq!(late, []);
+        }
+        outcomes[outcome] += 1;
+    }
+    assert!(outcomes[0] > 0 && outcomes[2] > 0, "they never met: {outcomes:?}");
+    race.end();
+}
+
+/// Undoing the edit brings back what was written late.
+#[test]
+fn what_was_written_late_is_restored_by_undo() {
+    let race = Race::new(overwrite);
+    let open = OpenOptions::new().write(true).open(race.path()).unwrap();
+    let at = race.workspace.resolve("file").unwrap();
+    atomic_write(&race.workspace, &at, b"ours", &race.seen()).unwrap();
+    assert_eq!(race.workspace.late_writes(), []);
+    write_whole(&open, "late");
+    assert_eq!(race.workspace.late_writes().len(), 1);
+    assert_eq!(race.workspace.late_writes(), [], "it is told once");
+    acp_tools::undo::Undoing::last(&race.workspace).unwrap().run(&race.workspace).unwrap();
+    assert_eq!(race.read(), "late");
+    race.end();
+}

@@ -1,0 +1,177 @@
+//! The law of undo over random sequences of writes, edits, moves and deletions: undone one after
+//! the other, they leave every byte, mode, link and directory as it was.
+//!
+//! `PROPTEST_CASES` says how many sequences; `cargo xtask accept undone` makes many more than a
+//! plain test run.
+
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a test fails by it")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use acp_tools::edit::{Edit, Which, apply};
+use acp_tools::encoding::Text;
+use acp_tools::remove::find;
+use acp_tools::undo::Undoing;
+use acp_tools::workspace::Durability;
+use acp_tools::write::{Change, PreImage, read_whole, write_all};
+use acp_tools::{ToolError, Workspace};
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+/// Names that a sequence works on: files, links, directories, and some that are not there.
+const PATHS: [&str; 12] =
+    ["a", "d/b", "d/e/c", "d/e", "d", "link", "hard", "wide", "empty", "new/f", "new/g/h", "d/e/n"];
+
+/// One step of a sequence.
+#[derive(Debug, Clone)]
+enum Act {
+    Write(usize, String),
+    /// Several files at once.
+    WriteAll(Vec<(usize, String)>),
+    Edit(usize, String),
+    Move(usize, usize),
+    Delete(usize),
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let path = || 0..PATHS.len();
+    let text = || "[a-c\r\n]{0,9}";
+    prop_oneof![
+        3 => (path(), text()).prop_map(|(at, text)| Act::Write(at, text)),
+        2 => prop::collection::vec((path(), text()), 2..4).prop_map(Act::WriteAll),
+        3 => (path(), text()).prop_map(|(at, text)| Act::Edit(at, text)),
+        2 => (path(), path()).prop_map(|(from, to)| Act::Move(from, to)),
+        2 => path().prop_map(Act::Delete),
+    ]
+}
+
+struct Tree {
+    _outer: TempDir,
+    workspace: Workspace,
+}
+
+impl Tree {
+    fn new() -> Self {
+        let outer = tempfile::tempdir().unwrap();
+        let root = outer.path().join("root");
+        fs::create_dir_all(root.join("d/e")).unwrap();
+        fs::create_dir(root.join("empty")).unwrap();
+        let wide: Vec<u8> =
+            "\u{feff}a\r\nb\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        for (path, bytes, mode) in [
+            ("a", &b"a\nb\nc\n"[..], 0o644),
+            ("d/b", b"a\r\nb\r\nc", 0o640),
+            ("d/e/c", b"", 0o600),
+            ("hard", b"a\nb\n", 0o664),
+            ("wide", &wide, 0o751),
+        ] {
+            fs::write(root.join(path), bytes).unwrap();
+            fs::set_permissions(root.join(path), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        fs::set_permissions(root.join("d/e"), fs::Permissions::from_mode(0o2750)).unwrap();
+        fs::hard_link(root.join("hard"), root.join("d/other")).unwrap();
+        symlink("d/b", root.join("link")).unwrap();
+        let workspace = Workspace::new(root, Vec::new()).unwrap();
+        let workspace = workspace.with_durability(Durability::System);
+        let workspace = workspace.keeping(&outer.path().join("state"));
+        Self { _outer: outer, workspace }
+    }
+
+    fn act(&self, act: &Act) -> Result<(), ToolError> {
+        let at = |path: &usize| self.workspace.resolve(PATHS[*path]);
+        match act {
+            Act::Write(path, text) => self.write(&[(*path, text.clone())]),
+            Act::WriteAll(all) => self.write(all),
+            Act::Edit(path, new) => self.edit(*path, new),
+            Act::Move(from, to) => {
+                find(&self.workspace, &at(from)?)?.move_to(&self.workspace, &at(to)?)
+            }
+            Act::Delete(path) => find(&self.workspace, &at(path)?)?.delete(&self.workspace),
+        }
+    }
+
+    fn write(&self, all: &[(usize, String)]) -> Result<(), ToolError> {
+        let mut seen = Vec::new();
+        for (path, text) in all {
+            let at = self.workspace.resolve(PATHS[*path])?;
+            let found = read_whole(&self.workspace, &at, 1 << 20)?;
+            seen.push((at, found, text));
+        }
+        let changes: Vec<_> = seen
+            .iter()
+            .map(|(at, found, text)| Change { at, found: found.bytes(), bytes: text.as_bytes() })
+            .collect();
+        write_all(&self.workspace, &changes)
+    }
+
+    fn edit(&self, path: usize, new: &str) -> Result<(), ToolError> {
+        let at = self.workspace.resolve(PATHS[path])?;
+        let found = read_whole(&self.workspace, &at, 1 << 20)?;
+        let PreImage::Bytes(bytes) = &found else {
+            return Err(ToolError::invalid("nothing there"));
+        };
+        let text = Text::decode(PATHS[path], bytes.clone())?;
+        let edit = Edit { old_text: "b".to_owned(), new_text: new.to_owned(), which: Which::All };
+        let edited = apply(text.as_str(), &[edit]).map_err(ToolError::from)?;
+        let bytes = text.edited(edited).unwrap();
+        write_all(&self.workspace, &[Change { at: &at, found: found.bytes(), bytes: &bytes }])
+    }
+
+    fn undo(&self) -> Result<(), ToolError> {
+        Undoing::last(&self.workspace)?.run(&self.workspace)
+    }
+
+    /// Everything there is, with its mode, its bytes and its number of names.
+    fn state(&self) -> BTreeMap<PathBuf, (u32, u64, Vec<u8>)> {
+        let mut state = BTreeMap::new();
+        add(&mut state, self.workspace.cwd());
+        state
+    }
+}
+
+fn add(state: &mut BTreeMap<PathBuf, (u32, u64, Vec<u8>)>, folder: &Path) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let metadata = fs::symlink_metadata(&path).unwrap();
+        let (mode, mut names) = (metadata.mode(), metadata.nlink());
+        let bytes = if metadata.is_dir() {
+            add(state, &path);
+            names = 0;
+            Vec::new()
+        } else if metadata.is_symlink() {
+            fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()
+        } else {
+            fs::read(&path).unwrap()
+        };
+        state.insert(path, (mode, names, bytes));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_sequence_of_changes_is_undone_step_by_step(acts in prop::collection::vec(act(), 1..16)) {
+        let tree = Tree::new();
+        let mut states = vec![tree.state()];
+        for act in &acts {
+            let done = tree.act(act);
+            let state = tree.state();
+            if done.is_ok() {
+                states.push(state);
+            } else {
+                prop_assert_eq!(Some(&state), states.last(), "{:?} failed but changed something", act);
+            }
+        }
+        while let Some(state) = states.pop() {
+            prop_assert_eq!(&tree.state(), &state);
+            let undone = tree.undo();
+            prop_assert_eq!(undone.is_ok(), !states.is_empty(), "{:?}", undone);
+        }
+        prop_assert_eq!(tree.workspace.late_writes(), vec![]);
+    }
+}

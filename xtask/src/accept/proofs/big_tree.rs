@@ -1,0 +1,86 @@
+//! A tree of very many files with what walks fall into: links that lead in circles, FIFOs, and one
+//! line without an end in sight. It is removed when it is dropped.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::process::{self, Stop};
+
+/// Files in one folder.
+const FOLDER: u64 = 1_000;
+
+/// Bytes of the one line.
+const LINE: usize = 500_000_000;
+
+/// What a file system has to have left, beside a file for each file.
+const SPARE_KIB: u64 = 4 * 1024 * 1024;
+
+pub(super) struct BigTree(PathBuf);
+
+impl BigTree {
+    /// Makes a tree of `files` files; every tenth has a line of text, the others have nothing.
+    pub(super) fn make(path: &Path, files: u64) -> Result<Self, Stop> {
+        fs::remove_dir_all(path).ok();
+        let failed = |error: io::Error| Stop::Failed(format!("{}: {error}", path.display()));
+        fs::create_dir_all(path).map_err(failed)?;
+        let tree = Self(path.to_owned());
+        require(path, "-i", files + files / 10)?;
+        require(path, "-k", SPARE_KIB)?;
+        tree.fill(files).map_err(failed)?;
+        let folders = (0..files.div_ceil(FOLDER)).step_by(10);
+        let fifos = folders.map(|folder| tree.folder(folder).join("fifo"));
+        process::run(Command::new("mkfifo").args(fifos))?;
+        Ok(tree)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    fn folder(&self, folder: u64) -> PathBuf {
+        self.0.join(format!("d{:02}/e{folder:05}", folder % 100))
+    }
+
+    fn fill(&self, files: u64) -> io::Result<()> {
+        for number in 0..files.div_ceil(FOLDER) {
+            let folder = self.folder(number);
+            fs::create_dir_all(&folder)?;
+            symlink("..", folder.join("up"))?;
+            symlink("self", folder.join("self"))?;
+            symlink("/dev/zero", folder.join("zero"))?;
+            for file in number * FOLDER..files.min((number + 1) * FOLDER) {
+                let text = if file % 10 == 0 { "a common line\n" } else { "" };
+                fs::write(folder.join(format!("f{file}")), text)?;
+            }
+        }
+        let mut long = File::create(self.0.join("long"))?;
+        let block = vec![b'x'; 1_000_000];
+        for _ in 0..LINE / block.len() {
+            long.write_all(&block)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for BigTree {
+    fn drop(&mut self) {
+        // What cannot be removed lies in the target folder.
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+/// Checks with `df` that there is room: inodes (`-i`) or KiB (`-k`).
+fn require(path: &Path, what: &str, least: u64) -> Result<(), Stop> {
+    let printed = process::capture(Command::new("df").arg("-P").arg(what).arg(path))?;
+    let left = printed.lines().nth(1).and_then(|line| line.split_whitespace().nth(3));
+    match left.and_then(|left| left.parse::<u64>().ok()) {
+        Some(left) if left < least => {
+            Err(Stop::Failed(format!("df {what}: {left} left, {least} needed")))
+        }
+        // Some file systems have no count of inodes.
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,56 @@
+//! What becomes of files: undone, rewritten by others, left by a process that dies, and how long an
+//! edit takes.
+
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+
+use super::Run;
+use crate::cargo;
+use crate::process::Stop;
+use crate::ui::Ui;
+use crate::workspace::Workspace;
+
+/// Undoes random sequences of changes.
+pub(super) fn undone(ws: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
+    run.is_seeded = true;
+    ui.note(format_args!("undone: seed {}", run.seed));
+    let mut command = cargo::tools_test(ws, "undo", "laws");
+    command.env("PROPTEST_CASES", run.n.to_string());
+    command.env("PROPTEST_RNG_SEED", run.seed.to_string());
+    super::broken(&mut command, run)
+}
+
+/// Edits a file while others rewrite it.
+pub(super) fn racing(ws: &Workspace, _: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
+    let mut command = cargo::tools_test(ws, "racing", "laws");
+    command.env("RACING_REWRITES", run.n.to_string());
+    super::broken(&mut command, run)
+}
+
+/// Kills a process, or makes a call of it fail, at every n-th call of every change.
+pub(super) fn crash(ws: &Workspace, _: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
+    let mut command = cargo::tools_test(ws, "crash", "laws");
+    command.env("CRASH_STEP", run.n.to_string());
+    super::broken(command.args(["--", "--nocapture"]), run)
+}
+
+/// Returns the time of an edit as a multiple of that of a plain program.
+pub(super) fn edit_time(ws: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
+    let mut command = cargo::tools_test(ws, "edit_time", "release");
+    command.args(["--", "--ignored", "--nocapture"]).env("EDIT_ROUNDS", run.n.to_string());
+    let line = told(&mut command, "edit-time ")?;
+    ui.note(format_args!("edit-time: {line}"));
+    let (ratio, times) = line.split_once(' ').unwrap_or((&line, ""));
+    run.more = json!({ "times": times });
+    ratio.parse().map_err(|_nan| Stop::Failed(format!("it told {line:?}")))
+}
+
+/// Runs tests, and returns the rest of the line that begins so.
+fn told(command: &mut Command, beginning: &str) -> Result<String, Stop> {
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| Stop::Failed(format!("cannot run cargo: {error}")))?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let line = printed.lines().find_map(|line| Some(line.split_once(beginning)?.1.to_owned()));
+    line.ok_or_else(|| Stop::Failed(format!("the tests ended with {}", output.status)))
+}

@@ -1,0 +1,154 @@
+//! The search beside the ripgrep program, which cargo builds for it, and on a tree that is too
+//! large. `crates/tools/examples/search_proof` searches and compares; this makes what it needs.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::Run;
+use super::big_tree::BigTree;
+use crate::process::{self, Stop};
+use crate::ui::Ui;
+use crate::workspace::Workspace;
+
+/// The crates by which ripgrep and this workspace search: of the same versions, or the comparison
+/// tells nothing.
+const SHARED: [&str; 5] = ["globset", "grep-regex", "grep-searcher", "ignore", "regex-automata"];
+
+/// How many source trees are searched.
+const TREES: usize = 4;
+
+/// Returns how many of `n` patterns find something else than ripgrep does.
+pub(super) fn same(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
+    run.is_seeded = true;
+    let trees = largest(&sources()?);
+    let mut command = example(workspace, ui)?;
+    command.arg("same").arg(ripgrep(workspace, ui)?);
+    told(command.args([run.seed, run.n].map(|number| number.to_string())).args(trees), run)
+}
+
+/// Returns the time of rare patterns as a multiple of ripgrep's, in `n` rounds.
+pub(super) fn time(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
+    let mut command = example(workspace, ui)?;
+    command.arg("time").arg(ripgrep(workspace, ui)?);
+    told(command.arg(run.n.to_string()).arg(sources()?), run)
+}
+
+/// Returns the milliseconds to the answer for the slowest of some common patterns.
+pub(super) fn cap(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
+    let mut command = example(workspace, ui)?;
+    told(command.arg("cap").arg(run.n.to_string()).arg(sources()?), run)
+}
+
+/// Returns the most MiB that it takes to search and find in a tree of `n` files.
+pub(super) fn big(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
+    let mut command = example(workspace, ui)?;
+    ui.note(format_args!("big-tree: makes {} files", run.n));
+    let tree = BigTree::make(&workspace.target.join("big-tree"), run.n)?;
+    told(command.arg("big").arg(tree.path()), run)
+}
+
+fn example(workspace: &Workspace, ui: &mut Ui<'_>) -> Result<Command, Stop> {
+    let words = "build --release -p acp-tools --example search_proof";
+    ui.note(format_args!("cargo {words}"));
+    process::run(&mut workspace.cargo(words))?;
+    Ok(Command::new(workspace.target.join("release/examples/search_proof")))
+}
+
+/// Runs the example: its `value` is the value, the rest is told beside it.
+fn told(command: &mut Command, run: &mut Run) -> Result<f64, Stop> {
+    let printed = process::capture(command)?;
+    let mut told: Value = serde_json::from_str(&printed)
+        .map_err(|error| Stop::Failed(format!("{}: {error}", printed.trim())))?;
+    let value = told.as_object_mut().and_then(|told| told.remove("value")?.as_f64());
+    run.more = told;
+    value.ok_or_else(|| Stop::Failed("there is no value".to_owned()))
+}
+
+/// Builds ripgrep, unless it is there.
+fn ripgrep(workspace: &Workspace, ui: &mut Ui<'_>) -> Result<PathBuf, Stop> {
+    let folder = workspace.target.join("ripgrep");
+    let program = folder.join("bin/rg");
+    let build = folder.join("build");
+    if !program.exists() {
+        ui.note(format_args!("cargo install ripgrep"));
+        // Not `--locked`: it is to have the versions that this workspace has.
+        let mut install = workspace.cargo("install ripgrep --version ^15");
+        process::run(install.arg("--root").arg(&folder).arg("--target-dir").arg(&build))?;
+    }
+    let path = workspace.root.join("Cargo.lock");
+    let lock = fs::read_to_string(&path)
+        .map_err(|error| Stop::Failed(format!("{}: {error}", path.display())))?;
+    let other: Vec<_> =
+        SHARED.into_iter().filter(|name| !is_built_with(&build, name, &lock)).collect();
+    match other.is_empty() {
+        true => Ok(program),
+        false => Err(Stop::Failed(format!(
+            "{} was built with another version of {}: remove it, or update this workspace",
+            folder.display(),
+            other.join(", "),
+        ))),
+    }
+}
+
+/// Tells whether what cargo wrote of a build names the version of the lock file.
+fn is_built_with(build: &Path, name: &str, lock: &str) -> bool {
+    let Some(version) = locked(lock, name) else { return false };
+    let file = format!("{}-", name.replace('-', "_"));
+    let source = format!("/{name}-{version}/");
+    let files = fs::read_dir(build.join("release/deps")).into_iter().flatten().flatten();
+    files
+        .filter(|entry| {
+            let written = entry.file_name().to_string_lossy().into_owned();
+            written.starts_with(&file) && written.ends_with(".d")
+        })
+        .any(|entry| fs::read_to_string(entry.path()).is_ok_and(|text| text.contains(&source)))
+}
+
+fn locked<'a>(lock: &'a str, name: &str) -> Option<&'a str> {
+    let (_, package) = lock.split_once(&format!("name = \"{name}\"\nversion = \""))?;
+    package.split_once('"').map(|(version, _)| version)
+}
+
+/// Finds the sources that cargo has unpacked.
+fn sources() -> Result<PathBuf, Stop> {
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(env::home_dir()?.join(".cargo")));
+    let registry = home.unwrap_or_default().join("registry/src");
+    largest(&registry)
+        .into_iter()
+        .next()
+        .ok_or_else(|| Stop::Failed(format!("{} is empty", registry.display())))
+}
+
+/// Returns the folders in a folder that have the most files in them.
+fn largest(folder: &Path) -> Vec<PathBuf> {
+    let folders = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut counted: Vec<_> = folders.map(|entry| (files(&entry.path()), entry.path())).collect();
+    counted.sort_unstable();
+    counted.into_iter().rev().take(TREES).map(|(_, path)| path).collect()
+}
+
+fn files(folder: &Path) -> usize {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let count = |entry: fs::DirEntry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => files(&entry.path()),
+        _ => 1,
+    };
+    entries.map(count).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::locked;
+
+    #[test]
+    fn versions_are_read_from_the_lock_file() {
+        let lock = "[[package]]\nname = \"ignore\"\nversion = \"0.4.34\"\nsource = \"x\"\n";
+        assert_eq!(locked(lock, "ignore"), Some("0.4.34"));
+        assert_eq!(locked(lock, "ignor"), None);
+    }
+}
