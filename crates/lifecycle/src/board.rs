@@ -251,7 +251,7 @@ impl Board {
         let told = || Box::new(call.report.meta.clone());
         let mut meta = patch.meta.take().unwrap_or_else(told);
         call.time(&mut meta, now);
-        meta.output_bytes = output_bytes.or(meta.output_bytes);
+        meta.output_bytes = output_bytes.max(meta.output_bytes);
         meta.reason = reason;
         meta.arriving.clear();
         if status != Status::Completed {

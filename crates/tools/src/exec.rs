@@ -7,7 +7,12 @@
 //! On Linux a program whose `main` begins with [`helper_main`] keeps its commands by helpers: then
 //! nothing outlives a command, and no command outlives the program, however that ends.
 
+mod binary;
+mod chunks;
+pub mod escapes;
 mod pty;
+pub mod record;
+mod screen;
 mod silence;
 pub mod text;
 
@@ -25,6 +30,8 @@ use tokio_util::sync::CancellationToken;
 use self::silence::Silence;
 use crate::limits::{DRAIN_BYTES, KILL_DEADLINE, KILL_GRACE};
 use crate::sys::process::{self, Ended, Way};
+
+use self::record::Recording;
 
 /// A shell command and where it runs.
 #[derive(Debug, Clone)]
@@ -228,12 +235,31 @@ pub async fn run_paced(
     output: impl FnMut(&[u8]) + Send,
     ready: impl FnMut() -> BoxFuture<'static, ()> + Send,
 ) -> Result<Exit, SpawnError> {
-    run_kept(command, Way::best(), cancel, output, ready).await
+    run_kept(command, Way::best(), None, cancel, output, ready).await
+}
+
+/// Runs a command as [`run_paced`] does, and records all that it writes. What is only shown then
+/// loses by its rate: `output` gets the beginning and the end of what is more than
+/// [`SHOWN_BYTES`](crate::limits::SHOWN_BYTES) in
+/// [`SHOWN_INTERVAL`](crate::limits::SHOWN_INTERVAL), with a line between them that counts what is
+/// left out, and the command does not wait for it.
+///
+/// # Errors
+/// [`SpawnError`] if nothing was started.
+pub async fn run_recorded(
+    command: Command,
+    cancel: CancellationToken,
+    recording: Arc<Recording>,
+    output: impl FnMut(&[u8]) + Send,
+    ready: impl FnMut() -> BoxFuture<'static, ()> + Send,
+) -> Result<Exit, SpawnError> {
+    run_kept(command, Way::best(), Some(recording), cancel, output, ready).await
 }
 
 async fn run_kept(
     command: Command,
     way: Way,
+    recording: Option<Arc<Recording>>,
     cancel: CancellationToken,
     mut output: impl FnMut(&[u8]) + Send,
     mut ready: impl FnMut() -> BoxFuture<'static, ()> + Send,
@@ -243,7 +269,7 @@ async fn run_kept(
         return Ok(exit(Ended::default(), End::Cancelled, begun));
     }
     let (timeout, streams) = (command.timeout, command.streams);
-    let mut live = pty::start(command, way).await?;
+    let mut live = pty::start(command, way, recording).await?;
     let tree = &live.tree;
 
     let mut asked = End::Exited;

@@ -217,10 +217,10 @@ pub const COMMAND_RISK_BYTES: usize = 200;
 pub const COMMAND_STRING_BYTES: usize = 128 * 1024 - 2;
 
 /// Bytes read from a terminal at once.
-pub const READ_BYTES: usize = 16 * 1024;
+pub const READ_BYTES: usize = 64 * 1024;
 
 /// Reads that may wait for whoever shows the output, before the command waits for them.
-pub const OUTPUT_CHUNKS: usize = 32;
+pub const OUTPUT_CHUNKS: usize = 8;
 
 /// How long processes have from the request to end until they are killed.
 pub const KILL_GRACE: Duration = Duration::from_millis(300);
@@ -262,6 +262,33 @@ pub const COMMAND_KEPT_BYTES: usize = 1024 * 1024;
 
 /// Bytes of a command's output that the model is told.
 pub const COMMAND_OUTPUT_BYTES: usize = 32 * 1024;
+
+/// Bytes of an output that is recorded that are shown at once: the first and the last ones.
+pub const SHOWN_BYTES: usize = 64 * 1024;
+
+/// How often they are shown.
+pub const SHOWN_INTERVAL: Duration = Duration::from_millis(25);
+
+/// Lines of a terminal that the cursor moves among.
+pub const SCREEN_ROWS: usize = 40;
+
+/// Columns of a terminal that the cursor moves among; lines may be longer.
+pub const SCREEN_COLS: usize = 240;
+
+/// Bytes of a link in a terminal. Its parser keeps 1,024 bytes of it.
+pub const LINK_BYTES: usize = 1_000;
+
+/// Bytes of the file with the whole output of a command: as many as can be read of a file.
+pub const OUTPUT_FILE_BYTES: u64 = FILE_BYTES;
+
+/// Files with whole outputs that a session keeps; the oldest go first.
+pub const OUTPUT_FILES: usize = 200;
+
+/// Bytes that they have when one more is made.
+pub const OUTPUT_FILES_BYTES: u64 = 1024 * 1024 * 1024;
+
+/// How long they are kept after their session.
+pub const OUTPUT_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 // Texts that the client holds
 

@@ -354,6 +354,9 @@ fn line_number(line: u64) -> u32 {
     u32::try_from(line).unwrap_or(u32::MAX)
 }
 
+/// What is no text, and nothing else that is known.
+pub(crate) const UNKNOWN_KIND: &str = "unknown kind";
+
 /// Names what a file holds by its first bytes if that is not text in UTF-8 or the like.
 pub(crate) fn binary_kind(start: &[u8]) -> Option<String> {
     if start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]) {
@@ -362,7 +365,7 @@ pub(crate) fn binary_kind(start: &[u8]) -> Option<String> {
     if !start.contains(&0) && !start.starts_with(b"%PDF-") {
         return None;
     }
-    let Some(kind) = infer::get(start) else { return Some("unknown kind".to_owned()) };
+    let Some(kind) = infer::get(start) else { return Some(UNKNOWN_KIND.to_owned()) };
     let noun = match kind.matcher_type() {
         MatcherType::App => "program",
         MatcherType::Archive => "archive",

@@ -17,6 +17,7 @@ mod failure;
 mod guard;
 mod look;
 mod opened;
+mod readable;
 mod resolved;
 mod root;
 #[cfg(test)]
@@ -28,6 +29,7 @@ mod walk;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::outputs::Outputs;
 use crate::stamp::Stamps;
 use crate::undo::Undo;
 use crate::write::replay;
@@ -63,6 +65,7 @@ pub struct Workspace {
     durability: Durability,
     stamps: Stamps,
     undo: Undo,
+    outputs: Outputs,
     journal: Option<PathBuf>,
     /// The user's state folder, where both are.
     state: Option<PathBuf>,
@@ -85,6 +88,7 @@ impl Workspace {
             durability: Durability::default(),
             stamps: Stamps::default(),
             undo: Undo::default(),
+            outputs: Outputs::default(),
             journal: None,
             state: None,
         })
@@ -99,13 +103,15 @@ impl Workspace {
     /// Keeps what is written, moved and deleted, so that it can be undone, in `undo` beneath a
     /// folder, and in `journal` what a killed process would leave unfinished. The folder should be
     /// that of the user's state, and is made with the first change. What is older than 30 days in
-    /// `undo` is removed then; what another process left unfinished is put in order now.
+    /// `undo` is removed then; what another process left unfinished is put in order now. Whole
+    /// outputs of commands go to `output`, and what is older than 7 days there goes with the first.
     #[must_use]
     pub fn keeping(self, folder: &Path) -> Self {
         let journal = folder.join("journal");
         replay(&journal);
         let (undo, state) = (Undo::within(folder.join("undo")), Some(folder.to_owned()));
-        Self { undo, journal: Some(journal), state, ..self }
+        let outputs = Outputs::within(folder.join("output"));
+        Self { undo, outputs, journal: Some(journal), state, ..self }
     }
 
     pub(crate) fn journal(&self) -> Option<&Path> {

@@ -9,6 +9,7 @@ mod files;
 mod hostile;
 mod lifecycle;
 mod mutants;
+mod output;
 mod sabotage;
 mod search;
 
@@ -44,7 +45,7 @@ struct Run {
     more: Value,
 }
 
-pub(super) const PROOFS: [Proof; 16] = [
+pub(super) const PROOFS: [Proof; 17] = [
     Proof {
         name: "lifecycle",
         what: "tests that break a promise in n random lives and n / 10 random endings of calls",
@@ -145,6 +146,13 @@ pub(super) const PROOFS: [Proof; 16] = [
         n: 10_000,
         target: 5.0,
         prove: hostile::soak,
+    },
+    Proof {
+        name: "output",
+        what: "time to record n bytes of a command's output, by that of a bare reading loop",
+        n: 1_000_000_000,
+        target: 1.3,
+        prove: output::prove,
     },
     Proof {
         name: "sabotage",

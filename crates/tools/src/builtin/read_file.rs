@@ -1,6 +1,8 @@
 //! `read_file`: a window of lines of a text file.
 
-use acp_lifecycle::{Effect, Grant, Pinned};
+use std::sync::Arc;
+
+use acp_lifecycle::{Effect, Grant, Pinned, SessionHandle};
 use acp_types::{Content, Location, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -12,7 +14,7 @@ use crate::read::{Image, Reading, Window, held_window, read_at};
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
-use crate::workspace::Resolved;
+use crate::workspace::{Resolved, Workspace};
 
 /// Reads lines of a text file.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +34,7 @@ pub struct Args {
 
 impl Tool for ReadFile {
     type Args = Args;
-    type Plan = (Args, Resolved);
+    type Plan = (Args, Resolved, Arc<Workspace>);
 
     fn spec(&self) -> Spec {
         Spec {
@@ -55,9 +57,10 @@ impl Tool for ReadFile {
     }
 
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Self::Plan>, ToolError> {
-        let at = context.workspace.look(&args.path)?;
-        let effects = context.workspace.looked_at(&at, Effect::Read);
-        Ok(Draft { effects, ..Draft::new((args, at)) })
+        let workspace = context.workspace.reading(&args.path);
+        let at = workspace.look(&args.path)?;
+        let effects = workspace.looked_at(&at, Effect::Read);
+        Ok(Draft { effects, ..Draft::new((args, at, workspace)) })
     }
 
     async fn run(
@@ -66,11 +69,15 @@ impl Tool for ReadFile {
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
-        let (args, at) = pinned.release(grant)?;
+        let (args, at, workspace) = pinned.release(grant)?;
         let Invocation { call, context, .. } = invocation;
-        let asked = call.cancel().run_until_cancelled(Held::to_read(context, &at)).await;
-        let held = asked.unwrap_or_default();
-        let workspace = context.workspace.clone();
+        let is_output = !Arc::ptr_eq(&workspace, &context.workspace);
+        let held = match is_output {
+            true => None,
+            false => call.cancel().run_until_cancelled(Held::to_read(context, &at)).await,
+        };
+        let held = held.unwrap_or_default();
+        let session = call.session().clone();
         let output = blocking(move || {
             let Args { offset, limit, .. } = args;
             let reading = match held.only_text() {
@@ -78,11 +85,24 @@ impl Tool for ReadFile {
                 None => read_at(&workspace, &at, offset, limit)?,
             };
             Ok(match reading {
-                Reading::Text(window) => output(window, &held.notes_of_read()),
+                Reading::Text(mut window) => {
+                    if is_output {
+                        redact(&mut window, &session);
+                    }
+                    output(window, &held.notes_of_read())
+                }
                 Reading::Image(image) => shown(&image),
             })
         });
         output.await
+    }
+}
+
+/// Hides what a command printed of known secrets.
+fn redact(window: &mut Window, session: &SessionHandle) {
+    let secrets = session.with(|session, _| session.secrets().clone());
+    for text in [&mut window.text, &mut window.numbered] {
+        *text = secrets.redact(text).into_owned();
     }
 }
 

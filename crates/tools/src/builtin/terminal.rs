@@ -1,10 +1,14 @@
 //! `terminal`: runs a shell command and shows its output as it comes.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use acp_lifecycle::{Grant, Pinned};
-use acp_types::{Exit, Reason, TerminalId, TerminalPatch, TerminalSize, ToolKind};
+use acp_types::schema::v1::ResourceLink;
+use acp_types::{
+    Content, ContentBlock, Exit, Reason, TerminalId, TerminalPatch, TerminalSize, ToolKind,
+};
 use futures::FutureExt as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -12,11 +16,11 @@ use serde_json::{Value, json};
 
 use crate::command;
 use crate::error::{Code, ToolError};
-use crate::exec::text::HeadTail;
+use crate::exec::escapes::Filter;
+use crate::exec::record::{Recorded, RecordedFile, Recording};
 use crate::exec::{self, Command, End, Size, SpawnError, Streams, Usage};
-use crate::limits::{
-    COMMAND_KEPT_BYTES, COMMAND_OUTPUT_BYTES, COMMAND_TIMEOUT, COMMAND_TIMEOUT_MAX,
-};
+use crate::limits::{COMMAND_TIMEOUT, COMMAND_TIMEOUT_MAX, OUTPUT_FILE_BYTES};
+use crate::outputs::uri;
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
@@ -50,7 +54,7 @@ impl Tool for Terminal {
             description: "Runs a shell command and returns its output and exit code. Each \
                           command gets a fresh shell without standard input; `cd` and variables \
                           do not last. Everything it started is ended with it. Long output is \
-                          shown by its beginning and end.",
+                          shown by its beginning and end, and can be read whole with read_file.",
             kind: ToolKind::Execute,
             reach: Reach::Anything,
             title: "terminal",
@@ -115,39 +119,62 @@ impl Tool for Terminal {
         }
         let id = TerminalId::new(call.id().0.clone());
         let timeout = command.timeout;
-        let mut kept = HeadTail::new(COMMAND_KEPT_BYTES);
-        let show = |bytes: &[u8]| {
-            kept.push(bytes);
-            call.terminal_output(&id, bytes);
-        };
+        let workspace = Arc::clone(&invocation.context.workspace);
+        let open = move || workspace.outputs().create();
+        let recording = Arc::new(Recording::new(OUTPUT_FILE_BYTES, open));
+        let mut filter = Filter::default();
+        let show = |bytes: &[u8]| call.terminal_output(&id, &filter.push(bytes));
         let session = call.session().clone();
         let ready = || {
             let session = session.clone();
             async move { session.unstalled().await }.boxed()
         };
         let cancel = call.cancel().clone();
-        let exit = exec::run_paced(command, cancel, show, ready).await.map_err(not_started)?;
+        let running = exec::run_recorded(command, cancel, Arc::clone(&recording), show, ready);
+        let exit = running.await.map_err(not_started)?;
+        let recorded = recording.finish();
         call.terminal_exit(&id, Exit { code: exit.code, signal: exit.signal.clone() });
         call.change_meta(|meta| {
             meta.exit_code = exit.code;
             meta.signal.clone_from(&exit.signal);
+            meta.output_bytes = Some(recorded.bytes);
             if let Some(usage) = exit.usage {
                 meta.custom.insert("usage".into(), used(usage));
             }
         });
-        let (ending, output) = (ending(&exit, timeout), kept.to_text(COMMAND_OUTPUT_BYTES));
+        if let Some(file) = &recorded.file {
+            call.append(Content::Block(link(file)));
+        }
+        let secrets = session.with(|session, _| session.secrets().clone());
+        let text = format!("[{}]\n{}", ending(&exit, timeout), recorded.for_model());
         Ok(Output {
-            text: format!("[{ending}]\n{output}"),
-            raw: Some(json!({
-                "exitCode": exit.code,
-                "signal": exit.signal,
-                "timedOut": exit.end == End::TimedOut,
-                "outputBytes": kept.total(),
-            })),
+            text: secrets.redact(&text).into_owned(),
+            raw: Some(raw(&exit, &recorded)),
             failed: failed(&exit),
             ..Output::default()
         })
     }
+}
+
+fn raw(exit: &exec::Exit, recorded: &Recorded) -> Value {
+    json!({
+        "exitCode": exit.code,
+        "signal": exit.signal,
+        "timedOut": exit.end == End::TimedOut,
+        "outputBytes": recorded.bytes,
+        "outputLines": recorded.lines,
+        "outputFile": recorded.file.as_ref().map(|file| file.path.display().to_string()),
+    })
+}
+
+/// The whole output, for whoever wants to see it.
+fn link(file: &RecordedFile) -> ContentBlock {
+    let name = file.path.file_name().unwrap_or_default().to_string_lossy();
+    let link = ResourceLink::new(name, uri(&file.path))
+        .title("The whole output".to_owned())
+        .mime_type("text/plain".to_owned())
+        .size(i64::try_from(file.bytes).ok());
+    ContentBlock::ResourceLink(link)
 }
 
 /// What the processes of the command used together, and how much memory the largest of them.
@@ -194,3 +221,7 @@ fn not_started(error: SpawnError) -> ToolError {
     };
     ToolError::report(code, format!("{error}."))
 }
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests;

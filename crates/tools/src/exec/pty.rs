@@ -10,10 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
+use super::chunks;
+use super::record::Recording;
 use super::{Command, SpawnError, Streams};
-use crate::limits::{COMMAND_STRING_BYTES, OUTPUT_CHUNKS, READ_BYTES};
+use crate::limits::{COMMAND_STRING_BYTES, READ_BYTES};
 use crate::sys::process::{self, Ended, Program, Reading, Shape, Source, Tree, Waiter, Way};
 
 /// A command that was started. Dropping it kills what is left of it.
@@ -21,7 +23,7 @@ use crate::sys::process::{self, Ended, Program, Reading, Shape, Source, Tree, Wa
 pub(super) struct Live {
     pub(super) tree: Arc<Tree>,
     /// What the command writes, until nobody can write any more.
-    pub(super) chunks: mpsc::Receiver<Vec<u8>>,
+    pub(super) chunks: chunks::Receiver,
     /// Comes when all processes are gone and the shell is reaped, or could not be started.
     pub(super) ended: oneshot::Receiver<Result<Ended, SpawnError>>,
     /// Without it no more is read than what has been written.
@@ -36,19 +38,28 @@ impl Drop for Live {
 
 /// Starts a command on a thread that stays with it, so that whoever started it (a future, a
 /// runtime) may go away at any time and the processes are still ended and reaped.
-pub(super) async fn start(command: Command, way: Way) -> Result<Live, SpawnError> {
+pub(super) async fn start(
+    command: Command,
+    way: Way,
+    recording: Option<Arc<Recording>>,
+) -> Result<Live, SpawnError> {
     let (started, live) = oneshot::channel();
     thread::Builder::new()
         .name("command".into())
-        .spawn(move || keep(&command, way, started))
+        .spawn(move || keep(&command, way, recording, started))
         .map_err(start_error)?;
     live.await.unwrap_or_else(|gone| Err(start_error(gone)))
 }
 
 /// The life of the thread that owns the command. What cannot be sent has no receiver any more;
 /// a [`Live`] that cannot be sent is dropped, which kills.
-fn keep(command: &Command, way: Way, started: oneshot::Sender<Result<Live, SpawnError>>) {
-    let Started { live, ended, waiter } = match spawn(command, way) {
+fn keep(
+    command: &Command,
+    way: Way,
+    recording: Option<Arc<Recording>>,
+    started: oneshot::Sender<Result<Live, SpawnError>>,
+) {
+    let Started { live, ended, waiter } = match spawn(command, way, recording) {
         Ok(spawned) => spawned,
         Err(error) => return drop(started.send(Err(error))),
     };
@@ -63,10 +74,14 @@ struct Started {
     waiter: Waiter,
 }
 
-fn spawn(command: &Command, way: Way) -> Result<Started, SpawnError> {
+fn spawn(
+    command: &Command,
+    way: Way,
+    recording: Option<Arc<Recording>>,
+) -> Result<Started, SpawnError> {
     check(command)?;
     let (source, reading, end) = process::open(command.streams.into()).map_err(start_error)?;
-    let (sender, chunks) = mpsc::channel(OUTPUT_CHUNKS);
+    let (sender, chunks) = chunks::channel(recording);
     // Before the shell: a thread that cannot be had must not leave a command running.
     thread::Builder::new()
         .name("output".into())
@@ -126,12 +141,12 @@ fn mark() -> String {
     format!("{}.{now}.{count}", std::process::id())
 }
 
-/// Reads until nobody writes or nobody listens. A full channel stops the reading, the pipe or the
-/// terminal fills up, and the command waits.
-fn read(mut source: Source, chunks: &mpsc::Sender<Vec<u8>>) {
+/// Reads until nobody writes or nobody listens. While there is no room for more, nothing is read,
+/// the pipe or the terminal fills up, and the command waits.
+fn read(mut source: Source, chunks: &chunks::Sender) {
     let mut buffer = vec![0; READ_BYTES];
     while let Ok(bytes @ 1..) = source.read(&mut buffer) {
-        if chunks.blocking_send(buffer[..bytes].to_vec()).is_err() {
+        if !chunks.send(&buffer[..bytes]) {
             return;
         }
     }

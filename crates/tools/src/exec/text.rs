@@ -5,96 +5,25 @@
 
 use std::collections::VecDeque;
 
-const ESCAPE: char = '\x1b';
-const BACKSPACE: char = '\x08';
+use memchr::memchr_iter;
+
+use super::screen::{self, Read};
 
 /// What a terminal would have left to read: no escape sequences, no control characters but the
-/// line break and the tab, of a line drawn several times the last state, `\n` at the ends of
-/// lines, and U+FFFD for what is not UTF-8.
+/// line break and the tab, of lines drawn several times the last state, `\n` at the ends of lines,
+/// no characters that hide or reorder others, and U+FFFD for what is not UTF-8.
 ///
 /// A line that starts over (`\r`) is replaced as a whole, even by a shorter one, which is what
-/// progress bars mean. Movements to other lines are ignored.
+/// progress bars mean. The cursor moves among the last 40 lines; what a program shows on the
+/// terminal's other screen is gone when it leaves that. A screen that is cleared was read.
 ///
 /// ```
 /// use acp_tools::exec::text::plain;
 /// assert_eq!(plain(b"10%\r50%\r\x1b[32m100%\x1b[0m done\r\n"), "100% done\n");
+/// assert_eq!(plain(b"a: 1\nb: 1\n\x1b[2A\x1b[Ka: 2\n\x1b[Kb: 2\n"), "a: 2\nb: 2\n");
 /// ```
 pub fn plain(raw: &[u8]) -> String {
-    let mut screen = Screen::default();
-    for c in String::from_utf8_lossy(raw).chars() {
-        screen.push(c);
-    }
-    screen.text
-}
-
-#[derive(Default)]
-struct Screen {
-    text: String,
-    /// Where the current line begins in `text`.
-    line: usize,
-    /// The next character starts the line over.
-    returned: bool,
-    within: Within,
-}
-
-#[derive(Default, Clone, Copy, PartialEq)]
-enum Within {
-    #[default]
-    Text,
-    /// After ESC, and the characters between it and the one that says what is meant.
-    Escape,
-    /// A control sequence: up to its final letter.
-    Control,
-    /// A string to the terminal, such as a title or a link: up to BEL or another escape.
-    String,
-}
-
-impl Screen {
-    fn push(&mut self, c: char) {
-        self.within = match (self.within, c) {
-            (_, ESCAPE) => Within::Escape,
-            // Ends whatever it is in: a broken sequence hides no more than the rest of its line.
-            (_, '\n') => self.newline(),
-            (Within::Text, c) => self.write(c),
-            (Within::Escape, '[') => Within::Control,
-            (Within::Escape, ']' | 'P' | 'X' | '^' | '_') => Within::String,
-            (Within::Escape, ' '..='/') => Within::Escape,
-            (Within::Control, 'K') => self.erase(),
-            (Within::Escape, _)
-            | (Within::Control, '@'..='~')
-            | (Within::String, '\x07' | '\u{9c}') => Within::Text,
-            (within, _) => within,
-        };
-    }
-
-    fn newline(&mut self) -> Within {
-        self.text.push('\n');
-        self.line = self.text.len();
-        self.returned = false;
-        Within::Text
-    }
-
-    fn write(&mut self, c: char) -> Within {
-        match c {
-            '\r' => self.returned = true,
-            BACKSPACE if self.text.len() > self.line && !self.returned => drop(self.text.pop()),
-            c if c.is_control() && c != '\t' => {}
-            c => {
-                self.erase();
-                self.text.push(c);
-            }
-        }
-        Within::Text
-    }
-
-    /// Erases the line if the cursor is at its beginning.
-    fn erase(&mut self) -> Within {
-        if self.returned {
-            self.text.truncate(self.line);
-            self.returned = false;
-        }
-        Within::Text
-    }
+    screen::read(raw).text
 }
 
 /// The beginning and the end of an output of any length, in bounded memory.
@@ -115,17 +44,32 @@ pub struct HeadTail {
     /// The most that `head` and `tail` each may hold.
     half: usize,
     total: u64,
+    lines: u64,
+}
+
+/// A part of an output as [plain] text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Excerpt {
+    /// The text, with a line that tells what is left out of its middle.
+    pub text: String,
+    /// How many bytes are left out.
+    pub left_out_bytes: u64,
+    /// How many ends of lines are among them.
+    pub left_out_lines: u64,
+    /// How many characters that hide or reorder others were taken out of the rest.
+    pub hidden: u64,
 }
 
 impl HeadTail {
     /// Keeps up to `limit` bytes: one half of it from the beginning, the other from the end.
     pub fn new(limit: usize) -> Self {
-        Self { head: Vec::new(), tail: VecDeque::new(), half: limit / 2, total: 0 }
+        Self { head: Vec::new(), tail: VecDeque::new(), half: limit / 2, total: 0, lines: 0 }
     }
 
     /// Takes the next bytes of the output.
     pub fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
+        self.lines += lines(bytes);
         let room = self.half - self.head.len();
         let (head, rest) = bytes.split_at(room.min(bytes.len()));
         self.head.extend_from_slice(head);
@@ -135,29 +79,60 @@ impl HeadTail {
         self.tail.extend(rest);
     }
 
+    /// How many bytes are kept.
+    pub(super) fn kept(&self) -> usize {
+        self.head.len() + self.tail.len()
+    }
+
     /// How many bytes the output had, kept or not.
     pub fn total(&self) -> u64 {
         self.total
     }
 
+    /// How many ends of lines (`\n`) it had, kept or not.
+    pub fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    /// The first bytes: as many as one half of the limit.
+    pub fn head(&self) -> &[u8] {
+        &self.head
+    }
+
+    /// The last bytes that are not in the head, in two pieces.
+    pub fn tail(&self) -> (&[u8], &[u8]) {
+        self.tail.as_slices()
+    }
+
     /// The output as [plain] text of at most `limit` bytes, and a line that says how many were
     /// left out of its middle, if any were.
     pub fn to_text(&self, limit: usize) -> String {
-        let mut tail: Vec<u8> = self.tail.iter().copied().collect();
-        let lost = self.total - (self.head.len() + tail.len()) as u64;
-        if lost == 0 {
-            return head_tail(&plain(&[self.head.as_slice(), &tail].concat()), limit);
-        }
-        // Half a character at the gap is left out too, rather than shown as a broken one.
-        let torn = tail.iter().take(3).take_while(|byte| is_continuation(**byte)).count();
-        drop(tail.drain(..torn));
-        let raw_head = &self.head[..whole(&self.head)];
-        let lost = lost + (self.head.len() - raw_head.len() + torn) as u64;
-        let (head, tail) = (plain(raw_head), plain(&tail));
-        let (first, last) = (prefix(&head, limit / 2), suffix(&tail, limit / 2));
-        let cut = head.len() - first.len() + tail.len() - last.len();
-        join(first, lost + cut as u64, last)
+        self.excerpt(limit).text
     }
+
+    /// The output as [plain] text of at most `limit` bytes, and what is not in it.
+    pub fn excerpt(&self, limit: usize) -> Excerpt {
+        let mut tail: Vec<u8> = self.tail.iter().copied().collect();
+        if self.total == self.kept() as u64 {
+            let all = screen::read(&[self.head.as_slice(), &tail].concat());
+            return cut(all, limit);
+        }
+        // Half a character, line or sequence at the gap is left out too, rather than shown as
+        // broken ones.
+        tail.drain(..after_gap(&tail));
+        let head = &self.head[..whole(&self.head)];
+        let gap = Gap {
+            bytes: self.total - (head.len() + tail.len()) as u64,
+            lines: self.lines - lines(head) - lines(&tail),
+        };
+        join(&screen::read(head), gap, &screen::read(&tail), limit)
+    }
+}
+
+/// What is left out.
+struct Gap {
+    bytes: u64,
+    lines: u64,
 }
 
 /// Shortens a text to its beginning and its end, at most `limit` bytes of it, with a line between
@@ -169,15 +144,53 @@ impl HeadTail {
 /// assert_eq!(head_tail("0123456789", 4), "01\n[... 6 bytes left out ...]\n89");
 /// ```
 pub fn head_tail(text: &str, limit: usize) -> String {
-    if text.len() <= limit {
-        return text.to_owned();
-    }
-    let (first, last) = (prefix(text, limit / 2), suffix(text, limit / 2));
-    join(first, (text.len() - first.len() - last.len()) as u64, last)
+    cut(Read { text: text.to_owned(), hidden: 0 }, limit).text
 }
 
-fn join(first: &str, left_out: u64, last: &str) -> String {
-    format!("{first}\n[... {left_out} bytes left out ...]\n{last}")
+fn cut(all: Read, limit: usize) -> Excerpt {
+    if all.text.len() <= limit {
+        return Excerpt { text: all.text, hidden: all.hidden, ..Excerpt::default() };
+    }
+    let (first, last) = (prefix(&all.text, limit / 2), suffix(&all.text, limit / 2));
+    let between = &all.text[first.len()..all.text.len() - last.len()];
+    let gap = Gap { bytes: between.len() as u64, lines: lines(between.as_bytes()) };
+    excerpt(first, &gap, last, all.hidden)
+}
+
+/// Joins two texts to one of at most `limit` bytes, with what is missing between them.
+fn join(head: &Read, gap: Gap, tail: &Read, limit: usize) -> Excerpt {
+    let (first, last) = (prefix(&head.text, limit / 2), suffix(&tail.text, limit / 2));
+    let (after, before) = (&head.text[first.len()..], &tail.text[..tail.text.len() - last.len()]);
+    let gap = Gap {
+        bytes: gap.bytes + (after.len() + before.len()) as u64,
+        lines: gap.lines + lines(after.as_bytes()) + lines(before.as_bytes()),
+    };
+    excerpt(first, &gap, last, head.hidden + tail.hidden)
+}
+
+fn excerpt(first: &str, gap: &Gap, last: &str, hidden: u64) -> Excerpt {
+    let Gap { bytes, lines } = *gap;
+    let what = match lines {
+        0 => format!("{bytes} bytes"),
+        1 => format!("{bytes} bytes, 1 line"),
+        lines => format!("{bytes} bytes, {lines} lines"),
+    };
+    let text = format!("{first}\n[... {what} left out ...]\n{last}");
+    Excerpt { text, left_out_bytes: bytes, left_out_lines: lines, hidden }
+}
+
+fn lines(bytes: &[u8]) -> u64 {
+    memchr_iter(b'\n', bytes).count() as u64
+}
+
+/// How many bytes behind a gap are better left out: to the end of the line that was cut, unless
+/// that is far, else to the beginning of a character.
+pub(super) fn after_gap(tail: &[u8]) -> usize {
+    let near = &tail[..tail.len() / 8];
+    match near.iter().position(|byte| *byte == b'\n') {
+        Some(end) => end + 1,
+        None => tail.iter().take(3).take_while(|byte| is_continuation(**byte)).count(),
+    }
 }
 
 fn prefix(text: &str, limit: usize) -> &str {
@@ -193,7 +206,7 @@ fn suffix(text: &str, limit: usize) -> &str {
 }
 
 /// The length of `bytes` without the beginning of a character that is cut off at their end.
-fn whole(bytes: &[u8]) -> usize {
+pub(super) fn whole(bytes: &[u8]) -> usize {
     let last = bytes.iter().rposition(|byte| !is_continuation(*byte)).unwrap_or(0);
     match str::from_utf8(&bytes[last..]) {
         Err(error) if error.error_len().is_none() => last,
@@ -265,6 +278,13 @@ mod tests {
         ] {
             assert_eq!(head_tail(text, limit), expected, "{text:?} {limit}");
         }
+    }
+
+    /// The parser would be quadratic in them.
+    #[test]
+    fn a_flood_of_bytes_that_are_no_text_takes_its_time_but_no_more() {
+        let text = plain(&vec![0xff; 1 << 20]);
+        assert_eq!(text.len(), 3 << 20);
     }
 
     #[test]

@@ -6,7 +6,6 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
 
 use serde_json::Value;
 
@@ -14,6 +13,7 @@ use super::late::{LateWrite, Watched};
 use super::{Blob, Deed, Step};
 use crate::limits::{LATE_WATCHED, UNDO_AGE, UNDO_BYTES, UNDO_STEPS};
 use crate::remove::seen::Seen;
+use crate::session_folder;
 use crate::stamp::Stamp;
 use crate::sys::fs::{Audience, Dir, Look, Root, copy_access};
 
@@ -234,16 +234,7 @@ impl Kept {
 impl Store {
     /// Makes a folder for this session, and removes those that nobody needs any more.
     fn make(folder: &Path) -> io::Result<Self> {
-        fs::create_dir_all(folder)?;
-        for old in fs::read_dir(folder)?.flatten() {
-            let made = old.metadata().and_then(|metadata| metadata.modified()).ok();
-            let age = made.and_then(|made| SystemTime::now().duration_since(made).ok());
-            if age.is_some_and(|age| age > UNDO_AGE) {
-                drop(fs::remove_dir_all(old.path()));
-            }
-        }
-        // Such a folder is for its owner alone.
-        let path = tempfile::Builder::new().prefix("session-").tempdir_in(folder)?.keep();
+        let path = session_folder::make(folder, UNDO_AGE)?;
         let dir = Root::pin(&path)?.dir(Path::new(""))?;
         Ok(Self { dir, path })
     }

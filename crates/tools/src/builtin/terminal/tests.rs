@@ -1,0 +1,110 @@
+//! What a call of `terminal` leaves behind: for the model, for the client, and in files.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use acp_lifecycle::{AllowPolicy, Ended, Secrets, Session, SessionHandle, perform};
+use acp_types::{Content, ContentBlock, Status, ToolCallId, ToolCallReport};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::env::base_env;
+use crate::limits::COMMAND_OUTPUT_BYTES;
+use crate::{Context, Registry, Workspace};
+
+/// A session in which everything is allowed.
+struct Stage {
+    session: SessionHandle,
+    registry: Registry,
+    context: Context,
+    folder: TempDir,
+    calls: u32,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        std::fs::create_dir(&root).unwrap();
+        let mut session = Session::new(root.clone());
+        session.set_policy(Arc::new(AllowPolicy));
+        session.set_secrets(Secrets::new(["hunter2hunter2"]));
+        let workspace = Workspace::new(root, Vec::new()).unwrap();
+        let workspace = Arc::new(workspace.keeping(&folder.path().join("state")));
+        Self {
+            session: SessionHandle::new(session, SystemTime::now),
+            registry: Registry::builtin().unwrap(),
+            context: Context { workspace, env: Arc::new(base_env(std::iter::empty())) },
+            folder,
+            calls: 0,
+        }
+    }
+
+    /// Runs a call to its end, and returns what the model and the client are told.
+    async fn call(&mut self, name: &str, args: Value) -> (Ended, ToolCallReport) {
+        self.calls += 1;
+        let id = ToolCallId::new(format!("call{}", self.calls));
+        let cancel = CancellationToken::new();
+        let Self { session, registry, context, .. } = self;
+        let open = registry.announce(session, &id, "t", name, context, &cancel).unwrap();
+        // A call that is asked about would wait for ever: there is nobody to answer.
+        let running = perform(open, registry.call(name, args, context));
+        let ended = timeout(Duration::from_secs(60), running).await.unwrap();
+        let report = session.with(|session, _| session.board().history().get(&id).cloned());
+        (ended, report.unwrap())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_output_is_linked_and_read_without_its_secrets() {
+    let mut stage = Stage::new();
+    std::fs::write(stage.folder.path().join("root/key.txt"), "hunter2hunter2\n").unwrap();
+    let line = json!({ "command": "seq 20000; cat key.txt; false" });
+    let (ended, report) = stage.call("terminal", line).await;
+    assert_eq!(ended.status, Status::Failed);
+    assert!(ended.text.len() < COMMAND_OUTPUT_BYTES + 500);
+    assert!(ended.text.starts_with("[exit code 1]\n[the whole output, "), "{}", &ended.text[..200]);
+    assert!(ended.text.contains("]\n1\n2\n") && ended.text.contains("lines left out"));
+    assert!(ended.text.ends_with("\n20000\n[redacted]\n"));
+
+    let links = report.content.iter().filter_map(|content| match content {
+        Content::Block(ContentBlock::ResourceLink(link)) => Some(link),
+        _ => None,
+    });
+    let [link] = links.collect::<Vec<_>>()[..] else { panic!("{:?}", report.content) };
+    assert!(report.content.iter().any(|content| matches!(content, Content::Terminal(_))));
+    let raw = report.raw_output.unwrap();
+    let path = raw["outputFile"].as_str().unwrap();
+    assert_eq!(link.uri, format!("file://{path}"));
+    let whole = std::fs::read_to_string(path).unwrap();
+    assert!(whole.ends_with("hunter2hunter2\r\n") || whole.ends_with("hunter2hunter2\n"));
+    assert_eq!(
+        (raw["outputBytes"].as_u64(), raw["outputLines"].as_u64()),
+        (Some(whole.len() as u64), Some(20_001))
+    );
+    assert_eq!(report.meta.output_bytes, Some(whole.len() as u64));
+    assert_eq!(link.size, i64::try_from(whole.len()).ok());
+
+    // The model pages through it, and its secrets are hidden there too.
+    let window = json!({ "path": path, "offset": -2 });
+    let (read, _) = stage.call("read_file", window).await;
+    assert_eq!(read.status, Status::Completed, "{}", read.text);
+    assert!(read.text.starts_with(" 20000\t20000\n 20001\t[redacted]\n"), "{}", read.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_short_output_has_no_file_and_what_acts_is_not_shown() {
+    let mut stage = Stage::new();
+    let line = r"printf '\033]52;c;eA==\007\033[31mred\033[0m\n10%%\r20%%\n'";
+    let (ended, report) = stage.call("terminal", json!({ "command": line })).await;
+    assert_eq!(
+        (ended.status, ended.text.as_str()),
+        (Status::Completed, "[exit code 0]\nred\n20%\n")
+    );
+    assert_eq!(report.raw_output.unwrap()["outputFile"], Value::Null);
+    assert_eq!(report.content.len(), 1);
+    assert!(!stage.folder.path().join("state/output").exists());
+}

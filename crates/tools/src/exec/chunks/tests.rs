@@ -1,0 +1,105 @@
+//! What arrives, when it is lost, and who waits for whom.
+
+use std::sync::Arc;
+use std::thread;
+
+use futures::FutureExt as _;
+use pretty_assertions::assert_eq;
+use tokio::time::advance;
+
+use super::super::record::Recording;
+use super::channel;
+use crate::limits::{OUTPUT_CHUNKS, READ_BYTES, SHOWN_BYTES, SHOWN_INTERVAL};
+
+fn recording() -> Arc<Recording> {
+    Arc::new(Recording::new(0, || Ok(None)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_bytes_come_at_once_and_the_next_at_intervals() {
+    let recording = recording();
+    let (sender, mut receiver) = channel(Some(recording));
+    assert!(receiver.recv().now_or_never().is_none(), "there is nothing yet");
+    assert!(sender.send(b"a"));
+    assert_eq!(receiver.recv().now_or_never().flatten().unwrap(), b"a");
+    assert!(sender.send(b"b") && sender.send(b"c"));
+    assert!(receiver.recv().now_or_never().is_none(), "it is too soon");
+    advance(SHOWN_INTERVAL).await;
+    assert_eq!(receiver.recv().now_or_never().flatten().unwrap(), b"bc");
+    // The end does not wait.
+    sender.send(b"d");
+    drop(sender);
+    assert_eq!(receiver.recv().now_or_never().flatten().unwrap(), b"d");
+    assert_eq!(receiver.recv().now_or_never(), Some(None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_that_is_recorded_is_shown_by_its_ends_and_waits_for_nobody_who_listens() {
+    let recording = recording();
+    let (sender, mut receiver) = channel(Some(Arc::clone(&recording)));
+    // Somebody listens, for whom it is too soon.
+    sender.send(b"first\n");
+    receiver.recv().await.unwrap();
+    sender.send(b"second\n");
+    assert!(receiver.recv().now_or_never().is_none());
+    let line = [&[b'x'; 1_023][..], b"\n"].concat();
+    for _ in 0..1_000 {
+        sender.send(&line);
+    }
+    sender.send(b"last\n");
+    advance(SHOWN_INTERVAL).await;
+    let shown = String::from_utf8(receiver.recv().await.unwrap()).unwrap();
+    assert!(shown.starts_with("second\nxxx") && shown.ends_with("xxx\nlast\n"));
+    assert!(shown.len() < SHOWN_BYTES + 100, "{}", shown.len());
+    // All is accounted for, and the rest begins with a line.
+    let (head, rest) = shown.split_once("\x1b[0m\n[… ").unwrap();
+    let (lost, tail) = rest.split_once(" bytes left out …]\n").unwrap();
+    let sent = 7 + 1_000 * 1_024 + 5;
+    assert_eq!(head.len() + lost.parse::<usize>().unwrap() + tail.len(), sent);
+    assert!(tail.starts_with(&"x".repeat(1_023)));
+    assert_eq!(recording.finish().bytes, (6 + sent) as u64);
+}
+
+/// Sends so much in a thread that it has to wait, and returns what arrives.
+async fn slowly(recording: Option<Arc<Recording>>, room: usize) -> usize {
+    let (sender, mut receiver) = channel(recording);
+    let bytes = room * 3;
+    let thread = thread::spawn(move || {
+        for chunk in vec![b'x'; bytes].chunks(READ_BYTES) {
+            assert!(sender.send(chunk));
+        }
+    });
+    while receiver.shared.lock().waiting.kept() < room {
+        tokio::task::yield_now().await;
+    }
+    assert!(!thread.is_finished(), "nobody takes anything, so it waits");
+    assert!(receiver.shared.lock().waiting.total() <= (room + READ_BYTES) as u64);
+    let mut arrived = 0;
+    while let Some(chunk) = receiver.recv().await {
+        arrived += chunk.len();
+    }
+    thread.join().unwrap();
+    arrived
+}
+
+#[tokio::test]
+async fn what_is_not_recorded_arrives_whole_and_waits_for_room() {
+    let room = OUTPUT_CHUNKS * READ_BYTES;
+    assert_eq!(slowly(None, room).await, room * 3);
+}
+
+#[tokio::test]
+async fn what_is_recorded_waits_too_while_nobody_listens() {
+    assert!(slowly(Some(recording()), SHOWN_BYTES).await <= SHOWN_BYTES * 3);
+}
+
+#[tokio::test]
+async fn a_sender_that_waits_is_told_when_the_receiver_leaves() {
+    let (sender, receiver) = channel(None);
+    let thread = thread::spawn(move || while sender.send(&[0; READ_BYTES]) {});
+    while receiver.shared.lock().waiting.kept() < OUTPUT_CHUNKS * READ_BYTES {
+        thread::yield_now();
+    }
+    drop(receiver);
+    thread.join().unwrap();
+}

@@ -1,0 +1,183 @@
+//! The files that hold the whole outputs of one session's commands, in the user's state folder.
+//!
+//! They lie outside of the roots, so nothing but what reads may reach them, and that through a
+//! workspace of their own. It knows nothing of commands.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::limits::{OUTPUT_AGE, OUTPUT_FILES, OUTPUT_FILES_BYTES};
+use crate::session_folder;
+use crate::sys::fs::{Audience, Dir, Root};
+use crate::workspace::Workspace;
+
+/// The outputs that a session keeps.
+#[derive(Debug, Default)]
+pub(crate) struct Outputs {
+    /// Where; nowhere, if none are kept.
+    folder: Option<PathBuf>,
+    store: Mutex<Option<Store>>,
+}
+
+/// The folder of one session.
+#[derive(Debug)]
+struct Store {
+    dir: Dir,
+    path: PathBuf,
+    readable: Arc<Workspace>,
+    /// The oldest first.
+    names: VecDeque<OsString>,
+    count: u64,
+}
+
+impl Outputs {
+    /// Keeps them in a folder of their own beneath `folder`, which is made with the first of them.
+    pub(crate) fn within(folder: PathBuf) -> Self {
+        Self { folder: Some(folder), store: Mutex::default() }
+    }
+
+    /// Makes a file that only its owner can read. Nothing, if none are kept.
+    pub(crate) fn create(&self) -> io::Result<Option<(File, PathBuf)>> {
+        let Some(folder) = &self.folder else { return Ok(None) };
+        let mut store = self.lock();
+        let store = match &mut *store {
+            Some(store) => store,
+            none => none.insert(Store::make(folder)?),
+        };
+        store.create().map(Some)
+    }
+
+    /// Returns what reads a path, if it is that of an output.
+    pub(crate) fn readable(&self, path: &str) -> Option<Arc<Workspace>> {
+        let store = self.lock();
+        let store = store.as_ref()?;
+        Path::new(path).starts_with(&store.path).then(|| Arc::clone(&store.readable))
+    }
+
+    /// Deletes all of them.
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        match self.lock().take() {
+            Some(store) => fs::remove_dir_all(store.path),
+            None => Ok(()),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Store>> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Store {
+    /// Makes a folder for this session, and removes those that are too old.
+    fn make(folder: &Path) -> io::Result<Self> {
+        let path = session_folder::make(folder, OUTPUT_AGE)?;
+        let dir = Root::pin(&path)?.dir(Path::new(""))?;
+        let readable = Workspace::new(path.clone(), Vec::new()).map_err(io::Error::other)?;
+        Ok(Self { dir, path, readable: Arc::new(readable), names: VecDeque::new(), count: 0 })
+    }
+
+    fn create(&mut self) -> io::Result<(File, PathBuf)> {
+        while self.names.len() >= OUTPUT_FILES || self.bytes() > OUTPUT_FILES_BYTES {
+            let Some(oldest) = self.names.pop_front() else { break };
+            // One that is gone already is no error; a command that still writes to it goes on.
+            drop(fs::remove_file(self.path.join(oldest)));
+        }
+        self.count += 1;
+        let name = OsString::from(format!("output-{}.txt", self.count));
+        let file = self.dir.create(&name, Audience::Owner)?;
+        let path = self.path.join(&name);
+        self.names.push_back(name);
+        Ok((file, path))
+    }
+
+    fn bytes(&self) -> u64 {
+        let sizes = self.names.iter().map(|name| fs::metadata(self.path.join(name)));
+        sizes.map(|metadata| metadata.map_or(0, |metadata| metadata.len())).sum()
+    }
+}
+
+/// Writes an absolute path as a `file` URI (RFC 8089).
+pub(crate) fn uri(path: &Path) -> String {
+    let mut uri = String::from("file://");
+    for byte in path.as_os_str().as_encoded_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-._~".contains(byte) {
+            uri.push(char::from(*byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(uri, "%{byte:02X}");
+        }
+    }
+    uri
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::sync::Arc;
+
+    use super::{Outputs, uri};
+    use crate::limits::{OUTPUT_AGE, OUTPUT_FILES};
+    use crate::read::read_window;
+    use crate::workspace::Workspace;
+    use pretty_assertions::assert_eq;
+
+    #[test]
+    fn an_output_is_its_owners_alone_and_read_by_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, state) = (folder.path().join("root"), folder.path().join("state"));
+        std::fs::create_dir(&root).unwrap();
+        let workspace = Arc::new(Workspace::new(root.clone(), Vec::new()).unwrap().keeping(&state));
+        let (mut file, path) = workspace.outputs().create().unwrap().unwrap();
+        writeln!(file, "one\ntwo\nthree").unwrap();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode();
+            assert_eq!(mode(&path) & 0o777, 0o600);
+            assert_eq!(mode(path.parent().unwrap()) & 0o777, 0o700);
+        }
+        let given = path.to_str().unwrap();
+        let window = read_window(&workspace.reading(given), given, Some(2), Some(1)).unwrap();
+        assert_eq!((window.text.as_str(), window.total_lines), ("two\n", Some(3)));
+        // Nothing else of the state folder, and nothing that writes.
+        let keys = state.join("keys");
+        std::fs::write(&keys, "secret").unwrap();
+        let beside = format!("{given}/../../../keys");
+        for wrong in [keys.to_str().unwrap(), &beside] {
+            assert!(read_window(&workspace.reading(wrong), wrong, None, None).is_err(), "{wrong}");
+        }
+        assert!(workspace.resolve(given).is_err());
+        // A link in its place is not followed out.
+        std::fs::remove_file(&path).unwrap();
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(&keys, &path).unwrap();
+        assert!(read_window(&workspace.reading(given), given, None, None).is_err());
+        workspace.forget_outputs().unwrap();
+        assert!(!path.parent().unwrap().exists());
+        assert_eq!(std::fs::read_to_string(keys).unwrap(), "secret");
+    }
+
+    #[test]
+    fn the_oldest_go_first_and_old_sessions_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let outputs = Outputs::within(folder.path().to_owned());
+        let old = folder.path().join("session-old");
+        std::fs::create_dir(&old).unwrap();
+        let time = std::time::SystemTime::now() - OUTPUT_AGE - std::time::Duration::from_secs(9);
+        std::fs::File::open(&old).unwrap().set_modified(time).unwrap();
+        let paths: Vec<_> =
+            (0..=OUTPUT_FILES).map(|_| outputs.create().unwrap().unwrap().1).collect();
+        assert!(!old.exists() && !paths[0].exists());
+        assert_eq!(paths.iter().filter(|path| path.exists()).count(), OUTPUT_FILES);
+    }
+
+    #[test]
+    fn a_path_becomes_a_uri() {
+        assert_eq!(uri("/home/ä b/x-1.txt".as_ref()), "file:///home/%C3%A4%20b/x-1.txt");
+    }
+}

@@ -1,0 +1,28 @@
+//! The folder of one session beneath one of the user's state folder. It knows nothing of what is
+//! kept there.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// Makes a folder that is its owner's alone, and removes those beside it that nothing was added
+/// to for so long.
+pub(crate) fn make(folder: &Path, age: Duration) -> io::Result<PathBuf> {
+    fs::create_dir_all(folder)?;
+    for old in fs::read_dir(folder)?.flatten() {
+        let changed = old.metadata().and_then(|metadata| metadata.modified()).ok();
+        let since = changed.and_then(|changed| SystemTime::now().duration_since(changed).ok());
+        if since.is_some_and(|since| since > age) {
+            drop(fs::remove_dir_all(old.path()));
+        }
+    }
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("session-");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        builder.permissions(fs::Permissions::from_mode(0o700));
+    }
+    Ok(builder.tempdir_in(folder)?.keep())
+}
