@@ -274,10 +274,14 @@ pub(crate) async fn rewrite(context: &Context, texts: &[Rewrite<'_>]) -> Result<
             return Err(ToolError::report(Code::Io, message));
         }
     }
+    Ok(())
+}
+
+/// Remembers texts that the client was told, once nothing of the call can fail any more.
+pub(crate) async fn remember(context: &Context, texts: &[Rewrite<'_>]) {
     for text in texts {
         text.note(context).await;
     }
-    Ok(())
 }
 
 /// Tells the client the texts again that were changed, the last first; returns what to say about

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use futures::future::{BoxFuture, FutureExt as _, ready};
 use pretty_assertions::assert_eq;
 
-use super::{Held, Rewrite, TextBackend, TextError, is_same, put_back, rewrite};
+use super::{Held, Rewrite, TextBackend, TextError, is_same, put_back, remember, rewrite};
 use crate::error::Code;
 use crate::tool::Context;
 use crate::undo::Undoing;
@@ -120,6 +120,7 @@ async fn what_was_told_can_be_put_back() {
     let a = stage.at("a");
     rewrite(&stage.context, &[new(&a, "unsaved text")]).await.unwrap();
     assert_eq!(put_back(&stage.context, &[new(&a, "unsaved text")]).await, "");
+    assert!(Undoing::last(&stage.context.workspace).is_err(), "there is nothing to undo");
     assert_eq!(stage.texts(), ["unsaved text"]);
 }
 
@@ -128,6 +129,7 @@ async fn a_change_that_the_editor_saved_can_be_undone() {
     let stage = stage(&["a"], None);
     let (a, path) = (stage.at("a"), stage.context.workspace.cwd().join("a"));
     rewrite(&stage.context, &[new(&a, "unsaved text")]).await.unwrap();
+    remember(&stage.context, &[new(&a, "unsaved text")]).await;
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "new text");
     Undoing::last(&stage.context.workspace).unwrap().run(&stage.context.workspace).unwrap();
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "unsaved text");

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::backend::{Held, Rewrite, put_back, rewrite};
+use crate::backend::{Held, Rewrite, put_back, remember, rewrite};
 use crate::diff::{self, locations};
 use crate::edit::{Done, Edit, Rung, Which, apply};
 use crate::encoding::Text;
@@ -171,7 +171,10 @@ impl Tool for EditFile {
                 let left = put_back(context, &held).await;
                 Err(ToolError::report(error.code().unwrap_or(Code::Io), format!("{error}{left}")))
             }
-            written => written,
+            written => {
+                remember(context, &held).await;
+                written
+            }
         }
     }
 }

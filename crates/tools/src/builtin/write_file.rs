@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::backend::{Held, Rewrite, rewrite};
+use crate::backend::{Held, Rewrite, remember, rewrite};
 use crate::diff;
 use crate::edit::placeholder;
 use crate::encoding::{Text, Whole};
@@ -132,6 +132,7 @@ impl Tool for WriteFile {
         let workspace = invocation.context.workspace.clone();
         let told: Vec<_> = plan.rewrite().into_iter().collect();
         rewrite(invocation.context, &told).await?;
+        remember(invocation.context, &told).await;
         blocking(move || {
             if plan.held.is_none() {
                 atomic_write(&workspace, &plan.at, &plan.bytes, &plan.found)?;
