@@ -17,7 +17,7 @@ const FIXED: &[&str] = &[
     "\\bfn\\b",
     "\\w+::\\w+",
     "\\d{4,}",
-    "TODO|FIXME",
+    "TODO|HACK",
     "(?i)license",
     "[^\\x00-\\x7f]",
     "\\p{Greek}",

@@ -37,7 +37,7 @@ impl Stage {
         Self {
             session: SessionHandle::new(session, SystemTime::now),
             registry: Registry::builtin().unwrap(),
-            context: Context { workspace, env: Arc::new(base_env(std::iter::empty())) },
+            context: Context { workspace, env: Arc::new(base_env(std::iter::empty())), text: None },
             folder,
             calls: 0,
         }
