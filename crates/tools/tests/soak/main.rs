@@ -97,9 +97,9 @@ async fn run_all(count: usize) {
 async fn nothing_is_left_of_very_many_commands() {
     let asked = std::env::var("SOAK_COMMANDS").ok().and_then(|count| count.parse().ok());
     let (warm_up, count) = asked.map_or((60, 120), |count: usize| (WARM_UP, count));
-    run_all(warm_up).await;
     let idle = Holds::now().threads;
-    let before = Holds::settled(|threads| threads < idle || threads <= 8).await;
+    run_all(warm_up).await;
+    let before = Holds::settled(|threads| threads <= idle).await;
     run_all(count).await;
     let after = Holds::settled(|threads| threads <= before.threads).await;
     let tell = |holds: Holds| json!([holds.descriptors, holds.threads, holds.resident_kib]);
@@ -108,7 +108,7 @@ async fn nothing_is_left_of_very_many_commands() {
         json!({ "commands": count, "before": tell(before), "after": tell(after),
         "growth_percent": growth(before, after) })
     );
-    assert_eq!(after.descriptors, before.descriptors);
+    assert!(after.descriptors <= before.descriptors, "{before:?} {after:?}");
     assert!(after.threads <= before.threads, "{before:?} {after:?}");
     // A few commands tell nothing of memory.
     assert!(count < 5_000 || growth(before, after) <= 5.0, "{before:?} {after:?}");
