@@ -23,6 +23,11 @@ pub(crate) fn search_and_find(tree: &Path) -> Result<Value> {
     if !(rare.contains("up to a line that was too long") || rare.contains("time was over")) {
         return Err(format!("rare: {rare}").into());
     }
+    let alone = Query { path: Some("long".to_owned()), ..Query::new("in no file") };
+    let long = timed("long", || Ok(search(&space, &alone, &|| false)?.to_text(&space)))?;
+    if !long.contains("up to a line that was too long") {
+        return Err(format!("long: {long}").into());
+    }
     let found =
         timed("find", || Ok(find(&space, &NameQuery::new("*"), &|| false)?.to_text(&space)))?;
     if !found.contains("at least 20,000 more") {
