@@ -58,6 +58,12 @@ impl Tool for ReadFile {
 
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Self::Plan>, ToolError> {
         let workspace = context.workspace.reading(&args.path);
+        if !Arc::ptr_eq(&workspace, &context.workspace) {
+            // The session's own output, which lies outside of the roots: nobody has to be asked,
+            // and a link in its place is not followed.
+            let at = workspace.resolve(&args.path)?;
+            return Ok(Draft::new((args, at, workspace)));
+        }
         let at = workspace.look(&args.path)?;
         let effects = workspace.looked_at(&at, Effect::Read);
         Ok(Draft { effects, ..Draft::new((args, at, workspace)) })
