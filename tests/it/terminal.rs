@@ -69,7 +69,7 @@ async fn the_exit_code_is_told_in_words_and_in_the_metadata() {
 
 #[tokio::test]
 async fn a_command_has_a_terminal_where_somebody_sees_one_or_where_it_asks_for_one() {
-    let command = "[ -t 1 ] && echo out; [ -t 0 ] && echo in; echo done";
+    let command = "[ -t 1 ] && echo o''ut; [ -t 0 ] && echo i''n; echo done";
     for (tty, options, expected) in [
         (false, Options::default(), "done"),
         (true, Options::default(), "out\nin\ndone"),

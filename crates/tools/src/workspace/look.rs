@@ -41,6 +41,10 @@ impl Workspace {
         let whole = placed.as_ref().map_or_else(|| named.clone(), |at| self.real(at));
         let real = spelt_out(&whole).map_err(explain)?;
         if let Some(there) = self.place(given, &real) {
+            if placed.is_none() && look(&whole).is_err_and(|error| crosses(&error)) {
+                // By a link of a process, even if it leads inside at the moment.
+                return Err(self.outside_roots(given));
+            }
             let seen = self.seen(&there, named)?;
             // In the words of the model, if that is inside as well.
             let at = placed.unwrap_or(there);
@@ -56,9 +60,7 @@ impl Workspace {
         let kind = match look(whole) {
             Ok(metadata) => Some(Kind::from(metadata.file_type())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-                return Err(self.outside_roots(given));
-            }
+            Err(error) if crosses(&error) => return Err(self.outside_roots(given)),
             Err(error) => return Err(self.explain_given(given, &error)),
         };
         if matches!(kind, Some(Kind::Link | Kind::Special)) {
@@ -105,6 +107,11 @@ impl Workspace {
         };
         Ok(Seen { parent: Some(dir.itself().map_err(explain)?), itself, ..seen })
     }
+}
+
+/// Whether a way was refused because it leads through a link of `/proc`.
+fn crosses(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::CrossesDevices
 }
 
 #[cfg(test)]
