@@ -61,7 +61,7 @@ pub struct Window {
 pub enum Cut {
     /// It has as many lines as were asked for, or as are shown without asking.
     Lines,
-    /// It has [`WINDOW_BYTES`].
+    /// It has [`WINDOW_BYTES`](crate::limits::WINDOW_BYTES).
     Bytes,
     /// The rest of the file is beyond [`FILE_BYTES`] and cannot be read at all.
     File,
