@@ -4,7 +4,7 @@ use acp_types::schema::v1::ToolCallStatus;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::harness::client::Permission;
+use crate::harness::client::{Asked, Permission};
 use crate::harness::script::{end, run, text};
 use crate::harness::session::meta;
 use crate::harness::{Agent, Options};
@@ -92,7 +92,10 @@ async fn busy() -> (Agent, Value) {
     let mut agent = Agent::ready(script, Permission::Never).await;
     let prompt = agent.prompt("go").await;
     agent.until(|client| client.asked.len() == 2).await;
-    agent.permit(0, Permission::default()).await;
+    // Calls of one reply are looked at side by side: either may be asked about first.
+    let says = |asked: &Asked| format!("{:?}", asked.request.tool_call).contains("started");
+    let sleeper = agent.client.asked.iter().position(says).expect("it is asked about");
+    agent.permit(sleeper, Permission::default()).await;
     agent.until_shown(&agent.session_id(), "started").await;
     (agent, prompt)
 }
