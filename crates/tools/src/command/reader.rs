@@ -383,6 +383,8 @@ impl<'a> Reader<'a> {
             }
             "<<<" => self.current.read_also(&Word { text: target.text + "\n", ..target }),
             "<&" | ">&" if is_descriptor => {}
+            // What is quoted there bash expands all the same.
+            "<&" | ">&" if target.is_quoted => return Err(Unread::Unclear),
             "<" | "<&" => self.current.reads.push(target),
             _ => self.current.writes.push(target),
         }
