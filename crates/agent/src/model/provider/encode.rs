@@ -117,10 +117,17 @@ impl<'a> History<'a> {
         };
         // Providers refuse empty text.
         let text = if result.text.trim().is_empty() { "(nothing)" } else { &result.text };
+        let mut content = vec![ToolResultContent::Text(Text::new(marked(text)))];
+        // Where a dialect takes no image in a result, the library puts it behind the results.
+        content.extend(result.parts.iter().filter_map(|part| match self.part(part, marked) {
+            UserContent::Text(text) => Some(ToolResultContent::Text(text)),
+            UserContent::Image(image) => Some(ToolResultContent::Image(image)),
+            _ => None,
+        }));
         Some(UserContent::ToolResult(Result {
             call,
             name: ToolName::new(result.name.clone()).ok()?,
-            content: vec![ToolResultContent::Text(Text::new(marked(text)))],
+            content,
             is_error: result.is_error,
         }))
     }
@@ -200,6 +207,7 @@ mod tests {
             call_id: (*id).into(),
             name: "undo".into(),
             text: String::new(),
+            parts: Vec::new(),
             is_error: true,
         };
         Message::ToolResults(ids.iter().map(result).collect())
