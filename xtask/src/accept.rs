@@ -285,7 +285,7 @@ fn parse(args: &[String]) -> Result<Asked, String> {
 
 fn names() -> String {
     let all = CHECKS.iter().map(|check| (check.name, check.what));
-    let proofs = proofs::PROOFS.iter().map(|proof| (proof.name, proof.what));
+    let proofs = proofs::all().map(|proof| (proof.name, proof.what));
     let rows = all
         .chain(proofs)
         .chain([("all", "every check")])
