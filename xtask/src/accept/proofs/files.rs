@@ -42,11 +42,12 @@ pub(super) const PROOFS: &[Proof] = &[
         prove: crash,
     },
     Proof {
-        name: "edit-time",
-        what: "time to change one of 100,000 lines, as a multiple of a plain rewrite's, median of n",
+        name: "edit-engine",
+        what: "time to change one of 100,000 lines without the agent and without waiting for the \
+               disk, as a multiple of a plain rewrite's, median of n",
         n: 50,
         target: 2.0,
-        prove: edit_time,
+        prove: edit_engine,
     },
     Proof {
         name: "escape",
@@ -82,11 +83,11 @@ fn crash(ws: &Workspace, _: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
 }
 
 /// Returns the time of an edit as a multiple of that of a plain program.
-fn edit_time(ws: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
+fn edit_engine(ws: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
     let mut command = cargo::tools_test(ws, "edit_time", "laws");
     command.args(["--", "--ignored", "--nocapture"]).env("EDIT_ROUNDS", run.n.to_string());
-    let line = told(&mut command, "edit-time ")?;
-    ui.note(format_args!("edit-time: {line}"));
+    let line = told(&mut command, "edit-engine ")?;
+    ui.note(format_args!("edit-engine: {line}"));
     let (ratio, times) = line.split_once(' ').unwrap_or((&line, ""));
     run.more = json!({ "times": times });
     ratio.parse().map_err(|_nan| Stop::Failed(format!("it told {line:?}")))
