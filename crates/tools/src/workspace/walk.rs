@@ -23,6 +23,7 @@ use super::{Resolved, Workspace};
 use crate::error::ToolError;
 use crate::limits::{
     DIRECTORY_ENTRIES, IGNORE_FILE_BYTES, IGNORE_FILE_LINES, SEARCH_THREADS, SEARCH_TIME,
+    WALK_DEPTH,
 };
 use crate::sys::fs::{Dir, Entry, Kind, Root as Pinned};
 
@@ -121,7 +122,8 @@ impl<'a> Budget<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Begins a walk at a directory, `depth` levels deep.
+    /// Begins a walk at a directory, `depth` levels deep. What is beneath [`WALK_DEPTH`] of them
+    /// counts as unreadable.
     pub(crate) fn new(
         workspace: &Workspace,
         at: &Resolved,
@@ -178,7 +180,7 @@ impl<'a> Walk<'a> {
         self.stop
     }
 
-    /// Returns how many directories could not be read, or not whole.
+    /// Returns how many directories could not be read, or not whole, or are too deep.
     pub(crate) fn unreadable(&self) -> usize {
         self.unreadable
     }
@@ -250,7 +252,10 @@ impl Iterator for Walk<'_> {
                 continue;
             }
             if kind == Kind::Directory && self.levels.len() < self.depth {
-                self.descend(path.clone());
+                match self.levels.len() < WALK_DEPTH {
+                    true => self.descend(path.clone()),
+                    false => self.unreadable += 1,
+                }
             }
             return Some(Found { path, kind });
         }
