@@ -97,7 +97,10 @@ fn edit_engine(ws: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, St
 fn told(command: &mut Command, beginning: &str) -> Result<String, Stop> {
     let output = command.stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| Stop::Failed(format!("cannot run cargo: {error}")))?;
+    if !output.status.success() {
+        return Err(Stop::Failed(format!("the tests ended with {}", output.status)));
+    }
     let printed = String::from_utf8_lossy(&output.stdout);
     let line = printed.lines().find_map(|line| Some(line.split_once(beginning)?.1.to_owned()));
-    line.ok_or_else(|| Stop::Failed(format!("the tests ended with {}", output.status)))
+    line.ok_or_else(|| Stop::Failed(format!("no test told {beginning}")))
 }
