@@ -11,6 +11,7 @@ use crate::workspace::Stop;
 use crate::workspace::testing::{Tree, tree};
 use pretty_assertions::assert_eq;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn found(tree: &Tree, query: &NameQuery) -> FoundPaths {
     find(&tree.workspace, query, &|| false).unwrap()
@@ -73,6 +74,18 @@ fn many_names_are_cut_and_counted() {
     let found = found(&tree, &NameQuery::new("*"));
     assert_eq!((found.entries.len(), found.left_out, found.stop), (ENTRIES, 10, None));
     let found = find(&tree.workspace, &NameQuery::new("*"), &|| true).unwrap();
+    assert_eq!((found.entries.len(), found.stop), (0, Some(Stop::Cancelled)));
+}
+
+#[test]
+fn a_walk_stops_in_the_middle_of_a_directory() {
+    let tree = tree(&[]);
+    for name in 0..2_000 {
+        tree.write(&name.to_string(), "");
+    }
+    let asked = AtomicUsize::new(0);
+    let cancel = || asked.fetch_add(1, Ordering::Relaxed) > 2;
+    let found = find(&tree.workspace, &NameQuery::new("*"), &cancel).unwrap();
     assert_eq!((found.entries.len(), found.stop), (0, Some(Stop::Cancelled)));
 }
 

@@ -102,6 +102,9 @@ struct Level {
     rules: Gitignore,
 }
 
+/// How many entries of a directory are read before the budget is asked again.
+const ENTRIES_PER_ASK: u32 = 256;
+
 impl<'a> Budget<'a> {
     pub(crate) fn new(cancel: &'a Cancel<'a>) -> Self {
         Self { deadline: Instant::now() + SEARCH_TIME, cancel }
@@ -199,7 +202,12 @@ impl<'a> Walk<'a> {
         let root = &self.top.root;
         let beneath = self.top.beneath.join(&path);
         let dir = root.pinned.dir(&beneath)?;
-        let (mut entries, more) = dir.entries(DIRECTORY_ENTRIES)?;
+        // Each may take as long as the disk takes.
+        let (mut asked, budget) = (0_u32, self.budget);
+        let (mut entries, more) = dir.entries_while(DIRECTORY_ENTRIES, || {
+            asked = asked.wrapping_add(1);
+            !asked.is_multiple_of(ENTRIES_PER_ASK) || budget.stop().is_none()
+        })?;
         match self.order {
             Order::ByName => entries.sort_unstable_by(|one, other| one.name.cmp(&other.name)),
             Order::DirectoriesFirst => entries.sort_unstable_by(|one, other| {

@@ -21,7 +21,7 @@ use crate::builtin::list_directory::ListDirectory;
 use crate::builtin::read_file::ReadFile;
 use crate::builtin::think::Think;
 use crate::workspace::testing::{Tree, tree};
-use crate::write::{Journal, temporary};
+use crate::write::{Journal, unique};
 use crate::{Context, Registry, Tool, Workspace};
 
 /// Keeps every patch that a client would be told.
@@ -159,7 +159,7 @@ fn looking_holds_up_nobody() {
 #[tokio::test]
 async fn what_a_killed_process_left_is_in_order_before_anything_is_looked_at() {
     let tree = tree(&[("f", "text\n")]);
-    let (state, aside) = (tree.outer().join("state"), temporary(1, 0));
+    let (state, aside) = (tree.outer().join("state"), unique());
     let cwd = tree.workspace.cwd().to_owned();
     let begun = Journal::aside(&state.join("journal"), &cwd, OsStr::new("f"), &aside);
     begun.unwrap().leave();
