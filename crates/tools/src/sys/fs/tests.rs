@@ -72,14 +72,7 @@ macro_rules! holds {
             ];
             let kinds = kinds.map(|(name, kind)| Entry { name: name.into(), kind });
             assert_eq!((&entries[..], more), (&kinds[..], false));
-            assert!(dir.entries(2).unwrap().1);
-            let mut left = 3;
-            let goes_on = || {
-                left -= 1;
-                left > 0
-            };
-            let (entries, more) = dir.entries_while(9, goes_on).unwrap();
-            assert_eq!((entries.len(), more), (2, true));
+            assert!(dir.entries(2).unwrap().1 && dir.entries_while(9, || false).unwrap().1);
             assert_eq!(dir.read_link(OsStr::new("in")).unwrap(), "dir/file");
 
             let [a, b, link] = ["a", "b", "in"].map(OsStr::new);
