@@ -25,6 +25,9 @@ pub const LINE_CHARS: usize = 2_000;
 /// Bytes of an image that is shown: as Base64 it fits in what a call may show.
 pub const IMAGE_BYTES: u64 = 512 * 1024;
 
+/// Bytes of a file that are read at once for its lines.
+pub const LINES_BUFFER_BYTES: usize = 64 * 1024;
+
 /// How long a missing name is looked for in other places.
 pub const ELSEWHERE_TIME: Duration = Duration::from_millis(300);
 
@@ -45,6 +48,9 @@ pub const ENTRIES_GATHERED: usize = 20_000;
 
 /// Bytes of letters that names are found by.
 pub const FUZZY_BYTES: usize = 256;
+
+/// Levels of directories that a walk goes down. It keeps each of them open.
+pub const WALK_DEPTH: usize = 128;
 
 /// Entries of one directory that a walk looks at.
 pub const DIRECTORY_ENTRIES: usize = 500_000;
@@ -73,7 +79,8 @@ pub const MATCHES_BYTES: usize = 256 * 1024;
 /// Matches that one search of contents passes over before the first that it shows.
 pub const MATCH_OFFSET: u32 = 10_000;
 
-/// Bytes of text that are gathered of one file where matches are passed over.
+/// Bytes of text that are gathered where matches are passed over: of one file, and of those that
+/// wait for one before them.
 pub const GATHERED_BYTES: usize = 8 * 1024 * 1024;
 
 /// Files that a search knows ahead of those that it has begun.

@@ -199,6 +199,9 @@ impl Executor for ToolCall {
             let text = "The arguments have to be one JSON object.";
             return Err(Failure::report(Code::InvalidArguments.as_str(), text));
         }
+        if tool.spec().reach != Reach::Nothing {
+            self.context.recovered().await.map_err(failure)?;
+        }
         let draft = tool.preview(self.args.clone(), &self.context).await.map_err(failure)?;
         let cwd = draft.cwd.as_deref().unwrap_or(self.context.workspace.cwd());
         let digest = Digest::of_call(tool.spec().name, &self.args, cwd, &draft.pre_image);
