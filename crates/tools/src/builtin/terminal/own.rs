@@ -50,8 +50,9 @@ pub(super) async fn run(plan: Plan, invocation: Invocation<'_>) -> Result<Output
     let exit = loop {
         tokio::select! {
             biased;
-            exit = &mut running => break exit.map_err(not_started)?,
+            // First, so that nothing is started for a call that is over.
             () = call.cancel().cancelled(), if !job.stop.is_cancelled() => job.stop.cancel(),
+            exit = &mut running => break exit.map_err(not_started)?,
             why = out_of_patience(patience, job.input.as_ref()),
                 if may_go_on && !job.stop.is_cancelled() =>
             {
