@@ -15,6 +15,7 @@
 //! ```
 
 pub mod backend;
+pub mod background;
 pub mod builtin;
 mod command;
 pub mod diff;
@@ -28,6 +29,7 @@ pub mod limits;
 pub mod list;
 mod outputs;
 mod partial;
+mod progress;
 pub mod read;
 pub mod registry;
 pub mod remove;

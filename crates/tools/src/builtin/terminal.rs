@@ -1,29 +1,23 @@
 //! `terminal`: runs a shell command and shows its output as it comes.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use acp_lifecycle::{Grant, Pinned};
-use acp_types::schema::v1::ResourceLink;
-use acp_types::{
-    Content, ContentBlock, Exit, Reason, TerminalId, TerminalPatch, TerminalSize, ToolKind,
-};
-use futures::FutureExt as _;
+use acp_types::{TerminalPatch, TerminalSize, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 use crate::command;
 use crate::error::{Code, ToolError};
-use crate::exec::escapes::Filter;
-use crate::exec::record::{Recorded, RecordedFile, Recording};
-use crate::exec::{self, Command, End, Size, SpawnError, Streams, Usage};
-use crate::limits::{COMMAND_TIMEOUT, COMMAND_TIMEOUT_MAX, OUTPUT_FILE_BYTES};
-use crate::outputs::uri;
+use crate::exec::{Command, Size, Streams};
+use crate::limits::{BACKGROUND_SETTLE, COMMAND_TIMEOUT, COMMAND_TIMEOUT_MAX};
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
+
+pub(super) mod background;
+mod own;
 
 /// Runs a shell command.
 #[derive(Debug, Clone, Copy)]
@@ -37,15 +31,46 @@ pub struct Args {
     pub command: String,
     /// The directory to run it in; the working directory if not given.
     pub cwd: Option<String>,
-    /// Milliseconds after which it is ended; 120000 if not given, at most 3600000.
+    /// Milliseconds after which it is ended, at most 3600000. Without it, and in the foreground,
+    /// it goes on in the background after 120000.
     pub timeout_ms: Option<u64>,
+    /// Whether it runs in the background: for servers, watchers and what takes long.
+    pub background: Option<bool>,
+    /// Milliseconds after which it goes on in the background if it still runs.
+    pub background_after_ms: Option<u64>,
     /// Whether it needs a terminal. Without one, which is faster, programs write plain text.
     pub tty: Option<bool>,
 }
 
+/// What a call does.
+#[derive(Debug)]
+pub struct Plan {
+    command: Command,
+    /// Whether it is meant for the background from the start.
+    is_background: bool,
+    /// How long it is waited for.
+    patience: Option<Duration>,
+}
+
+impl Args {
+    /// How long the command may run, and how long it is waited for.
+    fn times(&self) -> (Option<Duration>, Option<Duration>) {
+        let is_background = self.background == Some(true);
+        let asked = self.timeout_ms.map(Duration::from_millis);
+        let timeout = asked.or_else(|| (!is_background).then_some(COMMAND_TIMEOUT_MAX));
+        let patience = match self.background_after_ms {
+            _ if is_background => Some(BACKGROUND_SETTLE),
+            Some(after) => Some(Duration::from_millis(after)),
+            None if asked.is_none() => Some(COMMAND_TIMEOUT),
+            None => None,
+        };
+        (timeout.map(|timeout| timeout.min(COMMAND_TIMEOUT_MAX)), patience)
+    }
+}
+
 impl Tool for Terminal {
     type Args = Args;
-    type Plan = Command;
+    type Plan = Plan;
 
     fn spec(&self) -> Spec {
         Spec {
@@ -53,8 +78,9 @@ impl Tool for Terminal {
             aliases: &["run", "bash", "shell"],
             description: "Runs a shell command and returns its output and exit code. Each \
                           command gets a fresh shell without standard input; `cd` and variables \
-                          do not last. Everything it started is ended with it. Long output is \
-                          shown by its beginning and end, and can be read whole with read_file.",
+                          do not last. Everything it started is ended with it: for what is to \
+                          run on, such as a server, use `background`. Long output is shown by \
+                          its beginning and end, and can be read whole with read_file.",
             kind: ToolKind::Execute,
             reach: Reach::Anything,
             title: "terminal",
@@ -72,7 +98,7 @@ impl Tool for Terminal {
         Description { terminal: Some(terminal), ..description }
     }
 
-    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Command>, ToolError> {
+    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
         if args.command.trim().is_empty() {
             return Err(ToolError::invalid("The command is empty."));
         }
@@ -84,7 +110,11 @@ impl Tool for Terminal {
             let message = format!("{} is not a directory.", at.given());
             return Err(ToolError::report(Code::NotADirectory, message));
         }
-        let timeout = args.timeout_ms.map_or(COMMAND_TIMEOUT, Duration::from_millis);
+        let is_background = args.background == Some(true);
+        if is_background && context.workspace.background().reserve().is_none() {
+            return Err(background::too_many());
+        }
+        let (timeout, patience) = args.times();
         let command = Command {
             line: args.command.clone(),
             cwd: at.path().to_owned(),
@@ -93,7 +123,7 @@ impl Tool for Terminal {
                 Some(true) => Streams::Interactive(Size::default()),
                 _ => Streams::Pipe,
             },
-            timeout: Some(timeout.min(COMMAND_TIMEOUT_MAX)),
+            timeout,
         };
         let (workspace, cwd) = (context.workspace.clone(), at.path().to_owned());
         let judged = blocking(move || {
@@ -101,125 +131,20 @@ impl Tool for Terminal {
             let judged = command::judge(&args.command, &command.cwd, home.as_deref(), &workspace);
             Ok((judged, command))
         });
-        let (command::Judged { effects, note }, plan) = judged.await?;
+        let (command::Judged { effects, note }, command) = judged.await?;
+        let plan = Plan { command, is_background, patience };
         let notes = note.into_iter().collect();
         Ok(Draft { effects, notes, cwd: Some(cwd), ..Draft::new(plan) })
     }
 
     async fn run(
         &self,
-        pinned: Pinned<Command>,
+        pinned: Pinned<Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
-        let mut command = pinned.release(grant)?;
-        let call = invocation.call;
-        if command.streams == Streams::Pipe && call.session().with(|it, _| it.shows_terminals()) {
-            command.streams = Streams::Terminal(Size::default());
-        }
-        let id = TerminalId::new(call.id().0.clone());
-        let timeout = command.timeout;
-        let workspace = Arc::clone(&invocation.context.workspace);
-        let open = move || workspace.outputs().create();
-        let recording = Arc::new(Recording::new(OUTPUT_FILE_BYTES, open));
-        let mut filter = Filter::default();
-        let show = |bytes: &[u8]| call.terminal_output(&id, &filter.push(bytes));
-        let session = call.session().clone();
-        let ready = || {
-            let session = session.clone();
-            async move { session.unstalled().await }.boxed()
-        };
-        let cancel = call.cancel().clone();
-        let running = exec::run_recorded(command, cancel, Arc::clone(&recording), show, ready);
-        let exit = running.await.map_err(not_started)?;
-        let recorded = recording.finish();
-        call.terminal_exit(&id, Exit { code: exit.code, signal: exit.signal.clone() });
-        call.change_meta(|meta| {
-            meta.exit_code = exit.code;
-            meta.signal.clone_from(&exit.signal);
-            meta.output_bytes = Some(recorded.bytes);
-            if let Some(usage) = exit.usage {
-                meta.custom.insert("usage".into(), used(usage));
-            }
-        });
-        if let Some(file) = &recorded.file {
-            call.append(Content::Block(link(file)));
-        }
-        let secrets = session.with(|session, _| session.secrets().clone());
-        let text = format!("[{}]\n{}", ending(&exit, timeout), recorded.for_model());
-        Ok(Output {
-            text: secrets.redact(&text).into_owned(),
-            raw: Some(raw(&exit, &recorded)),
-            failed: failed(&exit),
-            ..Output::default()
-        })
+        own::run(pinned.release(grant)?, invocation).await
     }
-}
-
-fn raw(exit: &exec::Exit, recorded: &Recorded) -> Value {
-    json!({
-        "exitCode": exit.code,
-        "signal": exit.signal,
-        "timedOut": exit.end == End::TimedOut,
-        "outputBytes": recorded.bytes,
-        "outputLines": recorded.lines,
-        "outputFile": recorded.file.as_ref().map(|file| file.path.display().to_string()),
-    })
-}
-
-/// The whole output, for whoever wants to see it.
-fn link(file: &RecordedFile) -> ContentBlock {
-    let name = file.path.file_name().unwrap_or_default().to_string_lossy();
-    let link = ResourceLink::new(name, uri(&file.path))
-        .title("The whole output".to_owned())
-        .mime_type("text/plain".to_owned())
-        .size(i64::try_from(file.bytes).ok());
-    ContentBlock::ResourceLink(link)
-}
-
-/// What the processes of the command used together, and how much memory the largest of them.
-fn used(usage: Usage) -> Value {
-    json!({ "cpuMs": (usage.cpu.as_secs_f64() * 1000.0).round(), "peakBytes": usage.peak_bytes })
-}
-
-fn failed(exit: &exec::Exit) -> Option<(Code, Reason)> {
-    match exit.end {
-        End::TimedOut => Some((Code::TimedOut, Reason::Timeout)),
-        End::Cancelled => Some((Code::Cancelled, Reason::Turn)),
-        End::WaitedForInput => Some((Code::CommandFailed, Reason::Error)),
-        End::Exited if exit.code == Some(0) => None,
-        End::Exited => Some((Code::CommandFailed, Reason::Error)),
-    }
-}
-
-fn ending(exit: &exec::Exit, timeout: Option<Duration>) -> String {
-    let left_over = match exit.left_over {
-        0 => String::new(),
-        count => format!("; {count} processes that it left running were ended"),
-    };
-    let how = match (exit.end, exit.code, &exit.signal) {
-        (End::TimedOut, ..) => format!(
-            "ended after its timeout of {} ms; it may have had effects",
-            timeout.unwrap_or_default().as_millis()
-        ),
-        (End::WaitedForInput, ..) => "ended because it may have been waiting for input, which \
-                                      nobody gives; it may have had effects"
-            .to_owned(),
-        (End::Cancelled, ..) => "cancelled while it ran; it may have had effects".to_owned(),
-        (_, Some(code), _) => format!("exit code {code}"),
-        (_, None, Some(signal)) => format!("ended by {signal}"),
-        (_, None, None) => "it could not be ended".to_owned(),
-    };
-    how + &left_over
-}
-
-fn not_started(error: SpawnError) -> ToolError {
-    let code = match error {
-        SpawnError::Cwd { .. } => Code::NotADirectory,
-        SpawnError::TooLong { .. } => Code::TooLarge,
-        _ => Code::Io,
-    };
-    ToolError::report(code, format!("{error}."))
 }
 
 #[cfg(test)]
