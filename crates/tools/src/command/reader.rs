@@ -91,6 +91,9 @@ struct Reader<'a> {
     is_begun: bool,
     /// Whether an `&&` stands before what is read now.
     is_chained: bool,
+    /// Whether its success means something else: it is negated, or a part of a pipe, which a shell
+    /// of its own runs.
+    is_doubtful: bool,
     /// Texts that begin with the next line.
     heredocs: Vec<Heredoc>,
 }
@@ -107,8 +110,9 @@ struct Heredoc {
 impl<'a> Reader<'a> {
     fn at(rest: &'a str, depth: usize) -> Result<Self, Unread> {
         let (found, current, heredocs) = (Vec::new(), Simple::default(), Vec::new());
-        let (is_begun, is_chained) = (false, false);
-        let reader = Self { rest, depth, found, current, is_begun, is_chained, heredocs };
+        let (is_begun, is_chained, is_doubtful) = (false, false, false);
+        let reader =
+            Self { rest, depth, found, current, is_begun, is_chained, is_doubtful, heredocs };
         if depth > COMMAND_DEPTH { Err(Unread::TooDeep) } else { Ok(reader) }
     }
 
@@ -150,11 +154,15 @@ impl<'a> Reader<'a> {
         second.into_iter().for_each(|_| self.bump());
         match (letter, second) {
             ('&', Some(_)) => {
-                self.current.is_condition = !self.current.words.is_empty();
+                let is_sure = !take(&mut self.is_doubtful);
+                self.current.is_condition = is_sure && !self.current.words.is_empty();
                 self.is_chained = true;
                 self.end_command()
             }
-            ('|', None | Some('&')) => self.end_command(),
+            ('|', None | Some('&')) => {
+                self.is_doubtful = true;
+                self.end_command()
+            }
             _ => self.end_chain(),
         }
     }
@@ -164,14 +172,16 @@ impl<'a> Reader<'a> {
         if !self.heredocs.is_empty() {
             return Err(Unread::Unclear);
         }
-        let outer = (take(&mut self.current), take(&mut self.is_begun), take(&mut self.is_chained));
+        let outer = (take(&mut self.current), take(&mut self.is_begun));
+        let chain = (take(&mut self.is_chained), take(&mut self.is_doubtful));
         self.found.push(Part::Begin);
         self.deeper(|reader| reader.list(Some(')')))?;
         if !self.heredocs.is_empty() {
             return Err(Unread::Unclear);
         }
         self.found.push(Part::End);
-        (self.current, self.is_begun, self.is_chained) = outer;
+        (self.current, self.is_begun) = outer;
+        (self.is_chained, self.is_doubtful) = chain;
         Ok(())
     }
 
@@ -214,6 +224,7 @@ impl<'a> Reader<'a> {
     /// Ends a command after which the next one runs whether it succeeded or not.
     fn end_chain(&mut self) -> Result<(), Unread> {
         self.end_command()?;
+        self.is_doubtful = false;
         if take(&mut self.is_chained) {
             self.found.push(Part::Over);
         }
@@ -274,7 +285,11 @@ impl<'a> Reader<'a> {
     /// Reads on after the first word of a command, which may be one of the shell.
     fn first_word(&mut self, word: Word, source: &str) -> Result<(), Unread> {
         match source {
-            "if" | "then" | "elif" | "else" | "fi" | "do" | "done" | "{" | "}" | "!" => Ok(()),
+            "if" | "then" | "elif" | "else" | "fi" | "do" | "done" | "{" | "}" => Ok(()),
+            "!" => {
+                self.is_doubtful = true;
+                Ok(())
+            }
             "time" if self.is_keyword_time() => Ok(()),
             "while" | "until" => {
                 self.found.push(Part::Again);

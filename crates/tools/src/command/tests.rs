@@ -74,6 +74,9 @@ const RISKY: &[(&str, &str)] = &[
     ("cd build && make; rm -rf *", "removes"),
     ("cd build || a; rm -rf *", "removes"),
     ("a && cd build; rm -rf *", "removes"),
+    ("! cd build && rm -rf *", "removes"),
+    ("a | cd build && rm -rf *", "removes"),
+    ("(a) | cd build && rm -rf *", "removes"),
     ("a; [[ b ]] && cd build; rm -rf *", "removes"),
     ("cd build; [[ a ]] && rm -rf *", "removes"),
     ("cd build && (make); rm -rf *", "removes"),
@@ -489,23 +492,28 @@ fn a_command_may_run_without_a_home() {
 
 #[tokio::test]
 async fn a_call_keeps_its_terminal_and_says_why_it_is_asked_about() {
-    let tree = tree(&[]);
+    let tree = tree(&[("sub/a", "")]);
     let cwd = tree.workspace.cwd().to_owned();
     let session = SessionHandle::new(Session::new(cwd.clone()), std::time::SystemTime::now);
     let registry = Registry::builtin().unwrap();
     let workspace = Arc::new(Workspace::new(cwd, Vec::new()).unwrap());
     let context = Context { workspace, env: Arc::new(BTreeMap::new()), text: None };
-    for (command, texts) in [("ls", 0), ("sudo ls", 1)] {
+    for (command, args, texts, title) in [
+        ("ls", json!({ "command": "ls" }), 0, "Run `ls`"),
+        ("sudo ls", json!({ "command": "sudo ls" }), 1, "Run `sudo ls`"),
+        ("in", json!({ "command": "ls", "cwd": "sub" }), 0, "Run `ls` in sub"),
+        ("here", json!({ "command": "ls", "cwd": "./" }), 0, "Run `ls`"),
+    ] {
         let id = ToolCallId::new(command);
         let open = registry
             .announce(&session, &id, "t", "terminal", &context, &CancellationToken::new())
             .unwrap();
-        let mut call = registry.call("terminal", json!({ "command": command }), &context);
+        let mut call = registry.call("terminal", args, &context);
         let preview = call.preview(open.handle()).await.unwrap_or_else(|_| panic!("{command}"));
         assert_eq!(preview.effects.is_guarded(), texts > 0);
         open.handle().change(preview.patch);
         let report = session.with(|session, _| session.board().tool_call(&id).cloned()).unwrap();
-        assert_eq!(report.title, format!("Run `{command}`"));
+        assert_eq!(report.title, title);
         assert!(matches!(report.content[0], Content::Terminal(_)));
         assert_eq!(report.content.len(), 1 + texts);
     }

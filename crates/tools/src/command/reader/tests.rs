@@ -116,6 +116,8 @@ fn what_a_shell_of_its_own_runs_and_where_a_chain_ends_is_told() {
         ("a && b; c", "a &&, b, ;, c"),
         ("a && b | c || d && e", "a &&, b, c, ;, d &&, e, ;"),
         ("a && b & c", "a &&, b, ;, c"),
+        ("! a && b && c", "a, b &&, c, ;"),
+        ("a | b && c && (d | e) && f", "a, b, c &&, (, d, e, ), f, ;"),
         ("a &&\nb\nc", "a &&, ;, b, c"),
         ("(a && b); c", "(, a &&, b, ;, ), c"),
         ("a && (b; c) && d", "a &&, (, b, c, ), d, ;"),

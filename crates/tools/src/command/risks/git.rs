@@ -40,11 +40,11 @@ pub(super) fn reasons(words: &[&str]) -> Vec<&'static str> {
 
 /// Whether a word for `git push` overwrites or removes something.
 fn overwrites(word: &str) -> bool {
-    let long = |long: &&str| long.starts_with(word) && word.len() > 3;
+    let is_begun = |long: &&str| word.len() > 3 && long.starts_with(word);
     match word.strip_prefix('-') {
         Some(rest) if rest.starts_with('-') => {
             word.starts_with("--force")
-                || ["--force", "--mirror", "--delete", "--prune"].iter().any(|it| long(&it))
+                || ["--force", "--mirror", "--delete", "--prune"].iter().any(is_begun)
         }
         Some(letters) => letters.contains(['f', 'd']),
         None => word.starts_with(['+', ':']),
