@@ -17,13 +17,21 @@ pub(crate) struct Pace(Instant);
 impl Pace {
     /// Begins, with nothing to tell of what is done at once.
     pub(crate) fn begin() -> Self {
-        Self(Instant::now())
+        Self::begin_at(Instant::now())
+    }
+
+    pub(crate) fn begin_at(now: Instant) -> Self {
+        Self(now)
     }
 
     pub(crate) fn is_due(&mut self) -> bool {
-        let is_due = self.0.elapsed() >= PROGRESS_INTERVAL;
+        self.is_due_at(Instant::now())
+    }
+
+    pub(crate) fn is_due_at(&mut self, now: Instant) -> bool {
+        let is_due = now.saturating_duration_since(self.0) >= PROGRESS_INTERVAL;
         if is_due {
-            *self = Self::begin();
+            self.0 = now;
         }
         is_due
     }
