@@ -73,9 +73,16 @@ impl Keeper {
         Self { handle, store, root, saving: tokio::sync::Mutex::default() }
     }
 
-    /// Saves what was remembered or revoked since. A rule that cannot be saved holds in the
-    /// session only.
-    pub(crate) async fn save(&self) -> Result<(), StoreError> {
+    /// Saves what was remembered or revoked since, also if nobody waits for it any more. A rule
+    /// that cannot be saved holds in the session only.
+    pub(crate) async fn save(self: &Arc<Self>) -> Result<(), StoreError> {
+        let keeper = self.clone();
+        // In a task of its own: what is taken out of the session is saved.
+        let saved = tokio::spawn(async move { keeper.save_all().await }).await;
+        saved.unwrap_or_else(|_| Err(StoreError::new("the store failed")))
+    }
+
+    async fn save_all(&self) -> Result<(), StoreError> {
         let _one = self.saving.lock().await;
         let mut saved = Ok(());
         for change in self.handle.with(|session, _| session.take_rule_changes()) {
@@ -93,10 +100,7 @@ impl Keeper {
     ///
     /// [`RULES_SAVED`]: limits::RULES_SAVED
     pub(crate) async fn settle(self: &Arc<Self>) {
-        let keeper = self.clone();
-        // In a task of its own, which saves what it took even if nobody waits for it any more.
-        let saved = tokio::spawn(async move { drop(keeper.save().await) });
-        if tokio::time::timeout(limits::RULES_SAVED, saved).await.is_err() {
+        if tokio::time::timeout(limits::RULES_SAVED, self.save()).await.is_err() {
             tracing::warn!("the rules are still being saved");
         }
     }
