@@ -27,7 +27,7 @@ use agent_client_protocol::{
 use ulid::Ulid;
 
 use crate::errors;
-use crate::keys::KeyStore;
+use crate::keys::{self, KeyStore};
 use crate::limits;
 use crate::login;
 use crate::mode::{Decides, Mode};
@@ -309,17 +309,15 @@ impl Connection {
 
     /// Looks at the logins that there are by now, for a moment: nothing is heard meanwhile.
     async fn glance(&self) {
-        let Agent { catalogue, keys, tools, .. } = &self.agent;
-        let is_first = tools.get().is_none();
-        let keys = keys.clone();
-        let learn = async {
-            if is_first {
-                let learn =
-                    move || keys.logins().unwrap_or_default().keys().for_each(secrets::learn);
-                drop(tokio::task::spawn_blocking(learn).await);
+        let Agent { catalogue, keys, .. } = &self.agent;
+        let look = async {
+            catalogue.refresh().await;
+            // Not every catalogue reads them; nobody is shown their keys all the same.
+            if !keys::are_learnt() {
+                let keys = keys.clone();
+                drop(tokio::task::spawn_blocking(move || drop(keys.logins())).await);
             }
         };
-        let look = futures::future::join(catalogue.refresh(), learn);
         drop(tokio::time::timeout(limits::LOGIN_GLANCE, look).await);
     }
 
