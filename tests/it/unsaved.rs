@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use acp_types::schema::v1::{ToolCall, ToolCallContent, ToolCallStatus};
 use callboard::limits::{CLIENT_TEXT_READ, CLIENT_TEXT_WRITE};
 use callboard::testing::{Files, Service, shown};
-use futures::{StreamExt as _, stream};
+use futures::{FutureExt as _, StreamExt as _, stream};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -182,7 +182,7 @@ async fn row(can: Can, state: State, deed: Deed) {
 async fn rows(state: State) {
     let clients = [Can::Nothing, Can::Read, Can::ReadAndWrite];
     let deeds = [Deed::Read, Deed::Edit, Deed::Write];
-    let rows = clients.into_iter().flat_map(|can| deeds.map(|deed| row(can, state, deed)));
+    let rows = clients.into_iter().flat_map(|can| deeds.map(|deed| row(can, state, deed).boxed()));
     // One by one: an answer that comes must not come late because others are at work.
     let at_once = if state == State::Never { 9 } else { 1 };
     stream::iter(rows).for_each_concurrent(at_once, |row| row).await;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use acp_lifecycle::{Effect, Effects, Grant, Pinned};
+use acp_lifecycle::{CallHandle, Effect, Effects, Grant, Pinned};
 use acp_types::{Location, Operation, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,12 +14,13 @@ use crate::edit::placeholder;
 use crate::encoding::{Text, Whole};
 use crate::error::{Code, ToolError};
 use crate::limits::FILE_BYTES;
+use crate::progress::Teller;
 use crate::stamp::Stamp;
 use crate::tool::{
-    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
+    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, to_its_end,
 };
-use crate::workspace::Resolved;
-use crate::write::{PreImage, atomic_write, read_whole};
+use crate::workspace::{Resolved, Workspace};
+use crate::write::{Change, PreImage, read_whole, write_all_watched};
 
 /// Writes a whole file.
 #[derive(Debug, Clone, Copy)]
@@ -73,15 +74,14 @@ impl Tool for WriteFile {
 
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
         let held = Held::to_change(context, std::slice::from_ref(&args.path)).await?;
-        let workspace = context.workspace.clone();
-        blocking(move || {
+        let preview = context.on_files(move |workspace| {
             let at = workspace.look(&args.path)?;
             // Rules look at the file that will change, not at a link to it.
             let real = workspace.settle(&at)?;
             let text = held.text(real.path());
             let found = match text {
                 Some(text) => PreImage::Bytes(text.into()),
-                None => read_whole(&workspace, &at, FILE_BYTES)?,
+                None => read_whole(workspace, &at, FILE_BYTES)?,
             };
             let operation = match &found {
                 PreImage::Missing => Operation::Add,
@@ -118,8 +118,8 @@ impl Tool for WriteFile {
                 ..Draft::new(plan)
             }
             .guarded_if(is_guarded))
-        })
-        .await
+        });
+        preview.await
     }
 
     async fn run(
@@ -129,33 +129,41 @@ impl Tool for WriteFile {
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
         let plan = pinned.release(grant)?;
-        let workspace = invocation.context.workspace.clone();
-        let told: Vec<_> = plan.rewrite().into_iter().collect();
-        rewrite(invocation.context, &told).await?;
-        remember(invocation.context, &told).await;
-        blocking(move || {
-            if plan.held.is_none() {
-                atomic_write(&workspace, &plan.at, &plan.bytes, &plan.found)?;
-            }
-            let (path, bytes) = (workspace.display(plan.at.path()), plan.bytes.len());
-            let verb = match plan.found {
-                PreImage::Missing => "Made",
-                PreImage::Bytes(_) => "Replaced",
-            };
-            let notes: String = plan.notes.iter().map(|note| format!(" {note}")).collect();
-            let mut text = format!("{verb} {path} ({bytes} bytes).{notes}");
-            workspace.tell_late_writes(&mut text);
-            Ok(Output {
-                text,
-                raw: Some(json!({ "path": plan.at.path().to_string_lossy(), "bytes": bytes })),
-                ..Output::default()
-            })
-        })
-        .await
+        let (call, context) = (invocation.call.clone(), invocation.context.clone());
+        to_its_end(async move { plan.carry_out(&call, &context).await }).await
     }
 }
 
 impl Plan {
+    /// Tells the client the text, if it holds the file, or writes it.
+    async fn carry_out(self, call: &CallHandle, context: &Context) -> Result<Output, ToolError> {
+        let told: Vec<_> = self.rewrite().into_iter().collect();
+        rewrite(context, &told, call.cancel()).await?;
+        remember(context, &told).await;
+        let mut teller = Teller::of(Some(call.clone()));
+        let written = context.on_files(move |workspace| {
+            if self.held.is_none() {
+                let (at, found) = (&self.at, self.found.bytes());
+                let change = Change { at, found, bytes: &self.bytes };
+                write_all_watched(workspace, &[change], &mut |far| teller.tell(far, Vec::new))?;
+            }
+            Ok(self.output(workspace))
+        });
+        written.await
+    }
+
+    fn output(&self, workspace: &Workspace) -> Output {
+        let (path, bytes) = (workspace.display(self.at.path()), self.bytes.len());
+        let verb = match self.found {
+            PreImage::Missing => "Made",
+            PreImage::Bytes(_) => "Replaced",
+        };
+        let notes: String = self.notes.iter().map(|note| format!(" {note}")).collect();
+        let text = format!("{verb} {path} ({bytes} bytes).{notes}");
+        let raw = json!({ "path": self.at.path().to_string_lossy(), "bytes": bytes });
+        Output::of_change(text, raw, workspace)
+    }
+
     /// Returns what the client is told, if it holds another text of the file.
     fn rewrite(&self) -> Option<Rewrite<'_>> {
         let real = self.held.as_ref()?;
