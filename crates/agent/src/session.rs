@@ -388,5 +388,6 @@ fn lock(turns: &Mutex<Turns>) -> MutexGuard<'_, Turns> {
     turns.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-#[cfg(all(test, feature = "testing"))]
+#[cfg(test)]
+#[cfg(feature = "testing")]
 mod tests;
