@@ -247,23 +247,17 @@ async fn a_change_that_the_editor_never_answers_is_taken_back_and_told_as_one_th
 
 #[tokio::test]
 async fn a_cancelled_turn_waits_for_no_editor() {
-    let never = Service::Never;
-    let reading = Files { service: never, ..Files::default() };
-    let writing = Files { writes: Some(never), ..Files::default() };
-    for (files, method, deadline) in [
-        (reading, "fs/read_text_file", CLIENT_TEXT_READ),
-        (writing, "fs/write_text_file", CLIENT_TEXT_WRITE),
-    ] {
-        let mut agent = start(Some(files), State::Differs, Deed::Edit).await;
-        let prompt = agent.prompt("go").await;
-        agent.until(|client| client.transcript().contains(method)).await;
-        let begun = Instant::now();
-        agent.cancel().await;
-        assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
-        agent.until(|client| !client.withdrawn.is_empty()).await;
-        assert!(begun.elapsed() < deadline, "it was taken back only then: {method}");
-        assert_eq!(agent.client.withdrawn, asked(&agent, method));
-        assert_eq!(agent.scratch.read("notes.txt"), DISK);
-        agent.finish().await;
-    }
+    let files = Files { service: Service::Never, ..Files::default() };
+    let mut agent = start(Some(files), State::Differs, Deed::Edit).await;
+    let prompt = agent.prompt("go").await;
+    let method = "fs/read_text_file";
+    agent.until(|client| client.transcript().contains(method)).await;
+    let begun = Instant::now();
+    agent.cancel().await;
+    assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
+    agent.until(|client| !client.withdrawn.is_empty()).await;
+    assert!(begun.elapsed() < CLIENT_TEXT_READ, "it was taken back only then");
+    assert_eq!(agent.client.withdrawn, asked(&agent, method));
+    assert_eq!(agent.scratch.read("notes.txt"), DISK);
+    agent.finish().await;
 }

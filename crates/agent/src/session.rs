@@ -76,7 +76,7 @@ impl Session {
         registry: Registry,
         context: Context,
         secrets: Secrets,
-        permission: &Permission,
+        permission: Permission,
         wire: impl FnOnce(SessionHandle, Answers) -> Wire,
     ) -> Arc<Self> {
         let cwd = context.workspace.cwd().to_owned();

@@ -1,6 +1,9 @@
-//! Sessions of an agent in this process: the calls that their slash commands make.
+//! Sessions of an agent in this process: how they open, and the calls that their slash commands make.
 
-use acp_lifecycle::{Effect, Effects, Grant, Pinned, Titles};
+use std::sync::mpsc;
+
+use acp_lifecycle::rules::{Change, StoreError};
+use acp_lifecycle::{Effect, Effects, Grant, Pinned, Rule, RuleStore, Titles};
 use acp_tools::{Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolError};
 use acp_types::schema::v1::ToolCallStatus;
 use acp_types::{Content, ToolKind};
@@ -116,4 +119,51 @@ async fn a_command_that_is_cancelled_while_it_asks_says_that_nothing_was_done() 
     assert_eq!(call.raw_output, Some(json!({"error": error, "code": "cancelled"})));
     assert_eq!(agent.client.session(&session).said(), error);
     assert!(log.lock().unwrap().is_empty());
+}
+
+/// Rules on a disk that hangs, but for no more than 5 s.
+#[derive(Debug)]
+struct Hangs(Mutex<mpsc::Receiver<()>>);
+
+impl RuleStore for Hangs {
+    fn load(&self, _: &Path) -> std::result::Result<Vec<Rule>, StoreError> {
+        drop(self.0.lock().unwrap().recv_timeout(Duration::from_secs(5)));
+        Ok(Vec::new())
+    }
+
+    fn save(&self, _: &Path, _: &[Change]) -> std::result::Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// Asks for a session whose rules hang until something is sent; returns the request too.
+async fn opening() -> (Agent, serde_json::Value, mpsc::Sender<()>) {
+    let (open, gate) = mpsc::channel();
+    let agent = crate::agent::Agent::new(model::parse("direct").unwrap(), std::iter::empty());
+    let agent = agent.with_rule_store(Some(Arc::new(Hangs(Mutex::new(gate)))));
+    let mut agent = Agent::in_process(agent, Answer::default());
+    agent.initialize().await.unwrap();
+    let params = json!({"cwd": std::env::temp_dir(), "mcpServers": []});
+    let new = agent.send("session/new", params).await.unwrap();
+    (agent, new, open)
+}
+
+#[tokio::test]
+async fn a_session_whose_files_hang_holds_up_nobody() {
+    let (mut agent, new, open) = opening().await;
+    agent.request("authenticate", json!({"methodId": "setup"})).await.unwrap();
+    assert!(agent.client.answer(&new).is_none());
+    open.send(()).unwrap();
+    let answer = agent.answer(&new).await.unwrap();
+    let session = answer["sessionId"].as_str().unwrap();
+    assert_eq!(agent.turn(session, "think it is there").await.unwrap(), "end_turn");
+}
+
+#[tokio::test]
+async fn a_session_is_answered_that_was_asked_for_before_the_end_of_input() {
+    let (mut agent, new, open) = opening().await;
+    agent.close_input();
+    open.send(()).unwrap();
+    agent.ended().await.unwrap();
+    assert!(matches!(agent.client.answer(&new), Some(Ok(_))), "{:?}", agent.client);
 }
