@@ -265,24 +265,30 @@ proptest::proptest! {
 /// What a shell runs and which files it makes of a line, where no program is there.
 #[cfg(target_os = "linux")]
 fn by_shell(line: &str) -> (Vec<String>, Vec<String>) {
-    let folder = tempfile::tempdir().unwrap();
-    // In one write, because some programs run at the same time. What would wait for ever is ended.
+    // Each program tells of itself in a file of its own, because some run at the same time. What
+    // would run for ever is ended.
+    let (folder, told) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let script = format!(
         "PATH=/nowhere\ncommand_not_found_handle() {{ local IFS=$'\\037'; \
-         printf '%s\\037\\036' \"$*\" >&9; return $((RANDOM % 2)); }}\n{line}\n"
+         printf '%s\\037' \"$*\" >\"{}/$BASHPID.$SRANDOM\"; return $((RANDOM % 2)); }}\n{line}\n",
+        told.path().display()
     );
-    let shell = std::process::Command::new("/usr/bin/timeout")
+    std::process::Command::new("/usr/bin/timeout")
         .args(["5", "/bin/bash", "--noprofile", "--norc", "-c"])
-        .args(["ulimit -t 2 -f 64 -u 2000; exec 9>&1 >/dev/null; eval \"$0\"", &script, "z"])
+        .args(["ulimit -t 2 -f 64; exec >/dev/null; eval \"$0\"", &script])
         .current_dir(folder.path())
         .stdin(std::process::Stdio::null())
         .output()
         .unwrap();
-    let printed = String::from_utf8(shell.stdout).unwrap();
-    let ran = printed.split_terminator('\u{1e}').map(str::to_owned).collect();
-    let entries = std::fs::read_dir(folder.path()).unwrap();
-    let made = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    (ran, made)
+    let entries = |folder: &tempfile::TempDir| {
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path())
+    };
+    // One that still writes, in the background, is left out.
+    let is_whole = |text: &String| text.ends_with('\u{1f}');
+    let texts = entries(&told).map(|file| std::fs::read_to_string(file).unwrap());
+    let ran = texts.filter(is_whole).collect();
+    let name = |path: std::path::PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+    (ran, entries(&folder).map(name).collect())
 }
 
 /// Whether a command that ran is one that was found: the same words, or some that expand.
