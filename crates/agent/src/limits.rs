@@ -225,6 +225,9 @@ pub const MAX_TOLD_CHANGES: usize = 20;
 
 // ---- The model's window ----
 
+/// Bytes that a model is told of a command in the background that has ended, unasked.
+pub const MAX_TOLD_END_BYTES: usize = 8 << 10;
+
 /// Tokens that a model is taken to take, if neither it nor the configuration says so.
 pub const DEFAULT_CONTEXT_TOKENS: u64 = 128_000;
 
@@ -304,7 +307,7 @@ pub const MAX_KEYS_BYTES: u64 = 64 << 10;
 pub const MAX_ANSWER_BYTES: u64 = 4 << 10;
 
 /// Time that a new session waits for what may have been stored since the last one; later, it counts
-/// from the first prompt on. Nothing else is heard meanwhile.
+/// from the first prompt on.
 pub const LOGIN_GLANCE: Duration = Duration::from_millis(250);
 
 /// Time for the system's keyring to answer. It may be asking its user to unlock it.

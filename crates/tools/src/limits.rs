@@ -257,11 +257,32 @@ pub const DRAIN_BYTES: usize = (OUTPUT_CHUNKS + 1) * READ_BYTES + 64 * 1024;
 /// How long a command is silent before it is asked whether it waits for input.
 pub const INPUT_SILENCE: Duration = Duration::from_secs(5);
 
-/// How long a command may run, unless asked otherwise.
+/// How long a command is waited for, unless asked otherwise; then it goes on in the background.
 pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How long a command may run at most.
+/// How long a command may run at most that was not sent to the background from the start.
 pub const COMMAND_TIMEOUT_MAX: Duration = Duration::from_secs(3600);
+
+/// Commands of a session that run in the background at once.
+pub const BACKGROUND_RUNNING: usize = 8;
+
+/// Commands of a session that ran in the background and have ended that are remembered.
+pub const BACKGROUND_ENDED: usize = 32;
+
+/// How long a command that is sent to the background is watched first, and one that was typed at.
+pub const BACKGROUND_SETTLE: Duration = Duration::from_millis(500);
+
+/// How long the end of a command in the background is waited for, unless asked otherwise.
+pub const BACKGROUND_WAIT: Duration = Duration::from_secs(60);
+
+/// Bytes of a last line without an end that are told again when there is more of it.
+pub const OPEN_LINE_BYTES: u64 = 4 * 1024;
+
+/// Bytes that are typed at a command at once. A terminal takes lines of 4,095 bytes.
+pub const INPUT_BYTES: usize = 4_000;
+
+/// How long a terminal may take for them.
+pub const INPUT_TIME: Duration = Duration::from_secs(1);
 
 /// Bytes of a command's raw output that are kept to make text of: the model is told less, but
 /// escapes and overwritten lines take most of it.

@@ -70,12 +70,13 @@ pub(crate) type Watch<'a> = dyn FnMut(Far) + 'a;
 pub(crate) struct Teller {
     call: Option<CallHandle>,
     pace: Pace,
+    has_told: bool,
 }
 
 impl Teller {
     /// Begins for a call; without one, nobody is told.
     pub(crate) fn of(call: Option<CallHandle>) -> Self {
-        Self { call, pace: Pace::begin() }
+        Self { call, pace: Pace::begin(), has_told: false }
     }
 
     /// Tells it, if it is time to; `places` are those that the call works on just now, if they are
@@ -87,6 +88,15 @@ impl Teller {
             call.locations(places);
         }
         call.progress(far.progress());
+        self.has_told = true;
+    }
+
+    /// Takes back how far it was, as something else begins.
+    pub(crate) fn forget(&mut self) {
+        if let Some(call) = self.call.as_ref().filter(|_| self.has_told) {
+            call.subtitle(None);
+            call.change_meta(|meta| meta.progress = None);
+        }
     }
 }
 

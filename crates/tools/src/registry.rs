@@ -454,6 +454,11 @@ mod tests {
                 ("move_path", ToolKind::Move),
                 ("undo", ToolKind::Edit),
                 ("terminal", ToolKind::Execute),
+                ("terminal_list", ToolKind::Read),
+                ("terminal_output", ToolKind::Read),
+                ("terminal_input", ToolKind::Execute),
+                ("terminal_wait", ToolKind::Read),
+                ("terminal_stop", ToolKind::Execute),
                 ("think", ToolKind::Think),
                 ("todo_write", ToolKind::Think),
             ]

@@ -29,6 +29,7 @@ mod walk;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use crate::background::Background;
 use crate::outputs::Outputs;
 use crate::stamp::Stamps;
 use crate::undo::Undo;
@@ -66,6 +67,7 @@ pub struct Workspace {
     stamps: Stamps,
     undo: Undo,
     outputs: Outputs,
+    background: Background,
     journal: Option<PathBuf>,
     /// Whether the journals are in order that others left.
     recovered: OnceLock<()>,
@@ -91,6 +93,7 @@ impl Workspace {
             stamps: Stamps::default(),
             undo: Undo::default(),
             outputs: Outputs::default(),
+            background: Background::default(),
             journal: None,
             recovered: OnceLock::new(),
             state: None,
@@ -150,6 +153,13 @@ impl Workspace {
 
     pub(crate) fn durability(&self) -> Durability {
         self.durability
+    }
+
+    /// Returns the commands of the session that run in the background. They are ended when the
+    /// workspace is dropped.
+    #[must_use]
+    pub fn background(&self) -> &Background {
+        &self.background
     }
 
     /// Returns the directory that relative paths are relative to.
