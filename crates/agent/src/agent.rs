@@ -372,7 +372,7 @@ impl Connection {
             let what = format!("{} sessions are open; close one first", limits::MAX_SESSIONS);
             return responder.respond_with_error(errors::busy(what));
         }
-        // It may take long where a disk is slow: the first call waits for it.
+        // A disk may be slow: the first call waits for this.
         let workspace = context.workspace.clone();
         drop(tokio::task::spawn_blocking(move || workspace.recover()));
         let id = SessionId::new(format!("sess_{}", Ulid::generate()));
