@@ -230,7 +230,9 @@ impl ConnectTo<Client> for Agent {
                     // Noted before the end of input can be heard.
                     let opening = new.opening.clone().try_read_owned();
                     let opened = new.clone().new_session(request, responder, client);
-                    drop(tokio::spawn(opened.map(|()| drop(opening))));
+                    let opened = tokio::spawn(opened.map(|()| drop(opening)));
+                    // In its turn, unless a disk hangs.
+                    drop(tokio::time::timeout(limits::SESSION_OPENED, opened).await);
                     Ok(())
                 },
                 on_receive_request!(),

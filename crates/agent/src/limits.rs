@@ -310,6 +310,10 @@ pub const MAX_ANSWER_BYTES: u64 = 4 << 10;
 /// from the first prompt on.
 pub const LOGIN_GLANCE: Duration = Duration::from_millis(250);
 
+/// Time for which nothing else is heard while a session is opened; one whose files take longer is
+/// opened beside what else is asked for.
+pub const SESSION_OPENED: Duration = Duration::from_millis(500);
+
 /// Time for the system's keyring to answer. It may be asking its user to unlock it.
 pub const KEYRING_DEADLINE: Duration = Duration::from_secs(20);
 
