@@ -24,11 +24,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use self::silence::Silence;
-use crate::limits::{DRAIN_BYTES, KILL_DEADLINE, KILL_GRACE};
+use crate::limits::{DRAIN_BYTES, HELPER_DEADLINE, KILL_DEADLINE, KILL_GRACE};
 use crate::sys::process::{self, Ended, Way};
 
 use self::record::Recording;
@@ -281,7 +281,7 @@ async fn run_kept(
             sleep(KILL_GRACE).await;
             tree.kill();
             // The kernel may be unable to end it (a dead network disk): the call ends all the same.
-            sleep(KILL_DEADLINE).await;
+            sleep(HELPER_DEADLINE).await;
             tree.abandon();
             Ok(Ended { stopped: true, ..Ended::default() })
         };
@@ -300,15 +300,8 @@ async fn run_kept(
             }
         }
     }?;
-    // What is still on its way; more only if a process escaped with the terminal and writes on.
     drop(live.reading.take());
-    let mut left = DRAIN_BYTES;
-    while left > 0
-        && let Some(chunk) = live.chunks.recv().await
-    {
-        left = left.saturating_sub(chunk.len());
-        output(&chunk);
-    }
+    drain(&mut live.chunks, output).await;
     // A timeout that fires while left-overs are tidied up did not end the command.
     let end = if ended.stopped { asked } else { End::Exited };
     Ok(exit(ended, end, begun))
@@ -325,6 +318,19 @@ fn exit(ended: Ended, end: End, begun: Instant) -> Exit {
             cpu: Duration::from_micros(usage.cpu_micros),
             peak_bytes: usage.peak_bytes,
         }),
+    }
+}
+
+/// Takes what is still on its way; more only if a process escaped with the terminal and writes on.
+/// A disk that does not answer, where all of it is recorded, holds up nobody.
+async fn drain(chunks: &mut chunks::Receiver, mut output: impl FnMut(&[u8])) {
+    let deadline = Instant::now() + KILL_DEADLINE;
+    let mut left = DRAIN_BYTES;
+    while left > 0
+        && let Ok(Some(chunk)) = timeout_at(deadline, chunks.recv()).await
+    {
+        left = left.saturating_sub(chunk.len());
+        output(&chunk);
     }
 }
 
