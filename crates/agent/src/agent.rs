@@ -365,6 +365,9 @@ impl Connection {
     fn context(&self, cwd: PathBuf, additional: Vec<PathBuf>) -> Result<(Context, Tools)> {
         let mut workspace =
             Workspace::new(cwd, additional).map_err(|error| errors::root(&error))?;
+        if !workspace.is_kernel_fenced() {
+            tracing::warn!("a program that swaps directories for links can lead tools outside");
+        }
         if let Some(state) = private::state_folder(&self.agent.env) {
             workspace = workspace.keeping(&state);
         }
