@@ -10,7 +10,7 @@
 mod binary;
 mod chunks;
 pub mod escapes;
-mod pty;
+mod live;
 pub mod record;
 mod screen;
 mod silence;
@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::silence::Silence;
 use crate::limits::{DRAIN_BYTES, HELPER_DEADLINE, KILL_DEADLINE, KILL_GRACE};
-use crate::sys::process::{self, Ended, Way};
+use crate::sys::process::{self, Ended, Tree, Way};
 
 use self::record::Recording;
 
@@ -269,7 +269,7 @@ async fn run_kept(
         return Ok(exit(Ended::default(), End::Cancelled, begun));
     }
     let (timeout, streams) = (command.timeout, command.streams);
-    let mut live = pty::start(command, way, recording).await?;
+    let mut live = live::start(command, way, recording).await?;
     let tree = &live.tree;
 
     let mut asked = End::Exited;
@@ -277,9 +277,9 @@ async fn run_kept(
         let silence = Silence::new(Arc::clone(tree));
         let stop = async {
             asked = stop_asked(&cancel, timeout, &silence, streams).await;
-            tree.terminate();
+            live::signal(tree, Tree::terminate);
             sleep(KILL_GRACE).await;
-            tree.kill();
+            live::signal(tree, Tree::kill);
             // The kernel may be unable to end it (a dead network disk): the call ends all the same.
             sleep(HELPER_DEADLINE).await;
             tree.abandon();

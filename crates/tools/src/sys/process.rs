@@ -153,6 +153,12 @@ impl Tree {
             .is_some_and(|(terminal, leader)| waiting::waits_for_input(leader, terminal))
     }
 
+    /// Whether somebody above the processes is told to signal them. If not they are looked for, which
+    /// takes some milliseconds.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.helper.is_some()
+    }
+
     /// Asks all processes to end, once.
     pub(crate) fn terminate(&self) {
         match &self.helper {

@@ -103,6 +103,10 @@ impl Tree {
         false
     }
 
+    pub(crate) fn is_kept(&self) -> bool {
+        true
+    }
+
     pub(crate) fn terminate(&self) {
         self.kill();
     }

@@ -32,7 +32,20 @@ pub(super) struct Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        self.tree.kill();
+        signal(&self.tree, Tree::kill);
+    }
+}
+
+/// Signals the processes. Where they have to be looked for first, that takes a while, and nobody
+/// waits for it.
+pub(super) fn signal(tree: &Arc<Tree>, how: fn(&Tree)) {
+    if tree.is_kept() {
+        return how(tree);
+    }
+    let found = Arc::clone(tree);
+    let thread = thread::Builder::new().name("signals".into());
+    if thread.spawn(move || how(&found)).is_err() {
+        how(tree);
     }
 }
 
