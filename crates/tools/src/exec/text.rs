@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use acp_types::text::{head, tail};
+use acp_types::text;
 use memchr::memchr_iter;
 
 use super::screen::{self, Read};
@@ -152,7 +152,7 @@ fn cut(all: Read, limit: usize) -> Excerpt {
     if all.text.len() <= limit {
         return Excerpt { text: all.text, hidden: all.hidden, ..Excerpt::default() };
     }
-    let (first, last) = (head(&all.text, limit / 2), tail(&all.text, limit / 2));
+    let (first, last) = (text::head(&all.text, limit / 2), text::tail(&all.text, limit / 2));
     let between = &all.text[first.len()..all.text.len() - last.len()];
     let gap = Gap { bytes: between.len() as u64, lines: lines(between.as_bytes()) };
     excerpt(first, &gap, last, all.hidden)
@@ -160,7 +160,7 @@ fn cut(all: Read, limit: usize) -> Excerpt {
 
 /// Joins two texts to one of at most `limit` bytes, with what is missing between them.
 fn join(head: &Read, gap: Gap, tail: &Read, limit: usize) -> Excerpt {
-    let (first, last) = (head(&head.text, limit / 2), tail(&tail.text, limit / 2));
+    let (first, last) = (text::head(&head.text, limit / 2), text::tail(&tail.text, limit / 2));
     let (after, before) = (&head.text[first.len()..], &tail.text[..tail.text.len() - last.len()]);
     let gap = Gap {
         bytes: gap.bytes + (after.len() + before.len()) as u64,
