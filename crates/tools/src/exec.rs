@@ -300,9 +300,9 @@ async fn run_kept(
     let ended = {
         let stop = async {
             asked = stop_asked(&cancel, timeout, watched).await;
-            live::signal(tree, Tree::terminate);
+            drop(live::signal(tree, Tree::terminate).await);
             sleep(KILL_GRACE).await;
-            live::signal(tree, Tree::kill);
+            drop(live::signal(tree, Tree::kill).await);
             // The kernel may be unable to end it (a dead network disk): the call ends all the same.
             sleep(HELPER_DEADLINE).await;
             tree.abandon();

@@ -235,8 +235,8 @@ pub const KILL_GRACE: Duration = Duration::from_millis(300);
 /// How long killing is tried, and its success waited for.
 pub const KILL_DEADLINE: Duration = Duration::from_secs(2);
 
-/// How long is waited for a helper that was told to kill: longer than it tries.
-pub const HELPER_DEADLINE: Duration = Duration::from_secs(3);
+/// How long is waited for the end of what was killed: longer than a helper tries.
+pub const HELPER_DEADLINE: Duration = Duration::from_secs(5);
 
 /// How long processes are looked for until all of them have stopped, before they are signalled.
 pub const FREEZE_TIME: Duration = Duration::from_millis(50);

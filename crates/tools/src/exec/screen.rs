@@ -268,7 +268,7 @@ mod tests {
             ("\x1b7a\x1b8b", "b"),
             ("\x1b[sa\x1b[ub", "b"),
             ("abc\x1b[2D\x1b[1Pd", "ad"),
-            ("abcd\x1b[3D\x1b[2Pe", "aed"),
+            ("abcd\x1b[3D\x1b[2P\x1b[Ce", "ade"),
             ("abc\x1b[3D\x1b[9Pd", "d"),
             ("abc\x1b[3D\x1b[2X.", ". c"),
             ("abcd\x1b[2D\x1b[1K\x1b[3DX", "X  d"),

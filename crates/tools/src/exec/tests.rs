@@ -6,7 +6,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pretty_assertions::assert_eq;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use tempfile::TempDir;
 use tokio::sync::Notify;
 use tokio::task::yield_now;
@@ -466,7 +467,8 @@ async fn dropping_the_call_kills_and_reaps() {
 #[tokio::test(flavor = "multi_thread")]
 async fn dropping_the_call_kills_at_once() {
     let mut fastest = Duration::MAX;
-    for _ in 0..5 {
+    // Not each time on a machine that has other things to do.
+    for _ in 0..10 {
         let sleep = endless();
         let line = format!("trap '' HUP TERM; echo begun; setsid sleep {sleep} & wait");
         let (begun, output) = watch("begun");
@@ -474,12 +476,18 @@ async fn dropping_the_call_kills_at_once() {
             tokio::spawn(run(Way::Helper, command(&line), CancellationToken::new(), output));
         begun.notified().await;
         until("the program", || alive(&sleep) == 1).await;
+        let end = pidfd_open(find(&sleep)[0], PidfdFlags::empty()).unwrap();
         let dropped = Instant::now();
         running.abort();
-        until("its end", || alive(&sleep) == 0).await;
+        let patience = Timespec::try_from(PATIENCE).unwrap();
+        let mut ends = [PollFd::new(&end, PollFlags::IN)];
+        assert_eq!(poll(&mut ends, Some(&patience)), Ok(1), "its end");
         fastest = fastest.min(dropped.elapsed());
+        if fastest < LEFT_OVER_GRACE.min(KILL_GRACE) {
+            return;
+        }
     }
-    assert!(fastest < LEFT_OVER_GRACE.min(KILL_GRACE), "{fastest:?}");
+    panic!("{fastest:?}");
 }
 
 /// As a client may start us. A process cannot take back what it did to itself, so a copy does it.

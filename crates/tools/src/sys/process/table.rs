@@ -62,7 +62,9 @@ impl Process {
     /// Another user's environment cannot be read; one in the middle of `exec` is empty for a moment.
     pub(super) fn has_in_environment(&self, line: &str) -> bool {
         for _ in 0..EXEC_TRIES {
-            let environment = fs::read(format!("/proc/{}/environ", self.pid)).unwrap_or_default();
+            let Ok(environment) = fs::read(format!("/proc/{}/environ", self.pid)) else {
+                return false;
+            };
             if !environment.is_empty() {
                 let mut entries = environment.split(|byte| *byte == 0);
                 return entries.any(|entry| entry == line.as_bytes());
