@@ -29,7 +29,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use self::silence::Silence;
-use crate::limits::{DRAIN_BYTES, HELPER_DEADLINE, KILL_DEADLINE, KILL_GRACE};
+use crate::limits::{DRAIN_BYTES, END_DEADLINE, KILL_DEADLINE, KILL_GRACE};
 use crate::sys::process::{self, Ended, Tree, Way};
 
 pub use self::input::Input;
@@ -304,7 +304,7 @@ async fn run_kept(
             sleep(KILL_GRACE).await;
             drop(live::signal(tree, Tree::kill).await);
             // The kernel may be unable to end it (a dead network disk): the call ends all the same.
-            sleep(HELPER_DEADLINE).await;
+            sleep(END_DEADLINE).await;
             tree.abandon();
             Ok(Ended { stopped: true, ..Ended::default() })
         };

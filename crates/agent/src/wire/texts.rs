@@ -49,7 +49,11 @@ impl TextBackend for ClientTexts {
     fn write<'a>(&'a self, path: &'a Path, text: &'a str) -> BoxFuture<'a, Result<(), TextError>> {
         let request = WriteTextFileRequest::new(self.session.clone(), path, text);
         let asked = self.requests.ask(request, CLIENT_TEXT_WRITE);
-        asked.map(|answer| answer.map(drop).map_err(|error| failed(&error))).boxed()
+        let failed = |error| match error {
+            Unanswered::Late(_) => TextError::new(&format!("{error}, and may have taken it")),
+            error => failed(&error),
+        };
+        asked.map(move |answer| answer.map(drop).map_err(failed)).boxed()
     }
 }
 
