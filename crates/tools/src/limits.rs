@@ -242,6 +242,9 @@ pub const KILL_GRACE: Duration = Duration::from_millis(300);
 /// How long killing is tried, and its success waited for.
 pub const KILL_DEADLINE: Duration = Duration::from_secs(2);
 
+/// How long is waited for the end of what was killed: longer than a helper tries.
+pub const END_DEADLINE: Duration = Duration::from_secs(5);
+
 /// How long processes are looked for until all of them have stopped, before they are signalled.
 pub const FREEZE_TIME: Duration = Duration::from_millis(50);
 
