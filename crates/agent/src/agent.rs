@@ -345,7 +345,7 @@ impl Connection {
         }
         let tools = self.agent.tools()?;
         let (workspace, env) = (Arc::new(workspace), tools.env.clone());
-        Ok((Context { workspace, env, text: None }, tools))
+        Ok((Context { workspace, env, text: None, terminal: None }, tools))
     }
 
     fn prompt(

@@ -16,6 +16,7 @@ use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
 
+mod client;
 mod own;
 
 /// Runs a shell command.
@@ -105,7 +106,11 @@ impl Tool for Terminal {
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
-        own::run(pinned.release(grant)?, invocation).await
+        let command = pinned.release(grant)?;
+        match client::backend(&command, invocation) {
+            Some(backend) => client::run(command, backend, invocation).await,
+            None => own::run(command, invocation).await,
+        }
     }
 }
 

@@ -47,25 +47,32 @@ fn plan_entry(entry: &PlanEntry, meta_key: &str) -> v1::PlanEntry {
 
 /// Returns the items that content takes in v1; a change may take several.
 ///
-/// `as_text` says of a terminal whether it is shown as text, and as which; one of which nothing
-/// is known yet takes no item.
+/// `shown` says how a terminal is shown.
 pub(super) fn items(
     content: &[Content],
     meta_key: &str,
-    as_text: impl Fn(&TerminalId) -> Option<Option<ToolCallContent>>,
+    shown: impl Fn(&TerminalId) -> Shown,
 ) -> Vec<ToolCallContent> {
     let mut items = Vec::with_capacity(content.len());
     for item in content {
         match item {
             Content::Block(block) => items.push(ToolCallContent::from(block.clone())),
             Content::Change(change) => items.extend(self::change(change, meta_key)),
-            Content::Terminal(id) => match as_text(id) {
-                None => items.push(ToolCallContent::Terminal(Terminal::new(id.clone()))),
-                Some(text) => items.extend(text),
+            Content::Terminal(id) => match shown(id) {
+                Shown::Terminal(id) => items.push(ToolCallContent::Terminal(Terminal::new(id))),
+                Shown::Text(text) => items.extend(text),
             },
         }
     }
     items
+}
+
+/// How a terminal is shown.
+pub(super) enum Shown {
+    /// As one, by what the client calls it.
+    Terminal(TerminalId),
+    /// As text; one of which nothing is known yet takes no item.
+    Text(Option<ToolCallContent>),
 }
 
 /// A small change is one diff of whole files; a large one a diff a hunk; one without text, a

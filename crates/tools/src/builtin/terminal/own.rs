@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use acp_lifecycle::CallHandle;
 use acp_types::schema::v1::ResourceLink;
 use acp_types::{Content, ContentBlock, Exit, Reason, TerminalId};
 use futures::FutureExt as _;
@@ -42,7 +43,17 @@ pub(super) async fn run(
     let cancel = call.cancel().clone();
     let running = exec::run_recorded(command, cancel, Arc::clone(&recording), show, ready);
     let exit = running.await.map_err(not_started)?;
-    let recorded = recording.finish();
+    Ok(report(call, &exit, &recording.finish(), &ending(&exit, timeout)))
+}
+
+/// Tells the client and the model how a command ended, `how` in words, and what it wrote.
+pub(super) fn report(
+    call: &CallHandle,
+    exit: &exec::Exit,
+    recorded: &Recorded,
+    how: &str,
+) -> Output {
+    let id = TerminalId::new(call.id().0.clone());
     call.terminal_exit(&id, Exit { code: exit.code, signal: exit.signal.clone() });
     call.change_meta(|meta| {
         meta.exit_code = exit.code;
@@ -55,14 +66,14 @@ pub(super) async fn run(
     if let Some(file) = &recorded.file {
         call.append(Content::Block(link(file)));
     }
-    let secrets = session.with(|session, _| session.secrets().clone());
-    let text = format!("[{}]\n{}", ending(&exit, timeout), recorded.for_model());
-    Ok(Output {
+    let secrets = call.session().with(|session, _| session.secrets().clone());
+    let text = format!("[{how}]\n{}", recorded.for_model());
+    Output {
         text: secrets.redact(&text).into_owned(),
-        raw: Some(raw(&exit, &recorded)),
-        failed: failed(&exit),
+        raw: Some(raw(exit, recorded)),
+        failed: failed(exit),
         ..Output::default()
-    })
+    }
 }
 
 fn raw(exit: &exec::Exit, recorded: &Recorded) -> Value {
@@ -101,7 +112,7 @@ fn failed(exit: &exec::Exit) -> Option<(Code, Reason)> {
     }
 }
 
-fn ending(exit: &exec::Exit, timeout: Option<Duration>) -> String {
+pub(super) fn ending(exit: &exec::Exit, timeout: Option<Duration>) -> String {
     let left_over = match exit.left_over {
         0 => String::new(),
         count => format!("; {count} processes that it left running were ended"),

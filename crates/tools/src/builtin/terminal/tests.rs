@@ -1,5 +1,7 @@
 //! What a call of `terminal` leaves behind: for the model, for the client, and in files.
 
+mod at_client;
+
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -37,7 +39,12 @@ impl Stage {
         Self {
             session: SessionHandle::new(session, SystemTime::now),
             registry: Registry::builtin().unwrap(),
-            context: Context { workspace, env: Arc::new(base_env(std::iter::empty())), text: None },
+            context: Context {
+                workspace,
+                env: Arc::new(base_env(std::iter::empty())),
+                text: None,
+                terminal: None,
+            },
             folder,
             calls: 0,
         }

@@ -36,7 +36,7 @@ struct Life {
 async fn live(tree: &Tree, tool: &str, args: Value) -> Life {
     let cwd = tree.workspace.cwd().to_owned();
     let workspace = Arc::new(Workspace::new(cwd.clone(), Vec::new()).unwrap());
-    let context = Context { workspace, env: Arc::new(BTreeMap::new()), text: None };
+    let context = Context { workspace, env: Arc::new(BTreeMap::new()), text: None, terminal: None };
     let registry = Registry::builtin().unwrap();
     let session = SessionHandle::new(Session::new(cwd), SystemTime::now);
     let (cancel, stop, client) =
