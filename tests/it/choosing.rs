@@ -94,6 +94,16 @@ fn config_show_says_where_each_value_is_from_and_shows_no_key() {
 }
 
 #[test]
+fn commands_get_the_variables_that_the_file_names() {
+    let scratch = Scratch::new();
+    fs::write(config_file(&scratch), "[terminal]\nenv_pass = ['MY_HOST']\n").unwrap();
+    let env = [("MY_HOST", "stage"), ("MY_OTHER", "hidden")];
+    let line = "run echo [$MY_HOST] [$MY_OTHER]";
+    let (ok, said) = run(&scratch, &env, &["exec", "--approve-all", "--model", "direct", line], "");
+    assert!(ok && said.contains("[stage] []"), "{said}");
+}
+
+#[test]
 fn nothing_in_the_workspace_is_configuration() {
     let scratch = Scratch::new();
     for name in [".callboard/config.toml", "callboard/config.toml", "config.toml", ".env"] {

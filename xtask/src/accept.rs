@@ -7,6 +7,7 @@
 mod agent;
 mod cancel;
 mod figures;
+mod files;
 mod lines;
 mod llama;
 mod model_server;
@@ -77,6 +78,29 @@ const CHECKS: &[Check] = &[
         n: 100,
         target: None,
         measure: figures::read_call,
+    },
+    Check {
+        name: "read-drift",
+        what: "time of a read_file call at the end of n in one turn, as a multiple of one's at the \
+               start",
+        n: 100,
+        target: Some(1.25),
+        measure: files::read_drift,
+    },
+    Check {
+        name: "edit-time",
+        what: "time of a turn that changes one of 100,000 lines, as a multiple of a plain rewrite's, \
+               n rounds",
+        n: 50,
+        target: Some(2.0),
+        measure: files::edit_time,
+    },
+    Check {
+        name: "edit-wire",
+        what: "bytes of the tool updates of such a turn, the most of n",
+        n: 5,
+        target: Some(4096.0),
+        measure: files::edit_wire,
     },
     Check {
         name: "sanitize",
@@ -285,7 +309,7 @@ fn parse(args: &[String]) -> Result<Asked, String> {
 
 fn names() -> String {
     let all = CHECKS.iter().map(|check| (check.name, check.what));
-    let proofs = proofs::PROOFS.iter().map(|proof| (proof.name, proof.what));
+    let proofs = proofs::all().map(|proof| (proof.name, proof.what));
     let rows = all
         .chain(proofs)
         .chain([("all", "every check")])

@@ -60,6 +60,10 @@ pub struct Agent {
     catalogue: Arc<dyn Catalogue>,
     env: Arc<Vec<(String, String)>>,
     locale: Option<String>,
+    /// What else of the environment commands get.
+    env_pass: Vec<String>,
+    /// In the place of the built-in tools.
+    registry: Option<Registry>,
     tools: Arc<OnceLock<Tools>>,
     counters: Option<Arc<Counters>>,
     decides: Decides,
@@ -86,8 +90,19 @@ impl Agent {
         let rules = StateStore::of_env(&env).map(|store| Arc::new(store) as Arc<dyn RuleStore>);
         let keys = KeyStore::of_env(&env);
         let (env, decides) = (Arc::new(env), Decides::Mode(Mode::default()));
-        let (catalogue, tools) = (Arc::new(BuiltIn), Arc::default());
-        Self { model, catalogue, env, locale: None, tools, counters: None, decides, rules, keys }
+        Self {
+            model,
+            catalogue: Arc::new(BuiltIn),
+            env,
+            locale: None,
+            env_pass: Vec::new(),
+            registry: None,
+            tools: Arc::default(),
+            counters: None,
+            decides,
+            rules,
+            keys,
+        }
     }
 
     /// Lets sessions choose among these models; the one that they begin with need not be one of
@@ -111,30 +126,40 @@ impl Agent {
         self
     }
 
+    /// Gives commands these variables of the environment too, but for those whose names are
+    /// [shaped like a secret's](acp_tools::env::is_secret).
+    #[must_use]
+    pub fn with_env_pass(self, names: Vec<String>) -> Self {
+        Self { env_pass: names, tools: Arc::default(), ..self }
+    }
+
     fn tools(&self) -> Result<Tools> {
         if let Some(tools) = self.tools.get() {
             return Ok(tools.clone());
         }
+        let registry = match &self.registry {
+            Some(registry) => registry.clone(),
+            None => self.builtin()?,
+        };
+        let env = acp_tools::env::env_passing(self.env.iter().cloned(), &self.env_pass);
+        let secrets = secrets::of_env(self.env.iter().map(|(name, value)| (&**name, &**value)));
+        let (env, secrets) = (Arc::new(env), secrets::with_learnt(&secrets));
+        Ok(self.tools.get_or_init(|| Tools { registry, env, secrets }).clone())
+    }
+
+    fn builtin(&self) -> Result<Registry> {
         let variable = |name: &str| {
             let found = self.env.iter().find(|(other, _)| other == name);
             found.map(|(_, value)| value.clone())
         };
         let locale = title::wanted(self.locale.as_deref(), variable).unwrap_or_default();
-        let registry = Registry::builtin_in(&locale).map_err(Error::into_internal_error)?;
-        Ok(self.tools.get_or_init(|| self.tools_of(registry)).clone())
-    }
-
-    fn tools_of(&self, registry: Registry) -> Tools {
-        let env = Arc::new(acp_tools::env::base_env(self.env.iter().cloned()));
-        let secrets = secrets::of_env(self.env.iter().map(|(name, value)| (&**name, &**value)));
-        Tools { registry, env, secrets: secrets::with_learnt(&secrets) }
+        Registry::builtin_in(&locale).map_err(Error::into_internal_error)
     }
 
     /// Gives sessions these tools in the place of the built-in ones.
     #[must_use]
-    pub fn with_tools(mut self, registry: Registry) -> Self {
-        self.tools = Arc::new(OnceLock::from(self.tools_of(registry)));
-        self
+    pub fn with_tools(self, registry: Registry) -> Self {
+        Self { registry: Some(registry), tools: Arc::default(), ..self }
     }
 
     /// Sets what is done about calls that no rule speaks of, in the place of every [`Mode`]:

@@ -60,6 +60,8 @@ pub(crate) struct Config {
     pub(crate) model: Option<Value<String>>,
     pub(crate) mode: Value<Mode>,
     pub(crate) locale: Option<Value<String>>,
+    /// Variables that commands get beside the usual ones.
+    pub(crate) env_pass: Option<Value<Vec<String>>>,
     providers: BTreeMap<Provider, ProviderConfig>,
 }
 
@@ -132,6 +134,7 @@ impl Config {
             model: model.map(|model| model.checked(file, to_model)).transpose()?,
             mode,
             locale: locale.or(written.locale),
+            env_pass: written.env_pass,
             providers,
             path,
         })

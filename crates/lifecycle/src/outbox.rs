@@ -174,8 +174,17 @@ impl Outbox {
     /// Takes a permission request back that has not been handed over, or the question why it was
     /// rejected.
     pub fn withdraw(&mut self, request: u64) {
+        self.take_back(&[Item::Permission(request), Item::Reason(request)]);
+    }
+
+    /// Takes a request back that is about no permission and has not been handed over.
+    pub fn withdraw_request(&mut self, number: u64) {
+        self.take_back(&[Item::Request(number)]);
+    }
+
+    /// Takes back what is a fence.
+    fn take_back(&mut self, items: &[Item]) {
         let before = self.queue.len();
-        let items = [Item::Permission(request), Item::Reason(request)];
         self.queue.retain(|entry| !items.contains(&entry.item));
         self.fences -= before - self.queue.len();
     }

@@ -364,6 +364,11 @@ impl Session {
         self.offer(Item::Request(number), IsFirst::No, now);
     }
 
+    /// Takes such a request back that has not been handed over: nobody waits for it any more.
+    pub fn withdraw_request(&mut self, number: u64) {
+        self.outbox.withdraw_request(number);
+    }
+
     /// Says that the session is closing: from now on, what would end with its turn ends for that.
     pub fn close(&mut self) {
         self.is_closing = true;

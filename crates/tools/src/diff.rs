@@ -64,13 +64,13 @@ fn with_hunks(
 }
 
 /// Returns the places that changes make, as they are afterwards, the first ones of them.
-pub(crate) fn locations(changes: &[FileChange]) -> Vec<Location> {
-    let of_one = |change: &FileChange| {
+pub(crate) fn locations<'a>(changes: impl IntoIterator<Item = &'a FileChange>) -> Vec<Location> {
+    let of_one = |change: &'a FileChange| {
         let lines: Vec<_> = change.changed_lines().take(CHANGE_LOCATIONS).collect();
         let at = Location::try_new(&change.path).ok();
         lines.into_iter().filter_map(move |line| Some(at.clone()?.at_line(line)))
     };
-    changes.iter().flat_map(of_one).take(CHANGE_LOCATIONS).collect()
+    changes.into_iter().flat_map(of_one).take(CHANGE_LOCATIONS).collect()
 }
 
 fn hunks(old: &str, new: &str, listed: &mut Listed) {

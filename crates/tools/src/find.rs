@@ -6,11 +6,11 @@ mod fuzzy;
 mod glob;
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use crate::error::ToolError;
-use crate::limits::{ENTRIES, ENTRIES_GATHERED, PROGRESS_INTERVAL};
+use crate::limits::{ENTRIES, ENTRIES_GATHERED};
 use crate::list::ending;
+use crate::progress::Pace;
 use crate::search::{Seen, Watch};
 use crate::sys::fs::Kind;
 use crate::workspace::{Budget, Cancel, Ignored, Order, Resolved, Stop, Walk, Workspace};
@@ -109,7 +109,7 @@ pub fn find(
 }
 
 /// The same beneath a place that was looked at, whatever path the query has. It tells how far it is
-/// every [`PROGRESS_INTERVAL`].
+/// every [`PROGRESS_INTERVAL`](crate::limits::PROGRESS_INTERVAL).
 pub(crate) fn find_at(
     workspace: &Workspace,
     query: &NameQuery,
@@ -130,7 +130,7 @@ pub(crate) fn find_at(
     let ignored = Ignored::shown_if(query.include_ignored);
     let budget = Budget::new(cancel);
     let walk = Walk::new(workspace, at, usize::MAX, Order::ByName, ignored, budget)?;
-    let mut look = Look { walk, watch, seen: 0, found: 0, told: Instant::now() };
+    let mut look = Look { walk, watch, seen: 0, found: 0, pace: Pace::begin() };
     let (passed, entries) = match &mut pattern {
         Either::Glob(glob) => look.in_order(glob, offset, limit),
         Either::Fuzzy(fuzzy) => look.by_score(fuzzy, offset, limit),
@@ -159,7 +159,7 @@ struct Look<'a> {
     /// How many entries it saw, and how many of them match.
     seen: usize,
     found: usize,
-    told: Instant,
+    pace: Pace,
 }
 
 impl Look<'_> {
@@ -196,8 +196,7 @@ impl Look<'_> {
         loop {
             let found = self.walk.next()?;
             self.seen += 1;
-            if self.told.elapsed() >= PROGRESS_INTERVAL {
-                self.told = Instant::now();
+            if self.pace.is_due() {
                 (self.watch)(Seen { files: self.seen, matches: self.found, locations: None });
             }
             if let Some(what) = matches(&found.path) {

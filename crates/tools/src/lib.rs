@@ -28,6 +28,7 @@ pub mod limits;
 pub mod list;
 mod outputs;
 mod partial;
+mod progress;
 pub mod read;
 pub mod registry;
 pub mod remove;

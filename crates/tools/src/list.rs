@@ -7,9 +7,12 @@ use std::path::PathBuf;
 
 use crate::error::ToolError;
 use crate::limits::{ENTRIES, ENTRIES_GATHERED, LIST_DEPTH};
+use crate::progress::Pace;
 use crate::read::grouped;
 use crate::sys::fs::Kind;
-use crate::workspace::{Budget, Cancel, Ignored, Order, Resolved, Stop, Walk, Workspace, shown};
+use crate::workspace::{
+    Budget, Cancel, Found, Ignored, Order, Resolved, Stop, Walk, Workspace, shown,
+};
 
 /// What is in a directory, directories first, in the order of the names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,28 +94,38 @@ pub fn list(
     query: &ListQuery,
     cancel: &Cancel<'_>,
 ) -> Result<Listing, ToolError> {
-    list_at(workspace, query, &workspace.resolve(&query.path)?, cancel)
+    list_at(workspace, query, &workspace.resolve(&query.path)?, cancel, &|_| {})
 }
 
-/// The same of a place that was looked at, whatever path the query has.
+/// The same of a place that was looked at, whatever path the query has. It tells how many entries
+/// it saw every [`PROGRESS_INTERVAL`](crate::limits::PROGRESS_INTERVAL).
 pub(crate) fn list_at(
     workspace: &Workspace,
     query: &ListQuery,
     at: &Resolved,
     cancel: &Cancel<'_>,
+    watch: &dyn Fn(usize),
 ) -> Result<Listing, ToolError> {
+    let (mut pace, mut seen) = (Pace::begin(), 0);
+    let mut count = |_: &Found| {
+        seen += 1;
+        if pace.is_due() {
+            watch(seen);
+        }
+    };
     let depth = query.depth.unwrap_or(1).clamp(1, LIST_DEPTH) as usize;
     let (ignored, budget) = (Ignored::shown_if(query.include_ignored), Budget::new(cancel));
     let mut walk = Walk::new(workspace, at, depth, Order::DirectoriesFirst, ignored, budget)?;
-    let passed = walk.by_ref().take(query.offset as usize).count();
+    let passed = walk.by_ref().inspect(&mut count).take(query.offset as usize).count();
     let mut entries = Vec::new();
     while entries.len() < ENTRIES
         && let Some(found) = walk.next()
     {
+        count(&found);
         let kind = entry_kind(workspace, &walk.place(&found.path), found.kind);
         entries.push(Entry { path: found.path, kind });
     }
-    let left_out = walk.by_ref().take(ENTRIES_GATHERED).count();
+    let left_out = walk.by_ref().inspect(count).take(ENTRIES_GATHERED).count();
     Ok(Listing {
         path: at.path().to_owned(),
         entries,

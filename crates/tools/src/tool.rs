@@ -293,6 +293,25 @@ impl From<GrantMismatch> for ToolError {
     }
 }
 
+impl Context {
+    /// Does blocking work on files where it holds up no other task.
+    pub(crate) async fn on_files<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Workspace) -> Result<T, ToolError> + Send + 'static,
+    ) -> Result<T, ToolError> {
+        let workspace = self.workspace.clone();
+        blocking(move || work(&workspace)).await
+    }
+}
+
+impl Output {
+    /// Makes the result of a change of files, with what other programs did to them meanwhile.
+    pub(crate) fn of_change(mut text: String, raw: Value, workspace: &Workspace) -> Self {
+        workspace.tell_late_writes(&mut text);
+        Self { text, raw: Some(raw), ..Self::default() }
+    }
+}
+
 /// Runs blocking work where it holds up no other task.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,

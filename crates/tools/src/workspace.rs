@@ -40,7 +40,7 @@ pub(crate) use opened::require_file;
 pub use resolved::Resolved;
 use root::Root;
 pub use root::WorkspaceError;
-pub(crate) use walk::{Budget, Ignored, Order, Walk, threads};
+pub(crate) use walk::{Budget, Found, Ignored, Order, Walk, threads};
 pub use walk::{Cancel, Stop};
 
 /// The directories that the tools of one session may use.

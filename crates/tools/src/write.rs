@@ -19,6 +19,7 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, Read as _};
 
 use crate::error::{Code, ToolError};
+use crate::progress::{Far, Watch};
 use crate::read::grouped;
 use crate::undo::Step;
 use crate::workspace::{Resolved, Workspace};
@@ -58,7 +59,9 @@ pub fn read_whole(workspace: &Workspace, at: &Resolved, cap: u64) -> Result<PreI
         Err(error) if error.code() == Some(Code::NotFound) => return Ok(PreImage::Missing),
         other => other?,
     };
-    let mut bytes = Vec::new();
+    let known = file.metadata().map_or(0, |metadata| metadata.len().min(cap));
+    // One more, so that the end is found without more room.
+    let mut bytes = Vec::with_capacity(usize::try_from(known).unwrap_or(0) + 1);
     let read = file.take(cap + 1).read_to_end(&mut bytes);
     read.map_err(|error| workspace.explain(at, &error))?;
     if bytes.len() as u64 > cap {
@@ -93,7 +96,16 @@ pub fn atomic_write(
 /// As [`atomic_write`], for the first file that cannot be written, also because it is given twice;
 /// then all are as before. If one of them could not be put back, the error names it.
 pub fn write_all(workspace: &Workspace, changes: &[Change<'_>]) -> Result<(), ToolError> {
-    let written = commit(workspace, changes)?;
+    write_all_watched(workspace, changes, &mut |_| {})
+}
+
+/// The same, and it tells again and again how far it is.
+pub(crate) fn write_all_watched(
+    workspace: &Workspace,
+    changes: &[Change<'_>],
+    watch: &mut Watch<'_>,
+) -> Result<(), ToolError> {
+    let written = commit(workspace, changes, watch)?;
     let deeds = written.staged.iter().flat_map(|staged| staged.kept(workspace.undo()));
     workspace.undo().push(Step { deeds: deeds.collect() });
     Ok(())
@@ -110,12 +122,19 @@ pub(crate) struct Written<'a> {
 pub(crate) fn commit<'a>(
     workspace: &'a Workspace,
     changes: &[Change<'a>],
+    watch: &mut Watch<'_>,
 ) -> Result<Written<'a>, ToolError> {
     let call = RandomState::new().build_hasher().finish();
     let journal = journal(workspace, changes, call)?;
     let mut written = Written { staged: Vec::with_capacity(changes.len()), journal };
+    let of_bytes = changes.iter().map(|change| change.bytes.len()).sum();
+    let of_files = changes.len();
+    let mut far = Far { files: 0, of_files, bytes: 0, of_bytes: Some(of_bytes) };
     for (number, change) in changes.iter().enumerate() {
-        written.staged.push(Staged::new(workspace, *change, temporary(call, number))?);
+        let mut filled = |bytes| watch(Far { bytes: far.bytes + bytes, ..far });
+        written.staged.push(Staged::new(workspace, *change, temporary(call, number), &mut filled)?);
+        far = Far { files: number + 1, bytes: far.bytes + change.bytes.len(), ..far };
+        watch(far);
     }
     let Written { staged, journal } = &mut written;
     if let Some(journal) = journal {

@@ -45,146 +45,30 @@ struct Run {
     more: Value,
 }
 
-pub(super) const PROOFS: [Proof; 17] = [
-    Proof {
-        name: "lifecycle",
-        what: "tests that break a promise in n random lives and n / 10 random endings of calls",
-        n: 1_000_000,
-        target: 0.0,
-        prove: lifecycle::prove,
-    },
-    Proof {
-        name: "edits",
-        what: "tests that find a byte changed outside of n random edits (n / 500 through files)",
-        n: 1_000_000,
-        target: 0.0,
-        prove: edits::prove,
-    },
-    Proof {
-        name: "undone",
-        what: "tests that find a trace of n random sequences of changes that were undone",
-        n: 10_000,
-        target: 0.0,
-        prove: files::undone,
-    },
-    Proof {
-        name: "racing",
-        what: "tests that find something lost of n rewrites of a file that is edited meanwhile",
-        n: 100_000,
-        target: 0.0,
-        prove: files::racing,
-    },
-    Proof {
-        name: "crash",
-        what: "tests that find a file neither old nor new after a death or error at every n-th call",
-        n: 1,
-        target: 0.0,
-        prove: files::crash,
-    },
-    Proof {
-        name: "edit-time",
-        what: "time to change one of 100,000 lines, as a multiple of a plain rewrite's, median of n",
-        n: 50,
-        target: 2.0,
-        prove: files::edit_time,
-    },
-    Proof {
-        name: "commands",
-        what: "tests that find a command allowed by a rule for another, or one that a shell runs of n \
-               random lines and no reader finds",
-        n: 20_000,
-        target: 0.0,
-        prove: commands::prove,
-    },
-    Proof {
-        name: "escape",
-        what: "reads and writes outside, of n that race with a directory swapped for a link",
-        n: 1_000_000,
-        target: 0.0,
-        prove: escape::prove,
-    },
-    Proof {
-        name: "grep-same",
-        what: "patterns of n that find other lines than the ripgrep program, in 4 source trees",
-        n: 500,
-        target: 0.0,
-        prove: search::same,
-    },
-    Proof {
-        name: "grep-time",
-        what: "time of rare patterns over cargo's sources, as a multiple of ripgrep's, n rounds",
-        n: 11,
-        target: 0.9,
-        prove: search::time,
-    },
-    Proof {
-        name: "grep-cap",
-        what: "ms to the answer for a pattern that stops at its cap, median of n rounds",
-        n: 21,
-        target: 50.0,
-        prove: search::cap,
-    },
-    Proof {
-        name: "big-tree",
-        what: "peak MiB of searching and finding in n files, with loops, FIFOs and a long line",
-        n: 1_000_000,
-        target: 128.0,
-        prove: search::big,
-    },
-    Proof {
-        name: "hostile",
-        what: "ms to end one of n hostile trees of processes, p99; nothing is left of any, nor of \
-               those of n / 5 agents that are killed",
-        n: 1_000,
-        target: 500.0,
-        prove: hostile::prove,
-    },
-    Proof {
-        name: "soak",
-        what: "percent more memory after n commands than after 500, 100 at a time; no descriptor \
-               and no thread more",
-        n: 10_000,
-        target: 5.0,
-        prove: hostile::soak,
-    },
-    Proof {
-        name: "output",
-        what: "time to record n bytes of a command's output, by that of a bare reading loop",
-        n: 1_000_000_000,
-        target: 1.3,
-        prove: output::prove,
-    },
-    Proof {
-        name: "sabotage",
-        what: "patches that break a promise and turn no test red",
-        n: 0,
-        target: 0.0,
-        prove: sabotage::prove,
-    },
-    Proof {
-        name: "mutants",
-        what: "percent of the mutants (the n-th part of them) that no test notices",
-        n: 1,
-        target: 10.0,
-        prove: mutants::prove,
-    },
-];
+/// The proofs, a list for each topic.
+const TOPICS: [&[Proof]; 4] = [lifecycle::PROOFS, files::PROOFS, search::PROOFS, commands::PROOFS];
+
+/// Returns every proof.
+pub(super) fn all() -> impl Iterator<Item = &'static Proof> {
+    TOPICS.into_iter().flatten()
+}
 
 /// Runs the proof that is named, if one is: `NAME [--n N] [--seed S]`.
 pub(super) fn run(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> Option<Outcome> {
     let (name, options) = args.split_first()?;
-    let proof = PROOFS.iter().find(|proof| proof.name == name)?;
+    let proof = all().find(|proof| proof.name == name)?;
     let run = parse(proof, options);
     Some(run.and_then(|run| proof.run(workspace, ui, run)))
 }
 
 /// Runs every proof as it is.
 pub(super) fn run_all(workspace: &Workspace, ui: &mut Ui<'_>) -> Outcome {
-    let outcomes = PROOFS.map(|proof| {
-        let run = parse(&proof, &[]);
+    let outcomes = all().map(|proof| {
+        let run = parse(proof, &[]);
         run.and_then(|run| proof.run(workspace, ui, run))
     });
-    outcomes.into_iter().collect()
+    // All of them, though one fails.
+    outcomes.collect::<Vec<_>>().into_iter().collect()
 }
 
 impl Proof {
@@ -238,13 +122,21 @@ fn usage(proof: &Proof) -> Stop {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+
+    #[test]
+    fn no_two_proofs_share_a_name() {
+        let names: BTreeSet<_> = all().map(|proof| proof.name).collect();
+        assert_eq!(names.len(), all().count());
+    }
 
     #[test]
     fn the_command_line_names_n_and_seed() {
         let parsed = |args: &[&str]| {
             let args: Vec<_> = args.iter().map(ToString::to_string).collect();
-            parse(&PROOFS[0], &args).ok().map(|run| (run.n, run.seed))
+            parse(&lifecycle::PROOFS[0], &args).ok().map(|run| (run.n, run.seed))
         };
         assert_eq!(parsed(&["--n", "5", "--seed", "7"]), Some((5, 7)));
         assert_eq!(parsed(&[]).map(|(n, _)| n), Some(1_000_000));

@@ -46,10 +46,11 @@ pub(super) fn serving_agent(args: AgentArgs) -> Result<Agent, String> {
 
 fn agent_of(config: Config, env: Env) -> Result<Agent, String> {
     let (mode, locale) = (config.mode.value, config.locale.clone());
+    let env_pass = config.env_pass.as_ref().map(|names| names.value.clone()).unwrap_or_default();
     let choices = Choices::new(config, KeyStore::of_env(&env), Network);
     let model = choices.chosen().map_err(|error| error.to_string())?;
     let agent = Agent::new(model, env.into_iter()).with_mode(mode);
-    let agent = agent.with_catalogue(Arc::new(choices));
+    let agent = agent.with_catalogue(Arc::new(choices)).with_env_pass(env_pass);
     Ok(match locale {
         Some(locale) => agent.with_locale(locale.value),
         None => agent,

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
+use acp_tools::env::is_secret;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -18,6 +19,7 @@ pub(super) struct Written {
     pub(super) model: Option<Value<String>>,
     pub(super) mode: Option<Value<String>>,
     pub(super) locale: Option<Value<String>>,
+    pub(super) env_pass: Option<Value<Vec<String>>>,
     pub(super) providers: BTreeMap<Provider, ProviderConfig>,
 }
 
@@ -37,12 +39,14 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Written, ConfigError> {
         (Provider::Ollama, file.providers.ollama),
     ];
     let at = At { path, text };
+    let env_pass = file.terminal.env_pass.map(|it| at.value(it).checked(path, to_passed));
     let providers = tables.into_iter().map(|(provider, table)| Ok((provider, at.table(table)?)));
     Ok(Written {
         providers: providers.collect::<Result<_, ConfigError>>()?,
         model: file.model.map(|it| at.value(it)),
         mode: file.mode.map(|it| at.value(it)),
         locale: file.locale.map(|it| at.value(it)),
+        env_pass: env_pass.transpose()?,
     })
 }
 
@@ -53,7 +57,15 @@ struct File {
     mode: Option<Spanned<String>>,
     locale: Option<Spanned<String>>,
     #[serde(default)]
+    terminal: Terminal,
+    #[serde(default)]
     providers: Providers,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Terminal {
+    env_pass: Option<Spanned<Vec<String>>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -130,6 +142,15 @@ fn to_variable(name: String) -> Result<String, String> {
         return Ok(name);
     }
     Err("key_env has to name a variable, such as OPENAI_API_KEY, and not to be a key".to_owned())
+}
+
+fn to_passed(names: Vec<String>) -> Result<Vec<String>, String> {
+    match names.iter().find(|name| is_secret(name)) {
+        Some(name) => {
+            Err(format!("env_pass: {name} is named like a secret, which no command gets"))
+        }
+        None => Ok(names),
+    }
 }
 
 fn to_models(names: Vec<String>) -> Result<Vec<String>, String> {

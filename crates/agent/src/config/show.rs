@@ -25,6 +25,7 @@ impl Config {
             row(file, "model", self.model.as_ref(), Clone::clone),
             row(file, "mode", Some(&self.mode), |mode| self::mode(*mode)),
             row(file, "locale", self.locale.as_ref(), Clone::clone),
+            row(file, "terminal.env_pass", self.env_pass.as_ref(), |names| names.join(", ")),
         ];
         for provider in Provider::ALL {
             let of = self.provider(provider);

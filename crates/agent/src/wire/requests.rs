@@ -157,7 +157,9 @@ struct Withdraw<'a> {
 
 impl Drop for Withdraw<'_> {
     fn drop(&mut self) {
+        // What was sent is no longer in the outbox.
         drop(self.requests.take(self.number));
+        self.requests.handle.with(|session, _| session.withdraw_request(self.number));
     }
 }
 

@@ -152,6 +152,11 @@ fn a_request_that_is_withdrawn_hurries_nothing_and_takes_nothing_with_it() {
     assert_eq!(outbox.len(), 3);
     outbox.withdraw(1);
     assert_eq!((outbox.len(), outbox.poll(now)), (1, None));
+    outbox.offer(Item::Request(1), IsFirst::No, now);
+    outbox.withdraw(1);
+    assert_eq!(outbox.len(), 2);
+    outbox.withdraw_request(1);
+    assert_eq!((outbox.len(), outbox.poll(now)), (1, None));
     assert_eq!(taken(&mut outbox, now + UPDATE_INTERVAL), [change("c", "held")]);
 }
 

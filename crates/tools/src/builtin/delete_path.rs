@@ -8,9 +8,7 @@ use serde_json::json;
 
 use crate::error::ToolError;
 use crate::remove::{Found, find};
-use crate::tool::{
-    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
-};
+use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
 
 /// Deletes a file or a directory.
 #[derive(Debug, Clone, Copy)]
@@ -53,9 +51,8 @@ impl Tool for DeletePath {
     }
 
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
-        let workspace = context.workspace.clone();
-        blocking(move || {
-            let found = find(&workspace, &workspace.resolve(&args.path)?)?;
+        let preview = context.on_files(move |workspace| {
+            let found = find(workspace, &workspace.resolve(&args.path)?)?;
             found.require_deletable()?;
             let effects = Effects::from(Effect::Delete(found.entry.at.path().to_owned()));
             // A directory may hold anything.
@@ -70,8 +67,8 @@ impl Tool for DeletePath {
                 ..Draft::new(Plan(found))
             }
             .guarded_if(is_guarded))
-        })
-        .await
+        });
+        preview.await
     }
 
     async fn run(
@@ -81,19 +78,13 @@ impl Tool for DeletePath {
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
         let Plan(found) = pinned.release(grant)?;
-        let workspace = invocation.context.workspace.clone();
-        blocking(move || {
-            found.delete(&workspace)?;
+        let run = invocation.context.on_files(move |workspace| {
+            found.delete(workspace)?;
             let path = found.entry.at.path();
             let mut text = format!("Deleted {}.", workspace.display(path));
             text.extend(found.caveat().map(|caveat| format!(" {caveat}")));
-            workspace.tell_late_writes(&mut text);
-            Ok(Output {
-                text,
-                raw: Some(json!({ "path": path.to_string_lossy() })),
-                ..Output::default()
-            })
-        })
-        .await
+            Ok(Output::of_change(text, json!({ "path": path.to_string_lossy() }), workspace))
+        });
+        run.await
     }
 }

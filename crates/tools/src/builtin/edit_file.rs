@@ -1,9 +1,10 @@
 //! `edit_file`: replaces text in files, exactly what the preview showed or nothing.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use acp_lifecycle::{Effect, Effects, Grant, Pinned};
-use acp_types::{FileChange, ToolKind};
+use acp_lifecycle::{CallHandle, Effect, Effects, Grant, Pinned};
+use acp_types::{FileChange, Location, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -14,13 +15,12 @@ use crate::edit::{Done, Edit, Rung, Which, apply};
 use crate::encoding::Text;
 use crate::error::{Code, ToolError};
 use crate::limits::{EDIT_FILES, EDITED_BYTES, EDITS, FILE_BYTES};
+use crate::progress::{Far, Teller};
 use crate::read::grouped;
 use crate::stamp::Stamp;
-use crate::tool::{
-    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
-};
+use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
 use crate::workspace::{Resolved, Workspace};
-use crate::write::{Change, PreImage, read_whole, write_all};
+use crate::write::{Change, PreImage, read_whole, write_all_watched};
 
 /// Replaces text in files.
 #[derive(Debug, Clone, Copy)]
@@ -127,24 +127,26 @@ impl Tool for EditFile {
     }
 
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
-        let workspace = context.workspace.clone();
         let edits = args.into_edits()?;
         let mut given: Vec<_> = edits.iter().map(|edit| edit.path.clone()).collect();
         given.dedup();
         let held = Held::to_change(context, &given).await?;
-        blocking(move || {
+        let of_files = given.iter().collect::<BTreeSet<_>>().len();
+        let mut teller = Teller::of(CallHandle::current());
+        let preview = context.on_files(move |workspace| {
             let mut files = Vec::new();
             for one in edits {
-                add(&mut files, one, &workspace, &held)?;
+                add(&mut files, one, workspace, &held)?;
+                teller.tell(read_so_far(&files, of_files), || places(files.last()));
             }
             let mut room = EDITED_BYTES;
             for file in &mut files {
                 file.edit()?;
                 room = room.checked_sub(file.new.len()).ok_or_else(too_large)?;
             }
-            Ok(draft(files, held.notes_of_change(), &workspace))
-        })
-        .await
+            Ok(draft(files, held.notes_of_change(), workspace))
+        });
+        preview.await
     }
 
     async fn run(
@@ -154,17 +156,20 @@ impl Tool for EditFile {
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
         let plan = Arc::new(pinned.release(grant)?);
-        let (context, workspace) = (invocation.context, invocation.context.workspace.clone());
+        let Invocation { call, context, .. } = invocation;
         let held: Vec<_> = plan.files.iter().filter_map(File::to_be_told).collect();
         rewrite(context, &held).await?;
-        let shared = plan.clone();
-        let written = blocking(move || {
-            let changed = shared.files.iter().filter(|file| file.change.is_some() && !file.is_held);
-            let changes: Vec<_> = changed.map(File::to_be_written).collect();
+        let (shared, mut teller) = (plan.clone(), Teller::of(Some(call.clone())));
+        let written = context.on_files(move |workspace| {
+            let is_ours = |file: &&File| file.change.is_some() && !file.is_held;
+            let files: Vec<_> = shared.files.iter().filter(is_ours).collect();
+            let changes: Vec<_> = files.iter().copied().map(File::to_be_written).collect();
             if !changes.is_empty() {
-                write_all(&workspace, &changes)?;
+                write_all_watched(workspace, &changes, &mut |far| {
+                    teller.tell(far, || places(files.get(far.files).copied()));
+                })?;
             }
-            Ok(output(&shared, &workspace))
+            Ok(output(&shared, workspace))
         });
         match written.await {
             Err(error) if !held.is_empty() => {
@@ -257,6 +262,22 @@ fn add(
         done,
     });
     Ok(())
+}
+
+/// Says how many of the files are read that the edits name.
+fn read_so_far(files: &[File], of_files: usize) -> Far {
+    let bytes = files.iter().map(|file| file.old.bytes().len()).sum();
+    Far { files: files.len(), of_files, bytes, of_bytes: None }
+}
+
+/// Returns the lines that change in a file that is worked on, or the file where they are not known
+/// yet.
+fn places(file: Option<&File>) -> Vec<Location> {
+    let Some(file) = file else { return Vec::new() };
+    match &file.change {
+        Some(change) => locations([change]),
+        None => Location::try_new(file.at.path()).into_iter().collect(),
+    }
 }
 
 fn too_large() -> ToolError {
@@ -378,6 +399,9 @@ fn output(plan: &Plan, workspace: &Workspace) -> Output {
         text.push_str(&report);
     }
     plan.notes.iter().for_each(|note| text.push_str(&format!("{note}\n")));
-    workspace.tell_late_writes(&mut text);
-    Output { text, raw: Some(json!({ "replacements": replacements })), ..Output::default() }
+    // All of them again, whichever it worked on last.
+    let locations = locations(plan.files.iter().filter_map(|file| file.change.as_ref()));
+    let locations = (!locations.is_empty()).then_some(locations);
+    let raw = json!({ "replacements": replacements });
+    Output { locations, ..Output::of_change(text, raw, workspace) }
 }

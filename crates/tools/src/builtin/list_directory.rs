@@ -1,7 +1,7 @@
 //! `list_directory`: what is in a directory.
 
 use acp_lifecycle::{Effect, Grant, Pinned};
-use acp_types::{Content, ToolKind};
+use acp_types::{Content, Progress, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -68,15 +68,21 @@ impl Tool for ListDirectory {
     ) -> Result<Output, ToolError> {
         let (args, at) = pinned.release(grant)?;
         let workspace = invocation.context.workspace.clone();
-        let cancel = invocation.call.cancel().clone();
+        let call = invocation.call.clone();
         let query = ListQuery {
             path: args.path,
             depth: args.depth,
             include_ignored: args.include_ignored.unwrap_or(false),
             offset: args.offset.unwrap_or(0),
         };
-        let listing =
-            blocking(move || list_at(&workspace, &query, &at, &|| cancel.is_cancelled())).await?;
+        let listing = blocking(move || {
+            let is_cancelled = || call.cancel().is_cancelled();
+            list_at(&workspace, &query, &at, &is_cancelled, &|seen| {
+                let message = Some("entries".to_owned());
+                call.progress(Progress { current: seen as f64, total: None, message });
+            })
+        })
+        .await?;
         let text = listing.to_text();
         Ok(Output {
             content: Some(vec![Content::code("", &text)]),

@@ -8,9 +8,7 @@ use serde_json::json;
 
 use crate::error::ToolError;
 use crate::remove::{Found, find};
-use crate::tool::{
-    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
-};
+use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
 use crate::workspace::Entry;
 
 /// Moves a file or a directory.
@@ -59,11 +57,10 @@ impl Tool for MovePath {
     }
 
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
-        let workspace = context.workspace.clone();
-        blocking(move || {
-            let found = find(&workspace, &workspace.resolve(&args.from)?)?;
+        let preview = context.on_files(move |workspace| {
+            let found = find(workspace, &workspace.resolve(&args.from)?)?;
             let to = workspace.entry(&workspace.resolve(&args.to)?)?;
-            found.require_movable(&workspace, &to)?;
+            found.require_movable(workspace, &to)?;
             let (old, new) = (found.entry.at.path().to_owned(), to.at.path().to_owned());
             if new.starts_with(&old) {
                 let message = format!("{} lies in {}", args.to, args.from);
@@ -82,8 +79,8 @@ impl Tool for MovePath {
                 ..Draft::new(Plan { found, to })
             }
             .guarded_if(is_guarded))
-        })
-        .await
+        });
+        preview.await
     }
 
     async fn run(
@@ -93,19 +90,14 @@ impl Tool for MovePath {
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
         let Plan { found, to } = pinned.release(grant)?;
-        let workspace = invocation.context.workspace.clone();
-        blocking(move || {
-            found.move_into(&workspace, &to)?;
+        let run = invocation.context.on_files(move |workspace| {
+            found.move_into(workspace, &to)?;
             let (from, to) = (found.entry.at.path(), to.at.path());
             let shown = |path| workspace.display(path);
-            let mut text = format!("Moved {} to {}.", shown(from), shown(to));
-            workspace.tell_late_writes(&mut text);
-            Ok(Output {
-                text,
-                raw: Some(json!({ "from": from.to_string_lossy(), "to": to.to_string_lossy() })),
-                ..Output::default()
-            })
-        })
-        .await
+            let text = format!("Moved {} to {}.", shown(from), shown(to));
+            let raw = json!({ "from": from.to_string_lossy(), "to": to.to_string_lossy() });
+            Ok(Output::of_change(text, raw, workspace))
+        });
+        run.await
     }
 }

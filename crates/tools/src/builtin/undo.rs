@@ -8,9 +8,7 @@ use serde_json::json;
 
 use crate::diff::locations;
 use crate::error::ToolError;
-use crate::tool::{
-    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
-};
+use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
 use crate::undo::{Undoing, named};
 use crate::workspace::Workspace;
 
@@ -50,9 +48,8 @@ impl Tool for Undo {
     }
 
     async fn preview(&self, _: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
-        let workspace = context.workspace.clone();
-        blocking(move || {
-            let undoing = Undoing::last(&workspace)?;
+        let preview = context.on_files(|workspace| {
+            let undoing = Undoing::last(workspace)?;
             let changes: Vec<_> = undoing.changes().collect();
             let effects: Effects = undoing
                 .places()
@@ -63,13 +60,13 @@ impl Tool for Undo {
                 .collect();
             let mut places = undoing.places();
             let is_guarded = places.any(|(path, _)| {
-                let at = named(&workspace, path);
+                let at = named(workspace, path);
                 at.is_ok_and(|at| workspace.is_guarded(&at) || workspace.is_shared(&at))
             });
             drop(places);
             let mut notes = String::new();
             workspace.tell_late_writes(&mut notes);
-            notes.insert_str(0, &staying(&undoing, &workspace));
+            notes.insert_str(0, &staying(&undoing, workspace));
             Ok(Draft {
                 locations: Some(locations(&changes)),
                 changes,
@@ -79,8 +76,8 @@ impl Tool for Undo {
                 ..Draft::new(Plan(undoing))
             }
             .guarded_if(is_guarded))
-        })
-        .await
+        });
+        preview.await
     }
 
     async fn run(
@@ -90,11 +87,10 @@ impl Tool for Undo {
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
         let Plan(undoing) = pinned.release(grant)?;
-        let workspace = invocation.context.workspace.clone();
-        blocking(move || {
+        let run = invocation.context.on_files(move |workspace| {
             let paths: Vec<_> = undoing.places().map(|(path, _)| workspace.display(path)).collect();
-            let staying = staying(&undoing, &workspace);
-            undoing.run(&workspace)?;
+            let staying = staying(&undoing, workspace);
+            undoing.run(workspace)?;
             let mut text = match &paths[..] {
                 [] => String::new(),
                 paths => format!("Took back the last change, of {}. ", paths.join(", ")),
@@ -102,8 +98,8 @@ impl Tool for Undo {
             text.push_str(&staying);
             let raw = Some(json!({ "paths": paths }));
             Ok(Output { text, raw, ..Output::default() })
-        })
-        .await
+        });
+        run.await
     }
 }
 

@@ -14,12 +14,11 @@ use crate::edit::placeholder;
 use crate::encoding::{Text, Whole};
 use crate::error::{Code, ToolError};
 use crate::limits::FILE_BYTES;
+use crate::progress::Teller;
 use crate::stamp::Stamp;
-use crate::tool::{
-    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
-};
+use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
 use crate::workspace::Resolved;
-use crate::write::{PreImage, atomic_write, read_whole};
+use crate::write::{Change, PreImage, read_whole, write_all_watched};
 
 /// Writes a whole file.
 #[derive(Debug, Clone, Copy)]
@@ -73,15 +72,14 @@ impl Tool for WriteFile {
 
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
         let held = Held::to_change(context, std::slice::from_ref(&args.path)).await?;
-        let workspace = context.workspace.clone();
-        blocking(move || {
+        let preview = context.on_files(move |workspace| {
             let at = workspace.look(&args.path)?;
             // Rules look at the file that will change, not at a link to it.
             let real = workspace.settle(&at)?;
             let text = held.text(real.path());
             let found = match text {
                 Some(text) => PreImage::Bytes(text.into()),
-                None => read_whole(&workspace, &at, FILE_BYTES)?,
+                None => read_whole(workspace, &at, FILE_BYTES)?,
             };
             let operation = match &found {
                 PreImage::Missing => Operation::Add,
@@ -118,8 +116,8 @@ impl Tool for WriteFile {
                 ..Draft::new(plan)
             }
             .guarded_if(is_guarded))
-        })
-        .await
+        });
+        preview.await
     }
 
     async fn run(
@@ -129,13 +127,16 @@ impl Tool for WriteFile {
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
         let plan = pinned.release(grant)?;
-        let workspace = invocation.context.workspace.clone();
+        let Invocation { call, context, .. } = invocation;
         let told: Vec<_> = plan.rewrite().into_iter().collect();
-        rewrite(invocation.context, &told).await?;
-        remember(invocation.context, &told).await;
-        blocking(move || {
+        rewrite(context, &told).await?;
+        remember(context, &told).await;
+        let mut teller = Teller::of(Some(call.clone()));
+        let run = context.on_files(move |workspace| {
             if plan.held.is_none() {
-                atomic_write(&workspace, &plan.at, &plan.bytes, &plan.found)?;
+                let (at, found) = (&plan.at, plan.found.bytes());
+                let change = Change { at, found, bytes: &plan.bytes };
+                write_all_watched(workspace, &[change], &mut |far| teller.tell(far, Vec::new))?;
             }
             let (path, bytes) = (workspace.display(plan.at.path()), plan.bytes.len());
             let verb = match plan.found {
@@ -143,15 +144,11 @@ impl Tool for WriteFile {
                 PreImage::Bytes(_) => "Replaced",
             };
             let notes: String = plan.notes.iter().map(|note| format!(" {note}")).collect();
-            let mut text = format!("{verb} {path} ({bytes} bytes).{notes}");
-            workspace.tell_late_writes(&mut text);
-            Ok(Output {
-                text,
-                raw: Some(json!({ "path": plan.at.path().to_string_lossy(), "bytes": bytes })),
-                ..Output::default()
-            })
-        })
-        .await
+            let text = format!("{verb} {path} ({bytes} bytes).{notes}");
+            let raw = json!({ "path": plan.at.path().to_string_lossy(), "bytes": bytes });
+            Ok(Output::of_change(text, raw, workspace))
+        });
+        run.await
     }
 }
 

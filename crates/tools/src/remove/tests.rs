@@ -218,6 +218,32 @@ fn an_undo_that_cannot_be_finished_changes_nothing() {
     assert_eq!((tree.names("."), tree.read("a")), (vec!["a".to_owned()], "1".to_owned()));
 }
 
+/// The directory may be another one by then, or a link to one.
+#[test]
+fn what_comes_back_comes_to_the_directory_that_was_looked_at() {
+    type Act = fn(&Tree);
+    let acts: [Act; 2] =
+        [|tree| delete(tree, "dir/a").unwrap(), |tree| rename(tree, "dir/a", "b").unwrap()];
+    let swaps: [Act; 2] =
+        [|tree| fs::create_dir(tree.path("dir")).unwrap(), |tree| tree.link("dir", "other")];
+    for (act, swap) in acts.into_iter().flat_map(|act| swaps.map(|swap| (act, swap))) {
+        let tree = kept(&[("dir/a", "a"), ("other/", "")]);
+        act(&tree);
+        let undoing = Undoing::last(&tree.workspace).unwrap();
+        fs::rename(tree.path("dir"), tree.path("aside")).unwrap();
+        swap(&tree);
+        let before = files(tree.workspace.cwd());
+        let error = undoing.run(&tree.workspace).unwrap_err();
+        assert_eq!(error.code(), Some(Code::ChangedSincePreview), "{error}");
+        assert_eq!(files(tree.workspace.cwd()), before);
+        // Once it is there again, it is undone after all.
+        fs::rename(tree.path("dir"), tree.path("swapped")).unwrap();
+        fs::rename(tree.path("aside"), tree.path("dir")).unwrap();
+        undo(&tree).unwrap();
+        assert_eq!(tree.read("dir/a"), "a");
+    }
+}
+
 /// A tree on another file system than what is kept of it, where this machine has two.
 fn apart() -> Option<Tree> {
     let tree = tree(&[("a", "text"), ("dir/b", "b")]);

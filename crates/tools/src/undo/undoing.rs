@@ -13,7 +13,7 @@ use crate::error::{Code, ToolError};
 use crate::limits::FILE_BYTES;
 use crate::remove::{Found, exists, find};
 use crate::stamp::Stamp;
-use crate::workspace::{Resolved, Workspace};
+use crate::workspace::{Entry, Resolved, Workspace};
 use crate::write::{Change, PreImage, commit, read_whole};
 
 /// The last step of a session, ready to be undone.
@@ -50,12 +50,12 @@ enum Prepared {
     },
     /// What was deleted comes back.
     Restore {
-        at: Resolved,
+        to: Entry,
         before: Blob,
     },
     MoveBack {
         found: Box<Found>,
-        from: Resolved,
+        to: Entry,
     },
     /// A directory that was made goes, if nothing is in it.
     RemoveDirectory(Resolved),
@@ -89,9 +89,10 @@ impl Undoing {
     pub fn places(&self) -> impl Iterator<Item = (&Path, bool)> {
         self.deeds.iter().flat_map(|prepared| match prepared {
             Prepared::Remove(found) => vec![(found.entry.at.path(), true)],
-            Prepared::Rewrite { at, .. } | Prepared::Restore { at, .. } => vec![(at.path(), false)],
-            Prepared::MoveBack { found, from } => {
-                vec![(found.entry.at.path(), true), (from.path(), false)]
+            Prepared::Rewrite { at, .. } => vec![(at.path(), false)],
+            Prepared::Restore { to, .. } => vec![(to.at.path(), false)],
+            Prepared::MoveBack { found, to } => {
+                vec![(found.entry.at.path(), true), (to.at.path(), false)]
             }
             Prepared::RemoveDirectory(_) | Prepared::Stay(_) => Vec::new(),
         })
@@ -178,17 +179,17 @@ impl Undoing {
             }
             _ => None,
         });
-        drop(commit(workspace, &replaced.collect::<Vec<_>>())?);
+        drop(commit(workspace, &replaced.collect::<Vec<_>>(), &mut |_| {})?);
         self.deeds.iter().try_for_each(|prepared| match prepared {
-            Prepared::Restore { at, before } => {
-                let entry = workspace.entry(at)?;
-                let (dir, _) = workspace.create_dirs(&entry.parent)?;
-                let restored = workspace.undo().restore(before, &dir, &entry.name);
-                restored.map_err(|error| workspace.explain(at, &error))
+            Prepared::Restore { to, before } => {
+                let (dir, made) = workspace.create_dirs(&to.parent)?;
+                let restored = workspace.undo().restore(before, &dir, &to.name);
+                restored.map_err(|error| {
+                    workspace.remove_dirs(&made);
+                    workspace.explain(&to.at, &error)
+                })
             }
-            Prepared::MoveBack { found, from } => {
-                found.rename(workspace, &workspace.entry(from)?).map(drop)
-            }
+            Prepared::MoveBack { found, to } => found.rename(workspace, to).map(drop),
             _ => Ok(()),
         })
     }
@@ -230,17 +231,17 @@ impl Prepared {
                 Ok(Self::Rewrite { at, now, before })
             }
             Deed::Deleted { path, before } => {
-                let at = named(workspace, &path)?;
-                let entry = workspace.entry(&at)?;
-                let dir = workspace.open_dir(&entry.parent);
-                if dir.is_ok_and(|dir| dir.kind(&entry.name).is_ok()) {
-                    return Err(exists(&at));
+                let to = workspace.entry(&named(workspace, &path)?)?;
+                let dir = workspace.open_dir(&to.parent);
+                if dir.is_ok_and(|dir| dir.kind(&to.name).is_ok()) {
+                    return Err(exists(&to.at));
                 }
-                Ok(Self::Restore { at, before })
+                Ok(Self::Restore { to, before })
             }
             Deed::Moved { from, to } => {
                 let found = Box::new(find(workspace, &named(workspace, &to)?)?);
-                Ok(Self::MoveBack { found, from: named(workspace, &from)? })
+                let to = workspace.entry(&named(workspace, &from)?)?;
+                Ok(Self::MoveBack { found, to })
             }
         }
     }
@@ -258,10 +259,10 @@ impl Prepared {
                     _ => FileChange::new(Operation::Modify, at.path()),
                 })
             }
-            Self::Restore { at, .. } => Some(FileChange::new(Operation::Add, at.path())),
-            Self::MoveBack { found, from } => {
-                let to = found.entry.at.path().to_owned();
-                Some(FileChange::new(Operation::Move { from: to }, from.path()))
+            Self::Restore { to, .. } => Some(FileChange::new(Operation::Add, to.at.path())),
+            Self::MoveBack { found, to } => {
+                let from = found.entry.at.path().to_owned();
+                Some(FileChange::new(Operation::Move { from }, to.at.path()))
             }
             Self::RemoveDirectory(_) | Self::Stay(_) => None,
         }

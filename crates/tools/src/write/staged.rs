@@ -85,11 +85,13 @@ impl Trouble {
 }
 
 impl<'a> Staged<'a> {
-    /// Makes the new file beside the old one, which it does not touch.
+    /// Makes the new file beside the old one, which it does not touch. It tells again and again how
+    /// many bytes of it are written.
     pub(super) fn new(
         workspace: &'a Workspace,
         change: Change<'a>,
         temporary: OsString,
+        filled: &mut dyn FnMut(usize),
     ) -> Result<Self, ToolError> {
         let at = change.at;
         let target = workspace.settle(at)?;
@@ -121,15 +123,15 @@ impl<'a> Staged<'a> {
             way,
             state,
         };
-        staged.fill().map_err(|trouble| trouble.explained(workspace, at))?;
+        staged.fill(filled).map_err(|trouble| trouble.explained(workspace, at))?;
         Ok(staged)
     }
 
-    fn fill(&mut self) -> Result<(), Trouble> {
+    fn fill(&mut self, filled: &mut dyn FnMut(usize)) -> Result<(), Trouble> {
         let Some(old) = self.change.found else {
             let temporary = self.dir.create(&self.temporary, Audience::Everyone)?;
             self.ours = self.dir.identity(&self.temporary)?;
-            fill(&temporary, self.change.bytes)?;
+            fill(&temporary, self.change.bytes, filled)?;
             return Ok(self.workspace.durability().of(&temporary)?);
         };
         // Opening it for writing asks for the permission that a rename would not need.
@@ -151,11 +153,11 @@ impl<'a> Staged<'a> {
             self.way = Way::InPlace(file);
             // Both are beside it, so that a half of each can be told from anything else.
             let new = self.dir.create(&fresh(&self.temporary), Audience::Owner)?;
-            fill(&new, self.change.bytes)?;
+            fill(&new, self.change.bytes, filled)?;
             self.workspace.durability().of(&new)?;
-            fill(&temporary, old)?;
+            fill(&temporary, old, &mut |_| {})?;
         } else {
-            fill(&temporary, self.change.bytes)?;
+            fill(&temporary, self.change.bytes, filled)?;
             // Writing may have taken the set-user-id bit away.
             temporary.set_permissions(metadata.permissions())?;
         }
@@ -423,15 +425,22 @@ fn dangling(at: &Resolved) -> ToolError {
     ToolError::report(Code::NotFound, message)
 }
 
-fn fill(mut file: &File, bytes: &[u8]) -> io::Result<()> {
+fn fill(mut file: &File, bytes: &[u8], filled: &mut dyn FnMut(usize)) -> io::Result<()> {
     file.rewind()?;
-    file.write_all(bytes)
+    for (number, piece) in bytes.chunks(FILLED_BYTES).enumerate() {
+        file.write_all(piece)?;
+        filled(number * FILLED_BYTES + piece.len());
+    }
+    Ok(())
 }
 
 pub(super) fn overwrite(file: &File, bytes: &[u8]) -> io::Result<()> {
-    fill(file, bytes)?;
+    fill(file, bytes, &mut |_| {})?;
     file.set_len(bytes.len() as u64)
 }
+
+/// Bytes that are written at once.
+const FILLED_BYTES: usize = 4 * 1024 * 1024;
 
 /// Bytes that are compared at once: few enough to stay in the processor's cache.
 const COMPARED_BYTES: usize = 64 * 1024;

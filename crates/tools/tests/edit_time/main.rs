@@ -1,7 +1,7 @@
 //! How long it takes to change one line in a file of 100,000 lines, against a plain program that
 //! reads it, finds the place, writes another file and renames that.
 //!
-//! `cargo xtask accept edit-time` runs it; `EDIT_ROUNDS` says how often each of both is timed.
+//! `cargo xtask accept edit-engine` runs it; `EDIT_ROUNDS` says how often each of both is timed.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
 
@@ -59,7 +59,7 @@ fn median(mut times: Vec<Duration>) -> f64 {
 }
 
 #[test]
-#[ignore = "it measures; cargo xtask accept edit-time runs it"]
+#[ignore = "it measures; cargo xtask accept edit-engine runs it"]
 fn one_line_of_many_changes_in_little_more_than_a_plain_rewrite_takes() {
     let rounds = std::env::var("EDIT_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
     let rounds: usize = rounds.unwrap_or(30);
@@ -85,5 +85,5 @@ fn one_line_of_many_changes_in_little_more_than_a_plain_rewrite_takes() {
     let expected = line(LINES / 2, 2 * rounds);
     assert!(fs::read_to_string(root.join("file")).unwrap().contains(&expected));
     let (ours, theirs) = (median(ours), median(theirs));
-    println!("edit-time {:.3} ({ours:.2} ms, plain {theirs:.2} ms)", ours / theirs);
+    println!("edit-engine {:.3} ({ours:.2} ms, plain {theirs:.2} ms)", ours / theirs);
 }

@@ -5,14 +5,61 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use super::Run;
+use super::{Proof, Run, edits, escape};
 use crate::cargo;
 use crate::process::Stop;
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
+/// The proofs of what reads and changes files.
+pub(super) const PROOFS: &[Proof] = &[
+    Proof {
+        name: "edits",
+        what: "tests that find a byte changed outside of n random edits (n / 500 through files)",
+        n: 1_000_000,
+        target: 0.0,
+        prove: edits::prove,
+    },
+    Proof {
+        name: "undone",
+        what: "tests that find a trace of n random sequences of changes that were undone",
+        n: 10_000,
+        target: 0.0,
+        prove: undone,
+    },
+    Proof {
+        name: "racing",
+        what: "tests that find something lost of n rewrites of a file that is edited meanwhile",
+        n: 100_000,
+        target: 0.0,
+        prove: racing,
+    },
+    Proof {
+        name: "crash",
+        what: "tests that find a file neither old nor new after a death or error at every n-th call",
+        n: 1,
+        target: 0.0,
+        prove: crash,
+    },
+    Proof {
+        name: "edit-engine",
+        what: "time to change one of 100,000 lines without the agent and without waiting for the \
+               disk, as a multiple of a plain rewrite's, median of n",
+        n: 50,
+        target: 2.0,
+        prove: edit_engine,
+    },
+    Proof {
+        name: "escape",
+        what: "reads and writes outside, of n that race with a directory swapped for a link",
+        n: 1_000_000,
+        target: 0.0,
+        prove: escape::prove,
+    },
+];
+
 /// Undoes random sequences of changes.
-pub(super) fn undone(ws: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
+fn undone(ws: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
     run.is_seeded = true;
     ui.note(format_args!("undone: seed {}", run.seed));
     let mut command = cargo::tools_test(ws, "undo", "laws");
@@ -22,25 +69,25 @@ pub(super) fn undone(ws: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f
 }
 
 /// Edits a file while others rewrite it.
-pub(super) fn racing(ws: &Workspace, _: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
+fn racing(ws: &Workspace, _: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
     let mut command = cargo::tools_test(ws, "racing", "laws");
     command.env("RACING_REWRITES", run.n.to_string());
     super::broken(&mut command, run)
 }
 
 /// Kills a process, or makes a call of it fail, at every n-th call of every change.
-pub(super) fn crash(ws: &Workspace, _: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
+fn crash(ws: &Workspace, _: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
     let mut command = cargo::tools_test(ws, "crash", "laws");
     command.env("CRASH_STEP", run.n.to_string());
     super::broken(command.args(["--", "--nocapture"]), run)
 }
 
 /// Returns the time of an edit as a multiple of that of a plain program.
-pub(super) fn edit_time(ws: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
+fn edit_engine(ws: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
     let mut command = cargo::tools_test(ws, "edit_time", "laws");
     command.args(["--", "--ignored", "--nocapture"]).env("EDIT_ROUNDS", run.n.to_string());
-    let line = told(&mut command, "edit-time ")?;
-    ui.note(format_args!("edit-time: {line}"));
+    let line = told(&mut command, "edit-engine ")?;
+    ui.note(format_args!("edit-engine: {line}"));
     let (ratio, times) = line.split_once(' ').unwrap_or((&line, ""));
     run.more = json!({ "times": times });
     ratio.parse().map_err(|_nan| Stop::Failed(format!("it told {line:?}")))
@@ -50,7 +97,10 @@ pub(super) fn edit_time(ws: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Resul
 fn told(command: &mut Command, beginning: &str) -> Result<String, Stop> {
     let output = command.stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| Stop::Failed(format!("cannot run cargo: {error}")))?;
+    if !output.status.success() {
+        return Err(Stop::Failed(format!("the tests ended with {}", output.status)));
+    }
     let printed = String::from_utf8_lossy(&output.stdout);
     let line = printed.lines().find_map(|line| Some(line.split_once(beginning)?.1.to_owned()));
-    line.ok_or_else(|| Stop::Failed(format!("the tests ended with {}", output.status)))
+    line.ok_or_else(|| Stop::Failed(format!("no test told {beginning}")))
 }

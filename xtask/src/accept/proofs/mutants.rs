@@ -84,6 +84,8 @@ fn pass(workspace: &Workspace, tests: &[&str], chosen: &[String]) -> Result<Outc
     let folder = workspace.target.join("mutated");
     let tree = folder.join("tree");
     sabotage::mirror(&workspace.root, &tree)?;
+    // What an earlier run said is no answer of this one.
+    fs::remove_dir_all(folder.join("mutants.out")).ok();
     let mut command = workspace.cargo("mutants --workspace --in-place --colors=never");
     command.arg("--output").arg(&folder).args(tests).args(chosen).current_dir(tree);
     // Their profile is their own, so nothing else is built anew after them.

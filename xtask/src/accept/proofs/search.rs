@@ -8,11 +8,43 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::Run;
 use super::big_tree::BigTree;
+use super::{Proof, Run};
 use crate::process::{self, Stop};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
+
+/// The proofs of searching.
+pub(super) const PROOFS: &[Proof] = &[
+    Proof {
+        name: "grep-same",
+        what: "patterns of n that find other lines than the ripgrep program, in 4 source trees",
+        n: 500,
+        target: 0.0,
+        prove: same,
+    },
+    Proof {
+        name: "grep-time",
+        what: "time of rare patterns over cargo's sources, as a multiple of ripgrep's, n rounds",
+        n: 11,
+        target: 0.9,
+        prove: time,
+    },
+    Proof {
+        name: "grep-cap",
+        what: "ms to the answer for a pattern that stops at its cap, median of n rounds",
+        n: 21,
+        target: 50.0,
+        prove: cap,
+    },
+    Proof {
+        name: "big-tree",
+        what: "peak MiB of searching and finding in n files, with loops, FIFOs and a long line",
+        n: 1_000_000,
+        target: 128.0,
+        prove: big,
+    },
+];
 
 /// The crates by which ripgrep and this workspace search: of the same versions, or the comparison
 /// tells nothing.
@@ -22,7 +54,7 @@ const SHARED: [&str; 5] = ["globset", "grep-regex", "grep-searcher", "ignore", "
 const TREES: usize = 4;
 
 /// Returns how many of `n` patterns find something else than ripgrep does.
-pub(super) fn same(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
+fn same(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
     run.is_seeded = true;
     let trees = largest(&sources()?);
     let mut command = example(workspace, ui)?;
@@ -31,20 +63,20 @@ pub(super) fn same(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Res
 }
 
 /// Returns the time of rare patterns as a multiple of ripgrep's, in `n` rounds.
-pub(super) fn time(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
+fn time(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
     let mut command = example(workspace, ui)?;
     command.arg("time").arg(ripgrep(workspace, ui)?);
     told(command.arg(run.n.to_string()).arg(sources()?), run)
 }
 
 /// Returns the milliseconds to the answer for the slowest of some common patterns.
-pub(super) fn cap(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
+fn cap(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
     let mut command = example(workspace, ui)?;
     told(command.arg("cap").arg(run.n.to_string()).arg(sources()?), run)
 }
 
 /// Returns the most MiB that it takes to search and find in a tree of `n` files.
-pub(super) fn big(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
+fn big(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
     let mut command = example(workspace, ui)?;
     ui.note(format_args!("big-tree: makes {} files", run.n));
     let tree = BigTree::make(&workspace.target.join("big-tree"), run.n)?;

@@ -1,0 +1,196 @@
+//! Calls of tools for files through the whole agent: an edit of a large file beside a plain program
+//! that does the same, what the client is told of it, and whether reads get slower.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use memchr::memmem;
+use serde_json::{Value, json};
+
+use super::Built;
+use super::agent::{Agent, DEADLINE};
+use super::figures::{callboard, median, open_session};
+use super::scratch::Scratch;
+use crate::process::Stop;
+
+/// Lines of the file that is edited, and the one that changes.
+const LINES: usize = 100_000;
+const CHANGED: usize = LINES / 2;
+
+/// How long a model takes at least from the end of one call to the next: nobody edits the same file
+/// many times within one tick of the file system's clock.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Time from a prompt to the end of its turn, which changes one line, as a multiple of the time in
+/// which a plain program changes it: the ratio of the medians of n rounds each, in turn. Nobody is
+/// asked. Both wait for the disk.
+pub(super) fn edit_time(built: &Built, n: u32) -> Result<f64, Stop> {
+    let mut editing = Editing::start(built, "edit-time", n)?;
+    let plain = editing.scratch.write("plain", &text())?;
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for round in 0..n {
+        thread::sleep(PAUSE);
+        let start = Instant::now();
+        editing.edit(|_| ())?;
+        ours.push(start.elapsed().as_secs_f64());
+        let start = Instant::now();
+        rewrite(&plain, &line(CHANGED, round), &line(CHANGED, round + 1))
+            .map_err(|error| Stop::Failed(format!("{}: {error}", plain.display())))?;
+        theirs.push(start.elapsed().as_secs_f64());
+    }
+    editing.check(n)?;
+    Ok(median(ours) / median(theirs))
+}
+
+/// The most bytes of the updates of one such call, of n.
+pub(super) fn edit_wire(built: &Built, n: u32) -> Result<f64, Stop> {
+    let mut editing = Editing::start(built, "edit-wire", n)?;
+    let mut most = 0;
+    for _ in 0..n {
+        let mut bytes = 0;
+        editing.edit(|message| {
+            let kind = &message["params"]["update"]["sessionUpdate"];
+            if kind == "tool_call" || kind == "tool_call_update" {
+                // Lines are written as this writes them, and end.
+                bytes += message.to_string().len() + 1;
+            }
+        })?;
+        most = most.max(bytes);
+    }
+    editing.check(n)?;
+    Ok(most as f64)
+}
+
+/// Time of a read at the end of a turn with n reads, one a reply, as a multiple of that of one at
+/// its start: the ratio of the medians of the last and of the first quarter.
+pub(super) fn read_drift(built: &Built, n: u32) -> Result<f64, Stop> {
+    let scratch = Scratch::new("read-drift")?;
+    scratch.write("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
+    let read = json!({"path": "a.txt"});
+    let script = (0..n + WARM_UP).map(|_| call("read_file", &read)).collect::<String>();
+    let script = scratch.write("script.jsonl", &(script + &end()))?;
+    let model = format!("script:{}", script.display());
+    let mut agent = Agent::start(&mut callboard(built, &scratch, &model))?;
+    let session = open_session(&mut agent, &scratch.cwd())?;
+    let (mut last, mut times) = (Instant::now(), Vec::new());
+    turn(&mut agent, &session, |message| {
+        if message["params"]["update"]["status"] == "completed" {
+            times.push(last.elapsed().as_secs_f64());
+            last = Instant::now();
+        }
+    })?;
+    let times = times.get(WARM_UP as usize..).unwrap_or_default();
+    if times.len() != n as usize {
+        return Err(Stop::Failed(format!("{} of {n} calls completed", times.len())));
+    }
+    let quarter = times.len().div_ceil(4);
+    let of = |part: &[f64]| median(part.to_vec());
+    Ok(of(&times[times.len() - quarter..]) / of(&times[..quarter]))
+}
+
+/// Calls that come before those that count: the first ones open what the others use.
+const WARM_UP: u32 = 5;
+
+/// An agent whose model changes one line of a large file a turn.
+struct Editing {
+    agent: Agent,
+    session: Value,
+    scratch: Scratch,
+}
+
+impl Editing {
+    fn start(built: &Built, name: &str, turns: u32) -> Result<Self, Stop> {
+        let scratch = Scratch::new(name)?;
+        scratch.write("cwd/file", &text())?;
+        let edit = |round| {
+            let (old, new) = (line(CHANGED, round), line(CHANGED, round + 1));
+            call("edit_file", &json!({"path": "file", "old_text": old, "new_text": new})) + &end()
+        };
+        let script = scratch.write("script.jsonl", &(0..turns).map(edit).collect::<String>())?;
+        let model = format!("script:{}", script.display());
+        let mut command = callboard(built, &scratch, &model);
+        let mut agent = Agent::start(command.args(["--mode", "accept-edits"]))?;
+        let session = open_session(&mut agent, &scratch.cwd())?;
+        Ok(Self { agent, session, scratch })
+    }
+
+    /// Has one line changed, and shows every message on the way.
+    fn edit(&mut self, seen: impl FnMut(&Value)) -> Result<(), Stop> {
+        turn(&mut self.agent, &self.session, seen)
+    }
+
+    /// Checks that every edit was made, and nothing else.
+    fn check(&self, turns: u32) -> Result<(), Stop> {
+        let expected = text().replace(&line(CHANGED, 0), &line(CHANGED, turns));
+        match fs::read_to_string(self.scratch.cwd().join("file")) {
+            Ok(text) if text == expected => Ok(()),
+            _ => Err(Stop::Failed("the file is not what the edits make of it".to_owned())),
+        }
+    }
+}
+
+/// Has the model make its next turn.
+fn turn(agent: &mut Agent, session: &Value, seen: impl FnMut(&Value)) -> Result<(), Stop> {
+    let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": "go"}]});
+    let answer = agent.request("session/prompt", &prompt, DEADLINE, seen)?;
+    match answer["stopReason"] == "end_turn" {
+        true => Ok(()),
+        false => Err(Stop::Failed(format!("the turn ended with {answer}"))),
+    }
+}
+
+/// What a plain program does that nobody has to trust.
+fn rewrite(path: &Path, old: &str, new: &str) -> io::Result<()> {
+    let bytes = fs::read(path)?;
+    let start = memmem::find(&bytes, old.as_bytes()).ok_or(io::ErrorKind::NotFound)?;
+    let mut changed = Vec::with_capacity(bytes.len() - old.len() + new.len());
+    changed.extend_from_slice(&bytes[..start]);
+    changed.extend_from_slice(new.as_bytes());
+    changed.extend_from_slice(&bytes[start + old.len()..]);
+    let beside = path.with_extension("beside");
+    let mut file = File::create(&beside)?;
+    file.write_all(&changed)?;
+    file.sync_data()?;
+    fs::rename(&beside, path)
+}
+
+fn text() -> String {
+    (0..LINES).map(|number| line(number, 0)).collect()
+}
+
+fn line(number: usize, round: u32) -> String {
+    format!(
+        "    let value_{number:06} = compute(argument_{round:04}, {number:06}) + other_term;  //\n"
+    )
+}
+
+/// A reply of a written model that makes one call.
+fn call(name: &str, args: &Value) -> String {
+    let call = json!({"call": {"id": "c1", "name": name, "args": args}});
+    format!("{call}\n{}\n", json!({"end": "tool_calls"}))
+}
+
+/// A reply that ends the turn.
+fn end() -> String {
+    format!("{}\n{}\n", json!({"text": "done"}), json!({"end": "end_turn"}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plain_rewrite_changes_one_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, text()).unwrap();
+        rewrite(&path, &line(CHANGED, 0), &line(CHANGED, 1)).unwrap();
+        let expected = text().replace(&line(CHANGED, 0), &line(CHANGED, 1));
+        assert_eq!(fs::read_to_string(&path).unwrap(), expected);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        rewrite(&path, &line(CHANGED, 0), "").unwrap_err();
+    }
+}
