@@ -165,9 +165,10 @@ async fn a_terminal_that_comes_when_its_turn_is_over_is_released() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_closed_and_an_input_that_ends_leave_no_terminal() {
+async fn a_session_that_is_closed_leaves_no_terminal_and_an_input_that_ends_no_call() {
     for is_closed in [true, false] {
-        let options = at_client(Terminals::default());
+        let scripted = Some(Scripted::default());
+        let options = at_client(Terminals { scripted, ..Terminals::default() });
         let (mut agent, prompt) = begun(json!({"command": "sleep 600"}), options).await;
         agent.until(|client| client.transcript().contains("\"terminal/wait_for_exit\"")).await;
         if is_closed {
@@ -176,6 +177,8 @@ async fn a_session_that_is_closed_and_an_input_that_ends_leave_no_terminal() {
             assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
         }
         agent.finish().await;
-        assert_eq!(agent.terminals(), 0);
+        assert_eq!(agent.call("terminal").status, ToolCallStatus::Failed);
+        // A client that hears no more can be asked nothing.
+        assert_eq!(agent.terminals(), usize::from(!is_closed));
     }
 }

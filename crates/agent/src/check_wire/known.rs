@@ -40,11 +40,6 @@ impl<T> Known<T> {
         self.values.get_mut(key(id))
     }
 
-    /// All of them, to be changed, in no order.
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&str, &mut T)> {
-        self.values.iter_mut().map(|(id, value)| (id.as_str(), value))
-    }
-
     /// All of them, oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
         self.order.iter().filter_map(|id| Some((id.as_str(), self.values.get(id)?)))

@@ -117,7 +117,7 @@ pub enum Rule {
     TerminalTwice,
     /// Output or an exit of a terminal after its exit.
     TerminalAfterExit,
-    /// A terminal of the client is not released when its session or the transcript ends.
+    /// A terminal of the client is not released when its session is closed.
     TerminalLeft,
     /// An entry of a plan is empty.
     PlanEntry,

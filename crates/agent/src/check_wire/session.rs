@@ -81,16 +81,8 @@ impl Session {
         if !self.prompts.is_empty() {
             faults.add(Rule::PromptOrder, "a prompt is open and its session is closed");
         }
-        self.ended(faults);
-    }
-
-    /// Takes in that nothing more comes of it.
-    pub(super) fn ended(&mut self, faults: &mut Faults) {
-        for (id, terminal) in self.terminals.iter_mut() {
-            if *terminal == Terminal::AtClient {
-                *terminal = Terminal::Released;
-                faults.add(Rule::TerminalLeft, format!("{} is not released", shown(id)));
-            }
+        for (id, _) in self.terminals.iter().filter(|(_, state)| **state == Terminal::AtClient) {
+            faults.add(Rule::TerminalLeft, format!("{} is not released", shown(id)));
         }
     }
 

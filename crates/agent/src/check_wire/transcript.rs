@@ -74,8 +74,7 @@ impl Transcript {
         std::mem::take(&mut self.faults.found)
     }
 
-    /// Ends the transcript: returns a fault for each request that is not answered, and for each
-    /// terminal of the client that is not released.
+    /// Ends the transcript: returns a fault for each request that is not answered.
     pub fn end(&mut self) -> Vec<Fault> {
         for asker in [Side::Client, Side::Agent] {
             self.faults.side = asker.other();
@@ -85,10 +84,6 @@ impl Transcript {
                     self.faults.add(Rule::NeverAnswered, text);
                 }
             }
-        }
-        self.faults.side = Side::Agent;
-        for (_, session) in self.sessions.iter_mut() {
-            session.ended(&mut self.faults);
         }
         std::mem::take(&mut self.faults.found)
     }
