@@ -318,10 +318,13 @@ async fn a_session_gets_its_title_from_its_first_prompt_once() {
     agent.turn("\nmend the parser\nsoon").await;
     agent.turn("and the printer").await;
     let titles = agent.session().updates.iter().filter_map(|update| match update {
-        SessionUpdate::SessionInfoUpdate(info) => Some(info.title.value().map(String::as_str)),
+        SessionUpdate::SessionInfoUpdate(info) => {
+            assert!(info.updated_at.value().is_some_and(|at| at.ends_with('Z')), "{info:?}");
+            Some(info.title.value().map(String::as_str))
+        }
         _ => None,
     });
-    assert_eq!(titles.collect::<Vec<_>>(), [Some("mend the parser")]);
+    assert_eq!(titles.collect::<Vec<_>>(), [Some("mend the parser"), None]);
     agent.finish().await;
 }
 

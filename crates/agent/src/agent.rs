@@ -205,7 +205,9 @@ impl ConnectTo<Client> for Agent {
             .name("callboard")
             .on_receive_request(
                 async move |request: InitializeRequest, responder, _| {
-                    responder.respond(initialize.initialize(request))
+                    responder.respond(initialize.initialize(&request))?;
+                    drop(tokio::spawn(tell_of(request)));
+                    Ok(())
                 },
                 on_receive_request!(),
             )
@@ -269,6 +271,18 @@ impl ConnectTo<Client> for Agent {
     }
 }
 
+/// Logs which client there is, once it has its answer: a line takes longer than that.
+async fn tell_of(request: InitializeRequest) {
+    tokio::task::yield_now().await;
+    let client = request.client_info.as_ref();
+    tracing::info!(
+        name = client.map(|info| info.name.as_str()),
+        version = client.map(|info| info.version.as_str()),
+        capabilities = ?request.client_capabilities,
+        "a client is connected"
+    );
+}
+
 /// What one connection knows: the client's capabilities and the open sessions.
 #[derive(Debug)]
 struct Connection {
@@ -282,16 +296,9 @@ impl Connection {
         Self { agent, client: Mutex::default(), sessions: Mutex::default() }
     }
 
-    fn initialize(&self, request: InitializeRequest) -> InitializeResponse {
-        let client = request.client_info.as_ref();
-        tracing::info!(
-            name = client.map(|info| info.name.as_str()),
-            version = client.map(|info| info.version.as_str()),
-            capabilities = ?request.client_capabilities,
-            "a client is connected"
-        );
+    fn initialize(&self, request: &InitializeRequest) -> InitializeResponse {
         let methods = login::methods(&request.client_capabilities);
-        *lock(&self.client) = request.client_capabilities;
+        lock(&self.client).clone_from(&request.client_capabilities);
         let sessions = SessionCapabilities::new()
             .close(SessionCloseCapabilities::new())
             .additional_directories(SessionAdditionalDirectoriesCapabilities::new());
@@ -365,6 +372,9 @@ impl Connection {
     fn context(&self, cwd: PathBuf, additional: Vec<PathBuf>) -> Result<(Context, Tools)> {
         let mut workspace =
             Workspace::new(cwd, additional).map_err(|error| errors::root(&error))?;
+        if !workspace.is_kernel_fenced() {
+            tracing::warn!("a program that swaps directories for links can lead tools outside");
+        }
         if let Some(state) = private::state_folder(&self.agent.env) {
             workspace = workspace.keeping(&state);
         }

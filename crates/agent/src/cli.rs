@@ -2,6 +2,7 @@
 
 mod args;
 mod chosen;
+mod plain;
 
 use std::io::IsTerminal as _;
 use std::pin::pin;
@@ -22,7 +23,7 @@ use args::{Cli, Command, ExecArgs, ProviderArg, ServeArgs};
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = plain::read(std::env::args_os().skip(1)).unwrap_or_else(Cli::parse);
     let telemetry = telemetry::start(match cli.command {
         None | Some(Command::Acp(_)) => LevelFilter::INFO,
         Some(_) => LevelFilter::WARN,

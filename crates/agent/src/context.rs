@@ -5,7 +5,7 @@
 
 mod budget;
 mod compact;
-mod date;
+pub(crate) mod date;
 mod instructions;
 mod room;
 mod stamps;

@@ -141,6 +141,9 @@ pub const MAX_RESULT_BYTES: usize = 320 << 10;
 /// Bytes of all results of one reply; where they are more, the longest lose their middle first.
 pub const MAX_REPLY_RESULT_BYTES: usize = 1 << 20;
 
+/// Bytes of all images of one reply's results, in base64; those that do not fit are named only.
+pub const MAX_REPLY_IMAGE_BYTES: usize = 4 << 20;
+
 /// Bytes of the messages that a session remembers for its model; beyond it the oldest are left
 /// out, except for the newest prompt.
 pub const MAX_HISTORY_BYTES: usize = 32 << 20;

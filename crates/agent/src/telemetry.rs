@@ -14,10 +14,10 @@ use std::io::IsTerminal as _;
 use acp_types::Trace;
 use tracing::Span;
 use tracing::field::Empty;
-use tracing_subscriber::filter::LevelFilter;
-use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::{Filter, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, Layer as _, fmt};
+use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt};
 
 use crate::log;
 
@@ -36,8 +36,11 @@ pub(crate) struct Telemetry {
 ///
 /// Standard output is the protocol's; what there is to log goes to standard error, panics too.
 pub(crate) fn start(level: LevelFilter) -> Telemetry {
-    let ours = format!("warn,agent_client_protocol=error,callboard={level}");
-    let filter = EnvFilter::try_from_env("CALLBOARD_LOG").unwrap_or_else(|_| EnvFilter::new(ours));
+    let filter: Box<dyn Filter<Registry> + Send + Sync> =
+        match EnvFilter::try_from_env("CALLBOARD_LOG") {
+            Ok(filter) => Box::new(filter),
+            Err(_) => Box::new(ours(level)),
+        };
     let layer = fmt::layer()
         .with_writer(log::lines)
         .with_ansi(std::io::stderr().is_terminal())
@@ -55,6 +58,14 @@ pub(crate) fn start(level: LevelFilter) -> Telemetry {
         registry.init();
         Telemetry {}
     }
+}
+
+/// What is logged where nobody says what. Made without a parser: it is made at every start.
+fn ours(level: LevelFilter) -> Targets {
+    Targets::new()
+        .with_default(LevelFilter::WARN)
+        .with_target("agent_client_protocol", LevelFilter::ERROR)
+        .with_target("callboard", level)
 }
 
 impl Telemetry {

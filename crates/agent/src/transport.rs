@@ -180,10 +180,11 @@ async fn drive(
     let closing = CloseOnDrop(queue.clone());
     let (done, written) = oneshot::channel();
 
-    let writer = Writer::new(queue.clone(), ended.clone());
-    spawn("acp-write", move || drop(done.send(writer.run(output))))?;
+    // The reader first: what it reads is waited for before there is anything to write.
     let reader = Reader::new(incoming.clone(), queue.clone(), counters, ended.clone());
     spawn("acp-read", move || reader.run(input))?;
+    let writer = Writer::new(queue.clone(), ended.clone());
+    spawn("acp-write", move || drop(done.send(writer.run(output))))?;
 
     let ending = async {
         ended.cancelled().await;

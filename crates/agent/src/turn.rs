@@ -67,7 +67,7 @@ pub(crate) async fn run(
     blocks: Vec<ContentBlock>,
 ) -> Ending {
     history.mend();
-    turn.tell_title(&prompt::typed(&blocks), history);
+    turn.tell_prompt(&prompt::typed(&blocks), history);
     let linked = prompt::linked(&blocks, &turn.context.workspace);
     let parts = prompt::parts(blocks, &(turn.chosen)().traits);
     let is_text = parts.iter().all(|part| matches!(part, Part::Text(_)));
@@ -123,6 +123,11 @@ impl Turn<'_> {
                     heard.is_cancelled = true;
                     return heard;
                 }
+            }
+            // Not every model that is unknown to us sees; what it refuses would be refused for ever.
+            if error.fault == Fault::Other && heard.is_silent() && history.hide_images() {
+                self.aside("The model refused what was shown to it; it is asked without.".into());
+                continue;
             }
             let Some(pause) = retry.pause(error, heard.came()) else { return heard };
             self.tell_retry(error, pause);

@@ -298,6 +298,7 @@ fn turn_is_over() -> Ended {
         status: Status::Cancelled,
         reason: Some(Reason::Turn),
         text: "The turn is over. It did not run.".to_owned(),
+        images: Vec::new(),
         ends_turn: true,
         is_fatal: false,
     }

@@ -5,7 +5,8 @@
 
 use std::panic::AssertUnwindSafe;
 
-use acp_types::{Content, Reason, Status, ToolCallPatch};
+use acp_types::schema::v1::ImageContent;
+use acp_types::{Content, ContentBlock, ContentPatch, Reason, Status, ToolCallPatch};
 use futures::FutureExt as _;
 use serde_json::json;
 use tracing::Instrument as _;
@@ -101,6 +102,8 @@ pub struct Ended {
     pub reason: Option<Reason>,
     /// What the model is told.
     pub text: String,
+    /// The images that a completed call shows with its end, for a model that takes any.
+    pub images: Vec<ImageContent>,
     /// Whether the turn is over, because the client or its cancellation said so.
     pub ends_turn: bool,
     /// Whether the turn cannot go on, because of a fault that nobody can mend.
@@ -204,9 +207,22 @@ async fn out_of_grace(call: &CallHandle) {
 }
 
 fn succeed(open: OpenCall, success: Success) -> Ended {
+    let images = images(&success.patch.content);
     open.finish(End::completed().with(success.patch));
     let (text, status) = (success.text, Status::Completed);
-    Ended { status, reason: None, text, ends_turn: false, is_fatal: false }
+    Ended { status, reason: None, text, images, ends_turn: false, is_fatal: false }
+}
+
+fn images(shown: &ContentPatch) -> Vec<ImageContent> {
+    let items = match shown {
+        ContentPatch::Set(items) | ContentPatch::Append(items) => items.as_slice(),
+        _ => &[],
+    };
+    let image = |item: &Content| match item {
+        Content::Block(ContentBlock::Image(image)) => Some(image.clone()),
+        _ => None,
+    };
+    items.iter().filter_map(image).collect()
 }
 
 fn panicked() -> Failure {
@@ -237,7 +253,7 @@ impl Stop {
         let (status, reason) = (end.status, end.reason);
         // What the tool itself says of its end wins.
         open.finish(End { patch: patch.then(end.patch), ..end });
-        Ended { status, reason, text, ends_turn, is_fatal }
+        Ended { status, reason, text, images: Vec::new(), ends_turn, is_fatal }
     }
 
     fn told(self, cancelled: Option<Reason>) -> Told {

@@ -9,6 +9,7 @@
 
 mod terminals;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +17,7 @@ use acp_lifecycle::title::visible;
 use acp_types::text::head;
 use futures::future::BoxFuture;
 use futures::{StreamExt as _, stream};
+use tokio_util::sync::CancellationToken;
 
 use crate::encoding::Text;
 use crate::error::{Code, ToolError};
@@ -96,12 +98,10 @@ impl Held {
         while let Some(answer) = answers.next().await {
             match answer {
                 Answer::AsOnDisk => {}
-                Answer::Held(text) if held.text(&text.real).is_some() => {}
                 Answer::Held(text) => held.texts.push(text),
                 Answer::Unknown(shown, why) => held.unknown.push((shown, why)),
             }
         }
-        held.unknown.dedup();
         held
     }
 
@@ -114,11 +114,17 @@ impl Held {
         if context.text.is_none() {
             return Ok(Self::default());
         }
-        let (workspace, given) = (context.workspace.clone(), given.to_vec());
-        // What is wrong with a path, the tool itself says.
-        let look =
-            move || Ok(given.iter().filter_map(|given| workspace.look(given).ok()).collect());
-        let held = Self::of(context, blocking(look).await?).await;
+        let given = given.to_vec();
+        let looked = context.on_files(move |workspace| {
+            // Each file once, whatever its names. What is wrong with a path, the tool itself says.
+            let mut known = BTreeSet::new();
+            let places = given.iter().filter_map(|given| workspace.look(given).ok());
+            let is_new = |at: &Resolved| {
+                workspace.settle(at).is_ok_and(|real| known.insert(real.path().to_owned()))
+            };
+            Ok(places.filter(is_new).collect())
+        });
+        let held = Self::of(context, looked.await?).await;
         let writes = context.text.as_ref().is_some_and(|backend| backend.writes());
         match held.texts.first().filter(|_| !writes) {
             None => Ok(held),
@@ -194,17 +200,16 @@ async fn ask(context: &Context, backend: &dyn TextBackend, at: Resolved) -> Answ
     let asked = blocking(move || Asked::of(&workspace, &place)).await.ok().flatten();
     let Some(Asked { real, disk }) = asked else { return Answer::AsOnDisk };
     let shown = context.workspace.display(at.path());
-    let Some(disk) = disk else {
-        return Answer::Unknown(shown, "it is too large to ask".to_owned());
+    let disk = match disk {
+        Disk::Missing => None,
+        Disk::Text(text) => Some(text),
+        Disk::TooLarge => return Answer::Unknown(shown, "it is too large to ask".to_owned()),
     };
     match backend.read(at.path()).await {
-        Ok(text) if is_same(&text, &disk) => Answer::AsOnDisk,
-        Ok(text) => {
-            let is_on_disk = disk != PreImage::Missing;
-            Answer::Held(HeldText { real, shown, text, is_on_disk })
-        }
+        Ok(text) if is_same(&text, disk.as_ref()) => Answer::AsOnDisk,
+        Ok(text) => Answer::Held(HeldText { real, shown, text, is_on_disk: disk.is_some() }),
         // It does not know the file either.
-        Err(_) if disk == PreImage::Missing => Answer::AsOnDisk,
+        Err(_) if disk.is_none() => Answer::AsOnDisk,
         Err(error) => Answer::Unknown(shown, error.to_string()),
     }
 }
@@ -212,8 +217,14 @@ async fn ask(context: &Context, backend: &dyn TextBackend, at: Resolved) -> Answ
 /// A file that the client may be asked about.
 struct Asked {
     real: PathBuf,
-    /// None for one that is too large.
-    disk: Option<PreImage>,
+    disk: Disk,
+}
+
+/// What the disk holds of it.
+enum Disk {
+    Missing,
+    Text(Text),
+    TooLarge,
 }
 
 impl Asked {
@@ -221,23 +232,22 @@ impl Asked {
     fn of(workspace: &Workspace, at: &Resolved) -> Result<Option<Self>, ToolError> {
         let real = workspace.settle(at)?.path().to_owned();
         let disk = match read_whole(workspace, at, CLIENT_TEXT_BYTES) {
-            Err(error) if error.code() == Some(Code::TooLarge) => None,
-            other => Some(other?),
+            Err(error) if error.code() == Some(Code::TooLarge) => Some(Disk::TooLarge),
+            Err(error) => return Err(error),
+            Ok(PreImage::Missing) => Some(Disk::Missing),
+            Ok(PreImage::Bytes(bytes)) => Text::decode(at.given(), bytes).ok().map(Disk::Text),
         };
-        let bytes = disk.as_ref().and_then(PreImage::bytes);
-        let is_text = bytes.is_none_or(|bytes| Text::decode(at.given(), bytes.to_vec()).is_ok());
-        Ok(is_text.then_some(Self { real, disk }))
+        Ok(disk.map(|disk| Self { real, disk }))
     }
 }
 
-/// Whether a client's text is that of the disk. Editors leave a byte order mark and the kind of
-/// line ends out of a text, and cannot show every encoding.
-fn is_same(text: &str, disk: &PreImage) -> bool {
-    let PreImage::Bytes(bytes) = disk else { return text.is_empty() };
-    if text.as_bytes() == bytes {
+/// Whether a client's text is that of the disk, which may have none. Editors leave a byte order mark
+/// and the kind of line ends out of a text, and cannot show every encoding.
+fn is_same(text: &str, disk: Option<&Text>) -> bool {
+    let Some(disk) = disk else { return text.is_empty() };
+    if text.as_bytes() == disk.bytes() {
         return true;
     }
-    let Ok(disk) = Text::decode("", bytes.clone()) else { return true };
     let is_garbled = disk.encoding().is_some() && text.contains(char::REPLACEMENT_CHARACTER);
     is_garbled || plain(text) == plain(disk.as_str())
 }
@@ -260,9 +270,13 @@ pub(crate) struct Rewrite<'a> {
 ///
 /// # Errors
 ///
-/// `changed_since_preview` if the client holds another text by now; `io` if it did not take one,
-/// with those before it put back.
-pub(crate) async fn rewrite(context: &Context, texts: &[Rewrite<'_>]) -> Result<(), ToolError> {
+/// `changed_since_preview` if the client holds another text by now; `io` if it did not take one, and
+/// `cancelled` if that came between two, with those before put back.
+pub(crate) async fn rewrite(
+    context: &Context,
+    texts: &[Rewrite<'_>],
+    cancel: &CancellationToken,
+) -> Result<(), ToolError> {
     let Some(backend) = context.text.as_deref().filter(|_| !texts.is_empty()) else {
         return Ok(());
     };
@@ -270,6 +284,11 @@ pub(crate) async fn rewrite(context: &Context, texts: &[Rewrite<'_>]) -> Result<
         text.check(context, backend).await?;
     }
     for (place, Rewrite { at, text, .. }) in texts.iter().enumerate() {
+        if cancel.is_cancelled() {
+            let left = put_back(context, &texts[..place]).await;
+            let message = format!("cancelled before all texts were changed in the editor{left}");
+            return Err(ToolError::report(Code::Cancelled, message));
+        }
         if let Err(error) = backend.write(at.path(), text).await {
             let left = put_back(context, &texts[..place]).await;
             let message = format!(
@@ -334,7 +353,11 @@ impl Rewrite<'_> {
         let note = move || {
             // The client may have put another file in its place.
             let disk = read_whole(&workspace, &workspace.recall(&path)?, CLIENT_TEXT_BYTES)?;
-            let saved = disk.bytes().filter(|_| is_same(&text, &disk));
+            let is_saved = |bytes: &[u8]| {
+                let disk = Text::decode("", bytes.to_vec());
+                disk.is_ok_and(|disk| is_same(&text, Some(&disk)))
+            };
+            let saved = disk.bytes().filter(|bytes| is_saved(bytes));
             let after = Stamp::of(saved.unwrap_or(text.as_bytes()));
             workspace.stamps().note(&path, after);
             if saved == Some(text.as_bytes())

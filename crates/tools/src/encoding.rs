@@ -84,6 +84,11 @@ impl Text {
         &self.text
     }
 
+    /// Takes the text.
+    pub(crate) fn into_string(self) -> String {
+        self.text
+    }
+
     /// Returns the bytes that it was decoded from.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {

@@ -10,6 +10,7 @@ pub(crate) mod seen;
 #[cfg(unix)]
 mod tests;
 
+use std::ffi::OsStr;
 use std::io;
 
 use acp_types::{FileChange, Operation};
@@ -17,13 +18,11 @@ use acp_types::{FileChange, Operation};
 use crate::diff;
 use crate::encoding::Text;
 use crate::error::{Code, ToolError};
-use crate::limits::{FILE_BYTES, UNDO_BYTES};
+use crate::limits::UNDO_BYTES;
 use crate::read::grouped;
-use crate::stamp::Stamp;
 use crate::sys::fs::{Dir, Kind};
 use crate::undo::{Blob, Deed, Step, Undo};
 use crate::workspace::{Entry, Resolved, Workspace};
-use crate::write::{PreImage, read_whole};
 
 use self::aside::Aside;
 use self::seen::Seen;
@@ -56,21 +55,31 @@ enum Fate {
 /// `not_found`, `outside_roots`, `not_a_directory`; `invalid_arguments` for a root of the
 /// workspace; `not_a_regular_file` for a device, socket or FIFO; `not_permitted`, `io`.
 pub fn find(workspace: &Workspace, at: &Resolved) -> Result<Found, ToolError> {
+    find_by(workspace, at, |dir, name| Ok((Seen::of(dir, name)?, None)))
+}
+
+/// The same with the text of a file, for whoever shows that it goes.
+///
+/// # Errors
+///
+/// As [`find`].
+pub fn find_text(workspace: &Workspace, at: &Resolved) -> Result<Found, ToolError> {
+    find_by(workspace, at, Seen::with_bytes)
+}
+
+fn find_by(
+    workspace: &Workspace,
+    at: &Resolved,
+    see: impl FnOnce(&Dir, &OsStr) -> io::Result<(Seen, Option<Vec<u8>>)>,
+) -> Result<Found, ToolError> {
     let entry = workspace.entry(at)?;
     let dir = workspace.open_dir(&entry.parent)?;
-    let seen = Seen::of(&dir, &entry.name).map_err(|error| workspace.explain(at, &error))?;
+    let (seen, bytes) = see(&dir, &entry.name).map_err(|error| workspace.explain(at, &error))?;
     if seen.kind == Kind::Special {
         let message = format!("{} is a FIFO, socket or device", at.given());
         return Err(ToolError::report(Code::NotARegularFile, message));
     }
-    let mut text = None;
-    if seen.kind == Kind::File
-        && seen.bytes <= FILE_BYTES
-        && let PreImage::Bytes(bytes) = read_whole(workspace, &entry.at, FILE_BYTES)?
-        && Stamp::of(&bytes) == seen.stamp
-    {
-        text = Text::decode(at.given(), bytes).ok().map(|text| text.as_str().into());
-    }
+    let text = bytes.and_then(|bytes| Text::decode(at.given(), bytes).ok()).map(Text::into_string);
     let fate = Fate::of(&seen, workspace.undo(), &dir);
     Ok(Found { entry, seen, text, fate })
 }
@@ -163,7 +172,7 @@ impl Found {
         let explain = |error: io::Error| workspace.explain(at, &error);
         let dir = workspace.open_dir(parent)?;
         if !self.can_be_restored() {
-            Aside::take(workspace, &dir, &self.entry, &self.seen)?.remove();
+            Aside::take(workspace, &dir, &self.entry, &self.seen)?.remove()?;
             return Ok(None);
         }
         let undo = workspace.undo();
@@ -209,7 +218,8 @@ impl Found {
         });
         match copied {
             Ok(Some(blob)) => {
-                aside.remove();
+                // It is kept; what lies beside it is removed at the next start, if not now.
+                drop(aside.remove());
                 Ok(blob)
             }
             Ok(None) => aside.put_back().and_then(|()| Err(changed(at))),

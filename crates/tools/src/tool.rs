@@ -12,6 +12,7 @@ use acp_types::{Content, FileChange, Location, Reason, TerminalPatch, ToolCallPa
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::task::JoinError;
 
 use crate::backend::{TerminalBackend, TextBackend};
 use crate::error::{Code, ToolError};
@@ -316,7 +317,19 @@ impl Output {
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
-    match tokio::task::spawn_blocking(work).await {
+    joined(tokio::task::spawn_blocking(work).await)
+}
+
+/// Does work to its end, also where nobody waits for it any more: a call that is cancelled must not
+/// leave files half changed.
+pub(crate) async fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, ToolError>> + Send + 'static,
+) -> Result<T, ToolError> {
+    joined(tokio::spawn(work).await)
+}
+
+fn joined<T>(ended: Result<Result<T, ToolError>, JoinError>) -> Result<T, ToolError> {
+    match ended {
         Ok(result) => result,
         // A panic goes on in the caller, who ends the call by it.
         Err(error) => match error.try_into_panic() {
@@ -335,4 +348,24 @@ pub(crate) fn end_patch(output: Output) -> ToolCallPatch {
     patch.raw_output = output.raw;
     patch.locations = output.locations;
     patch
+}
+
+#[cfg(test)]
+mod tests {
+    use super::to_its_end;
+    use tokio::sync::oneshot;
+
+    #[tokio::test]
+    async fn work_goes_on_when_nobody_waits_for_it_any_more() {
+        let ((begin, begun), (end, ended)) = (oneshot::channel(), oneshot::channel());
+        let mut work = Box::pin(to_its_end(async move {
+            begun.await.unwrap();
+            end.send(()).unwrap();
+            Ok(())
+        }));
+        assert!(futures::poll!(&mut work).is_pending());
+        drop(work);
+        begin.send(()).unwrap();
+        ended.await.unwrap();
+    }
 }

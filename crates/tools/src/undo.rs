@@ -18,7 +18,6 @@ use crate::stamp::Stamp;
 pub use self::late::LateWrite;
 pub(crate) use self::store::Undo;
 pub use self::undoing::Undoing;
-pub(crate) use self::undoing::named;
 
 /// What one call did.
 #[derive(Debug, Clone, Default)]

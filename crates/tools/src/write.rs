@@ -15,7 +15,6 @@
 mod journal;
 mod staged;
 
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, Read as _};
 
 use crate::error::{Code, ToolError};
@@ -24,8 +23,8 @@ use crate::read::grouped;
 use crate::undo::Step;
 use crate::workspace::{Resolved, Workspace};
 
-use self::journal::Names;
-pub(crate) use self::journal::{Journal, remove_tree, replay, temporary};
+pub(crate) use self::journal::{Journal, remove_tree, replay, unique};
+use self::journal::{Names, call_number, temporary};
 use self::staged::{Staged, changed};
 
 /// What was there when a change was previewed.
@@ -124,7 +123,7 @@ pub(crate) fn commit<'a>(
     changes: &[Change<'a>],
     watch: &mut Watch<'_>,
 ) -> Result<Written<'a>, ToolError> {
-    let call = RandomState::new().build_hasher().finish();
+    let call = call_number();
     let journal = journal(workspace, changes, call)?;
     let mut written = Written { staged: Vec::with_capacity(changes.len()), journal };
     let of_bytes = changes.iter().map(|change| change.bytes.len()).sum();
@@ -150,7 +149,7 @@ pub(crate) fn commit<'a>(
         if let Err(error) = committed {
             let put_back = staged[..at].iter_mut().rev().map(Staged::roll_back);
             let left: Vec<_> = put_back.filter_map(Result::err).collect();
-            return Err(if left.is_empty() { error } else { left_changed(&error, &left) });
+            return Err(left_changed(error, &left));
         }
     }
     if let Some(journal) = journal {
@@ -212,7 +211,11 @@ fn unwritten(error: &io::Error) -> ToolError {
     ToolError::report(Code::Io, message)
 }
 
-fn left_changed(error: &ToolError, left: &[String]) -> ToolError {
+/// Adds to an error what could not be put back, if anything.
+pub(crate) fn left_changed(error: ToolError, left: &[String]) -> ToolError {
+    if left.is_empty() {
+        return error;
+    }
     let message = format!("{error}. These could not be put back: {}", left.join(", "));
     ToolError::report(error.code().unwrap_or(Code::Io), message)
 }
@@ -365,6 +368,16 @@ mod tests {
         #[cfg(unix)]
         assert_eq!(tree.read("linked"), "new b");
         assert_eq!(tree.names("dir"), ["new"]);
+    }
+
+    #[test]
+    fn no_directory_is_left_of_a_way_that_cannot_be_made() {
+        let tree = tree(&[]);
+        let path = format!("new/{}/file", "x".repeat(300));
+        write(&tree, &path, "text").unwrap_err();
+        let bytes = Change { at: &tree.at(&path), found: None, bytes: b"text" };
+        write_all(&tree.workspace, &[bytes]).unwrap_err();
+        assert_eq!(tree.names(".").len(), 0);
     }
 
     #[cfg(target_os = "linux")]

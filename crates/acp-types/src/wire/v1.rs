@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::limits::{CHUNK_BYTES, RUNNING_TEXT};
 use crate::meta::DEFAULT_KEY;
 use crate::schema::v1::{
-    PermissionOption, RequestPermissionRequest, SessionId, SessionUpdate, ToolCall,
+    PermissionOption, RequestPermissionRequest, SessionId, SessionUpdate, Terminal, ToolCall,
     ToolCallContent, ToolCallLocation, ToolCallUpdate, ToolCallUpdateFields,
 };
 use crate::terminal::gap_line;
@@ -24,7 +24,6 @@ mod encode;
 mod utf8;
 
 use call::{SentCall, Shows};
-use encode::Shown;
 pub use encode::{plan, status};
 use utf8::Utf8Carry;
 
@@ -337,18 +336,18 @@ pub fn tool_call<'a>(
     call
 }
 
-/// Says how a terminal is shown: one that the client runs as what it is there, others as the
+/// Shows a terminal: one that the client runs as what it is there, others as the
 /// surface has it.
 fn shown(
     id: &TerminalId,
     report: Option<&TerminalReport>,
     surface: Surface,
     is_final: bool,
-) -> Shown {
-    match (report.and_then(|report| report.client_id.as_ref()), surface) {
-        (Some(theirs), _) => Shown::Terminal(theirs.clone()),
-        (None, Surface::Meta) => Shown::Terminal(id.clone()),
-        (None, Surface::Text) => Shown::Text(terminal_text(report, is_final)),
+) -> Option<ToolCallContent> {
+    let theirs = report.and_then(|report| report.client_id.as_ref());
+    match theirs.or((surface == Surface::Meta).then_some(id)) {
+        Some(id) => Some(ToolCallContent::Terminal(Terminal::new(id.clone()))),
+        None => terminal_text(report, is_final),
     }
 }
 

@@ -44,7 +44,7 @@ pub(super) enum Command {
     CheckWire(CheckWireArgs),
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(super) struct ServeArgs {
     #[command(flatten)]
     pub(super) agent: AgentArgs,
@@ -53,20 +53,20 @@ pub(super) struct ServeArgs {
     pub(super) setup: bool,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(super) struct AgentArgs {
     /// The model: PROVIDER/NAME, `direct` (commands, no model) or `script:FILE` (a written
     /// reply). Else that of CALLBOARD_MODEL, the configuration, or the first that is found.
     #[arg(long, value_name = "MODEL")]
-    model: Option<String>,
+    pub(super) model: Option<String>,
     /// The language of titles, such as `de`; else that of CALLBOARD_LOCALE, the configuration,
     /// LC_ALL, LC_MESSAGES or LANG. English where there are none in it.
     #[arg(long, value_name = "LOCALE")]
-    locale: Option<String>,
+    pub(super) locale: Option<String>,
     /// What is done about calls that no rule speaks of; else that of CALLBOARD_MODE or the
     /// configuration.
     #[arg(long, value_enum, value_name = "MODE")]
-    mode: Option<Mode>,
+    pub(super) mode: Option<Mode>,
 }
 
 impl AgentArgs {

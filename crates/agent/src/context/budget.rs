@@ -8,7 +8,7 @@ use crate::limits::{
     BYTES_PER_TOKEN, COMPACT_AT_PERCENT, COMPACT_TO_PERCENT, DEFAULT_CONTEXT_TOKENS, IMAGE_BYTES,
     LEARN_FROM_BYTES, MESSAGE_BYTES,
 };
-use crate::model::{Message, Part};
+use crate::model::{Message, Part, ToolResult};
 
 /// Returns what a message weighs: the bytes of its texts, and for an image as many as its tokens
 /// would be as text.
@@ -22,7 +22,10 @@ pub(super) fn weight(message: &Message) -> u64 {
             text.len() + thought.len() + calls.sum::<usize>()
         }
         Message::ToolResults(results) => {
-            results.iter().map(|it| it.name.len() + it.text.len()).sum()
+            let result = |it: &ToolResult| {
+                it.name.len() + it.text.len() + it.parts.iter().map(part).sum::<usize>()
+            };
+            results.iter().map(result).sum()
         }
     };
     (bytes + MESSAGE_BYTES) as u64

@@ -21,7 +21,9 @@ pub(super) fn clear_results(messages: &mut [Arc<Message>], goal: u64) -> usize {
     for message in messages {
         let count = results(message).len().min(older);
         older -= count;
-        let is_long = |result: &ToolResult| result.text.len() > CLEARED_OVER_BYTES;
+        let is_long = |result: &ToolResult| {
+            result.text.len() > CLEARED_OVER_BYTES || !result.parts.is_empty()
+        };
         if now <= goal || !results(message)[..count].iter().any(is_long) {
             continue;
         }
@@ -29,6 +31,7 @@ pub(super) fn clear_results(messages: &mut [Arc<Message>], goal: u64) -> usize {
         if let Message::ToolResults(results) = Arc::make_mut(message) {
             for result in results.iter_mut().take(count).filter(|result| is_long(result)) {
                 CLEARED.clone_into(&mut result.text);
+                result.parts.clear();
                 cleared += 1;
             }
         }
@@ -96,14 +99,19 @@ pub(super) fn split(messages: &mut [Arc<Message>], room: u64) -> Split {
     Split { prompt: newest.filter(|index| *index < tail), tail }
 }
 
-/// Cuts the results of the newest reply where they are why it weighs more than `room`.
+/// Cuts the results of the newest reply where they are why it weighs more than `room`: what they
+/// show first.
 fn squeeze(messages: &mut [Arc<Message>], room: u64) {
-    let step = weigh(&messages[messages.len().saturating_sub(2)..]);
+    let newest = |messages: &[Arc<Message>]| weigh(&messages[messages.len().saturating_sub(2)..]);
     let is_results = matches!(messages.last().map(|it| &**it), Some(Message::ToolResults(_)));
     // A prompt stays the very one that the history can take back.
-    if step <= room || !is_results {
+    if newest(messages) <= room || !is_results {
         return;
     }
+    if let Some(Message::ToolResults(results)) = messages.last_mut().map(Arc::make_mut) {
+        results.iter_mut().for_each(|result| result.hide(HIDDEN));
+    }
+    let step = newest(messages);
     let Some(Message::ToolResults(results)) = messages.last_mut().map(Arc::make_mut) else {
         return;
     };
@@ -159,6 +167,7 @@ fn pending() -> String {
 /// What stands in the place of a result.
 const CLEARED: &str =
     "[This result was left out to make room. Call the tool again if you need it.]";
+const HIDDEN: &str = "[The image was left out to make room.]";
 const LEFT_OUT: &str = "\n[… left out to make room …]\n";
 
 #[cfg(test)]

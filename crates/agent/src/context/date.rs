@@ -1,4 +1,4 @@
-//! The day as people write it. It reads no clock.
+//! The day, and the time of it, as people write it. It reads no clock.
 
 use std::time::{Duration, SystemTime};
 
@@ -21,6 +21,14 @@ pub(crate) fn utc(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}")
 }
 
+/// Returns a time in UTC as RFC 3339 writes it, to the second: `2026-11-22T09:05:00Z`.
+pub(crate) fn utc_time(time: SystemTime) -> String {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let second = since.as_secs() % DAY.as_secs();
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{}T{hour:02}:{minute:02}:{second:02}Z", utc(time))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,7 +49,10 @@ mod tests {
         ] {
             let last_second = SystemTime::UNIX_EPOCH + DAY * days + (DAY - Duration::from_secs(1));
             assert_eq!(utc(last_second), expected);
+            assert_eq!(utc_time(last_second), format!("{expected}T23:59:59Z"));
         }
+        let morning = SystemTime::UNIX_EPOCH + Duration::from_secs(32_700);
+        assert_eq!(utc_time(morning), "1970-01-01T09:05:00Z");
         assert_eq!(utc(SystemTime::UNIX_EPOCH - DAY), "1970-01-01");
     }
 }

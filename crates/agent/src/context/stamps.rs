@@ -47,7 +47,7 @@ impl Stamp {
     fn of(file: &mut File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         let (len, modified) = (metadata.len(), metadata.modified().ok());
-        let content = if len <= MAX_HASHED_BYTES { Some(hash(file)?) } else { None };
+        let content = if len <= MAX_HASHED_BYTES { Some(hash(file, len)?) } else { None };
         file.rewind()?;
         Ok(Self { len, modified, content })
     }
@@ -83,10 +83,12 @@ pub(super) enum Holds {
     Gone,
 }
 
-/// Hashes what is left of a file, but no more than a file may have that is hashed.
-fn hash(file: &mut File) -> io::Result<u64> {
+/// Hashes what is left of a file of about `len` bytes, but no more than a file may have that is
+/// hashed.
+fn hash(file: &mut File, len: u64) -> io::Result<u64> {
     let mut hasher = DefaultHasher::new();
-    let mut bytes = Vec::new();
+    // Room for all of it and its end: else it would be read in small pieces.
+    let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0).saturating_add(1));
     file.take(MAX_HASHED_BYTES + 1).read_to_end(&mut bytes)?;
     hasher.write(&bytes);
     Ok(hasher.finish())

@@ -15,7 +15,7 @@ use futures::StreamExt as _;
 use futures::stream;
 use serde_json::{Map, Value, json};
 
-use super::{Call, Message, Model, Reply, Request, ToolResult, ToolSpec, Traits};
+use super::{Call, Message, Model, Part, Reply, Request, ToolResult, ToolSpec, Traits};
 use form::Form;
 
 /// Gives tools to a model that has none of its own.
@@ -126,7 +126,11 @@ fn retold(message: Arc<Message>) -> Arc<Message> {
             calls: Vec::new(),
             replay: None,
         }),
-        Message::ToolResults(results) => Arc::new(Message::user(results_text(results))),
+        Message::ToolResults(results) => {
+            let shown = results.iter().flat_map(|result| result.parts.iter().cloned());
+            let text = Part::Text(results_text(results));
+            Arc::new(Message::User(std::iter::once(text).chain(shown).collect()))
+        }
         Message::User(_) | Message::Context(_) => message,
     }
 }

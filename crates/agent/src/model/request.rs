@@ -98,6 +98,17 @@ pub enum Part {
     },
 }
 
+impl Part {
+    /// Returns the bytes of its text, or of its base64.
+    #[must_use]
+    pub fn byte_len(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Image { data, .. } | Self::Audio { data, .. } => data.len(),
+        }
+    }
+}
+
 /// What a provider gave with a reply to be told again with the next request: thought signatures,
 /// ids of items. Nobody but the adapter that made it reads it.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,8 +128,21 @@ pub struct ToolResult {
     pub name: String,
     /// What the model is to read.
     pub text: String,
+    /// What it is to see beside that: images.
+    pub parts: Vec<Part>,
     /// True if the call failed, was rejected or was cancelled.
     pub is_error: bool,
+}
+
+impl ToolResult {
+    /// Leaves out what it shows beside its text, if it shows anything, and says so with a note.
+    pub(crate) fn hide(&mut self, note: &str) {
+        if !self.parts.is_empty() {
+            self.parts.clear();
+            self.text.push('\n');
+            self.text.push_str(note);
+        }
+    }
 }
 
 /// A tool, as it is offered to a model.

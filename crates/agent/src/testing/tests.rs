@@ -235,7 +235,7 @@ async fn a_scripted_command_may_end_before_its_output_and_each_method_may_fail()
     assert_eq!(output["result"]["output"], "a");
     let killed = served(agent, puppet, "terminal/kill", terminal.clone()).await;
     assert_eq!(killed["error"]["code"], -32603);
-    tokio::time::sleep(second * 3).await;
+    tokio::time::advance(second * 3).await;
     let output = served(agent, puppet, "terminal/output", terminal.clone()).await;
     assert_eq!(output["result"]["output"], "ab");
     let begun = tokio::time::Instant::now();

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use acp_lifecycle::{End, Ended, OpenCall, perform};
 use acp_tools::Reach;
+use acp_types::schema::v1::ImageContent;
 use acp_types::{Content, Reason, Status, ToolCallPatch};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
@@ -13,7 +14,7 @@ use super::begun::Begun;
 use super::order::{Order, Touch};
 use super::{Turn, results};
 use crate::limits;
-use crate::model::{Call, ToolResult};
+use crate::model::{Call, Part, ToolResult};
 
 impl Turn<'_> {
     /// Runs the calls of one reply in their [`Order`]. Returns the results, in the order in which
@@ -38,6 +39,7 @@ impl Turn<'_> {
                 fault = Some(ended.text.clone());
             }
             results[place].text = ended.text;
+            results[place].parts = ended.images.into_iter().map(part).collect();
         }
         // What never ran is dropped here, which ends it.
         drop(waiting);
@@ -111,11 +113,16 @@ impl Turn<'_> {
     }
 }
 
+fn part(image: ImageContent) -> Part {
+    Part::Image { media_type: image.mime_type, data: image.data }
+}
+
 fn not_run(call: &Call) -> ToolResult {
     ToolResult {
         call_id: call.id.clone(),
         name: call.name.clone(),
         text: "It was not run, because the turn could not go on.".to_owned(),
+        parts: Vec::new(),
         is_error: true,
     }
 }
@@ -128,11 +135,11 @@ fn refuse(open: OpenCall, call: &Call, text: String) -> Ended {
         .append(Content::text(text.clone()));
     open.finish(End::failed(Reason::Error).with(patch));
     let (status, reason) = (Status::Failed, Some(Reason::Error));
-    Ended { status, reason, text, ends_turn: false, is_fatal: false }
+    Ended { status, reason, text, images: Vec::new(), ends_turn: false, is_fatal: false }
 }
 
 fn lost() -> Ended {
     let text = "The call was lost by a fault of the agent.".to_owned();
     let (status, reason) = (Status::Cancelled, Some(Reason::Dropped));
-    Ended { status, reason, text, ends_turn: false, is_fatal: false }
+    Ended { status, reason, text, images: Vec::new(), ends_turn: false, is_fatal: false }
 }

@@ -115,12 +115,26 @@ impl History {
             call_id: call.id.clone(),
             name: call.name.clone(),
             text: "The call was lost by a fault of the agent. It may have had effects.".to_owned(),
+            parts: Vec::new(),
             is_error: true,
         });
         let lost: Vec<_> = lost.collect();
         if !lost.is_empty() {
             self.say(Message::ToolResults(lost));
         }
+    }
+
+    /// Leaves out what the newest results show beside their text, if no reply followed them.
+    /// Returns whether they showed anything.
+    pub(super) fn hide_images(&mut self) -> bool {
+        let mut newest = self.messages.iter_mut().rev().take_while(|message| !is_reply(message));
+        let Some(message) = newest.find(|message| shows(message)) else { return false };
+        self.bytes -= byte_len(message);
+        if let Message::ToolResults(results) = Arc::make_mut(message) {
+            results.iter_mut().for_each(|result| result.hide(REFUSED));
+        }
+        self.bytes += byte_len(message);
+        true
     }
 
     /// Leaves the oldest messages out until at most `bytes` are left, and says so in their place.
@@ -189,6 +203,13 @@ fn is_reply(message: &Message) -> bool {
     matches!(message, Message::Assistant { .. })
 }
 
+fn shows(message: &Message) -> bool {
+    match message {
+        Message::ToolResults(results) => results.iter().any(|result| !result.parts.is_empty()),
+        _ => false,
+    }
+}
+
 fn is_note(message: Option<&Arc<Message>>) -> bool {
     matches!(message.map(|message| &**message), Some(Message::Context(text)) if text == LEFT_OUT)
 }
@@ -196,23 +217,21 @@ fn is_note(message: Option<&Arc<Message>>) -> bool {
 /// Bytes of what a message says; what its provider wants repeated is taken for as much as it says.
 fn byte_len(message: &Message) -> usize {
     match message {
-        Message::User(parts) => parts.iter().map(part_len).sum(),
+        Message::User(parts) => parts.iter().map(Part::byte_len).sum(),
         Message::Context(text) => text.len(),
         Message::Assistant { text, thought, calls, .. } => {
             let calls = calls.iter().map(|call| call.name.len() + call.arguments.len());
             text.len() + thought.len() + calls.sum::<usize>()
         }
-        Message::ToolResults(results) => results.iter().map(|result| result.text.len()).sum(),
+        Message::ToolResults(results) => results.iter().map(result_len).sum(),
     }
 }
 
-fn part_len(part: &Part) -> usize {
-    match part {
-        Part::Text(text) => text.len(),
-        Part::Image { data, .. } | Part::Audio { data, .. } => data.len(),
-    }
+fn result_len(result: &ToolResult) -> usize {
+    result.text.len() + result.parts.iter().map(Part::byte_len).sum::<usize>()
 }
 
+const REFUSED: &str = "[You do not take the image that was shown here.]";
 const LEFT_OUT: &str =
     "Older messages of this session were left out here, because there were too many.";
 

@@ -2,12 +2,20 @@
 
 use acp_types::text::{head, tail};
 
-use crate::limits::{MAX_REPLY_RESULT_BYTES, MAX_RESULT_BYTES};
-use crate::model::ToolResult;
+use crate::limits::{MAX_REPLY_IMAGE_BYTES, MAX_REPLY_RESULT_BYTES, MAX_RESULT_BYTES};
+use crate::model::{Part, ToolResult};
 
 /// Cuts results that are too long, by leaving out their middle. Where all together are too long,
-/// the longest are cut first, and all of these alike.
+/// the longest are cut first, and all of these alike. Of what they show, the first stays.
 pub(super) fn fit(results: &mut [ToolResult]) {
+    let mut room = MAX_REPLY_IMAGE_BYTES;
+    for result in &mut *results {
+        let bytes: usize = result.parts.iter().map(Part::byte_len).sum();
+        match room.checked_sub(bytes) {
+            Some(left) => room = left,
+            None => result.hide(NOT_SHOWN),
+        }
+    }
     let lens = results.iter().map(|result| result.text.len().min(MAX_RESULT_BYTES));
     let share = share(lens.collect(), MAX_REPLY_RESULT_BYTES);
     for result in results {
@@ -36,10 +44,15 @@ fn cut(text: &str, max: usize) -> String {
     format!("{start}\n[{left_out} bytes are left out here]\n{end}")
 }
 
+const NOT_SHOWN: &str =
+    "[The image is left out here: there are too many in one reply. Look at fewer at once.]";
+
 #[cfg(test)]
 mod tests {
-    use super::{MAX_REPLY_RESULT_BYTES, MAX_RESULT_BYTES, cut, fit, share};
-    use crate::model::ToolResult;
+    use super::{
+        MAX_REPLY_IMAGE_BYTES, MAX_REPLY_RESULT_BYTES, MAX_RESULT_BYTES, NOT_SHOWN, cut, fit, share,
+    };
+    use crate::model::{Part, ToolResult};
 
     #[test]
     fn the_longest_give_way_first() {
@@ -60,6 +73,7 @@ mod tests {
             call_id: "a".to_owned(),
             name: "look".to_owned(),
             text: format!("a{}z", "€".repeat(len / 3)),
+            parts: Vec::new(),
             is_error: false,
         };
         let note = "[1000000 bytes are left out here]".len() + 2;
@@ -79,5 +93,21 @@ mod tests {
             assert!(lens.len() > 3 || before[0] == after[0] && before[2] == after[2]);
         }
         assert_eq!(cut("abcdef", 2), "a\n[4 bytes are left out here]\nf");
+    }
+
+    #[test]
+    fn images_are_shown_as_long_as_there_is_room_and_missed_in_words() {
+        let shows = |bytes: usize| ToolResult {
+            call_id: "a".to_owned(),
+            name: "look".to_owned(),
+            text: "seen".to_owned(),
+            parts: vec![Part::Image { media_type: "image/png".into(), data: "A".repeat(bytes) }],
+            is_error: false,
+        };
+        let mut results = [shows(8), shows(MAX_REPLY_IMAGE_BYTES - 4), shows(8)];
+        fit(&mut results);
+        assert_eq!(results.each_ref().map(|it| it.parts.len()), [1, 0, 1]);
+        assert_eq!(results[1].text, format!("seen\n{NOT_SHOWN}"));
+        assert_eq!(results[2].text, "seen");
     }
 }

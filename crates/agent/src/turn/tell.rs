@@ -10,6 +10,7 @@ use ulid::Ulid;
 
 use super::Turn;
 use super::history::History;
+use crate::context::date;
 use crate::limits;
 use crate::model::{ModelError, Usage};
 use crate::options::Chosen;
@@ -33,16 +34,18 @@ impl Turn<'_> {
         self.handle.news(SessionUpdate::UsageUpdate(update));
     }
 
-    /// Tells a title for the session, once: the first line of its first prompt.
-    pub(super) fn tell_title(&self, prompt: &str, history: &mut History) {
-        if history.is_titled {
-            return;
-        }
-        if let Some(title) = title_of(prompt) {
+    /// Tells that the session goes on, and once a title for it: the first line of its first prompt.
+    /// (<https://agentclientprotocol.com/protocol/v1/schema#sessioninfoupdate>)
+    pub(super) fn tell_prompt(&self, prompt: &str, history: &mut History) {
+        let now = self.handle.with(|_, now| now.wall);
+        let mut update = SessionInfoUpdate::new().updated_at(date::utc_time(now));
+        if !history.is_titled
+            && let Some(title) = title_of(prompt)
+        {
             history.is_titled = true;
-            let update = SessionInfoUpdate::new().title(title);
-            self.handle.news(SessionUpdate::SessionInfoUpdate(update));
+            update = update.title(title);
         }
+        self.handle.news(SessionUpdate::SessionInfoUpdate(update));
     }
 
     /// Says that a request is made again, and when. A thought, because it is no answer: clients

@@ -2,6 +2,7 @@
 
 mod cancelled;
 mod endings;
+mod images;
 mod secrets;
 mod side_by_side;
 
@@ -18,7 +19,7 @@ use acp_tools::{
     Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolError, Workspace,
 };
 use acp_types::observe::v1::Observer;
-use acp_types::schema::v1::SessionUpdate;
+use acp_types::schema::v1::{ImageContent, SessionUpdate};
 use acp_types::wire::v1::{self, Sent};
 use acp_types::{Content, Reason, ToolKind};
 use futures::{StreamExt as _, stream};
@@ -108,7 +109,11 @@ impl Tool for Worker {
             yield_now().await;
         }
         self.log.lock().unwrap().push(Step::End(name.clone()));
-        Ok(Output { text: name, ..Output::default() })
+        let image = (name == "an image").then(|| {
+            let image = ImageContent::new("AA==", "image/png");
+            vec![Content::text("so"), Content::Block(ContentBlock::Image(image))]
+        });
+        Ok(Output { text: name, content: image, ..Output::default() })
     }
 }
 

@@ -6,6 +6,8 @@
 
 mod big;
 mod patterns;
+#[path = "../../tests/edits/random.rs"]
+mod random;
 mod rg;
 mod same;
 mod time;

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use acp_tools::search::Query;
 
+use crate::random::Random;
+
 /// Patterns for what engines get wrong: anchors, classes, borders of words and lines, Unicode.
 const FIXED: &[&str] = &[
     "^$",
@@ -67,7 +69,7 @@ const OVER_LINES: &[&str] = &[
 
 /// Makes `count` searches, the same for the same seed and trees.
 pub(crate) fn of(trees: &[PathBuf], count: usize, seed: u64) -> Vec<Query> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let lines = |pattern: &&str| Query { multiline: true, ..Query::new(*pattern) };
     let fixed = FIXED.iter().copied().map(Query::new).chain(OVER_LINES.iter().map(lines));
     let mut all: Vec<_> = fixed.take(count).collect();
@@ -118,16 +120,4 @@ fn words(tree: &Path) -> BTreeSet<String> {
         }
     }
     words
-}
-
-/// A small generator: what is random here has to be the same again.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % end as u64) as usize
-    }
 }

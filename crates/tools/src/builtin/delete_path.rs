@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::error::ToolError;
-use crate::remove::{Found, find};
+use crate::remove::{Found, find_text};
 use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
 
 /// Deletes a file or a directory.
@@ -52,7 +52,7 @@ impl Tool for DeletePath {
 
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
         let preview = context.on_files(move |workspace| {
-            let found = find(workspace, &workspace.resolve(&args.path)?)?;
+            let found = find_text(workspace, &workspace.resolve(&args.path)?)?;
             found.require_deletable()?;
             let effects = Effects::from(Effect::Delete(found.entry.at.path().to_owned()));
             // A directory may hold anything.

@@ -18,7 +18,9 @@ use crate::limits::{EDIT_FILES, EDITED_BYTES, EDITS, FILE_BYTES};
 use crate::progress::{Far, Teller};
 use crate::read::grouped;
 use crate::stamp::Stamp;
-use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
+use crate::tool::{
+    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, to_its_end,
+};
 use crate::workspace::{Resolved, Workspace};
 use crate::write::{Change, PreImage, read_whole, write_all_watched};
 
@@ -155,10 +157,18 @@ impl Tool for EditFile {
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
-        let plan = Arc::new(pinned.release(grant)?);
-        let Invocation { call, context, .. } = invocation;
+        let plan = pinned.release(grant)?;
+        let (call, context) = (invocation.call.clone(), invocation.context.clone());
+        to_its_end(async move { plan.carry_out(&call, &context).await }).await
+    }
+}
+
+impl Plan {
+    /// Tells the client the texts that it holds, and writes the others: all or none.
+    async fn carry_out(self, call: &CallHandle, context: &Context) -> Result<Output, ToolError> {
+        let plan = Arc::new(self);
         let held: Vec<_> = plan.files.iter().filter_map(File::to_be_told).collect();
-        rewrite(context, &held).await?;
+        rewrite(context, &held, call.cancel()).await?;
         let (shared, mut teller) = (plan.clone(), Teller::of(Some(call.clone())));
         let written = context.on_files(move |workspace| {
             let is_ours = |file: &&File| file.change.is_some() && !file.is_held;

@@ -1,5 +1,7 @@
 //! `read_file`: a window of lines of a text file.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use acp_lifecycle::{Effect, Grant, Pinned, SessionHandle};
@@ -107,9 +109,29 @@ impl Tool for ReadFile {
 /// Hides what a command printed of known secrets.
 fn redact(window: &mut Window, session: &SessionHandle) {
     let secrets = session.with(|session, _| session.secrets().clone());
-    for text in [&mut window.text, &mut window.numbered] {
-        *text = secrets.redact(text).into_owned();
+    if let Cow::Owned(shown) = secrets.redact(&window.text) {
+        // The numbers stand between the lines of a secret that has several.
+        window.numbered = numbered(window.first_line, &window.text, &shown);
+        window.text = shown;
     }
+}
+
+/// Numbers the lines of a text as those of the text that it was, of which something was replaced,
+/// maybe of several lines by one.
+fn numbered(first: u32, was: &str, text: &str) -> String {
+    let (was, lines): (Vec<_>, Vec<_>) = (was.lines().collect(), text.lines().collect());
+    let (mut at, mut gone) = (0, was.len().saturating_sub(lines.len()));
+    let mut numbered = String::new();
+    for (place, line) in lines.iter().enumerate() {
+        // Writing to a String cannot fail.
+        let _ = writeln!(numbered, "{:>6}\t{line}", first as usize + at);
+        at += 1;
+        let next = lines.get(place + 1);
+        let ahead = was.iter().skip(at).take(gone + 1).position(|line| Some(line) == next);
+        let skipped = ahead.unwrap_or(0);
+        (at, gone) = (at + skipped, gone - skipped);
+    }
+    numbered
 }
 
 fn lines_asked(args: &Args) -> Description {
@@ -162,5 +184,29 @@ fn shown(image: &Image) -> Output {
         content: Some(vec![image.to_content()]),
         raw: Some(json!({ "mediaType": image.media_type, "bytes": image.bytes.len() })),
         ..Output::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::numbered;
+    use pretty_assertions::assert_eq;
+
+    #[test]
+    fn lines_keep_their_numbers_where_several_became_one() {
+        let was = "a\nkey=1\n2\n3\nb\nkey=1\n2\n3\nb\nc\n";
+        let all = was.replace("key=1\n2\n3", "key=[]");
+        for (text, expected) in [
+            (all, &["1 a", "2 key=[]", "5 b", "6 key=[]", "9 b", "10 c"][..]),
+            (was.replace("key", "[]"), &["1 a", "2 []=1", "3 2"]),
+            ("a\n[]\n".to_owned(), &["1 a", "2 []"]),
+        ] {
+            let numbered = numbered(1, was, &text);
+            let lines: Vec<_> =
+                numbered.lines().map(|line| line.trim().replace('\t', " ")).collect();
+            assert_eq!(lines[..expected.len()], *expected);
+            assert_eq!(numbered.lines().count(), text.lines().count());
+        }
+        assert_eq!(numbered(99, "x\n", "y\n"), "    99\ty\n");
     }
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::diff::locations;
 use crate::error::ToolError;
 use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
-use crate::undo::{Undoing, named};
+use crate::undo::Undoing;
 use crate::workspace::Workspace;
 
 /// Takes back the last change of files.
@@ -58,12 +58,8 @@ impl Tool for Undo {
                     if is_gone { Effect::Delete(path) } else { Effect::Write(path) }
                 })
                 .collect();
-            let mut places = undoing.places();
-            let is_guarded = places.any(|(path, _)| {
-                let at = named(workspace, path);
-                at.is_ok_and(|at| workspace.is_guarded(&at) || workspace.is_shared(&at))
-            });
-            drop(places);
+            let is_guarded =
+                undoing.pinned().any(|(at, _)| workspace.is_guarded(at) || workspace.is_shared(at));
             let mut notes = String::new();
             workspace.tell_late_writes(&mut notes);
             notes.insert_str(0, &staying(&undoing, workspace));

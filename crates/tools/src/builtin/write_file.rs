@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use acp_lifecycle::{Effect, Effects, Grant, Pinned};
+use acp_lifecycle::{CallHandle, Effect, Effects, Grant, Pinned};
 use acp_types::{Location, Operation, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -16,8 +16,10 @@ use crate::error::{Code, ToolError};
 use crate::limits::FILE_BYTES;
 use crate::progress::Teller;
 use crate::stamp::Stamp;
-use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
-use crate::workspace::Resolved;
+use crate::tool::{
+    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, to_its_end,
+};
+use crate::workspace::{Resolved, Workspace};
 use crate::write::{Change, PreImage, read_whole, write_all_watched};
 
 /// Writes a whole file.
@@ -127,32 +129,41 @@ impl Tool for WriteFile {
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
         let plan = pinned.release(grant)?;
-        let Invocation { call, context, .. } = invocation;
-        let told: Vec<_> = plan.rewrite().into_iter().collect();
-        rewrite(context, &told).await?;
-        remember(context, &told).await;
-        let mut teller = Teller::of(Some(call.clone()));
-        let run = context.on_files(move |workspace| {
-            if plan.held.is_none() {
-                let (at, found) = (&plan.at, plan.found.bytes());
-                let change = Change { at, found, bytes: &plan.bytes };
-                write_all_watched(workspace, &[change], &mut |far| teller.tell(far, Vec::new))?;
-            }
-            let (path, bytes) = (workspace.display(plan.at.path()), plan.bytes.len());
-            let verb = match plan.found {
-                PreImage::Missing => "Made",
-                PreImage::Bytes(_) => "Replaced",
-            };
-            let notes: String = plan.notes.iter().map(|note| format!(" {note}")).collect();
-            let text = format!("{verb} {path} ({bytes} bytes).{notes}");
-            let raw = json!({ "path": plan.at.path().to_string_lossy(), "bytes": bytes });
-            Ok(Output::of_change(text, raw, workspace))
-        });
-        run.await
+        let (call, context) = (invocation.call.clone(), invocation.context.clone());
+        to_its_end(async move { plan.carry_out(&call, &context).await }).await
     }
 }
 
 impl Plan {
+    /// Tells the client the text, if it holds the file, or writes it.
+    async fn carry_out(self, call: &CallHandle, context: &Context) -> Result<Output, ToolError> {
+        let told: Vec<_> = self.rewrite().into_iter().collect();
+        rewrite(context, &told, call.cancel()).await?;
+        remember(context, &told).await;
+        let mut teller = Teller::of(Some(call.clone()));
+        let written = context.on_files(move |workspace| {
+            if self.held.is_none() {
+                let (at, found) = (&self.at, self.found.bytes());
+                let change = Change { at, found, bytes: &self.bytes };
+                write_all_watched(workspace, &[change], &mut |far| teller.tell(far, Vec::new))?;
+            }
+            Ok(self.output(workspace))
+        });
+        written.await
+    }
+
+    fn output(&self, workspace: &Workspace) -> Output {
+        let (path, bytes) = (workspace.display(self.at.path()), self.bytes.len());
+        let verb = match self.found {
+            PreImage::Missing => "Made",
+            PreImage::Bytes(_) => "Replaced",
+        };
+        let notes: String = self.notes.iter().map(|note| format!(" {note}")).collect();
+        let text = format!("{verb} {path} ({bytes} bytes).{notes}");
+        let raw = json!({ "path": self.at.path().to_string_lossy(), "bytes": bytes });
+        Output::of_change(text, raw, workspace)
+    }
+
     /// Returns what the client is told, if it holds another text of the file.
     fn rewrite(&self) -> Option<Rewrite<'_>> {
         let real = self.held.as_ref()?;

@@ -5,15 +5,15 @@
 //! killed.
 
 use std::ffi::{OsStr, OsString};
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
+use std::path::PathBuf;
 
 use super::seen::Seen;
 use super::{changed, stranded};
-use crate::error::ToolError;
+use crate::error::{Code, ToolError};
 use crate::sys::fs::{Dir, Kind};
 use crate::workspace::{Entry, Workspace};
-use crate::write::{Journal, remove_tree, temporary};
+use crate::write::{Journal, remove_tree, unique};
 
 /// Something out of the way.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl<'a> Aside<'a> {
         seen: &Seen,
     ) -> Result<Self, ToolError> {
         let explain = |error: io::Error| workspace.explain(&entry.at, &error);
-        let name = temporary(RandomState::new().build_hasher().finish(), 0);
+        let name = unique();
         let folder = workspace.journal();
         let place = workspace.real(&entry.at);
         let parent = place.parent().unwrap_or(&place);
@@ -62,20 +62,35 @@ impl<'a> Aside<'a> {
             if let Some(journal) = &mut self.journal {
                 journal.leave();
             }
-            let beside = self.entry.at.path().with_file_name(&self.name);
-            stranded(&self.entry.at, &beside.to_string_lossy())
+            stranded(&self.entry.at, &self.beside().to_string_lossy())
         })
     }
 
-    /// Removes it for good. What cannot be removed now is removed at the next start.
-    pub(super) fn remove(mut self) {
+    /// Removes it for good. What cannot be removed now is removed at the next start, where there is
+    /// a journal; the error says where it lies.
+    pub(super) fn remove(mut self) -> Result<(), ToolError> {
         let is_done = self.journal.as_mut().is_none_or(|journal| journal.done().is_ok());
         let removed = match self.kind {
             Kind::Directory => remove_tree(self.dir, &self.name),
             Kind::File | Kind::Link | Kind::Special => self.dir.remove(&self.name),
         };
-        if let (true, Err(_), Some(journal)) = (is_done, removed, &mut self.journal) {
-            journal.leave();
-        }
+        removed.map_err(|error| {
+            if let (true, Some(journal)) = (is_done, &mut self.journal) {
+                journal.leave();
+            }
+            let beside = self.beside();
+            let given = self.entry.at.given();
+            let message = format!(
+                "{given} is gone, but what was there could not all be removed and lies in {}: \
+                 {error}",
+                beside.display()
+            );
+            ToolError::report(Code::Io, message)
+        })
+    }
+
+    /// Returns where it lies.
+    fn beside(&self) -> PathBuf {
+        self.entry.at.path().with_file_name(&self.name)
     }
 }

@@ -4,9 +4,9 @@
 //! all that is in it: names, identities, sizes and times.
 
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, Read as _};
 
-use crate::limits::{COUNTED_DEPTH, COUNTED_FILES, DIRECTORY_ENTRIES, UNDO_BYTES};
+use crate::limits::{COUNTED_DEPTH, COUNTED_FILES, DIRECTORY_ENTRIES, FILE_BYTES, UNDO_BYTES};
 use crate::stamp::{Stamp, Stamping};
 use crate::sys::fs::{Dir, Kind, Look};
 
@@ -50,6 +50,22 @@ impl Seen {
             }
         };
         Ok(counted)
+    }
+
+    /// As [`Self::of`]; a file that is small enough to be edited is read once, and returned.
+    pub(crate) fn with_bytes(dir: &Dir, name: &OsStr) -> io::Result<(Self, Option<Vec<u8>>)> {
+        let look = dir.look(name)?;
+        if look.kind != Kind::File || look.bytes > FILE_BYTES {
+            return Ok((Self::of(dir, name)?, None));
+        }
+        let mut bytes = Vec::new();
+        dir.open(name)?.take(FILE_BYTES + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > FILE_BYTES {
+            return Ok((Self::of(dir, name)?, None));
+        }
+        let (stamp, length) = (Stamp::of(&bytes), bytes.len() as u64);
+        let seen = Self { kind: Kind::File, stamp, bytes: length, entries: 0, is_whole: true };
+        Ok((seen, Some(bytes)))
     }
 
     /// Looks at what is in a directory; what cannot be read counts for nothing.

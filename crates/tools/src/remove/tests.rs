@@ -244,6 +244,34 @@ fn what_comes_back_comes_to_the_directory_that_was_looked_at() {
     }
 }
 
+/// No name may say less than what will be changed.
+#[test]
+fn what_comes_back_is_shown_and_guarded_where_it_really_goes() {
+    let tree = kept(&[("a/pre-commit", "a"), (".git/hooks/other", "")]);
+    delete(&tree, "a/pre-commit").unwrap();
+    fs::remove_dir(tree.path("a")).unwrap();
+    tree.link("a", ".git/hooks");
+    let undoing = Undoing::last(&tree.workspace).unwrap();
+    let real = tree.path(".git/hooks/pre-commit");
+    assert_eq!(undoing.places().collect::<Vec<_>>(), [(real.as_path(), false)]);
+    assert!(undoing.pinned().all(|(at, _)| tree.workspace.is_guarded(at)));
+}
+
+#[test]
+fn a_name_that_is_no_text_comes_back_as_it_was() {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let tree = kept(&[]);
+    let name = std::ffi::OsStr::from_bytes(b"caf\xe9");
+    fs::write(tree.workspace.cwd().join(name), "text").unwrap();
+    let before = files(tree.workspace.cwd());
+    let dir = tree.at(".").child(name);
+    find(&tree.workspace, &dir).unwrap().delete(&tree.workspace).unwrap();
+    assert_eq!(files(tree.workspace.cwd()).len(), 0);
+    undo(&tree).unwrap();
+    assert_eq!(files(tree.workspace.cwd()), before);
+}
+
 /// A tree on another file system than what is kept of it, where this machine has two.
 fn apart() -> Option<Tree> {
     let tree = tree(&[("a", "text"), ("dir/b", "b")]);

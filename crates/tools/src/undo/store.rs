@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Write as _};
+use std::mem;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
@@ -16,6 +17,7 @@ use crate::remove::seen::Seen;
 use crate::session_folder;
 use crate::stamp::Stamp;
 use crate::sys::fs::{Audience, Dir, Look, Root, copy_access};
+use crate::write::unique;
 
 /// What was kept of the files that a session changed.
 #[derive(Debug, Default)]
@@ -27,7 +29,8 @@ pub(crate) struct Undo {
 
 #[derive(Debug, Default)]
 struct Kept {
-    store: Option<Store>,
+    /// What takes long is done in it without the lock.
+    store: Option<Arc<Store>>,
     /// With a number that no other step of the session has or had.
     steps: VecDeque<(u64, Step)>,
     bytes: u64,
@@ -69,11 +72,7 @@ impl Undo {
     /// Copies a file into the store, with its owner, mode and attributes where they can be had.
     pub(crate) fn copy(&self, dir: &Dir, name: &OsStr) -> io::Result<Option<Blob>> {
         self.with_store(|store, blob| {
-            let mut from = dir.open(name)?;
-            let mut to = store.dir.create(&blob, Audience::Owner)?;
-            let bytes = io::copy(&mut from, &mut to)?;
-            copy_access(&from, &to)?;
-            to.sync_data()?;
+            let bytes = copy(dir, name, &store.dir, &blob)?;
             Ok(Blob { name: blob, bytes })
         })
     }
@@ -93,28 +92,25 @@ impl Undo {
 
     /// Returns where something is kept.
     pub(crate) fn place(&self, blob: &Blob) -> Option<PathBuf> {
-        Some(self.kept().store.as_ref()?.path.join(&blob.name))
+        Some(self.store().ok()?.path.join(&blob.name))
     }
 
     /// Looks at what is kept.
     pub(crate) fn seen(&self, blob: &Blob) -> io::Result<Seen> {
-        let kept = self.kept();
-        let store = kept.store.as_ref().ok_or(io::ErrorKind::NotFound)?;
-        Seen::of(&store.dir, &blob.name)
+        Seen::of(&self.store()?.dir, &blob.name)
     }
 
     /// Moves what is kept to a name that nothing has; by a copy, if it is a file and cannot be
     /// moved.
     pub(crate) fn restore(&self, blob: &Blob, dir: &Dir, name: &OsStr) -> io::Result<()> {
-        let kept = self.kept();
-        let store = kept.store.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let store = self.store()?;
         match store.dir.rename_into(&blob.name, dir, name) {
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-                let mut from = store.dir.open(&blob.name)?;
-                let mut to = dir.create(name, Audience::Owner)?;
-                io::copy(&mut from, &mut to)?;
-                copy_access(&from, &to)?;
-                to.sync_data()
+                // Beside its place first: half a file must not have its name.
+                let beside = unique();
+                let copied = copy(&store.dir, &blob.name, dir, &beside);
+                let placed = copied.and_then(|_bytes| dir.rename(&beside, name));
+                placed.inspect_err(|_| drop(dir.remove(&beside)))
             }
             done => done,
         }
@@ -122,8 +118,8 @@ impl Undo {
 
     /// Removes what is kept.
     pub(crate) fn remove(&self, blob: &Blob) {
-        if let Some(store) = &self.kept().store {
-            store.forget(blob);
+        if let Ok(store) = self.store() {
+            store.remove(&blob.name);
         }
     }
 
@@ -139,8 +135,9 @@ impl Undo {
 
     /// Returns what was written since to files that had been replaced, each once.
     pub(crate) fn late(&self) -> Vec<LateWrite> {
-        let mut kept = self.kept();
-        let Kept { store: Some(store), watched, .. } = &mut *kept else { return Vec::new() };
+        let Ok(store) = self.store() else { return Vec::new() };
+        // Whoever asks meanwhile is told nothing of these: each is told once.
+        let mut watched = mem::take(&mut self.kept().watched);
         let mut late = Vec::new();
         watched.retain_mut(|watched| match watched.is_written(&store.dir) {
             Ok(is_written) => {
@@ -150,6 +147,9 @@ impl Undo {
             // It was restored, or is kept no more.
             Err(_) => false,
         });
+        let mut kept = self.kept();
+        watched.append(&mut kept.watched);
+        kept.watched = watched;
         late
     }
 
@@ -167,10 +167,14 @@ impl Undo {
         kept.count += 1;
         let number = kept.count;
         kept.steps.push_back((number, step));
+        let mut forgotten = Vec::new();
         while kept.steps.len() > UNDO_STEPS || (kept.bytes > UNDO_BYTES && kept.steps.len() > 1) {
             let Some((_, oldest)) = kept.steps.pop_front() else { break };
-            kept.forget(&oldest);
+            kept.bytes = kept.bytes.saturating_sub(oldest.bytes());
+            forgotten.push(oldest);
         }
+        drop(kept);
+        forgotten.iter().flat_map(Step::blobs).for_each(|blob| self.remove(blob));
     }
 
     /// Returns the last step and its number.
@@ -195,7 +199,14 @@ impl Undo {
 
     /// Forgets a step that was undone.
     pub(crate) fn forget(&self, step: &Step) {
-        self.kept().forget(step);
+        let mut kept = self.kept();
+        kept.bytes = kept.bytes.saturating_sub(step.bytes());
+        drop(kept);
+        step.blobs().for_each(|blob| self.remove(blob));
+    }
+
+    fn store(&self) -> io::Result<Arc<Store>> {
+        self.kept().store.clone().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -208,26 +219,20 @@ impl Undo {
         make: impl FnOnce(&Store, OsString) -> io::Result<Blob>,
     ) -> io::Result<Option<Blob>> {
         let Some(folder) = &self.folder else { return Ok(None) };
-        let mut kept = self.kept();
-        if kept.store.is_none() {
-            kept.store = Some(Store::make(folder)?);
-        }
-        kept.blobs += 1;
-        let name = OsString::from(kept.blobs.to_string());
-        let store = kept.store.as_ref();
-        store
-            .map(|store| make(store, name.clone()).inspect_err(|_| store.remove(&name)))
-            .transpose()
+        let (store, name) = self.kept().next(folder)?;
+        make(&store, name.clone()).inspect_err(|_| store.remove(&name)).map(Some)
     }
 }
 
 impl Kept {
-    /// Removes what is kept of a step that is no longer in the list.
-    fn forget(&mut self, step: &Step) {
-        self.bytes = self.bytes.saturating_sub(step.bytes());
-        if let Some(store) = &self.store {
-            step.blobs().for_each(|blob| store.forget(blob));
-        }
+    /// Returns the store, which is made with the first thing that is kept, and a new name in it.
+    fn next(&mut self, folder: &Path) -> io::Result<(Arc<Store>, OsString)> {
+        let store = match &self.store {
+            Some(store) => store.clone(),
+            None => self.store.insert(Arc::new(Store::make(folder)?)).clone(),
+        };
+        self.blobs += 1;
+        Ok((store, self.blobs.to_string().into()))
     }
 }
 
@@ -245,13 +250,20 @@ impl Store {
         writeln!(list, "{}", Value::from_iter(step.deeds.iter().map(Deed::to_json)))
     }
 
-    fn forget(&self, blob: &Blob) {
-        self.remove(&blob.name);
-    }
-
     fn remove(&self, name: &OsStr) {
         let path = self.path.join(name);
         // What cannot be removed is removed with the folder, later.
         drop(fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path)));
     }
+}
+
+/// Copies a file to a name that nothing has, with its owner, mode and attributes where they can be
+/// had; returns how many bytes it has.
+fn copy(from: &Dir, name: &OsStr, to: &Dir, as_name: &OsStr) -> io::Result<u64> {
+    let mut from = from.open(name)?;
+    let mut to = to.create(as_name, Audience::Owner)?;
+    let bytes = io::copy(&mut from, &mut to)?;
+    copy_access(&from, &to)?;
+    to.sync_data()?;
+    Ok(bytes)
 }

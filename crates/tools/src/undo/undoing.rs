@@ -11,10 +11,10 @@ use crate::diff;
 use crate::encoding::Text;
 use crate::error::{Code, ToolError};
 use crate::limits::FILE_BYTES;
-use crate::remove::{Found, exists, find};
+use crate::remove::{Found, exists, find, find_text};
 use crate::stamp::Stamp;
 use crate::workspace::{Entry, Resolved, Workspace};
-use crate::write::{Change, PreImage, commit, read_whole};
+use crate::write::{Change, PreImage, commit, left_changed, read_whole};
 
 /// The last step of a session, ready to be undone.
 ///
@@ -87,13 +87,16 @@ impl Undoing {
 
     /// Returns every place that it would change, and whether it is gone afterwards.
     pub fn places(&self) -> impl Iterator<Item = (&Path, bool)> {
+        self.pinned().map(|(at, is_gone)| (at.path(), is_gone))
+    }
+
+    /// Returns the same as places without links, but perhaps the last.
+    pub(crate) fn pinned(&self) -> impl Iterator<Item = (&Resolved, bool)> {
         self.deeds.iter().flat_map(|prepared| match prepared {
-            Prepared::Remove(found) => vec![(found.entry.at.path(), true)],
-            Prepared::Rewrite { at, .. } => vec![(at.path(), false)],
-            Prepared::Restore { to, .. } => vec![(to.at.path(), false)],
-            Prepared::MoveBack { found, to } => {
-                vec![(found.entry.at.path(), true), (to.at.path(), false)]
-            }
+            Prepared::Remove(found) => vec![(&found.entry.at, true)],
+            Prepared::Rewrite { at, .. } => vec![(at, false)],
+            Prepared::Restore { to, .. } => vec![(&to.at, false)],
+            Prepared::MoveBack { found, to } => vec![(&found.entry.at, true), (&to.at, false)],
             Prepared::RemoveDirectory(_) | Prepared::Stay(_) => Vec::new(),
         })
     }
@@ -140,13 +143,17 @@ impl Undoing {
     fn undo_all(&self, workspace: &Workspace) -> Result<(), ToolError> {
         let mut taken = Vec::new();
         let done = self.take_all(workspace, &mut taken).and_then(|()| self.change_all(workspace));
+        let mut left = Vec::new();
         for (found, blob) in taken.into_iter().rev() {
             match &done {
                 Ok(()) => workspace.undo().remove(&blob),
-                Err(_) => found.put_back(workspace, &blob)?,
+                Err(_) => {
+                    let put_back = found.put_back(workspace, &blob);
+                    left.extend(put_back.err().map(|error| error.to_string()));
+                }
             }
         }
-        done?;
+        done.map_err(|error| left_changed(error, &left))?;
         for prepared in &self.deeds {
             if let Prepared::RemoveDirectory(at) = prepared {
                 workspace.remove_dirs(std::slice::from_ref(at));
@@ -195,31 +202,25 @@ impl Undoing {
     }
 }
 
-/// Finds a name again, without following a link that it may be.
-pub(crate) fn named(workspace: &Workspace, path: &Path) -> Result<Resolved, ToolError> {
-    let named = workspace.resolve(&path.to_string_lossy());
-    named.or_else(|_outside| workspace.recall(path))
-}
-
 impl Prepared {
     fn new(workspace: &Workspace, deed: Deed) -> Result<Self, ToolError> {
         match deed {
-            Deed::MadeDirectory(path) => Ok(Self::RemoveDirectory(named(workspace, &path)?)),
+            Deed::MadeDirectory(path) => Ok(Self::RemoveDirectory(workspace.named(&path)?)),
             Deed::NotKept { path } => Ok(Self::Stay(path)),
             Deed::Made { path, after } => {
-                let at = named(workspace, &path)?;
+                let at = workspace.named(&path)?;
                 let missing = |error: ToolError| match error.code() {
                     Some(Code::NotFound) => other(&at),
                     _ => error,
                 };
-                let found = find(workspace, &at).map_err(missing)?;
+                let found = find_text(workspace, &at).map_err(missing)?;
                 if found.seen.stamp != after {
                     return Err(other(&at));
                 }
                 Ok(Self::Remove(Box::new(found)))
             }
             Deed::Replaced { path, before, after } => {
-                let at = workspace.recall(&path)?;
+                let at = workspace.settle(&workspace.recall(&path)?)?;
                 let PreImage::Bytes(now) = read_whole(workspace, &at, FILE_BYTES)? else {
                     return Err(other(&at));
                 };
@@ -231,7 +232,7 @@ impl Prepared {
                 Ok(Self::Rewrite { at, now, before })
             }
             Deed::Deleted { path, before } => {
-                let to = workspace.entry(&named(workspace, &path)?)?;
+                let to = workspace.entry(&workspace.named(&path)?)?;
                 let dir = workspace.open_dir(&to.parent);
                 if dir.is_ok_and(|dir| dir.kind(&to.name).is_ok()) {
                     return Err(exists(&to.at));
@@ -239,8 +240,8 @@ impl Prepared {
                 Ok(Self::Restore { to, before })
             }
             Deed::Moved { from, to } => {
-                let found = Box::new(find(workspace, &named(workspace, &to)?)?);
-                let to = workspace.entry(&named(workspace, &from)?)?;
+                let found = Box::new(find(workspace, &workspace.named(&to)?)?);
+                let to = workspace.entry(&workspace.named(&from)?)?;
                 Ok(Self::MoveBack { found, to })
             }
         }

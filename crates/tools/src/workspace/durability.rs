@@ -7,7 +7,8 @@ use std::io;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {
-    /// When the disk has it: it outlives a failure of the power.
+    /// When the disk has its bytes: after a failure of the power a file holds all of the old ones or
+    /// all of the new ones, and one that was new may be missing. Directories are not waited for.
     #[default]
     Disk,
     /// When the system has it: it outlives the process.

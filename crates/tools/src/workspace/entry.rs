@@ -51,10 +51,9 @@ impl Workspace {
             io::ErrorKind::CrossesDevices => changed(at),
             _ => self.explain(at, &error),
         };
-        let mut dir = root.dir_straight(Path::new("")).map_err(explain)?;
         let mut path = Resolved::beneath_root(&at.given, real.root.clone(), Path::new(""));
-        let mut made = Vec::new();
-        for name in &real.beneath {
+        let (first, mut made) = (root.dir_straight(Path::new("")), Vec::new());
+        let dir = real.beneath.iter().try_fold(first.map_err(explain)?, |dir, name| {
             path = path.child(name);
             let next = match root.dir_straight(&path.beneath) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -67,10 +66,10 @@ impl Workspace {
                 }
                 other => other,
             };
-            dir = next.map_err(explain)?;
-        }
-        self.require_same(at, &dir).inspect_err(|_| self.remove_dirs(&made))?;
-        Ok((dir, made))
+            next.map_err(explain)
+        });
+        let dir = dir.and_then(|dir| self.require_same(at, &dir).map(|()| dir));
+        Ok((dir.inspect_err(|_| self.remove_dirs(&made))?, made))
     }
 
     /// Removes directories again that were made, if nothing is in them.

@@ -35,6 +35,11 @@ impl Workspace {
         self.look_at(&shown(path), path.to_owned())
     }
 
+    /// Places a name that the session itself remembers, without following a link that it may be.
+    pub(crate) fn named(&self, path: &Path) -> Result<Resolved, ToolError> {
+        self.place(&shown(path), path).map_or_else(|| self.recall(path), Ok)
+    }
+
     fn look_at(&self, given: &str, named: PathBuf) -> Result<Resolved, ToolError> {
         let explain = |error: io::Error| self.explain_given(given, &error);
         let placed = self.place(given, &named);

@@ -1,7 +1,6 @@
 //! What may be read although it is outside of the roots: the whole outputs of the session's
 //! commands. It knows nothing of what else a workspace holds.
 
-use std::io;
 use std::sync::Arc;
 
 use super::Workspace;
@@ -18,15 +17,5 @@ impl Workspace {
     #[must_use]
     pub fn reading(self: &Arc<Self>, given: &str) -> Arc<Self> {
         self.outputs.readable(given).unwrap_or_else(|| Arc::clone(self))
-    }
-
-    /// Deletes the whole outputs of the session's commands, when the session itself is deleted.
-    /// Those of sessions that are not deleted are removed after 7 days.
-    ///
-    /// # Errors
-    ///
-    /// What the system says, if some of them cannot be deleted.
-    pub fn forget_outputs(&self) -> io::Result<()> {
-        self.outputs.remove()
     }
 }

@@ -9,6 +9,7 @@ mod replay;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -137,8 +138,18 @@ impl Drop for Journal {
     }
 }
 
-/// Makes the name of a file beside another one.
-pub(crate) fn temporary(call: u64, number: usize) -> OsString {
+/// Makes the name of a file beside another one, which no other file has.
+pub(crate) fn unique() -> OsString {
+    temporary(call_number(), 0)
+}
+
+/// Returns a number for a call that no other one has.
+pub(super) fn call_number() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// Makes the name of a file beside another one, of those of a call.
+pub(super) fn temporary(call: u64, number: usize) -> OsString {
     format!("{BEGINNING}{call:016x}-{number}{END}").into()
 }
 

@@ -178,6 +178,16 @@ impl Case {
     }
 }
 
+impl Random {
+    pub(crate) fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+
+    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+}
+
 /// Chooses a place that cuts no line end in two.
 fn span(random: &mut Random, text: &str) -> Option<Range<usize>> {
     let is_cut = |at: usize| text.as_bytes()[..at].ends_with(b"\r") && text[at..].starts_with('\n');

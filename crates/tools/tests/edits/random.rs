@@ -1,4 +1,4 @@
-//! Randomness that is the same for the same seed, and fast.
+//! Randomness that is the same for the same seed, and fast; other tests share it.
 
 /// A SplitMix64 generator.
 pub(crate) struct Random(u64);
@@ -19,13 +19,5 @@ impl Random {
     /// A number below `end`.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
-    }
-
-    pub(crate) fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
     }
 }

@@ -9,6 +9,8 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "figures are told by it")]
 
 mod census;
+#[path = "../edits/random.rs"]
+mod random;
 mod tree;
 
 use std::collections::BTreeMap;
@@ -24,7 +26,7 @@ use serde_json::json;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use tree::Random;
+use random::Random;
 
 /// This test program's `main` is not ours, but what is listed here is called before it.
 #[used]

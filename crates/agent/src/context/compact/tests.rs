@@ -27,6 +27,7 @@ fn came_to(results: &[(&str, usize)]) -> Arc<Message> {
         call_id: (*id).to_owned(),
         name: "read_file".to_owned(),
         text: "r".repeat(*bytes),
+        parts: Vec::new(),
         is_error: false,
     };
     Arc::new(Message::ToolResults(results.iter().map(result).collect()))

@@ -85,6 +85,7 @@ fn session(prompts: usize, results: usize) -> Vec<Arc<Message>> {
         call_id: "1".to_owned(),
         name: "grep".to_owned(),
         text: "r".repeat(3_000),
+        parts: Vec::new(),
         is_error: false,
     };
     let mut messages = Vec::new();

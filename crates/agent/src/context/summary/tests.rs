@@ -77,6 +77,7 @@ fn session() -> [Message; 5] {
         call_id: "1".into(),
         name: "read_file".into(),
         text: "line\n".repeat(10_000),
+        parts: Vec::new(),
         is_error: true,
     };
     [

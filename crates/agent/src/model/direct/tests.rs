@@ -46,6 +46,7 @@ impl Session {
             call_id: call.id.clone(),
             name: call.name.clone(),
             text: result.unwrap_or_else(|error| error).to_owned(),
+            parts: Vec::new(),
             is_error: result.is_err(),
         }
     }

@@ -132,6 +132,7 @@ async fn the_model_is_told_the_tools_and_the_session_in_its_form() {
         call_id: "c".into(),
         name: "edit".into(),
         text: "no such file".into(),
+        parts: Vec::new(),
         is_error: true,
     };
     let messages = [

@@ -2,7 +2,7 @@
 //!
 //! Pure: it knows no connection; what differs between dialects is the library's work.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use rig_core::{
     completion::{CompletionRequest, GenerationOptions, OnUnsupported},
@@ -26,7 +26,8 @@ pub(super) fn request(
     traits: Traits,
     memory: &Memory,
 ) -> CompletionRequest {
-    let mut history = History { origin, traits, memory, told: Vec::new(), ids: Vec::new() };
+    let (told, ids, taken) = Default::default();
+    let mut history = History { origin, traits, memory, told, ids, taken };
     if !request.system.is_empty() {
         history.told.push(Told::System { content: memory.system(&request.system) });
     }
@@ -49,6 +50,8 @@ struct History<'a> {
     told: Vec<Told>,
     /// The ids of the last reply's calls: ours, and those the provider is told.
     ids: Vec<(&'a str, CallId)>,
+    /// The ids that the provider is told of all calls so far.
+    taken: HashSet<CallId>,
 }
 
 impl<'a> History<'a> {
@@ -68,8 +71,10 @@ impl<'a> History<'a> {
                 let (turn, ids) = self.memory.turn(message, index, || {
                     let kept = replay.as_ref();
                     let kept = kept.and_then(|it| replay::again(it, self.origin, calls));
+                    let kept = kept.filter(|kept| !repeats(kept, &self.taken));
                     assistant(index, kept, text, calls, &mut marked)
                 });
+                self.taken.extend(ids.iter().cloned());
                 self.ids = calls.iter().map(|call| call.id.as_str()).zip(ids).collect();
                 Told::Assistant(turn)
             }
@@ -117,10 +122,17 @@ impl<'a> History<'a> {
         };
         // Providers refuse empty text.
         let text = if result.text.trim().is_empty() { "(nothing)" } else { &result.text };
+        let mut content = vec![ToolResultContent::Text(Text::new(marked(text)))];
+        // Where a dialect takes no image in a result, the library puts it behind the results.
+        content.extend(result.parts.iter().filter_map(|part| match self.part(part, marked) {
+            UserContent::Text(text) => Some(ToolResultContent::Text(text)),
+            UserContent::Image(image) => Some(ToolResultContent::Image(image)),
+            _ => None,
+        }));
         Some(UserContent::ToolResult(Result {
             call,
             name: ToolName::new(result.name.clone()).ok()?,
-            content: vec![ToolResultContent::Text(Text::new(marked(text)))],
+            content,
             is_error: result.is_error,
         }))
     }
@@ -146,10 +158,16 @@ fn user(mut content: Vec<UserContent>) -> Told {
     Told::User { content }
 }
 
+/// Whether ids that are kept are those of earlier calls, too. The library would tell them apart, but
+/// looks for a free one from the first again for each call: that many calls would take its square.
+fn repeats(kept: &Kept, taken: &HashSet<CallId>) -> bool {
+    matches!(kept, Kept::Ids(ids) if ids.iter().any(|id| taken.contains(id)))
+}
+
 /// A reply: as its provider gave it, where that is kept, else from what was heard. Then its
 /// thoughts are left out, because providers take no others than those they signed; and calls whose
-/// ids are not known are named by their place in the session, because some models repeat theirs
-/// and some providers refuse that.
+/// ids are not known or repeat earlier ones are named by their place in the session, because some
+/// models repeat theirs and some providers refuse that.
 fn assistant(
     index: usize,
     kept: Option<Kept>,
@@ -200,6 +218,7 @@ mod tests {
             call_id: (*id).into(),
             name: "undo".into(),
             text: String::new(),
+            parts: Vec::new(),
             is_error: true,
         };
         Message::ToolResults(ids.iter().map(result).collect())
@@ -256,6 +275,16 @@ mod tests {
         assert_eq!(of(reply("cut", &[], replay("openai/m"))), ["a"]);
         let broken = Replay { origin: "openai/m".into(), items: "?".into() };
         assert_eq!(of(reply("", &["a"], Some(broken))), ["c00000000", "c00000000"]);
+    }
+
+    #[test]
+    fn ids_of_the_provider_that_repeat_are_told_once() {
+        let items = serde_json::to_value(Kept::Ids(vec![CallId::from_wire("c1")])).unwrap();
+        let replay = || Some(Replay { origin: "openai/m".into(), items: items.clone() });
+        let turn = || [reply("", &["a"], replay()), results(&["a"])];
+        let told = told([turn(), turn(), turn()].concat(), Traits::default());
+        let expected = ["c1", "c1", "c00000200", "c00000200", "c00000400", "c00000400"];
+        assert_eq!(ids(&told), expected);
     }
 
     #[test]

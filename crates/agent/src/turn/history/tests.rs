@@ -24,6 +24,7 @@ fn results(calls: usize) -> Message {
         call_id: format!("c{number}"),
         name: "look".to_owned(),
         text: "0123456789".to_owned(),
+        parts: Vec::new(),
         is_error: false,
     };
     Message::ToolResults((0..calls).map(result).collect())

@@ -29,7 +29,7 @@ impl Fake {
         Self { replies: Mutex::new(replies.into()), ..Self::default() }
     }
 
-    fn requests(&self) -> usize {
+    pub(super) fn requests(&self) -> usize {
         self.asked.lock().unwrap().len()
     }
 }
@@ -378,7 +378,7 @@ async fn cancelled_while_it_speaks_a_turn_remembers_what_was_said() {
 
 #[tokio::test(start_paused = true)]
 async fn an_image_that_the_provider_refuses_is_not_told_again() {
-    let image = ContentBlock::Image(acp_types::schema::v1::ImageContent::new("AAAA", "image/png"));
+    let image = ContentBlock::Image(ImageContent::new("AAAA", "image/png"));
     let images = Traits { images: true, ..Traits::default() };
     for (fault, remembered) in [(Fault::Other, 0), (Fault::Auth, 1)] {
         let stage = Stage::new();
@@ -461,7 +461,7 @@ async fn a_client_is_told_the_title_once_and_what_was_used_after_each_reply() {
     let (mut titles, mut usage) = (Vec::new(), Vec::new());
     for update in stage.end().await.news {
         match update {
-            SessionUpdate::SessionInfoUpdate(info) => titles.push(info.title),
+            SessionUpdate::SessionInfoUpdate(info) => titles.push((info.title, info.updated_at)),
             SessionUpdate::UsageUpdate(update) => {
                 let cost = update.cost.map(|cost| (cost.amount, cost.currency));
                 usage.push((update.used, update.size, cost));
@@ -469,7 +469,10 @@ async fn a_client_is_told_the_title_once_and_what_was_used_after_each_reply() {
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!(titles, [MaybeUndefined::Value("mend it".to_owned())]);
+    let at = MaybeUndefined::Value("1970-01-01T00:00:00Z".to_owned());
+    let none = MaybeUndefined::Undefined;
+    let title = MaybeUndefined::Value("mend it".to_owned());
+    assert_eq!(titles, [(title, at.clone()), (none.clone(), at.clone()), (none, at)]);
     let dollars = |amount: f64| Some((amount, "USD".to_owned()));
     assert_eq!(
         usage,

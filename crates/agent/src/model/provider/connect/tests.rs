@@ -1,5 +1,7 @@
 //! Replies of each dialect, and the requests that got them.
 
+mod images;
+
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use super::connect;
@@ -85,6 +87,7 @@ fn after(prompt: &str, events: &[Event], result: &str) -> Vec<Message> {
         call_id: call.id.clone(),
         name: call.name.clone(),
         text: result.to_owned(),
+        parts: Vec::new(),
         is_error: false,
     }];
     let (text, thought) = (String::new(), String::new());

@@ -144,7 +144,7 @@ impl ClientTerminal for Terminal {
             match self.client.script.waits {
                 Never => {
                     self.client.note("wait");
-                    std::future::pending().await
+                    std::future::pending::<()>().await;
                 }
                 waits => self.client.does("wait", waits).await?,
             }

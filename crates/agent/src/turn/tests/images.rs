@@ -1,0 +1,44 @@
+//! What calls show, for a model that sees it and for one that does not.
+
+use pretty_assertions::assert_eq;
+
+use super::endings::Fake;
+use super::*;
+use crate::model::ToolResult;
+
+/// A turn with one call that shows an image, and what is remembered of its result.
+async fn look(refusals: usize) -> (usize, Vec<ToolResult>, Seen) {
+    let shows = r#"{"path": "/a", "says": "an image"}"#;
+    let first = [call_with("a", "look", shows), vec![Event::Stop(Stop::ToolCalls)]].concat();
+    let refuses = vec![vec![Event::Error(error(Fault::Other))]; refusals];
+    let model = Arc::new(Fake::new([vec![first], refuses].concat()));
+    let (stage, mut history) = (Stage::new(), History::default());
+    let ending = stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await;
+    assert_eq!(ending.is_ok(), refusals < 2, "{ending:?}");
+    check(&history);
+    let results = history.messages().iter().find_map(|message| match &**message {
+        Message::ToolResults(results) => Some(results.clone()),
+        _ => None,
+    });
+    (model.requests(), results.unwrap(), stage.end().await)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_call_shows_is_for_the_model_too() {
+    let (requests, results, _) = look(0).await;
+    assert_eq!(requests, 2);
+    assert_eq!(results[0].text, "an image");
+    let (media_type, data) = ("image/png".to_owned(), "AA==".to_owned());
+    assert_eq!(results[0].parts, [Part::Image { media_type, data }]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_refuses_it_is_asked_once_more_without_it() {
+    for refusals in [1, 2] {
+        let (requests, results, seen) = look(refusals).await;
+        assert_eq!(requests, 3);
+        assert_eq!(results[0].parts, []);
+        assert!(results[0].text.starts_with("an image\n[You do not take"), "{results:?}");
+        assert!(seen.thought.contains("it is asked without"), "{}", seen.thought);
+    }
+}
