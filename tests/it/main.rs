@@ -9,6 +9,7 @@
     reason = "a test fails by a panic, and then shows what was said"
 )]
 
+mod background;
 mod bad_call;
 mod bad_input;
 mod cancel;

@@ -345,6 +345,9 @@ impl Connection {
             let what = format!("{} sessions are open; close one first", limits::MAX_SESSIONS);
             return responder.respond_with_error(errors::busy(what));
         }
+        // Nothing is heard while this runs, and a disk may be slow: the first call waits for it.
+        let workspace = context.workspace.clone();
+        drop(tokio::task::spawn_blocking(move || workspace.recover()));
         if !request.mcp_servers.is_empty() {
             tracing::warn!(count = request.mcp_servers.len(), "MCP servers are not used yet");
         }

@@ -225,6 +225,9 @@ pub const MAX_TOLD_CHANGES: usize = 20;
 
 // ---- The model's window ----
 
+/// Bytes that a model is told of a command in the background that has ended, unasked.
+pub const MAX_TOLD_END_BYTES: usize = 8 << 10;
+
 /// Tokens that a model is taken to take, if neither it nor the configuration says so.
 pub const DEFAULT_CONTEXT_TOKENS: u64 = 128_000;
 

@@ -122,10 +122,12 @@ impl Session {
             giving_up: session.giving_up.clone(),
         };
         let (closing, closed) = (session.closing.clone(), session.closed.clone());
+        let (workspace, giving_up) = (runner.context.workspace.clone(), session.giving_up.clone());
         let life = async move {
             let sent = CancellationToken::new();
             let driver = tokio::spawn(drive(handle, wire, sent.clone()).in_current_span());
             runner.run(waiting, &closing).await;
+            let _is_over = giving_up.run_until_cancelled(workspace.background().end()).await;
             sent.cancel();
             // A driver that panicked has nothing more to send.
             drop(driver.await);

@@ -20,6 +20,7 @@ use crate::{errors, limits, prompt};
 
 mod begun;
 mod calls;
+mod ended;
 mod heard;
 mod history;
 mod order;

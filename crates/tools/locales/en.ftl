@@ -34,6 +34,22 @@ undo-pending = Undo the last change
 terminal = Run `{ $command }`
 terminal-pending = Run a command
 
+terminal-list = List the commands in the background
+terminal-list-pending = List the commands in the background
+
+terminal-output = Look at `{ $command }`
+terminal-output-ended = Look at `{ $command }`, which has ended
+terminal-output-pending = Look at a command in the background
+
+terminal-input = Type `{ $text }` at `{ $command }`
+terminal-input-pending = Type at a command in the background
+
+terminal-wait = Wait for `{ $command }`
+terminal-wait-pending = Wait for a command in the background
+
+terminal-stop = Stop `{ $command }`
+terminal-stop-pending = Stop a command in the background
+
 think = Think: { $thought }
 think-pending = Think
 

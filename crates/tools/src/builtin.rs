@@ -10,6 +10,11 @@ pub mod list_directory;
 pub mod move_path;
 pub mod read_file;
 pub mod terminal;
+pub mod terminal_input;
+pub mod terminal_list;
+pub mod terminal_output;
+pub mod terminal_stop;
+pub mod terminal_wait;
 pub mod think;
 pub mod todo_write;
 pub mod undo;
@@ -27,6 +32,11 @@ pub(crate) fn add_all(registry: &mut Registry) {
     registry.add(move_path::MovePath);
     registry.add(undo::Undo);
     registry.add(terminal::Terminal);
+    registry.add(terminal_list::TerminalList);
+    registry.add(terminal_output::TerminalOutput);
+    registry.add(terminal_input::TerminalInput);
+    registry.add(terminal_wait::TerminalWait);
+    registry.add(terminal_stop::TerminalStop);
     registry.add(think::Think);
     registry.add(todo_write::TodoWrite);
 }

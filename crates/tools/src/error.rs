@@ -67,6 +67,8 @@ pub enum Code {
     TimedOut,
     /// The file or the argument is larger than the tool takes. Ask for a part.
     TooLarge,
+    /// As many run in the background as may. Stop one, or wait for it.
+    TooMany,
     /// The text has a character that the encoding of the file does not have. Use another.
     Unencodable,
     /// The client holds changes that are not saved and takes no others. The user has to save them.
@@ -126,6 +128,7 @@ impl Code {
             Self::OutsideRoots => "outside_roots",
             Self::TimedOut => "timed_out",
             Self::TooLarge => "too_large",
+            Self::TooMany => "too_many",
             Self::Unencodable => "unencodable",
             Self::UnsavedChanges => "unsaved_changes",
             Self::UnknownEncoding => "unknown_encoding",

@@ -10,6 +10,7 @@
 mod binary;
 mod chunks;
 pub mod escapes;
+mod input;
 mod pty;
 pub mod record;
 mod screen;
@@ -31,6 +32,7 @@ use self::silence::Silence;
 use crate::limits::{DRAIN_BYTES, KILL_DEADLINE, KILL_GRACE};
 use crate::sys::process::{self, Ended, Way};
 
+pub use self::input::Input;
 use self::record::Recording;
 
 /// A shell command and where it runs.
@@ -235,7 +237,7 @@ pub async fn run_paced(
     output: impl FnMut(&[u8]) + Send,
     ready: impl FnMut() -> BoxFuture<'static, ()> + Send,
 ) -> Result<Exit, SpawnError> {
-    run_kept(command, Way::best(), None, cancel, output, ready).await
+    run_kept(command, Way::best(), None, None, cancel, output, ready).await
 }
 
 /// Runs a command as [`run_paced`] does, and records all that it writes. What is only shown then
@@ -253,13 +255,31 @@ pub async fn run_recorded(
     output: impl FnMut(&[u8]) + Send,
     ready: impl FnMut() -> BoxFuture<'static, ()> + Send,
 ) -> Result<Exit, SpawnError> {
-    run_kept(command, Way::best(), Some(recording), cancel, output, ready).await
+    run_kept(command, Way::best(), Some(recording), None, cancel, output, ready).await
+}
+
+/// Runs a command as [`run_recorded`] does, at which somebody may type: `input` leads to its
+/// terminal while it runs, if it has [one to read from](Streams::Interactive), and it is not ended
+/// for waiting for input.
+///
+/// # Errors
+/// [`SpawnError`] if nothing was started.
+pub async fn run_attended(
+    command: Command,
+    cancel: CancellationToken,
+    recording: Arc<Recording>,
+    input: Input,
+    output: impl FnMut(&[u8]) + Send,
+    ready: impl FnMut() -> BoxFuture<'static, ()> + Send,
+) -> Result<Exit, SpawnError> {
+    run_kept(command, Way::best(), Some(recording), Some(input), cancel, output, ready).await
 }
 
 async fn run_kept(
     command: Command,
     way: Way,
     recording: Option<Arc<Recording>>,
+    input: Option<Input>,
     cancel: CancellationToken,
     mut output: impl FnMut(&[u8]) + Send,
     mut ready: impl FnMut() -> BoxFuture<'static, ()> + Send,
@@ -271,12 +291,15 @@ async fn run_kept(
     let (timeout, streams) = (command.timeout, command.streams);
     let mut live = pty::start(command, way, recording).await?;
     let tree = &live.tree;
+    let silence = Arc::new(Silence::new(Arc::clone(tree)));
+    let typed = input.zip(live.keys.take());
+    let connected = typed.map(|(input, keys)| input.connect(keys, Arc::clone(&silence)));
+    let watched = (streams != Streams::Pipe && connected.is_none()).then_some(&*silence);
 
     let mut asked = End::Exited;
     let ended = {
-        let silence = Silence::new(Arc::clone(tree));
         let stop = async {
-            asked = stop_asked(&cancel, timeout, &silence, streams).await;
+            asked = stop_asked(&cancel, timeout, watched).await;
             tree.terminate();
             sleep(KILL_GRACE).await;
             tree.kill();
@@ -300,6 +323,7 @@ async fn run_kept(
             }
         }
     }?;
+    drop(connected);
     // What is still on its way; more only if a process escaped with the terminal and writes on.
     drop(live.reading.take());
     let mut left = DRAIN_BYTES;
@@ -335,12 +359,11 @@ async fn or_never(waiting: &mut Option<BoxFuture<'static, ()>>) {
     }
 }
 
-/// Waits for a reason to end a command.
+/// Waits for a reason to end a command. One that nobody types at is `watched` for waiting for it.
 async fn stop_asked(
     cancel: &CancellationToken,
     timeout: Option<Duration>,
-    silence: &Silence,
-    streams: Streams,
+    watched: Option<&Silence>,
 ) -> End {
     let timed_out = async {
         match timeout {
@@ -349,9 +372,9 @@ async fn stop_asked(
         }
     };
     let waits_for_input = async {
-        match streams {
-            Streams::Pipe => std::future::pending().await,
-            Streams::Terminal(_) | Streams::Interactive(_) => silence.waits_for_input().await,
+        match watched {
+            Some(silence) => silence.waits_for_input().await,
+            None => std::future::pending().await,
         }
     };
     tokio::select! {

@@ -5,10 +5,13 @@
 mod fuzzy;
 mod glob;
 
+use std::iter::from_fn;
 use std::path::{Path, PathBuf};
 
+use acp_types::Location;
+
 use crate::error::ToolError;
-use crate::limits::{ENTRIES, ENTRIES_GATHERED};
+use crate::limits::{ENTRIES, ENTRIES_GATHERED, MATCH_LOCATIONS};
 use crate::list::ending;
 use crate::progress::Pace;
 use crate::search::{Seen, Watch};
@@ -109,7 +112,8 @@ pub fn find(
 }
 
 /// The same beneath a place that was looked at, whatever path the query has. It tells how far it is
-/// every [`PROGRESS_INTERVAL`](crate::limits::PROGRESS_INTERVAL).
+/// every [`PROGRESS_INTERVAL`](crate::limits::PROGRESS_INTERVAL), and by a glob where the first
+/// matches are as soon as they are found.
 pub(crate) fn find_at(
     workspace: &Workspace,
     query: &NameQuery,
@@ -130,7 +134,8 @@ pub(crate) fn find_at(
     let ignored = Ignored::shown_if(query.include_ignored);
     let budget = Budget::new(cancel);
     let walk = Walk::new(workspace, at, usize::MAX, Order::ByName, ignored, budget)?;
-    let mut look = Look { walk, watch, seen: 0, found: 0, pace: Pace::begin() };
+    let (top, pace) = (at.path(), Pace::begin());
+    let mut look = Look { walk, top, watch, seen: 0, found: 0, pace };
     let (passed, entries) = match &mut pattern {
         Either::Glob(glob) => look.in_order(glob, offset, limit),
         Either::Fuzzy(fuzzy) => look.by_score(fuzzy, offset, limit),
@@ -155,6 +160,8 @@ enum Either {
 /// A walk that counts what it finds, and tells of it.
 struct Look<'a> {
     walk: Walk<'a>,
+    /// Where it begins, in the words of the session.
+    top: &'a Path,
     watch: &'a Watch<'a>,
     /// How many entries it saw, and how many of them match.
     seen: usize,
@@ -170,11 +177,24 @@ impl Look<'_> {
         offset: usize,
         limit: usize,
     ) -> (usize, Vec<FoundPath>) {
-        let mut next = || self.next(|path| glob.matches(path).then_some(()));
-        let passed = std::iter::from_fn(&mut next).take(offset).count();
-        let entries = std::iter::from_fn(&mut next).take(limit).map(|(_, found)| found).collect();
-        std::iter::from_fn(&mut next).take(ENTRIES_GATHERED).for_each(drop);
+        let next = |look: &mut Self| look.next(|path| glob.matches(path).then_some(()));
+        let passed = from_fn(|| next(self)).take(offset).count();
+        let mut entries = Vec::new();
+        while entries.len() < limit
+            && let Some((_, found)) = next(self)
+        {
+            entries.push(found);
+            if entries.len() <= MATCH_LOCATIONS {
+                let first = locations(self.top, &entries).collect();
+                self.tell(Some(first));
+            }
+        }
+        from_fn(|| next(self)).take(ENTRIES_GATHERED).for_each(drop);
         (passed, entries)
+    }
+
+    fn tell(&self, locations: Option<Vec<Location>>) {
+        (self.watch)(Seen { files: self.seen, matches: self.found, locations });
     }
 
     /// Looks at all, and keeps the best.
@@ -197,7 +217,7 @@ impl Look<'_> {
             let found = self.walk.next()?;
             self.seen += 1;
             if self.pace.is_due() {
-                (self.watch)(Seen { files: self.seen, matches: self.found, locations: None });
+                self.tell(None);
             }
             if let Some(what) = matches(&found.path) {
                 self.found += 1;
@@ -233,11 +253,21 @@ impl FoundPaths {
         text + &ending(self.left_out, self.next_offset(), self.stop, self.unreadable)
     }
 
+    /// Returns the first paths as locations, for a client to follow.
+    pub fn locations(&self) -> impl Iterator<Item = Location> {
+        locations(&self.path, &self.entries)
+    }
+
     /// Returns the absolute path of an entry.
     #[must_use]
     pub fn absolute(&self, entry: &FoundPath) -> PathBuf {
         self.path.join(&entry.path)
     }
+}
+
+fn locations(top: &Path, entries: &[FoundPath]) -> impl Iterator<Item = Location> {
+    let first = entries.iter().take(MATCH_LOCATIONS);
+    first.filter_map(|entry| Location::try_new(top.join(&entry.path)).ok())
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@
 //! ```
 
 pub mod backend;
+pub mod background;
 pub mod builtin;
 mod command;
 pub mod diff;

@@ -25,6 +25,9 @@ pub const LINE_CHARS: usize = 2_000;
 /// Bytes of an image that is shown: as Base64 it fits in what a call may show.
 pub const IMAGE_BYTES: u64 = 512 * 1024;
 
+/// Bytes of a file that are read at once for its lines.
+pub const LINES_BUFFER_BYTES: usize = 64 * 1024;
+
 /// How long a missing name is looked for in other places.
 pub const ELSEWHERE_TIME: Duration = Duration::from_millis(300);
 
@@ -45,6 +48,9 @@ pub const ENTRIES_GATHERED: usize = 20_000;
 
 /// Bytes of letters that names are found by.
 pub const FUZZY_BYTES: usize = 256;
+
+/// Levels of directories that a walk goes down. It keeps each of them open.
+pub const WALK_DEPTH: usize = 128;
 
 /// Entries of one directory that a walk looks at.
 pub const DIRECTORY_ENTRIES: usize = 500_000;
@@ -73,7 +79,8 @@ pub const MATCHES_BYTES: usize = 256 * 1024;
 /// Matches that one search of contents passes over before the first that it shows.
 pub const MATCH_OFFSET: u32 = 10_000;
 
-/// Bytes of text that are gathered of one file where matches are passed over.
+/// Bytes of text that are gathered where matches are passed over: of one file, and of those that
+/// wait for one before them.
 pub const GATHERED_BYTES: usize = 8 * 1024 * 1024;
 
 /// Files that a search knows ahead of those that it has begun.
@@ -250,11 +257,32 @@ pub const DRAIN_BYTES: usize = (OUTPUT_CHUNKS + 1) * READ_BYTES + 64 * 1024;
 /// How long a command is silent before it is asked whether it waits for input.
 pub const INPUT_SILENCE: Duration = Duration::from_secs(5);
 
-/// How long a command may run, unless asked otherwise.
+/// How long a command is waited for, unless asked otherwise; then it goes on in the background.
 pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How long a command may run at most.
+/// How long a command may run at most that was not sent to the background from the start.
 pub const COMMAND_TIMEOUT_MAX: Duration = Duration::from_secs(3600);
+
+/// Commands of a session that run in the background at once.
+pub const BACKGROUND_RUNNING: usize = 8;
+
+/// Commands of a session that ran in the background and have ended that are remembered.
+pub const BACKGROUND_ENDED: usize = 32;
+
+/// How long a command that is sent to the background is watched first, and one that was typed at.
+pub const BACKGROUND_SETTLE: Duration = Duration::from_millis(500);
+
+/// How long the end of a command in the background is waited for, unless asked otherwise.
+pub const BACKGROUND_WAIT: Duration = Duration::from_secs(60);
+
+/// Bytes of a last line without an end that are told again when there is more of it.
+pub const OPEN_LINE_BYTES: u64 = 4 * 1024;
+
+/// Bytes that are typed at a command at once. A terminal takes lines of 4,095 bytes.
+pub const INPUT_BYTES: usize = 4_000;
+
+/// How long a terminal may take for them.
+pub const INPUT_TIME: Duration = Duration::from_secs(1);
 
 /// Bytes of a command's raw output that are kept to make text of: the model is told less, but
 /// escapes and overwritten lines take most of it.

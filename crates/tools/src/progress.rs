@@ -17,13 +17,21 @@ pub(crate) struct Pace(Instant);
 impl Pace {
     /// Begins, with nothing to tell of what is done at once.
     pub(crate) fn begin() -> Self {
-        Self(Instant::now())
+        Self::begin_at(Instant::now())
+    }
+
+    pub(crate) fn begin_at(now: Instant) -> Self {
+        Self(now)
     }
 
     pub(crate) fn is_due(&mut self) -> bool {
-        let is_due = self.0.elapsed() >= PROGRESS_INTERVAL;
+        self.is_due_at(Instant::now())
+    }
+
+    pub(crate) fn is_due_at(&mut self, now: Instant) -> bool {
+        let is_due = now.saturating_duration_since(self.0) >= PROGRESS_INTERVAL;
         if is_due {
-            *self = Self::begin();
+            self.0 = now;
         }
         is_due
     }
@@ -62,12 +70,13 @@ pub(crate) type Watch<'a> = dyn FnMut(Far) + 'a;
 pub(crate) struct Teller {
     call: Option<CallHandle>,
     pace: Pace,
+    has_told: bool,
 }
 
 impl Teller {
     /// Begins for a call; without one, nobody is told.
     pub(crate) fn of(call: Option<CallHandle>) -> Self {
-        Self { call, pace: Pace::begin() }
+        Self { call, pace: Pace::begin(), has_told: false }
     }
 
     /// Tells it, if it is time to; `places` are those that the call works on just now, if they are
@@ -79,6 +88,15 @@ impl Teller {
             call.locations(places);
         }
         call.progress(far.progress());
+        self.has_told = true;
+    }
+
+    /// Takes back how far it was, as something else begins.
+    pub(crate) fn forget(&mut self) {
+        if let Some(call) = self.call.as_ref().filter(|_| self.has_told) {
+            call.subtitle(None);
+            call.change_meta(|meta| meta.progress = None);
+        }
     }
 }
 

@@ -8,7 +8,7 @@ mod page;
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, Cursor, Read as _, Seek as _};
+use std::io::{self, Cursor, Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 
 use infer::MatcherType;
@@ -259,25 +259,32 @@ impl<'a> Request<'a> {
         mut file: impl io::Read + io::Seek,
         is_stamped: bool,
     ) -> Result<Window, Trouble> {
-        let first = match u64::try_from(self.offset) {
-            Ok(line) => line.max(1),
-            Err(_) => self.tail_start(&mut file)?,
-        };
         file.rewind()?;
         // What is too large cannot be edited, so nobody asks whether it changed.
-        let file = if is_stamped { Stamping::new(file) } else { Stamping::without(file) };
-        let mut lines = Lines::new(file);
-        let skipped = lines.skip(first - 1)?;
-        let mut page = Page::default();
-        let mut counted = skipped;
-        while page.lines < self.limit && page.cut.is_none() {
-            let Some(length) = lines.next()? else { break };
-            counted += 1;
-            page.add(counted, &lines.line, length);
+        let input =
+            if is_stamped { Stamping::new(&mut file) } else { Stamping::without(&mut file) };
+        let mut lines = Lines::new(input, 0);
+        let (mut page, first) = (Page::default(), u64::try_from(self.offset));
+        if let Ok(first) = first {
+            lines.skip_to(first.max(1) - 1)?;
+            lines.fill(&mut page, self.limit)?;
         }
-        counted += lines.skip(u64::MAX)?;
+        lines.skip_to(u64::MAX)?;
         self.note(lines.input.get_ref().get_ref().stamp());
-        let whole = !lines.is_cut(self.bytes);
+        let (counted, whole) = (lines.count, !lines.is_cut(self.bytes));
+        let first = match first {
+            Ok(first) => first.max(1),
+            Err(_) if !whole => return Err(Trouble::Tool(self.too_large())),
+            Err(_) => {
+                let first = counted.saturating_sub(self.offset.unsigned_abs()) + 1;
+                let mark = lines.mark_before(first);
+                file.seek(SeekFrom::Start(mark.bytes))?;
+                let mut lines = Lines::new(file, mark.lines);
+                lines.skip_to(first - 1)?;
+                lines.fill(&mut page, self.limit)?;
+                first
+            }
+        };
         if page.lines == 0 && (first > 1 || !whole) {
             return Err(Trouble::Tool(self.beyond_end(counted, whole)));
         }
@@ -289,17 +296,6 @@ impl<'a> Request<'a> {
         if let (Some(stamp), Ok(real)) = (stamp, self.workspace.settle(self.at)) {
             self.workspace.stamps().note(real.path(), stamp);
         }
-    }
-
-    /// Finds the line where the last lines begin.
-    fn tail_start(&self, file: &mut (impl io::Read + io::Seek)) -> Result<u64, Trouble> {
-        file.rewind()?;
-        let mut lines = Lines::new(file);
-        let total = lines.skip(u64::MAX)?;
-        if lines.is_cut(self.bytes) {
-            return Err(Trouble::Tool(self.too_large()));
-        }
-        Ok(total.saturating_sub(self.offset.unsigned_abs()) + 1)
     }
 
     fn window(&self, first: u64, page: Page, counted: u64, whole: bool) -> Window {

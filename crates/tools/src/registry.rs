@@ -199,6 +199,9 @@ impl Executor for ToolCall {
             let text = "The arguments have to be one JSON object.";
             return Err(Failure::report(Code::InvalidArguments.as_str(), text));
         }
+        if tool.spec().reach != Reach::Nothing {
+            self.context.recovered().await.map_err(failure)?;
+        }
         let draft = tool.preview(self.args.clone(), &self.context).await.map_err(failure)?;
         let cwd = draft.cwd.as_deref().unwrap_or(self.context.workspace.cwd());
         let digest = Digest::of_call(tool.spec().name, &self.args, cwd, &draft.pre_image);
@@ -451,6 +454,11 @@ mod tests {
                 ("move_path", ToolKind::Move),
                 ("undo", ToolKind::Edit),
                 ("terminal", ToolKind::Execute),
+                ("terminal_list", ToolKind::Read),
+                ("terminal_output", ToolKind::Read),
+                ("terminal_input", ToolKind::Execute),
+                ("terminal_wait", ToolKind::Read),
+                ("terminal_stop", ToolKind::Execute),
                 ("think", ToolKind::Think),
                 ("todo_write", ToolKind::Think),
             ]

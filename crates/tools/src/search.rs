@@ -9,6 +9,7 @@
 
 mod file;
 mod files;
+mod matcher;
 mod page;
 mod preview;
 mod query;
@@ -18,6 +19,7 @@ use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
+use std::time::Instant;
 
 use acp_types::Location;
 
@@ -27,7 +29,7 @@ use crate::workspace::{Budget, Cancel, Ignored, Order, Resolved, Stop, Walk, Wor
 
 use self::file::Look;
 use self::files::Files;
-use self::page::{Page, Searched};
+use self::page::{Page, Part, Searched};
 use self::query::Filter;
 
 pub use self::query::Query;
@@ -140,16 +142,16 @@ pub(crate) fn search_at(
     cancel: &Cancel<'_>,
     watch: &Watch<'_>,
 ) -> Result<Matches, ToolError> {
-    let (limit, offset) = (query.limit(), query.offset()?);
-    let context = query.context.min(MATCH_CONTEXT);
+    let context = query.context.min(MATCH_CONTEXT) as usize;
+    let part = Part { offset: query.offset()?, limit: query.limit(), context };
     let budget = Budget::new(cancel);
-    let look = Look::new(query, budget, (offset, limit, context))?;
+    let look = Look::new(query, budget, part)?;
     let filter = Filter::of(query)?;
-    let mut page = Page::new(offset, limit, context);
+    let mut page = Page::new(part, Instant::now());
     if !workspace.metadata(at)?.is_dir() {
         let file = workspace.open_read(at)?;
         page.add(0, look.worker().file(Ok(file), || at.path().to_owned()));
-        return Ok(Matches { stop: budget.stop(), ..page.into_matches() });
+        return Ok(page.into_matches());
     }
     let ignored = Ignored::shown_if(query.include_ignored);
     let walk = Walk::new(workspace, at, usize::MAX, Order::ByName, ignored, budget)?;
@@ -175,11 +177,11 @@ impl Run<'_> {
                 other.join().unwrap_or_else(|panic| resume_unwind(panic));
             }
         });
-        let (walk, budget) = (self.files.into_walk(), self.look.budget);
+        let walk = self.files.into_walk();
         let page = self.page.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut matches = page.into_matches();
         if !matches.truncated {
-            matches.stop = walk.stop().or_else(|| budget.stop());
+            matches.stop = matches.stop.or_else(|| walk.stop());
         }
         matches.skipped.unreadable += walk.unreadable();
         matches
@@ -197,11 +199,11 @@ impl Run<'_> {
     fn add(&self, place: usize, searched: Searched) {
         let mut page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
         page.add(place, searched);
-        if page.is_full() {
+        if page.is_enough() {
             self.files.end();
         }
         // Told under the lock, so that news never overtakes news.
-        if let Some(seen) = page.news() {
+        if let Some(seen) = page.news(Instant::now()) {
             (self.watch)(seen);
         }
     }

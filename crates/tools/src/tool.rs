@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use acp_lifecycle::{CallHandle, Effects, Grant, GrantMismatch, Pinned};
+use acp_lifecycle::{CallHandle, Effect, Effects, Grant, GrantMismatch, Pinned};
 use acp_types::{Content, FileChange, Location, Reason, TerminalPatch, ToolCallPatch, ToolKind};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -16,7 +16,7 @@ use tokio::task::JoinError;
 
 use crate::backend::{TerminalBackend, TextBackend};
 use crate::error::{Code, ToolError};
-use crate::workspace::Workspace;
+use crate::workspace::{Resolved, Workspace};
 
 /// What a tool says of itself, once.
 #[derive(Debug, Clone, Copy)]
@@ -302,6 +302,34 @@ impl Context {
     ) -> Result<T, ToolError> {
         let workspace = self.workspace.clone();
         blocking(move || work(&workspace)).await
+    }
+
+    /// Looks at a place that a call names, where that holds up no other task, and tells what
+    /// reading or searching it does.
+    pub(crate) async fn looking(
+        &self,
+        given: &str,
+        effect: fn(PathBuf) -> Effect,
+    ) -> Result<(Resolved, Effects), ToolError> {
+        let given = given.to_owned();
+        self.on_files(move |workspace| {
+            let at = workspace.look(&given)?;
+            let effects = workspace.looked_at(&at, effect);
+            Ok((at, effects))
+        })
+        .await
+    }
+
+    /// Waits until what killed processes left unfinished is in order.
+    pub(crate) async fn recovered(&self) -> Result<(), ToolError> {
+        if self.workspace.is_recovered() {
+            return Ok(());
+        }
+        self.on_files(|workspace| {
+            workspace.recover();
+            Ok(())
+        })
+        .await
     }
 }
 

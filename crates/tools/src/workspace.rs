@@ -27,8 +27,9 @@ mod tests;
 mod walk;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use crate::background::Background;
 use crate::outputs::Outputs;
 use crate::stamp::Stamps;
 use crate::undo::Undo;
@@ -66,7 +67,10 @@ pub struct Workspace {
     stamps: Stamps,
     undo: Undo,
     outputs: Outputs,
+    background: Background,
     journal: Option<PathBuf>,
+    /// Whether the journals are in order that others left.
+    recovered: OnceLock<()>,
     /// The user's state folder, where both are.
     state: Option<PathBuf>,
 }
@@ -89,7 +93,9 @@ impl Workspace {
             stamps: Stamps::default(),
             undo: Undo::default(),
             outputs: Outputs::default(),
+            background: Background::default(),
             journal: None,
+            recovered: OnceLock::new(),
             state: None,
         })
     }
@@ -103,18 +109,35 @@ impl Workspace {
     /// Keeps what is written, moved and deleted, so that it can be undone, in `undo` beneath a
     /// folder, and in `journal` what a killed process would leave unfinished. The folder should be
     /// that of the user's state, and is made with the first change. What is older than 30 days in
-    /// `undo` is removed then; what another process left unfinished is put in order now. Whole
-    /// outputs of commands go to `output`, and what is older than 7 days there goes with the first.
+    /// `undo` is removed then; what another process left unfinished is put in order by
+    /// [`Workspace::recover`]. Whole outputs of commands go to `output`, and what is older than 7
+    /// days there goes with the first.
     #[must_use]
     pub fn keeping(self, folder: &Path) -> Self {
         let journal = folder.join("journal");
-        replay(&journal);
         let (undo, state) = (Undo::within(folder.join("undo")), Some(folder.to_owned()));
         let outputs = Outputs::within(folder.join("output"));
         Self { undo, outputs, journal: Some(journal), state, ..self }
     }
 
+    /// Puts in order what killed processes left unfinished: files that they were about to write
+    /// are the old ones again. The first call does it, which may take as long as reading them
+    /// does, and others wait for it. Every change does it before; tools do it before they look at
+    /// anything.
+    pub fn recover(&self) {
+        if let Some(journal) = &self.journal {
+            self.recovered.get_or_init(|| replay(journal));
+        }
+    }
+
+    /// Whether there is nothing left to be put in order.
+    pub(crate) fn is_recovered(&self) -> bool {
+        self.journal.is_none() || self.recovered.get().is_some()
+    }
+
+    /// Where changes note what they are about to do, once nothing is left there by others.
     pub(crate) fn journal(&self) -> Option<&Path> {
+        self.recover();
         self.journal.as_deref()
     }
 
@@ -130,6 +153,13 @@ impl Workspace {
 
     pub(crate) fn durability(&self) -> Durability {
         self.durability
+    }
+
+    /// Returns the commands of the session that run in the background. They are ended when the
+    /// workspace is dropped.
+    #[must_use]
+    pub fn background(&self) -> &Background {
+        &self.background
     }
 
     /// Returns the directory that relative paths are relative to.

@@ -222,8 +222,9 @@ pub(crate) fn left_changed(error: ToolError, left: &[String]) -> ToolError {
 
 #[cfg(test)]
 mod tests {
-    use super::{Change, PreImage, atomic_write, read_whole, write_all};
+    use super::{Change, PreImage, atomic_write, read_whole, write_all, write_all_watched};
     use crate::error::{Code, ToolError};
+    use crate::progress::Far;
     use crate::workspace::Durability;
     use crate::workspace::testing::{Tree, tree};
     use pretty_assertions::assert_eq;
@@ -368,6 +369,23 @@ mod tests {
         #[cfg(unix)]
         assert_eq!(tree.read("linked"), "new b");
         assert_eq!(tree.names("dir"), ["new"]);
+    }
+
+    #[test]
+    fn how_far_it_is_is_told_by_files_and_by_bytes() {
+        let tree = tree(&[("a", "old")]);
+        let tree = Tree { workspace: tree.workspace.with_durability(Durability::System), ..tree };
+        let ([a, new], large) = (["a", "new"].map(|path| tree.at(path)), vec![b'x'; 5 << 20]);
+        let changes = [
+            Change { at: &a, found: Some(b"old"), bytes: b"text" },
+            Change { at: &new, found: None, bytes: &large },
+        ];
+        let mut told = Vec::new();
+        write_all_watched(&tree.workspace, &changes, &mut |far| told.push(far)).unwrap();
+        let (piece, all) = (4 << 20, (5 << 20) + 4);
+        let expected = [(0, 4), (1, 4), (1, 4 + piece), (1, all), (2, all)];
+        let far = |(files, bytes)| Far { files, of_files: 2, bytes, of_bytes: Some(all) };
+        assert_eq!(told, expected.map(far));
     }
 
     #[test]

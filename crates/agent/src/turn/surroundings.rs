@@ -82,9 +82,10 @@ impl Turn<'_> {
         is_shorter
     }
 
-    /// Tells the model what it does not know yet of the project's instructions and of files that
-    /// changed.
+    /// Tells the model what it does not know yet of commands in the background, of the project's
+    /// instructions and of files that changed.
     pub(super) async fn hear_news(&self, history: &mut History) {
+        self.hear_ended(history).await;
         let chosen = (self.chosen)();
         if !context::is_told(&*chosen.model) {
             return;

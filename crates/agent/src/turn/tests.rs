@@ -1,6 +1,7 @@
 //! Whole turns, with a fake model, fake tools, and a client that looks at all it is told.
 
 mod cancelled;
+mod ended;
 mod endings;
 mod images;
 mod secrets;

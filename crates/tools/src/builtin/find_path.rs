@@ -1,7 +1,7 @@
 //! `find_path`: files and directories by name.
 
 use acp_lifecycle::{Effect, Grant, Pinned};
-use acp_types::{Content, Location, ToolKind};
+use acp_types::{Content, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -9,7 +9,6 @@ use serde_json::json;
 use super::grep::tell;
 use crate::error::ToolError;
 use crate::find::{NameMatch, NameQuery, find_at};
-use crate::limits::MATCH_LOCATIONS;
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
@@ -64,8 +63,8 @@ impl Tool for FindPath {
     }
 
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Self::Plan>, ToolError> {
-        let at = context.workspace.look(args.path.as_deref().unwrap_or("."))?;
-        let effects = context.workspace.looked_at(&at, Effect::Read);
+        let path = args.path.as_deref().unwrap_or(".");
+        let (at, effects) = context.looking(path, Effect::Read).await?;
         Ok(Draft { effects, ..Draft::new((args, at)) })
     }
 
@@ -87,8 +86,6 @@ impl Tool for FindPath {
             Ok((found, text))
         })
         .await?;
-        let first = found.entries.iter().take(MATCH_LOCATIONS);
-        let locations = first.filter_map(|entry| Location::try_new(found.absolute(entry)).ok());
         Ok(Output {
             content: Some(vec![Content::code("", &text)]),
             raw: Some(json!({
@@ -96,7 +93,7 @@ impl Tool for FindPath {
                 "leftOut": found.left_out,
                 "nextOffset": found.next_offset(),
             })),
-            locations: Some(locations.collect()),
+            locations: Some(found.locations().collect()),
             text,
             ..Output::default()
         })

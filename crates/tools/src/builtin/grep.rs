@@ -77,7 +77,8 @@ impl Tool for Grep {
     }
 
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Self::Plan>, ToolError> {
-        let at = context.workspace.look(args.path.as_deref().unwrap_or("."))?;
+        let path = args.path.as_deref().unwrap_or(".");
+        let (at, effects) = context.looking(path, Effect::Search).await?;
         let query = Query {
             pattern: args.pattern,
             path: args.path,
@@ -93,7 +94,6 @@ impl Tool for Grep {
             max_per_file: args.max_per_file,
             offset: args.offset.unwrap_or(0),
         };
-        let effects = context.workspace.looked_at(&at, Effect::Search);
         Ok(Draft { effects, ..Draft::new((query, at)) })
     }
 

@@ -55,8 +55,7 @@ impl Tool for ListDirectory {
     }
 
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Self::Plan>, ToolError> {
-        let at = context.workspace.look(&args.path)?;
-        let effects = context.workspace.looked_at(&at, Effect::Read);
+        let (at, effects) = context.looking(&args.path, Effect::Read).await?;
         Ok(Draft { effects, ..Draft::new((args, at)) })
     }
 

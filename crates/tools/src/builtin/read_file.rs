@@ -66,8 +66,7 @@ impl Tool for ReadFile {
             let at = workspace.resolve(&args.path)?;
             return Ok(Draft::new((args, at, workspace)));
         }
-        let at = workspace.look(&args.path)?;
-        let effects = workspace.looked_at(&at, Effect::Read);
+        let (at, effects) = context.looking(&args.path, Effect::Read).await?;
         Ok(Draft { effects, ..Draft::new((args, at, workspace)) })
     }
 

@@ -11,11 +11,12 @@ use serde::Deserialize;
 use crate::command;
 use crate::error::{Code, ToolError};
 use crate::exec::{Command, Size, Streams};
-use crate::limits::{COMMAND_TIMEOUT, COMMAND_TIMEOUT_MAX};
+use crate::limits::{BACKGROUND_SETTLE, COMMAND_TIMEOUT, COMMAND_TIMEOUT_MAX};
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
 
+pub(super) mod background;
 mod client;
 mod own;
 
@@ -31,15 +32,48 @@ pub struct Args {
     pub command: String,
     /// The directory to run it in; the working directory if not given.
     pub cwd: Option<String>,
-    /// Milliseconds after which it is ended; 120000 if not given, at most 3600000.
+    /// Milliseconds after which it is ended, at most 3600000. Without it, and in the foreground,
+    /// it goes on in the background after 120000.
     pub timeout_ms: Option<u64>,
+    /// Whether it runs in the background: for servers, watchers and what takes long.
+    pub background: Option<bool>,
+    /// Milliseconds after which it goes on in the background if it still runs.
+    pub background_after_ms: Option<u64>,
     /// Whether it needs a terminal. Without one, which is faster, programs write plain text.
     pub tty: Option<bool>,
 }
 
+/// What a call does.
+#[derive(Debug)]
+pub struct Plan {
+    command: Command,
+    /// Whether it is meant for the background from the start.
+    is_background: bool,
+    /// How long it is waited for.
+    patience: Option<Duration>,
+    /// Whether the background was asked for, now or later.
+    asks_background: bool,
+}
+
+impl Args {
+    /// How long the command may run, and how long it is waited for.
+    fn times(&self) -> (Option<Duration>, Option<Duration>) {
+        let is_background = self.background == Some(true);
+        let asked = self.timeout_ms.map(Duration::from_millis);
+        let timeout = asked.or_else(|| (!is_background).then_some(COMMAND_TIMEOUT_MAX));
+        let patience = match self.background_after_ms {
+            _ if is_background => Some(BACKGROUND_SETTLE),
+            Some(after) => Some(Duration::from_millis(after)),
+            None if asked.is_none() => Some(COMMAND_TIMEOUT),
+            None => None,
+        };
+        (timeout.map(|timeout| timeout.min(COMMAND_TIMEOUT_MAX)), patience)
+    }
+}
+
 impl Tool for Terminal {
     type Args = Args;
-    type Plan = Command;
+    type Plan = Plan;
 
     fn spec(&self) -> Spec {
         Spec {
@@ -47,8 +81,9 @@ impl Tool for Terminal {
             aliases: &["run", "bash", "shell"],
             description: "Runs a shell command and returns its output and exit code. Each \
                           command gets a fresh shell without standard input; `cd` and variables \
-                          do not last. Everything it started is ended with it. Long output is \
-                          shown by its beginning and end, and can be read whole with read_file.",
+                          do not last. Everything it started is ended with it: for what is to \
+                          run on, such as a server, use `background`. Long output is shown by \
+                          its beginning and end, and can be read whole with read_file.",
             kind: ToolKind::Execute,
             reach: Reach::Anything,
             title: "terminal",
@@ -66,7 +101,7 @@ impl Tool for Terminal {
         Description { terminal: Some(terminal), ..description }
     }
 
-    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Command>, ToolError> {
+    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
         if args.command.trim().is_empty() {
             return Err(ToolError::invalid("The command is empty."));
         }
@@ -78,7 +113,12 @@ impl Tool for Terminal {
             let message = format!("{} is not a directory.", at.given());
             return Err(ToolError::report(Code::NotADirectory, message));
         }
-        let timeout = args.timeout_ms.map_or(COMMAND_TIMEOUT, Duration::from_millis);
+        let is_background = args.background == Some(true);
+        if is_background && context.workspace.background().reserve().is_none() {
+            return Err(background::too_many());
+        }
+        let (timeout, patience) = args.times();
+        let asks_later = args.background_after_ms.is_some();
         let command = Command {
             line: args.command.clone(),
             cwd: at.path().to_owned(),
@@ -87,7 +127,7 @@ impl Tool for Terminal {
                 Some(true) => Streams::Interactive(Size::default()),
                 _ => Streams::Pipe,
             },
-            timeout: Some(timeout.min(COMMAND_TIMEOUT_MAX)),
+            timeout,
         };
         let (workspace, cwd) = (context.workspace.clone(), at.path().to_owned());
         let judged = blocking(move || {
@@ -95,21 +135,23 @@ impl Tool for Terminal {
             let judged = command::judge(&args.command, &command.cwd, home.as_deref(), &workspace);
             Ok((judged, command))
         });
-        let (command::Judged { effects, note }, plan) = judged.await?;
+        let (command::Judged { effects, note }, command) = judged.await?;
+        let asks_background = is_background || asks_later;
+        let plan = Plan { command, is_background, patience, asks_background };
         let notes = note.into_iter().collect();
         Ok(Draft { effects, notes, cwd: Some(cwd), ..Draft::new(plan) })
     }
 
     async fn run(
         &self,
-        pinned: Pinned<Command>,
+        pinned: Pinned<Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
-        let command = pinned.release(grant)?;
-        match client::backend(&command, invocation) {
-            Some(backend) => client::run(command, backend, invocation).await,
-            None => own::run(command, invocation).await,
+        let plan = pinned.release(grant)?;
+        match client::backend(&plan, invocation) {
+            Some(backend) => client::run(plan, backend, invocation).await,
+            None => own::run(plan, invocation).await,
         }
     }
 }

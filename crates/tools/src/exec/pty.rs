@@ -16,7 +16,7 @@ use super::chunks;
 use super::record::Recording;
 use super::{Command, SpawnError, Streams};
 use crate::limits::{COMMAND_STRING_BYTES, READ_BYTES};
-use crate::sys::process::{self, Ended, Program, Reading, Shape, Source, Tree, Waiter, Way};
+use crate::sys::process::{self, Ended, Keys, Program, Reading, Shape, Source, Tree, Waiter, Way};
 
 /// A command that was started. Dropping it kills what is left of it.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub(super) struct Live {
     pub(super) ended: oneshot::Receiver<Result<Ended, SpawnError>>,
     /// Without it no more is read than what has been written.
     pub(super) reading: Option<Reading>,
+    /// What it reads is typed here, if it reads from its terminal.
+    pub(super) keys: Option<Keys>,
 }
 
 impl Drop for Live {
@@ -81,6 +83,9 @@ fn spawn(
 ) -> Result<Started, SpawnError> {
     check(command)?;
     let (source, reading, end) = process::open(command.streams.into()).map_err(start_error)?;
+    let is_typed = matches!(command.streams, Streams::Interactive(_));
+    let keys = is_typed.then(|| process::keys(&source, &reading)).transpose();
+    let keys = keys.map_err(start_error)?;
     let (sender, chunks) = chunks::channel(recording);
     // Before the shell: a thread that cannot be had must not leave a command running.
     thread::Builder::new()
@@ -91,7 +96,7 @@ fn spawn(
     let program = Program { argv, cwd: &command.cwd, env: &command.env, mark: &mark };
     let (tree, waiter) = process::start(&program, end, way).map_err(start_error)?;
     let (sender, ended) = oneshot::channel();
-    let live = Live { tree: Arc::new(tree), chunks, ended, reading: Some(reading) };
+    let live = Live { tree: Arc::new(tree), chunks, ended, reading: Some(reading), keys };
     Ok(Started { live, ended: sender, waiter })
 }
 

@@ -14,6 +14,10 @@ use super::text::{Excerpt, HeadTail};
 use crate::limits::{COMMAND_KEPT_BYTES, COMMAND_OUTPUT_BYTES, SNIFF_BYTES};
 use crate::read::grouped;
 
+mod look;
+
+pub(crate) use look::{Fresh, Mark};
+
 /// What a command writes, as it comes. The thread that reads the command writes the file, so
 /// nobody who shows the output waits for the disk, and the command waits for nobody who shows it.
 ///
@@ -93,17 +97,8 @@ impl Recording {
     pub fn finish(&self) -> Recorded {
         let mut state = self.lock();
         let place = std::mem::replace(&mut state.place, Place::Nowhere(None));
-        let kept = &state.kept;
-        let start = &kept.head()[..kept.head().len().min(SNIFF_BYTES)];
-        let (file, trouble) = place.end(kept.total(), state.room);
-        Recorded {
-            bytes: kept.total(),
-            lines: kept.lines(),
-            excerpt: kept.excerpt(COMMAND_OUTPUT_BYTES),
-            binary: binary::kind(start),
-            file,
-            trouble: trouble.map(|error| error.to_string()),
-        }
+        let (file, trouble) = place.end(state.kept.total(), state.room);
+        Recorded::of(&state.kept, file, trouble.map(|error| error.to_string()))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -164,6 +159,17 @@ impl Place {
 }
 
 impl Recorded {
+    fn of(kept: &HeadTail, file: Option<RecordedFile>, trouble: Option<String>) -> Self {
+        Self {
+            bytes: kept.total(),
+            lines: kept.lines(),
+            excerpt: kept.excerpt(COMMAND_OUTPUT_BYTES),
+            binary: sniffed(kept),
+            file,
+            trouble,
+        }
+    }
+
     /// Tells a model of the output: what it is, where all of it is, and the text.
     #[must_use]
     pub fn for_model(&self) -> String {
@@ -200,6 +206,11 @@ impl Recorded {
         }
         told
     }
+}
+
+/// What an output looks like, if it is no text.
+fn sniffed(kept: &HeadTail) -> Option<String> {
+    binary::kind(&kept.head()[..kept.head().len().min(SNIFF_BYTES)])
 }
 
 impl fmt::Debug for Recording {

@@ -11,6 +11,7 @@ use crate::limits::INPUT_SILENCE;
 use crate::sys::process::Tree;
 
 /// How long a command has been silent, and why.
+#[derive(Debug)]
 pub(super) struct Silence {
     tree: Arc<Tree>,
     /// When it wrote something.
@@ -25,6 +26,11 @@ impl Silence {
     /// Notes that it wrote something.
     pub(super) fn broken(&self) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// Whether a process waits for something to be typed, however long. Takes some milliseconds.
+    pub(super) fn is_of_a_reader(&self) -> bool {
+        self.tree.waits_for_input()
     }
 
     /// Waits until the command has been silent for a while because it waits for input.

@@ -49,7 +49,7 @@ async fn run(
     cancel: CancellationToken,
     output: impl FnMut(&[u8]) + Send,
 ) -> Result<Exit, SpawnError> {
-    run_kept(command, way, None, cancel, output, || Box::pin(std::future::ready(()))).await
+    run_kept(command, way, None, None, cancel, output, || Box::pin(std::future::ready(()))).await
 }
 
 /// Runs to the end, and returns what was printed as text.

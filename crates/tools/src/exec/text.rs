@@ -104,6 +104,30 @@ impl HeadTail {
         self.tail.as_slices()
     }
 
+    /// The output behind its first `bytes`, which have so many ends of lines: what is kept of it.
+    pub(super) fn since(&self, bytes: u64, lines: u64) -> Self {
+        let behind = |start: u64, len: usize| {
+            usize::try_from(bytes.saturating_sub(start)).unwrap_or(usize::MAX).min(len)
+        };
+        let tail_start = self.total - self.tail.len() as u64;
+        let (head, tail) = (behind(0, self.head.len()), behind(tail_start, self.tail.len()));
+        Self {
+            head: self.head[head..].to_vec(),
+            tail: self.tail.range(tail..).copied().collect(),
+            half: self.half,
+            total: self.total.saturating_sub(bytes),
+            lines: self.lines.saturating_sub(lines),
+        }
+    }
+
+    /// How many of the last bytes belong to a line that has no end yet, as far as they are kept.
+    pub(super) fn open_line(&self) -> u64 {
+        let is_whole = self.total == self.kept() as u64;
+        let head = if is_whole { self.head.as_slice() } else { &[] };
+        let kept = head.iter().chain(&self.tail).rev();
+        kept.take_while(|byte| **byte != b'\n').count() as u64
+    }
+
     /// The output as [plain] text of at most `limit` bytes, and a line that says how many were
     /// left out of its middle, if any were.
     pub fn to_text(&self, limit: usize) -> String {

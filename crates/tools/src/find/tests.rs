@@ -1,11 +1,17 @@
 //! What a search for names finds, and in which order.
 
-use super::{FoundPaths, NameMatch, NameQuery, PathGlob, find};
+use super::{FoundPaths, NameMatch, NameQuery, PathGlob, find, find_at};
 use crate::error::Code;
-use crate::limits::{ENTRIES, ENTRIES_GATHERED, FUZZY_BYTES, PATTERN_BYTES};
+use crate::limits::{
+    ENTRIES, ENTRIES_GATHERED, FUZZY_BYTES, MATCH_LOCATIONS, PATTERN_BYTES, WALK_DEPTH,
+};
+use crate::list::{ListQuery, list};
+use crate::search::Seen;
 use crate::workspace::Stop;
 use crate::workspace::testing::{Tree, tree};
 use pretty_assertions::assert_eq;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn found(tree: &Tree, query: &NameQuery) -> FoundPaths {
     find(&tree.workspace, query, &|| false).unwrap()
@@ -68,6 +74,18 @@ fn many_names_are_cut_and_counted() {
     let found = found(&tree, &NameQuery::new("*"));
     assert_eq!((found.entries.len(), found.left_out, found.stop), (ENTRIES, 10, None));
     let found = find(&tree.workspace, &NameQuery::new("*"), &|| true).unwrap();
+    assert_eq!((found.entries.len(), found.stop), (0, Some(Stop::Cancelled)));
+}
+
+#[test]
+fn a_walk_stops_in_the_middle_of_a_directory() {
+    let tree = tree(&[]);
+    for name in 0..2_000 {
+        tree.write(&name.to_string(), "");
+    }
+    let asked = AtomicUsize::new(0);
+    let cancel = || asked.fetch_add(1, Ordering::Relaxed) > 2;
+    let found = find(&tree.workspace, &NameQuery::new("*"), &cancel).unwrap();
     assert_eq!((found.entries.len(), found.stop), (0, Some(Stop::Cancelled)));
 }
 
@@ -145,4 +163,37 @@ fn pages_of_names_follow_each_other() {
         let error = find(&tree.workspace, &NameQuery { offset, ..query }, &|| false).unwrap_err();
         assert_eq!(error.code(), Some(Code::InvalidArguments));
     }
+}
+
+#[test]
+fn the_first_places_are_told_as_they_are_found() {
+    let tree = tree(&[]);
+    for name in 0..MATCH_LOCATIONS + 9 {
+        tree.write(&format!("{name:02}.rs"), "");
+        tree.write(&format!("{name:02}.txt"), "");
+    }
+    let seen = Mutex::new(Vec::<Seen>::new());
+    let watch = |news| seen.lock().unwrap().push(news);
+    let query = NameQuery { offset: 3, ..NameQuery::new("*.rs") };
+    let at = tree.workspace.look(".").unwrap();
+    let found = find_at(&tree.workspace, &query, &at, &|| false, &watch).unwrap();
+    let all: Vec<_> = found.locations().collect();
+    let seen = seen.into_inner().unwrap();
+    let told: Vec<_> = seen.into_iter().filter_map(|seen| seen.locations).collect();
+    assert_eq!((told.len(), told.last()), (MATCH_LOCATIONS, Some(&all)));
+    assert!(told.iter().all(|told| all.starts_with(told)), "{told:?}");
+    assert_eq!(told[0][0].path(), tree.path("03.rs"));
+}
+
+#[test]
+fn what_is_too_deep_is_counted_not_opened() {
+    let tree = tree(&[]);
+    tree.write(&"a/".repeat(WALK_DEPTH + 50), "");
+    let deep = found(&tree, &NameQuery::new("a"));
+    assert_eq!((deep.entries.len(), deep.unreadable), (WALK_DEPTH, 1));
+    let listing = |depth| {
+        let query = ListQuery { depth: Some(depth), ..ListQuery::new(".") };
+        list(&tree.workspace, &query, &|| false).unwrap()
+    };
+    assert_eq!((listing(5).entries.len(), listing(5).unreadable), (5, 0));
 }

@@ -4,8 +4,10 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, BufRead as _, BufReader};
 
+use memchr::{memchr, memchr_iter};
+
 use super::{Cut, grouped};
-use crate::limits::{FILE_BYTES, LINE_CHARS, WINDOW_BYTES};
+use crate::limits::{FILE_BYTES, LINE_CHARS, LINES_BUFFER_BYTES, WINDOW_BYTES};
 
 /// The lines of a window as they come in.
 #[derive(Default)]
@@ -77,53 +79,98 @@ impl Page {
 /// Reads lines, keeping no more of each than a window may show.
 pub(super) struct Lines<R> {
     pub(super) input: BufReader<io::Take<R>>,
+    /// How many lines were read or passed over, and those before the first of them.
+    pub(super) count: u64,
     /// The beginning of the last line that was read.
-    pub(super) line: Vec<u8>,
+    line: Vec<u8>,
+    marks: Vec<Mark>,
+}
+
+/// A place on the way through lines that were passed over: in a line, unless it is the beginning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Mark {
+    /// How many lines end before it.
+    pub(super) lines: u64,
+    /// How many bytes are before it.
+    pub(super) bytes: u64,
 }
 
 impl<R: io::Read> Lines<R> {
     /// Enough for the longest characters.
     const KEPT: usize = LINE_CHARS * 4;
 
-    pub(super) fn new(input: R) -> Self {
-        Self { input: BufReader::new(input.take(FILE_BYTES)), line: Vec::new() }
+    /// Reads the lines of what comes after `before` others.
+    pub(super) fn new(input: R, before: u64) -> Self {
+        let input = BufReader::with_capacity(LINES_BUFFER_BYTES, input.take(FILE_BYTES));
+        Self { input, count: before, line: Vec::new(), marks: Vec::new() }
+    }
+
+    /// Reads lines for a page as long as there is room.
+    pub(super) fn fill(&mut self, page: &mut Page, limit: u32) -> io::Result<()> {
+        while page.lines < limit && page.cut.is_none() {
+            let Some(length) = self.next()? else { break };
+            page.add(self.count, &self.line, length);
+        }
+        Ok(())
+    }
+
+    /// Passes over lines until there were `count`.
+    pub(super) fn skip_to(&mut self, count: u64) -> io::Result<()> {
+        let mut is_open = false;
+        while self.count < count {
+            let chunk = match self.input.fill_buf() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                other => other?.len(),
+            };
+            let read = FILE_BYTES - self.input.get_ref().limit();
+            self.marks.push(Mark { lines: self.count, bytes: read - chunk as u64 });
+            let chunk = self.input.buffer();
+            let Some(last) = chunk.last() else {
+                // The last line needs no end.
+                self.count += u64::from(is_open);
+                break;
+            };
+            let (left, ends) = (count - self.count, memchr_iter(b'\n', chunk).count() as u64);
+            is_open = *last != b'\n';
+            let used = match left <= ends {
+                true => memchr_iter(b'\n', chunk).nth(left as usize - 1).map(|at| at + 1),
+                false => None,
+            };
+            let used = used.unwrap_or(chunk.len());
+            self.count += left.min(ends);
+            self.input.consume(used);
+        }
+        Ok(())
+    }
+
+    /// Returns where to begin to come to a line, by its number from 1, that was passed over.
+    pub(super) fn mark_before(&self, line: u64) -> Mark {
+        let after = self.marks.partition_point(|mark| mark.lines + 1 < line);
+        after.checked_sub(1).map_or(Mark::default(), |at| self.marks[at])
     }
 
     /// Reads a line and returns how long it is without its end.
-    pub(super) fn next(&mut self) -> io::Result<Option<usize>> {
+    fn next(&mut self) -> io::Result<Option<usize>> {
         self.line.clear();
-        self.read(Self::KEPT)
-    }
-
-    /// Passes over at most `count` lines and returns over how many.
-    pub(super) fn skip(&mut self, count: u64) -> io::Result<u64> {
-        let mut skipped = 0;
-        while skipped < count && self.read(0)?.is_some() {
-            skipped += 1;
-        }
-        Ok(skipped)
-    }
-
-    fn read(&mut self, keep: usize) -> io::Result<Option<usize>> {
-        let mut length = 0;
-        let mut read_any = false;
+        let (mut length, mut is_any) = (0, false);
         loop {
             let chunk = match self.input.fill_buf() {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 other => other?,
             };
-            if chunk.is_empty() {
-                return Ok(read_any.then_some(length));
+            if chunk.is_empty() && !is_any {
+                return Ok(None);
             }
-            read_any = true;
-            let end = chunk.iter().position(|&byte| byte == b'\n');
+            is_any = true;
+            let end = memchr(b'\n', chunk);
             let part = &chunk[..end.unwrap_or(chunk.len())];
-            let kept = part.len().min(keep.saturating_sub(self.line.len()));
+            let kept = part.len().min(Self::KEPT.saturating_sub(self.line.len()));
             self.line.extend_from_slice(&part[..kept]);
             length += part.len();
-            let used = part.len() + usize::from(end.is_some());
+            let (used, is_end) = (part.len() + usize::from(end.is_some()), chunk.is_empty());
             self.input.consume(used);
-            if end.is_some() {
+            if end.is_some() || is_end {
+                self.count += 1;
                 return Ok(Some(length));
             }
         }

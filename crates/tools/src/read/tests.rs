@@ -1,10 +1,13 @@
 //! What a window of a file shows, and what it says of the rest.
 
-use super::{Cut, Reading, Window, grouped, read_window};
+use super::{Cut, Reading, Request, Window, grouped, read_window};
 use crate::error::{Code, ToolError};
-use crate::limits::{FILE_BYTES, IMAGE_BYTES, LINE_CHARS, WINDOW_BYTES, WINDOW_LINES};
+use crate::limits::{
+    FILE_BYTES, IMAGE_BYTES, LINE_CHARS, LINES_BUFFER_BYTES, WINDOW_BYTES, WINDOW_LINES,
+};
 use crate::workspace::testing::tree;
 use pretty_assertions::assert_eq;
+use std::io::{self, Cursor};
 
 fn read(
     text: impl AsRef<[u8]>,
@@ -202,4 +205,67 @@ fn a_missing_file_is_told_with_the_places_that_have_its_name() {
         assert_eq!(error.code(), Some(Code::NotFound));
         assert!(error.to_string().ends_with(expected), "{error}");
     }
+}
+
+#[test]
+fn lines_are_the_same_wherever_the_buffer_ends() {
+    let ends = |length: usize| "x".repeat(length) + "\n";
+    for text in [
+        ends(LINES_BUFFER_BYTES - 2) + "a\nb\nc",
+        ends(LINES_BUFFER_BYTES - 1) + "a\nb\n",
+        ends(LINES_BUFFER_BYTES) + "\n\nb\n",
+        ends(3 * LINES_BUFFER_BYTES) + &ends(1) + &ends(2 * LINES_BUFFER_BYTES - 1) + "b",
+        "line\n".repeat(LINES_BUFFER_BYTES / 2),
+        "\n".repeat(2 * LINES_BUFFER_BYTES),
+        ends(0) + &"x".repeat(LINES_BUFFER_BYTES),
+    ] {
+        let lines: Vec<_> = text.lines().collect();
+        let count = lines.len();
+        for at in [1, 2, 3.min(count), count / 2, count - 1, count] {
+            let (first, last) = (at as i64, at as i64 - count as i64 - 1);
+            for offset in [first, last] {
+                let window = read(&text, Some(offset), Some(2)).unwrap();
+                let shown: Vec<_> = window.text.lines().collect();
+                let expected = &lines[at - 1..count.min(at + 1)];
+                let is_same = |(shown, line): (&&str, &&str)| {
+                    shown.starts_with(&line[..line.len().min(LINE_CHARS)])
+                };
+                assert_eq!((window.first_line, shown.len()), (at as u32, expected.len()));
+                assert!(shown.iter().zip(expected).all(is_same), "line {offset} of {count}");
+                assert_eq!(window.total_lines, Some(count as u32));
+            }
+        }
+    }
+}
+
+/// A text that counts what is read of it.
+struct Counted {
+    text: Cursor<String>,
+    bytes: usize,
+}
+
+impl io::Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.text.read(buffer)?;
+        self.bytes += read;
+        Ok(read)
+    }
+}
+
+impl io::Seek for Counted {
+    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
+        self.text.seek(to)
+    }
+}
+
+#[test]
+fn the_last_lines_are_found_in_one_pass() {
+    let tree = tree(&[("file", "")]);
+    let text = "some line\n".repeat(100_000);
+    let (workspace, at, bytes) = (&tree.workspace, &tree.at("file"), text.len());
+    let request = Request { workspace, at, offset: -3, limit: 2, bytes: bytes as u64 };
+    let mut file = Counted { text: Cursor::new(text), bytes: 0 };
+    let window = request.page(&mut file, true).unwrap_or_else(|_| panic!("it can be read"));
+    assert_eq!((window.first_line, window.last_line), (99_998, 99_999));
+    assert!(file.bytes <= bytes + 2 * LINES_BUFFER_BYTES, "{} bytes of {bytes}", file.bytes);
 }

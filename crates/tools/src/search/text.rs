@@ -59,6 +59,7 @@ impl Matches {
         let (files, first, last) = (self.files.len(), self.passed + 1, self.passed + self.count);
         let mut text = match (self.count, self.passed) {
             (0, 0) => "[no match]\n".to_owned(),
+            (0, passed) if self.truncated => format!("[{passed} matching lines passed over]\n"),
             (0, passed) => format!("[no more matches: there are {passed}]\n"),
             (count, 0) => format!("[{count} matching lines in {files} files]\n"),
             (_, _) => format!("[matching lines {first} to {last}, in {files} files]\n"),

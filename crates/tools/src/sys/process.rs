@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 
 use self::group::Group;
 pub(crate) use self::helper::helper_main;
-pub(crate) use self::streams::{End, Reading, Source, open};
+pub(crate) use self::streams::{End, Keys, Reading, Source, keys, open};
 
 /// The environment variable that all processes of a command have, each command with its own value.
 pub(crate) const MARK: &str = "ACP_TOOLS_COMMAND";

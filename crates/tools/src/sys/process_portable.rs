@@ -5,9 +5,10 @@
 //! Same interface as the Unix module.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use portable_pty::{
     Child, ChildKiller, CommandBuilder, MasterPty, PtySize, SlavePty, native_pty_system,
@@ -137,7 +138,32 @@ pub(crate) fn open(shape: Shape) -> io::Result<(Source, Reading, End)> {
     };
     let pair = native_pty_system().openpty(size).map_err(io::Error::other)?;
     let reader = pair.master.try_clone_reader().map_err(io::Error::other)?;
-    Ok((Source(reader), Reading { _master: Mutex::new(pair.master) }, End(pair.slave)))
+    Ok((Source(reader), Reading { master: Mutex::new(pair.master) }, End(pair.slave)))
+}
+
+/// The keyboard of a terminal.
+pub(crate) struct Keys(Mutex<Box<dyn Write + Send>>);
+
+/// Returns the keyboard of the terminal that is read.
+pub(crate) fn keys(_: &Source, reading: &Reading) -> io::Result<Keys> {
+    let master = reading.master.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(Keys(Mutex::new(master.take_writer().map_err(io::Error::other)?)))
+}
+
+impl Keys {
+    /// Types bytes. Here it takes as long as the terminal likes.
+    pub(crate) fn press(&self, bytes: &[u8], _: Duration) -> io::Result<usize> {
+        let mut keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        keys.write_all(bytes)?;
+        keys.flush()?;
+        Ok(bytes.len())
+    }
+}
+
+impl std::fmt::Debug for Keys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Keys")
+    }
 }
 
 /// The end that is read.
@@ -151,7 +177,7 @@ impl Source {
 
 /// Keeps the terminal open: without its master its reader ends.
 pub(crate) struct Reading {
-    _master: Mutex<Box<dyn MasterPty + Send>>,
+    master: Mutex<Box<dyn MasterPty + Send>>,
 }
 
 impl std::fmt::Debug for Reading {

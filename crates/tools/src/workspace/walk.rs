@@ -23,6 +23,7 @@ use super::{Resolved, Workspace};
 use crate::error::ToolError;
 use crate::limits::{
     DIRECTORY_ENTRIES, IGNORE_FILE_BYTES, IGNORE_FILE_LINES, SEARCH_THREADS, SEARCH_TIME,
+    WALK_DEPTH,
 };
 use crate::sys::fs::{Dir, Entry, Kind, Root as Pinned};
 
@@ -101,6 +102,9 @@ struct Level {
     rules: Gitignore,
 }
 
+/// How many entries of a directory are read before the budget is asked again.
+const ENTRIES_PER_ASK: u32 = 256;
+
 impl<'a> Budget<'a> {
     pub(crate) fn new(cancel: &'a Cancel<'a>) -> Self {
         Self { deadline: Instant::now() + SEARCH_TIME, cancel }
@@ -121,7 +125,8 @@ impl<'a> Budget<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Begins a walk at a directory, `depth` levels deep.
+    /// Begins a walk at a directory, `depth` levels deep. What is beneath [`WALK_DEPTH`] of them
+    /// counts as unreadable.
     pub(crate) fn new(
         workspace: &Workspace,
         at: &Resolved,
@@ -178,7 +183,7 @@ impl<'a> Walk<'a> {
         self.stop
     }
 
-    /// Returns how many directories could not be read, or not whole.
+    /// Returns how many directories could not be read, or not whole, or are too deep.
     pub(crate) fn unreadable(&self) -> usize {
         self.unreadable
     }
@@ -197,7 +202,12 @@ impl<'a> Walk<'a> {
         let root = &self.top.root;
         let beneath = self.top.beneath.join(&path);
         let dir = root.pinned.dir(&beneath)?;
-        let (mut entries, more) = dir.entries(DIRECTORY_ENTRIES)?;
+        // Each may take as long as the disk takes.
+        let (mut asked, budget) = (0_u32, self.budget);
+        let (mut entries, more) = dir.entries_while(DIRECTORY_ENTRIES, || {
+            asked = asked.wrapping_add(1);
+            !asked.is_multiple_of(ENTRIES_PER_ASK) || budget.stop().is_none()
+        })?;
         match self.order {
             Order::ByName => entries.sort_unstable_by(|one, other| one.name.cmp(&other.name)),
             Order::DirectoriesFirst => entries.sort_unstable_by(|one, other| {
@@ -250,7 +260,10 @@ impl Iterator for Walk<'_> {
                 continue;
             }
             if kind == Kind::Directory && self.levels.len() < self.depth {
-                self.descend(path.clone());
+                match self.levels.len() < WALK_DEPTH {
+                    true => self.descend(path.clone()),
+                    false => self.unreadable += 1,
+                }
             }
             return Some(Found { path, kind });
         }

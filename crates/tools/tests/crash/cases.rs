@@ -84,7 +84,9 @@ fn shorter(number: usize) -> Changed {
 
 pub(crate) fn workspace(folder: &Path) -> Workspace {
     let workspace = Workspace::new(folder.join("root"), Vec::new()).unwrap();
-    workspace.with_durability(Durability::Disk).keeping(&folder.join("state"))
+    let workspace = workspace.with_durability(Durability::Disk).keeping(&folder.join("state"));
+    workspace.recover();
+    workspace
 }
 
 impl Case {

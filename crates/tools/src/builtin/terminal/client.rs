@@ -15,7 +15,7 @@ use futures::future::{self, join};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::own;
+use super::{Plan, own};
 use crate::backend::{ClientCommand, ClientError, ClientOutput, ClientTerminal, TerminalBackend};
 use crate::env;
 use crate::error::{Code, ToolError};
@@ -29,26 +29,30 @@ use crate::limits::{
 };
 use crate::tool::{Invocation, Output, blocking};
 
-/// Returns the client's terminals, if it is to run a command: not one that reads what is typed,
-/// which no client can be given, and not where the client shows the terminals that we run.
+/// Returns the client's terminals, if it is to run a command: not one that reads what is typed or
+/// is to go on in the background, which no client can be asked for, and not where the client shows
+/// the terminals that we run.
 pub(super) fn backend<'a>(
-    command: &Command,
+    plan: &Plan,
     invocation: Invocation<'a>,
 ) -> Option<&'a dyn TerminalBackend> {
     // The line is for a Unix shell.
-    let is_for_client = cfg!(unix) && command.streams == Streams::Pipe;
+    let is_for_client =
+        cfg!(unix) && plan.command.streams == Streams::Pipe && !plan.asks_background;
     let shows_ours = invocation.call.session().with(|session, _| session.shows_terminals());
     invocation.context.terminal.as_deref().filter(|_| is_for_client && !shows_ours)
 }
 
-/// Has a command run to its end.
+/// Has a command run to its end, which comes when it would have gone on in the background.
 pub(super) async fn run(
-    command: Command,
+    plan: Plan,
     backend: &dyn TerminalBackend,
     invocation: Invocation<'_>,
 ) -> Result<Output, ToolError> {
     let Invocation { call, context } = invocation;
-    let (begun, limit) = (Instant::now(), command.timeout);
+    let Plan { command, patience, .. } = plan;
+    let begun = Instant::now();
+    let limit = command.timeout.into_iter().chain(patience).min();
     let created = tokio::select! {
         biased;
         () = call.cancel().cancelled() => None,

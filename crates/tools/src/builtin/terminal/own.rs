@@ -10,43 +10,127 @@ use acp_types::schema::v1::ResourceLink;
 use acp_types::{Content, ContentBlock, Exit, Reason, TerminalId};
 use futures::FutureExt as _;
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 
+use super::Plan;
+use super::background::{self as told, Why};
+use crate::background::{Job, Running};
 use crate::error::{Code, ToolError};
 use crate::exec::escapes::Filter;
 use crate::exec::record::{Recorded, RecordedFile, Recording};
-use crate::exec::{self, Command, End, Size, SpawnError, Streams, Usage};
+use crate::exec::{self, Command, End, Input, Size, SpawnError, Streams, Usage};
 use crate::limits::OUTPUT_FILE_BYTES;
 use crate::outputs::uri;
-use crate::tool::{Invocation, Output};
+use crate::tool::{Invocation, Output, blocking};
 
-/// Runs a command to its end.
-pub(super) async fn run(
-    mut command: Command,
-    invocation: Invocation<'_>,
-) -> Result<Output, ToolError> {
+/// Runs a command to its end, or until it goes on in the background.
+pub(super) async fn run(plan: Plan, invocation: Invocation<'_>) -> Result<Output, ToolError> {
+    let Plan { mut command, is_background, patience, .. } = plan;
     let call = invocation.call;
     if command.streams == Streams::Pipe && call.session().with(|it, _| it.shows_terminals()) {
         command.streams = Streams::Terminal(Size::default());
     }
-    let id = TerminalId::new(call.id().0.clone());
-    let timeout = command.timeout;
-    let workspace = Arc::clone(&invocation.context.workspace);
-    let open = move || workspace.outputs().create();
-    let recording = Arc::new(Recording::new(OUTPUT_FILE_BYTES, open));
-    let mut filter = Filter::default();
-    let show = |bytes: &[u8]| call.terminal_output(&id, &filter.push(bytes));
-    let session = call.session().clone();
-    let ready = || {
-        let session = session.clone();
-        async move { session.unstalled().await }.boxed()
+    let background = invocation.context.workspace.background();
+    // Who asks for a terminal may have to be answered, which is done in the background.
+    let is_interactive = matches!(command.streams, Streams::Interactive(_));
+    let mut place = (is_background || is_interactive).then(|| background.reserve()).flatten();
+    if is_background && place.is_none() {
+        return Err(told::too_many());
+    }
+    let job = Job {
+        line: command.line.clone(),
+        begun: Instant::now(),
+        timeout: command.timeout,
+        stop: background.token(),
+        input: (is_interactive && place.is_some()).then(Input::default),
     };
-    let cancel = call.cancel().clone();
-    let running = exec::run_recorded(command, cancel, Arc::clone(&recording), show, ready);
-    let exit = running.await.map_err(not_started)?;
-    Ok(report(call, &exit, &recording.finish(), &ending(&exit, timeout)))
+    let Live { recording, mut running, detached } = begin(command, &job, invocation);
+    let mut may_go_on = true;
+    let exit = loop {
+        tokio::select! {
+            biased;
+            // First, so that nothing is started for a call that is over.
+            () = call.cancel().cancelled(), if !job.stop.is_cancelled() => job.stop.cancel(),
+            exit = &mut running => break exit.map_err(not_started)?,
+            why = out_of_patience(patience, job.input.as_ref()),
+                if may_go_on && !job.stop.is_cancelled() =>
+            {
+                let Some(place) = place.take().or_else(|| background.reserve()) else {
+                    may_go_on = false;
+                    continue;
+                };
+                detached.cancel();
+                let id = place.adopt(job, recording, running);
+                return told::goes_on(&id, why, invocation).await;
+            }
+        }
+    };
+    // Of long lines, that takes its time.
+    let recorded = blocking(move || Ok(recording.finish())).await?;
+    Ok(report(call, &exit, &recorded, &ending(&exit, job.timeout)))
 }
 
-/// Tells the client and the model how a command ended, `how` in words, and what it wrote.
+/// A command that runs for a call.
+struct Live {
+    recording: Arc<Recording>,
+    running: Running,
+    /// Says that the call does not show it any more.
+    detached: CancellationToken,
+}
+
+fn begin(command: Command, job: &Job, invocation: Invocation<'_>) -> Live {
+    let call = invocation.call.clone();
+    // The files are gone with the session, and a command must not keep that.
+    let workspace = Arc::downgrade(&invocation.context.workspace);
+    let open = move || workspace.upgrade().map_or(Ok(None), |it| it.outputs().create());
+    let recording = Arc::new(Recording::new(OUTPUT_FILE_BYTES, open));
+    let detached = CancellationToken::new();
+    let (session, is_detached) = (call.session().clone(), detached.clone());
+    let ready = move || {
+        let (session, is_detached) = (session.clone(), is_detached.clone());
+        // Nobody waits for a client that is not shown it.
+        async move {
+            let _is_over = is_detached.run_until_cancelled(session.unstalled()).await;
+        }
+        .boxed()
+    };
+    let (id, is_detached) = (TerminalId::new(call.id().0.clone()), detached.clone());
+    let mut filter = Filter::default();
+    let show = move |bytes: &[u8]| {
+        if !is_detached.is_cancelled() {
+            call.terminal_output(&id, &filter.push(bytes));
+        }
+    };
+    let (stop, kept, input) = (job.stop.clone(), Arc::clone(&recording), job.input.clone());
+    let running = match input {
+        Some(input) => exec::run_attended(command, stop, kept, input, show, ready).boxed(),
+        None => exec::run_recorded(command, stop, kept, show, ready).boxed(),
+    };
+    Live { recording, running, detached }
+}
+
+/// Waits until a command is not to be waited for any more.
+async fn out_of_patience(patience: Option<Duration>, input: Option<&Input>) -> Why {
+    let lasts = async {
+        match patience {
+            Some(patience) => sleep(patience).await,
+            None => std::future::pending().await,
+        }
+    };
+    let awaits_input = async {
+        match input {
+            Some(input) => input.awaited().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = lasts => Why::Lasts,
+        () = awaits_input => Why::AwaitsInput,
+    }
+}
+
+/// Tells the client and the model of a command that has ended, `how` in words, and what it wrote.
 pub(super) fn report(
     call: &CallHandle,
     exit: &exec::Exit,

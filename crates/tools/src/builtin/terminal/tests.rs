@@ -17,6 +17,8 @@ use crate::env::base_env;
 use crate::limits::COMMAND_OUTPUT_BYTES;
 use crate::{Context, Registry, Workspace};
 
+mod background;
+
 /// A session in which everything is allowed.
 struct Stage {
     session: SessionHandle,
@@ -52,14 +54,23 @@ impl Stage {
 
     /// Runs a call to its end, and returns what the model and the client are told.
     async fn call(&mut self, name: &str, args: Value) -> (Ended, ToolCallReport) {
+        self.call_in(&CancellationToken::new(), name, args).await
+    }
+
+    /// Runs a call in a turn that may be cancelled.
+    async fn call_in(
+        &mut self,
+        cancel: &CancellationToken,
+        name: &str,
+        args: Value,
+    ) -> (Ended, ToolCallReport) {
         self.calls += 1;
         let id = ToolCallId::new(format!("call{}", self.calls));
-        let cancel = CancellationToken::new();
         let Self { session, registry, context, .. } = self;
-        let open = registry.announce(session, &id, "t", name, context, &cancel).unwrap();
+        let open = registry.announce(session, &id, "t", name, context, cancel).unwrap();
         // A call that is asked about would wait for ever: there is nobody to answer.
         let running = perform(open, registry.call(name, args, context));
-        let ended = timeout(Duration::from_secs(20), running).await.expect(name);
+        let ended = timeout(Duration::from_secs(200), running).await.expect(name);
         let report = session.with(|session, _| session.board().history().get(&id).cloned());
         (ended, report.unwrap())
     }

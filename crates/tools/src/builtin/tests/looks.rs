@@ -1,17 +1,28 @@
 //! What a client is told of calls that look, by their whole life: places, progress, images.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::ffi::OsStr;
+use std::fs;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::SystemTime;
 
 use acp_lifecycle::{Ended, Item, Session, SessionHandle, Sink, Unreachable, drive, perform};
 use acp_types::{Location, Status, ToolCallPatch, ToolCallReport};
+use futures::FutureExt as _;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
+use tokio::runtime::Builder;
+use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
+use crate::builtin::find_path::FindPath;
+use crate::builtin::grep::Grep;
+use crate::builtin::list_directory::ListDirectory;
+use crate::builtin::read_file::ReadFile;
+use crate::builtin::think::Think;
 use crate::workspace::testing::{Tree, tree};
-use crate::{Context, Registry, Workspace};
+use crate::write::{Journal, unique};
+use crate::{Context, Registry, Tool, Workspace};
 
 /// Keeps every patch that a client would be told.
 #[derive(Clone, Default)]
@@ -35,7 +46,11 @@ struct Life {
 
 async fn live(tree: &Tree, tool: &str, args: Value) -> Life {
     let cwd = tree.workspace.cwd().to_owned();
-    let workspace = Arc::new(Workspace::new(cwd.clone(), Vec::new()).unwrap());
+    lived(Arc::new(Workspace::new(cwd, Vec::new()).unwrap()), tool, args).await
+}
+
+async fn lived(workspace: Arc<Workspace>, tool: &str, args: Value) -> Life {
+    let cwd = workspace.cwd().to_owned();
     let context = Context { workspace, env: Arc::new(BTreeMap::new()), text: None, terminal: None };
     let registry = Registry::builtin().unwrap();
     let session = SessionHandle::new(Session::new(cwd), SystemTime::now);
@@ -114,4 +129,49 @@ async fn a_file_is_shown_as_what_it_is() {
     assert_eq!(life.report.locations[0].line().map(u32::from), Some(3));
     let life = live(&tree, "read_file", json!({ "path": "lib/lines" })).await;
     assert!(life.ended.text.contains("The same name is at: src/lines"), "{}", life.ended.text);
+}
+
+/// What only looks may wait for a disk that hangs: meanwhile other sessions go on.
+#[test]
+fn looking_holds_up_nobody() {
+    fn is_elsewhere<T: Tool>(tool: T, args: Value, context: &Context) -> bool {
+        let args = serde_json::from_value(args).unwrap();
+        // What is not done elsewhere is done when it is asked for the first time.
+        tool.preview(args, context).now_or_never().is_none()
+    }
+    let runtime = Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+    let _guard = runtime.enter();
+    let (done, wait) = mpsc::channel::<()>();
+    // Whatever goes elsewhere waits for this.
+    drop(spawn_blocking(move || wait.recv()));
+    let tree = tree(&[("f", "")]);
+    let context = Context {
+        workspace: Arc::new(tree.workspace),
+        env: Arc::default(),
+        text: None,
+        terminal: None,
+    };
+    assert!(is_elsewhere(ReadFile, json!({ "path": "f" }), &context));
+    assert!(is_elsewhere(ListDirectory, json!({ "path": "." }), &context));
+    assert!(is_elsewhere(FindPath, json!({ "pattern": "f" }), &context));
+    assert!(is_elsewhere(Grep, json!({ "pattern": "f" }), &context));
+    assert!(!is_elsewhere(Think, json!({ "thought": "f" }), &context));
+    drop(done);
+}
+
+/// A file that is out of the way while it is deleted, when its process is killed.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn what_a_killed_process_left_is_in_order_before_anything_is_looked_at() {
+    let tree = tree(&[("f", "text\n")]);
+    let (state, aside) = (tree.outer().join("state"), unique());
+    let cwd = tree.workspace.cwd().to_owned();
+    let begun = Journal::aside(&state.join("journal"), &cwd, OsStr::new("f"), &aside);
+    begun.unwrap().leave();
+    fs::rename(cwd.join("f"), cwd.join(&aside)).unwrap();
+    let workspace = Workspace::new(cwd.clone(), Vec::new()).unwrap().keeping(&state);
+    assert!(!cwd.join("f").exists(), "who begins a session does not wait for it");
+    let life = lived(Arc::new(workspace), "read_file", json!({ "path": "f" })).await;
+    assert_eq!(life.ended.text, "     1\ttext\n");
+    assert_eq!(fs::read_dir(state.join("journal")).unwrap().count(), 0);
 }

@@ -87,10 +87,19 @@ impl Dir {
 
     /// Returns at most `max` entries, in no order, and whether there are more.
     pub(crate) fn entries(&self, max: usize) -> io::Result<(Vec<Entry>, bool)> {
+        self.entries_while(max, || true)
+    }
+
+    /// The same, as long as `goes_on`, which is asked before each.
+    pub(crate) fn entries_while(
+        &self,
+        max: usize,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> io::Result<(Vec<Entry>, bool)> {
         let mut entries = Vec::new();
         for entry in fs::read_dir(&self.0)? {
             let entry = entry?;
-            if entries.len() == max {
+            if entries.len() == max || !goes_on() {
                 return Ok((entries, true));
             }
             let kind = entry.file_type().map_or(Kind::Special, Kind::from);

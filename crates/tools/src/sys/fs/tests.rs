@@ -72,7 +72,7 @@ macro_rules! holds {
             ];
             let kinds = kinds.map(|(name, kind)| Entry { name: name.into(), kind });
             assert_eq!((&entries[..], more), (&kinds[..], false));
-            assert!(dir.entries(2).unwrap().1);
+            assert!(dir.entries(2).unwrap().1 && dir.entries_while(9, || false).unwrap().1);
             assert_eq!(dir.read_link(OsStr::new("in")).unwrap(), "dir/file");
 
             let [a, b, link] = ["a", "b", "in"].map(OsStr::new);

@@ -211,6 +211,15 @@ pub(crate) struct Dir(OwnedFd);
 impl Dir {
     /// Returns at most `max` entries, in no order, and whether there are more.
     pub(crate) fn entries(&self, max: usize) -> io::Result<(Vec<Entry>, bool)> {
+        self.entries_while(max, || true)
+    }
+
+    /// The same, as long as `goes_on`, which is asked before each.
+    pub(crate) fn entries_while(
+        &self,
+        max: usize,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> io::Result<(Vec<Entry>, bool)> {
         let mut entries = Vec::new();
         let readable = sys::openat(&self.0, ".", READ | OFlags::DIRECTORY, Mode::empty())?;
         for entry in sys::Dir::new(readable)? {
@@ -219,7 +228,7 @@ impl Dir {
             if matches!(name, b"." | b"..") {
                 continue;
             }
-            if entries.len() == max {
+            if entries.len() == max || !goes_on() {
                 return Ok((entries, true));
             }
             let name = OsStr::from_bytes(name).to_owned();

@@ -3,15 +3,16 @@
 //! Knows nothing of processes, nor of what the output is for.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, PipeReader, PipeWriter, Read as _};
+use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use portable_pty::{MasterPty, PtySize, native_pty_system};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::{Errno, ioctl_fionbio, retry_on_intr};
 
 use super::Shape;
 
@@ -35,6 +36,39 @@ pub(crate) struct Source {
 #[derive(Debug)]
 pub(crate) struct Reading {
     _pipe: PipeWriter,
+}
+
+/// The keyboard of a terminal.
+#[derive(Debug)]
+pub(crate) struct Keys(File);
+
+/// Returns the keyboard of the terminal that is read.
+pub(crate) fn keys(source: &Source, _: &Reading) -> io::Result<Keys> {
+    // Of both, as they are one: a program that does not read must not hold us up.
+    ioctl_fionbio(&source.output, true)?;
+    source.output.try_clone().map(Keys)
+}
+
+impl Keys {
+    /// Types bytes, and returns how many of them the terminal has taken in time.
+    pub(crate) fn press(&self, bytes: &[u8], within: Duration) -> io::Result<usize> {
+        let deadline = Instant::now() + within;
+        let mut typed = 0;
+        while typed < bytes.len() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let left = Timespec::try_from(left).map_err(io::Error::other)?;
+            let mut waiting = [PollFd::new(&self.0, PollFlags::OUT)];
+            if retry_on_intr(|| poll(&mut waiting, Some(&left)))? == 0 {
+                break;
+            }
+            match (&self.0).write(&bytes[typed..]) {
+                Ok(taken) => typed += taken,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(typed)
+    }
 }
 
 /// Opens a pipe or a terminal.
@@ -75,16 +109,21 @@ impl Source {
     /// Waits for output. 0 once nobody can write any more, or all is read that was written before
     /// the [`Reading`] was dropped.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut waiting =
-            [PollFd::new(&self.output, PollFlags::IN), PollFd::new(&self.stopped, PollFlags::IN)];
-        retry_on_intr(|| poll(&mut waiting, None))?;
-        if waiting[0].revents().is_empty() {
-            return Ok(0);
-        }
-        match self.output.read(buffer) {
-            // How Linux says that nobody has the terminal open any more.
-            Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Ok(0),
-            read => read,
+        loop {
+            let mut waiting = [
+                PollFd::new(&self.output, PollFlags::IN),
+                PollFd::new(&self.stopped, PollFlags::IN),
+            ];
+            retry_on_intr(|| poll(&mut waiting, None))?;
+            if waiting[0].revents().is_empty() {
+                return Ok(0);
+            }
+            return match self.output.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                // How Linux says that nobody has the terminal open any more.
+                Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Ok(0),
+                read => read,
+            };
         }
     }
 }

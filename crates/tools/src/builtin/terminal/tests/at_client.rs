@@ -312,6 +312,10 @@ async fn a_command_that_takes_too_long_is_ended_or_left_to_the_client() {
         assert_eq!(report.meta.signal.as_deref(), signal, "{script:?}");
         assert!(begun.elapsed() <= Duration::from_secs(12), "{:?}", begun.elapsed());
     }
+    // Where it would go on in the background, it ends.
+    let client = Client::new(endless());
+    let (ended, _) = ran(&client, json!({"command": "x"})).await;
+    assert!(ended.text.starts_with("[ended after its timeout of 120000 ms;"), "{}", ended.text);
 }
 
 #[tokio::test(start_paused = true)]
@@ -400,12 +404,18 @@ async fn the_client_is_told_a_shell_a_folder_and_nothing_of_our_environment() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_that_reads_or_that_the_client_shows_as_ours_is_run_here() {
-    for (tty, shows_ours) in [(true, false), (false, true)] {
+async fn what_no_client_can_do_and_what_it_shows_as_ours_is_run_here() {
+    for (asked, shows_ours) in [
+        (json!({"tty": true}), false),
+        (json!({"background_after_ms": 60_000}), false),
+        (json!({}), true),
+    ] {
         let client = Client::new(Script::default());
         let mut stage = stage(&client);
         stage.session.with(|session, _| session.set_shows_terminals(shows_ours));
-        let (ended, _) = stage.call("terminal", json!({"command": "echo so", "tty": tty})).await;
+        let mut args = asked.clone();
+        args["command"] = json!("echo so");
+        let (ended, _) = stage.call("terminal", args).await;
         assert_eq!((ended.text.as_str(), client.asked().as_str()), ("[exit code 0]\nso\n", ""));
     }
 }

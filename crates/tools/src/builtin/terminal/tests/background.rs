@@ -1,0 +1,369 @@
+//! Commands in the background: how they get there, what is told of them, and how they end.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use acp_lifecycle::{Effect, Ended, Executor as _};
+use acp_types::{Content, Reason, Status, ToolCallId};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::Stage;
+use crate::limits::{BACKGROUND_ENDED, BACKGROUND_RUNNING, INPUT_BYTES};
+
+/// Far beyond what anything here needs; a test that reaches it fails.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Stage {
+    /// Runs a call, and returns what the model is told.
+    async fn told(&mut self, name: &str, args: Value) -> String {
+        self.call(name, args).await.0.text
+    }
+
+    /// Sends a command to the background.
+    async fn sent(&mut self, command: &str) -> String {
+        self.told("terminal", json!({ "command": command, "background": true })).await
+    }
+
+    /// Looks at a command until its output has a text; returns all that it showed on the way.
+    async fn until(&mut self, id: &str, text: &str) -> String {
+        let mut seen = String::new();
+        let look = async {
+            while !seen.contains(text) {
+                seen += &self.told("terminal_wait", json!({"id": id, "timeout_ms": 20})).await;
+            }
+        };
+        let looked = timeout(PATIENCE, look).await;
+        assert!(looked.is_ok(), "waited in vain for {text:?}: {seen}");
+        seen
+    }
+}
+
+/// A command that takes ten minutes, and whose like no other test runs.
+fn endless() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("sleep 600.{}00{count}", std::process::id())
+}
+
+/// Whether a process runs just this.
+fn runs(command: &str) -> bool {
+    let line = command.replace(' ', "\0") + "\0";
+    std::fs::read_dir("/proc").unwrap().flatten().any(|process| {
+        std::fs::read(process.path().join("cmdline")).is_ok_and(|read| read == line.as_bytes())
+    })
+}
+
+async fn until_gone(command: &str) {
+    let gone = async {
+        while runs(command) {
+            tokio::task::yield_now().await;
+        }
+    };
+    assert!(timeout(PATIENCE, gone).await.is_ok(), "{command} still runs");
+}
+
+fn failure(ended: &Ended) -> (Status, Option<Reason>) {
+    (ended.status, ended.reason)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_in_the_background_runs_on_and_is_looked_at_and_stopped() {
+    let mut stage = Stage::new();
+    let sleep = endless();
+    let command = format!("echo begun; cat gate; echo on; exec {sleep}");
+    let gate = stage.folder.path().join("root/gate");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &gate, rustix::fs::Mode::RWXU).unwrap();
+    let args = json!({ "command": command, "background": true });
+    let (ended, report) = stage.call("terminal", args).await;
+    assert_eq!((ended.status, report.status), (Status::Completed, Status::Completed));
+    assert!(ended.text.contains("in the background as bg-1"), "{}", ended.text);
+    if !ended.text.ends_with("]\nbegun\n") {
+        stage.until("bg-1", "begun\n").await;
+    }
+    let raw = report.raw_output.unwrap();
+    assert_eq!((&raw["background"], &raw["running"]), (&json!("bg-1"), &json!(true)));
+    assert!(report.content.iter().any(|content| matches!(content, Content::Terminal(_))));
+    assert!(
+        report
+            .content
+            .contains(&Content::text("It still runs, and goes on in the background as bg-1."))
+    );
+
+    let nothing = stage.told("terminal_output", json!({ "id": "bg-1" })).await;
+    assert!(nothing.ends_with("]\n[nothing new]\n"), "{nothing}");
+    std::fs::write(&gate, "").unwrap();
+    let seen = stage.until("bg-1", "on\n").await;
+    assert!(!seen.contains("begun"), "{seen}");
+    let whole = stage.told("terminal_output", json!({ "id": "bg-1", "whole": true })).await;
+    assert!(whole.ends_with("]\nbegun\non\n"), "{whole}");
+    let listed = stage.told("terminal_list", json!({})).await;
+    assert!(listed.starts_with("bg-1 has run for ") && listed.ends_with(&command), "{listed}");
+
+    assert!(runs(&sleep));
+    let (stopped, report) = stage.call("terminal_stop", json!({ "id": "bg-1" })).await;
+    assert_eq!(stopped.status, Status::Completed);
+    assert!(stopped.text.starts_with("[bg-1 ended after "), "{}", stopped.text);
+    assert!(stopped.text.contains(": it was stopped]\n"), "{}", stopped.text);
+    assert_eq!(report.raw_output.unwrap()["running"], false);
+    until_gone(&sleep).await;
+    // Its end was told.
+    assert_eq!(stage.context.workspace.background().take_ended(), [""; 0]);
+    let again = stage.told("terminal_stop", json!({ "id": "bg-1" })).await;
+    assert!(again.contains("ended after") && again.ends_with("[nothing new]\n"), "{again}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_ends_at_once_never_gets_there() {
+    let mut stage = Stage::new();
+    let args = json!({ "command": "echo no; exit 3", "background": true });
+    let (ended, report) = stage.call("terminal", args).await;
+    assert_eq!(failure(&ended), (Status::Failed, Some(Reason::Error)));
+    assert_eq!((ended.text.as_str(), report.meta.exit_code), ("[exit code 3]\nno\n", Some(3)));
+    let listed = stage.told("terminal_list", json!({})).await;
+    assert_eq!(listed, "No command of this session is or was in the background.");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_lasts_too_long_goes_on_there_but_not_beyond_its_timeout() {
+    let mut stage = Stage::new();
+    let sleep = endless();
+    let args = json!({ "command": sleep, "background_after_ms": 1, "timeout_ms": 900 });
+    let told = stage.told("terminal", args).await;
+    assert!(told.contains("goes on in the background as bg-1"), "{told}");
+    let waited = stage.told("terminal_wait", json!({ "id": " bg-1\n" })).await;
+    assert!(waited.contains("ended after its timeout of 900 ms"), "{waited}");
+    assert!(!runs(&sleep));
+    // A timeout alone ends it where it is.
+    let (ended, _) = stage.call("terminal", json!({ "command": sleep, "timeout_ms": 200 })).await;
+    assert_eq!(failure(&ended), (Status::Failed, Some(Reason::Timeout)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_turn_leaves_the_background_alone_and_ends_the_rest() {
+    let mut stage = Stage::new();
+    let (kept, ended) = (endless(), endless());
+    let turn = CancellationToken::new();
+    let args = json!({ "command": kept, "background": true });
+    stage.call_in(&turn, "terminal", args).await;
+    let cancel = turn.clone();
+    let line = ended.clone();
+    let cancelling = tokio::spawn(async move {
+        while !runs(&line) {
+            tokio::task::yield_now().await;
+        }
+        cancel.cancel();
+    });
+    // It would have gone on there.
+    let args = json!({ "command": ended, "background_after_ms": 20_000 });
+    let (told, _) = stage.call_in(&turn, "terminal", args).await;
+    cancelling.await.unwrap();
+    assert_eq!(failure(&told), (Status::Cancelled, Some(Reason::Turn)));
+    until_gone(&ended).await;
+    assert!(runs(&kept));
+    // A wait is cancelled, what it waits for is not.
+    let turn = CancellationToken::new();
+    let cancel = turn.clone();
+    let waiting = stage.call_in(&turn, "terminal_wait", json!({ "id": "bg-1" }));
+    let (waited, ()) = tokio::join!(waiting, async move { cancel.cancel() });
+    assert_eq!(waited.0.status, Status::Cancelled);
+    assert!(runs(&kept));
+    stage.context.workspace.background().end().await;
+    assert!(!runs(&kept));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_end_with_the_session() {
+    let mut stage = Stage::new();
+    let (deaf, polite) = (endless(), endless());
+    stage.sent(&format!("trap '' TERM; {deaf}; {deaf}")).await;
+    stage.sent(&format!("setsid {polite} & wait")).await;
+    assert!(runs(&deaf) && runs(&polite));
+    let Stage { context, session, .. } = stage;
+    drop((context, session));
+    until_gone(&deaf).await;
+    until_gone(&polite).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_more_run_and_no_more_are_remembered_than_may() {
+    let mut stage = Stage::new();
+    for _ in 0..BACKGROUND_RUNNING {
+        stage.sent(&endless()).await;
+    }
+    let args = json!({ "command": "true", "background": true });
+    let (ended, report) = stage.call("terminal", args).await;
+    assert_eq!(ended.status, Status::Failed);
+    assert_eq!(report.raw_output.unwrap()["code"], "too_many");
+    // In the foreground it runs on, and to its end.
+    let args = json!({ "command": "sleep 0.2; echo done", "background_after_ms": 1 });
+    assert_eq!(stage.told("terminal", args).await, "[exit code 0]\ndone\n");
+    stage.told("terminal_stop", json!({ "id": "bg-1" })).await;
+    let args = json!({ "command": endless(), "background": true });
+    assert_eq!(stage.call("terminal", args).await.0.status, Status::Completed);
+
+    let background = stage.context.workspace.clone();
+    let background = background.background();
+    for place in 0..=BACKGROUND_ENDED {
+        stage.told("terminal_stop", json!({ "id": format!("bg-{}", place + 2) })).await;
+        let args = json!({ "command": "read", "tty": true, "background_after_ms": 1 });
+        stage.told("terminal", args).await;
+    }
+    let ended = background.list().iter().filter(|command| !command.is_running()).count();
+    assert_eq!(ended, BACKGROUND_ENDED);
+    assert!(background.find("bg-1").is_none());
+    background.end().await;
+    assert!(background.reserve().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_terminal_is_typed_at() {
+    let mut stage = Stage::new();
+    let line = r#"stty -echo; echo ready; while read -r x; do echo "got <$x>"; done; echo over"#;
+    let args = json!({ "command": line, "background": true, "tty": true });
+    let told = stage.told("terminal", args).await;
+    assert!(told.contains("terminal_input types at its terminal"), "{told}");
+    if !told.contains("ready") {
+        stage.until("bg-1", "ready").await;
+    }
+    let typed = stage.told("terminal_input", json!({ "id": "bg-1", "text": "a\nb" })).await;
+    let typed = match typed.contains("got <a>\n") {
+        true => typed,
+        false => stage.until("bg-1", "got <a>\n").await,
+    };
+    assert!(!typed.contains("got <b"), "{typed}");
+    stage.until("bg-1", "and waits for input]").await;
+    stage.told("terminal_input", json!({ "id": "bg-1", "text": "c\n\u{4}" })).await;
+    let end = stage.told("terminal_wait", json!({ "id": "bg-1" })).await;
+    let (whole, report) =
+        stage.call("terminal_output", json!({ "id": "bg-1", "whole": true })).await;
+    assert!(whole.text.ends_with("got <bc>\nover\n"), "{} {end}", whole.text);
+    assert_eq!(report.meta.exit_code, Some(0));
+    let (late, _) = stage.call("terminal_input", json!({ "id": "bg-1", "text": "d\n" })).await;
+    assert_eq!(late.status, Status::Failed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ctrl_c_interrupts_and_what_nobody_reads_is_not_waited_for() {
+    let mut stage = Stage::new();
+    let line = "stty raw -echo; trap 'echo caught; exit 7' INT; echo ready; sleep 600 & wait";
+    let args = json!({ "command": line, "background": true, "tty": true });
+    let told = stage.told("terminal", args).await;
+    if !told.contains("ready") {
+        stage.until("bg-1", "ready").await;
+    }
+    // A terminal has room for some 64 KiB that nobody reads.
+    let mut failed = None;
+    for _ in 0..40 {
+        let text = "x".repeat(INPUT_BYTES);
+        let (ended, _) = stage.call("terminal_input", json!({ "id": "bg-1", "text": text })).await;
+        if ended.status == Status::Failed {
+            failed = Some(ended.text);
+            break;
+        }
+    }
+    assert!(failed.is_some_and(|text| text.starts_with("Only ")));
+    stage.told("terminal_stop", json!({ "id": "bg-1" })).await;
+
+    let line = "trap 'echo caught; exit 7' INT; echo ready; sleep 600 & wait";
+    let args = json!({ "command": line, "background": true, "tty": true });
+    stage.told("terminal", args).await;
+    stage.told("terminal_input", json!({ "id": "bg-2", "text": "\u{3}" })).await;
+    let end = stage.told("terminal_wait", json!({ "id": "bg-2" })).await;
+    let whole = stage.told("terminal_output", json!({ "id": "bg-2", "whole": true })).await;
+    assert!(whole.contains("caught") && whole.contains("exit code 7"), "{whole} {end}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_terminal_that_waits_for_an_answer_goes_on_in_the_background() {
+    let mut stage = Stage::new();
+    let line = r#"read -r -p "name? " x; echo "hello $x""#;
+    let told = stage.told("terminal", json!({ "command": line, "tty": true })).await;
+    assert!(told.starts_with("[It may be waiting for input, and goes on in the background"));
+    assert!(told.ends_with("]\nname? "), "{told}");
+    let typed = stage.told("terminal_input", json!({ "id": "bg-1", "text": "Ann\n" })).await;
+    let end = typed + &stage.told("terminal_wait", json!({ "id": "bg-1" })).await;
+    assert!(end.contains("hello Ann"), "{end}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_is_said() {
+    let mut stage = Stage::new();
+    let input = |id: &str, text: &str| json!({ "id": id, "text": text });
+    let (_, report) = stage.call("terminal_output", json!({ "id": "bg-1" })).await;
+    assert_eq!(report.raw_output.unwrap()["code"], "not_found");
+    stage.sent(&endless()).await;
+    for (tool, args, code, text) in [
+        ("terminal_output", json!({ "id": "bg-7" }), "not_found", "bg-1"),
+        ("terminal_wait", json!({ "id": "" }), "not_found", "bg-1"),
+        ("terminal_stop", json!({ "id": "1" }), "not_found", "bg-1"),
+        ("terminal_input", input("bg-1", "y\n"), "invalid_arguments", "`tty`"),
+        ("terminal_input", input("bg-1", ""), "invalid_arguments", "empty"),
+        ("terminal_input", input("bg-1", &"x".repeat(INPUT_BYTES + 1)), "too_large", "4000"),
+    ] {
+        let (ended, report) = stage.call(tool, args).await;
+        assert_eq!(ended.status, Status::Failed, "{tool}");
+        assert_eq!(report.raw_output.unwrap()["code"], code, "{tool}: {}", ended.text);
+        assert!(ended.text.contains(text), "{}", ended.text);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_typed_is_asked_about_and_what_only_looks_is_not() {
+    let mut stage = Stage::new();
+    let args = json!({ "command": "cat", "background": true, "tty": true });
+    stage.told("terminal", args).await;
+    let Stage { session, registry, context, .. } = &stage;
+    let cancel = CancellationToken::new();
+    for (place, (tool, text, effects, is_guarded)) in [
+        ("terminal_input", Some("cargo test\n"), vec![&Effect::Unknown], false),
+        ("terminal_input", Some("rm -rf ~\n"), vec![&Effect::Unknown], true),
+        ("terminal_output", None, vec![], false),
+        ("terminal_wait", None, vec![], false),
+        ("terminal_stop", None, vec![], false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let args = match text {
+            Some(text) => json!({ "id": "bg-1", "text": text }),
+            None => json!({ "id": "bg-1" }),
+        };
+        let id = ToolCallId::new(format!("look{place}"));
+        let open = registry.announce(session, &id, "t", tool, context, &cancel).unwrap();
+        let preview = registry.call(tool, args, context).preview(open.handle()).await.unwrap();
+        assert_eq!(preview.effects.iter().collect::<Vec<_>>(), effects, "{tool}");
+        assert_eq!(preview.effects.is_guarded(), is_guarded, "{tool}: {text:?}");
+        let title = session.tool_call(&id).unwrap().title;
+        assert!(title.contains("`cat`"), "{title}");
+        let shown = text.map(|text| text.trim_end().to_owned()).unwrap_or_default();
+        assert!(title.contains(&shown), "{title}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_is_told_once_and_secrets_never() {
+    let mut stage = Stage::new();
+    std::fs::write(stage.folder.path().join("root/notes.txt"), "hunter2hunter2\n").unwrap();
+    stage.sent("cat notes.txt; sleep 0.7; cat notes.txt; : hunter2hunter2; exit 4").await;
+    let background = stage.context.workspace.clone();
+    let background = background.background();
+    assert_eq!(background.take_ended(), [""; 0]);
+    background.ended("bg-1").await;
+    assert_eq!(background.take_ended(), ["bg-1"]);
+    assert_eq!(background.take_ended(), [""; 0]);
+    let (told, report) = stage.call("terminal_output", json!({ "id": "bg-1" })).await;
+    assert!(
+        told.text.contains(": exit code 4]\n") && told.text.ends_with("\n[redacted]\n"),
+        "{}",
+        told.text
+    );
+    assert!(report.title.contains("which has ended"), "{}", report.title);
+    let whole = stage.told("terminal_output", json!({ "id": "bg-1", "whole": true })).await;
+    assert!(whole.ends_with("]\n[redacted]\n[redacted]\n"), "{whole}");
+    let (listed, report) = stage.call("terminal_list", json!({})).await;
+    let shown = format!("{} {report:?}", listed.text);
+    assert!(shown.contains("bg-1 ended after") && !shown.contains("hunter2"), "{shown}");
+}

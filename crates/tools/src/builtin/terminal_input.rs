@@ -1,0 +1,131 @@
+//! `terminal_input`: types at the terminal of a command in the background.
+
+use std::path::PathBuf;
+
+use acp_lifecycle::{Effect, Effects, Grant, Pinned};
+use acp_types::ToolKind;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio::time::sleep;
+
+use super::terminal::background::{self, find};
+use crate::command;
+use crate::error::{Code, ToolError};
+use crate::exec::Input;
+use crate::limits::{BACKGROUND_SETTLE, INPUT_BYTES};
+use crate::tool::{
+    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
+};
+
+/// Types at a command in the background.
+#[derive(Debug, Clone, Copy)]
+pub struct TerminalInput;
+
+/// What, and at which command.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// The id that the command got when it went to the background, such as `bg-1`.
+    pub id: String,
+    /// What is typed, at most 4000 bytes. A line break is the Enter key; U+0003 is Ctrl-C, U+0004
+    /// is Ctrl-D.
+    pub text: String,
+}
+
+/// What is typed, and where.
+#[derive(Debug)]
+pub struct Plan {
+    id: String,
+    text: String,
+    input: Input,
+}
+
+impl Tool for TerminalInput {
+    type Args = Args;
+    type Plan = Plan;
+
+    fn spec(&self) -> Spec {
+        Spec {
+            name: "terminal_input",
+            aliases: &[],
+            description: "Types a text at the terminal of a command in the background that was \
+                          started with `tty`, and returns what that has written half a second \
+                          later. Nothing is added to the text: a line is entered by its line \
+                          break.",
+            kind: ToolKind::Execute,
+            reach: Reach::Anything,
+            title: "terminal-input",
+            surface: Surface::Content,
+        }
+    }
+
+    fn describe(&self, args: &Args, context: &Context) -> Description {
+        background::describe("terminal-input", &args.id, context).with("text", &args.text)
+    }
+
+    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
+        let command = find(&args.id, context)?;
+        let Args { text, .. } = args;
+        if text.is_empty() {
+            return Err(ToolError::invalid("The text is empty."));
+        }
+        if text.len() > INPUT_BYTES {
+            let message =
+                format!("The text is {} bytes long, and the limit is {INPUT_BYTES}.", text.len());
+            return Err(ToolError::report(Code::TooLarge, message));
+        }
+        if !command.is_running() {
+            let message = format!("{} has ended; nobody reads what is typed.", command.id);
+            return Err(ToolError::report(Code::NotFound, message));
+        }
+        let Some(input) = command.job.input else {
+            let message = format!(
+                "{} has no terminal to type at. Start it again with `tty` if it is to read \
+                 something.",
+                command.id
+            );
+            return Err(ToolError::invalid(message));
+        };
+        // What reads it is not known, so no rule for commands speaks of it; but if it were a shell,
+        // what is asked about each time is asked about here too.
+        let (workspace, line) = (context.workspace.clone(), text.clone());
+        let home = context.env.get("HOME").map(PathBuf::from);
+        let judged = blocking(move || {
+            Ok(command::judge(&line, workspace.cwd(), home.as_deref(), &workspace))
+        });
+        let judged = judged.await?;
+        let draft = Draft {
+            effects: Effects::from(Effect::Unknown),
+            notes: judged.note.into_iter().collect(),
+            ..Draft::new(Plan { id: command.id, text, input })
+        };
+        Ok(draft.guarded_if(judged.effects.is_guarded()))
+    }
+
+    async fn run(
+        &self,
+        pinned: Pinned<Plan>,
+        grant: Grant,
+        invocation: Invocation<'_>,
+    ) -> Result<Output, ToolError> {
+        let Plan { id, text, input } = pinned.release(grant)?;
+        let bytes = text.len();
+        let typed = blocking(move || {
+            input.type_text(&text).map_err(|error| {
+                ToolError::report(Code::Io, format!("Nothing can be typed any more: {error}."))
+            })
+        });
+        let typed = typed.await?;
+        tokio::select! {
+            () = sleep(BACKGROUND_SETTLE) => {}
+            () = invocation.context.workspace.background().ended(&id) => {}
+            () = invocation.call.cancel().cancelled() => {}
+        }
+        let output = background::news(&id, invocation).await?;
+        if typed == bytes {
+            return Ok(output);
+        }
+        let text = format!("Only {typed} of {bytes} bytes were taken.\n{}", output.text);
+        Ok(Output { text, failed: Some((Code::TimedOut, acp_types::Reason::Error)), ..output })
+    }
+}

@@ -1,0 +1,72 @@
+//! `terminal_list`: which commands run in the background, and how the others ended.
+
+use acp_lifecycle::{Grant, Pinned};
+use acp_types::{Content, ToolKind};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::terminal::background;
+use crate::error::ToolError;
+use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
+
+/// Lists the commands in the background.
+#[derive(Debug, Clone, Copy)]
+pub struct TerminalList;
+
+/// There is nothing to say.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {}
+
+impl Tool for TerminalList {
+    type Args = Args;
+    type Plan = ();
+
+    fn spec(&self) -> Spec {
+        Spec {
+            name: "terminal_list",
+            aliases: &[],
+            description: "Lists the commands of this session that run in the background, and \
+                          those that ended there: their ids, how they are, what they are.",
+            kind: ToolKind::Read,
+            reach: Reach::Nothing,
+            title: "terminal-list",
+            surface: Surface::Content,
+        }
+    }
+
+    fn describe(&self, _: &Args, _: &Context) -> Description {
+        Description::new("terminal-list")
+    }
+
+    async fn preview(&self, _: Args, _: &Context) -> Result<Draft<()>, ToolError> {
+        Ok(Draft::new(()))
+    }
+
+    async fn run(
+        &self,
+        pinned: Pinned<()>,
+        grant: Grant,
+        invocation: Invocation<'_>,
+    ) -> Result<Output, ToolError> {
+        pinned.release(grant)?;
+        let commands = invocation.context.workspace.background().list();
+        let mut lines = Vec::with_capacity(commands.len());
+        for command in &commands {
+            lines.push(format!("{}: {}", background::state(command).await?, command.job.line));
+        }
+        if lines.is_empty() {
+            lines.push("No command of this session is or was in the background.".to_owned());
+        }
+        let secrets = invocation.call.session().with(|session, _| session.secrets().clone());
+        let text = secrets.redact(&lines.join("\n")).into_owned();
+        let raw: Vec<_> = commands.iter().map(background::raw).collect();
+        Ok(Output {
+            content: Some(vec![Content::code("", &text)]),
+            raw: Some(json!({ "commands": raw })),
+            text,
+            ..Output::default()
+        })
+    }
+}

@@ -1,0 +1,63 @@
+//! `terminal_stop`: ends a command in the background, with all that it started.
+
+use acp_lifecycle::{Grant, Pinned};
+use acp_types::ToolKind;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::terminal::background::{self, find};
+use crate::error::ToolError;
+use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
+
+/// Ends a command in the background.
+#[derive(Debug, Clone, Copy)]
+pub struct TerminalStop;
+
+/// Which command.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// The id that the command got when it went to the background, such as `bg-1`.
+    pub id: String,
+}
+
+impl Tool for TerminalStop {
+    type Args = Args;
+    type Plan = Args;
+
+    fn spec(&self) -> Spec {
+        Spec {
+            name: "terminal_stop",
+            aliases: &[],
+            description: "Ends a command in the background and everything that it started: by \
+                          SIGTERM, and a moment later by SIGKILL. Returns what it has written \
+                          since it was looked at last.",
+            kind: ToolKind::Execute,
+            reach: Reach::Nothing,
+            title: "terminal-stop",
+            surface: Surface::Content,
+        }
+    }
+
+    fn describe(&self, args: &Args, context: &Context) -> Description {
+        background::describe("terminal-stop", &args.id, context)
+    }
+
+    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Args>, ToolError> {
+        find(&args.id, context)?;
+        Ok(Draft::new(args))
+    }
+
+    async fn run(
+        &self,
+        pinned: Pinned<Args>,
+        grant: Grant,
+        invocation: Invocation<'_>,
+    ) -> Result<Output, ToolError> {
+        let Args { id } = pinned.release(grant)?;
+        let command = find(&id, invocation.context)?;
+        command.job.stop.cancel();
+        invocation.context.workspace.background().ended(&command.id).await;
+        background::news(&id, invocation).await
+    }
+}

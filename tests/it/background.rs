@@ -1,0 +1,120 @@
+//! Commands in the background: they outlive their turn, are worked with, and end with the session.
+
+use acp_types::schema::v1::{ToolCall, ToolCallStatus};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::script::{call, end, run, text};
+use crate::harness::session::{meta, shown, terminal_id};
+use crate::harness::{Agent, Options};
+
+/// A client that shows terminals which the agent runs itself.
+fn with_terminals() -> Options {
+    Options { capabilities: json!({"_meta": {"terminal_output": true}}), ..Options::default() }
+}
+
+/// The model sends a command to the background.
+fn send(command: &str) -> [Value; 2] {
+    [call("terminal", json!({"command": command, "background": true})), end()]
+}
+
+/// The turn is over, the script is not.
+fn over() -> Value {
+    json!({"end": "end_turn"})
+}
+
+/// The calls of a tool that the client was told of.
+fn calls(agent: &Agent, tool: &str) -> Vec<ToolCall> {
+    let is_of = |call: &&ToolCall| call.name.as_deref() == Some(tool);
+    agent.session().calls().into_iter().filter(is_of).cloned().collect()
+}
+
+#[tokio::test]
+async fn a_command_in_the_background_outlives_its_turn_and_is_worked_with() {
+    let id = |id: &str| json!({"id": id});
+    let typed = json!({"id": "bg-2", "text": "hello\n"});
+    let reader = json!({
+        "command": "echo ready; read -r x; echo \"got $x\"", "background": true, "tty": true,
+    });
+    let script: Vec<_> = send("echo begun; sleep 600")
+        .into_iter()
+        .chain([call("terminal", reader), end(), text("Started."), over()])
+        .chain([call("terminal_list", json!({})), end()])
+        .chain([call("terminal_input", typed), end()])
+        .chain([call("terminal_wait", id("bg-2")), end()])
+        .chain([call("terminal_output", json!({"id": "bg-2", "whole": true})), end()])
+        .chain([call("terminal_stop", id("bg-1")), end(), text("Stopped."), over()])
+        .collect();
+    for options in [Options::default(), with_terminals()] {
+        let mut agent = Agent::ready(script.clone(), options).await;
+        assert_eq!(agent.turn("go").await, "end_turn");
+        let sent = calls(&agent, "terminal");
+        for (call, id) in sent.iter().zip(["bg-1", "bg-2"]) {
+            assert_eq!(call.status, ToolCallStatus::Completed);
+            assert_eq!(meta(call)["background"], id);
+            assert_eq!(call.raw_output.as_ref().unwrap()["running"], true);
+            assert!(shown(call).contains(&format!("in the background as {id}")), "{}", shown(call));
+            if let Some(terminal) = terminal_id(call) {
+                let terminal = agent.session().observer.terminal(&terminal).unwrap();
+                assert!(terminal.exit.is_some(), "nothing more comes");
+            }
+        }
+        assert!(agent.processes().iter().any(|process| process.contains("sleep 600")));
+        let asked = agent.client.asked.len();
+        assert_eq!(agent.turn("and on").await, "end_turn");
+        assert_eq!(agent.client.asked.len(), asked + 1, "only what is typed is asked about");
+        for (tool, part) in [
+            ("terminal_list", "bg-1 has run for"),
+            ("terminal_output", "got hello"),
+            ("terminal_stop", "it was stopped"),
+        ] {
+            let call = agent.call(tool);
+            assert_eq!(call.status, ToolCallStatus::Completed, "{tool}");
+            assert!(shown(&call).contains(part), "{tool}: {}", shown(&call));
+        }
+        assert!(agent.call("terminal_input").title.contains("hello\\n"));
+        assert_eq!(agent.processes(), [""; 0]);
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_a_command_is_a_call_of_the_turn_that_learns_of_it() {
+    let replies = (0..200).flat_map(|_| [text("Well."), over()]);
+    let script: Vec<_> = send("cat gate; echo over; exit 3").into_iter().chain(replies).collect();
+    let mut agent = Agent::ready(script, Options::default()).await;
+    agent.scratch.fifo("gate");
+    assert_eq!(agent.turn("go").await, "end_turn");
+    agent.scratch.open_fifo("gate").await;
+    while calls(&agent, "terminal_output").is_empty() {
+        assert_eq!(agent.turn("is it over?").await, "end_turn");
+    }
+    let call = agent.call("terminal_output");
+    assert_eq!(call.status, ToolCallStatus::Completed);
+    assert!(call.title.contains("cat gate; echo over; exit 3"), "{}", call.title);
+    assert_eq!(meta(&call)["exitCode"], 3);
+    assert!(shown(&call).contains("exit code 3") && shown(&call).contains("over\n"));
+    agent.turn("again").await;
+    assert_eq!(calls(&agent, "terminal_output").len(), 1);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_cancelled_turn_leaves_the_background_alone_and_a_closed_session_does_not() {
+    let script: Vec<_> = send("trap '' TERM; setsid sleep 600 & sleep 600")
+        .into_iter()
+        .chain([run("echo started; sleep 601"), end(), text("Next.")])
+        .collect();
+    let mut agent = Agent::ready(script, Options::default()).await;
+    let session = agent.session_id();
+    let prompt = agent.prompt("go").await;
+    agent.until_shown(&session, "started").await;
+    agent.cancel().await;
+    assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
+    let left = agent.processes();
+    assert!(left.iter().any(|process| process.contains("sleep 600")), "{left:?}");
+    assert!(!left.iter().any(|process| process.contains("sleep 601")), "{left:?}");
+    agent.request("session/close", json!({"sessionId": session})).await.unwrap();
+    agent.until_alone().await;
+    agent.finish().await;
+}
