@@ -31,6 +31,10 @@ fn a_mode_says_what_runs_without_asking() {
         ("accept-edits", "write made\n<<<\nx\n>>>", Some(0), true),
         ("accept-edits", "write .git/hooks/pre-commit\n<<<\nx\n>>>", REFUSED, false),
         ("auto", "run touch made", Some(0), true),
+        // Dangerous commands.
+        ("auto", "run sudo true; touch made", REFUSED, false),
+        ("auto", "run (cd sub; touch made); rm -rf *", REFUSED, false),
+        ("auto", "run trap -- 'touch made; rm -rf .' EXIT", REFUSED, false),
         // Outside of the roots.
         ("read-only", "read /etc/passwd", Some(0), false),
         ("ask", "read /etc/passwd", REFUSED, false),

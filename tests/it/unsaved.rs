@@ -4,8 +4,9 @@
 use std::time::{Duration, Instant};
 
 use acp_types::schema::v1::{ToolCall, ToolCallContent, ToolCallStatus};
+use callboard::limits::{CLIENT_TEXT_READ, CLIENT_TEXT_WRITE};
 use callboard::testing::{Files, Service, shown};
-use futures::future::join_all;
+use futures::{FutureExt as _, StreamExt as _, stream};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -103,18 +104,20 @@ fn called(deed: Deed) -> (&'static str, Value) {
 
 /// Starts an agent whose client holds the file so.
 async fn start(files: Option<Files>, state: State, deed: Deed) -> Agent {
+    start_with(Options { files, ..Options::default() }, state, deed).await
+}
+
+async fn start_with(mut options: Options, state: State, deed: Deed) -> Agent {
     let scratch = Scratch::new();
     if state == State::NotOnDisk {
         std::fs::remove_file(scratch.path("notes.txt")).unwrap();
     }
-    let files = files.map(|mut files| {
+    if let Some(files) = &mut options.files {
         let text = if state == State::Same { DISK } else { BUFFER };
         files.unsaved.insert(scratch.path("notes.txt"), text.to_owned());
-        files
-    });
+    }
     let (tool, args) = called(deed);
     let model = scratch.model(&[call(tool, args), end(), text("Done.")].into());
-    let options = Options { files, ..Options::default() };
     let mut agent = Agent::start_in(scratch, &["acp", "--model", &model], &[], options);
     agent.initialize().await.unwrap();
     agent.new_session().await;
@@ -133,6 +136,14 @@ fn files(can: Can, state: State) -> Option<Files> {
 
 fn told(agent: &Agent) -> usize {
     agent.client.transcript().matches("\"fs/write_text_file\"").count()
+}
+
+/// The ids of the requests of a method.
+fn asked(agent: &Agent, method: &str) -> Vec<Value> {
+    let transcript = agent.client.transcript();
+    let lines = transcript.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let messages = lines.filter(|line| line["msg"]["method"] == method);
+    messages.map(|line| line["msg"]["id"].clone()).collect()
 }
 
 /// All text that stands in a request or a call, and the old and new texts of its changes.
@@ -171,8 +182,10 @@ async fn row(can: Can, state: State, deed: Deed) {
 async fn rows(state: State) {
     let clients = [Can::Nothing, Can::Read, Can::ReadAndWrite];
     let deeds = [Deed::Read, Deed::Edit, Deed::Write];
-    let rows = clients.into_iter().flat_map(|can| deeds.map(|deed| row(can, state, deed)));
-    join_all(rows).await;
+    let rows = clients.into_iter().flat_map(|can| deeds.map(|deed| row(can, state, deed).boxed()));
+    // One by one: an answer that comes must not come late because others are at work.
+    let at_once = if state == State::Never { 9 } else { 1 };
+    stream::iter(rows).for_each_concurrent(at_once, |row| row).await;
 }
 
 #[tokio::test]
@@ -200,18 +213,36 @@ async fn an_editor_that_never_answers_is_told_and_the_disk_counts() {
     rows(State::Never).await;
 }
 
+/// Lets the editor have a text that differs, and not take another.
+async fn untaken(writes: Service, deed: Deed, said: &str) -> Agent {
+    let files = Files { writes: Some(writes), ..Files::default() };
+    let deadline = CLIENT_TEXT_WRITE + Duration::from_secs(10);
+    let options = Options { files: Some(files), deadline, ..Options::default() };
+    let mut agent = start_with(options, State::Differs, deed).await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    let call = agent.call(called(deed).0);
+    assert_eq!(call.status, ToolCallStatus::Failed);
+    let told = format!("the editor did not take the change of notes.txt: {said}.");
+    assert!(shown(&call).contains(&told), "{}", shown(&call));
+    assert_eq!((self::told(&agent), agent.scratch.read("notes.txt")), (1, DISK.to_owned()));
+    agent
+}
+
 #[tokio::test]
 async fn a_change_that_the_editor_refuses_is_not_made_on_the_disk_instead() {
     for deed in [Deed::Edit, Deed::Write] {
-        let files = Files { writes: Some(Service::Fails), ..Files::default() };
-        let mut agent = start(Some(files), State::Differs, deed).await;
-        assert_eq!(agent.turn("go").await, "end_turn");
-        let call = agent.call(called(deed).0);
-        assert_eq!(call.status, ToolCallStatus::Failed);
-        assert!(shown(&call).contains("the editor did not take the change"), "{}", shown(&call));
-        assert_eq!((told(&agent), agent.scratch.read("notes.txt")), (1, DISK.to_owned()));
+        let mut agent = untaken(Service::Fails, deed, "The editor is busy").await;
+        assert!(agent.client.withdrawn.is_empty());
         agent.finish().await;
     }
+}
+
+#[tokio::test]
+async fn a_change_that_the_editor_never_answers_is_taken_back_and_told_as_one_that_may_be_made() {
+    let said = "the client did not answer within 10 s, and may have taken it";
+    let mut agent = untaken(Service::Never, Deed::Edit, said).await;
+    assert_eq!(agent.client.withdrawn, asked(&agent, "fs/write_text_file"));
+    agent.finish().await;
 }
 
 #[tokio::test]
@@ -219,11 +250,14 @@ async fn a_cancelled_turn_waits_for_no_editor() {
     let files = Files { service: Service::Never, ..Files::default() };
     let mut agent = start(Some(files), State::Differs, Deed::Edit).await;
     let prompt = agent.prompt("go").await;
-    agent.until(|client| client.transcript().contains("\"fs/read_text_file\"")).await;
+    let method = "fs/read_text_file";
+    agent.until(|client| client.transcript().contains(method)).await;
     let begun = Instant::now();
     agent.cancel().await;
     assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
-    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    agent.until(|client| !client.withdrawn.is_empty()).await;
+    assert!(begun.elapsed() < CLIENT_TEXT_READ, "it was taken back only then");
+    assert_eq!(agent.client.withdrawn, asked(&agent, method));
     assert_eq!(agent.scratch.read("notes.txt"), DISK);
     agent.finish().await;
 }

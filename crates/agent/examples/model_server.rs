@@ -37,11 +37,12 @@ async fn tell(server: &ModelServer) -> io::Result<()> {
     let mut nth = 0;
     let is_over = |asked: &Asked| asked.fate != Fate::Open;
     while server.until(|asked| asked.get(nth).is_some_and(is_over)).await {
-        let asked = server.asked();
-        let before = nth.checked_sub(1).and_then(|before| asked.get(before));
-        if let Some(asked) = asked.get(nth) {
-            say(&over(asked, before))?;
-        }
+        // No copy of all: that would take longer with each request, and be measured with the agent.
+        let line = server.look(|asked| {
+            let before = nth.checked_sub(1).and_then(|before| asked.get(before));
+            asked.get(nth).map(|asked| over(asked, before))
+        });
+        line.map_or(Ok(()), |line| say(&line))?;
         nth += 1;
     }
     Ok(())

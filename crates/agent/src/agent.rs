@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use acp_lifecycle::{Policy, RuleStore, Secrets, title};
@@ -24,17 +24,18 @@ use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{
     Client, ConnectTo, Error, Result, on_receive_notification, on_receive_request,
 };
+use futures::FutureExt as _;
 use ulid::Ulid;
 
 use crate::errors;
-use crate::keys::KeyStore;
+use crate::keys::{self, KeyStore};
 use crate::limits;
 use crate::login;
 use crate::mode::{Decides, Mode};
 use crate::model::Model;
 use crate::model::catalogue::{BuiltIn, Catalogue};
 use crate::options::Selection;
-use crate::permission::Permission;
+use crate::permission::{Permission, Stored};
 use crate::rule_store::StateStore;
 use crate::secrets;
 use crate::session::Session;
@@ -226,8 +227,11 @@ impl ConnectTo<Client> for Agent {
             )
             .on_receive_request(
                 async move |request: NewSessionRequest, responder, client| {
-                    new.glance().await;
-                    new.new_session(request, responder, client)
+                    // Noted before the end of input can be heard.
+                    let opening = new.opening.clone().try_read_owned();
+                    let opened = new.clone().new_session(request, responder, client);
+                    drop(tokio::spawn(opened.map(|()| drop(opening))));
+                    Ok(())
                 },
                 on_receive_request!(),
             )
@@ -289,11 +293,14 @@ struct Connection {
     agent: Agent,
     client: Mutex<ClientCapabilities>,
     sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
+    /// Held for reading while a session is opened.
+    opening: Arc<tokio::sync::RwLock<()>>,
 }
 
 impl Connection {
     fn new(agent: Agent) -> Self {
-        Self { agent, client: Mutex::default(), sessions: Mutex::default() }
+        let (client, sessions, opening) = Default::default();
+        Self { agent, client, sessions, opening }
     }
 
     fn initialize(&self, request: &InitializeRequest) -> InitializeResponse {
@@ -314,45 +321,62 @@ impl Connection {
             .auth_methods(methods)
     }
 
-    /// Looks at the logins that there are by now, for a moment: nothing is heard meanwhile.
+    /// Looks at the logins that there are by now, for a moment.
     async fn glance(&self) {
-        let Agent { catalogue, keys, tools, .. } = &self.agent;
-        let is_first = tools.get().is_none();
-        let keys = keys.clone();
-        let learn = async {
-            if is_first {
-                let learn =
-                    move || keys.logins().unwrap_or_default().keys().for_each(secrets::learn);
-                drop(tokio::task::spawn_blocking(learn).await);
+        let Agent { catalogue, keys, .. } = &self.agent;
+        let look = async {
+            catalogue.refresh().await;
+            // Not every catalogue reads them; nobody is shown their keys all the same.
+            if !keys::are_learnt() {
+                let keys = keys.clone();
+                drop(tokio::task::spawn_blocking(move || drop(keys.logins())).await);
             }
         };
-        let look = futures::future::join(catalogue.refresh(), learn);
         drop(tokio::time::timeout(limits::LOGIN_GLANCE, look).await);
     }
 
-    fn new_session(
-        &self,
+    /// Opens a session, in a task of its own: its folders and the user's may lie on a network,
+    /// and others are served meanwhile.
+    async fn new_session(
+        self: Arc<Self>,
         request: NewSessionRequest,
         responder: Responder<NewSessionResponse>,
         client: ConnectionTo<Client>,
-    ) -> Result<()> {
-        let opened = self.context(request.cwd, request.additional_directories);
-        let (context, tools) = match opened {
-            Ok(opened) => opened,
-            Err(error) => return responder.respond_with_error(error),
-        };
-        if lock(&self.sessions).len() >= limits::MAX_SESSIONS {
-            let what = format!("{} sessions are open; close one first", limits::MAX_SESSIONS);
-            return responder.respond_with_error(errors::busy(what));
-        }
-        // Nothing is heard while this runs, and a disk may be slow: the first call waits for it.
-        let workspace = context.workspace.clone();
-        drop(tokio::task::spawn_blocking(move || workspace.recover()));
+    ) {
+        self.glance().await;
         if !request.mcp_servers.is_empty() {
             tracing::warn!(count = request.mcp_servers.len(), "MCP servers are not used yet");
         }
+        let connection = self.clone();
+        let look = move || connection.context(request.cwd, request.additional_directories);
+        let looked = tokio::task::spawn_blocking(look).await;
+        let looked = looked.unwrap_or_else(|_panic| Err(Error::internal_error()));
+        // The connection may be gone by now, and with it whoever asked.
+        drop(match looked {
+            Ok((context, tools, stored)) => self.open(context, tools, stored, responder, client),
+            Err(error) => responder.respond_with_error(error),
+        });
+    }
+
+    fn open(
+        &self,
+        context: Context,
+        tools: Tools,
+        stored: Option<Stored>,
+        responder: Responder<NewSessionResponse>,
+        client: ConnectionTo<Client>,
+    ) -> Result<()> {
+        // Held until it is there for whoever reads the answer.
+        let mut sessions = lock(&self.sessions);
+        if sessions.len() >= limits::MAX_SESSIONS {
+            let what = format!("{} sessions are open; close one first", limits::MAX_SESSIONS);
+            return responder.respond_with_error(errors::busy(what));
+        }
+        // A disk may be slow: the first call waits for this.
+        let workspace = context.workspace.clone();
+        drop(tokio::task::spawn_blocking(move || workspace.recover()));
         let id = SessionId::new(format!("sess_{}", Ulid::generate()));
-        let Agent { model, catalogue, counters, decides, rules, .. } = self.agent.clone();
+        let Agent { model, catalogue, counters, decides, .. } = self.agent.clone();
         let model = catalogue.first().unwrap_or(model);
         let selection = Selection::new(catalogue, model, decides.mode());
         let answer = NewSessionResponse::new(id.clone())
@@ -361,18 +385,23 @@ impl Connection {
         responder.respond(answer)?;
         let capabilities = lock(&self.client).clone();
         let forms = capabilities.elicitation.as_ref().and_then(|it| it.form.as_ref());
-        let permission = Permission { decides, store: rules, asks_why: forms.is_some() };
+        let permission = Permission { decides, stored, asks_why: forms.is_some() };
         let wire = |handle, answers| {
             Wire::new(id.clone(), handle, answers, &capabilities, client, counters)
         };
         let Tools { registry, secrets, .. } = tools;
         let session = telemetry::session(&id)
-            .in_scope(|| Session::open(selection, registry, context, secrets, &permission, wire));
-        lock(&self.sessions).insert(id, session);
+            .in_scope(|| Session::open(selection, registry, context, secrets, permission, wire));
+        sessions.insert(id, session);
         Ok(())
     }
 
-    fn context(&self, cwd: PathBuf, additional: Vec<PathBuf>) -> Result<(Context, Tools)> {
+    /// Looks at the files that a new session needs. Blocks.
+    fn context(
+        &self,
+        cwd: PathBuf,
+        additional: Vec<PathBuf>,
+    ) -> Result<(Context, Tools, Option<Stored>)> {
         let mut workspace =
             Workspace::new(cwd, additional).map_err(|error| errors::root(&error))?;
         if !workspace.is_kernel_fenced() {
@@ -381,9 +410,11 @@ impl Connection {
         if let Some(state) = private::state_folder(&self.agent.env) {
             workspace = workspace.keeping(&state);
         }
+        let roots: Vec<_> = workspace.roots().map(Path::to_owned).collect();
+        let stored = self.agent.rules.clone().and_then(|rules| Stored::read(rules, &roots));
         let tools = self.agent.tools()?;
         let (workspace, env) = (Arc::new(workspace), tools.env.clone());
-        Ok((Context { workspace, env, text: None, terminal: None }, tools))
+        Ok((Context { workspace, env, text: None, terminal: None }, tools, stored))
     }
 
     fn prompt(
@@ -440,6 +471,13 @@ impl Connection {
 
     /// Ends every session: the client is gone.
     async fn close(&self) {
+        let opening = tokio::time::timeout(limits::CLOSE_DEADLINE, self.opening.write());
+        // Those that are just being opened come last.
+        drop(futures::future::join(opening, self.close_all()).await);
+        self.close_all().await;
+    }
+
+    async fn close_all(&self) {
         let sessions: Vec<_> = lock(&self.sessions).drain().map(|(_, session)| session).collect();
         let closing = sessions.iter().map(|session| session.close(limits::CLOSE_DEADLINE));
         futures::future::join_all(closing).await;

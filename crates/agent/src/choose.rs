@@ -228,9 +228,6 @@ impl Chooser {
     }
 
     fn take_in(&self, logins: Result<Logins, KeyError>) {
-        if let Ok(logins) = &logins {
-            logins.keys().for_each(secrets::learn);
-        }
         *lock(&self.logins) = Some(logins);
     }
 

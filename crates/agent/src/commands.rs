@@ -96,23 +96,26 @@ fn available_command(name: &str, description: &str, hint: &str) -> AvailableComm
     command.input(AvailableCommandInput::Unstructured(input))
 }
 
-/// Does what a prompt says that is one of our commands, and returns what to say about it.
+/// Does what a prompt says that is one of our commands, and returns what to say about it. To be
+/// awaited to its end, also after a cancel: it ends soon then, and what it runs must end first.
 pub(crate) async fn answer(
     prompt: &str,
     asked: Asked<'_>,
-    keeper: Option<&Keeper>,
+    keeper: Option<&Arc<Keeper>>,
 ) -> Option<String> {
     let line = prompt.trim().strip_prefix('/')?;
     let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let command = OURS.iter().find(|command| command.name == name)?;
-    if let Some(keeper) = keeper {
-        // What is still being saved is told as what it comes to; what cannot be is logged there.
-        drop(keeper.save().await);
+    let saved = async || match keeper {
+        Some(keeper) => asked.turn.cancel.run_until_cancelled(keeper.save()).await,
+        None => Some(Ok(())),
+    };
+    // What is still being saved is told as what it comes to; what cannot be is logged there.
+    if saved().await.is_none() {
+        return Some("Cancelled before it began.".to_owned());
     }
     let mut said = (command.run)(asked, arguments.trim()).await;
-    if let Some(keeper) = keeper
-        && let Err(error) = keeper.save().await
-    {
+    if let Some(Err(error)) = saved().await {
         said.push_str(&format!("\nThe stored rules could not be changed: {error}"));
     }
     Some(said)

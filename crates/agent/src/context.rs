@@ -63,10 +63,9 @@ impl System {
 #[derive(Clone)]
 pub(crate) struct Surroundings {
     workspace: Arc<Workspace>,
-    secrets: Secrets,
     date: Arc<str>,
-    /// Held while files are read, which may take for ever: only by threads that may wait.
-    known: Arc<Mutex<Known>>,
+    /// Held while files are read, which may take for ever: by one thread, for which no other waits.
+    known: Arc<tokio::sync::Mutex<Known>>,
     told: Arc<Mutex<Told>>,
     /// Says that the model has lost the instructions that it was told.
     forgotten: Arc<AtomicBool>,
@@ -89,10 +88,10 @@ struct Told {
 
 impl Surroundings {
     /// Begins with a session whose model knows nothing.
-    pub(crate) fn new(workspace: Arc<Workspace>, secrets: Secrets, now: SystemTime) -> Self {
+    pub(crate) fn new(workspace: Arc<Workspace>, now: SystemTime) -> Self {
         let date = date::utc(now).into();
         let (known, told, forgotten) = (Arc::default(), Arc::default(), Arc::default());
-        Self { workspace, secrets, date, known, told, forgotten }
+        Self { workspace, date, known, told, forgotten }
     }
 
     /// Returns what stands before the messages in a mode; `tools` are the same for the whole
@@ -130,12 +129,10 @@ impl Surroundings {
     }
 
     /// Returns what the model is to be told before the next request: instructions that it has not
-    /// been told, files that changed. `window` is how many tokens it takes.
-    pub(crate) async fn news(&self, window: u64) -> Vec<Message> {
+    /// been told, files that changed; nothing of `secrets`. `window` is how many tokens it takes.
+    pub(crate) async fn news(&self, window: u64, secrets: Secrets) -> Vec<Message> {
         let room = window.saturating_mul(limits::BYTES_PER_TOKEN) / limits::INSTRUCTIONS_SHARE;
         let room = usize::try_from(room).unwrap_or(usize::MAX);
-        // Keys that were found since the session began are secrets too.
-        let secrets = crate::secrets::with_learnt(&self.secrets);
         let (told, forgotten) = (self.told.clone(), self.forgotten.clone());
         let look = move |known: &mut Known, workspace: &Workspace| {
             if forgotten.swap(false, Ordering::Relaxed) {
@@ -158,8 +155,9 @@ impl Surroundings {
 
     /// Looks at files where that holds up nobody.
     async fn blocking(&self, look: impl FnOnce(&mut Known, &Workspace) + Send + 'static) {
-        let (known, workspace) = (self.known.clone(), self.workspace.clone());
-        let looking = tokio::task::spawn_blocking(move || look(&mut lock(&known), &workspace));
+        let workspace = self.workspace.clone();
+        let mut known = self.known.clone().lock_owned().await;
+        let looking = tokio::task::spawn_blocking(move || look(&mut known, &workspace));
         // A panic costs what would have been told.
         drop(looking.await);
     }
@@ -181,5 +179,35 @@ impl Known {
 impl fmt::Debug for Surroundings {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Surroundings").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn files_that_hang_hold_one_thread_however_often_they_are_asked_about() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
+        let surroundings = Surroundings::new(Arc::new(workspace), SystemTime::UNIX_EPOCH);
+        let (open, gate) = std::sync::mpsc::channel::<()>();
+        let mut threads = tokio::runtime::Builder::new_current_thread();
+        threads.max_blocking_threads(2).build().unwrap().block_on(async {
+            let hangs = surroundings.blocking(move |_, _| gate.recv().unwrap_or(()));
+            assert!(hangs.now_or_never().is_none());
+            for _ in 0..3 {
+                // Gives up at once, as a cancelled turn does.
+                assert!(surroundings.news(0, Secrets::default()).now_or_never().is_none());
+            }
+            let (ran, other) = std::sync::mpsc::channel();
+            drop(tokio::task::spawn_blocking(move || ran.send(()).unwrap()));
+            let is_free = other.recv_timeout(std::time::Duration::from_secs(5)).is_ok();
+            drop(open);
+            assert!(is_free, "all threads hang");
+            assert_eq!(surroundings.news(0, Secrets::default()).await.len(), 0);
+        });
     }
 }

@@ -7,12 +7,14 @@ mod keyring;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
 use crate::limits::MAX_KEYS_BYTES;
 use crate::model::provider::{Key, Provider};
+use crate::secrets;
 use crate::sys::private;
 
 /// The logins of the user that an environment is of. Its methods block: for a moment, or where a
@@ -34,7 +36,7 @@ impl Logins {
     }
 
     /// Returns the keys that lie in the file.
-    pub(crate) fn keys(&self) -> impl Iterator<Item = &Key> {
+    fn keys(&self) -> impl Iterator<Item = &Key> {
         self.0.values().filter_map(|login| login.key.as_ref())
     }
 }
@@ -75,15 +77,25 @@ impl KeyError {
 pub(crate) const LOGINS: [Provider; 4] =
     [Provider::Anthropic, Provider::OpenAi, Provider::Gemini, Provider::Ollama];
 
+/// Whether this process has read which logins there are.
+pub(crate) fn are_learnt() -> bool {
+    ARE_LEARNT.load(Ordering::Acquire)
+}
+
+static ARE_LEARNT: AtomicBool = AtomicBool::new(false);
+
 impl KeyStore {
     /// Makes the store in `$XDG_STATE_HOME/callboard/keys`, or below `~/.local/state`.
     pub(crate) fn of_env(env: &[(String, String)]) -> Self {
         Self { folder: private::state_folder(env).map(|folder| folder.join("keys")) }
     }
 
-    /// Reads which logins there are; no keyring is asked.
+    /// Reads which logins there are; no keyring is asked. Nobody is shown their keys from then on.
     pub(crate) fn logins(&self) -> Result<Logins, KeyError> {
-        self.read().map(Logins)
+        let logins = self.read().map(Logins)?;
+        logins.keys().for_each(secrets::learn);
+        ARE_LEARNT.store(true, Ordering::Release);
+        Ok(logins)
     }
 
     /// Returns the key of a login.

@@ -307,7 +307,7 @@ pub const MAX_KEYS_BYTES: u64 = 64 << 10;
 pub const MAX_ANSWER_BYTES: u64 = 4 << 10;
 
 /// Time that a new session waits for what may have been stored since the last one; later, it counts
-/// from the first prompt on. Nothing else is heard meanwhile.
+/// from the first prompt on.
 pub const LOGIN_GLANCE: Duration = Duration::from_millis(250);
 
 /// Time for the system's keyring to answer. It may be asking its user to unlock it.

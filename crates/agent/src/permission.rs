@@ -6,26 +6,33 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use acp_lifecycle::rules::{Change, StoreError};
-use acp_lifecycle::{RuleStore, SessionHandle, Verdict};
+use acp_lifecycle::{Rule, RuleStore, SessionHandle, Verdict};
 
 use crate::mode::Decides;
 
 use crate::limits;
 
 /// What decides over the calls of a new session.
-#[derive(Clone)]
 pub(crate) struct Permission {
     pub(crate) decides: Decides,
-    pub(crate) store: Option<Arc<dyn RuleStore>>,
+    pub(crate) stored: Option<Stored>,
     /// Whether the client can show a form, and so be asked why it rejected a call.
     pub(crate) asks_why: bool,
 }
 
+/// The rules that are stored for a session.
+pub(crate) struct Stored {
+    store: Arc<dyn RuleStore>,
+    rules: Result<Vec<Rule>, StoreError>,
+    /// Whether the session's tools reach the store; then nothing is saved there.
+    is_exposed: bool,
+}
+
 impl Permission {
-    /// Sets a session up that works in `roots`, of which the first names its project. Returns who
-    /// saves what it remembers, if anyone does.
+    /// Sets a session up that works in `roots`. Returns who saves what it remembers, if anyone
+    /// does.
     pub(crate) fn set_up(
-        &self,
+        self,
         session: &mut acp_lifecycle::Session,
         roots: &[PathBuf],
     ) -> Option<Arc<dyn RuleStore>> {
@@ -33,23 +40,31 @@ impl Permission {
         if self.asks_why {
             session.ask_for_reasons();
         }
-        let (store, root) = (self.store.as_ref()?, roots.first()?);
-        let mut loaded = store.load(root);
-        if let Err(error) = &loaded {
+        let Stored { store, rules, is_exposed } = self.stored?;
+        session.load_rules(rules);
+        if is_exposed {
+            return None;
+        }
+        session.offer_project_rules();
+        Some(store)
+    }
+}
+
+impl Stored {
+    /// Reads the rules for a session that works in `roots`, of which the first names its project.
+    /// Blocks.
+    pub(crate) fn read(store: Arc<dyn RuleStore>, roots: &[PathBuf]) -> Option<Self> {
+        let mut rules = store.load(roots.first()?);
+        if let Err(error) = &rules {
             tracing::error!(%error, "the rules cannot be read; everything is asked about");
         }
         let is_exposed = store.folder().is_some_and(|folder| is_within(folder, roots));
         if is_exposed {
             tracing::warn!("the rules lie where tools reach them; what allows is left out");
-            let rules = loaded.as_mut().ok();
+            let rules = rules.as_mut().ok();
             rules.into_iter().for_each(|rules| rules.retain(|rule| rule.verdict != Verdict::Allow));
         }
-        session.load_rules(loaded);
-        if is_exposed {
-            return None;
-        }
-        session.offer_project_rules();
-        Some(store.clone())
+        Some(Self { store, rules, is_exposed })
     }
 }
 
@@ -73,9 +88,16 @@ impl Keeper {
         Self { handle, store, root, saving: tokio::sync::Mutex::default() }
     }
 
-    /// Saves what was remembered or revoked since. A rule that cannot be saved holds in the
-    /// session only.
-    pub(crate) async fn save(&self) -> Result<(), StoreError> {
+    /// Saves what was remembered or revoked since, also if nobody waits for it any more. A rule
+    /// that cannot be saved holds in the session only.
+    pub(crate) async fn save(self: &Arc<Self>) -> Result<(), StoreError> {
+        let keeper = self.clone();
+        // In a task of its own: what is taken out of the session is saved.
+        let saved = tokio::spawn(async move { keeper.save_all().await }).await;
+        saved.unwrap_or_else(|_| Err(StoreError::new("the store failed")))
+    }
+
+    async fn save_all(&self) -> Result<(), StoreError> {
         let _one = self.saving.lock().await;
         let mut saved = Ok(());
         for change in self.handle.with(|session, _| session.take_rule_changes()) {
@@ -93,10 +115,7 @@ impl Keeper {
     ///
     /// [`RULES_SAVED`]: limits::RULES_SAVED
     pub(crate) async fn settle(self: &Arc<Self>) {
-        let keeper = self.clone();
-        // In a task of its own, which saves what it took even if nobody waits for it any more.
-        let saved = tokio::spawn(async move { drop(keeper.save().await) });
-        if tokio::time::timeout(limits::RULES_SAVED, saved).await.is_err() {
+        if tokio::time::timeout(limits::RULES_SAVED, self.save()).await.is_err() {
             tracing::warn!("the rules are still being saved");
         }
     }

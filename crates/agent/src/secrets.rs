@@ -67,10 +67,15 @@ impl OfSession {
         }
     }
 
+    /// Returns all of them as they are known by now.
+    pub(crate) fn all(&self) -> Secrets {
+        self.renew();
+        self.handle.with(|session, _| session.secrets().clone())
+    }
+
     /// Returns a text as it may be shown.
     pub(crate) fn redact(&self, text: &str) -> String {
-        self.renew();
-        self.handle.with(|session, _| session.secrets().redact(text).into_owned())
+        self.all().redact(text).into_owned()
     }
 }
 

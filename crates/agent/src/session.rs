@@ -76,7 +76,7 @@ impl Session {
         registry: Registry,
         context: Context,
         secrets: Secrets,
-        permission: &Permission,
+        permission: Permission,
         wire: impl FnOnce(SessionHandle, Answers) -> Wire,
     ) -> Arc<Self> {
         let cwd = context.workspace.cwd().to_owned();
@@ -107,11 +107,7 @@ impl Session {
             options,
             tools: turn::tools(&registry),
             registry,
-            surroundings: Surroundings::new(
-                context.workspace.clone(),
-                secrets.clone(),
-                SystemTime::now(),
-            ),
+            surroundings: Surroundings::new(context.workspace.clone(), SystemTime::now()),
             context,
             secrets: OfSession::new(handle.clone(), secrets),
             told: None,
@@ -294,16 +290,15 @@ impl Runner {
                 cancel: &token,
             };
             let running = async {
-                let (options, keeper) = (&self.options, self.keeper.as_deref());
+                let (options, keeper) = (&self.options, self.keeper.as_ref());
                 let spent = *self.history.spent();
                 let asked =
                     Asked { turn, handle: &self.handle, options, registry: &self.registry, spent };
                 let typed = prompt::typed(&blocks);
                 let said = commands::answer(&typed, asked, keeper);
-                match token.run_until_cancelled(said).await {
-                    None => Ok(StopReason::Cancelled),
-                    Some(Some(said)) => Ok(answer(&self.handle, said, &token)),
-                    Some(None) => {
+                match said.await {
+                    Some(said) => Ok(answer(&self.handle, said, &token)),
+                    None => {
                         let (secrets, told) = (&self.secrets, &mut self.told);
                         take_up(options, &token, &self.handle, secrets, told).await;
                         turn::run(turn, &mut self.history, blocks).await
@@ -394,3 +389,7 @@ fn say(handle: &SessionHandle, text: String) {
 fn lock(turns: &Mutex<Turns>) -> MutexGuard<'_, Turns> {
     turns.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+#[cfg(feature = "testing")]
+mod tests;

@@ -32,6 +32,7 @@ undo = Letzte Änderung zurücknehmen
 undo-pending = Letzte Änderung zurücknehmen
 
 terminal = `{ $command }` ausführen
+terminal-in = `{ $command }` in { $cwd } ausführen
 terminal-pending = Befehl ausführen
 
 terminal-list = Befehle im Hintergrund auflisten

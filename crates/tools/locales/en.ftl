@@ -32,6 +32,7 @@ undo = Undo the last change
 undo-pending = Undo the last change
 
 terminal = Run `{ $command }`
+terminal-in = Run `{ $command }` in { $cwd }
 terminal-pending = Run a command
 
 terminal-list = List the commands in the background

@@ -14,7 +14,7 @@
 mod reader;
 mod risks;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use acp_lifecycle::title::visible;
 use acp_lifecycle::{Effect, Effects};
@@ -27,7 +27,8 @@ use risks::{Place, Risks};
 /// What a command line would do, as far as its text tells.
 #[derive(Debug)]
 pub(crate) struct Judged {
-    /// That it runs, and the files inside the roots that it redirects to.
+    /// That it runs, the files inside the roots that it redirects to, and those elsewhere that it
+    /// shows by a name inside.
     pub(crate) effects: Effects,
     /// Why it is asked about each time, if it is.
     pub(crate) note: Option<String>,
@@ -37,7 +38,7 @@ pub(crate) struct Judged {
 /// output is redirected to.
 pub(crate) fn judge(line: &str, cwd: &Path, home: Option<&Path>, workspace: &Workspace) -> Judged {
     let place = Place { cwd, home, roots: workspace.roots().collect() };
-    let Risks { mut reasons, writes } = risks::of(line, place);
+    let Risks { mut reasons, writes, reads, enters, empties } = risks::of(line, place);
     let run = Effect::Run { command: line.to_owned(), cwd: cwd.to_owned() };
     let mut effects = vec![run];
     for path in writes {
@@ -47,9 +48,33 @@ pub(crate) fn judge(line: &str, cwd: &Path, home: Option<&Path>, workspace: &Wor
             Err(why) => reasons.push(format!("it writes {}, {why}", workspace.display(&path))),
         }
     }
+    effects.extend(reads.iter().filter_map(|path| read_elsewhere(path, workspace)));
+    let linked = |verb: &str, path: &PathBuf| {
+        let path = workspace.display(path);
+        format!("it {verb} {path}, which is another place by a link")
+    };
+    let is_linked = |path: &&PathBuf| is_linked(path, workspace);
+    reasons.extend(enters.iter().filter(is_linked).map(|path| linked("goes to", path)));
+    reasons.extend(empties.iter().filter(is_linked).map(|path| linked("removes from", path)));
     let effects = Effects::from_iter(effects);
     let note = note(&reasons);
     Judged { effects: if note.is_some() { effects.guarded() } else { effects }, note }
+}
+
+/// Returns what showing a file is that lies inside by its name and elsewhere by a link.
+fn read_elsewhere(path: &Path, workspace: &Workspace) -> Option<Effect> {
+    let at = workspace.resolve(&path.to_string_lossy()).ok()?;
+    if workspace.settle(&at).is_ok() {
+        return None;
+    }
+    let elsewhere = workspace.look(at.given()).ok()?;
+    workspace.is_outside(&elsewhere).then(|| Effect::Read(elsewhere.path().to_owned()))
+}
+
+/// Whether a folder inside the roots is another one by a link on the way to it.
+fn is_linked(path: &Path, workspace: &Workspace) -> bool {
+    let at = workspace.resolve(&path.to_string_lossy());
+    at.is_ok_and(|at| workspace.settle(&at).map_or(true, |real| real.path() != at.path()))
 }
 
 /// Returns what writing a file is, or why it is asked about each time.

@@ -210,8 +210,15 @@ pub const COMMAND_DEPTH: usize = 16;
 /// Texts for another shell within a line that are looked at; with more it is asked about.
 pub const COMMAND_TEXTS: usize = 64;
 
-/// Words of `env`, `xargs` and their like among which another command is looked for.
-pub const WRAPPED_WORDS: usize = 32;
+/// Folders in which a part of a line may run; of more, none is known.
+pub const COMMAND_FOLDERS: usize = 8;
+
+/// Files of a line that are looked at, and reasons to ask that are kept; with more it is asked about.
+pub const COMMAND_PATHS: usize = 256;
+
+/// Words of `env`, `xargs` and their like among which another command is looked for; one with more
+/// is asked about.
+pub const WRAPPED_WORDS: usize = 128;
 
 /// Reasons that are told why a command is asked about each time; the rest is counted.
 pub const COMMAND_RISKS: usize = 4;

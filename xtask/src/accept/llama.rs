@@ -37,8 +37,9 @@ print('ready', flush=True)
 sys.stdin.read()
 ";
 
-/// How long the server may take to load the model, and a turn with it.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// How long the server may take to load the model, and to say something: it reads thousands of
+/// tokens first, which the agent waits for no longer.
+const PATIENCE: Duration = Duration::from_secs(320);
 
 /// How many of two turns go wrong: one that streams text, one with a call that comes by a schema.
 /// As the model need not call anything, it is asked up to n times.
@@ -52,27 +53,35 @@ pub(super) fn llama(built: &Built, n: u32) -> Result<f64, Stop> {
 
 /// Whether a prompt is answered with text in several pieces.
 fn text_turn(built: &Built, server: &Server) -> Result<bool, Stop> {
-    let updates = turn(built, server, "", "Tell me a story about a theatre.")?;
-    let is_text = |update: &&Value| update["sessionUpdate"] == "agent_message_chunk";
-    Ok(updates.iter().filter(is_text).count() > 1)
+    let mut pieces = 0;
+    turn(built, server, "", "Tell me a story about a theatre.", |update| {
+        pieces += u32::from(update["sessionUpdate"] == "agent_message_chunk");
+        pieces > 1
+    })
 }
 
 /// Whether a prompt makes the model call a tool, which then ends.
 fn call_turn(built: &Built, server: &Server, n: u32) -> Result<bool, Stop> {
+    let prompt = "Use the tool list_directory with the path \".\".";
     for _ in 0..n {
-        let prompt = "Use the tool list_directory with the path \".\".";
-        let updates = turn(built, server, "tools = \"json_schema\"\n", prompt)?;
         let is_end =
-            |update: &&Value| matches!(update["status"].as_str(), Some("completed" | "failed"));
-        if updates.iter().any(|update| is_end(&update)) {
+            |update: &Value| matches!(update["status"].as_str(), Some("completed" | "failed"));
+        if turn(built, server, "tools = \"json_schema\"\n", prompt, is_end)? {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// Lets a turn pass in a process of its own; returns its updates.
-fn turn(built: &Built, server: &Server, tools: &str, prompt: &str) -> Result<Vec<Value>, Stop> {
+/// Lets a turn pass in a process of its own; returns whether an update of it is what is looked for.
+/// With that the turn is cancelled: a model without wit may go on for ever.
+fn turn(
+    built: &Built,
+    server: &Server,
+    tools: &str,
+    prompt: &str,
+    mut is_it: impl FnMut(&Value) -> bool,
+) -> Result<bool, Stop> {
     let scratch = Scratch::new("llama")?;
     scratch.write("cwd/notes.txt", "one\ntwo\n")?;
     let port = server.port;
@@ -85,11 +94,18 @@ fn turn(built: &Built, server: &Server, tools: &str, prompt: &str) -> Result<Vec
     let mut agent = Agent::start(&mut command)?;
     let session = open_session(&mut agent, &scratch.cwd())?;
     let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": prompt}]});
-    let mut updates = Vec::new();
-    agent.request("session/prompt", &prompt, PATIENCE, |message| {
-        updates.push(message["params"]["update"].clone());
-    })?;
-    Ok(updates)
+    agent.send("session/prompt", &prompt)?;
+    let mut has_come = false;
+    loop {
+        let message = agent.message(PATIENCE)?;
+        if message["method"].is_null() {
+            return Ok(has_come);
+        }
+        if !has_come && is_it(&message["params"]["update"]) {
+            has_come = true;
+            agent.notify("session/cancel", &json!({"sessionId": session}))?;
+        }
+    }
 }
 
 /// Installs the packages beneath the target folder, once; returns their Python.

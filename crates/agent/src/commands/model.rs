@@ -17,9 +17,13 @@ async fn run(asked: Asked<'_>, name: &str) -> String {
     if name.is_empty() {
         return list(asked);
     }
-    match asked.options.set_model(name.to_owned(), By::Command).await {
-        Ok(()) => format!("The model is `{}` now.", current(asked)),
-        Err(error) => format!("The model is still `{}`: {}.", current(asked), visible(&error)),
+    let set = asked.options.set_model(name.to_owned(), By::Command);
+    match asked.turn.cancel.run_until_cancelled(set).await {
+        Some(Ok(())) => format!("The model is `{}` now.", current(asked)),
+        Some(Err(error)) => {
+            format!("The model is still `{}`: {}.", current(asked), visible(&error))
+        }
+        None => format!("The model is still `{}`.", current(asked)),
     }
 }
 

@@ -133,11 +133,7 @@ mod tests {
             registry: &registry,
             tools: &crate::turn::tools(&registry),
             context: &context,
-            surroundings: &Surroundings::new(
-                context.workspace.clone(),
-                Secrets::default(),
-                SystemTime::now(),
-            ),
+            surroundings: &Surroundings::new(context.workspace.clone(), SystemTime::now()),
             handle: &handle,
             secrets: &OfSession::new(handle.clone(), Secrets::default()),
             cancel: &cancel,

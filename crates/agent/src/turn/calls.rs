@@ -97,18 +97,29 @@ impl Turn<'_> {
         let (open, call, args) = begun.into_parts();
         let id = open.handle().id().clone();
         let ended = match args {
-            Ok(args) => {
-                // A task of its own, so that a panic outside of the tool ends one call only.
-                let tool = self.registry.call(&call.name, args, self.context);
-                tokio::spawn(perform(open, tool)).await.unwrap_or_else(|_| lost())
-            }
+            Ok(args) => self.perform(open, &call.name, args).await,
             Err(text) => refuse(open, &call, text),
         };
+        self.touched(&id).await;
+        ended
+    }
+
+    /// Makes a call that the user asked for, not the model, which knows nothing of what it does.
+    /// To be awaited to its end, which comes soon after a cancel. None if there is no such tool.
+    pub(crate) async fn call(&self, name: &str, args: Value) -> Option<Ended> {
+        self.registry.spec(name)?;
+        let open = self.announce(name, name)?;
+        Some(self.perform(open, name, args).await)
+    }
+
+    async fn perform(&self, open: OpenCall, name: &str, args: Value) -> Ended {
+        // A task of its own, so that a panic outside of the tool ends one call only.
+        let tool = self.registry.call(name, args, self.context);
+        let ended = tokio::spawn(perform(open, tool)).await.unwrap_or_else(|_| lost());
         if ended.ends_turn {
             // Its neighbours must not keep the turn from ending.
             self.cancel.cancel();
         }
-        self.touched(&id).await;
         ended
     }
 }

@@ -196,12 +196,15 @@ impl Turn<'_> {
     }
 
     pub(super) fn begin(&self, model_id: &str, name: &str, batch: &str) -> Option<OpenCall> {
-        let is_taken = |id: &str| self.handle.has_seen(&id.to_owned().into());
-        let id = id::tool_call_id(self.name, model_id, is_taken, || Ulid::generate().to_string());
-        let open =
-            self.registry.announce(self.handle, &id, self.name, name, self.context, self.cancel)?;
+        let open = self.announce(model_id, name)?;
         open.handle().change_meta(|meta| meta.batch = Some(batch.to_owned()));
         Some(open)
+    }
+
+    pub(super) fn announce(&self, model_id: &str, name: &str) -> Option<OpenCall> {
+        let is_taken = |id: &str| self.handle.has_seen(&id.to_owned().into());
+        let id = id::tool_call_id(self.name, model_id, is_taken, || Ulid::generate().to_string());
+        self.registry.announce(self.handle, &id, self.name, name, self.context, self.cancel)
     }
 }
 

@@ -94,7 +94,7 @@ impl Turn<'_> {
         tokio::select! {
             biased;
             () = self.cancel.cancelled() => {}
-            news = self.surroundings.news(window) => {
+            news = self.surroundings.news(window, self.secrets.all()) => {
                 for message in news {
                     history.say(message);
                 }

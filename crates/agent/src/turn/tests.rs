@@ -240,8 +240,7 @@ impl Stage {
         let stop = CancellationToken::new();
         let driver = tokio::spawn(drive(handle.clone(), client, stop.clone()));
         let (tools, cancel) = (tools_of(&registry), CancellationToken::new());
-        let workspace = context.workspace.clone();
-        let surroundings = Surroundings::new(workspace, Secrets::default(), SystemTime::UNIX_EPOCH);
+        let surroundings = Surroundings::new(context.workspace.clone(), SystemTime::UNIX_EPOCH);
         Self {
             folder,
             registry,

@@ -53,7 +53,11 @@ impl TextBackend for ClientTexts {
     ) -> BoxFuture<'a, Result<(), ClientError>> {
         let request = WriteTextFileRequest::new(self.session.clone(), path, text);
         let asked = self.requests.ask(request, CLIENT_TEXT_WRITE);
-        asked.map(|answer| answer.map(drop).map_err(|error| failed(&error))).boxed()
+        let failed = |error| match error {
+            Unanswered::Late(_) => TextError::new(&format!("{error}, and may have taken it")),
+            error => failed(&error),
+        };
+        asked.map(move |answer| answer.map(drop).map_err(failed)).boxed()
     }
 }
 

@@ -21,8 +21,11 @@ use crate::limits::{COMMAND_BYTES, PATTERN_BYTES};
 /// Windows, whose shells read commands otherwise, no command is plain.
 ///
 /// What programs can be told that makes another command of them has to be in the rule: `find` does
-/// not allow `find -exec`, `git diff` not `--output`, `cat` no file outside of the folder it runs
-/// in, and `sh`, `env` or `xargs` nothing but what the rule says. The table is in `rules/told.rs`.
+/// not allow `find -exec`, `git diff` not `--output`, `cat` and `pytest` no path that leads out of the
+/// folder they run in, `cd` one folder beneath, and `sh`, `env` or `xargs` nothing but what the rule
+/// says. The table is in `rules/told.rs`. It looks at words and not at the disk: that a path is a link
+/// to elsewhere has to be told as an effect of its own, as the terminal of `acp-tools` does for what
+/// its programs show.
 ///
 /// A rule that denies matches wherever the words stand one after the other, however they are
 /// quoted or joined with other commands, in any case and behind any path of the program. A command

@@ -94,10 +94,16 @@ impl Tool for Terminal {
     fn describe(&self, args: &Args, context: &Context) -> Description {
         let at = context.workspace.resolve(args.cwd.as_deref().unwrap_or("."));
         let cwd = at.map_or_else(|_| context.workspace.cwd().to_owned(), |at| at.path().to_owned());
+        let description = Description::new("terminal").with("command", &args.command);
+        let description = if cwd == context.workspace.cwd() {
+            description
+        } else {
+            let shown = context.workspace.display(&cwd);
+            Description { key: "terminal-in", ..description }.with("cwd", shown)
+        };
         let Size { cols, rows } = Size::default();
         let opening = TerminalPatch::open(args.command.clone(), cwd);
         let terminal = TerminalPatch { size: Some(TerminalSize { cols, rows }), ..opening };
-        let description = Description::new("terminal").with("command", &args.command);
         Description { terminal: Some(terminal), ..description }
     }
 

@@ -19,17 +19,43 @@ pub(super) struct Word {
     pub(super) is_quoted: bool,
 }
 
+/// A part of a line, in the order in which they stand there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Part {
+    Command(Simple),
+    /// Commands begin that a shell of their own runs: what they change of it is gone at the end.
+    Begin,
+    End,
+    /// Here commands end that run only where the one before them succeeded.
+    Over,
+    /// What follows may run again: a loop, a function.
+    Again,
+}
+
 /// One simple command with what is redirected.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Simple {
+    /// What it sets: `A=1`, and the elements of an array.
+    pub(super) sets: Vec<Word>,
     /// The program and its arguments; none where only files are opened, as by `done > file`.
     pub(super) words: Vec<Word>,
     /// The files that it writes.
     pub(super) writes: Vec<Word>,
     /// The files that it reads.
     pub(super) reads: Vec<Word>,
-    /// The text that it reads: of `<<` or `<<<`.
+    /// The texts that it reads: of `<<` or `<<<`.
     pub(super) input: Option<Word>,
+    /// Whether what follows runs only if it succeeds.
+    pub(super) is_condition: bool,
+}
+
+impl Simple {
+    /// Adds a text that it reads. Which of several it reads in the end does not matter here.
+    fn read_also(&mut self, text: &Word) {
+        let input = self.input.get_or_insert_default();
+        input.text.push_str(&text.text);
+        input.expands |= text.expands;
+    }
 }
 
 /// Why a line cannot be split.
@@ -46,7 +72,7 @@ pub(super) enum Unread {
 }
 
 /// Splits a line that stands `depth` levels within another one.
-pub(super) fn read(line: &str, depth: usize) -> Result<Vec<Simple>, Unread> {
+pub(super) fn read(line: &str, depth: usize) -> Result<Vec<Part>, Unread> {
     if line.len() > COMMAND_LINE_BYTES {
         return Err(Unread::TooLong);
     }
@@ -58,17 +84,24 @@ pub(super) fn read(line: &str, depth: usize) -> Result<Vec<Simple>, Unread> {
 struct Reader<'a> {
     rest: &'a str,
     depth: usize,
-    found: Vec<Simple>,
+    found: Vec<Part>,
     /// The command that is being read.
     current: Simple,
     /// Whether it began with an assignment or a redirection: then no word is one of the shell.
     is_begun: bool,
+    /// Whether an `&&` stands before what is read now.
+    is_chained: bool,
+    /// Whether its success means something else: it is negated, or a part of a pipe, which a shell
+    /// of its own runs.
+    is_doubtful: bool,
     /// Texts that begin with the next line.
     heredocs: Vec<Heredoc>,
 }
 
 struct Heredoc {
     delimiter: Word,
+    /// Whether what it holds expands.
+    expands: bool,
     strips_tabs: bool,
     /// Which of the found commands reads it.
     owner: Option<usize>,
@@ -77,7 +110,9 @@ struct Heredoc {
 impl<'a> Reader<'a> {
     fn at(rest: &'a str, depth: usize) -> Result<Self, Unread> {
         let (found, current, heredocs) = (Vec::new(), Simple::default(), Vec::new());
-        let reader = Self { rest, depth, found, current, is_begun: false, heredocs };
+        let (is_begun, is_chained, is_doubtful) = (false, false, false);
+        let reader =
+            Self { rest, depth, found, current, is_begun, is_chained, is_doubtful, heredocs };
         if depth > COMMAND_DEPTH { Err(Unread::TooDeep) } else { Ok(reader) }
     }
 
@@ -87,27 +122,21 @@ impl<'a> Reader<'a> {
             self.blanks();
             match self.peek() {
                 None => {
-                    self.end_command()?;
+                    self.end_chain()?;
                     let is_whole = closer.is_none() && self.heredocs.is_empty();
                     return if is_whole { Ok(()) } else { Err(Unread::Unclear) };
                 }
                 Some('\n') => {
                     self.bump();
-                    self.end_command()?;
+                    self.end_chain()?;
                     self.heredoc_bodies()?;
                 }
                 Some('&') if self.rest.starts_with("&>") => self.redirect()?,
-                Some(letter @ (';' | '&' | '|')) => {
-                    self.bump();
-                    // The second one of `&&`, `||`, `;;` or `|&`.
-                    let second = self.peek().filter(|next| *next == letter || *next == '&');
-                    second.into_iter().for_each(|_| self.bump());
-                    self.end_command()?;
-                }
+                Some(letter @ (';' | '&' | '|')) => self.joint(letter)?,
                 Some('(') => self.parenthesis()?,
                 Some(')') if closer == Some(')') => {
                     self.bump();
-                    return self.end_command();
+                    return self.end_chain();
                 }
                 Some(')') => return Err(Unread::Unclear),
                 Some('<' | '>') if !self.is_process() => self.redirect()?,
@@ -117,14 +146,42 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Reads what joins two commands.
+    fn joint(&mut self, letter: char) -> Result<(), Unread> {
+        self.bump();
+        // The second one of `&&`, `||`, `;;` or `|&`.
+        let second = self.peek().filter(|next| *next == letter || *next == '&');
+        second.into_iter().for_each(|_| self.bump());
+        match (letter, second) {
+            ('&', Some(_)) => {
+                let is_sure = !take(&mut self.is_doubtful);
+                self.current.is_condition = is_sure && !self.current.words.is_empty();
+                self.is_chained = true;
+                self.end_command()
+            }
+            ('|', None | Some('&')) => {
+                self.is_doubtful = true;
+                self.end_command()
+            }
+            _ => self.end_chain(),
+        }
+    }
+
     /// Reads commands of their own within this one.
     fn nested(&mut self) -> Result<(), Unread> {
         if !self.heredocs.is_empty() {
             return Err(Unread::Unclear);
         }
-        let (outer, is_begun) = (take(&mut self.current), take(&mut self.is_begun));
+        let outer = (take(&mut self.current), take(&mut self.is_begun));
+        let chain = (take(&mut self.is_chained), take(&mut self.is_doubtful));
+        self.found.push(Part::Begin);
         self.deeper(|reader| reader.list(Some(')')))?;
-        (self.current, self.is_begun) = (outer, is_begun);
+        if !self.heredocs.is_empty() {
+            return Err(Unread::Unclear);
+        }
+        self.found.push(Part::End);
+        (self.current, self.is_begun) = outer;
+        (self.is_chained, self.is_doubtful) = chain;
         Ok(())
     }
 
@@ -159,16 +216,27 @@ impl<'a> Reader<'a> {
             is_any = true;
         }
         if is_any {
-            self.found.push(command);
+            self.found.push(Part::Command(command));
         }
         if self.found.len() > COMMAND_PARTS { Err(Unread::TooMany) } else { Ok(()) }
     }
 
-    /// Reads what begins with a parenthesis: commands, an expression, or a function's `()`.
+    /// Ends a command after which the next one runs whether it succeeded or not.
+    fn end_chain(&mut self) -> Result<(), Unread> {
+        self.end_command()?;
+        self.is_doubtful = false;
+        if take(&mut self.is_chained) {
+            self.found.push(Part::Over);
+        }
+        Ok(())
+    }
+
+    /// Reads what begins with a parenthesis: commands, or a function's `()`.
     fn parenthesis(&mut self) -> Result<(), Unread> {
         let is_first = self.current.words.is_empty();
-        if is_first && self.eat("((") {
-            return self.deeper(Self::arithmetic);
+        if is_first && self.rest.starts_with("((") {
+            // An expression in bash, commands in a plain `sh`.
+            return Err(Unread::Unclear);
         }
         self.bump();
         if is_first {
@@ -178,6 +246,7 @@ impl<'a> Reader<'a> {
         let is_function = self.current.words.len() == 1 && self.eat(")");
         // What it does follows, and is read as if it ran here.
         self.current = Simple::default();
+        self.found.push(Part::Again);
         if is_function { Ok(()) } else { Err(Unread::Unclear) }
     }
 
@@ -190,35 +259,71 @@ impl<'a> Reader<'a> {
         if is_number && self.rest.starts_with(['<', '>']) {
             return Ok(());
         }
+        if self.is_loop_head() && matches!(source, "do" | "{") {
+            // `for a do …` goes through what the script was told.
+            return self.end_command();
+        }
         if !self.current.words.is_empty() {
             self.current.words.push(word);
             return Ok(());
         }
+        if is_cut_subscript(source) {
+            return Err(Unread::Unclear);
+        }
         if is_assignment(source) {
             self.is_begun = true;
+            self.current.sets.push(word);
             return if source.ends_with('=') && self.eat("(") { self.array() } else { Ok(()) };
         }
+        if self.is_begun {
+            self.current.words.push(word);
+            return Ok(());
+        }
+        self.first_word(word, source)
+    }
+
+    /// Reads on after the first word of a command, which may be one of the shell.
+    fn first_word(&mut self, word: Word, source: &str) -> Result<(), Unread> {
         match source {
-            _ if self.is_begun => {
-                self.current.words.push(word);
+            "if" | "then" | "elif" | "else" | "fi" | "do" | "done" | "{" | "}" => Ok(()),
+            "!" => {
+                self.is_doubtful = true;
                 Ok(())
             }
-            "if" | "then" | "elif" | "else" | "fi" | "while" | "until" | "do" | "done" | "{"
-            | "}" | "!" | "coproc" => Ok(()),
-            "case" | "esac" => Err(Unread::Unclear),
+            "time" if self.is_keyword_time() => Ok(()),
+            "while" | "until" => {
+                self.found.push(Part::Again);
+                Ok(())
+            }
+            "case" | "esac" | "coproc" => Err(Unread::Unclear),
             "function" => {
                 self.blanks();
                 self.word()?;
                 self.blanks();
                 self.eat("()");
+                self.found.push(Part::Again);
                 Ok(())
             }
             "[[" => self.condition(),
             _ => {
+                if matches!(source, "for" | "select") {
+                    self.found.push(Part::Again);
+                }
                 self.current.words.push(word);
                 Ok(())
             }
         }
+    }
+
+    /// Whether `for` or `select` and a name were read.
+    fn is_loop_head(&self) -> bool {
+        matches!(&*self.current.words, [first, _] if matches!(&*first.text, "for" | "select"))
+    }
+
+    /// Whether `time` is the word of the shell, and not the program, which takes options.
+    fn is_keyword_time(&mut self) -> bool {
+        self.blanks();
+        self.eat("-p ") || !self.rest.starts_with('-')
     }
 
     fn array(&mut self) -> Result<(), Unread> {
@@ -227,19 +332,40 @@ impl<'a> Reader<'a> {
             if self.eat(")") {
                 return Ok(());
             }
-            self.some_word()?;
+            // Here a shell reads comments and subscripts by rules of their own.
+            if self.rest.starts_with(['#', '[']) {
+                return Err(Unread::Unclear);
+            }
+            let element = self.some_word()?;
+            self.current.sets.push(element);
         }
     }
 
-    /// Reads up to the end of `[[ … ]]`, in which `<`, `(` and the like join no commands.
+    /// Reads up to the end of `[[ … ]]`, in which `<`, `(` and the like join no commands. Where they
+    /// do in a plain `sh`, which knows no `[[`, it is unclear.
     fn condition(&mut self) -> Result<(), Unread> {
+        let mut open = 0;
         loop {
             self.rest = self.rest.trim_start_matches([' ', '\t', '\n']);
+            let is_or = self.eat("||");
+            if is_or && self.rest.trim_start().starts_with(is_plain) {
+                return Err(Unread::Unclear);
+            }
+            let is_operator = is_or || self.eat("&&");
             match self.peek() {
-                None | Some(';') => return Err(Unread::Unclear),
-                Some('(' | ')' | '<' | '>' | '&' | '|') => self.bump(),
-                Some(_) if self.word()?.text == "]]" => return Ok(()),
-                Some(_) => {}
+                _ if is_operator => {}
+                None | Some(';' | '#') => return Err(Unread::Unclear),
+                Some('&' | '|') if open == 0 => return Err(Unread::Unclear),
+                Some(letter @ ('(' | ')' | '<' | '>' | '&' | '|')) if !self.is_process() => {
+                    open += i32::from(letter == '(') - i32::from(letter == ')');
+                    self.bump();
+                }
+                Some(_) => {
+                    let word = self.word()?;
+                    if word.text == "]]" && !word.is_quoted {
+                        return Ok(());
+                    }
+                }
             }
         }
     }
@@ -258,15 +384,22 @@ impl<'a> Reader<'a> {
         };
         self.is_begun = true;
         self.blanks();
+        let before = self.rest;
         let target = self.some_word()?;
+        let source = &before[..before.len() - self.rest.len()];
         let is_descriptor = target.text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
         match *operator {
+            // Which line ends the text is another one in another shell.
+            "<<" | "<<-" if source.contains(['$', '`']) => return Err(Unread::Unclear),
             "<<" | "<<-" => {
-                let strips_tabs = *operator == "<<-";
-                self.heredocs.push(Heredoc { delimiter: target, strips_tabs, owner: None });
+                let (strips_tabs, expands) = (*operator == "<<-", !target.is_quoted);
+                let (delimiter, owner) = (target, None);
+                self.heredocs.push(Heredoc { delimiter, expands, strips_tabs, owner });
             }
-            "<<<" => self.current.input = Some(target),
+            "<<<" => self.current.read_also(&Word { text: target.text + "\n", ..target }),
             "<&" | ">&" if is_descriptor => {}
+            // What is quoted there bash expands all the same.
+            "<&" | ">&" if target.is_quoted => return Err(Unread::Unclear),
             "<" | "<&" => self.current.reads.push(target),
             _ => self.current.writes.push(target),
         }
@@ -274,7 +407,7 @@ impl<'a> Reader<'a> {
     }
 
     fn heredoc_bodies(&mut self) -> Result<(), Unread> {
-        for Heredoc { delimiter, strips_tabs, owner } in take(&mut self.heredocs) {
+        for Heredoc { delimiter, expands, strips_tabs, owner } in take(&mut self.heredocs) {
             let mut body = String::new();
             loop {
                 if self.rest.is_empty() {
@@ -286,16 +419,22 @@ impl<'a> Reader<'a> {
                 if line == delimiter.text {
                     break;
                 }
+                let backslashes = line.len() - line.trim_end_matches('\\').len();
+                if expands && backslashes % 2 == 1 {
+                    // It is joined with the next line, which then ends nothing.
+                    return Err(Unread::Unclear);
+                }
                 body.push_str(line);
                 body.push('\n');
             }
             let mut input = Word { text: body.clone(), ..Word::default() };
-            if !delimiter.is_quoted {
+            if expands {
                 input.text.clear();
                 self.within(&body, |reader| reader.quoted(&mut input, None))?;
             }
             let owner = owner.and_then(|owner| self.found.get_mut(owner));
-            owner.ok_or(Unread::Unclear)?.input = Some(input);
+            let Some(Part::Command(owner)) = owner else { return Err(Unread::Unclear) };
+            owner.read_also(&input);
         }
         Ok(())
     }
@@ -344,6 +483,23 @@ fn is_assignment(source: &str) -> bool {
     let is_part = |letter: char| letter == '_' || letter.is_ascii_alphanumeric();
     name.starts_with(|letter| is_part(letter) && !letter.is_ascii_digit())
         && name.chars().all(is_part)
+}
+
+/// Whether a word that begins with this letter names a program as it stands.
+fn is_plain(letter: char) -> bool {
+    !matches!(letter, '-' | '!' | '$' | '"' | '(')
+}
+
+/// Whether a word at the place of a command sets an element by a subscript that goes on behind it,
+/// or holds more than letters and digits: then quotes and comments in it count otherwise.
+fn is_cut_subscript(source: &str) -> bool {
+    let is_part = |letter: char| letter == '_' || letter.is_ascii_alphanumeric();
+    let after = source.trim_start_matches(is_part);
+    let Some(subscript) = after.strip_prefix('[').filter(|_| after.len() < source.len()) else {
+        return false;
+    };
+    let rest = subscript.trim_start_matches(|letter| is_part(letter) || "@*$".contains(letter));
+    !rest.starts_with(']')
 }
 
 #[cfg(test)]

@@ -1,11 +1,17 @@
 //! The table of what is asked about whatever is allowed, and how it is found in a line.
 
+mod folders;
+mod git;
+mod removal;
+mod tables;
+
 use std::path::{Path, PathBuf};
 
 use acp_types::location::normalise;
 
-use super::reader::{self, Simple, Word};
-use crate::limits::{COMMAND_TEXTS, WRAPPED_WORDS};
+use self::folders::Folders;
+use super::reader::{self, Part, Simple, Word};
+use crate::limits::{COMMAND_PATHS, COMMAND_TEXTS, WRAPPED_WORDS};
 
 /// Where a line would run.
 #[derive(Debug)]
@@ -22,20 +28,26 @@ pub(super) struct Risks {
     pub(super) reasons: Vec<String>,
     /// The files that it redirects to.
     pub(super) writes: Vec<PathBuf>,
+    /// The files that it shows, by names of its own.
+    pub(super) reads: Vec<PathBuf>,
+    /// The folders that it goes to.
+    pub(super) enters: Vec<PathBuf>,
+    /// The folders in which it removes something with all that lies beneath.
+    pub(super) empties: Vec<PathBuf>,
 }
 
 /// Looks for what is asked about.
 pub(super) fn of(line: &str, place: Place<'_>) -> Risks {
-    let cwd = Some(place.cwd.to_owned());
-    let mut look = Look { place, cwd, texts: 0, found: Risks::default() };
+    let folders = Folders::new(place.cwd);
+    let mut look = Look { place, folders, texts: 0, found: Risks::default() };
     look.line(line, 0);
     look.found
 }
 
 struct Look<'a> {
     place: Place<'a>,
-    /// The folder at this point of the line, as long as it is known.
-    cwd: Option<PathBuf>,
+    /// The folders that it may be in at this point of the line.
+    folders: Folders,
     /// How many texts of commands were read.
     texts: usize,
     found: Risks,
@@ -48,73 +60,159 @@ impl Look<'_> {
             return self.ask("it holds too many commands for other shells to be read");
         }
         match reader::read(line, depth) {
-            Ok(commands) => commands.iter().for_each(|command| self.simple(command, depth)),
+            Ok(parts) => self.parts(&parts, depth),
             Err(unread) => self.ask(unread.to_string()),
         }
     }
 
+    fn parts(&mut self, parts: &[Part], depth: usize) {
+        let mut outer = Vec::new();
+        for (at, part) in parts.iter().enumerate() {
+            match part {
+                Part::Command(command) => self.simple(command, depth),
+                Part::Begin => {
+                    let within = self.folders.begin();
+                    outer.push(std::mem::replace(&mut self.folders, within));
+                }
+                Part::End => {
+                    let before = outer.pop();
+                    before.into_iter().for_each(|before| self.folders = before);
+                }
+                Part::Over => self.folders.rejoin(),
+                Part::Again if moves(&parts[at..]) => self.folders.add_unknown(),
+                Part::Again => {}
+            }
+        }
+        self.folders.rejoin();
+    }
+
     fn ask(&mut self, why: impl Into<String>) {
         let why = why.into();
-        if !self.found.reasons.contains(&why) {
-            self.found.reasons.push(why);
+        let reasons = &mut self.found.reasons;
+        if reasons.len() < COMMAND_PATHS && !reasons.contains(&why) {
+            reasons.push(why);
+        }
+    }
+
+    /// Notes a path to look at on the disk.
+    fn note(&mut self, list: fn(&mut Risks) -> &mut Vec<PathBuf>, path: PathBuf) {
+        let paths = list(&mut self.found);
+        if paths.len() >= COMMAND_PATHS {
+            self.ask("it names too many files to be looked at");
+        } else if !paths.contains(&path) {
+            paths.push(path);
         }
     }
 
     fn simple(&mut self, command: &Simple, depth: usize) {
-        let Simple { words, writes, reads, input } = command;
-        writes.iter().for_each(|target| self.write(target));
-        let opened = reads.iter().chain(writes);
-        let says = words.first().is_some_and(|word| matches!(&*word.text, "echo" | "printf"));
-        let named = words.iter().skip(1).filter(|_| !says);
-        if let Some(word) = opened.chain(named).find(|word| is_secret(&word.text)) {
-            self.ask(format!("it names {}, which holds credentials or a history", word.text));
-        }
-        let Some(program) = words.first() else { return };
+        command.writes.iter().for_each(|target| self.write(target));
+        command.reads.iter().for_each(|target| self.read(target));
+        self.words(command);
+        let words = &command.words;
+        let Some((program, args)) = words.split_first() else { return };
         if program.expands {
             self.ask(format!("which program {} is, is known only when it runs", program.text));
         }
-        let mut begins = vec![0];
         let name = name(program);
-        if WRAPPERS.contains(&&*name) {
-            begins.extend(1..words.len().min(WRAPPED_WORDS));
+        if command.is_condition && is_cd(&name) {
+            self.folders.go_on(args);
+            return self.entered();
+        }
+        let begins = self.begins(&name, words);
+        for begin in begins {
+            let Some((program, args)) = words[begin..].split_first() else { continue };
+            let wrapped = self::name(program);
+            let is_told = begin > 0 && matches!(&*name, "xargs" | "parallel");
+            if is_told && wrapped == "rm" && has_switch(&texts(args), "rR", "--recursive") {
+                self.ask("which files it removes is known only when it runs");
+            }
+            if begin == 0 || begin == 1 && matches!(&*name, "builtin" | "command") {
+                self.builtin(&wrapped);
+            }
+            self.program(&wrapped, args, command, depth);
+        }
+    }
+
+    fn builtin(&mut self, name: &str) {
+        if tables::ALIASING.contains(&name) {
+            self.ask(format!("{name} makes the shell run something else"));
+        }
+    }
+
+    /// Returns where among the words of a program another one may stand.
+    fn begins(&mut self, name: &str, words: &[Word]) -> Vec<usize> {
+        let mut begins = vec![0];
+        if tables::WRAPPERS.contains(&name) {
+            begins.extend(1..words.len());
         }
         if name == "find" {
-            let runs = |(at, word): (usize, &Word)| {
-                matches!(&*word.text, "-exec" | "-execdir" | "-ok" | "-okdir").then_some(at + 1)
-            };
-            begins.extend(words.iter().enumerate().filter_map(runs).take(WRAPPED_WORDS));
+            let runs = |(at, word): (usize, &Word)| runs_for_each(&word.text).then_some(at + 1);
+            begins.extend(words.iter().enumerate().filter_map(runs));
         }
-        for begin in begins {
-            if let Some((program, args)) = words[begin..].split_first() {
-                self.program(&self::name(program), args, input.as_ref(), depth);
-            }
+        if begins.len() > WRAPPED_WORDS {
+            self.ask("which program it runs among so many words is not looked for");
+            begins.truncate(WRAPPED_WORDS);
+        }
+        begins
+    }
+
+    /// Looks at what a command names and sets.
+    fn words(&mut self, command: &Simple) {
+        let Simple { sets, words, writes, reads, .. } = command;
+        let program = words.first().map(name).unwrap_or_default();
+        let says = matches!(&*program, "echo" | "printf");
+        let named = || sets.iter().chain(words.iter().skip(1).filter(|_| !says));
+        let mut opened = reads.iter().chain(writes).chain(named());
+        if let Some(word) = opened.find(|word| tables::is_secret(word)) {
+            self.ask(format!("it names {}, which holds credentials or a history", word.text));
+        }
+        if let Some(variable) = named().find_map(tables::running_variable) {
+            self.ask(format!("it sets {variable}, by which other programs run something"));
+        }
+        // A subscript is an expression, whatever was quoted.
+        let evaluates = |word: &&Word| word.text.contains("[$(") || word.text.contains("[`");
+        let is_builtin = tables::EVALUATING.contains(&&*program);
+        let evaluated = sets.iter().chain(words.iter().filter(|_| is_builtin));
+        if let Some(word) = evaluated.into_iter().find(evaluates) {
+            self.ask(format!("{} may run what it holds", word.text));
         }
     }
 
     /// Looks at one program and what it is told.
-    fn program(&mut self, name: &str, args: &[Word], input: Option<&Word>, depth: usize) {
-        let words: Vec<_> = args.iter().map(|word| &*word.text).collect();
+    fn program(&mut self, name: &str, args: &[Word], command: &Simple, depth: usize) {
+        let words = texts(args);
         let bare = if name.starts_with("mkfs.") { "mkfs" } else { name };
-        if let Some((_, why)) = PROGRAMS.iter().find(|(names, _)| names.contains(&bare)) {
+        if let Some((_, why)) = tables::PROGRAMS.iter().find(|(names, _)| names.contains(&bare)) {
             self.ask(format!("{name} {why}"));
         }
+        if let Some((_, letter, long)) = tables::TEXTS.iter().find(|(other, ..)| *other == name)
+            && has_switch(&words, letter, long)
+        {
+            self.ask(format!("{name} runs a text as a command"));
+        }
         match name {
-            "cd" | "pushd" | "popd" => self.enter(args),
-            "rm" if has_switch(&words, "rR", "--recursive") => self.remove(args),
-            "find" if is_whole_delete(&words) => {
-                let folders = args.iter().take_while(|word| !word.text.starts_with('-')).count();
-                let here = Word { text: ".".to_owned(), ..Word::default() };
-                self.remove(if folders > 0 {
-                    &args[..folders]
-                } else {
-                    std::slice::from_ref(&here)
-                });
+            "cd" | "pushd" | "popd" => {
+                self.folders.enter(args);
+                self.entered();
             }
+            "rm" if has_switch(&words, "rR", "--recursive") => self.remove(args),
+            "find" => self.find(args),
             "tee" => {
                 let files = args.iter().filter(|word| !word.text.starts_with('-'));
                 files.for_each(|file| self.write(file));
             }
-            "trap" => self.code(&args[..args.len().min(1)], depth),
+            "trap" => {
+                let before = self.folders.clone();
+                let code = after_dashes(args);
+                self.code(&code[..code.len().min(1)], depth);
+                if self.folders != before {
+                    self.folders.add_unknown();
+                }
+            }
+            "hyperfine" | "parallel" | "tmux" | "watch" => {
+                let lines = args.iter().filter(|word| word.text.contains([' ', ';', '|', '&']));
+                lines.for_each(|line| self.other_shell(std::slice::from_ref(line), depth));
+            }
             "cargo" | "npm" | "pnpm" | "yarn" | "poetry" | "uv" if words.contains(&"publish") => {
                 self.ask(format!("{name} publish cannot be taken back"));
             }
@@ -125,16 +223,19 @@ impl Look<'_> {
                 self.ask("dd overwrites a device");
             }
             "crontab" if words != ["-l"] => self.ask("crontab makes something run later"),
-            "git" => self.git(&words),
+            "git" => git::reasons(&words).into_iter().for_each(|why| self.ask(why)),
             "awk" | "gawk" | "mawk" | "nawk" if words.iter().any(|word| runs_commands(word)) => {
                 self.ask(format!("{name} runs commands of its own"));
             }
-            "eval" => self.code(args, depth),
-            "source" | "." if args.first().is_some_and(|file| file.expands) => {
-                self.ask("what it reads as a script is known only when it runs");
+            "eval" => self.code(after_dashes(args), depth),
+            "source" | "." => self.source(after_dashes(args), command, depth),
+            _ if tables::SHELLS.contains(&name) => self.shell(name, args, command, depth),
+            _ if tables::SHOWING.contains(&name) => {
+                args.iter()
+                    .filter(|word| !word.text.starts_with('-'))
+                    .for_each(|word| self.read(word));
             }
-            _ if SHELLS.contains(&name) => self.shell(args, input, depth),
-            _ if is_interpreter(name) && reads_program(&words) && input.is_none() => {
+            _ if is_interpreter(name) && reads_program(&words) && command.input.is_none() => {
                 self.ask(format!("{name} runs what it reads"));
             }
             _ => {}
@@ -142,27 +243,63 @@ impl Look<'_> {
     }
 
     /// Looks at what a shell is told to run.
-    fn shell(&mut self, args: &[Word], input: Option<&Word>, depth: usize) {
+    fn shell(&mut self, name: &str, args: &[Word], command: &Simple, depth: usize) {
         let (mut rest, mut takes_code, mut takes_input) = (args, false, false);
         while let Some((option, after)) = rest.split_first() {
             let Some(letters) = option.text.strip_prefix(['-', '+']) else { break };
-            let is_long = letters.starts_with('-');
-            takes_code |= !is_long && letters.contains('c');
-            takes_input |= !is_long && letters.contains('s') || letters.is_empty();
-            let takes_word = !is_long && letters.ends_with(['o', 'O']);
-            rest = if takes_word { after.get(1..).unwrap_or_default() } else { after };
-        }
-        match (rest.first(), input) {
-            (Some(code), _) if takes_code => self.code(std::slice::from_ref(code), depth),
-            (Some(script), _) if !takes_input && script.text != "/dev/stdin" => {
-                if script.expands {
-                    self.ask("which script it runs is known only when it runs");
+            rest = after;
+            if matches!(letters, "" | "-") {
+                break;
+            }
+            let long = letters.strip_prefix('-');
+            match long.unwrap_or(letters) {
+                "help" | "version" => return,
+                known if tables::SHELL_SWITCHES.contains(&known) => {}
+                "rcfile" | "init-file" => return self.ask("a shell is told what to run first"),
+                _ if long.is_some() || name == "fish" && letters != "c" => {
+                    return self.ask("how a shell is started is not understood");
+                }
+                _ => {
+                    takes_code |= letters.contains('c');
+                    takes_input |= letters.contains('s');
+                    rest = after.get(letters.matches(['o', 'O']).count()..).unwrap_or_default();
                 }
             }
-            (_, Some(text)) => self.code(std::slice::from_ref(text), depth),
-            (None, None) if args.iter().any(|word| word.text.starts_with("--")) => {}
+        }
+        match rest.first() {
+            Some(code) if takes_code => self.other_shell(std::slice::from_ref(code), depth),
+            Some(_) if !takes_input => self.source(&rest[..1], command, depth),
+            _ => self.input(command, depth),
+        }
+    }
+
+    /// Looks at a script that is named.
+    fn source(&mut self, args: &[Word], command: &Simple, depth: usize) {
+        let Some(script) = args.first() else { return };
+        if script.expands {
+            self.ask("which script it runs is known only when it runs");
+        }
+        if ["/dev/stdin", "/dev/fd/", "/proc/"].iter().any(|own| script.text.starts_with(own)) {
+            self.input(command, depth);
+        }
+    }
+
+    /// Looks at what a shell reads as commands.
+    fn input(&mut self, command: &Simple, depth: usize) {
+        match &command.input {
+            Some(text) if command.reads.is_empty() => {
+                self.other_shell(std::slice::from_ref(text), depth);
+            }
             _ => self.ask("a shell runs what it reads"),
         }
+    }
+
+    /// Looks at the text of commands for another shell, which goes to no other folder for this one.
+    fn other_shell(&mut self, words: &[Word], depth: usize) {
+        let within = self.folders.begin();
+        let before = std::mem::replace(&mut self.folders, within);
+        self.code(words, depth);
+        self.folders = before;
     }
 
     /// Looks at the text of commands.
@@ -170,115 +307,88 @@ impl Look<'_> {
         if words.iter().any(|word| word.expands) {
             return self.ask("what a shell is told to run is known only then");
         }
-        let text: Vec<_> = words.iter().map(|word| &*word.text).collect();
-        self.line(&text.join(" "), depth + 1);
+        self.line(&texts(words).join(" "), depth + 1);
     }
 
-    fn git(&mut self, words: &[&str]) {
-        let mut rest = words;
-        let mut sets = false;
-        // The options before the subcommand, of which some have a word of their own.
-        while let [option, after @ ..] = rest
-            && option.starts_with('-')
-        {
-            let value = after.first().copied().unwrap_or_default();
-            sets |= *option == "-c" && runs_something(value);
-            sets |= option.strip_prefix("-c").is_some_and(runs_something);
-            sets |= option.strip_prefix("--config-env=").is_some_and(runs_something);
-            let takes_word = matches!(*option, "-c" | "-C" | "--git-dir" | "--work-tree");
-            rest = if takes_word { after.get(1..).unwrap_or_default() } else { after };
-        }
-        let (subcommand, args) =
-            rest.split_first().map_or(("", rest), |(name, args)| (*name, args));
-        let reads = args.iter().any(|word| word.starts_with("--get") || *word == "--list");
-        sets |= subcommand == "config" && !reads && args.iter().any(|word| runs_something(word));
-        if sets {
-            self.ask("it sets what git runs");
-        }
-        let forces = |word: &&str| {
-            word.starts_with("--force")
-                || matches!(*word, "--mirror" | "--delete" | "--prune")
-                || word.starts_with(['+', ':'])
-                || word.starts_with('-') && !word.starts_with("--") && word.contains(['f', 'd'])
-        };
-        if subcommand == "clean" && has_switch(args, "f", "--force") {
-            self.ask("git clean removes what git does not keep");
-        }
-        if subcommand == "push" && args.iter().any(forces) {
-            self.ask("git push overwrites or removes what is there");
-        }
-    }
-
-    fn enter(&mut self, args: &[Word]) {
-        let [target] = args else { return self.cwd = None };
-        let is_known = !target.expands && target.text != "-";
-        self.cwd =
-            self.cwd.take().filter(|_| is_known).map(|cwd| normalise(&cwd.join(&target.text)));
+    fn entered(&mut self) {
+        let folders: Vec<_> = self.folders.iter().flatten().map(Path::to_owned).collect();
+        folders.into_iter().for_each(|folder| self.note(|found| &mut found.enters, folder));
     }
 
     fn write(&mut self, target: &Word) {
-        let path = Path::new(&target.text);
         let is_stream = ["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"]
             .contains(&&*target.text)
-            || path.parent() == Some(Path::new("/dev/fd"));
+            || Path::new(&target.text).parent() == Some(Path::new("/dev/fd"));
         if is_stream {
             return;
         }
-        match &self.cwd {
-            Some(cwd) if !target.expands => self.found.writes.push(normalise(&cwd.join(path))),
-            None if !target.expands && path.is_absolute() => {
-                self.found.writes.push(normalise(path));
-            }
-            _ => self.ask(format!("where it writes {} is known only when it runs", target.text)),
-        }
-    }
-
-    /// Looks at what is removed with all that lies beneath it.
-    fn remove(&mut self, args: &[Word]) {
-        let targets = args.iter().filter(|word| !word.text.starts_with('-'));
-        for target in targets {
-            if self.is_vital(target) {
-                self.ask(format!(
-                    "it removes {}, which may be a root, a home, all that is in one, what git \
-                     keeps, or outside of the roots",
-                    target.text
-                ));
-            }
-        }
-    }
-
-    fn is_vital(&self, target: &Word) -> bool {
-        let whole = target.text.trim_end_matches('/');
-        // All in a folder is as much as the folder.
-        let folder = whole.strip_suffix('*').map_or(whole, |folder| folder.trim_end_matches('.'));
-        let is_all = folder.is_empty() || folder.ends_with('/');
-        let text = if folder != whole && is_all { folder } else { whole };
-        let path = match (text.strip_prefix('~'), text.strip_prefix("$HOME")) {
-            (Some(rest), _) | (_, Some(rest)) if target.expands => match self.place.home {
-                Some(home) if rest.is_empty() || rest.starts_with('/') => {
-                    PathBuf::from(format!("{}{rest}", home.display()))
-                }
-                _ => return true,
-            },
-            _ if target.text.starts_with('/') => Path::new("/").join(text),
-            _ => match &self.cwd {
-                Some(cwd) => cwd.join(text),
-                None => return true,
-            },
+        let Some(paths) = self.paths(target) else {
+            return self.ask(format!("where it writes {} is known only when it runs", target.text));
         };
-        let path = normalise(&path);
-        // What is not known may be nothing, and `a/$b` all of `a`.
-        let unknown = |name: &str| target.expands && name.contains(['$', '`', '{']);
-        let known: PathBuf =
-            path.iter().take_while(|name| !unknown(&name.to_string_lossy())).collect();
-        let starts_unknown =
-            target.expands && text.starts_with(['$', '`', '{']) && !text.starts_with("$HOME");
-        let above = |vital: &Path| vital.starts_with(&known);
-        starts_unknown
-            || self.place.roots.iter().any(|root| above(root))
-            || self.place.home.is_some_and(above)
-            || !self.place.roots.iter().any(|root| known.starts_with(root))
-            || known.iter().any(|name| name == ".git")
+        paths.into_iter().for_each(|path| self.note(|found| &mut found.writes, path));
+        self.climb(target);
+    }
+
+    fn read(&mut self, target: &Word) {
+        let paths = self.paths(target).unwrap_or_default();
+        paths.into_iter().for_each(|path| self.note(|found| &mut found.reads, path));
+    }
+
+    /// Notes the folder from which a name goes up: above a link is another place.
+    fn climb(&mut self, target: &Word) {
+        let Some((folder, _)) = target.text.split_once("/..") else { return };
+        let folder = Word { text: folder.to_owned(), ..target.clone() };
+        let paths = self.paths(&folder).unwrap_or_default();
+        paths.into_iter().for_each(|path| self.note(|found| &mut found.enters, path));
+    }
+
+    /// Returns what a word may name, if that is known.
+    fn paths(&self, target: &Word) -> Option<Vec<PathBuf>> {
+        let path = Path::new(&target.text);
+        if target.expands {
+            return None;
+        }
+        if path.is_absolute() {
+            return Some(vec![normalise(path)]);
+        }
+        self.folders.iter().map(|folder| Some(normalise(&folder?.join(path)))).collect()
+    }
+}
+
+/// Whether what follows goes to another folder, in the same shell.
+fn moves(parts: &[Part]) -> bool {
+    let mut depth = 0;
+    for part in parts {
+        match part {
+            Part::Begin => depth += 1,
+            Part::End if depth == 0 => return false,
+            Part::End => depth -= 1,
+            Part::Command(command) if depth == 0 => {
+                let is_one =
+                    |word: &Word| is_cd(&word.text) || matches!(&*word.text, "eval" | "trap");
+                if command.words.iter().any(is_one) {
+                    return true;
+                }
+            }
+            _ => {}
+        }
+    }
+    false
+}
+
+fn is_cd(name: &str) -> bool {
+    matches!(name, "cd" | "pushd" | "popd")
+}
+
+fn texts(words: &[Word]) -> Vec<&str> {
+    words.iter().map(|word| &*word.text).collect()
+}
+
+/// Returns the words after the `--` that ends the options, if it is the first of them.
+fn after_dashes(words: &[Word]) -> &[Word] {
+    match words {
+        [first, rest @ ..] if first.text == "--" => rest,
+        _ => words,
     }
 }
 
@@ -290,7 +400,9 @@ fn name(program: &Word) -> String {
 /// Whether a long switch is there, or one of the letters of a short one.
 fn has_switch(words: &[&str], letters: &str, long: &str) -> bool {
     words.iter().any(|word| match word.strip_prefix('-') {
-        Some(rest) if rest.starts_with('-') => rest.len() > 2 && long.starts_with(word),
+        Some(rest) if rest.starts_with('-') => {
+            rest.len() > 1 && long.starts_with(word.split('=').next().unwrap_or(word))
+        }
         Some(rest) => rest.contains(|letter| letters.contains(letter)),
         None => false,
     })
@@ -307,14 +419,9 @@ fn lets_all_write(words: &[&str]) -> bool {
     octal || mode.split(',').any(gives)
 }
 
-/// Whether `find` removes all beneath its folder, and not only what it looks for.
-fn is_whole_delete(words: &[&str]) -> bool {
-    let looks = |word: &&str| {
-        ["-name", "-iname", "-path", "-regex", "-newer", "-mtime", "-mmin", "-size", "-empty"]
-            .contains(word)
-    };
-    let removes = words.windows(2).any(|pair| pair[0].starts_with("-exec") && pair[1] == "rm");
-    (removes || words.contains(&"-delete")) && !words.iter().any(looks)
+/// Whether `find` runs a program, named by the next word, for what it finds.
+fn runs_for_each(word: &str) -> bool {
+    matches!(word, "-exec" | "-execdir" | "-ok" | "-okdir")
 }
 
 /// Whether a program for `awk` runs commands.
@@ -333,147 +440,3 @@ fn reads_program(words: &[&str]) -> bool {
         .iter()
         .all(|word| *word == "-" || word.starts_with('-') && word.len() == 2 && *word == "-u")
 }
-
-/// Whether a setting of git names what it runs.
-fn runs_something(setting: &str) -> bool {
-    let key = setting.split('=').next().unwrap_or_default().to_ascii_lowercase();
-    let Some((section, _)) = key.split_once('.') else { return false };
-    let last = key.rsplit('.').next().unwrap_or_default();
-    let sections = [
-        "alias",
-        "credential",
-        "difftool",
-        "filter",
-        "include",
-        "includeif",
-        "mergetool",
-        "pager",
-        "protocol",
-        "url",
-    ];
-    let names = [
-        "askpass",
-        "command",
-        "driver",
-        "editor",
-        "external",
-        "fsmonitor",
-        "gitproxy",
-        "hookspath",
-        "pager",
-        "program",
-        "sshcommand",
-        "receivepack",
-        "templatedir",
-        "textconv",
-        "update",
-        "uploadpack",
-    ];
-    sections.contains(&section) || names.contains(&last)
-}
-
-/// Whether a word leads to a file that holds credentials or what was typed.
-fn is_secret(word: &str) -> bool {
-    let names: Vec<_> = word.split(['/', '=', ':', ',', '@']).collect();
-    let is_example = |name: &str| {
-        ["example", "sample", "template", "dist"].iter().any(|end| name.ends_with(end))
-    };
-    let is_one = |name: &&str| {
-        SECRET_NAMES.contains(name)
-            || name.starts_with(".env.") && !is_example(name)
-            || name.starts_with('.') && name.ends_with("_history")
-    };
-    let pairs = names.windows(2).any(|pair| SECRET_PAIRS.contains(&(pair[0], pair[1])));
-    names.iter().any(is_one) || pairs
-}
-
-/// Programs that are always asked about.
-const PROGRAMS: &[(&[&str], &str)] = &[
-    (&["sudo", "doas", "su", "pkexec", "run0", "runuser"], "runs something as another user"),
-    (
-        &[
-            "blkdiscard",
-            "cryptsetup",
-            "diskutil",
-            "fdisk",
-            "gdisk",
-            "hdparm",
-            "lvremove",
-            "mkfs",
-            "mkswap",
-            "parted",
-            "pvremove",
-            "sfdisk",
-            "sgdisk",
-            "shred",
-            "vgremove",
-            "wipefs",
-        ],
-        "overwrites files or disks for good",
-    ),
-    (&["halt", "poweroff", "reboot", "shutdown"], "stops the machine"),
-    (&["at", "batch", "launchctl"], "makes something run later"),
-    (&["history"], "shows or changes what was typed"),
-];
-
-const SHELLS: &[&str] =
-    &["ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "rbash", "sh", "tcsh", "zsh"];
-
-/// Programs that run another one which stands among their words.
-const WRAPPERS: &[&str] = &[
-    "builtin",
-    "busybox",
-    "chroot",
-    "command",
-    "doas",
-    "env",
-    "exec",
-    "flock",
-    "ionice",
-    "nice",
-    "nohup",
-    "nsenter",
-    "parallel",
-    "pkexec",
-    "setsid",
-    "stdbuf",
-    "strace",
-    "sudo",
-    "systemd-run",
-    "time",
-    "timeout",
-    "unshare",
-    "watch",
-    "xargs",
-];
-
-const SECRET_NAMES: &[&str] = &[
-    ".aws",
-    ".azure",
-    ".env",
-    ".git-credentials",
-    ".gnupg",
-    ".kube",
-    ".my.cnf",
-    ".netrc",
-    ".npmrc",
-    ".pgpass",
-    ".pypirc",
-    ".ssh",
-    ".vault-token",
-    "_netrc",
-    "id_dsa",
-    "id_ecdsa",
-    "id_ed25519",
-    "id_rsa",
-];
-
-const SECRET_PAIRS: &[(&str, &str)] = &[
-    (".cargo", "credentials"),
-    (".cargo", "credentials.toml"),
-    (".config", "callboard"),
-    (".config", "gcloud"),
-    (".config", "gh"),
-    (".docker", "config.json"),
-    ("etc", "shadow"),
-];

@@ -45,6 +45,14 @@ const RISKY: &[(&str, &str)] = &[
     ("rm -rf {/,a}", "removes"),
     ("rm -rf .git", "removes"),
     ("rm -rf a .git/hooks 2>/dev/null", "removes"),
+    ("rm --r ~", "removes"),
+    ("rm -rf **", "removes"),
+    ("rm -rf .[!.]*", "removes"),
+    ("rm -rf {*,.*}", "removes"),
+    ("rm -rf ./*.*", "removes"),
+    ("rm -rf */*", "removes"),
+    ("rm -rf build/{a,../..}", "removes"),
+    ("rm $'-rf' $'.'", "removes"),
     ("a; b && (c | rm -rf /)", "removes"),
     ("echo $(rm -rf ~)", "removes"),
     ("echo \"`rm -rf ~`\"", "removes"),
@@ -57,6 +65,30 @@ const RISKY: &[(&str, &str)] = &[
     ("A=1 rm -rf ~", "removes"),
     ("cd / && rm -rf tmp", "removes"),
     ("cd ..; rm -rf root", "removes"),
+    ("(cd build && make); rm -rf *", "removes"),
+    ("a $(cd build); rm -rf *", "removes"),
+    ("a `cd build`; rm -rf *", "removes"),
+    ("cd build | a; rm -rf *", "removes"),
+    ("cd build & rm -rf *", "removes"),
+    ("cd build; rm -rf *", "removes"),
+    ("cd build && make; rm -rf *", "removes"),
+    ("cd build || a; rm -rf *", "removes"),
+    ("a && cd build; rm -rf *", "removes"),
+    ("! cd build && rm -rf *", "removes"),
+    ("a | cd build && rm -rf *", "removes"),
+    ("(a) | cd build && rm -rf *", "removes"),
+    ("a; [[ b ]] && cd build; rm -rf *", "removes"),
+    ("cd build; [[ a ]] && rm -rf *", "removes"),
+    ("cd build && (make); rm -rf *", "removes"),
+    ("if a; then cd build; fi; rm -rf *", "removes"),
+    ("f() { cd build; }; rm -rf *", "removes"),
+    ("while a; do rm -rf b; cd ..; done", "removes"),
+    ("for a in b; do cd c && rm -rf *; done", "removes"),
+    ("sh -c 'cd build'; rm -rf *", "removes"),
+    ("env cd build && rm -rf *", "removes"),
+    ("trap 'cd ..' DEBUG; rm -rf build", "removes"),
+    ("CDPATH=/ cd build && rm -rf a", "sets CDPATH"),
+    ("cd a; cd b; cd c; cd d; rm -rf e", "removes"),
     ("cd $X && rm -rf a", "removes"),
     ("cd - && rm -rf a", "removes"),
     ("cat <<E\n$(rm -rf ~)\nE\n", "removes"),
@@ -65,7 +97,28 @@ const RISKY: &[(&str, &str)] = &[
     ("find -delete", "removes"),
     ("find a / -delete", "removes"),
     ("find / -exec rm {} +", "removes"),
+    ("find -L ~ -delete", "removes"),
+    ("find -O3 -D exec / -delete", "removes"),
+    ("find / -execdir /bin/rm {} +", "removes"),
+    ("find . -name '*' -delete", "removes"),
+    ("find / -name '*.log' -delete", "removes"),
     ("trap 'rm -rf ~' EXIT", "removes"),
+    ("trap -- 'rm -rf ~' EXIT", "removes"),
+    ("eval -- 'rm -rf ~'", "removes"),
+    ("for x do rm -rf ~; done", "removes"),
+    ("for x { rm -rf ~; }", "removes"),
+    ("time -p { rm -rf ~; }", "removes"),
+    ("[[ -e <(rm -rf ~) ]]", "removes"),
+    ("bash -oc pipefail 'rm -rf ~'", "removes"),
+    ("bash --login -c 'rm -rf ~'", "removes"),
+    ("bash -c -- 'rm -rf ~'", "removes"),
+    ("bash <<'A' 3<<'B'\nrm -rf ~\nA\na\nB\n", "removes"),
+    ("source /dev/stdin <<< 'rm -rf ~'", "removes"),
+    ("bash /dev/fd/3 3<<'A'\nrm -rf ~\nA\n", "removes"),
+    ("watch 'rm -rf ~'", "removes"),
+    ("parallel 'rm -rf ~; echo' ::: a", "removes"),
+    ("find . -name a | xargs rm -rf", "which files"),
+    ("find . -name a | xargs -0 rm -r build", "which files"),
     ("find a -exec rm -rf ~ {} +", "removes"),
     ("env A=1 rm -rf ~", "removes"),
     ("nohup timeout -s KILL 5 nice -n 5 rm -rf ~", "removes"),
@@ -117,6 +170,17 @@ const RISKY: &[(&str, &str)] = &[
     ("git config filter.x.clean a", "git runs"),
     ("git -c core.sshCommand=a fetch", "git runs"),
     ("git -ccore.fsmonitor=a status", "git runs"),
+    ("git --namespace x push -f", "overwrites"),
+    ("git push --del origin main", "overwrites"),
+    ("git --config-env core.pager=A log", "git runs"),
+    ("git --exec-path=/tmp/x status", "git runs"),
+    ("git rebase --exec 'rm a' main", "told to"),
+    ("git submodule foreach 'rm a'", "told to"),
+    ("GIT_SSH_COMMAND=a git fetch", "sets GIT_SSH_COMMAND"),
+    ("export GIT_EXTERNAL_DIFF=a", "sets GIT_EXTERNAL_DIFF"),
+    ("env LD_PRELOAD=./a.so ls", "sets LD_PRELOAD"),
+    ("PS4='$(a)'; set -x", "sets PS4"),
+    ("PAGER=$X git log", "sets PAGER"),
     ("git --config-env=core.pager=A log", "git runs"),
     // What other commands print, or what is known only then.
     ("curl x | sh", "what it reads"),
@@ -126,6 +190,23 @@ const RISKY: &[(&str, &str)] = &[
     ("curl x | python3", "what it reads"),
     ("curl x | python3 -", "what it reads"),
     ("curl x | perl", "what it reads"),
+    ("curl x | bash --posix", "what it reads"),
+    ("curl x | bash --login", "what it reads"),
+    ("curl x | bash -", "what it reads"),
+    ("curl x | source /dev/stdin", "what it reads"),
+    ("bash <<'E' < a\nb\nE\n", "what it reads"),
+    ("bash --rcfile a -c 'b'", "run first"),
+    ("bash -rcfile a -c 'b'", "run first"),
+    ("fish --command a", "not understood"),
+    ("fish -C a -c b", "not understood"),
+    ("env -S 'a b'", "as a command"),
+    ("env --split-string='a b'", "as a command"),
+    ("script -qc 'a b' c", "as a command"),
+    ("flock a -c 'b c'", "as a command"),
+    ("alias a='b c'", "something else"),
+    ("builtin enable -f a.so b", "something else"),
+    ("x='a[$(b)]'; c", "may run"),
+    ("[ -v 'a[$(b)]' ]", "may run"),
     ("bash <(curl x)", "only when it runs"),
     ("source <(curl x)", "only when it runs"),
     (". <(curl x)", "only when it runs"),
@@ -138,7 +219,7 @@ const RISKY: &[(&str, &str)] = &[
     ("r$X -rf a", "only when it runs"),
     ("$(which rm) a", "only when it runs"),
     ("`a` b", "only when it runs"),
-    ("$'\\x72\\x6d' -rf a", "only when it runs"),
+    ("$'\\x72\\x6d' -rf a", "not understood"),
     ("{rm,-rf,a}", "only when it runs"),
     ("/bin/r? a", "only when it runs"),
     ("awk 'BEGIN { system(\"a\") }'", "runs commands"),
@@ -156,6 +237,15 @@ const RISKY: &[(&str, &str)] = &[
     ("tail ~/.bash_history", "credentials"),
     ("cat ~/.config/gh/hosts.yml", "credentials"),
     ("cat /etc/shadow", "credentials"),
+    ("cat .env*", "credentials"),
+    ("cat ~/.ssh*/id_*", "credentials"),
+    ("cat .e{nv,x}", "credentials"),
+    ("cat {.env,a}", "credentials"),
+    ("cat .ENV", "credentials"),
+    ("cat ~/.cargo/cred*", "credentials"),
+    ("cat $'.env' $\"a\"", "credentials"),
+    ("A=.env; cat $A", "credentials"),
+    ("A=(a .netrc); cat \"${A[@]}\"", "credentials"),
     ("history -c", "typed"),
     // Files that it writes.
     ("a > /etc/x", "outside of the roots"),
@@ -165,6 +255,13 @@ const RISKY: &[(&str, &str)] = &[
     ("a > $X", "only when it runs"),
     ("cd /; a > x", "outside of the roots"),
     ("cd $X; a > x", "only when it runs"),
+    ("cd /tmp && a; b > x", "outside of the roots"),
+    ("while a; do b > c; cd ..; done", "only when it runs"),
+    ("cd way && rm -rf a", "another place"),
+    ("rm -rf way/a", "another place"),
+    ("rm -rf way/*", "another place"),
+    ("rm -rf way/../sub", "another place"),
+    ("a > way/../c", "another place"),
     ("a > out", "outside of the roots"),
     ("a > nowhere", "leads to nothing"),
     ("a > .git/hooks/pre-commit", "protected"),
@@ -176,6 +273,11 @@ const RISKY: &[(&str, &str)] = &[
     ("a 'b", "not understood"),
     ("case a in a) b;; esac", "not understood"),
     ("a $((1; 2))", "not understood"),
+    ("coproc N { a; }", "not understood"),
+    ("a=(b #'\n); rm -rf ~ #'", "not understood"),
+    ("[[ a #'\n ]]; rm -rf ~ #'", "not understood"),
+    ("a <<${X}\nb\n${X}\nrm -rf ~ #\n$X\n", "not understood"),
+    ("a ${ b; }", "not understood"),
     ("a $(b $(c", "not understood"),
 ];
 
@@ -188,6 +290,14 @@ const USUAL: &[&str] = &[
     "rm -rf ./build/*",
     "rm -rf build/$X",
     "cd build && rm -rf *.o a",
+    "cd build && rm -rf *",
+    "cd build && a | b && rm -rf *",
+    "(cd build && rm -rf *); a",
+    "(cd build; make) && rm -rf target",
+    "for a in */; do (cd \"$a\" && make); done; rm -rf target",
+    "cd build && make && cd .. && rm -rf build",
+    "rm -rf build/** a*",
+    "rm -rf link",
     "rm a",
     "rm -f *.log",
     "find . -name '*.pyc' -delete",
@@ -199,6 +309,9 @@ const USUAL: &[&str] = &[
     "git push",
     "git clean -n",
     "cargo run publish2",
+    "GIT_EDITOR=true GIT_PAGER=cat PAGER= git rebase --continue",
+    "export RUST_LOG=debug A='b c'",
+    "time -p cargo test",
     "git config --get core.hooksPath",
     "git config user.name a",
     "git log --format='%h %s' | head",
@@ -223,6 +336,11 @@ const USUAL: &[&str] = &[
     "python3 -c 'print(1)'",
     "node -e 'x'",
     "bash --version",
+    "bash --norc --noprofile -c 'cargo test'",
+    "cat $'a\\tb' $\"c\"",
+    "trap - EXIT; trap 'rm -rf \"build/a\"' EXIT",
+    "grep '[$(]' a",
+    "cat id* .*rc env*",
     "xargs -n1 cat < a",
     "timeout 60 cargo test",
     "chmod +x a && chmod -R u+w b",
@@ -244,6 +362,8 @@ fn what_is_dangerous_is_asked_about_and_says_why() {
     tree.link("out", "../secret");
     #[cfg(unix)]
     tree.link("nowhere", "/tmp/nowhere/at/all");
+    #[cfg(unix)]
+    tree.link("way", ".");
     for (line, why) in RISKY {
         let Judged { effects, note } = judged(&tree, line);
         assert!(effects.is_guarded(), "{line:?}");
@@ -273,7 +393,11 @@ fn the_files_that_a_line_redirects_to_are_effects_of_their_own() {
     for (line, writes) in [
         ("a", &[][..]),
         ("a > b 2>> b; c > ./d", &["b", "d"]),
-        ("a | (cd sub; b > c); d > 'e f'", &["sub/c", "sub/e f"]),
+        ("a | (cd sub && b > c); d > 'e f'", &["sub/c", "e f"]),
+        ("cd sub && a > b && c > d; e > f", &["sub/b", "sub/d", "sub/f", "f"]),
+        ("cd sub; a > b", &["b", "sub/b"]),
+        ("sh -c 'cd sub && a > b'; c > d", &["sub/b", "d"]),
+        ("eval 'cd sub'; c > d", &["d", "sub/d"]),
         ("a > link", &["sub/real"]),
         ("a | tee -a b c", &["b", "c"]),
         ("a > /dev/null", &[]),
@@ -287,6 +411,32 @@ fn the_files_that_a_line_redirects_to_are_effects_of_their_own() {
             [run(line)].into_iter().chain(expected).collect::<Vec<_>>(),
             "{line:?}"
         );
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_shown_by_a_link_that_leads_out_is_an_effect_of_its_own() {
+    let tree = tree(&[("sub/a", "")]);
+    std::fs::write(tree.outer().join("secret"), "").unwrap();
+    tree.link("sub/out", "../../secret");
+    tree.link("sub/in", "a");
+    let out = Effect::Read(tree.outer().join("secret").canonicalize().unwrap());
+    for (line, is_told) in [
+        ("cat sub/out", true),
+        ("head -n 3 sub/a sub/out", true),
+        ("cd sub && rg x out", true),
+        ("a < sub/out", true),
+        ("cat sub/in sub/a nothing", false),
+        ("rg out sub", false),
+        ("a sub/out", false),
+    ] {
+        let Judged { effects, note } = judged(&tree, line);
+        assert_eq!(note, None, "{line:?}");
+        let effects = tree.workspace.judged(effects);
+        let told: Vec<_> =
+            effects.iter().skip(1).filter(|effect| effects.is_outside(effect)).collect();
+        assert_eq!(told, if is_told { vec![&out] } else { vec![] }, "{line:?}");
     }
 }
 
@@ -320,6 +470,12 @@ fn no_line_takes_long_to_judge() {
         "\"${a:-".repeat(8_000),
         "`".repeat(9_999),
         "a <<E\n".repeat(8_000),
+        format!("rm -r{}", " /a /b".repeat(8_000)),
+        (0..8_000).map(|n| format!("> {n} ")).collect(),
+        format!("cat{} > /x", " *.env[a] {b,c}".repeat(4_000)),
+        format!("env{} > /x", " a=b".repeat(12_000)),
+        format!("{} > /x", "cd a;".repeat(900)),
+        format!("while a; do {} done > /x", "cd a;".repeat(900)),
     ] {
         let begun = std::time::Instant::now();
         assert!(judged(&tree, &line).effects.is_guarded(), "{}", &line[..20]);
@@ -336,23 +492,28 @@ fn a_command_may_run_without_a_home() {
 
 #[tokio::test]
 async fn a_call_keeps_its_terminal_and_says_why_it_is_asked_about() {
-    let tree = tree(&[]);
+    let tree = tree(&[("sub/a", "")]);
     let cwd = tree.workspace.cwd().to_owned();
     let session = SessionHandle::new(Session::new(cwd.clone()), std::time::SystemTime::now);
     let registry = Registry::builtin().unwrap();
     let workspace = Arc::new(Workspace::new(cwd, Vec::new()).unwrap());
     let context = Context { workspace, env: Arc::new(BTreeMap::new()), text: None, terminal: None };
-    for (command, texts) in [("ls", 0), ("sudo ls", 1)] {
+    for (command, args, texts, title) in [
+        ("ls", json!({ "command": "ls" }), 0, "Run `ls`"),
+        ("sudo ls", json!({ "command": "sudo ls" }), 1, "Run `sudo ls`"),
+        ("in", json!({ "command": "ls", "cwd": "sub" }), 0, "Run `ls` in sub"),
+        ("here", json!({ "command": "ls", "cwd": "./" }), 0, "Run `ls`"),
+    ] {
         let id = ToolCallId::new(command);
         let open = registry
             .announce(&session, &id, "t", "terminal", &context, &CancellationToken::new())
             .unwrap();
-        let mut call = registry.call("terminal", json!({ "command": command }), &context);
+        let mut call = registry.call("terminal", args, &context);
         let preview = call.preview(open.handle()).await.unwrap_or_else(|_| panic!("{command}"));
         assert_eq!(preview.effects.is_guarded(), texts > 0);
         open.handle().change(preview.patch);
         let report = session.with(|session, _| session.board().tool_call(&id).cloned()).unwrap();
-        assert_eq!(report.title, format!("Run `{command}`"));
+        assert_eq!(report.title, title);
         assert!(matches!(report.content[0], Content::Terminal(_)));
         assert_eq!(report.content.len(), 1 + texts);
     }

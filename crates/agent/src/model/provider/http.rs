@@ -37,7 +37,7 @@ struct Way {
 }
 
 /// Why a request came to no answer, in words for the user.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("{text}")]
 pub(super) struct Unreachable {
     pub(super) fault: Fault,

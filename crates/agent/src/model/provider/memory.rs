@@ -64,7 +64,7 @@ struct Entry {
     made: Made,
 }
 
-/// Whose texts are kept.
+/// Whose texts are kept. While it is here, nothing else gets its address.
 #[derive(Clone, Debug)]
 enum Owner {
     Message(Weak<Message>),
@@ -235,16 +235,10 @@ impl Memory {
 }
 
 impl Known {
-    /// Returns what is known of something. Another one may have had its address before.
+    /// Returns what is known of something.
     fn entry(&mut self, of: &Owner) -> &mut Entry {
-        let texts = &mut self.texts;
         let new = || Entry { of: of.clone(), marks: Vec::new(), made: Made::Nothing };
-        let entry = self.entries.entry(of.address()).or_insert_with(new);
-        if !entry.of.is_held() {
-            entry.marks.iter().for_each(|mark| drop(texts.remove(mark)));
-            *entry = new();
-        }
-        entry
+        self.entries.entry(of.address()).or_insert_with(new)
     }
 
     fn add(&mut self, of: &Owner, kept: Kept) -> u64 {

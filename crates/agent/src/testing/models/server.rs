@@ -154,6 +154,11 @@ impl ModelServer {
         self.shared.asked.borrow().clone()
     }
 
+    /// Looks at all that it was asked, without a copy of it.
+    pub fn look<T>(&self, look: impl FnOnce(&[Asked]) -> T) -> T {
+        look(&self.shared.asked.borrow())
+    }
+
     /// Returns the requests for replies, in order.
     #[must_use]
     pub fn replies(&self) -> Vec<Asked> {

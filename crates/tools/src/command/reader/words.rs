@@ -1,6 +1,6 @@
 //! Words: what is quoted, escaped and expanded in them.
 
-use super::{Reader, Unread, Word};
+use super::{Part, Reader, Unread, Word};
 
 impl Reader<'_> {
     pub(super) fn word(&mut self) -> Result<Word, Unread> {
@@ -17,7 +17,9 @@ impl Reader<'_> {
                 '\\' => {
                     self.bump();
                     match self.next().ok_or(Unread::Unclear)? {
-                        '\n' => {}
+                        // What it joins may be a word of the shell, an operator, a `$(`.
+                        '\n' if self.rest.starts_with([' ', '\t', '\n']) => {}
+                        '\n' => return Err(Unread::Unclear),
                         letter => word.text.push(letter),
                     }
                     word.is_quoted = true;
@@ -69,6 +71,8 @@ impl Reader<'_> {
                 Some('\\') => {
                     self.bump();
                     match self.next() {
+                        // It may join a `$` with what it stands for.
+                        Some('\n') if word.text.ends_with('$') => return Err(Unread::Unclear),
                         Some('\n') | None => {}
                         Some(letter @ ('$' | '`' | '"' | '\\')) => word.text.push(letter),
                         Some(letter) => word.text.extend(['\\', letter]),
@@ -84,7 +88,17 @@ impl Reader<'_> {
 
     fn dollar(&mut self, word: &mut Word, is_quoted: bool) -> Result<(), Unread> {
         self.bump();
-        word.text.push('$');
+        match self.peek() {
+            Some('\'') if !is_quoted => {
+                self.bump();
+                return self.ansi_quoted(word);
+            }
+            // Translated, it holds what it says.
+            Some('"') if !is_quoted => return Ok(()),
+            // Arithmetic as it was written once.
+            Some('[') => return Err(Unread::Unclear),
+            _ => word.text.push('$'),
+        }
         let was = std::mem::replace(&mut word.expands, true);
         if self.eat("((") {
             return self.deeper(Self::arithmetic);
@@ -96,12 +110,13 @@ impl Reader<'_> {
             }
             Some('{') => {
                 self.bump();
+                // `${ a; }` and `${| a; }` run commands.
+                let is_name = |letter| letter == '_' || char::is_ascii_alphanumeric(&letter);
+                if !self.rest.starts_with(|letter| is_name(letter) || "#!@*?-$".contains(letter)) {
+                    return Err(Unread::Unclear);
+                }
                 self.name(word);
                 self.deeper(Self::parameter)
-            }
-            Some('\'') if !is_quoted => {
-                self.bump();
-                self.ansi_quoted()
             }
             Some(letter) if letter == '_' || letter.is_ascii_alphabetic() => {
                 self.name(word);
@@ -111,7 +126,6 @@ impl Reader<'_> {
                 self.bump();
                 Ok(())
             }
-            Some('"') if !is_quoted => Ok(()),
             _ => {
                 word.expands = was;
                 Ok(())
@@ -134,6 +148,9 @@ impl Reader<'_> {
             match self.peek() {
                 // What single quotes mean there depends on what is around.
                 None | Some('\'') => return Err(Unread::Unclear),
+                Some('<' | '>') if self.is_process() => return Err(Unread::Unclear),
+                // It runs what the variable holds.
+                Some('@') if self.rest.starts_with("@P") => return Err(Unread::Unclear),
                 Some('}') => {
                     self.bump();
                     return Ok(());
@@ -174,12 +191,22 @@ impl Reader<'_> {
         }
     }
 
-    fn ansi_quoted(&mut self) -> Result<(), Unread> {
+    /// Reads up to the end of `$'…'`. What a plain `sh` would end elsewhere, or what stands for a
+    /// letter by its number, is unclear.
+    fn ansi_quoted(&mut self, word: &mut Word) -> Result<(), Unread> {
+        word.is_quoted = true;
         loop {
             match self.next().ok_or(Unread::Unclear)? {
                 '\'' => return Ok(()),
-                '\\' => self.bump(),
-                _ => {}
+                '\\' => word.text.push(match self.next().ok_or(Unread::Unclear)? {
+                    'n' => '\n',
+                    't' => '\t',
+                    'r' => '\r',
+                    'e' | 'E' => '\u{1b}',
+                    letter @ ('\\' | '"' | '?') => letter,
+                    _ => return Err(Unread::Unclear),
+                }),
+                letter => word.text.push(letter),
             }
         }
     }
@@ -201,6 +228,9 @@ impl Reader<'_> {
         }
         word.text.push('`');
         word.expands = true;
-        self.within(&text, |reader| reader.list(None))
+        self.found.push(Part::Begin);
+        self.within(&text, |reader| reader.list(None))?;
+        self.found.push(Part::End);
+        Ok(())
     }
 }

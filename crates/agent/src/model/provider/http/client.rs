@@ -10,6 +10,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use futures::future::{BoxFuture, FutureExt as _, Shared};
 use reqwest::{Certificate, Client, redirect::Policy};
 use tokio::{task::spawn_blocking, time::timeout};
 use url::{Host, Url};
@@ -33,10 +34,11 @@ enum Trust {
     System(Option<PathBuf>),
 }
 
-static CLIENTS: Mutex<Vec<(Kind, Client)>> = Mutex::new(Vec::new());
+/// A client that is there or that somebody builds: who gives up waiting for it leaves it to those
+/// who come later.
+type Building = Shared<BoxFuture<'static, Result<Client, Unreachable>>>;
 
-/// Held while a client is built, so that two first requests do not build two.
-static BUILDING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+static CLIENTS: Mutex<Vec<(Kind, Building)>> = Mutex::new(Vec::new());
 
 /// Returns the process's client for requests to `url`; builds it if this is the first.
 pub(in super::super) async fn get(
@@ -48,36 +50,35 @@ pub(in super::super) async fn get(
         _ => Trust::Nobody,
     };
     let kind = Kind { trust, is_loopback: is_loopback(url) };
-    if let Some(client) = known(&kind) {
-        return Ok(client);
-    }
-    let _one = BUILDING.lock().await;
-    if let Some(client) = known(&kind) {
-        return Ok(client);
-    }
-    let wanted = kind.clone();
-    let built = timeout(limits::FILE_DEADLINE, spawn_blocking(move || build(&wanted))).await;
-    let failed = |what: String| Unreachable::new(Fault::Other, what);
-    let client = match built {
-        Ok(Ok(client)) => client?,
-        Ok(Err(error)) => return Err(failed(format!("no HTTP client can be made: {error}"))),
-        Err(_) => {
-            let seconds = limits::FILE_DEADLINE.as_secs();
-            let text = format!("the certificates to trust could not be read within {seconds} s");
-            return Err(failed(text));
-        }
-    };
+    timeout(limits::FILE_DEADLINE, of_kind(kind, build)).await.unwrap_or_else(|_elapsed| {
+        let seconds = limits::FILE_DEADLINE.as_secs();
+        let text = format!("the certificates to trust could not be read within {seconds} s");
+        Err(Unreachable::new(Fault::Other, text))
+    })
+}
+
+/// Returns the client of a kind. It is built in one thread at a time, however often it is asked
+/// for: a file that cannot be read may hold that thread for ever.
+fn of_kind(
+    kind: Kind,
+    build: impl FnOnce(&Kind) -> Result<Client, Unreachable> + Send + 'static,
+) -> Building {
     let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    // What failed is tried anew.
+    clients.retain(|(_, client)| !matches!(client.peek(), Some(Err(_))));
+    if let Some((_, client)) = clients.iter().find(|(known, _)| *known == kind) {
+        return client.clone();
+    }
     if clients.len() >= limits::MAX_HTTP_CLIENTS {
         clients.clear();
     }
+    let of = kind.clone();
+    let built = spawn_blocking(move || build(&of));
+    let failed = |error| Unreachable::new(Fault::Other, format!("no HTTP client: {error}"));
+    let client = built.map(move |built| built.unwrap_or_else(|error| Err(failed(error))));
+    let client = client.boxed().shared();
     clients.push((kind, client.clone()));
-    Ok(client)
-}
-
-fn known(kind: &Kind) -> Option<Client> {
-    let clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
-    clients.iter().find(|(known, _)| known == kind).map(|(_, client)| client.clone())
+    client
 }
 
 /// Tells whether an address is on this machine.
@@ -118,5 +119,49 @@ fn certificates(file: &Path) -> Result<Vec<Certificate>, Unreachable> {
     match Certificate::from_pem_bundle(&pem) {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
         _ => Err(unusable(&"it holds no certificate in PEM")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+        mpsc,
+    };
+
+    use super::*;
+
+    fn kind() -> Kind {
+        Kind { trust: Trust::System(Some("hangs".into())), is_loopback: false }
+    }
+
+    #[tokio::test]
+    async fn certificates_that_take_long_are_read_by_one_thread_and_count_for_who_comes_later() {
+        let (open, gate) = mpsc::channel::<()>();
+        let gate = Arc::new(Mutex::new(gate));
+        let reads = Arc::<AtomicUsize>::default();
+        let ask = || {
+            let (gate, reads) = (gate.clone(), reads.clone());
+            of_kind(kind(), move |_| {
+                reads.fetch_add(1, SeqCst);
+                gate.lock().unwrap().recv().unwrap_err();
+                Ok(Client::new())
+            })
+        };
+        for _ in 0..3 {
+            // Gives up at once.
+            assert!(ask().now_or_never().is_none());
+        }
+        drop(open);
+        ask().await.unwrap();
+        assert_eq!(reads.load(SeqCst), 1);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_could_not_be_built_is_built_anew() {
+        let fail = |_: &Kind| Err(Unreachable::new(Fault::Other, "there is no such file"));
+        assert!(of_kind(kind(), fail).await.is_err());
+        of_kind(kind(), |_| Ok(Client::new())).await.unwrap();
     }
 }

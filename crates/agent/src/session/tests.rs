@@ -1,0 +1,169 @@
+//! Sessions of an agent in this process: how they open, and the calls that their slash commands make.
+
+use std::sync::mpsc;
+
+use acp_lifecycle::rules::{Change, StoreError};
+use acp_lifecycle::{Effect, Effects, Grant, Pinned, Rule, RuleStore, Titles};
+use acp_tools::{Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolError};
+use acp_types::schema::v1::ToolCallStatus;
+use acp_types::{Content, ToolKind};
+use pretty_assertions::assert_eq;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::task::yield_now;
+
+use super::*;
+use crate::model;
+use crate::testing::{Agent, Permission as Answer, shown};
+
+/// Takes back what there is no more, and takes its time to end when it is cancelled.
+#[derive(Debug)]
+struct Undo {
+    log: Arc<Mutex<Vec<&'static str>>>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Args {}
+
+impl Tool for Undo {
+    type Args = Args;
+    type Plan = ();
+
+    fn spec(&self) -> Spec {
+        Spec {
+            name: "undo",
+            aliases: &[],
+            description: "Takes its time.",
+            kind: ToolKind::Edit,
+            reach: Reach::Changes,
+            title: "undo",
+            surface: Surface::Content,
+        }
+    }
+
+    fn describe(&self, _: &Args, _: &Context) -> Description {
+        Description::new("undo")
+    }
+
+    async fn preview(
+        &self,
+        _: Args,
+        context: &Context,
+    ) -> std::result::Result<Draft<()>, ToolError> {
+        let effects = Effects::from(Effect::Write(context.workspace.cwd().join("file")));
+        Ok(Draft { effects, ..Draft::new(()) })
+    }
+
+    async fn run(
+        &self,
+        pinned: Pinned<()>,
+        grant: Grant,
+        invocation: Invocation<'_>,
+    ) -> std::result::Result<Output, ToolError> {
+        pinned.release(grant)?;
+        self.log.lock().unwrap().push("begin");
+        invocation.call.append(Content::text("begun"));
+        invocation.call.cancel().cancelled().await;
+        for _ in 0..1000 {
+            yield_now().await;
+        }
+        self.log.lock().unwrap().push("end");
+        Ok(Output { text: "It is undone.".to_owned(), ..Output::default() })
+    }
+}
+
+/// An agent with that tool alone, and what the tool did.
+async fn start(permission: Answer) -> (Agent, String, Arc<Mutex<Vec<&'static str>>>) {
+    let log = Arc::<Mutex<Vec<&'static str>>>::default();
+    let titles = Titles::parse("en", "undo = Undo\nundo-pending = Undo\n").unwrap();
+    let mut registry = Registry::new(titles);
+    registry.add(Undo { log: log.clone() });
+    let agent = crate::agent::Agent::new(model::parse("direct").unwrap(), std::iter::empty());
+    let mut agent = Agent::in_process(agent.with_tools(registry), permission);
+    agent.initialize().await.unwrap();
+    let session = agent.new_session(&std::env::temp_dir()).await.unwrap();
+    (agent, session, log)
+}
+
+#[tokio::test]
+async fn a_call_of_a_cancelled_command_ends_before_its_turn_and_before_the_next_one() {
+    let (mut agent, session, log) = start(Answer::default()).await;
+    let first = agent.prompt(&session, "/undo").await.unwrap();
+    agent.until(|client| client.session(&session).shows("begun")).await.unwrap();
+    let second = agent.prompt(&session, "/undo").await.unwrap();
+    agent.notify("$/cancel_request", json!({ "requestId": first })).await.unwrap();
+    assert_eq!(agent.stop_reason(&first).await.unwrap(), "cancelled");
+    assert_eq!(agent.client.session(&session).said(), "It is undone.");
+    let has_begun = |client: &crate::testing::Client| {
+        client.session(&session).calls().get(1).is_some_and(|call| shown(call) == "begun")
+    };
+    agent.until(has_begun).await.unwrap();
+    assert_eq!(*log.lock().unwrap(), ["begin", "end", "begin"]);
+    agent.cancel(&session).await.unwrap();
+    assert_eq!(agent.stop_reason(&second).await.unwrap(), "cancelled");
+    let statuses = agent.client.session(&session).calls();
+    let statuses: Vec<_> = statuses.iter().map(|call| call.status).collect();
+    assert_eq!(statuses, [ToolCallStatus::Completed; 2], "what was done was done");
+}
+
+#[tokio::test]
+async fn a_command_that_is_cancelled_while_it_asks_says_that_nothing_was_done() {
+    let (mut agent, session, log) = start(Answer::Never).await;
+    let prompt = agent.prompt(&session, "/undo").await.unwrap();
+    agent.until(|client| !client.asked.is_empty()).await.unwrap();
+    agent.cancel(&session).await.unwrap();
+    assert_eq!(agent.stop_reason(&prompt).await.unwrap(), "cancelled");
+    let call = agent.client.session(&session).call("undo").unwrap();
+    let error = "Cancelled with its turn. It did not run.";
+    assert_eq!(call.raw_output, Some(json!({"error": error, "code": "cancelled"})));
+    assert_eq!(agent.client.session(&session).said(), error);
+    assert!(log.lock().unwrap().is_empty());
+}
+
+/// Rules on a disk that hangs, but for no more than 5 s.
+#[derive(Debug)]
+struct Hangs(Mutex<mpsc::Receiver<()>>);
+
+impl RuleStore for Hangs {
+    fn load(&self, _: &Path) -> std::result::Result<Vec<Rule>, StoreError> {
+        self.0.lock().unwrap().recv_timeout(Duration::from_secs(5)).unwrap_or(());
+        Ok(Vec::new())
+    }
+
+    fn save(&self, _: &Path, _: &[Change]) -> std::result::Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// Asks for a session whose rules hang until something is sent; returns the request too.
+async fn opening() -> (Agent, serde_json::Value, mpsc::Sender<()>) {
+    let (open, gate) = mpsc::channel();
+    let agent = crate::agent::Agent::new(model::parse("direct").unwrap(), std::iter::empty());
+    let agent = agent.with_rule_store(Some(Arc::new(Hangs(Mutex::new(gate)))));
+    let mut agent = Agent::in_process(agent, Answer::default());
+    agent.initialize().await.unwrap();
+    let params = json!({"cwd": std::env::temp_dir(), "mcpServers": []});
+    let new = agent.send("session/new", params).await.unwrap();
+    (agent, new, open)
+}
+
+#[tokio::test]
+async fn a_session_whose_files_hang_holds_up_nobody() {
+    let (mut agent, new, open) = opening().await;
+    agent.request("authenticate", json!({"methodId": "setup"})).await.unwrap();
+    assert!(agent.client.answer(&new).is_none());
+    open.send(()).unwrap();
+    let answer = agent.answer(&new).await.unwrap();
+    let session = answer["sessionId"].as_str().unwrap();
+    assert_eq!(agent.turn(session, "think it is there").await.unwrap(), "end_turn");
+}
+
+#[tokio::test]
+async fn a_session_is_answered_that_was_asked_for_before_the_end_of_input() {
+    let (mut agent, new, open) = opening().await;
+    agent.close_input();
+    open.send(()).unwrap();
+    agent.ended().await.unwrap();
+    assert!(matches!(agent.client.answer(&new), Some(Ok(_))), "{:?}", agent.client);
+}

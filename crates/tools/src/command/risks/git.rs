@@ -1,0 +1,111 @@
+//! What git is told that is asked about each time.
+
+use super::has_switch;
+
+/// Returns why it is asked about.
+pub(super) fn reasons(words: &[&str]) -> Vec<&'static str> {
+    let mut rest = words;
+    let mut sets = false;
+    // The options before the subcommand, of which some have a word of their own.
+    while let [option, after @ ..] = rest
+        && option.starts_with('-')
+    {
+        let value = after.first().copied().unwrap_or_default();
+        sets |= matches!(*option, "-c" | "--config-env") && runs_something(value);
+        sets |= option.strip_prefix("-c").is_some_and(runs_something);
+        sets |= option.strip_prefix("--config-env=").is_some_and(runs_something);
+        sets |= option.starts_with("--exec-path=");
+        rest = if WITH_WORD.contains(option) { after.get(1..).unwrap_or_default() } else { after };
+    }
+    let (subcommand, args) = rest.split_first().map_or(("", rest), |(name, args)| (*name, args));
+    let reads = args.iter().any(|word| word.starts_with("--get") || *word == "--list");
+    sets |= subcommand == "config" && !reads && args.iter().any(|word| runs_something(word));
+    let found = [
+        (sets, "it sets what git runs"),
+        (
+            subcommand == "clean" && has_switch(args, "f", "--force"),
+            "git clean removes what git does not keep",
+        ),
+        (
+            subcommand == "push" && args.iter().any(|word| overwrites(word)),
+            "git push overwrites or removes what is there",
+        ),
+        (
+            RUNNING.contains(&subcommand) && args.iter().any(|word| runs_text(word)),
+            "git runs what it is told to",
+        ),
+    ];
+    found.into_iter().filter_map(|(is_so, why)| is_so.then_some(why)).collect()
+}
+
+/// Whether a word for `git push` overwrites or removes something.
+fn overwrites(word: &str) -> bool {
+    let is_begun = |long: &&str| word.len() > 3 && long.starts_with(word);
+    match word.strip_prefix('-') {
+        Some(rest) if rest.starts_with('-') => {
+            word.starts_with("--force")
+                || ["--force", "--mirror", "--delete", "--prune"].iter().any(is_begun)
+        }
+        Some(letters) => letters.contains(['f', 'd']),
+        None => word.starts_with(['+', ':']),
+    }
+}
+
+fn runs_text(word: &str) -> bool {
+    matches!(word, "foreach" | "run" | "-x")
+        || word.starts_with("--exec")
+        || word.starts_with("--") && word.ends_with("-filter")
+}
+
+/// Whether a setting of git names what it runs.
+fn runs_something(setting: &str) -> bool {
+    let key = setting.split('=').next().unwrap_or_default().to_ascii_lowercase();
+    let Some((section, _)) = key.split_once('.') else { return false };
+    let last = key.rsplit('.').next().unwrap_or_default();
+    let sections = [
+        "alias",
+        "credential",
+        "difftool",
+        "filter",
+        "include",
+        "includeif",
+        "mergetool",
+        "pager",
+        "protocol",
+        "url",
+    ];
+    let names = [
+        "askpass",
+        "command",
+        "driver",
+        "editor",
+        "external",
+        "fsmonitor",
+        "gitproxy",
+        "hookspath",
+        "pager",
+        "program",
+        "sshcommand",
+        "receivepack",
+        "templatedir",
+        "textconv",
+        "update",
+        "uploadpack",
+    ];
+    sections.contains(&section) || names.contains(&last)
+}
+
+/// Options before the subcommand whose value is a word of its own.
+const WITH_WORD: &[&str] = &[
+    "-c",
+    "-C",
+    "--attr-source",
+    "--config-env",
+    "--git-dir",
+    "--namespace",
+    "--super-prefix",
+    "--work-tree",
+];
+
+/// Subcommands that can be told to run something.
+const RUNNING: &[&str] = &["bisect", "filter-branch", "rebase", "submodule"];
