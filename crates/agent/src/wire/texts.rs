@@ -54,7 +54,7 @@ impl TextBackend for ClientTexts {
         let request = WriteTextFileRequest::new(self.session.clone(), path, text);
         let asked = self.requests.ask(request, CLIENT_TEXT_WRITE);
         let failed = |error| match error {
-            Unanswered::Late(_) => TextError::new(&format!("{error}, and may have taken it")),
+            Unanswered::Late(_) => ClientError::new(&format!("{error}, and may have taken it")),
             error => failed(&error),
         };
         asked.map(move |answer| answer.map(drop).map_err(failed)).boxed()
