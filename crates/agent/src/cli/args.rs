@@ -14,7 +14,6 @@ use crate::model::provider::Provider;
 #[command(
     name = "callboard",
     version,
-    about,
     arg_required_else_help = false,
     args_conflicts_with_subcommands = true
 )]
@@ -108,7 +107,8 @@ pub(super) struct ModelsArgs {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ProviderArg {
-    /// The provider.
+    /// One of anthropic, openai, gemini and ollama. Without it, login asks which, and logout
+    /// removes the keys of all.
     #[arg(value_parser = provider, value_name = "PROVIDER")]
     pub(super) provider: Option<Provider>,
 }

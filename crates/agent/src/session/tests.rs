@@ -127,7 +127,7 @@ struct Hangs(Mutex<mpsc::Receiver<()>>);
 
 impl RuleStore for Hangs {
     fn load(&self, _: &Path) -> std::result::Result<Vec<Rule>, StoreError> {
-        drop(self.0.lock().unwrap().recv_timeout(Duration::from_secs(5)));
+        self.0.lock().unwrap().recv_timeout(Duration::from_secs(5)).unwrap_or(());
         Ok(Vec::new())
     }
 

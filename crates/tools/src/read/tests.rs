@@ -209,6 +209,12 @@ fn a_missing_file_is_told_with_the_places_that_have_its_name() {
 
 #[test]
 fn lines_are_the_same_wherever_the_buffer_ends() {
+    let tree = tree(&[("file", "")]);
+    let read = |text: &str, offset| {
+        let (workspace, at, bytes) = (&tree.workspace, &tree.at("file"), text.len() as u64);
+        let request = Request { workspace, at, offset, limit: 2, bytes };
+        request.page(Cursor::new(text), false).unwrap_or_else(|_| panic!("line {offset}"))
+    };
     let ends = |length: usize| "x".repeat(length) + "\n";
     for text in [
         ends(LINES_BUFFER_BYTES - 2) + "a\nb\nc",
@@ -224,7 +230,7 @@ fn lines_are_the_same_wherever_the_buffer_ends() {
         for at in [1, 2, 3.min(count), count / 2, count - 1, count] {
             let (first, last) = (at as i64, at as i64 - count as i64 - 1);
             for offset in [first, last] {
-                let window = read(&text, Some(offset), Some(2)).unwrap();
+                let window = read(&text, offset);
                 let shown: Vec<_> = window.text.lines().collect();
                 let expected = &lines[at - 1..count.min(at + 1)];
                 let is_same = |(shown, line): (&&str, &&str)| {

@@ -282,3 +282,6 @@ impl Sink for Collector<'_> {
         Ok(false)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,6 +28,12 @@ impl<'a> StoppableMatcher<'a> {
         Self { matcher, budget, finds: Cell::new(0) }
     }
 
+    /// Returns how often a match was looked for.
+    #[cfg(test)]
+    pub(super) fn finds(&self) -> u32 {
+        self.finds.get()
+    }
+
     /// Asking takes as long as finding a short match, so it is done now and then.
     fn is_stopped(&self) -> bool {
         self.finds.set(self.finds.get().wrapping_add(1));

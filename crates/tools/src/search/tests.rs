@@ -1,15 +1,13 @@
 //! What a search finds, and what it says of what it left out.
 
-use super::file::Look;
-use super::page::Part;
 use super::{FileEnd, Matches, Query, Seen, Skipped, search, search_at};
 use crate::error::Code;
 use crate::limits::{
-    FILE_BYTES, FILES_AHEAD, MATCH_BYTES, MATCH_LOCATIONS, MATCH_OFFSET, MATCHES_BYTES,
-    MULTILINE_BYTES, PATTERN_BYTES, SEARCHED_LINE_BYTES,
+    FILE_BYTES, FILES_AHEAD, MATCH_LOCATIONS, MATCH_OFFSET, MATCHES_BYTES, MULTILINE_BYTES,
+    PATTERN_BYTES, SEARCHED_LINE_BYTES,
 };
+use crate::workspace::Stop;
 use crate::workspace::testing::{Tree, tree};
-use crate::workspace::{Budget, Stop};
 use pretty_assertions::assert_eq;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -228,44 +226,6 @@ fn matches_over_several_lines_are_bounded_line_by_line() {
     let second = text(page(2));
     assert!(second.starts_with("a\n3:x\n4-\n5-y\n6:x\n\n[matching lines 3 to 4"), "{second}");
     assert_eq!(text(page(4)), "b\n1:x\n\n[matching lines 5 to 5, in 1 files]\n");
-}
-
-#[test]
-fn no_more_lines_are_kept_of_a_match_than_are_worth_it() {
-    let tree = tree(&[("a", &"\n".repeat(500_000))]);
-    let query = Query { multiline: true, ..Query::new("(?s)\\n.*") };
-    let part = Part { offset: 3, limit: 6, context: 0 };
-    let look = Look::new(&query, Budget::new(&|| false), part).unwrap();
-    let file = std::fs::File::open(tree.path("a"));
-    let found = look.worker().file(file, || tree.path("a")).found.unwrap();
-    assert_eq!((found.file.lines.len(), found.matches, found.is_cut), (10, 10, true));
-}
-
-/// One match of 8 MB that begins at its first line: looking for it again at each of its lines
-/// would go through 40 GB.
-#[test]
-fn a_match_of_many_long_lines_is_looked_for_once() {
-    let line = "b".repeat(699) + "\n";
-    let tree = tree(&[("f", &format!("a{}c", line.repeat(11_900)))]);
-    let query =
-        Query { multiline: true, max_results: Some(3), offset: 9_990, ..Query::new("(?s)a.*c") };
-    let matches = found(&tree, &query);
-    assert_eq!((matches.passed, matches.count, matches.stop), (9_990, 3, None));
-    let shown = &matches.files[0].lines[0];
-    assert_eq!((shown.number, shown.text.len()), (9_991, MATCH_BYTES + '…'.len_utf8()));
-}
-
-/// Each of the matches, which are joined before anybody hears of them, is found only after all of
-/// the file was looked through.
-#[test]
-fn a_search_over_several_lines_stops_between_its_matches() {
-    let tree = tree(&[("f", &"x\n".repeat(400_000))]);
-    let asked = AtomicUsize::new(0);
-    let cancel = || asked.fetch_add(1, Ordering::Relaxed) > 20;
-    let query = Query { multiline: true, ..Query::new("(?s)x.*y|x\\n") };
-    let matches = search(&tree.workspace, &query, &cancel).unwrap();
-    assert_eq!((matches.count, matches.stop), (0, Some(Stop::Cancelled)));
-    assert!(asked.into_inner() < 50);
 }
 
 #[test]
