@@ -230,7 +230,9 @@ impl ConnectTo<Client> for Agent {
                     // Noted before the end of input can be heard.
                     let opening = new.opening.clone().try_read_owned();
                     let opened = new.clone().new_session(request, responder, client);
-                    drop(tokio::spawn(opened.map(|()| drop(opening))));
+                    let opened = tokio::spawn(opened.map(|()| drop(opening)));
+                    // In its turn, unless a disk hangs.
+                    drop(tokio::time::timeout(limits::SESSION_OPENED, opened).await);
                     Ok(())
                 },
                 on_receive_request!(),
@@ -414,7 +416,7 @@ impl Connection {
         let stored = self.agent.rules.clone().and_then(|rules| Stored::read(rules, &roots));
         let tools = self.agent.tools()?;
         let (workspace, env) = (Arc::new(workspace), tools.env.clone());
-        Ok((Context { workspace, env, text: None }, tools, stored))
+        Ok((Context { workspace, env, text: None, terminal: None }, tools, stored))
     }
 
     fn prompt(

@@ -310,6 +310,10 @@ pub const MAX_ANSWER_BYTES: u64 = 4 << 10;
 /// from the first prompt on.
 pub const LOGIN_GLANCE: Duration = Duration::from_millis(250);
 
+/// Time for which nothing else is heard while a session is opened; one whose files take longer is
+/// opened beside what else is asked for.
+pub const SESSION_OPENED: Duration = Duration::from_millis(500);
+
 /// Time for the system's keyring to answer. It may be asking its user to unlock it.
 pub const KEYRING_DEADLINE: Duration = Duration::from_secs(20);
 
@@ -323,6 +327,20 @@ pub const CLIENT_TEXT_READ: Duration = Duration::from_secs(2);
 
 /// Time for the client to take another text of a file, from when it was told it. It may save it.
 pub const CLIENT_TEXT_WRITE: Duration = Duration::from_secs(10);
+
+// ---- Commands that the client runs ----
+
+/// Time for the client to make a terminal, from when it was asked. It may ask its user first.
+pub const CLIENT_TERMINAL_CREATE: Duration = Duration::from_secs(30);
+
+/// How long a terminal that comes later is waited for, to be released.
+pub const CLIENT_TERMINAL_LATE: Duration = Duration::from_secs(10 * 60);
+
+/// Time for the client to say that a command has ended: more than any command has.
+pub const CLIENT_TERMINAL_WAIT: Duration = Duration::from_secs(3660);
+
+/// Time for the client to tell the output of a command, to end it, or to release its terminal.
+pub const CLIENT_TERMINAL_ANSWER: Duration = Duration::from_secs(10);
 
 // ---- What can be chosen in a session ----
 
