@@ -210,8 +210,10 @@ impl Keeper {
         // are looked for.
         self.signal_group(Signal::STOP);
         let found = beneath::freeze(getpid());
-        // Who waits for another goes on after that one, and with a signal of its own.
-        found.iter().rev().for_each(|process| process.signal(&[Signal::TERM, Signal::CONT]));
+        // Who waits for another has a signal of its own before that one's end is news.
+        for signal in [Signal::TERM, Signal::CONT] {
+            found.iter().for_each(|process| process.signal(signal));
+        }
     }
 
     fn signal_group(&self, signal: Signal) {

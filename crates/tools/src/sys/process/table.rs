@@ -79,18 +79,16 @@ impl Process {
     }
 
     /// Signals the process that was found, and no other that has got its id since.
-    pub(super) fn signal(&self, signals: &[Signal]) {
+    pub(super) fn signal(&self, signal: Signal) {
         let pinned = pidfd_open(self.pid, PidfdFlags::empty());
         if Self::find(self.pid).is_none_or(|now| now.key() != self.key()) {
             return;
         }
         // A process that is gone by now is as good as signalled.
-        for signal in signals {
-            match &pinned {
-                Ok(pinned) => drop(pidfd_send_signal(pinned, *signal)),
-                // Kernels before 5.3.
-                Err(_) => drop(kill_process(self.pid, *signal)),
-            }
+        match pinned {
+            Ok(pinned) => drop(pidfd_send_signal(pinned, signal)),
+            // Kernels before 5.3.
+            Err(_) => drop(kill_process(self.pid, signal)),
         }
     }
 }
@@ -107,7 +105,7 @@ pub(super) fn freeze(find: impl Fn() -> Vec<Process>) -> Vec<Process> {
         if running.peek().is_none() || Instant::now() >= deadline {
             return found;
         }
-        running.for_each(|process| process.signal(&[Signal::STOP]));
+        running.for_each(|process| process.signal(Signal::STOP));
     }
 }
 
