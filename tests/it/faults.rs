@@ -166,11 +166,11 @@ async fn malformed_lines_in_the_middle_of_a_turn_do_not_touch_it() {
 }
 
 #[tokio::test]
-async fn an_editor_whose_files_and_terminals_fail_costs_no_tool() {
+async fn an_editor_whose_files_fail_costs_no_tool() {
     for service in [Service::Works, Service::Fails] {
         let options = Options {
             files: Some(Files { service, ..Files::default() }),
-            terminals: Some(Terminals { service, cut: Cut::End(1) }),
+            terminals: Some(Terminals { cut: Cut::End(1), ..Terminals::default() }),
             ..Options::default()
         };
         let script = [

@@ -30,6 +30,7 @@ mod sdk_client;
 mod secrets;
 mod shutdown;
 mod side_by_side;
+mod surfaces;
 mod tck;
 mod telemetry;
 mod terminal;

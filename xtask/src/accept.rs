@@ -6,6 +6,7 @@
 
 mod agent;
 mod cancel;
+mod command;
 mod figures;
 mod files;
 mod lines;
@@ -157,6 +158,20 @@ const CHECKS: &[Check] = &[
         n: 1_250,
         target: Some(50.0),
         measure: cancel::cancel,
+    },
+    Check {
+        name: "cancel-command",
+        what: "ms from a cancel of a running command to its turn's answer, median of n",
+        n: 200,
+        target: Some(10.0),
+        measure: command::cancelled,
+    },
+    Check {
+        name: "command-gone",
+        what: "ms from a cancel of a running command until its process is gone, median of n",
+        n: 200,
+        target: Some(20.0),
+        measure: command::gone,
     },
     Check {
         name: "model-first",

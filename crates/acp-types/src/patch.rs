@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::{
-    CallMeta, Capabilities, Content, Exit, Location, Output, Status, TerminalReport, TerminalSize,
-    ToolCallReport, ToolKind,
+    CallMeta, Capabilities, Content, Exit, Location, Output, Status, TerminalId, TerminalReport,
+    TerminalSize, ToolCallReport, ToolKind,
 };
 
 /// A change of a [`ToolCallReport`]: each field is kept or set; content can also grow.
@@ -215,6 +215,8 @@ pub struct TerminalPatch {
     pub output: Output,
     /// How it ended, if it has.
     pub exit: Option<Exit>,
+    /// What the client calls it, from when the client runs it.
+    pub client_id: Option<TerminalId>,
 }
 
 impl TerminalPatch {
@@ -236,6 +238,12 @@ impl TerminalPatch {
         Self { exit: Some(exit), ..Self::default() }
     }
 
+    /// Makes a patch of a terminal that the client runs, and knows by this id.
+    #[must_use]
+    pub fn at_client(id: TerminalId) -> Self {
+        Self { client_id: Some(id), ..Self::default() }
+    }
+
     /// Returns whether it changes nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -252,6 +260,7 @@ impl TerminalPatch {
             size: later.size.or(self.size),
             output: self.output,
             exit: later.exit.or(self.exit),
+            client_id: later.client_id.or(self.client_id),
         }
     }
 
@@ -262,6 +271,7 @@ impl TerminalPatch {
         report.size = self.size.or(report.size);
         report.output.append(&self.output);
         report.exit = self.exit.or(report.exit.take());
+        report.client_id = self.client_id.or(report.client_id.take());
     }
 }
 
@@ -334,10 +344,13 @@ mod tests {
         assert_eq!(TerminalPatch::output(b"a"), written);
         let ended = TerminalPatch { exit: Some(exit.clone()), ..TerminalPatch::default() };
         assert_eq!(TerminalPatch::exit(exit.clone()), ended);
+        let theirs = TerminalPatch { client_id: Some("t".into()), ..TerminalPatch::default() };
+        assert_eq!(TerminalPatch::at_client("t".into()), theirs);
         assert!(TerminalPatch::default().is_empty() && !ended.is_empty());
         let mut report = TerminalReport::new("c".into());
-        opened.then(written).then(ended).apply(&mut report);
+        opened.then(theirs).then(written).then(ended).apply(&mut report);
         assert_eq!(report.command.as_deref(), Some("ls"));
+        assert_eq!(report.client_id, Some("t".into()));
         assert_eq!((report.output.to_bytes(), report.exit), (b"a".to_vec(), Some(exit)));
     }
 }

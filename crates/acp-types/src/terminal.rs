@@ -22,6 +22,9 @@ pub struct TerminalReport {
     pub output: Output,
     /// How it ended, once it has.
     pub exit: Option<Exit>,
+    /// What the client calls it, where the client runs the command itself; v1 only
+    /// (<https://agentclientprotocol.com/protocol/v1/terminals>).
+    pub client_id: Option<TerminalId>,
 }
 
 /// The size of a terminal in characters.
@@ -54,7 +57,15 @@ impl TerminalReport {
     /// Makes an empty document.
     #[must_use]
     pub fn new(id: TerminalId) -> Self {
-        Self { id, command: None, cwd: None, size: None, output: Output::default(), exit: None }
+        Self {
+            id,
+            command: None,
+            cwd: None,
+            size: None,
+            output: Output::default(),
+            exit: None,
+            client_id: None,
+        }
     }
 }
 

@@ -416,7 +416,7 @@ impl Connection {
         let stored = self.agent.rules.clone().and_then(|rules| Stored::read(rules, &roots));
         let tools = self.agent.tools()?;
         let (workspace, env) = (Arc::new(workspace), tools.env.clone());
-        Ok((Context { workspace, env, text: None }, tools, stored))
+        Ok((Context { workspace, env, text: None, terminal: None }, tools, stored))
     }
 
     fn prompt(

@@ -328,6 +328,20 @@ pub const CLIENT_TEXT_READ: Duration = Duration::from_secs(2);
 /// Time for the client to take another text of a file, from when it was told it. It may save it.
 pub const CLIENT_TEXT_WRITE: Duration = Duration::from_secs(10);
 
+// ---- Commands that the client runs ----
+
+/// Time for the client to make a terminal, from when it was asked. It may ask its user first.
+pub const CLIENT_TERMINAL_CREATE: Duration = Duration::from_secs(30);
+
+/// How long a terminal that comes later is waited for, to be released.
+pub const CLIENT_TERMINAL_LATE: Duration = Duration::from_secs(10 * 60);
+
+/// Time for the client to say that a command has ended: more than any command has.
+pub const CLIENT_TERMINAL_WAIT: Duration = Duration::from_secs(3660);
+
+/// Time for the client to tell the output of a command, to end it, or to release its terminal.
+pub const CLIENT_TERMINAL_ANSWER: Duration = Duration::from_secs(10);
+
 // ---- What can be chosen in a session ----
 
 /// Models that a client is offered.

@@ -5,6 +5,7 @@
 mod ask;
 mod requests;
 mod shows;
+mod terminals;
 mod texts;
 
 use std::collections::HashMap;
@@ -12,7 +13,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use acp_lifecycle::{Chunk, Item, Role, SessionHandle, Sink, Unreachable};
-use acp_tools::TextBackend;
+use acp_tools::{TerminalBackend, TextBackend};
 use acp_types::meta::DEFAULT_KEY;
 use acp_types::wire::v1::{self, Sent, Surface};
 use agent_client_protocol::v1::schema::{
@@ -24,6 +25,7 @@ use agent_client_protocol::{Client, JsonRpcResponse, Result};
 
 use self::requests::Requests;
 use self::shows::Shows;
+use self::terminals::ClientTerminals;
 use self::texts::ClientTexts;
 use crate::permission::Keeper;
 use crate::transport::Counters;
@@ -36,6 +38,8 @@ pub(crate) struct Wire {
     requests: Requests,
     /// What the client holds of files, if it tells of that.
     texts: Option<ClientTexts>,
+    /// Its terminals, if it runs commands.
+    terminals: Option<ClientTerminals>,
     sent: Sent,
     shows: Shows,
     client: ConnectionTo<Client>,
@@ -58,13 +62,30 @@ impl Wire {
         let shows = Shows::of(capabilities);
         let requests = Requests::new(handle.clone());
         let texts = ClientTexts::of(&capabilities.fs, &session, &requests);
-        let keeper = None;
-        Self { session, handle, answers, requests, texts, sent, shows, client, counters, keeper }
+        let terminals = ClientTerminals::of(capabilities, &session, &requests);
+        Self {
+            session,
+            handle,
+            answers,
+            requests,
+            texts,
+            terminals,
+            sent,
+            shows,
+            client,
+            counters,
+            keeper: None,
+        }
     }
 
     /// Returns the texts of files that the client holds, if it tells of them.
     pub(crate) fn texts(&self) -> Option<Arc<dyn TextBackend>> {
         self.texts.clone().map(|texts| Arc::new(texts) as _)
+    }
+
+    /// Returns the terminals of the client, if it runs commands.
+    pub(crate) fn terminals(&self) -> Option<Arc<dyn TerminalBackend>> {
+        self.terminals.clone().map(|terminals| Arc::new(terminals) as _)
     }
 
     /// Lets what answers leave behind be saved.

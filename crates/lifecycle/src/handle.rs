@@ -32,11 +32,17 @@ struct Shared {
     session: Mutex<Session>,
     waiting: Mutex<HashMap<u64, Waiting>>,
     changed: Notify,
-    /// The tokens of the open calls.
-    calls: Mutex<HashMap<ToolCallId, CancellationToken>>,
+    /// The open calls.
+    calls: Mutex<HashMap<ToolCallId, Open>>,
     /// Whether the client has taken nothing for a while.
     stalled: watch::Sender<bool>,
     wall: fn() -> SystemTime,
+}
+
+/// What is held for an open call.
+struct Open {
+    cancel: CancellationToken,
+    kept: Vec<Box<dyn Send>>,
 }
 
 /// Who waits for the answer to a request, and how the client learns that nobody does any more.
@@ -97,7 +103,7 @@ impl SessionHandle {
         })?;
         let span = span::of_call(id, &tool);
         let (turn, cancel) = (cancel.clone(), cancel.child_token());
-        self.calls().insert(id.clone(), cancel.clone());
+        self.calls().insert(id.clone(), Open { cancel: cancel.clone(), kept: Vec::new() });
         let call = CallHandle { session: self.clone(), id: id.clone(), turn, cancel };
         Some(OpenCall { call, span })
     }
@@ -118,7 +124,7 @@ impl SessionHandle {
     ///
     /// (<https://agentclientprotocol.com/protocol/v2/tool-calls#cancelling>)
     pub fn cancel_call(&self, id: &ToolCallId) -> bool {
-        let cancel = self.calls().get(id).cloned();
+        let cancel = self.calls().get(id).map(|open| open.cancel.clone());
         if let Some(cancel) = &cancel {
             cancel.cancel();
         }
@@ -206,10 +212,14 @@ impl SessionHandle {
     fn release_ended(&self) {
         let calls: Vec<_> = self.calls().keys().cloned().collect();
         for id in calls {
-            if self.lock().board().tool_call(&id).is_none()
-                && let Some(cancel) = self.calls().remove(&id)
-            {
+            if self.lock().board().tool_call(&id).is_some() {
+                continue;
+            }
+            // What is kept may use this handle when it is dropped: no lock is held then.
+            let ended = self.calls().remove(&id);
+            if let Some(Open { cancel, kept }) = ended {
                 cancel.cancel();
+                drop(kept);
             }
         }
         let numbers: Vec<_> = self.waiting().keys().copied().collect();
@@ -255,7 +265,7 @@ impl SessionHandle {
         self.shared.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn calls(&self) -> MutexGuard<'_, HashMap<ToolCallId, CancellationToken>> {
+    fn calls(&self) -> MutexGuard<'_, HashMap<ToolCallId, Open>> {
         self.shared.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -410,6 +420,15 @@ impl CallHandle {
     /// Ends a terminal.
     pub fn terminal_exit(&self, id: &TerminalId, exit: Exit) {
         self.session.with(|session, now| session.terminal_exit(id, exit, now));
+    }
+
+    /// Keeps something until the call has ended, however it ends, and drops it then: behind all
+    /// that is told of the call. For what the client must still know while it is told more, such
+    /// as a terminal that the call shows. It is dropped at once if the call has ended.
+    pub fn keep(&self, thing: impl Send + 'static) {
+        if let Some(open) = self.session.calls().get_mut(&self.id) {
+            open.kept.push(Box::new(thing));
+        }
     }
 
     pub(crate) fn start(&self) -> bool {

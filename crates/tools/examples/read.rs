@@ -36,6 +36,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         workspace: Arc::new(Workspace::new(cwd.clone(), Vec::new())?),
         env: Arc::new(env::base_env(env::parent())),
         text: None,
+        terminal: None,
     };
     let registry = Registry::builtin()?;
     let session = SessionHandle::new(Session::new(cwd), SystemTime::now);

@@ -1,10 +1,13 @@
-//! Texts that the client holds: what an editor shows of a file may differ from the disk.
+//! What the client holds and does: the texts of files, which may differ from the disk, and commands
+//! in [terminals](TerminalBackend) of its own.
 //!
 //! A call works on the disk, unless the client holds another text of the file: then it reads that
 //! one, and changes it by the client. What differs is told, to the model and in the request for
 //! permission; nothing that is not saved is overwritten without that. The client is asked only
 //! about files that the disk would be asked about, after the same check of the path. It knows
-//! nothing of protocols: who embeds this crate brings a [`TextBackend`].
+//! nothing of protocols: who embeds this crate brings a [`TextBackend`] and a [`TerminalBackend`].
+
+mod terminals;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -25,6 +28,8 @@ use crate::undo::{Deed, Step};
 use crate::workspace::{Resolved, Workspace};
 use crate::write::{PreImage, read_whole};
 
+pub use terminals::{ClientCommand, ClientOutput, ClientTerminal, TerminalBackend};
+
 /// The texts of files as a client holds them.
 ///
 /// Each method ends within a bounded time. Dropping what it returns takes the request back.
@@ -37,22 +42,23 @@ pub trait TextBackend: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// What the client said, or that it said nothing in time.
-    fn read<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<String, TextError>>;
+    fn read<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<String, ClientError>>;
 
     /// Tells the whole text that a file shall have.
     ///
     /// # Errors
     ///
     /// As [`read`](Self::read). Nobody knows then whether the client has taken the text.
-    fn write<'a>(&'a self, path: &'a Path, text: &'a str) -> BoxFuture<'a, Result<(), TextError>>;
+    fn write<'a>(&'a self, path: &'a Path, text: &'a str)
+    -> BoxFuture<'a, Result<(), ClientError>>;
 }
 
-/// Why a client could not be asked for a text, or did not take one.
+/// Why a client did not do what it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct TextError(String);
+pub struct ClientError(String);
 
-impl TextError {
+impl ClientError {
     /// Makes it of what the client said, of which the beginning is kept, made visible.
     #[must_use]
     pub fn new(why: &str) -> Self {

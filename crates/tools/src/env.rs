@@ -1,9 +1,11 @@
 //! The environment a command is given: a list of what may pass, never what happens to be there.
 //!
 //! Pure: reads nothing but its argument, except [`parent`], which is for callers that have no
-//! other source.
+//! other source, and [`conceal`], which hides from commands what they are not given.
 
 use std::collections::BTreeMap;
+
+use crate::sys::environment;
 
 /// The variables that pass. Nothing else does, so that keys and tokens in our own environment
 /// do not reach commands, nor what changes how programs start (`LD_*`, `BASH_ENV`, `GIT_*`, …).
@@ -109,6 +111,18 @@ pub fn env_passing(
 pub fn parent() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+}
+
+/// Hides from other processes what commands are not given of our own environment: all but what is
+/// [`PASSED`]. Returns whether that was done.
+///
+/// To be called first of all in `main`, behind [`helper_main`](crate::exec::helper_main), before
+/// there is any thread. This process keeps all of its variables; but on Linux `/proc/PID/environ`,
+/// in which whoever runs as the same user could read them, has only those left that pass. Besides,
+/// only root can look into the memory of this process from then on, or debug it, and it leaves no
+/// core dump. Does nothing once there are several threads, and nothing outside Linux.
+pub fn conceal() -> bool {
+    environment::hide(|name| str::from_utf8(name).is_ok_and(passes))
 }
 
 fn passes(name: &str) -> bool {

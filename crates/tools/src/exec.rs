@@ -11,7 +11,7 @@ mod binary;
 mod chunks;
 pub mod escapes;
 mod input;
-mod pty;
+mod live;
 pub mod record;
 mod screen;
 mod silence;
@@ -25,12 +25,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use self::silence::Silence;
-use crate::limits::{DRAIN_BYTES, KILL_DEADLINE, KILL_GRACE};
-use crate::sys::process::{self, Ended, Way};
+use crate::limits::{DRAIN_BYTES, END_DEADLINE, KILL_DEADLINE, KILL_GRACE};
+use crate::sys::process::{self, Ended, Tree, Way};
 
 pub use self::input::Input;
 use self::record::Recording;
@@ -289,7 +289,7 @@ async fn run_kept(
         return Ok(exit(Ended::default(), End::Cancelled, begun));
     }
     let (timeout, streams) = (command.timeout, command.streams);
-    let mut live = pty::start(command, way, recording).await?;
+    let mut live = live::start(command, way, recording).await?;
     let tree = &live.tree;
     let silence = Arc::new(Silence::new(Arc::clone(tree)));
     let typed = input.zip(live.keys.take());
@@ -300,11 +300,11 @@ async fn run_kept(
     let ended = {
         let stop = async {
             asked = stop_asked(&cancel, timeout, watched).await;
-            tree.terminate();
+            drop(live::signal(tree, Tree::terminate).await);
             sleep(KILL_GRACE).await;
-            tree.kill();
+            drop(live::signal(tree, Tree::kill).await);
             // The kernel may be unable to end it (a dead network disk): the call ends all the same.
-            sleep(KILL_DEADLINE).await;
+            sleep(END_DEADLINE).await;
             tree.abandon();
             Ok(Ended { stopped: true, ..Ended::default() })
         };
@@ -324,15 +324,8 @@ async fn run_kept(
         }
     }?;
     drop(connected);
-    // What is still on its way; more only if a process escaped with the terminal and writes on.
     drop(live.reading.take());
-    let mut left = DRAIN_BYTES;
-    while left > 0
-        && let Some(chunk) = live.chunks.recv().await
-    {
-        left = left.saturating_sub(chunk.len());
-        output(&chunk);
-    }
+    drain(&mut live.chunks, output).await;
     // A timeout that fires while left-overs are tidied up did not end the command.
     let end = if ended.stopped { asked } else { End::Exited };
     Ok(exit(ended, end, begun))
@@ -349,6 +342,19 @@ fn exit(ended: Ended, end: End, begun: Instant) -> Exit {
             cpu: Duration::from_micros(usage.cpu_micros),
             peak_bytes: usage.peak_bytes,
         }),
+    }
+}
+
+/// Takes what is still on its way; more only if a process escaped with the terminal and writes on.
+/// A disk that does not answer, where all of it is recorded, holds up nobody.
+async fn drain(chunks: &mut chunks::Receiver, mut output: impl FnMut(&[u8])) {
+    let deadline = Instant::now() + KILL_DEADLINE;
+    let mut left = DRAIN_BYTES;
+    while left > 0
+        && let Ok(Some(chunk)) = timeout_at(deadline, chunks.recv()).await
+    {
+        left = left.saturating_sub(chunk.len());
+        output(&chunk);
     }
 }
 

@@ -42,7 +42,9 @@ pub mod undo;
 pub mod workspace;
 pub mod write;
 
-pub use backend::{TextBackend, TextError};
+pub use backend::{
+    ClientCommand, ClientError, ClientOutput, ClientTerminal, TerminalBackend, TextBackend,
+};
 pub use error::{Code, Report, ToolError};
 pub use registry::{CATALOGUES, Listed, Registry, ToolCall};
 pub use tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};

@@ -242,6 +242,9 @@ pub const KILL_GRACE: Duration = Duration::from_millis(300);
 /// How long killing is tried, and its success waited for.
 pub const KILL_DEADLINE: Duration = Duration::from_secs(2);
 
+/// How long is waited for the end of what was killed: longer than a helper tries.
+pub const END_DEADLINE: Duration = Duration::from_secs(5);
+
 /// How long processes are looked for until all of them have stopped, before they are signalled.
 pub const FREEZE_TIME: Duration = Duration::from_millis(50);
 
@@ -335,6 +338,40 @@ pub const CLIENT_TEXTS_AT_ONCE: usize = 8;
 
 /// Bytes of what a client says of a request that failed.
 pub const CLIENT_REASON_BYTES: usize = 256;
+
+// Commands that the client runs
+
+/// Bytes of a command's output that the client is to keep; the model is told less, and the rest is
+/// in a file.
+pub const CLIENT_OUTPUT_BYTES: u64 = COMMAND_KEPT_BYTES as u64;
+
+/// Bytes of what a client calls a terminal.
+pub const CLIENT_ID_BYTES: usize = 256;
+
+/// Bytes of what a client calls a signal.
+pub const CLIENT_SIGNAL_BYTES: usize = 32;
+
+/// How long after its start is looked whether a command has ended without the client saying so.
+pub const CLIENT_LOOK: Duration = Duration::from_secs(10);
+
+/// How long after the client failed to wait for a command is looked whether it has ended.
+pub const CLIENT_LOOK_SOON: Duration = Duration::from_millis(100);
+
+/// How long apart such looks are at most: each is twice as far from the last one as that was.
+pub const CLIENT_LOOK_MAX: Duration = Duration::from_secs(30);
+
+/// How long a client has to end a command that was cancelled, and again to tell its output: both
+/// are over before a cancelled call is dropped.
+pub const CLIENT_CANCEL_GRACE: Duration = Duration::from_millis(300);
+
+/// How long a client has to end a command after its timeout, and again to tell its output.
+pub const CLIENT_KILL_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long output may be on its way at the client when its command has ended.
+pub const CLIENT_SETTLE: Duration = Duration::from_millis(100);
+
+/// How often is looked whether it has come.
+pub const CLIENT_SETTLE_TRIES: u32 = 2;
 
 // Plans and thoughts
 

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::task::JoinError;
 
-use crate::backend::TextBackend;
+use crate::backend::{TerminalBackend, TextBackend};
 use crate::error::{Code, ToolError};
 use crate::workspace::{Resolved, Workspace};
 
@@ -71,6 +71,8 @@ pub struct Context {
     pub env: Arc<BTreeMap<String, String>>,
     /// The texts that the client holds; none where it tells of none.
     pub text: Option<Arc<dyn TextBackend>>,
+    /// The terminals that the client runs commands in; none where it has none.
+    pub terminal: Option<Arc<dyn TerminalBackend>>,
 }
 
 /// One call while it runs.

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::limits::{CHUNK_BYTES, RUNNING_TEXT};
 use crate::meta::DEFAULT_KEY;
 use crate::schema::v1::{
-    PermissionOption, RequestPermissionRequest, SessionId, SessionUpdate, ToolCall,
+    PermissionOption, RequestPermissionRequest, SessionId, SessionUpdate, Terminal, ToolCall,
     ToolCallContent, ToolCallLocation, ToolCallUpdate, ToolCallUpdateFields,
 };
 use crate::terminal::gap_line;
@@ -32,6 +32,8 @@ use utf8::Utf8Carry;
 #[non_exhaustive]
 pub enum Surface {
     /// As text content of the call, bounded and replaced.
+    ///
+    /// A terminal that the client runs itself is shown as one on every surface, by the client's id.
     #[default]
     Text,
     /// As a display-only terminal, where the call's first report shows it; as text otherwise. By the convention of `_meta.terminal_info`, `terminal_output`
@@ -125,11 +127,14 @@ impl Sent {
         let Some(call) = self.shown_by(id) else {
             return Vec::new();
         };
-        if self.terminals.get(id).is_some_and(|terminal| terminal.announced) {
-            self.terminal_events(&call)
-        } else {
-            self.tool_call(&call, ToolCallPatch::new())
-        }
+        let announced = self.terminals.get(id).is_some_and(|terminal| terminal.announced);
+        // By events, only what it is called at the client changes how it is shown.
+        let mut updates = match announced && patch.client_id.is_none() {
+            true => Vec::new(),
+            false => self.tool_call(&call, ToolCallPatch::new()),
+        };
+        updates.extend(self.terminal_events(&call));
+        updates
     }
 
     /// Makes a permission request about a call: its whole document as the client is to hold it,
@@ -317,9 +322,8 @@ pub fn tool_call<'a>(
 ) -> ToolCall {
     let report = lossy_v1(report.clone());
     let is_final = report.status.is_final();
-    let content = encode::items(&report.content, meta_key, |id| {
-        (surface == Surface::Text).then(|| terminal_text(terminal(id), is_final))
-    });
+    let content =
+        encode::items(&report.content, meta_key, |id| shown(id, terminal(id), surface, is_final));
     let mut call = ToolCall::new(report.id, report.title)
         .name(Some(report.name).filter(|name| !name.is_empty()))
         .kind(report.kind)
@@ -330,6 +334,21 @@ pub fn tool_call<'a>(
         .raw_output(report.raw_output);
     call.meta = (!report.meta.is_empty()).then(|| report.meta.to_meta(meta_key));
     call
+}
+
+/// Shows a terminal: one that the client runs as what it is there, others as the
+/// surface has it.
+fn shown(
+    id: &TerminalId,
+    report: Option<&TerminalReport>,
+    surface: Surface,
+    is_final: bool,
+) -> Option<ToolCallContent> {
+    let theirs = report.and_then(|report| report.client_id.as_ref());
+    match theirs.or((surface == Surface::Meta).then_some(id)) {
+        Some(id) => Some(ToolCallContent::Terminal(Terminal::new(id.clone()))),
+        None => terminal_text(report, is_final),
+    }
 }
 
 /// Shows a terminal as text: its command, its output as far as a message may hold it, and how it

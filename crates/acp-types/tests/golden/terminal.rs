@@ -124,6 +124,35 @@ fn text_of_a_terminal_is_told_as_it_grows_and_once() {
     );
 }
 
+#[test]
+fn a_terminal_that_the_client_runs_is_shown_by_the_clients_id_and_no_more_is_told_of_it() {
+    for surface in [Surface::Text, Surface::Meta] {
+        let mut sent = Sent::new(surface);
+        assert_eq!(sent.terminal(&shown(), &open()), []);
+        drop(sent.tool_call(&id(), call(Status::Pending)));
+        let running = ToolCallPatch::new().status(Status::InProgress);
+        drop(sent.tool_call(&id(), &running));
+        let content = json!([{"type": "terminal", "terminalId": "theirs"}]);
+        let at_client = TerminalPatch::at_client("theirs".into());
+        assert_eq!(
+            crate::json(&sent.terminal(&shown(), &at_client)),
+            json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c", "content": content}])
+        );
+        let mut report = TerminalReport::new(shown());
+        open().then(at_client).then(output("a\n")).then(code(1)).apply(&mut report);
+        let document = v1_document(&call(Status::Failed), Some(&report));
+        assert_eq!(document["content"], content);
+        if surface == Surface::Text {
+            assert_eq!(sent.terminal(&shown(), &output("a\n").then(code(1))), []);
+        }
+        let end = ToolCallPatch::new().status(Status::Failed);
+        assert_eq!(
+            crate::json(&sent.tool_call(&id(), &end)),
+            json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "failed"}])
+        );
+    }
+}
+
 fn event(name: &str, value: &Value) -> Value {
     json!({"sessionUpdate": "tool_call_update", "toolCallId": "c", "_meta": { name: value }})
 }

@@ -2,8 +2,8 @@
 
 use acp_types::{
     CallMeta, Capabilities, Content, ContentPatch, Exit, FileChange, Hunk, HunkLine, LineTag,
-    Location, Operation, Progress, Reason, Status, TerminalPatch, TerminalReport, TerminalSize,
-    ToolCallPatch, ToolCallReport, ToolKind,
+    Location, Operation, Progress, Reason, Status, TerminalId, TerminalPatch, TerminalReport,
+    TerminalSize, ToolCallPatch, ToolCallReport, ToolKind,
 };
 use proptest::collection::vec;
 use proptest::option::of;
@@ -163,15 +163,15 @@ pub(crate) fn patch() -> impl Strategy<Value = ToolCallPatch> {
 pub(crate) fn terminal_patch() -> impl Strategy<Value = TerminalPatch> {
     let size = of((1..9_u16, 1..9_u16));
     let exit = of(of(0..3_i32));
-    (of("[a-z]{1,4}"), size, output(), exit).prop_map(|(command, size, bytes, exit)| {
-        TerminalPatch {
-            cwd: command.as_ref().map(|name| format!("/{name}").into()),
-            command,
-            size: size.map(|(cols, rows)| TerminalSize { cols, rows }),
-            exit: exit
-                .map(|code| Exit { code, signal: code.is_none().then(|| "SIGKILL".to_owned()) }),
-            ..TerminalPatch::output(&bytes)
-        }
+    let client_id = of("[xy]").prop_map(|id: Option<String>| id.map(TerminalId::from));
+    let fields = (of("[a-z]{1,4}"), size, output(), exit, client_id);
+    fields.prop_map(|(command, size, bytes, exit, client_id)| TerminalPatch {
+        client_id,
+        cwd: command.as_ref().map(|name| format!("/{name}").into()),
+        command,
+        size: size.map(|(cols, rows)| TerminalSize { cols, rows }),
+        exit: exit.map(|code| Exit { code, signal: code.is_none().then(|| "SIGKILL".to_owned()) }),
+        ..TerminalPatch::output(&bytes)
     })
 }
 

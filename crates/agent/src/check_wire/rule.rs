@@ -111,12 +111,14 @@ pub enum Rule {
     NotOffered,
     /// A call runs though its permission is not given, or not yet.
     RanUnpermitted,
-    /// A terminal that was not opened, or was released.
+    /// A terminal that was not opened, or was released. Clients refuse an update that shows one.
     TerminalUnknown,
     /// A terminal is opened a second time.
     TerminalTwice,
     /// Output or an exit of a terminal after its exit.
     TerminalAfterExit,
+    /// A terminal of the client is not released when its session is closed.
+    TerminalLeft,
     /// An entry of a plan is empty.
     PlanEntry,
     /// A plan lacks entries of the last one that were not completed, and has nothing new.

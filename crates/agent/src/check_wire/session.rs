@@ -39,6 +39,8 @@ struct Prompt {
 enum Terminal {
     Open,
     Exited,
+    /// The client has made it and runs its command.
+    AtClient,
     Released,
 }
 
@@ -78,6 +80,9 @@ impl Session {
         self.phase = Phase::Closed;
         if !self.prompts.is_empty() {
             faults.add(Rule::PromptOrder, "a prompt is open and its session is closed");
+        }
+        for (id, _) in self.terminals.iter().filter(|(_, state)| **state == Terminal::AtClient) {
+            faults.add(Rule::TerminalLeft, format!("{} is not released", shown(id)));
         }
     }
 
@@ -175,7 +180,7 @@ impl Session {
 
     /// Takes a terminal in that the client has made.
     pub(super) fn terminal(&mut self, id: &str, faults: &mut Faults) {
-        if self.terminals.insert(id, Terminal::Open).is_some() {
+        if self.terminals.insert(id, Terminal::AtClient).is_some() {
             let text = format!("the terminal {} was opened before", shown(id));
             faults.add(Rule::TerminalTwice, text);
         }
@@ -184,14 +189,16 @@ impl Session {
     /// Takes a request about a terminal of the client in.
     pub(super) fn use_terminal(&mut self, method: &str, id: &str, faults: &mut Faults) {
         match self.terminals.get_mut(id) {
-            Some(state @ (Terminal::Open | Terminal::Exited)) if method == "terminal/release" => {
+            Some(state @ Terminal::AtClient) if method == "terminal/release" => {
                 *state = Terminal::Released;
             }
-            Some(Terminal::Open | Terminal::Exited) => {}
+            Some(Terminal::AtClient) => {}
             Some(Terminal::Released) => {
                 faults.add(Rule::TerminalUnknown, format!("{} is released", shown(id)));
             }
-            None => faults.add(Rule::TerminalUnknown, format!("{} was not opened", shown(id))),
+            Some(Terminal::Open | Terminal::Exited) | None => {
+                faults.add(Rule::TerminalUnknown, format!("{} was not opened", shown(id)));
+            }
         }
     }
 
@@ -211,11 +218,11 @@ impl Session {
                     *state = Terminal::Exited;
                 }
                 Some(Terminal::Open) => {}
-                Some(_) => {
+                Some(Terminal::Exited) => {
                     let text = format!("{event} after the exit");
                     faults.add_to_call(Rule::TerminalAfterExit, call, text);
                 }
-                None => {
+                Some(Terminal::AtClient | Terminal::Released) | None => {
                     let text = format!("{event} of a terminal that was not opened");
                     faults.add_to_call(Rule::TerminalUnknown, call, text);
                 }
@@ -226,9 +233,14 @@ impl Session {
     /// Looks at the terminals that an update shows.
     fn contents(&self, update: &Value, faults: &mut Faults) {
         let shown = items(&update["content"]).filter_map(|item| item["terminalId"].as_str());
-        for id in shown.filter(|id| self.terminals.get(id).is_none()) {
+        for id in shown {
+            let why = match self.terminals.get(id) {
+                None => "was not opened",
+                Some(Terminal::Released) => "is released",
+                Some(_) => continue,
+            };
             let call = update["toolCallId"].as_str().unwrap_or_default();
-            let text = format!("it shows the terminal {}, which was not opened", super::shown(id));
+            let text = format!("it shows the terminal {}, which {why}", super::shown(id));
             faults.add_to_call(Rule::TerminalUnknown, call, text);
         }
     }

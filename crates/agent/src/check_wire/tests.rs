@@ -219,7 +219,7 @@ fn choices() -> Vec<Planted> {
         let mut params = params;
         params["sessionId"] = json!("s1");
         let set = request(9, method, params);
-        told(vec![in_(5, &set), out(6, &result(9, json!({"configOptions": []})))])
+        told(vec![in_(5, &set), out(6, &result(9.into(), json!({"configOptions": []})))])
     };
     let mode =
         |id: &str| update(5, &json!({"sessionUpdate": "current_mode_update", "currentModeId": id}));
@@ -258,7 +258,7 @@ fn what_is_offered_may_be_chosen() {
     let mode = update(5, &json!({"sessionUpdate": "current_mode_update", "currentModeId": "ask"}));
     let params = json!({"sessionId": "s1", "configId": "size", "value": "a"});
     let set = in_(6, &request(9, "session/set_config_option", params));
-    let answer = out(7, &result(9, json!({"configOptions": []})));
+    let answer = out(7, &result(9.into(), json!({"configOptions": []})));
     let edits = [replace(4, "\"s1\"", OFFERED), mode, set, answer];
     assert_eq!(judge(&edited(&edits)), []);
 }
@@ -321,6 +321,19 @@ fn calls() -> Vec<Planted> {
             )],
         ),
         (TerminalAfterExit, 25, vec![Move(24, 25)]),
+        (
+            TerminalLeft,
+            42,
+            vec![
+                replace(
+                    1,
+                    "\"clientCapabilities\":{",
+                    "\"clientCapabilities\":{\"terminal\":true,",
+                ),
+                ask(30, "terminal/create", json!({"command": "true"})),
+                in_(31, &result("x".into(), json!({"terminalId": "t"}))),
+            ],
+        ),
     ]
 }
 
@@ -389,7 +402,7 @@ fn request(id: u64, method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
-fn result(id: u64, result: Value) -> Value {
+fn result(id: Value, result: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": result})
 }
 
@@ -412,24 +425,31 @@ fn ids_of_both_sides_may_meet_and_terminals_end_with_their_release() {
     let mut messages = start();
     messages.extend([
         request(1, "session/new", json!({"cwd": "/", "mcpServers": []})),
-        result(1, json!({"sessionId": "s1"})),
+        result(1.into(), json!({"sessionId": "s1"})),
         request(0, "session/prompt", json!({"sessionId": "s1", "prompt": []})),
         told("s1", &json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "T"})),
         status("in_progress"),
         request(0, "terminal/create", json!({"sessionId": "s1", "command": "true"})),
-        result(0, json!({"terminalId": "t"})),
+        result(0.into(), json!({"terminalId": "t"})),
         told("s1", &shows),
         request(1, "terminal/wait_for_exit", terminal.clone()),
-        result(1, json!({"exitCode": 0, "signal": null})),
+        result(1.into(), json!({"exitCode": 0, "signal": null})),
         request(2, "terminal/release", terminal.clone()),
-        result(2, json!(null)),
+        result(2.into(), json!(null)),
         status("completed"),
-        result(0, json!({"stopReason": "end_turn"})),
+        result(0.into(), json!({"stopReason": "end_turn"})),
     ]);
     assert_eq!(rules(&messages), []);
     messages.insert(14, request(3, "terminal/output", terminal));
-    messages.insert(15, result(3, json!({"output": "", "truncated": false})));
-    assert_eq!(rules(&messages), [(TerminalUnknown, 15)]);
+    messages.insert(15, result(3.into(), json!({"output": "", "truncated": false})));
+    // It is shown again, which clients refuse.
+    let mut again = shows.clone();
+    again["content"].as_array_mut().unwrap().push(json!({"type": "terminal", "terminalId": "t"}));
+    messages.insert(16, told("s1", &again));
+    assert_eq!(
+        rules(&messages),
+        [(TerminalUnknown, 15), (TerminalUnknown, 17), (TerminalUnknown, 17)]
+    );
     messages.truncate(10);
     messages.remove(8);
     assert_eq!(rules(&messages)[0], (TerminalUnknown, 9));
@@ -442,7 +462,7 @@ fn the_past_of_a_session_is_told_outside_of_its_turns() {
     messages.extend([
         request(1, "session/load", load),
         told("s1", &says("What was said.")),
-        result(1, json!({})),
+        result(1.into(), json!({})),
     ]);
     assert_eq!(rules(&messages), []);
     messages.push(told("s1", &says("And more.")));

@@ -362,18 +362,20 @@ impl Agent {
     fn serve(&mut self, id: &Value, method: &str, params: &Value) -> Option<Value> {
         match self.services.serve(method, params) {
             Ok(Served::Now(result)) => Some(success(id, &result)),
-            Ok(Served::AtExit(mut exit)) => {
+            Ok(Served::Later(result)) => {
                 let id = id.clone();
-                self.say_later(async move {
-                    let status = exit.wait_for(Option::is_some).await;
-                    let status = status.ok().and_then(|status| status.clone());
-                    success(&id, &status.unwrap_or_else(|| json!({})))
-                });
+                self.say_later(async move { success(&id, &result.await) });
                 None
             }
             Ok(Served::Never) => None,
             Err(error) => Some(failure(id, -32603, &error)),
         }
+    }
+
+    /// Returns how many terminals the client runs that the agent has not released.
+    #[must_use]
+    pub fn terminals(&self) -> usize {
+        self.services.terminals()
     }
 
     fn say_later(&self, reply: impl Future<Output = Value> + Send + 'static) {

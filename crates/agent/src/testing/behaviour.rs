@@ -108,6 +108,8 @@ pub enum Service {
     /// It does.
     #[default]
     Works,
+    /// It does, and says so a while after.
+    Late(Duration),
     /// Every request gets a JSON-RPC error.
     Fails,
     /// No request gets an answer.
@@ -133,12 +135,27 @@ impl Default for Files {
 }
 
 /// The terminals of a client, which runs the commands itself.
+///
+/// One that fails in all but `terminal/create` has forgotten its terminals.
 #[derive(Debug, Clone, Default)]
 pub struct Terminals {
     /// What is left out of their output.
     pub cut: Cut,
     /// Whether it works.
     pub service: Service,
+    /// Methods that it serves otherwise, such as `terminal/kill`.
+    pub but: BTreeMap<&'static str, Service>,
+    /// What every command comes to, where none is really run.
+    pub scripted: Option<Scripted>,
+}
+
+/// What a command comes to that is not really run.
+#[derive(Debug, Clone, Default)]
+pub struct Scripted {
+    /// What it writes, each text a while after the one before it, though it has ended by then.
+    pub output: Vec<(Duration, String)>,
+    /// When it ends by itself, from its start, and its exit status. Else it ends when it is killed.
+    pub exit: Option<(Duration, Value)>,
 }
 
 /// How output is cut. The protocol wants it cut at its beginning, to `outputByteLimit`.

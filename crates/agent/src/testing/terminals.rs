@@ -3,13 +3,16 @@
 use std::collections::HashMap;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use futures::FutureExt as _;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
 use tokio::sync::{Notify, watch};
+use tokio::time::sleep;
 
-use super::behaviour::Cut;
+use super::behaviour::{Cut, Scripted, Service, Terminals};
 use super::services::Served;
 use crate::limits::MAX_TERMINAL_BYTES;
 
@@ -38,16 +41,16 @@ impl Running {
         &mut self,
         method: &str,
         params: &Value,
-        cut: Cut,
+        how: &Terminals,
     ) -> Result<Served, String> {
         if method == "terminal/create" {
-            return self.create(params).map(Served::Now);
+            return self.create(params, how.scripted.as_ref()).map(Served::Now);
         }
         let id = params["terminalId"].as_str().unwrap_or_default();
         let terminal = self.terminals.get(id).ok_or("no such terminal")?;
         Ok(match method {
-            "terminal/output" => Served::Now(terminal.output(cut)),
-            "terminal/wait_for_exit" => Served::AtExit(terminal.exit.clone()),
+            "terminal/output" => Served::Now(terminal.output(how.cut)),
+            "terminal/wait_for_exit" => Served::Later(exited(terminal.exit.clone()).boxed()),
             "terminal/kill" => {
                 terminal.kill.notify_one();
                 Served::Now(json!({}))
@@ -61,12 +64,22 @@ impl Running {
         })
     }
 
-    fn create(&mut self, params: &Value) -> Result<Value, String> {
-        let child = command(params).spawn().map_err(|error| error.to_string())?;
+    /// Returns how many there are.
+    pub(super) fn count(&self) -> usize {
+        self.terminals.len()
+    }
+
+    fn create(&mut self, params: &Value, scripted: Option<&Scripted>) -> Result<Value, String> {
         let output = Arc::<Mutex<Vec<u8>>>::default();
         let (exited, exit) = watch::channel(None);
         let kill = Arc::<Notify>::default();
-        tokio::spawn(run(child, Arc::clone(&output), Arc::clone(&kill), exited));
+        if let Some(scripted) = scripted {
+            tokio::spawn(write(scripted.output.clone(), Arc::clone(&output)));
+            tokio::spawn(end(scripted.exit.clone(), Arc::clone(&kill), exited));
+        } else {
+            let child = command(params).spawn().map_err(|error| error.to_string())?;
+            tokio::spawn(run(child, Arc::clone(&output), Arc::clone(&kill), exited));
+        }
         self.last_id += 1;
         let id = format!("terminal-{}", self.last_id);
         let limit = params["outputByteLimit"].as_u64();
@@ -100,6 +113,50 @@ impl Drop for Terminal {
 
 fn last(output: &[u8], bytes: usize) -> &[u8] {
     &output[output.len().saturating_sub(bytes)..]
+}
+
+impl Terminals {
+    /// Whether a method works.
+    pub(super) fn serves(&self, method: &str) -> Service {
+        self.but.get(method).copied().unwrap_or(self.service)
+    }
+}
+
+/// The exit status, when there is one.
+async fn exited(mut exit: watch::Receiver<Option<Value>>) -> Value {
+    let status = exit.wait_for(Option::is_some).await;
+    let status = status.ok().and_then(|status| status.clone());
+    status.unwrap_or_else(|| json!({}))
+}
+
+/// Writes what a scripted command writes.
+async fn write(texts: Vec<(Duration, String)>, output: Arc<Mutex<Vec<u8>>>) {
+    for (pause, text) in texts {
+        sleep(pause).await;
+        output.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(text.as_bytes());
+    }
+}
+
+/// Ends a scripted command when it ends by itself or is killed.
+async fn end(
+    exit: Option<(Duration, Value)>,
+    killed: Arc<Notify>,
+    exited: watch::Sender<Option<Value>>,
+) {
+    let ended = async {
+        match exit {
+            Some((after, status)) => {
+                sleep(after).await;
+                status
+            }
+            None => std::future::pending().await,
+        }
+    };
+    let status = tokio::select! {
+        status = ended => status,
+        () = killed.notified() => json!({"exitCode": null, "signal": "SIGKILL"}),
+    };
+    exited.send_replace(Some(status));
 }
 
 /// The command of a `terminal/create`.

@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex};
 
-use super::{Agent, Behaviour, Cut, Error, Files, Permission, Service, Terminals, Timing};
+use super::{
+    Agent, Behaviour, Cut, Error, Files, Permission, Scripted, Service, Terminals, Timing,
+};
 use crate::check_wire::{Rule, Side};
 
 /// The agent's end of both streams.
@@ -163,7 +165,7 @@ async fn terminals_run_commands_and_lose_what_they_are_told_to_lose() {
         (Cut::Beginning(2), json!(100), "78", true),
         (Cut::End(2), json!(100), "12", true),
     ] {
-        let terminals = Some(Terminals { cut, service: Service::Works });
+        let terminals = Some(Terminals { cut, ..Terminals::default() });
         let (mut agent, mut puppet) = puppet(Behaviour { terminals, ..Behaviour::default() });
         let (agent, puppet) = (&mut agent, &mut puppet);
         let command = json!({"command": "sh", "args": ["-c", "printf $X; exit 3"],
@@ -185,9 +187,14 @@ async fn terminals_run_commands_and_lose_what_they_are_told_to_lose() {
 /// Waits for the exit of a terminal; the answer comes when it comes.
 async fn exit(agent: &mut Agent, puppet: &mut Puppet, terminal: &Value) -> Value {
     puppet.ask(1, "terminal/wait_for_exit", terminal.clone()).await;
+    said(agent, puppet).await
+}
+
+/// What the client says next.
+async fn said(agent: &mut Agent, puppet: &mut Puppet) -> Value {
     tokio::select! {
         waited = agent.until(|_| false) => panic!("{waited:?}"),
-        exit = puppet.hear() => exit,
+        said = puppet.hear() => said,
     }
 }
 
@@ -203,6 +210,39 @@ async fn a_terminal_is_killed_with_what_it_started() {
     served(agent, puppet, "terminal/kill", terminal.clone()).await;
     let exit = exit(agent, puppet, &terminal).await;
     assert_eq!(exit["result"], json!({"exitCode": null, "signal": "9"}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scripted_command_may_end_before_its_output_and_each_method_may_fail() {
+    let second = Duration::from_secs(1);
+    let scripted = Scripted {
+        output: vec![(second, "a".to_owned()), (second * 3, "b".to_owned())],
+        exit: Some((second * 2, json!({"exitCode": 7}))),
+    };
+    let but = BTreeMap::from([
+        ("terminal/kill", Service::Fails),
+        ("terminal/release", Service::Late(second * 9)),
+    ]);
+    let terminals = Some(Terminals { but, scripted: Some(scripted), ..Terminals::default() });
+    let deadline = Duration::from_secs(100);
+    let (mut agent, mut puppet) = puppet(Behaviour { terminals, deadline, ..Behaviour::default() });
+    let (agent, puppet) = (&mut agent, &mut puppet);
+    let created = served(agent, puppet, "terminal/create", json!({"command": "x"})).await;
+    assert_eq!(agent.terminals(), 1);
+    let terminal = json!({"terminalId": created["result"]["terminalId"]});
+    assert_eq!(exit(agent, puppet, &terminal).await["result"], json!({"exitCode": 7}));
+    let output = served(agent, puppet, "terminal/output", terminal.clone()).await;
+    assert_eq!(output["result"]["output"], "a");
+    let killed = served(agent, puppet, "terminal/kill", terminal.clone()).await;
+    assert_eq!(killed["error"]["code"], -32603);
+    tokio::time::advance(second * 3).await;
+    let output = served(agent, puppet, "terminal/output", terminal.clone()).await;
+    assert_eq!(output["result"]["output"], "ab");
+    let begun = tokio::time::Instant::now();
+    puppet.ask(1, "terminal/release", terminal).await;
+    assert_eq!(said(agent, puppet).await["result"], json!({}));
+    assert!(begun.elapsed() >= second * 9, "{:?}", begun.elapsed());
+    assert_eq!(agent.terminals(), 0);
 }
 
 #[tokio::test]

@@ -119,7 +119,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
         let cwd = workspace.cwd().to_owned();
-        let context = Context { workspace: Arc::new(workspace), env: Arc::default(), text: None };
+        let context = Context {
+            workspace: Arc::new(workspace),
+            env: Arc::default(),
+            text: None,
+            terminal: None,
+        };
         let (registry, cancel) = (Registry::builtin().unwrap(), CancellationToken::new());
         let handle = SessionHandle::new(Session::new(&cwd), SystemTime::now);
         let turn = Turn {

@@ -222,7 +222,12 @@ impl Stage {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
-        let context = Context { workspace: Arc::new(workspace), env: Arc::default(), text: None };
+        let context = Context {
+            workspace: Arc::new(workspace),
+            env: Arc::default(),
+            text: None,
+            terminal: None,
+        };
         let (started, log) = (Arc::<AtomicUsize>::default(), Arc::<Mutex<Vec<Step>>>::default());
         let mut registry = Registry::new(Titles::parse("en", TITLES).unwrap());
         let tools = [("look", Reach::Reads), ("alter", Reach::Changes), ("order", Reach::Anything)];

@@ -5,11 +5,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use acp_lifecycle::SessionHandle;
 use agent_client_protocol::JsonRpcRequest;
+use agent_client_protocol::v1::SentRequest;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -56,21 +58,62 @@ impl Requests {
         deadline: Duration,
     ) -> Result<T::Response, Unanswered> {
         let (mut answer, answered) = oneshot::channel();
+        let number = self.send(request, move |asked| async move {
+            let response = tokio::select! {
+                response = within(deadline, asked.block_task()) => response,
+                () = answer.closed() => return,
+            };
+            // Who does not wait any more has no use for it.
+            drop(answer.send(response));
+        });
+        let _withdraw = Withdraw { requests: self, number };
+        answered.await.unwrap_or(Err(Unanswered::Gone))
+    }
+
+    /// Asks as [`ask`](Self::ask) does for what has to be given back. When nobody waits any more,
+    /// the client is told, and what comes all the same within `patience` is made and dropped.
+    pub(super) async fn ask_for<T: JsonRpcRequest, M: Send + 'static>(
+        &self,
+        request: T,
+        deadline: Duration,
+        patience: Duration,
+        make: impl FnOnce(T::Response) -> M + Send + 'static,
+    ) -> Result<M, Unanswered> {
+        let (mut answer, answered) = oneshot::channel();
+        let number = self.send(request, move |asked| async move {
+            let cancellation = asked.cancellation_handle();
+            let mut asked = pin!(asked.block_task());
+            tokio::select! {
+                response = within(deadline, &mut asked) => match response {
+                    Err(Unanswered::Late(_)) => drop(answer.send(Err(Unanswered::Late(deadline)))),
+                    response => return drop(answer.send(response.map(make))),
+                },
+                () = answer.closed() => {}
+            }
+            // A client that is gone made nothing.
+            drop(cancellation.cancel());
+            drop(within(patience, asked).await.map(make));
+        });
+        let _withdraw = Withdraw { requests: self, number };
+        answered.await.unwrap_or(Err(Unanswered::Gone))
+    }
+
+    /// Sends a request whose answer, within `deadline`, nobody waits for.
+    pub(super) fn tell<T: JsonRpcRequest>(&self, request: T, deadline: Duration) {
+        self.send(request, move |asked| async move {
+            drop(within(deadline, asked.block_task()).await);
+        });
+    }
+
+    /// Has a request sent in its turn, and its answer attended to.
+    fn send<T: JsonRpcRequest, A: Future<Output = ()> + Send + 'static>(
+        &self,
+        request: T,
+        attend: impl FnOnce(SentRequest<T::Response>) -> A + Send + 'static,
+    ) -> u64 {
         let send = move |wire: &Wire| {
             wire.hand_over();
-            let asked = wire.client.send_request(request);
-            drop(tokio::spawn(async move {
-                let response = tokio::select! {
-                    response = timeout(deadline, asked.block_task()) => response,
-                    () = answer.closed() => return,
-                };
-                let response = response.map_err(|_elapsed| Unanswered::Late(deadline));
-                let response = response.and_then(|response| {
-                    response.map_err(|error| Unanswered::Refused(error.message))
-                });
-                // Who does not wait any more has no use for it.
-                drop(answer.send(response));
-            }));
+            drop(tokio::spawn(attend(wire.client.send_request(request))));
         };
         let number = {
             let mut waiting = self.lock();
@@ -79,9 +122,8 @@ impl Requests {
             waiting.send.insert(number, Box::new(send));
             number
         };
-        let _withdraw = Withdraw { requests: self, number };
         self.handle.with(|session, now| session.request_client(number, now));
-        answered.await.unwrap_or(Err(Unanswered::Gone))
+        number
     }
 
     fn take(&self, number: u64) -> Option<SendRequest> {
@@ -91,6 +133,14 @@ impl Requests {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+async fn within<T>(
+    deadline: Duration,
+    asked: impl Future<Output = agent_client_protocol::Result<T>>,
+) -> Result<T, Unanswered> {
+    let response = timeout(deadline, asked).await.map_err(|_elapsed| Unanswered::Late(deadline))?;
+    response.map_err(|error| Unanswered::Refused(error.message))
 }
 
 impl fmt::Debug for Requests {

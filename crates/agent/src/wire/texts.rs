@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use acp_tools::{TextBackend, TextError};
+use acp_tools::{ClientError, TextBackend};
 use agent_client_protocol::v1::schema::{
     FileSystemCapabilities, ReadTextFileRequest, SessionId, WriteTextFileRequest,
 };
@@ -40,23 +40,27 @@ impl TextBackend for ClientTexts {
         self.writes
     }
 
-    fn read<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<String, TextError>> {
+    fn read<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<String, ClientError>> {
         let request = ReadTextFileRequest::new(self.session.clone(), path);
         let asked = self.requests.ask(request, CLIENT_TEXT_READ);
         asked.map(|answer| Ok(answer.map_err(|error| failed(&error))?.content)).boxed()
     }
 
-    fn write<'a>(&'a self, path: &'a Path, text: &'a str) -> BoxFuture<'a, Result<(), TextError>> {
+    fn write<'a>(
+        &'a self,
+        path: &'a Path,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<(), ClientError>> {
         let request = WriteTextFileRequest::new(self.session.clone(), path, text);
         let asked = self.requests.ask(request, CLIENT_TEXT_WRITE);
         let failed = |error| match error {
-            Unanswered::Late(_) => TextError::new(&format!("{error}, and may have taken it")),
+            Unanswered::Late(_) => ClientError::new(&format!("{error}, and may have taken it")),
             error => failed(&error),
         };
         asked.map(move |answer| answer.map(drop).map_err(failed)).boxed()
     }
 }
 
-fn failed(error: &Unanswered) -> TextError {
-    TextError::new(&error.to_string())
+fn failed(error: &Unanswered) -> ClientError {
+    ClientError::new(&error.to_string())
 }

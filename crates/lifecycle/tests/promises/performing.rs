@@ -258,6 +258,37 @@ async fn a_call_that_nobody_waits_for_ends() {
     assert_eq!(stage.status().await, Some(ToolCallStatus::Failed));
 }
 
+/// Notes, when it is dropped, whether its call has ended.
+struct Kept(CallHandle, Arc<Mutex<Vec<bool>>>);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.1.lock().unwrap().push(self.0.is_open());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_kept_for_a_call_is_dropped_once_it_has_ended() {
+    for act in [Act::Succeed, Act::Panic, Act::Hang] {
+        let stage = Stage::new(Client::Answers("allow"));
+        let (open, dropped) = (stage.announce(), Arc::default());
+        let call = open.handle().clone();
+        call.keep(Kept(call.clone(), Arc::clone(&dropped)));
+        let task = tokio::spawn(perform(open, stage.tool(act)));
+        pass(1).await;
+        task.abort();
+        pass(1).await;
+        assert_eq!(*dropped.lock().unwrap(), [false], "{act:?}");
+        call.keep(Kept(call.clone(), Arc::clone(&dropped)));
+        assert_eq!(*dropped.lock().unwrap(), [false, false], "nothing is kept for what has ended");
+    }
+    let (stage, dropped) = (Stage::new(Client::IsSilent), Arc::default());
+    let open = stage.announce();
+    open.handle().keep(Kept(open.handle().clone(), Arc::clone(&dropped)));
+    stage.session.end_turn("t", Reason::Shutdown);
+    assert_eq!(*dropped.lock().unwrap(), [false]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_ends_lets_nobody_wait_for_an_answer() {
     let stage = Stage::new(Client::IsSilent);

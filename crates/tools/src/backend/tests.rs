@@ -8,7 +8,7 @@ use futures::future::{BoxFuture, FutureExt as _, ready};
 use pretty_assertions::assert_eq;
 use tokio_util::sync::CancellationToken;
 
-use super::{Held, Rewrite, TextBackend, TextError, is_same, put_back, remember, rewrite};
+use super::{ClientError, Held, Rewrite, TextBackend, is_same, put_back, remember, rewrite};
 use crate::encoding::Text;
 use crate::error::Code;
 use crate::tool::Context;
@@ -32,15 +32,19 @@ impl TextBackend for Editor {
         true
     }
 
-    fn read<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<String, TextError>> {
+    fn read<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<String, ClientError>> {
         self.asked.lock().unwrap().push(path.to_owned());
         let text = self.texts.lock().unwrap().get(path).cloned();
-        ready(text.ok_or_else(|| TextError::new("no such buffer"))).boxed()
+        ready(text.ok_or_else(|| ClientError::new("no such buffer"))).boxed()
     }
 
-    fn write<'a>(&'a self, path: &'a Path, text: &'a str) -> BoxFuture<'a, Result<(), TextError>> {
+    fn write<'a>(
+        &'a self,
+        path: &'a Path,
+        text: &'a str,
+    ) -> BoxFuture<'a, Result<(), ClientError>> {
         if self.refuses.is_some_and(|name| path.ends_with(name)) {
-            return ready(Err(TextError::new("it is locked"))).boxed();
+            return ready(Err(ClientError::new("it is locked"))).boxed();
         }
         std::fs::write(path, text).unwrap();
         self.texts.lock().unwrap().insert(path.to_owned(), text.to_owned());
@@ -61,7 +65,8 @@ fn stage(names: &[&str], refuses: Option<&'static str>) -> Stage {
     let texts = names.iter().map(|name| (tree.path(name), "unsaved text".to_owned())).collect();
     let editor = Arc::new(Editor { texts: Mutex::new(texts), refuses, ..Editor::default() });
     let workspace = Arc::new(tree.workspace.keeping(&tree.outer.path().join("state")));
-    let context = Context { workspace, env: Arc::default(), text: Some(editor.clone()) };
+    let context =
+        Context { workspace, env: Arc::default(), text: Some(editor.clone()), terminal: None };
     Stage { _outer: tree.outer, editor, context }
 }
 
@@ -183,7 +188,7 @@ fn a_text_that_differs_by_marks_and_line_ends_only_is_the_same() {
 
 #[test]
 fn what_a_client_says_is_made_visible_and_bounded() {
-    let error = TextError::new(&format!("no\u{202e} such\nfile.{}", " ".repeat(9)));
+    let error = ClientError::new(&format!("no\u{202e} such\nfile.{}", " ".repeat(9)));
     assert_eq!(error.to_string(), "no\\u{202e} such\\nfile");
-    assert!(TextError::new(&"x".repeat(1 << 20)).to_string().len() <= 1024);
+    assert!(ClientError::new(&"x".repeat(1 << 20)).to_string().len() <= 1024);
 }

@@ -17,6 +17,7 @@ use crate::tool::{
 };
 
 pub(super) mod background;
+mod client;
 mod own;
 
 /// Runs a shell command.
@@ -50,6 +51,8 @@ pub struct Plan {
     is_background: bool,
     /// How long it is waited for.
     patience: Option<Duration>,
+    /// Whether the background was asked for, now or later.
+    asks_background: bool,
 }
 
 impl Args {
@@ -121,6 +124,7 @@ impl Tool for Terminal {
             return Err(background::too_many());
         }
         let (timeout, patience) = args.times();
+        let asks_later = args.background_after_ms.is_some();
         let command = Command {
             line: args.command.clone(),
             cwd: at.path().to_owned(),
@@ -138,7 +142,8 @@ impl Tool for Terminal {
             Ok((judged, command))
         });
         let (command::Judged { effects, note }, command) = judged.await?;
-        let plan = Plan { command, is_background, patience };
+        let asks_background = is_background || asks_later;
+        let plan = Plan { command, is_background, patience, asks_background };
         let notes = note.into_iter().collect();
         Ok(Draft { effects, notes, cwd: Some(cwd), ..Draft::new(plan) })
     }
@@ -149,7 +154,11 @@ impl Tool for Terminal {
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
-        own::run(pinned.release(grant)?, invocation).await
+        let plan = pinned.release(grant)?;
+        match client::backend(&plan, invocation) {
+            Some(backend) => client::run(plan, backend, invocation).await,
+            None => own::run(plan, invocation).await,
+        }
     }
 }
 

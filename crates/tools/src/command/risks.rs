@@ -104,9 +104,17 @@ impl Look<'_> {
         }
     }
 
+    /// Returns as many words as are looked at one by one.
+    fn each<'w>(&mut self, words: &'w [Word]) -> &'w [Word] {
+        if words.len() > COMMAND_PATHS {
+            self.ask("it names too many files to be looked at");
+        }
+        &words[..words.len().min(COMMAND_PATHS)]
+    }
+
     fn simple(&mut self, command: &Simple, depth: usize) {
-        command.writes.iter().for_each(|target| self.write(target));
-        command.reads.iter().for_each(|target| self.read(target));
+        self.each(&command.writes).iter().for_each(|target| self.write(target));
+        self.each(&command.reads).iter().for_each(|target| self.read(target));
         self.words(command);
         let words = &command.words;
         let Some((program, args)) = words.split_first() else { return };
@@ -198,7 +206,7 @@ impl Look<'_> {
             "rm" if has_switch(&words, "rR", "--recursive") => self.remove(args),
             "find" => self.find(args),
             "tee" => {
-                let files = args.iter().filter(|word| !word.text.starts_with('-'));
+                let files = self.each(args).iter().filter(|word| !word.text.starts_with('-'));
                 files.for_each(|file| self.write(file));
             }
             "trap" => {
@@ -231,9 +239,8 @@ impl Look<'_> {
             "source" | "." => self.source(after_dashes(args), command, depth),
             _ if tables::SHELLS.contains(&name) => self.shell(name, args, command, depth),
             _ if tables::SHOWING.contains(&name) => {
-                args.iter()
-                    .filter(|word| !word.text.starts_with('-'))
-                    .for_each(|word| self.read(word));
+                let files = self.each(args).iter().filter(|word| !word.text.starts_with('-'));
+                files.for_each(|file| self.read(file));
             }
             _ if is_interpreter(name) && reads_program(&words) && command.input.is_none() => {
                 self.ask(format!("{name} runs what it reads"));

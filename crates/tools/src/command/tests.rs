@@ -470,8 +470,9 @@ fn no_line_takes_long_to_judge() {
         "\"${a:-".repeat(8_000),
         "`".repeat(9_999),
         "a <<E\n".repeat(8_000),
-        format!("rm -r{}", " /a /b".repeat(8_000)),
-        (0..8_000).map(|n| format!("> {n} ")).collect(),
+        format!("rm -r {}", (0..9_000).map(|n| format!("/{n} ")).collect::<String>()),
+        (0..7_000).map(|n| format!("> {n} ")).collect(),
+        (0..7_000).map(|n| format!("> /{n} ")).collect(),
         format!("cat{} > /x", " *.env[a] {b,c}".repeat(4_000)),
         format!("env{} > /x", " a=b".repeat(12_000)),
         format!("{} > /x", "cd a;".repeat(900)),
@@ -479,7 +480,8 @@ fn no_line_takes_long_to_judge() {
     ] {
         let begun = std::time::Instant::now();
         assert!(judged(&tree, &line).effects.is_guarded(), "{}", &line[..20]);
-        assert!(begun.elapsed().as_secs() < 2, "{}", &line[..20]);
+        // Less than 1 s where nothing else runs; what grows by the square takes longer than this.
+        assert!(begun.elapsed().as_secs() < 10, "{}", &line[..20]);
     }
 }
 
@@ -497,7 +499,7 @@ async fn a_call_keeps_its_terminal_and_says_why_it_is_asked_about() {
     let session = SessionHandle::new(Session::new(cwd.clone()), std::time::SystemTime::now);
     let registry = Registry::builtin().unwrap();
     let workspace = Arc::new(Workspace::new(cwd, Vec::new()).unwrap());
-    let context = Context { workspace, env: Arc::new(BTreeMap::new()), text: None };
+    let context = Context { workspace, env: Arc::new(BTreeMap::new()), text: None, terminal: None };
     for (command, args, texts, title) in [
         ("ls", json!({ "command": "ls" }), 0, "Run `ls`"),
         ("sudo ls", json!({ "command": "sudo ls" }), 1, "Run `sudo ls`"),

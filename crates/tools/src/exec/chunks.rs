@@ -53,13 +53,16 @@ struct State {
     waiting: HeadTail,
     /// Somebody waits for bytes.
     is_heard: bool,
+    /// When somebody took some.
+    taken: Option<Instant>,
     is_over: bool,
     is_left: bool,
 }
 
 impl State {
     fn of(is_recorded: bool) -> Self {
-        Self { waiting: waiting(is_recorded), is_heard: false, is_over: false, is_left: false }
+        let waiting = waiting(is_recorded);
+        Self { waiting, is_heard: false, taken: None, is_over: false, is_left: false }
     }
 }
 
@@ -73,10 +76,12 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the command has to wait.
+    /// Whether the command has to wait. It does not for whoever has just taken something, and has to
+    /// show it before taking more.
     fn is_full(&self, state: &State) -> bool {
+        let is_busy = || state.taken.is_some_and(|taken| taken.elapsed() < SHOWN_INTERVAL);
         let (room, may_lose) = match self.recording {
-            Some(_) => (SHOWN_BYTES, state.is_heard),
+            Some(_) => (SHOWN_BYTES, state.is_heard || is_busy()),
             None => (OUTPUT_CHUNKS * READ_BYTES, false),
         };
         !state.is_left && !may_lose && state.waiting.kept() >= room
@@ -123,7 +128,7 @@ impl Receiver {
                 let is_empty = state.waiting.total() == 0;
                 let is_due = state.is_over || self.due.is_none_or(|due| due <= Instant::now());
                 if is_due && !is_empty {
-                    state.is_heard = false;
+                    (state.is_heard, state.taken) = (false, Some(Instant::now()));
                     let next = waiting(self.shared.recording.is_some());
                     let taken = mem::replace(&mut state.waiting, next);
                     self.shared.room.notify_one();

@@ -83,8 +83,26 @@ impl Page {
         let line = self.line();
         match how {
             0 => line.truncate(col),
-            1 => line.iter_mut().take(col + 1).for_each(|cell| *cell = ' '),
+            1 => {
+                let from = (col + 1).saturating_sub(SCREEN_COLS);
+                line.iter_mut().take(col + 1).skip(from).for_each(|cell| *cell = ' ');
+            }
             _ => line.clear(),
+        }
+    }
+
+    /// Takes characters out at the cursor; those behind them move up, as far as the screen goes.
+    fn delete(&mut self, count: usize) {
+        let col = self.col;
+        let line = self.line();
+        let len = line.len();
+        let Some(behind) = line.get_mut(col..len.min(col + SCREEN_COLS)) else { return };
+        let count = count.min(behind.len());
+        let stay = behind.len() - count;
+        behind.rotate_left(count);
+        behind[stay..].fill(' ');
+        if len <= col + SCREEN_COLS {
+            line.truncate(col + stay);
         }
     }
 
@@ -194,11 +212,11 @@ impl Perform for Screen {
                 page.lines.truncate(row + 1);
             }
             (b"", 'K') => page.erase_line(how),
-            (b"", 'P') => {
-                let line = page.line();
-                line.drain(col.min(line.len())..(col + count).min(line.len()));
+            (b"", 'P') => page.delete(count),
+            (b"", 'X') => {
+                let count = count.min(SCREEN_COLS);
+                page.line().iter_mut().skip(col).take(count).for_each(|cell| *cell = ' ');
             }
-            (b"", 'X') => page.line().iter_mut().skip(col).take(count).for_each(|cell| *cell = ' '),
             (b"", 's') => self.kept = (row, col),
             (b"", 'u') => page.go(self.kept.0, self.kept.1),
             _ => {}
@@ -250,7 +268,10 @@ mod tests {
             ("\x1b7a\x1b8b", "b"),
             ("\x1b[sa\x1b[ub", "b"),
             ("abc\x1b[2D\x1b[1Pd", "ad"),
+            ("abcd\x1b[3D\x1b[2P\x1b[Ce", "ade"),
+            ("abc\x1b[3D\x1b[9Pd", "d"),
             ("abc\x1b[3D\x1b[2X.", ". c"),
+            ("abcd\x1b[2D\x1b[1K\x1b[3DX", "X  d"),
             ("a\x1b[3Cb", "a   b"),
             ("one\x1b[3;3Htwo", "one\n\n  two"),
             // A screen that is cleared was read nevertheless; the other screen was not.
@@ -291,5 +312,10 @@ mod tests {
     fn movements_cost_no_more_than_a_screen() {
         let far = "\x1b[65535;65535Hx\r\n".repeat(1_000);
         assert!(read(far.as_bytes()).text.len() < 1_000 * 300);
+        // Nor in a line of any length; each of these would take minutes.
+        for again in ["\x1b[1K", "\x1b[65535X", "\x1b[G\x1b[P", "\x1b[G\x1b[65535X"] {
+            let long = "x".repeat(500_000) + &again.repeat(50_000);
+            assert!(read(long.as_bytes()).text.len() > 400_000);
+        }
     }
 }

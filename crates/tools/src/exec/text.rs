@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use acp_types::text;
 use memchr::memchr_iter;
 
 use super::screen::{self, Read};
@@ -175,7 +176,7 @@ fn cut(all: Read, limit: usize) -> Excerpt {
     if all.text.len() <= limit {
         return Excerpt { text: all.text, hidden: all.hidden, ..Excerpt::default() };
     }
-    let (first, last) = (prefix(&all.text, limit / 2), suffix(&all.text, limit / 2));
+    let (first, last) = (text::head(&all.text, limit / 2), text::tail(&all.text, limit / 2));
     let between = &all.text[first.len()..all.text.len() - last.len()];
     let gap = Gap { bytes: between.len() as u64, lines: lines(between.as_bytes()) };
     excerpt(first, &gap, last, all.hidden)
@@ -183,7 +184,7 @@ fn cut(all: Read, limit: usize) -> Excerpt {
 
 /// Joins two texts to one of at most `limit` bytes, with what is missing between them.
 fn join(head: &Read, gap: Gap, tail: &Read, limit: usize) -> Excerpt {
-    let (first, last) = (prefix(&head.text, limit / 2), suffix(&tail.text, limit / 2));
+    let (first, last) = (text::head(&head.text, limit / 2), text::tail(&tail.text, limit / 2));
     let (after, before) = (&head.text[first.len()..], &tail.text[..tail.text.len() - last.len()]);
     let gap = Gap {
         bytes: gap.bytes + (after.len() + before.len()) as u64,
@@ -215,18 +216,6 @@ pub(super) fn after_gap(tail: &[u8]) -> usize {
         Some(end) => end + 1,
         None => tail.iter().take(3).take_while(|byte| is_continuation(**byte)).count(),
     }
-}
-
-fn prefix(text: &str, limit: usize) -> &str {
-    let limit = limit.min(text.len());
-    let end = (0..=limit).rev().find(|end| text.is_char_boundary(*end));
-    &text[..end.unwrap_or(0)]
-}
-
-fn suffix(text: &str, limit: usize) -> &str {
-    let from = text.len().saturating_sub(limit);
-    let start = (from..text.len()).find(|start| text.is_char_boundary(*start));
-    &text[start.unwrap_or(text.len())..]
 }
 
 /// The length of `bytes` without the beginning of a character that is cut off at their end.

@@ -7,6 +7,8 @@
 //! if the embedder's `main` has called [`helper_main`]). Without one the processes are looked for
 //! from [outside](group), and some can get away.
 
+#[cfg(target_os = "linux")]
+mod beneath;
 mod group;
 #[cfg_attr(target_os = "linux", path = "process/helper_linux.rs")]
 mod helper;
@@ -151,6 +153,12 @@ impl Tree {
             .is_some_and(|(terminal, leader)| waiting::waits_for_input(leader, terminal))
     }
 
+    /// Whether somebody above the processes is told to signal them. If not they are looked for, which
+    /// takes some milliseconds.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.helper.is_some()
+    }
+
     /// Asks all processes to end, once.
     pub(crate) fn terminate(&self) {
         match &self.helper {
@@ -237,10 +245,14 @@ fn begin(shape: Shape) -> io::Result<()> {
 
 /// Takes back what whoever started us ignored, `nohup` for example: it would be ignored by every
 /// command too.
-#[expect(unsafe_code, reason = "no safe interface has it")]
 fn listen_to_signals() {
     for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGCHLD] {
-        // SAFETY: the default action is no function of ours.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        listen_to(signal);
     }
+}
+
+#[expect(unsafe_code, reason = "no safe interface has it")]
+fn listen_to(signal: libc::c_int) {
+    // SAFETY: the default action is no function of ours.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
 }

@@ -104,6 +104,10 @@ impl Tree {
         false
     }
 
+    pub(crate) fn is_kept(&self) -> bool {
+        true
+    }
+
     pub(crate) fn terminate(&self) {
         self.kill();
     }

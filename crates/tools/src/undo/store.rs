@@ -149,7 +149,8 @@ impl Undo {
         });
         let mut kept = self.kept();
         watched.append(&mut kept.watched);
-        kept.watched = watched;
+        let over = watched.len().saturating_sub(LATE_WATCHED);
+        kept.watched = watched.split_off(over);
         late
     }
 

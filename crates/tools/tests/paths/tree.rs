@@ -104,7 +104,12 @@ impl Tree {
         let session = SessionHandle::new(Session::new(roots.0), SystemTime::now);
         session.with(|session, _| session.set_policy(Arc::new(AllowPolicy)));
         Self {
-            context: Context { workspace: Arc::new(workspace), env: Arc::default(), text: None },
+            context: Context {
+                workspace: Arc::new(workspace),
+                env: Arc::default(),
+                text: None,
+                terminal: None,
+            },
             session,
             calls: AtomicUsize::new(0),
             _socket: socket,

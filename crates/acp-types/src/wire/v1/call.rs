@@ -3,7 +3,7 @@
 use foldhash::HashMap;
 use serde_json::Value;
 
-use super::{SentTerminal, Surface, encode, terminal_text};
+use super::{SentTerminal, Surface, encode, shown};
 use crate::schema::v1::{
     self, ContentBlock, TextContent, ToolCall, ToolCallContent, ToolCallUpdate,
     ToolCallUpdateFields,
@@ -58,8 +58,11 @@ impl SentCall {
         let mut content = encode::items(&self.items, shows.key, |id| {
             let terminal = shows.of.get(id);
             let is_shown = terminal.is_some_and(|terminal| terminal.announced);
-            (!is_shown && opens.as_ref() != Some(id))
-                .then(|| terminal_text(terminal.map(|terminal| &terminal.report), is_final))
+            let surface = match is_shown || opens.as_ref() == Some(id) {
+                true => Surface::Meta,
+                false => Surface::Text,
+            };
+            shown(id, terminal.map(|terminal| &terminal.report), surface, is_final)
         });
         content.extend(ending.map(ToolCallContent::from));
         self.held.content = None;

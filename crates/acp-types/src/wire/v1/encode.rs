@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::limits::{CHANGE_BYTES, WHOLE_CHANGE_BYTES};
-use crate::schema::v1::{self, Diff, SessionUpdate, Terminal, ToolCallContent, ToolCallStatus};
+use crate::schema::v1::{self, Diff, SessionUpdate, ToolCallContent, ToolCallStatus};
 use crate::{
     Content, FileChange, Operation, Plan, PlanEntry, PlanPriority, PlanStatus, Status, TerminalId,
 };
@@ -47,22 +47,18 @@ fn plan_entry(entry: &PlanEntry, meta_key: &str) -> v1::PlanEntry {
 
 /// Returns the items that content takes in v1; a change may take several.
 ///
-/// `as_text` says of a terminal whether it is shown as text, and as which; one of which nothing
-/// is known yet takes no item.
+/// `shown` makes the item of a terminal; one of which nothing is known yet may take none.
 pub(super) fn items(
     content: &[Content],
     meta_key: &str,
-    as_text: impl Fn(&TerminalId) -> Option<Option<ToolCallContent>>,
+    shown: impl Fn(&TerminalId) -> Option<ToolCallContent>,
 ) -> Vec<ToolCallContent> {
     let mut items = Vec::with_capacity(content.len());
     for item in content {
         match item {
             Content::Block(block) => items.push(ToolCallContent::from(block.clone())),
             Content::Change(change) => items.extend(self::change(change, meta_key)),
-            Content::Terminal(id) => match as_text(id) {
-                None => items.push(ToolCallContent::Terminal(Terminal::new(id.clone()))),
-                Some(text) => items.extend(text),
-            },
+            Content::Terminal(id) => items.extend(shown(id)),
         }
     }
     items

@@ -26,7 +26,7 @@ use crate::tool::{Invocation, Output, blocking};
 
 /// Runs a command to its end, or until it goes on in the background.
 pub(super) async fn run(plan: Plan, invocation: Invocation<'_>) -> Result<Output, ToolError> {
-    let Plan { mut command, is_background, patience } = plan;
+    let Plan { mut command, is_background, patience, .. } = plan;
     let call = invocation.call;
     if command.streams == Streams::Pipe && call.session().with(|it, _| it.shows_terminals()) {
         command.streams = Streams::Terminal(Size::default());
@@ -68,7 +68,7 @@ pub(super) async fn run(plan: Plan, invocation: Invocation<'_>) -> Result<Output
     };
     // Of long lines, that takes its time.
     let recorded = blocking(move || Ok(recording.finish())).await?;
-    Ok(ended(&exit, &recorded, job.timeout, call))
+    Ok(report(call, &exit, &recorded, &ending(&exit, job.timeout)))
 }
 
 /// A command that runs for a call.
@@ -130,12 +130,12 @@ async fn out_of_patience(patience: Option<Duration>, input: Option<&Input>) -> W
     }
 }
 
-/// Tells of a command that has ended while its call ran.
-fn ended(
+/// Tells the client and the model of a command that has ended, `how` in words, and what it wrote.
+pub(super) fn report(
+    call: &CallHandle,
     exit: &exec::Exit,
     recorded: &Recorded,
-    timeout: Option<Duration>,
-    call: &CallHandle,
+    how: &str,
 ) -> Output {
     let id = TerminalId::new(call.id().0.clone());
     call.terminal_exit(&id, Exit { code: exit.code, signal: exit.signal.clone() });
@@ -151,7 +151,7 @@ fn ended(
         call.append(Content::Block(link(file)));
     }
     let secrets = call.session().with(|session, _| session.secrets().clone());
-    let text = format!("[{}]\n{}", ending(exit, timeout), recorded.for_model());
+    let text = format!("[{how}]\n{}", recorded.for_model());
     Output {
         text: secrets.redact(&text).into_owned(),
         raw: Some(raw(exit, recorded)),

@@ -1,5 +1,7 @@
 //! What a call of `terminal` leaves behind: for the model, for the client, and in files.
 
+mod at_client;
+
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -39,7 +41,12 @@ impl Stage {
         Self {
             session: SessionHandle::new(session, SystemTime::now),
             registry: Registry::builtin().unwrap(),
-            context: Context { workspace, env: Arc::new(base_env(std::iter::empty())), text: None },
+            context: Context {
+                workspace,
+                env: Arc::new(base_env(std::iter::empty())),
+                text: None,
+                terminal: None,
+            },
             folder,
             calls: 0,
         }
@@ -63,7 +70,7 @@ impl Stage {
         let open = registry.announce(session, &id, "t", name, context, cancel).unwrap();
         // A call that is asked about would wait for ever: there is nobody to answer.
         let running = perform(open, registry.call(name, args, context));
-        let ended = timeout(Duration::from_secs(20), running).await.expect(name);
+        let ended = timeout(Duration::from_secs(200), running).await.expect(name);
         let report = session.with(|session, _| session.board().history().get(&id).cloned());
         (ended, report.unwrap())
     }

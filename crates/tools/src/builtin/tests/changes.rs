@@ -15,7 +15,12 @@ use crate::tool::{Context, Draft, Tool};
 use crate::workspace::testing::{Tree, tree};
 
 async fn preview<T: Tool>(tool: T, tree: Tree, args: Value) -> Result<Draft<T::Plan>, ToolError> {
-    let context = Context { workspace: Arc::new(tree.workspace), env: Arc::default(), text: None };
+    let context = Context {
+        workspace: Arc::new(tree.workspace),
+        env: Arc::default(),
+        text: None,
+        terminal: None,
+    };
     tool.preview(serde_json::from_value(args).unwrap(), &context).await
 }
 

@@ -51,7 +51,7 @@ async fn live(tree: &Tree, tool: &str, args: Value) -> Life {
 
 async fn lived(workspace: Arc<Workspace>, tool: &str, args: Value) -> Life {
     let cwd = workspace.cwd().to_owned();
-    let context = Context { workspace, env: Arc::new(BTreeMap::new()), text: None };
+    let context = Context { workspace, env: Arc::new(BTreeMap::new()), text: None, terminal: None };
     let registry = Registry::builtin().unwrap();
     let session = SessionHandle::new(Session::new(cwd), SystemTime::now);
     let (cancel, stop, client) =
@@ -145,7 +145,12 @@ fn looking_holds_up_nobody() {
     // Whatever goes elsewhere waits for this.
     drop(spawn_blocking(move || wait.recv()));
     let tree = tree(&[("f", "")]);
-    let context = Context { workspace: Arc::new(tree.workspace), env: Arc::default(), text: None };
+    let context = Context {
+        workspace: Arc::new(tree.workspace),
+        env: Arc::default(),
+        text: None,
+        terminal: None,
+    };
     assert!(is_elsewhere(ReadFile, json!({ "path": "f" }), &context));
     assert!(is_elsewhere(ListDirectory, json!({ "path": "." }), &context));
     assert!(is_elsewhere(FindPath, json!({ "pattern": "f" }), &context));

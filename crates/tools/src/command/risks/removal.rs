@@ -18,7 +18,7 @@ enum Extent {
 impl Look<'_> {
     /// Looks at what `rm -r` is told.
     pub(super) fn remove(&mut self, args: &[Word]) {
-        let targets = args.iter().filter(|word| !word.text.starts_with('-'));
+        let targets = self.each(args).iter().filter(|word| !word.text.starts_with('-'));
         targets.for_each(|target| self.remove_one(target, Extent::All));
     }
 

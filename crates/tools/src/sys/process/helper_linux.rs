@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::{Deserialize, Serialize};
 
 use super::keeper::{self, close_range};
-use super::{End, Ended, MARK, Program, Shape};
+use super::{End, Ended, MARK, Program, Shape, listen_to};
 
 /// Asks the helper to ask all processes to end.
 pub(super) const TERMINATE: u8 = b't';
@@ -48,6 +48,8 @@ pub(crate) fn helper_main() {
     if args_os().next().is_some_and(|name| name == NAME) {
         std::process::exit(i32::from(keeper::keep().is_err()));
     }
+    // If whoever started us ignores it, no program could be waited for.
+    listen_to(libc::SIGCHLD);
     IS_CALLED.store(true, Ordering::Relaxed);
 }
 

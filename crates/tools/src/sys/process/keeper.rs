@@ -4,7 +4,8 @@
 //! descendants do to get away (sessions of their own, double forks, deafness to signals), they are
 //! its descendants as long as they live, and it is done when it has no child left.
 //!
-//! One thread decides. One waits for children to end and one for requests; both tell it.
+//! One thread decides. One waits for children to end and one for requests; both tell it. They are
+//! there before the program is: without them nobody would end it.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _};
@@ -24,13 +25,14 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stdout};
 
 use super::helper::{KILL, News, Order, TERMINATE, tell};
 use super::signals::signal_name;
-use super::table::{descendants, freeze};
-use super::{Ended, Shape, Usage, command};
+use super::{Ended, Shape, Usage, beneath, command, listen_to_signals};
 use crate::limits::{KILL_DEADLINE, KILL_GRACE, LEFT_OVER_GRACE, SWEEP_INTERVAL};
 
 /// Does what a helper does, from its first moment to its last.
 pub(super) fn keep() -> io::Result<()> {
     close_range(0);
+    // If whoever started us ignores SIGCHLD, so would we, and never learn how the program ended.
+    listen_to_signals();
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut requests = BufReader::new(socket.try_clone()?);
     set_child_subreaper(Some(getpid()))?;
@@ -43,15 +45,18 @@ pub(super) fn keep() -> io::Result<()> {
 
     let mut line = Vec::new();
     requests.read_until(b'\n', &mut line)?;
-    let program = match spawn(&serde_json::from_slice(&line)?) {
+    let order = serde_json::from_slice(&line)?;
+    let (sender, events) = channel();
+    let reaped = sender.clone();
+    let (begin, begun) = channel();
+    let named = |name: &str| thread::Builder::new().name(name.into());
+    named("reaper").spawn(move || begun.recv().map(|program| reap(program, &reaped)))?;
+    named("requests").spawn(move || listen(requests, &sender))?;
+    let program = match spawn(&order) {
         Ok(program) => program,
         Err(error) => return tell(&socket, &News::Err(error.to_string())),
     };
-    let (sender, events) = channel();
-    let reaped = sender.clone();
-    let named = |name: &str| thread::Builder::new().name(name.into());
-    named("reaper").spawn(move || reap(program, &reaped))?;
-    named("requests").spawn(move || listen(requests, &sender))?;
+    begin.send(program).map_err(io::Error::other)?;
     let keeper = Keeper {
         program,
         events,
@@ -137,13 +142,15 @@ struct Keeper {
 
 impl Keeper {
     fn keep(mut self) -> Ended {
-        while self.status.is_none() && !self.killed {
+        while self.status.is_none() && !self.killed && !self.gone {
             self.next(None);
         }
-        self.settle(LEFT_OVER_GRACE);
+        if !self.killed {
+            self.settle(LEFT_OVER_GRACE);
+        }
         let mut left_over = 0;
         if !self.gone && !self.killed {
-            left_over = descendants(getpid()).len();
+            left_over = beneath::all(getpid()).len();
             self.terminate();
             self.settle(KILL_GRACE);
         }
@@ -202,10 +209,9 @@ impl Keeper {
         // forking, or as the shell's next command. Most are in one group, and stop while the others
         // are looked for.
         self.signal_group(Signal::STOP);
-        let found = freeze(|| descendants(getpid()));
-        for signal in [Signal::TERM, Signal::CONT] {
-            found.iter().for_each(|process| process.signal(signal));
-        }
+        let found = beneath::freeze(getpid());
+        // Who waits for another goes on after that one, and with a signal of its own.
+        found.iter().rev().for_each(|process| process.signal(&[Signal::TERM, Signal::CONT]));
     }
 
     fn signal_group(&self, signal: Signal) {
@@ -221,7 +227,7 @@ impl Keeper {
         let deadline = Instant::now() + KILL_DEADLINE;
         self.signal_group(Signal::KILL);
         while !self.gone && Instant::now() < deadline {
-            descendants(getpid()).iter().for_each(|process| process.signal(Signal::KILL));
+            beneath::each(getpid(), |found| found.signal(Signal::KILL));
             self.settle(SWEEP_INTERVAL);
         }
     }

@@ -63,6 +63,6 @@ pub(super) struct Strays(Vec<Process>);
 
 impl Strays {
     pub(super) fn signal(&self, signal: Signal) {
-        self.0.iter().for_each(|process| process.signal(signal));
+        self.0.iter().for_each(|process| process.signal(&[signal]));
     }
 }

@@ -16,6 +16,7 @@ use crate::limits::{EXEC_TIME, EXEC_TRIES, FREEZE_TIME};
 pub(super) struct Process {
     pub(super) pid: Pid,
     pub(super) stopped: bool,
+    pub(super) threads: i32,
     pub(super) parent: i32,
     pub(super) group: i32,
     pub(super) session: i32,
@@ -45,6 +46,7 @@ impl Process {
         Some(Self {
             pid,
             stopped: matches!(state, "T" | "t"),
+            threads,
             parent: number(1)?,
             group: number(2)?,
             session: number(3)?,
@@ -60,7 +62,9 @@ impl Process {
     /// Another user's environment cannot be read; one in the middle of `exec` is empty for a moment.
     pub(super) fn has_in_environment(&self, line: &str) -> bool {
         for _ in 0..EXEC_TRIES {
-            let environment = fs::read(format!("/proc/{}/environ", self.pid)).unwrap_or_default();
+            let Ok(environment) = fs::read(format!("/proc/{}/environ", self.pid)) else {
+                return false;
+            };
             if !environment.is_empty() {
                 let mut entries = environment.split(|byte| *byte == 0);
                 return entries.any(|entry| entry == line.as_bytes());
@@ -75,16 +79,18 @@ impl Process {
     }
 
     /// Signals the process that was found, and no other that has got its id since.
-    pub(super) fn signal(&self, signal: Signal) {
+    pub(super) fn signal(&self, signals: &[Signal]) {
         let pinned = pidfd_open(self.pid, PidfdFlags::empty());
         if Self::find(self.pid).is_none_or(|now| now.key() != self.key()) {
             return;
         }
         // A process that is gone by now is as good as signalled.
-        match pinned {
-            Ok(pinned) => drop(pidfd_send_signal(pinned, signal)),
-            // Kernels before 5.3.
-            Err(_) => drop(kill_process(self.pid, signal)),
+        for signal in signals {
+            match &pinned {
+                Ok(pinned) => drop(pidfd_send_signal(pinned, *signal)),
+                // Kernels before 5.3.
+                Err(_) => drop(kill_process(self.pid, *signal)),
+            }
         }
     }
 }
@@ -101,13 +107,8 @@ pub(super) fn freeze(find: impl Fn() -> Vec<Process>) -> Vec<Process> {
         if running.peek().is_none() || Instant::now() >= deadline {
             return found;
         }
-        running.for_each(|process| process.signal(Signal::STOP));
+        running.for_each(|process| process.signal(&[Signal::STOP]));
     }
-}
-
-/// The live processes that a process started, and those that they started.
-pub(super) fn descendants(of: Pid) -> Vec<Process> {
-    with_children(&mut list(), HashSet::from([of.as_raw_pid()]), Vec::new())
 }
 
 /// Adds the children of these `ids` and of what was `found`, and the children of those, taking
@@ -147,6 +148,7 @@ mod tests {
             let expected = Process {
                 pid,
                 stopped: state.eq_ignore_ascii_case("t"),
+                threads: 1,
                 parent: 7,
                 group: 8,
                 session: 9,

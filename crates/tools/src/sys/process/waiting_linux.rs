@@ -1,19 +1,20 @@
 //! Which processes wait for somebody to type something.
 //!
-//! Knows nothing of commands. What `/proc` says of a system call can be read by whoever is above
-//! the process and of the same user.
+//! Knows nothing of commands. What `/proc` says of a system call, and what is in the memory that
+//! it was given, can be read by whoever is above the process and of the same user.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use rustix::process::Pid;
 
-use super::table::descendants;
+use super::beneath;
 
 /// Whether a process, or one beneath it, waits for input from a terminal: in `read`, or in a
 /// `select` or `poll` for it alone, which is how line editors wait.
 pub(super) fn waits_for_input(leader: Pid, terminal: &Path) -> bool {
-    let beneath = descendants(leader).into_iter().map(|process| process.pid);
+    let beneath = beneath::all(leader).into_iter().map(|process| process.pid);
     beneath.chain([leader]).any(|pid| {
         let process = format!("/proc/{pid}");
         let threads = fs::read_dir(format!("{process}/task")).into_iter().flatten().flatten();
@@ -22,13 +23,14 @@ pub(super) fn waits_for_input(leader: Pid, terminal: &Path) -> bool {
             let opened = fs::read_link(format!("{process}/fd/{descriptor}"));
             opened.is_ok_and(|opened| opened == terminal || opened == Path::new("/dev/tty"))
         };
-        calls.any(|call| descriptor(&call).is_some_and(waits))
+        calls.any(|call| descriptor(&call, pid).is_some_and(waits))
     })
 }
 
-/// The descriptor that a system call waits for, by its number and its arguments, as in
-/// `0 0x3 0x7ffe 0x400 …`; none for a call that waits for something else, or for several.
-fn descriptor(call: &str) -> Option<u64> {
+/// The descriptor that a process waits for in a system call, which is told by its number and its
+/// arguments, as in `0 0x3 0x7ffe 0x400 …`; none for a call that waits for something else, or for
+/// several.
+fn descriptor(call: &str, of: Pid) -> Option<u64> {
     let mut fields = call.split_ascii_whitespace();
     let number: i64 = fields.next()?.parse().ok()?;
     let mut argument = || u64::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok();
@@ -39,34 +41,47 @@ fn descriptor(call: &str) -> Option<u64> {
         libc::SYS_pselect6 => first.checked_sub(1),
         #[cfg(target_arch = "x86_64")]
         libc::SYS_select => first.checked_sub(1),
-        // How many there are; where they stand is in the process's memory. One that asks its
-        // user has the terminal as its input.
-        libc::SYS_ppoll if second == 1 => Some(0),
+        libc::SYS_ppoll if second == 1 => polled(of, first),
         #[cfg(target_arch = "x86_64")]
-        libc::SYS_poll if second == 1 => Some(0),
+        libc::SYS_poll if second == 1 => polled(of, first),
         _ => None,
     }
 }
 
+/// The descriptor in the one `pollfd` at this address of a process, whose first four bytes it is.
+fn polled(of: Pid, address: u64) -> Option<u64> {
+    let memory = File::open(format!("/proc/{of}/mem")).ok()?;
+    let mut descriptor = [0; 4];
+    memory.read_exact_at(&mut descriptor, address).ok()?;
+    u64::try_from(i32::from_ne_bytes(descriptor)).ok()
+}
+
 #[cfg(test)]
 mod tests {
+    use rustix::process::getpid;
+
     use super::*;
 
     #[test]
     fn only_calls_that_wait_for_one_descriptor_tell_it() {
         let (read, poll, other) = (libc::SYS_read, libc::SYS_ppoll, libc::SYS_wait4);
+        // As in memory, behind something else.
+        let polled = [7_i32, 5, 1, -1];
+        let address = |index: usize| format!("{:#x}", &raw const polled[index] as usize);
         for (call, expected) in [
             (format!("{read} 0x3 0x7ffe 0x400 0x0 0x0 0x0 0x7ffc 0x7f1"), Some(3)),
             (format!("{} 0x1 0x7ffe 0x0 0x0", libc::SYS_pselect6), Some(0)),
             (format!("{} 0x0 0x0 0x0 0x0", libc::SYS_pselect6), None),
-            (format!("{poll} 0x7ffe 0x1 0x0"), Some(0)),
-            (format!("{poll} 0x7ffe 0x2 0x0"), None),
+            (format!("{poll} {} 0x1 0x0", address(1)), Some(5)),
+            (format!("{poll} {} 0x2 0x0", address(1)), None),
+            (format!("{poll} {} 0x1 0x0", address(3)), None),
+            (format!("{poll} 0x7 0x1 0x0"), None),
             (format!("{other} 0xffffffff 0x0 0x0"), None),
             ("running".to_owned(), None),
             ("-1 0x7ffe 0x7f00".to_owned(), None),
             (String::new(), None),
         ] {
-            assert_eq!(descriptor(&call), expected, "{call}");
+            assert_eq!(descriptor(&call, getpid()), expected, "{call}");
         }
     }
 }

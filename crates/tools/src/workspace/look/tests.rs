@@ -259,7 +259,12 @@ fn what_was_written_outside_is_undone_there() {
 #[tokio::test]
 async fn an_edit_outside_tells_nothing_of_what_was_not_read() {
     let tree = tree(&[]);
-    let context = Context { workspace: Arc::new(tree.workspace), env: Arc::default(), text: None };
+    let context = Context {
+        workspace: Arc::new(tree.workspace),
+        env: Arc::default(),
+        text: None,
+        terminal: None,
+    };
     let edit = async |old_text: &str| {
         let args = json!({ "path": "../secret", "old_text": old_text, "new_text": "x" });
         code(Tool::preview(&EditFile, serde_json::from_value(args).unwrap(), &context).await)

@@ -34,8 +34,26 @@ pub(super) struct Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        self.tree.kill();
+        drop(signal(&self.tree, Tree::kill));
     }
+}
+
+/// Signals the processes. Where they have to be looked for first, which takes a while, a thread of
+/// its own does it; what is returned ends when it is done.
+pub(super) fn signal(tree: &Arc<Tree>, how: fn(&Tree)) -> oneshot::Receiver<()> {
+    let (busy, done) = oneshot::channel();
+    let found = Arc::clone(tree);
+    let act = move || {
+        how(&found);
+        drop(busy);
+    };
+    if tree.is_kept() {
+        act();
+    } else {
+        // Without a thread to be had the command is ended no sooner than by the next signal.
+        drop(thread::Builder::new().name("signals".into()).spawn(act));
+    }
+    done
 }
 
 /// Starts a command on a thread that stays with it, so that whoever started it (a future, a

@@ -1,0 +1,119 @@
+//! The terminals that a client runs commands in: `terminal/*`.
+//!
+//! (<https://agentclientprotocol.com/protocol/v1/terminals>)
+
+use std::sync::Arc;
+
+use acp_tools::{ClientCommand, ClientError, ClientOutput, ClientTerminal, TerminalBackend};
+use acp_types::Exit;
+use agent_client_protocol::v1::schema::{
+    ClientCapabilities, CreateTerminalRequest, EnvVariable, KillTerminalRequest,
+    ReleaseTerminalRequest, SessionId, TerminalExitStatus, TerminalId, TerminalOutputRequest,
+    WaitForTerminalExitRequest,
+};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+
+use super::requests::{Requests, Unanswered};
+use crate::limits::{
+    CLIENT_TERMINAL_ANSWER, CLIENT_TERMINAL_CREATE, CLIENT_TERMINAL_LATE, CLIENT_TERMINAL_WAIT,
+};
+
+/// The terminals of a client.
+#[derive(Debug, Clone)]
+pub(super) struct ClientTerminals {
+    session: SessionId,
+    requests: Requests,
+}
+
+/// One of them, which is released when this is dropped.
+#[derive(Debug)]
+struct Terminal {
+    id: TerminalId,
+    client: ClientTerminals,
+}
+
+impl ClientTerminals {
+    pub(super) fn of(
+        capabilities: &ClientCapabilities,
+        session: &SessionId,
+        requests: &Requests,
+    ) -> Option<Self> {
+        let terminals = Self { session: session.clone(), requests: requests.clone() };
+        capabilities.terminal.then_some(terminals)
+    }
+}
+
+impl TerminalBackend for ClientTerminals {
+    fn create(
+        &self,
+        command: ClientCommand,
+    ) -> BoxFuture<'_, Result<Arc<dyn ClientTerminal>, ClientError>> {
+        let ClientCommand { program, args, env, cwd, output_bytes } = command;
+        let env = env.into_iter().map(|(name, value)| EnvVariable::new(name, value)).collect();
+        let request = CreateTerminalRequest::new(self.session.clone(), program)
+            .args(args)
+            .env(env)
+            .cwd(cwd)
+            .output_byte_limit(output_bytes);
+        let client = self.clone();
+        let made = self.requests.ask_for(
+            request,
+            CLIENT_TERMINAL_CREATE,
+            CLIENT_TERMINAL_LATE,
+            move |response| Terminal { id: response.terminal_id, client },
+        );
+        made.map(|made| made.map(|terminal| Arc::new(terminal) as _).map_err(|it| failed(&it)))
+            .boxed()
+    }
+}
+
+impl ClientTerminal for Terminal {
+    fn id(&self) -> &str {
+        &self.id.0
+    }
+
+    fn wait(&self) -> BoxFuture<'_, Result<Exit, ClientError>> {
+        let Self { id, client } = self;
+        let request = WaitForTerminalExitRequest::new(client.session.clone(), id.clone());
+        let asked = client.requests.ask(request, CLIENT_TERMINAL_WAIT);
+        asked.map(|answer| Ok(exit(answer.map_err(|it| failed(&it))?.exit_status))).boxed()
+    }
+
+    fn output(&self) -> BoxFuture<'_, Result<ClientOutput, ClientError>> {
+        let Self { id, client } = self;
+        let request = TerminalOutputRequest::new(client.session.clone(), id.clone());
+        let asked = client.requests.ask(request, CLIENT_TERMINAL_ANSWER);
+        let told = asked.map(|answer| {
+            let answer = answer.map_err(|it| failed(&it))?;
+            let (text, is_cut) = (answer.output, answer.truncated);
+            Ok(ClientOutput { text, is_cut, exit: answer.exit_status.map(exit) })
+        });
+        told.boxed()
+    }
+
+    fn kill(&self) -> BoxFuture<'_, Result<(), ClientError>> {
+        let Self { id, client } = self;
+        let request = KillTerminalRequest::new(client.session.clone(), id.clone());
+        let asked = client.requests.ask(request, CLIENT_TERMINAL_ANSWER);
+        asked.map(|answer| answer.map(drop).map_err(|it| failed(&it))).boxed()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let Self { id, client } = self;
+        let request = ReleaseTerminalRequest::new(client.session.clone(), id.clone());
+        client.requests.tell(request, CLIENT_TERMINAL_ANSWER);
+    }
+}
+
+/// A code that is larger than any of ours is none of a Unix program, and no success.
+fn exit(status: TerminalExitStatus) -> Exit {
+    let code = status.exit_code.map(|code| i32::try_from(code).unwrap_or(i32::MAX));
+    Exit { code, signal: status.signal }
+}
+
+fn failed(error: &Unanswered) -> ClientError {
+    ClientError::new(&error.to_string())
+}

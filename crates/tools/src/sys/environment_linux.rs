@@ -1,0 +1,91 @@
+//! What the system shows others of this process's environment and memory.
+//!
+//! Knows nothing of which variables are secret. The kernel shows the part of a process's memory
+//! that held its environment when it began. So what is to be hidden moves elsewhere in memory, and
+//! zeros stay behind; the process itself has all of it as before.
+
+use std::ffi::{CStr, c_char};
+use std::fs;
+use std::ops::Range;
+
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+
+/// Hides all variables but those whose names stay. Returns whether it could be done: not once there
+/// are several threads, who may be reading them.
+pub(crate) fn hide(stays: impl Fn(&[u8]) -> bool) -> bool {
+    let stat = fs::read("/proc/self/stat").unwrap_or_default();
+    let Some(Shown { threads: 1, block }) = Shown::parse(&String::from_utf8_lossy(&stat)) else {
+        return false;
+    };
+    move_away(&block, stays);
+    // From now on only root can look into it, and it leaves no core dump.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).is_ok()
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Shown {
+    threads: u32,
+    /// The addresses of what is shown.
+    block: Range<usize>,
+}
+
+impl Shown {
+    /// Reads the one line of `/proc/self/stat`: the numbers behind the name, which is in
+    /// parentheses and may hold anything.
+    fn parse(stat: &str) -> Option<Self> {
+        let (_, fields) = stat.rsplit_once(')')?;
+        let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
+        let number = |index: usize| fields.get(index)?.parse().ok();
+        let block = number(47)?..number(48)?;
+        Some(Self { threads: fields.get(17)?.parse().ok()?, block })
+    }
+}
+
+#[expect(unsafe_code, reason = "no safe interface leads to what the system shows")]
+fn move_away(block: &Range<usize>, stays: impl Fn(&[u8]) -> bool) {
+    unsafe extern "C" {
+        static mut environ: *mut *mut c_char;
+    }
+    // SAFETY: this is the only thread, so nobody else reads or changes the list.
+    let mut entry = unsafe { environ };
+    // SAFETY: there is no list, or it ends with a null pointer.
+    while let Some(place) = unsafe { entry.as_mut() }.filter(|place| !place.is_null()) {
+        let text = *place;
+        if block.contains(&text.addr()) {
+            // SAFETY: an entry is a string that ends with a zero.
+            let shown = unsafe { CStr::from_ptr(text) };
+            let name = shown.to_bytes().split(|byte| *byte == b'=').next().unwrap_or_default();
+            if !stays(name) {
+                let bytes = shown.count_bytes();
+                // Never freed: it is the environment from now on.
+                *place = shown.to_owned().into_raw();
+                // SAFETY: the string was so long, the process's own stack can be written, and
+                // nothing points there any more.
+                unsafe { text.write_bytes(0, bytes) };
+            }
+        }
+        // SAFETY: this was not the end of the list.
+        entry = unsafe { entry.add(1) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_addresses_are_read_behind_any_name() {
+        let number = |index: usize| match index {
+            17 => 3,
+            47 => 1000,
+            48 => 1200,
+            _ => 7,
+        };
+        let numbers: Vec<_> = (1..50).map(|index| number(index).to_string()).collect();
+        let stat = format!("42 (a) 1 (b) S {}\n", numbers.join(" "));
+        assert_eq!(Shown::parse(&stat), Some(Shown { threads: 3, block: 1000..1200 }));
+        assert_eq!(Shown::parse("42 (a) S 7"), None);
+        let now = fs::read_to_string("/proc/self/stat").unwrap();
+        assert!(!Shown::parse(&now).unwrap().block.is_empty());
+    }
+}

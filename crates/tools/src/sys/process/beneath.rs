@@ -1,0 +1,194 @@
+//! The processes beneath one of our own, as `/proc` tells of them.
+//!
+//! Knows nothing of when or why they are signalled.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+
+use super::table::{self, Process};
+use crate::limits::FREEZE_TIME;
+
+/// A process, held by a descriptor: another one that gets its id is not meant.
+#[derive(Debug)]
+pub(super) struct Found {
+    process: Process,
+    /// None before Linux 5.3.
+    pinned: Option<OwnedFd>,
+}
+
+impl Found {
+    /// A process that is gone by now is as good as signalled.
+    pub(super) fn signal(&self, signal: Signal) {
+        match &self.pinned {
+            Some(pinned) => drop(pidfd_send_signal(pinned, signal)),
+            None => drop(kill_process(self.process.pid, signal)),
+        }
+    }
+}
+
+/// All live processes beneath `top`, each of them after those above it.
+pub(super) fn all(top: Pid) -> Vec<Process> {
+    let mut found = Vec::new();
+    each(top, |it| found.push(it.process));
+    found
+}
+
+/// Hands over each live process beneath `top`, in the moment in which it is found and before what
+/// it started is looked at: one that is killed then starts nothing more.
+pub(super) fn each(top: Pid, visit: impl FnMut(Found)) {
+    walk(&Children::known(top), top, visit);
+}
+
+/// Stops all processes beneath `top`, and returns them, each of them after those above it.
+///
+/// A process stops when its system call is done, which may be the one by which it gets away: so
+/// they are looked for until all that are found have stopped, for a while.
+pub(super) fn freeze(top: Pid) -> Vec<Process> {
+    let deadline = Instant::now() + FREEZE_TIME;
+    loop {
+        let mut found = Vec::new();
+        each(top, |it| {
+            if !it.process.stopped {
+                it.signal(Signal::STOP);
+            }
+            found.push(it.process);
+        });
+        if found.iter().all(|process| process.stopped) || Instant::now() >= deadline {
+            return found;
+        }
+    }
+}
+
+fn walk(children: &Children, top: Pid, mut visit: impl FnMut(Found)) {
+    let mut seen = HashSet::from([top]);
+    let mut parents = vec![(top, Threads::Several)];
+    while let Some((parent, threads)) = parents.pop() {
+        for pid in children.of(parent, threads) {
+            if seen.contains(&pid) {
+                continue;
+            }
+            // Pinned first and looked at then. Whose parent is none of those above is another one
+            // that has got the id, or has got another parent meanwhile and is found with that.
+            let pinned = pidfd_open(pid, PidfdFlags::empty()).ok();
+            let Some(process) = Process::find(pid) else { continue };
+            if !Pid::from_raw(process.parent).is_some_and(|parent| seen.contains(&parent)) {
+                continue;
+            }
+            seen.insert(pid);
+            parents.push((pid, if process.threads > 1 { Threads::Several } else { Threads::One }));
+            visit(Found { process, pinned });
+        }
+    }
+}
+
+/// Each thread has children of its own.
+#[derive(Debug, Clone, Copy)]
+enum Threads {
+    One,
+    Several,
+}
+
+/// Who is whose child.
+enum Children {
+    /// The system tells it of each process.
+    Told,
+    /// It does not, so all processes were looked at.
+    Listed(HashMap<i32, Vec<Pid>>),
+}
+
+impl Children {
+    fn known(top: Pid) -> Self {
+        match fs::exists(format!("/proc/{top}/task/{top}/children")) {
+            Ok(true) => Self::Told,
+            _ => Self::listed(),
+        }
+    }
+
+    fn listed() -> Self {
+        let mut children: HashMap<_, Vec<_>> = HashMap::new();
+        for process in table::list() {
+            children.entry(process.parent).or_default().push(process.pid);
+        }
+        Self::Listed(children)
+    }
+
+    fn of(&self, parent: Pid, threads: Threads) -> Vec<Pid> {
+        let folder = format!("/proc/{parent}/task");
+        match (self, threads) {
+            (Self::Listed(children), _) => {
+                children.get(&parent.as_raw_pid()).cloned().unwrap_or_default()
+            }
+            (Self::Told, Threads::One) => read(&format!("{folder}/{parent}/children")),
+            (Self::Told, Threads::Several) => {
+                let threads = fs::read_dir(folder).into_iter().flatten().flatten();
+                threads.flat_map(|it| read(&format!("{}/children", it.path().display()))).collect()
+            }
+        }
+    }
+}
+
+/// Ids with spaces between them.
+fn read(path: &str) -> Vec<Pid> {
+    let ids = fs::read_to_string(path).unwrap_or_default();
+    ids.split_ascii_whitespace().filter_map(|id| Pid::from_raw(id.parse().ok()?)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command, Stdio};
+
+    use super::*;
+
+    /// A shell with children and grandchildren, once all of them are there.
+    struct Tree(Child);
+
+    impl Tree {
+        fn of(processes: usize) -> Self {
+            let line = "sh -c 'sleep 70001 & sleep 70001 & wait' & sleep 70001 & wait";
+            let child = Command::new("sh").args(["-c", line]).stdin(Stdio::null()).spawn().unwrap();
+            let tree = Self(child);
+            while all(tree.top()).len() < processes {}
+            tree
+        }
+
+        fn top(&self) -> Pid {
+            Pid::from_child(&self.0)
+        }
+    }
+
+    impl Drop for Tree {
+        fn drop(&mut self) {
+            each(self.top(), |found| found.signal(Signal::KILL));
+            drop(self.0.kill());
+            drop(self.0.wait());
+        }
+    }
+
+    #[test]
+    fn children_of_children_are_found_whether_or_not_the_system_tells_them() {
+        let tree = Tree::of(4);
+        for children in [Children::Told, Children::listed()] {
+            let mut found = Vec::new();
+            walk(&children, tree.top(), |it| found.push(it.process));
+            assert_eq!(found.len(), 4, "{found:?}");
+            let is_below = |at: usize| {
+                let above = found[..at].iter().map(|process| process.pid).chain([tree.top()]);
+                above.map(Pid::as_raw_pid).any(|pid| pid == found[at].parent)
+            };
+            assert!((0..4).all(is_below), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_frozen_has_stopped_and_what_is_killed_is_gone() {
+        let tree = Tree::of(4);
+        assert_eq!(freeze(tree.top()).len(), 4);
+        assert!(all(tree.top()).iter().all(|process| process.stopped));
+        each(tree.top(), |found| found.signal(Signal::KILL));
+        while !all(tree.top()).is_empty() {}
+    }
+}
