@@ -3,6 +3,8 @@
 use super::{Part, Simple, Unread, Word, read};
 use crate::limits::{COMMAND_DEPTH, COMMAND_LINE_BYTES, COMMAND_PARTS};
 use pretty_assertions::assert_eq;
+#[cfg(target_os = "linux")]
+use rustix::process::{Pid, Signal, kill_process_group};
 
 /// The words of a command; those that expand are marked by a `?` in front.
 fn words(words: &[Word]) -> Vec<String> {
@@ -266,20 +268,26 @@ proptest::proptest! {
 #[cfg(target_os = "linux")]
 fn by_shell(line: &str) -> (Vec<String>, Vec<String>) {
     // Each program tells of itself in a file of its own, because some run at the same time. What
-    // would run for ever is ended.
+    // would run for ever is ended, and a function that calls itself is stopped soon: with `&`, it
+    // would fill the machine with shells.
     let (folder, told) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let script = format!(
-        "PATH=/nowhere\ncommand_not_found_handle() {{ local IFS=$'\\037'; \
+        "PATH=/nowhere FUNCNEST=5\ncommand_not_found_handle() {{ local IFS=$'\\037'; \
          printf '%s\\037' \"$*\" >\"{}/$BASHPID.$SRANDOM\"; return $((RANDOM % 2)); }}\n{line}\n",
         told.path().display()
     );
-    std::process::Command::new("/usr/bin/timeout")
-        .args(["5", "/bin/bash", "--noprofile", "--norc", "-c"])
-        .args(["ulimit -t 2 -f 64; exec >/dev/null; eval \"$0\"", &script])
+    let mut shell = std::process::Command::new("/usr/bin/timeout")
+        .args(["--signal=KILL", "5", "/bin/bash", "--noprofile", "--norc", "-c"])
+        .args(["ulimit -t 2 -f 64; eval \"$0\"", &script])
         .current_dir(folder.path())
         .stdin(std::process::Stdio::null())
-        .output()
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
         .unwrap();
+    shell.wait().unwrap();
+    // `timeout` has a group of its own: nothing that the line left running stays.
+    kill_process_group(Pid::from_child(&shell), Signal::KILL).ok();
     let entries = |folder: &tempfile::TempDir| {
         std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path())
     };
