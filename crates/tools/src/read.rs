@@ -203,8 +203,7 @@ impl<'a> Request<'a> {
     /// Reads an image. Nothing, and the file as it was, if it is none.
     fn image(&self, file: &mut File) -> Result<Option<Image>, ToolError> {
         let explain = |error: io::Error| self.workspace.explain(self.at, &error);
-        let mut start = Vec::new();
-        file.by_ref().take(SNIFF_BYTES as u64).read_to_end(&mut start).map_err(explain)?;
+        let start = beginning(file).map_err(explain)?;
         let Some(media_type) = image::media_type(&start) else {
             file.rewind().map_err(explain)?;
             return Ok(None);
@@ -221,8 +220,7 @@ impl<'a> Request<'a> {
     }
 
     fn read(&self, mut file: File) -> Result<Window, Trouble> {
-        let mut start = Vec::new();
-        file.by_ref().take(SNIFF_BYTES as u64).read_to_end(&mut start)?;
+        let start = beginning(&mut file)?;
         if let Some(text) = self.decode(&start, &mut file)? {
             self.note(Some(Stamp::of(text.bytes())));
             let mut window = self.page(Cursor::new(text.as_str()), false)?;
@@ -343,6 +341,14 @@ impl<'a> Request<'a> {
         );
         ToolError::report(Code::TooLarge, message)
     }
+}
+
+/// Reads what tells the kind of a file.
+fn beginning(file: &mut File) -> io::Result<Vec<u8>> {
+    // Without room for all of it, it would come in reads of 32 bytes, 64 and so on.
+    let mut start = Vec::with_capacity(SNIFF_BYTES);
+    file.take(SNIFF_BYTES as u64).read_to_end(&mut start)?;
+    Ok(start)
 }
 
 fn line_number(line: u64) -> u32 {
