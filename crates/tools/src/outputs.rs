@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::limits::{OUTPUT_AGE, OUTPUT_FILES, OUTPUT_FILES_BYTES};
-use crate::session_folder;
+use crate::session_folder::{self, Held};
 use crate::sys::fs::{Audience, Dir, Root};
 use crate::workspace::Workspace;
 
@@ -35,6 +35,7 @@ struct Store {
     /// The oldest first.
     names: VecDeque<OsString>,
     count: u64,
+    _held: Held,
 }
 
 impl Outputs {
@@ -74,9 +75,9 @@ impl Outputs {
 impl Store {
     /// Makes a folder for this session; those that are too old go.
     fn make(folder: &Path) -> io::Result<Self> {
-        let path = session_folder::make(folder, OUTPUT_AGE)?;
+        let (path, held) = session_folder::make(folder, OUTPUT_AGE)?;
         let dir = Root::pin(&path)?.dir(Path::new(""))?;
-        Ok(Self { dir, path, names: VecDeque::new(), count: 0 })
+        Ok(Self { dir, path, names: VecDeque::new(), count: 0, _held: held })
     }
 
     fn create(&mut self) -> io::Result<(File, PathBuf)> {

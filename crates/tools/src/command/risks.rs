@@ -122,7 +122,8 @@ impl Look<'_> {
             self.ask(format!("which program {} is, is known only when it runs", program.text));
         }
         let name = name(program);
-        if command.is_condition && is_cd(&name) {
+        // One with a path is a program, which leads its own process only.
+        if command.is_condition && is_cd(&program.text) {
             self.folders.go_on(args);
             return self.entered();
         }
@@ -180,7 +181,8 @@ impl Look<'_> {
         // A subscript is an expression, whatever was quoted.
         let evaluates = |word: &&Word| word.text.contains("[$(") || word.text.contains("[`");
         let is_builtin = tables::EVALUATING.contains(&&*program);
-        let evaluated = sets.iter().chain(words.iter().filter(|_| is_builtin));
+        let told = words.iter().chain(&command.input).filter(|_| is_builtin);
+        let evaluated = sets.iter().chain(told);
         if let Some(word) = evaluated.into_iter().find(evaluates) {
             self.ask(format!("{} may run what it holds", word.text));
         }

@@ -14,7 +14,7 @@ use super::late::{LateWrite, Watched};
 use super::{Blob, Deed, Step};
 use crate::limits::{LATE_WATCHED, UNDO_AGE, UNDO_BYTES, UNDO_STEPS};
 use crate::remove::seen::Seen;
-use crate::session_folder;
+use crate::session_folder::{self, Held};
 use crate::stamp::Stamp;
 use crate::sys::fs::{Audience, Dir, Look, Root, copy_access};
 use crate::write::unique;
@@ -44,6 +44,7 @@ struct Kept {
 struct Store {
     dir: Dir,
     path: PathBuf,
+    _held: Held,
 }
 
 impl Undo {
@@ -240,9 +241,9 @@ impl Kept {
 impl Store {
     /// Makes a folder for this session, and removes those that nobody needs any more.
     fn make(folder: &Path) -> io::Result<Self> {
-        let path = session_folder::make(folder, UNDO_AGE)?;
+        let (path, held) = session_folder::make(folder, UNDO_AGE)?;
         let dir = Root::pin(&path)?.dir(Path::new(""))?;
-        Ok(Self { dir, path })
+        Ok(Self { dir, path, _held: held })
     }
 
     fn note(&self, step: &Step) -> io::Result<()> {

@@ -148,6 +148,8 @@ impl Reader<'_> {
             match self.peek() {
                 // What single quotes mean there depends on what is around.
                 None | Some('\'') => return Err(Unread::Unclear),
+                // A shell takes that away before it looks for anything.
+                Some('\\') if self.rest.starts_with("\\\n") => return Err(Unread::Unclear),
                 Some('<' | '>') if self.is_process() => return Err(Unread::Unclear),
                 // It runs what the variable holds.
                 Some('@') if self.rest.starts_with("@P") => return Err(Unread::Unclear),

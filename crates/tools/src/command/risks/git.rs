@@ -30,10 +30,7 @@ pub(super) fn reasons(words: &[&str]) -> Vec<&'static str> {
             subcommand == "push" && args.iter().any(|word| overwrites(word)),
             "git push overwrites or removes what is there",
         ),
-        (
-            RUNNING.contains(&subcommand) && args.iter().any(|word| runs_text(word)),
-            "git runs what it is told to",
-        ),
+        (args.iter().any(|word| runs_text(subcommand, word)), "git runs what it is told to"),
     ];
     found.into_iter().filter_map(|(is_so, why)| is_so.then_some(why)).collect()
 }
@@ -51,10 +48,9 @@ fn overwrites(word: &str) -> bool {
     }
 }
 
-fn runs_text(word: &str) -> bool {
-    matches!(word, "foreach" | "run" | "-x")
-        || word.starts_with("--exec")
-        || word.starts_with("--") && word.ends_with("-filter")
+fn runs_text(subcommand: &str, word: &str) -> bool {
+    let told = |(of, option): &(&str, &str)| *of == subcommand && word.starts_with(option);
+    TOLD.iter().any(|option| word.starts_with(option)) || TOLD_TO.iter().any(told)
 }
 
 /// Whether a setting of git names what it runs.
@@ -107,5 +103,17 @@ const WITH_WORD: &[&str] = &[
     "--work-tree",
 ];
 
-/// Subcommands that can be told to run something.
-const RUNNING: &[&str] = &["bisect", "filter-branch", "rebase", "submodule"];
+/// How options begin by which any subcommand is told to run something.
+const TOLD: &[&str] =
+    &["--exec", "--extcmd", "--open-files-in-pager", "--receive-pack", "--upload-pack"];
+
+/// The same of one subcommand.
+const TOLD_TO: &[(&str, &str)] = &[
+    ("bisect", "run"),
+    ("clone", "-u"),
+    ("difftool", "-x"),
+    ("filter-branch", "--"),
+    ("grep", "-O"),
+    ("rebase", "-x"),
+    ("submodule", "foreach"),
+];

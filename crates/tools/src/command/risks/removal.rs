@@ -29,8 +29,11 @@ impl Look<'_> {
         if !removes && !args.iter().any(|word| word.text == "-delete") {
             return;
         }
-        let looks = |pair: &[Word]| LOOKS.contains(&&*pair[0].text) && !is_all(&pair[1].text);
-        let extent = if args.windows(2).any(looks) { Extent::Some } else { Extent::All };
+        let is_for_all = |text: &str| text.contains(".git") || is_all(&text.replace('/', ""));
+        let looks = |pair: &[Word]| LOOKS.contains(&&*pair[0].text) && !is_for_all(&pair[1].text);
+        let turns = |word: &Word| TURNS.contains(&&*word.text);
+        let leaves = args.windows(2).any(looks) && !args.iter().any(turns);
+        let extent = if leaves { Extent::Some } else { Extent::All };
         // Before the folders, options of how links are followed.
         let option = |word: &&Word| word.text == "-D" || is_of_links(&word.text);
         let options = args.iter().take_while(option).count();
@@ -126,3 +129,6 @@ const LOOKS: &[&str] = &[
     "-name", "-iname", "-path", "-ipath", "-regex", "-iregex", "-newer", "-mtime", "-mmin",
     "-size", "-empty",
 ];
+
+/// What makes of few files all others, or those of another test.
+const TURNS: &[&str] = &["!", "-not", "-o", "-or", ","];

@@ -76,8 +76,8 @@ const HARMLESS: &[&str] = &["", ":", "cat", "echo", "false", "less", "more", "tr
 
 /// Words of the shell that read what they are told as an expression.
 pub(super) const EVALUATING: &[&str] = &[
-    "[", "declare", "export", "let", "local", "printf", "read", "readonly", "test", "typeset",
-    "unset",
+    "[", "declare", "export", "for", "let", "local", "printf", "read", "readonly", "select", "set",
+    "test", "typeset", "unset",
 ];
 
 /// Words of the shell that give another meaning to others, or run what they are told.
