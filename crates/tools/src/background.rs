@@ -98,18 +98,15 @@ impl Background {
         self.until(|state| state.running() == 0).await;
     }
 
-    /// Takes the ids of the commands whose end was not told yet, each once. The tool
-    /// `terminal_output` tells of it.
+    /// Takes the id of the first command whose end was not told yet. The tool `terminal_output`
+    /// tells of it.
     #[must_use]
-    pub fn take_ended(&self) -> Vec<String> {
+    pub fn next_ended(&self) -> Option<String> {
         let mut state = self.shared.lock();
         let untold = |entry: &&mut Entry| !entry.command.is_running() && !entry.is_told;
-        let untold = state.commands.iter_mut().filter(untold);
-        let ids = untold.map(|entry| {
-            entry.is_told = true;
-            entry.command.id.clone()
-        });
-        ids.collect()
+        let entry = state.commands.iter_mut().find(untold)?;
+        entry.is_told = true;
+        Some(entry.command.id.clone())
     }
 
     /// Returns a token that ends a command, and is cancelled with the session.

@@ -37,10 +37,27 @@ pub(crate) struct Judged {
 /// Judges a command line that would run in a folder. It asks the file system about the files that
 /// output is redirected to.
 pub(crate) fn judge(line: &str, cwd: &Path, home: Option<&Path>, workspace: &Workspace) -> Judged {
-    let place = Place { cwd, home, roots: workspace.roots().collect() };
-    let Risks { mut reasons, writes, reads, enters, empties } = risks::of(line, place);
+    let place = Place { cwd: Some(cwd), home, roots: workspace.roots().collect() };
     let run = Effect::Run { command: line.to_owned(), cwd: cwd.to_owned() };
-    let mut effects = vec![run];
+    judged(run, risks::of(line, place), workspace)
+}
+
+/// Judges what is typed at a program that may be a shell, in any folder by now. What a part of a
+/// line becomes is not known, nor what keys do that write nothing.
+pub(crate) fn judge_typed(text: &str, home: Option<&Path>, workspace: &Workspace) -> Judged {
+    let place = Place { cwd: None, home, roots: workspace.roots().collect() };
+    let mut risks = risks::of(text, place);
+    let is_key = |letter: char| letter.is_control() && letter != '\n';
+    let lines = text.trim_end_matches(is_key);
+    if !lines.is_empty() && (!lines.ends_with('\n') || lines.contains(is_key)) {
+        risks.reasons.push("it is part of a line, or holds keys that edit one".to_owned());
+    }
+    judged(Effect::Unknown, risks, workspace)
+}
+
+fn judged(whole: Effect, risks: Risks, workspace: &Workspace) -> Judged {
+    let Risks { mut reasons, writes, reads, enters, empties } = risks;
+    let mut effects = vec![whole];
     for path in writes {
         match written(&path, workspace) {
             Ok(effect) if effects.contains(&effect) => {}

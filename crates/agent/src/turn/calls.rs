@@ -112,7 +112,7 @@ impl Turn<'_> {
         Some(self.perform(open, name, args).await)
     }
 
-    async fn perform(&self, open: OpenCall, name: &str, args: Value) -> Ended {
+    pub(super) async fn perform(&self, open: OpenCall, name: &str, args: Value) -> Ended {
         // A task of its own, so that a panic outside of the tool ends one call only.
         let tool = self.registry.call(name, args, self.context);
         let ended = tokio::spawn(perform(open, tool)).await.unwrap_or_else(|_| lost());

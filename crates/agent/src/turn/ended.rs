@@ -1,8 +1,8 @@
 //! Commands in the background that have ended: the turn that learns of it shows each by a call of
 //! its own, and its model is told.
 
-use acp_lifecycle::perform;
 use acp_tools::exec::text::head_tail;
+use acp_types::Status;
 use serde_json::json;
 use ulid::Ulid;
 
@@ -14,19 +14,23 @@ use crate::limits::MAX_TOLD_END_BYTES;
 const TELLS: &str = "terminal_output";
 
 impl Turn<'_> {
-    /// Posts a call for each command whose end was not told yet, and tells the model.
+    /// Posts a call for each command whose end was not told yet, and tells the model. What a
+    /// cancelled turn does not come to, the next one does.
     pub(super) async fn hear_ended(&self, history: &mut History) {
-        if self.cancel.is_cancelled() {
-            // The next turn does.
-            return;
-        }
         let batch = Ulid::generate().to_string();
-        for command in self.context.workspace.background().take_ended() {
+        let background = self.context.workspace.background();
+        while !self.cancel.is_cancelled()
+            && let Some(command) = background.next_ended()
+        {
             let Some(open) = self.begin(&command, TELLS, &batch) else { continue };
-            let tells = self.registry.call(TELLS, json!({ "id": command }), self.context);
-            let told = perform(open, tells).await.text;
-            let told = head_tail(&told, MAX_TOLD_END_BYTES);
-            history.note(&format!("A command in the background has ended.\n{told}"));
+            let told = self.perform(open, TELLS, json!({ "id": command })).await;
+            history.note(&match told.status {
+                Status::Completed => {
+                    let told = head_tail(&told.text, MAX_TOLD_END_BYTES);
+                    format!("A command in the background has ended.\n{told}")
+                }
+                _ => format!("{command} in the background has ended. {TELLS} tells how."),
+            });
         }
     }
 }

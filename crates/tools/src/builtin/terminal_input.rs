@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use acp_lifecycle::{Effect, Effects, Grant, Pinned};
+use acp_lifecycle::{Grant, Pinned};
 use acp_types::ToolKind;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -90,16 +90,10 @@ impl Tool for TerminalInput {
         // what is asked about each time is asked about here too.
         let (workspace, line) = (context.workspace.clone(), text.clone());
         let home = context.env.get("HOME").map(PathBuf::from);
-        let judged = blocking(move || {
-            Ok(command::judge(&line, workspace.cwd(), home.as_deref(), &workspace))
-        });
-        let judged = judged.await?;
-        let draft = Draft {
-            effects: Effects::from(Effect::Unknown),
-            notes: judged.note.into_iter().collect(),
-            ..Draft::new(Plan { id: command.id, text, input })
-        };
-        Ok(draft.guarded_if(judged.effects.is_guarded()))
+        let judged = blocking(move || Ok(command::judge_typed(&line, home.as_deref(), &workspace)));
+        let command::Judged { effects, note } = judged.await?;
+        let notes = note.into_iter().collect();
+        Ok(Draft { effects, notes, ..Draft::new(Plan { id: command.id, text, input }) })
     }
 
     async fn run(

@@ -16,7 +16,8 @@ use crate::limits::{COMMAND_PATHS, COMMAND_TEXTS, WRAPPED_WORDS};
 /// Where a line would run.
 #[derive(Debug)]
 pub(super) struct Place<'a> {
-    pub(super) cwd: &'a Path,
+    /// None if it is not known.
+    pub(super) cwd: Option<&'a Path>,
     pub(super) home: Option<&'a Path>,
     pub(super) roots: Vec<&'a Path>,
 }

@@ -42,6 +42,11 @@ pub(super) async fn goes_on(
 ) -> Result<Output, ToolError> {
     let call = invocation.call;
     let (command, fresh) = look(id, invocation.context).await?;
+    if !command.is_running() {
+        // It ended in this moment, and is told as what it is: nobody would tell it again.
+        let head = state(&command).await?;
+        return Ok(output(&command, &head, fresh.as_ref(), call));
+    }
     let typing =
         command.job.input.as_ref().map_or("", |_| "terminal_input types at its terminal, ");
     let so = match why {

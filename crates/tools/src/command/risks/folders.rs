@@ -20,8 +20,8 @@ pub(super) struct Folders {
 }
 
 impl Folders {
-    pub(super) fn new(cwd: &Path) -> Self {
-        Self { here: vec![Some(cwd.to_owned())], left: Vec::new() }
+    pub(super) fn new(cwd: Option<&Path>) -> Self {
+        Self { here: vec![cwd.map(Path::to_owned)], left: Vec::new() }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = Option<&Path>> {

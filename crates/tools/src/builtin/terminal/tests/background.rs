@@ -56,6 +56,15 @@ fn runs(command: &str) -> bool {
     })
 }
 
+async fn until_runs(command: &str) {
+    let begun = async {
+        while !runs(command) {
+            tokio::task::yield_now().await;
+        }
+    };
+    assert!(timeout(PATIENCE, begun).await.is_ok(), "{command} does not run");
+}
+
 async fn until_gone(command: &str) {
     let gone = async {
         while runs(command) {
@@ -102,7 +111,7 @@ async fn a_command_in_the_background_runs_on_and_is_looked_at_and_stopped() {
     let listed = stage.told("terminal_list", json!({})).await;
     assert!(listed.starts_with("bg-1 has run for ") && listed.ends_with(&command), "{listed}");
 
-    assert!(runs(&sleep));
+    until_runs(&sleep).await;
     let (stopped, report) = stage.call("terminal_stop", json!({ "id": "bg-1" })).await;
     assert_eq!(stopped.status, Status::Completed);
     assert!(stopped.text.starts_with("[bg-1 ended after "), "{}", stopped.text);
@@ -110,7 +119,7 @@ async fn a_command_in_the_background_runs_on_and_is_looked_at_and_stopped() {
     assert_eq!(report.raw_output.unwrap()["running"], false);
     until_gone(&sleep).await;
     // Its end was told.
-    assert_eq!(stage.context.workspace.background().take_ended(), [""; 0]);
+    assert_eq!(stage.context.workspace.background().next_ended(), None);
     let again = stage.told("terminal_stop", json!({ "id": "bg-1" })).await;
     assert!(again.contains("ended after") && again.ends_with("[nothing new]\n"), "{again}");
 }
@@ -151,9 +160,7 @@ async fn a_cancelled_turn_leaves_the_background_alone_and_ends_the_rest() {
     let cancel = turn.clone();
     let line = ended.clone();
     let cancelling = tokio::spawn(async move {
-        while !runs(&line) {
-            tokio::task::yield_now().await;
-        }
+        until_runs(&line).await;
         cancel.cancel();
     });
     // It would have gone on there.
@@ -180,7 +187,8 @@ async fn all_end_with_the_session() {
     let (deaf, polite) = (endless(), endless());
     stage.sent(&format!("trap '' TERM; {deaf}; {deaf}")).await;
     stage.sent(&format!("setsid {polite} & wait")).await;
-    assert!(runs(&deaf) && runs(&polite));
+    until_runs(&deaf).await;
+    until_runs(&polite).await;
     let Stage { context, session, .. } = stage;
     drop((context, session));
     until_gone(&deaf).await;
@@ -228,14 +236,12 @@ async fn a_terminal_is_typed_at() {
     if !told.contains("ready") {
         stage.until("bg-1", "ready").await;
     }
-    let typed = stage.told("terminal_input", json!({ "id": "bg-1", "text": "a\nb" })).await;
-    let typed = match typed.contains("got <a>\n") {
-        true => typed,
-        false => stage.until("bg-1", "got <a>\n").await,
-    };
-    assert!(!typed.contains("got <b"), "{typed}");
+    let typed = stage.told("terminal_input", json!({ "id": "bg-1", "text": "a\n" })).await;
+    if !typed.contains("got <a>\n") {
+        stage.until("bg-1", "got <a>\n").await;
+    }
     stage.until("bg-1", "and waits for input]").await;
-    stage.told("terminal_input", json!({ "id": "bg-1", "text": "c\n\u{4}" })).await;
+    stage.told("terminal_input", json!({ "id": "bg-1", "text": "bc\n\u{4}" })).await;
     let end = stage.told("terminal_wait", json!({ "id": "bg-1" })).await;
     let (whole, report) =
         stage.call("terminal_output", json!({ "id": "bg-1", "whole": true })).await;
@@ -257,7 +263,7 @@ async fn ctrl_c_interrupts_and_what_nobody_reads_is_not_waited_for() {
     // A terminal has room for some 64 KiB that nobody reads.
     let mut failed = None;
     for _ in 0..40 {
-        let text = "x".repeat(INPUT_BYTES);
+        let text = "x".repeat(INPUT_BYTES - 1) + "\n";
         let (ended, _) = stage.call("terminal_input", json!({ "id": "bg-1", "text": text })).await;
         if ended.status == Status::Failed {
             failed = Some(ended.text);
@@ -269,7 +275,10 @@ async fn ctrl_c_interrupts_and_what_nobody_reads_is_not_waited_for() {
 
     let line = "trap 'echo caught; exit 7' INT; echo ready; sleep 600 & wait";
     let args = json!({ "command": line, "background": true, "tty": true });
-    stage.told("terminal", args).await;
+    let told = stage.told("terminal", args).await;
+    if !told.contains("ready") {
+        stage.until("bg-2", "ready").await;
+    }
     stage.told("terminal_input", json!({ "id": "bg-2", "text": "\u{3}" })).await;
     let end = stage.told("terminal_wait", json!({ "id": "bg-2" })).await;
     let whole = stage.told("terminal_output", json!({ "id": "bg-2", "whole": true })).await;
@@ -320,6 +329,11 @@ async fn what_is_typed_is_asked_about_and_what_only_looks_is_not() {
     for (place, (tool, text, effects, is_guarded)) in [
         ("terminal_input", Some("cargo test\n"), vec![&Effect::Unknown], false),
         ("terminal_input", Some("rm -rf ~\n"), vec![&Effect::Unknown], true),
+        // Wherever a shell is by now.
+        ("terminal_input", Some("rm -rf etc\n"), vec![&Effect::Unknown], true),
+        ("terminal_input", Some("rm -r"), vec![&Effect::Unknown], true),
+        ("terminal_input", Some("y\u{1b}[A\n"), vec![&Effect::Unknown], true),
+        ("terminal_input", Some("\u{3}"), vec![&Effect::Unknown], false),
         ("terminal_output", None, vec![], false),
         ("terminal_wait", None, vec![], false),
         ("terminal_stop", None, vec![], false),
@@ -338,8 +352,8 @@ async fn what_is_typed_is_asked_about_and_what_only_looks_is_not() {
         assert_eq!(preview.effects.is_guarded(), is_guarded, "{tool}: {text:?}");
         let title = session.tool_call(&id).unwrap().title;
         assert!(title.contains("`cat`"), "{title}");
-        let shown = text.map(|text| text.trim_end().to_owned()).unwrap_or_default();
-        assert!(title.contains(&shown), "{title}");
+        let plain = text.map(str::trim_end).filter(|text| !text.contains(char::is_control));
+        assert!(title.contains(plain.unwrap_or_default()), "{title}");
     }
 }
 
@@ -347,13 +361,16 @@ async fn what_is_typed_is_asked_about_and_what_only_looks_is_not() {
 async fn an_end_is_told_once_and_secrets_never() {
     let mut stage = Stage::new();
     std::fs::write(stage.folder.path().join("root/notes.txt"), "hunter2hunter2\n").unwrap();
-    stage.sent("cat notes.txt; sleep 0.7; cat notes.txt; : hunter2hunter2; exit 4").await;
+    let gate = stage.folder.path().join("root/gate");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &gate, rustix::fs::Mode::RWXU).unwrap();
+    stage.sent("cat notes.txt gate notes.txt; : hunter2hunter2; exit 4").await;
     let background = stage.context.workspace.clone();
     let background = background.background();
-    assert_eq!(background.take_ended(), [""; 0]);
+    assert_eq!(background.next_ended(), None);
+    std::fs::write(&gate, "").unwrap();
     background.ended("bg-1").await;
-    assert_eq!(background.take_ended(), ["bg-1"]);
-    assert_eq!(background.take_ended(), [""; 0]);
+    assert_eq!(background.next_ended().as_deref(), Some("bg-1"));
+    assert_eq!(background.next_ended(), None);
     let (told, report) = stage.call("terminal_output", json!({ "id": "bg-1" })).await;
     assert!(
         told.text.contains(": exit code 4]\n") && told.text.ends_with("\n[redacted]\n"),
