@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use acp_lifecycle::SessionHandle;
+use acp_tools::ClientError;
 use agent_client_protocol::JsonRpcRequest;
 use agent_client_protocol::v1::SentRequest;
 use tokio::sync::oneshot;
@@ -43,6 +44,12 @@ pub(super) enum Unanswered {
     Late(Duration),
     #[error("the client cannot be reached")]
     Gone,
+}
+
+impl From<Unanswered> for ClientError {
+    fn from(error: Unanswered) -> Self {
+        Self::new(&error.to_string())
+    }
 }
 
 impl Requests {
