@@ -18,6 +18,7 @@ mod properties;
 mod raw;
 mod rules;
 mod scratch;
+mod script;
 mod seed;
 mod slow;
 
