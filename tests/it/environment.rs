@@ -54,7 +54,9 @@ async fn check(user: Option<u32>) {
     let args = ["acp", "--model", &model];
     let mut agent = Agent::start_program(&program, scratch, &args, Options::default(), |command| {
         command.envs(secrets());
-        user.iter().for_each(|user| drop(command.uid(*user).gid(*user)));
+        if let Some(user) = user {
+            command.uid(user).gid(user);
+        }
     });
     agent.initialize().await.unwrap();
     agent.new_session().await;

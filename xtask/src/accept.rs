@@ -4,6 +4,7 @@
 //! `target`, `n`, `seed` and `secs`. `value` is null when nothing could be measured, `target` when
 //! the figure is only told, and `seed` when the check uses no randomness. Remarks go to stderr.
 
+mod acpx;
 mod agent;
 mod cancel;
 mod command;
@@ -196,6 +197,13 @@ const CHECKS: &[Check] = &[
         n: 20,
         target: Some(150.0),
         measure: output::first,
+    },
+    Check {
+        name: "acpx",
+        what: "what goes wrong in acpx, a client from npm, with and without its files and terminals",
+        n: 1,
+        target: Some(0.0),
+        measure: acpx::acpx,
     },
     Check {
         name: "model-first",
