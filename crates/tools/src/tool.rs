@@ -97,7 +97,9 @@ pub struct Draft<P> {
     pub effects: Effects,
     /// The folder it works in, where that is not the session's.
     pub cwd: Option<PathBuf>,
-    /// The bytes that it found and would change, or their hashes.
+    /// What it found and its change rests on, as bytes or hashes. A call that is previewed again is
+    /// not asked about again where this and its effects are the same: then what is done has to be
+    /// what was permitted.
     pub pre_image: Vec<u8>,
     /// What else there is to know before it is permitted, one text each.
     pub notes: Vec<String>,
