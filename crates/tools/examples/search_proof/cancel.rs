@@ -42,7 +42,7 @@ pub(crate) fn longest(n: usize, seed: u64, tree: &Path) -> Result<Value> {
             let ended = Instant::now();
             (searched, ended, canceller.join())
         });
-        let at = at.map_err(|_| "the thread that cancels broke down")?;
+        let at = at.map_err(|_panic| "the thread that cancels broke down")?;
         if searched?.stop == Some(Stop::Cancelled) {
             cancelled += 1;
             longest = longest.max(ended.saturating_duration_since(at));
