@@ -151,6 +151,22 @@ impl Description {
         Self { key, arguments: Vec::new(), locations: Vec::new(), terminal: None }
     }
 
+    /// Begins a description of what is done in a directory: with its path by the key `there`,
+    /// without it by `here` where that is the working directory.
+    #[must_use]
+    pub(crate) fn within(
+        there: &'static str,
+        here: &'static str,
+        given: &str,
+        context: &Context,
+    ) -> Self {
+        let workspace = &context.workspace;
+        match workspace.resolve(given) {
+            Ok(at) if at.path() == workspace.cwd() => Self::new(here),
+            _ => Self::new(there).with_path("path", given, context),
+        }
+    }
+
     /// Adds an argument of the title.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {

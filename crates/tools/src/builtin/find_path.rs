@@ -55,9 +55,8 @@ impl Tool for FindPath {
 
     fn describe(&self, args: &Args, context: &Context) -> Description {
         let path = args.path.as_deref().unwrap_or(".");
-        Description::new("find-path")
+        Description::within("find-path", "find-path-here", path, context)
             .with("pattern", &args.pattern)
-            .with_path("path", path, context)
     }
 
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Self::Plan>, ToolError> {

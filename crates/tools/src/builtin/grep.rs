@@ -71,7 +71,7 @@ impl Tool for Grep {
 
     fn describe(&self, args: &Args, context: &Context) -> Description {
         let path = args.path.as_deref().unwrap_or(".");
-        Description::new("grep").with("pattern", &args.pattern).with_path("path", path, context)
+        Description::within("grep", "grep-here", path, context).with("pattern", &args.pattern)
     }
 
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Self::Plan>, ToolError> {

@@ -49,7 +49,7 @@ impl Tool for ListDirectory {
     }
 
     fn describe(&self, args: &Args, context: &Context) -> Description {
-        Description::new("list-directory").with_path("path", &args.path, context)
+        Description::within("list-directory", "list-directory-here", &args.path, context)
     }
 
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Self::Plan>, ToolError> {
