@@ -25,8 +25,10 @@ use agent_client_protocol::{
     Client, ConnectTo, Error, Result, on_receive_notification, on_receive_request,
 };
 use futures::FutureExt as _;
+use tokio::sync::Semaphore;
 use ulid::Ulid;
 
+use crate::blocking::one_at_a_time;
 use crate::errors;
 use crate::keys::{self, KeyStore};
 use crate::limits;
@@ -227,13 +229,7 @@ impl ConnectTo<Client> for Agent {
             )
             .on_receive_request(
                 async move |request: NewSessionRequest, responder, client| {
-                    // Noted before the end of input can be heard.
-                    let opening = new.opening.clone().try_read_owned();
-                    let opened = new.clone().new_session(request, responder, client);
-                    let opened = tokio::spawn(opened.map(|()| drop(opening)));
-                    // In its turn, unless a disk hangs.
-                    drop(tokio::time::timeout(limits::SESSION_OPENED, opened).await);
-                    Ok(())
+                    new.clone().begin_session(request, responder, client).await
                 },
                 on_receive_request!(),
             )
@@ -295,14 +291,17 @@ struct Connection {
     agent: Agent,
     client: Mutex<ClientCapabilities>,
     sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
-    /// Held for reading while a session is opened.
-    opening: Arc<tokio::sync::RwLock<()>>,
+    /// Has a permit less for each session that is being opened: what hangs holds a thread.
+    opening: Arc<Semaphore>,
+    /// Held by the one who reads the logins.
+    learning: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Connection {
     fn new(agent: Agent) -> Self {
-        let (client, sessions, opening) = Default::default();
-        Self { agent, client, sessions, opening }
+        let (client, sessions, learning) = Default::default();
+        let opening = Arc::new(Semaphore::new(limits::MAX_SESSIONS));
+        Self { agent, client, sessions, opening, learning }
     }
 
     fn initialize(&self, request: &InitializeRequest) -> InitializeResponse {
@@ -331,14 +330,35 @@ impl Connection {
             // Not every catalogue reads them; nobody is shown their keys all the same.
             if !keys::are_learnt() {
                 let keys = keys.clone();
-                drop(tokio::task::spawn_blocking(move || drop(keys.logins())).await);
+                one_at_a_time(&self.learning, move |()| drop(keys.logins())).await;
             }
         };
         drop(tokio::time::timeout(limits::LOGIN_GLANCE, look).await);
     }
 
-    /// Opens a session, in a task of its own: its folders and the user's may lie on a network,
-    /// and others are served meanwhile.
+    /// Opens a session, in a task of its own: its folders and the user's may lie on a network.
+    /// Returns when it is open, or when others are to be served meanwhile.
+    async fn begin_session(
+        self: Arc<Self>,
+        request: NewSessionRequest,
+        responder: Responder<NewSessionResponse>,
+        client: ConnectionTo<Client>,
+    ) -> Result<()> {
+        // Noted before the end of input can be heard.
+        let Ok(opening) = self.opening.clone().try_acquire_owned() else {
+            let what = "too many sessions are being opened";
+            return responder.respond_with_error(errors::busy(what));
+        };
+        let is_alone = self.opening.available_permits() + 1 == limits::MAX_SESSIONS;
+        let opened = self.new_session(request, responder, client);
+        let opened = tokio::spawn(opened.map(|()| drop(opening)));
+        // In its turn, unless a disk hangs.
+        if is_alone {
+            drop(tokio::time::timeout(limits::SESSION_OPENED, opened).await);
+        }
+        Ok(())
+    }
+
     async fn new_session(
         self: Arc<Self>,
         request: NewSessionRequest,
@@ -473,7 +493,8 @@ impl Connection {
 
     /// Ends every session: the client is gone.
     async fn close(&self) {
-        let opening = tokio::time::timeout(limits::CLOSE_DEADLINE, self.opening.write());
+        let all = self.opening.acquire_many(limits::MAX_SESSIONS as u32);
+        let opening = tokio::time::timeout(limits::CLOSE_DEADLINE, all);
         // Those that are just being opened come last.
         drop(futures::future::join(opening, self.close_all()).await);
         self.close_all().await;
