@@ -1,5 +1,7 @@
 //! The one list of a session's tools: names, schemas, titles and dispatch come from it.
 
+mod changes;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,10 +10,8 @@ use acp_lifecycle::{
     AnyPlan, Arriving, CallHandle, Digest, Effect, Effects, Executor, Failure, Grant, OpenCall,
     Pinned, Preview, SessionHandle, Success, Titles, TitlesError, title::visible,
 };
-use acp_types::limits::CHANGE_BYTES;
 use acp_types::{
-    CallMeta, Content, FileChange, Location, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch,
-    ToolKind,
+    CallMeta, Content, Location, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch, ToolKind,
 };
 use futures::future::BoxFuture;
 use serde::Deserialize as _;
@@ -209,7 +209,7 @@ impl Executor for ToolCall {
         let outside: Vec<_> = effects.outside().map(Path::to_owned).collect();
         let mut patch = ToolCallPatch::new();
         patch.locations = draft.locations.or_else(|| located(&outside));
-        let (mut shown, is_shown) = shown(draft.changes);
+        let (mut shown, is_shown) = changes::shown(draft.changes, &self.context).await;
         let outside = outside.iter().map(|path| self.context.workspace.display(path));
         let outside = outside.map(|path| format!("Outside of the workspace: {path}"));
         shown.extend(draft.notes.into_iter().chain(outside).map(Content::text));
@@ -296,29 +296,6 @@ fn told_effects<P>(spec: Spec, draft: &Draft<P>) -> Effects {
 fn located(paths: &[PathBuf]) -> Option<Vec<Location>> {
     let located: Vec<_> = paths.iter().filter_map(|path| Location::try_new(path).ok()).collect();
     (!located.is_empty()).then_some(located)
-}
-
-/// Bounds what is shown of changes, and tells whether that is everything.
-fn shown(changes: Vec<FileChange>) -> (Vec<Content>, bool) {
-    let (mut shown, mut room, mut is_whole) = (Vec::new(), CHANGE_BYTES, true);
-    for change in changes {
-        let is_listed = change.byte_len() <= room && change.unlisted == (0, 0);
-        let bounded = if is_listed { change.clone() } else { change.within(room) };
-        room = room.saturating_sub(bounded.byte_len());
-        let cut = change.left_out_of(&bounded);
-        let path = change.path.display().to_string();
-        // A change of which nothing is shown would look like one that empties the file.
-        if !bounded.hunks.is_empty() || (change.hunks.is_empty() && cut == (0, 0)) {
-            shown.push(Content::Change(bounded));
-        }
-        if cut != (0, 0) {
-            is_whole = false;
-            let (added, removed) = cut;
-            let note = format!("{path}: +{added} −{removed} more lines are not shown.");
-            shown.push(Content::text(note));
-        }
-    }
-    (shown, is_whole)
 }
 
 fn failure(error: ToolError) -> Failure {

@@ -10,6 +10,7 @@ mod hostile;
 mod lifecycle;
 mod mutants;
 mod output;
+mod ripgrep;
 mod sabotage;
 mod search;
 

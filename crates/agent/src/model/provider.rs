@@ -2,6 +2,7 @@
 //!
 //! The dialects are the model library's (rig-core); its types stay in the modules below this one.
 
+mod beginning;
 mod connect;
 mod dialect;
 mod encode;

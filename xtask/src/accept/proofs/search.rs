@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::big_tree::BigTree;
-use super::{Proof, Run};
+use super::{Proof, Run, ripgrep};
 use crate::process::{self, Stop};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
@@ -46,10 +46,6 @@ pub(super) const PROOFS: &[Proof] = &[
     },
 ];
 
-/// The crates by which ripgrep and this workspace search: of the same versions, or the comparison
-/// tells nothing.
-const SHARED: [&str; 5] = ["globset", "grep-regex", "grep-searcher", "ignore", "regex-automata"];
-
 /// How many source trees are searched.
 const TREES: usize = 4;
 
@@ -58,14 +54,14 @@ fn same(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, St
     run.is_seeded = true;
     let trees = largest(&sources()?);
     let mut command = example(workspace, ui)?;
-    command.arg("same").arg(ripgrep(workspace, ui)?);
+    command.arg("same").arg(ripgrep::build(workspace, ui)?);
     told(command.args([run.seed, run.n].map(|number| number.to_string())).args(trees), run)
 }
 
 /// Returns the time of rare patterns as a multiple of ripgrep's, in `n` rounds.
 fn time(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
     let mut command = example(workspace, ui)?;
-    command.arg("time").arg(ripgrep(workspace, ui)?);
+    command.arg("time").arg(ripgrep::build(workspace, ui)?);
     told(command.arg(run.n.to_string()).arg(sources()?), run)
 }
 
@@ -100,51 +96,6 @@ fn told(command: &mut Command, run: &mut Run) -> Result<f64, Stop> {
     value.ok_or_else(|| Stop::Failed("there is no value".to_owned()))
 }
 
-/// Builds ripgrep, unless it is there.
-fn ripgrep(workspace: &Workspace, ui: &mut Ui<'_>) -> Result<PathBuf, Stop> {
-    let folder = workspace.target.join("ripgrep");
-    let program = folder.join("bin/rg");
-    let build = folder.join("build");
-    if !program.exists() {
-        ui.note(format_args!("cargo install ripgrep"));
-        // Not `--locked`: it is to have the versions that this workspace has.
-        let mut install = workspace.cargo("install ripgrep --version ^15");
-        process::run(install.arg("--root").arg(&folder).arg("--target-dir").arg(&build))?;
-    }
-    let path = workspace.root.join("Cargo.lock");
-    let lock = fs::read_to_string(&path)
-        .map_err(|error| Stop::Failed(format!("{}: {error}", path.display())))?;
-    let other: Vec<_> =
-        SHARED.into_iter().filter(|name| !is_built_with(&build, name, &lock)).collect();
-    match other.is_empty() {
-        true => Ok(program),
-        false => Err(Stop::Failed(format!(
-            "{} was built with another version of {}: remove it, or update this workspace",
-            folder.display(),
-            other.join(", "),
-        ))),
-    }
-}
-
-/// Tells whether what cargo wrote of a build names the version of the lock file.
-fn is_built_with(build: &Path, name: &str, lock: &str) -> bool {
-    let Some(version) = locked(lock, name) else { return false };
-    let file = format!("{}-", name.replace('-', "_"));
-    let source = format!("/{name}-{version}/");
-    let files = fs::read_dir(build.join("release/deps")).into_iter().flatten().flatten();
-    files
-        .filter(|entry| {
-            let written = entry.file_name().to_string_lossy().into_owned();
-            written.starts_with(&file) && written.ends_with(".d")
-        })
-        .any(|entry| fs::read_to_string(entry.path()).is_ok_and(|text| text.contains(&source)))
-}
-
-fn locked<'a>(lock: &'a str, name: &str) -> Option<&'a str> {
-    let (_, package) = lock.split_once(&format!("name = \"{name}\"\nversion = \""))?;
-    package.split_once('"').map(|(version, _)| version)
-}
-
 /// Finds the sources that cargo has unpacked.
 fn sources() -> Result<PathBuf, Stop> {
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
@@ -171,16 +122,4 @@ fn files(folder: &Path) -> usize {
         _ => 1,
     };
     entries.map(count).sum()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::locked;
-
-    #[test]
-    fn versions_are_read_from_the_lock_file() {
-        let lock = "[[package]]\nname = \"ignore\"\nversion = \"0.4.34\"\nsource = \"x\"\n";
-        assert_eq!(locked(lock, "ignore"), Some("0.4.34"));
-        assert_eq!(locked(lock, "ignor"), None);
-    }
 }

@@ -6,11 +6,7 @@ use std::{
 };
 
 use futures::{StreamExt as _, stream};
-use rig_core::{
-    DynModel,
-    operation::Completion,
-    streaming::{CompletionStream, Item},
-};
+use rig_core::streaming::{CompletionStream, Item};
 
 use super::{
     Settings, ToolCalling, dialect::Dialect, encode, fault, hear::Hearing, params, replay, spec,
@@ -47,7 +43,6 @@ struct Inner {
 #[derive(Debug)]
 struct Built {
     dialect: Dialect,
-    model: DynModel<Completion>,
     traits: Traits,
 }
 
@@ -72,16 +67,16 @@ impl Inner {
             let dialect = Dialect::of(&self.settings);
             let spec = spec::find(&self.settings, dialect.vendor);
             let traits = spec::traits(&self.settings, spec);
-            Built { model: dialect.model(&self.settings.model), dialect, traits }
+            Built { dialect, traits }
         })
     }
 
     fn start(self: Arc<Self>, request: Request) -> Reply {
         let built = self.built();
-        let mut told =
+        let (mut told, telling) =
             encode::request(&request, &self.origin, built.traits, built.dialect.http.memory());
         params::choose(&mut told, &request, &self.settings, &built.dialect, built.traits);
-        match built.model.stream(told) {
+        match built.dialect.model(&self.settings.model, telling).stream(told) {
             Ok(reply) => {
                 let reading = Reading {
                     inner: self,

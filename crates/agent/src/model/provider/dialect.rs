@@ -19,7 +19,7 @@ use rig_core::{
 };
 use url::Url;
 
-use super::{Provider, Settings, http::Http};
+use super::{Provider, Settings, beginning::Telling, http::Http};
 
 /// A dialect at an address.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(super) struct Dialect {
     pub(super) takes_cache_key: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Client {
     Anthropic(Anthropic),
     Gemini(Gemini),
@@ -92,20 +92,21 @@ impl Dialect {
         }
     }
 
-    /// Makes a model of this dialect.
-    pub(super) fn model(&self, name: &str) -> DynModel<Completion> {
-        match &self.client {
+    /// Makes a model of this dialect, for one request.
+    pub(super) fn model(&self, name: &str, telling: Telling) -> DynModel<Completion> {
+        let http = self.http.telling(telling);
+        match self.client.clone() {
             Client::Anthropic(client) => {
-                let mut model = client.completion(name);
+                let mut model = client.with_http(http).completion(name);
                 model.wire.prompt_caching = true;
                 let tokens = model.wire.default_max_tokens.get_or_insert(REPLY_TOKENS);
                 *tokens = REPLY_TOKENS.max(*tokens);
                 model.erase()
             }
-            Client::Gemini(client) => client.completion(name).erase(),
-            Client::Ollama(client) => client.native_completion(name).erase(),
-            Client::Chat(client) => client.chat(name).erase(),
-            Client::Responses(client) => client.responses(name).erase(),
+            Client::Gemini(client) => client.with_http(http).completion(name).erase(),
+            Client::Ollama(client) => client.with_http(http).native_completion(name).erase(),
+            Client::Chat(client) => client.with_http(http).chat(name).erase(),
+            Client::Responses(client) => client.with_http(http).responses(name).erase(),
         }
     }
 

@@ -14,43 +14,51 @@ use rig_core::{
 };
 
 use super::{
+    beginning::Telling,
     memory::{Memory, Turn},
     replay::{self, Kept},
 };
 use crate::model::{Call, Message, Part, Request, ToolResult, Traits};
 
-/// Puts a request of the model at `origin` into the library's form, with marks for long texts.
+/// Puts a request of the model at `origin` into the library's form, with marks for long texts and
+/// one for all that is kept of the session's beginning.
 pub(super) fn request(
     request: &Request,
     origin: &str,
     traits: Traits,
     memory: &Memory,
-) -> CompletionRequest {
+) -> (CompletionRequest, Telling) {
+    memory.forget();
     let (told, ids, taken) = Default::default();
-    let mut history = History { origin, traits, memory, told, ids, taken };
+    let telling = memory.begin(request);
+    let mut history = History { origin, traits, memory, telling, told, ids, taken };
     if !request.system.is_empty() {
         history.told.push(Told::System { content: memory.system(&request.system) });
     }
-    for (index, message) in request.messages.iter().enumerate() {
+    if let Some(mark) = history.telling.mark() {
+        let mark = UserContent::Text(Text::new(mark));
+        history.told.push(Told::User { content: vec![mark] });
+    }
+    for (index, message) in request.messages.iter().enumerate().skip(history.telling.kept()) {
         history.tell(index, message);
     }
-    memory.forget();
     let mut told = CompletionRequest::from(history.told)
         .tools(memory.tools(&request.tools))
         .max_tokens(request.max_tokens.map(|tokens| u64::from(tokens.get())))
         .accept_unknown_finish_reasons(true);
     told.options = GenerationOptions::new().on_unsupported(OnUnsupported::Ignore);
-    told
+    (told, history.telling)
 }
 
 struct History<'a> {
     origin: &'a str,
     traits: Traits,
     memory: &'a Memory,
+    telling: Telling,
     told: Vec<Told>,
     /// The ids of the last reply's calls: ours, and those the provider is told.
     ids: Vec<(&'a str, CallId)>,
-    /// The ids that the provider is told of all calls so far.
+    /// The ids that the provider is told of all calls so far, but those that are kept.
     taken: HashSet<CallId>,
 }
 
@@ -71,9 +79,12 @@ impl<'a> History<'a> {
                 let (turn, ids) = self.memory.turn(message, index, || {
                     let kept = replay.as_ref();
                     let kept = kept.and_then(|it| replay::again(it, self.origin, calls));
-                    let kept = kept.filter(|kept| !repeats(kept, &self.taken));
+                    let is_taken =
+                        |id: &CallId| self.taken.contains(id) || self.telling.is_taken(id);
+                    let kept = kept.filter(|kept| !repeats(kept, is_taken));
                     assistant(index, kept, text, calls, &mut marked)
                 });
+                self.telling.learn(index, &ids);
                 self.taken.extend(ids.iter().cloned());
                 self.ids = calls.iter().map(|call| call.id.as_str()).zip(ids).collect();
                 Told::Assistant(turn)
@@ -160,8 +171,11 @@ fn user(mut content: Vec<UserContent>) -> Told {
 
 /// Whether ids that are kept are those of earlier calls, too. The library would tell them apart, but
 /// looks for a free one from the first again for each call: that many calls would take its square.
-fn repeats(kept: &Kept, taken: &HashSet<CallId>) -> bool {
-    matches!(kept, Kept::Ids(ids) if ids.iter().any(|id| taken.contains(id)))
+fn repeats(kept: &Kept, is_taken: impl Fn(&CallId) -> bool) -> bool {
+    match kept {
+        Kept::Ids(ids) => ids.iter().any(is_taken),
+        Kept::Turn(turn) => turn.tool_calls().any(|call| is_taken(&call.id)),
+    }
 }
 
 /// A reply: as its provider gave it, where that is kept, else from what was heard. Then its
@@ -198,12 +212,12 @@ fn assistant(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Replay;
+    use crate::model::{Replay, provider::Provider};
 
     fn told(messages: Vec<Message>, traits: Traits) -> Vec<Told> {
         let messages = messages.into_iter().map(Arc::new).collect();
-        request(&Request { messages, ..Request::default() }, "openai/m", traits, &Memory::default())
-            .chat_history
+        let asked = Request { messages, ..Request::default() };
+        request(&asked, "openai/m", traits, &Memory::new(Provider::OpenAi)).0.chat_history
     }
 
     fn reply(text: &str, calls: &[&str], replay: Option<Replay>) -> Message {

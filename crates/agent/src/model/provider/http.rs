@@ -5,7 +5,11 @@
 pub(super) mod client;
 mod rest;
 
-use std::{error::Error as _, path::PathBuf, sync::Arc};
+use std::{
+    error::Error as _,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use bytes::Bytes;
 use futures::stream;
@@ -20,13 +24,17 @@ use rig_core::http_client::{
 use tokio::time::timeout;
 
 use self::rest::Rest;
-use super::{Key, Provider, Settings, fault, memory::Memory};
+use super::{Key, Provider, Settings, beginning::Telling, fault, memory::Memory};
 use crate::{limits, model::Fault};
 
 /// Sends requests to one provider. Cheap to make and to clone: nothing of HTTP or TLS exists
 /// before the first request.
 #[derive(Clone, Debug)]
-pub(super) struct Http(Arc<Way>);
+pub(super) struct Http {
+    way: Arc<Way>,
+    /// What the one request is of that goes this way, if it is one of a session.
+    telling: Arc<Mutex<Option<Telling>>>,
+}
 
 #[derive(Debug)]
 struct Way {
@@ -53,19 +61,25 @@ impl Unreachable {
 impl Http {
     pub(super) fn new(settings: &Settings) -> Self {
         let Settings { provider, key, ca_file, .. } = settings.clone();
-        Self(Arc::new(Way { provider, key, ca_file, memory: Memory::default() }))
+        let way = Arc::new(Way { provider, key, ca_file, memory: Memory::new(provider) });
+        Self { way, telling: Arc::default() }
+    }
+
+    /// Returns the same way for one request of a session.
+    pub(super) fn telling(&self, telling: Telling) -> Self {
+        Self { way: self.way.clone(), telling: Arc::new(Mutex::new(Some(telling))) }
     }
 
     /// Returns what is put into requests where its marks stand.
     pub(super) fn memory(&self) -> &Memory {
-        &self.0.memory
+        &self.way.memory
     }
 
     /// Sends a request and waits for its headers. An answer that is no success is an error.
     async fn start(&self, request: Request<Bytes>) -> http_client::Result<reqwest::Response> {
         let (mut request, host) = self.addressed(request).map_err(Error::instance)?;
         self.authorize(request.headers_mut()).map_err(Error::instance)?;
-        let client = client::get(request.url(), self.0.ca_file.as_deref()).await;
+        let client = client::get(request.url(), self.way.ca_file.as_deref()).await;
         let client = client.map_err(Error::instance)?;
         let answer = timeout(limits::MODEL_HEADERS, client.execute(request)).await;
         let answer = answer.map_err(|_elapsed| {
@@ -93,11 +107,11 @@ impl Http {
         request: Request<Bytes>,
     ) -> Result<(reqwest::Request, String), Unreachable> {
         let (parts, body) = request.into_parts();
-        let body = self.0.memory.fill(body);
+        let body = self.whole(body)?;
         let url = parts.uri.to_string();
         let invalid = |_| Unreachable::new(Fault::Other, "the provider's address is no URL");
         let mut url = reqwest::Url::parse(&url).map_err(invalid)?;
-        if self.0.provider == Provider::Gemini {
+        if self.way.provider == Provider::Gemini {
             let kept: Vec<(String, String)> =
                 url.query_pairs().into_owned().filter(|(name, _)| name != "key").collect();
             url.query_pairs_mut().clear().extend_pairs(kept);
@@ -110,10 +124,26 @@ impl Http {
         Ok((request, host))
     }
 
+    /// Puts what is kept and what is long where its marks stand.
+    fn whole(&self, body: Bytes) -> Result<Bytes, Unreachable> {
+        let memory = &self.way.memory;
+        let telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(telling) = telling else { return Ok(memory.fill(body)) };
+        let needs_it = telling.mark().is_some();
+        match memory.write(telling, &body) {
+            Some(whole) => Ok(whole),
+            None if needs_it => {
+                // The next attempt tells all anew.
+                Err(Unreachable::new(Fault::Transient, "the request could not be written"))
+            }
+            None => Ok(memory.fill(body)),
+        }
+    }
+
     /// Puts the key, marked as secret, where this provider wants it.
     fn authorize(&self, headers: &mut HeaderMap) -> Result<(), Unreachable> {
         headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
-        let (name, prefix) = match self.0.provider {
+        let (name, prefix) = match self.way.provider {
             Provider::Anthropic => (HeaderName::from_static("x-api-key"), ""),
             Provider::Gemini => (HeaderName::from_static("x-goog-api-key"), ""),
             Provider::OpenAi | Provider::OpenAiResponses | Provider::Ollama => {
@@ -121,7 +151,7 @@ impl Http {
             }
         };
         headers.remove(&name);
-        if let Some(key) = &self.0.key {
+        if let Some(key) = &self.way.key {
             let value = HeaderValue::from_str(&format!("{prefix}{}", key.expose()));
             let mut value = value.map_err(|_invalid| {
                 Unreachable::new(Fault::Auth, "the key holds characters that no key has")

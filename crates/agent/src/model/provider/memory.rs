@@ -6,7 +6,8 @@
 //! text, which no text of a session can hold by accident or intent, because it is chosen when the
 //! process starts. [`Memory::fill`] puts the text, escaped once, where the mark stands in the
 //! finished request. The schemas of tools, which are the same all the time, are given as marks too:
-//! each dialect passes them on as they are.
+//! each dialect passes them on as they are. What a session's requests begin with is kept as it was
+//! written: [`Beginning`].
 
 use std::{
     collections::HashMap,
@@ -21,9 +22,13 @@ use rig_core::{
 };
 use serde_json::Value;
 
+use super::{
+    Provider,
+    beginning::{Beginning, Telling},
+};
 use crate::{
     limits,
-    model::{Message, ToolSpec},
+    model::{Message, Request, ToolSpec},
 };
 
 /// A reply as the provider is told it, and the ids of its calls, in order.
@@ -35,6 +40,8 @@ pub(super) type Turn = (AssistantMessage, Vec<CallId>);
 pub(super) struct Memory {
     /// What each mark begins with.
     prefix: String,
+    /// Whether beginnings are kept.
+    keeps: bool,
     known: Mutex<Known>,
 }
 
@@ -43,6 +50,8 @@ struct Known {
     /// By the address of what they are of.
     entries: HashMap<usize, Entry>,
     texts: HashMap<u64, Kept>,
+    /// By the address of a session's first message.
+    beginnings: HashMap<usize, Beginning>,
     /// The mark of the next text.
     next: u64,
 }
@@ -104,16 +113,17 @@ enum Made {
 /// What closes a mark. JSON leaves it, and all of a mark, as it is.
 const END: char = ';';
 
-impl Default for Memory {
-    fn default() -> Self {
+impl Memory {
+    /// Nothing is known yet of what is told to a provider.
+    pub(super) fn new(provider: Provider) -> Self {
         // Its keys are random; that is all that is wanted of it.
         let random = RandomState::new();
         let prefix = format!("callboard-{:016x}{:016x}-", random.hash_one(0), random.hash_one(1));
-        Self { prefix, known: Mutex::default() }
+        // The library numbers the items of this dialect by their places.
+        let keeps = provider != Provider::OpenAiResponses;
+        Self { prefix, keeps, known: Mutex::default() }
     }
-}
 
-impl Memory {
     /// Returns what the library is to be given for a text of a message: the text itself, or a mark.
     /// `index` counts the long texts of this message.
     pub(super) fn text(&self, of: &Arc<Message>, index: &mut usize, text: &str) -> String {
@@ -185,9 +195,35 @@ impl Memory {
         made
     }
 
+    /// Takes what is known of the session of a request, for as long as it is on its way.
+    pub(super) fn begin(&self, request: &Request) -> Telling {
+        let mut known = self.known();
+        let first = request.messages.first();
+        let begun = first.and_then(|first| known.beginnings.remove(&Arc::as_ptr(first).addr()));
+        let begun = begun.filter(|begun| begun.fits(request));
+        let mark = self.mark(known.next);
+        known.next += 1;
+        Telling::new(begun.unwrap_or_else(|| Beginning::new(request)), request, mark)
+    }
+
+    /// Writes a request that the library made of a session: with the texts where their marks stand,
+    /// and with what was kept of it before. Returns `None` if it is not what was begun.
+    pub(super) fn write(&self, telling: Telling, body: &Bytes) -> Option<Bytes> {
+        let mut known = self.known();
+        let fill = |text: &str, to: &mut Vec<u8>| self.fill_in(&known, text, to);
+        let (whole, beginning) = telling.write(str::from_utf8(body).ok()?, fill)?;
+        // Their texts are among what is kept.
+        beginning.kept().for_each(|message| known.drop_texts(message));
+        if self.keeps {
+            known.beginnings.insert(beginning.address()?, beginning);
+        }
+        Some(Bytes::from(whole))
+    }
+
     /// Forgets what nobody holds any more.
     pub(super) fn forget(&self) {
         let mut known = self.known();
+        known.beginnings.retain(|_, beginning| beginning.is_held());
         let Known { entries, texts, .. } = &mut *known;
         entries.retain(|_, entry| {
             let is_held = entry.of.is_held();
@@ -201,14 +237,14 @@ impl Memory {
     /// Puts the texts where their marks stand in a request's body.
     pub(super) fn fill(&self, body: Bytes) -> Bytes {
         let Ok(text) = str::from_utf8(&body) else { return body };
-        let mut pieces = text.split(&self.prefix);
-        let first = pieces.next().unwrap_or_default();
-        if first.len() == text.len() {
-            return body;
-        }
         let mut filled = Vec::with_capacity(text.len());
-        filled.extend_from_slice(first.as_bytes());
-        let known = self.known();
+        self.fill_in(&self.known(), text, &mut filled);
+        Bytes::from(filled)
+    }
+
+    fn fill_in(&self, known: &Known, text: &str, filled: &mut Vec<u8>) {
+        let mut pieces = text.split(&self.prefix);
+        filled.extend_from_slice(pieces.next().unwrap_or_default().as_bytes());
         for piece in pieces {
             let marked = piece
                 .split_once(END)
@@ -226,7 +262,6 @@ impl Memory {
                 None => {}
             }
         }
-        Bytes::from(filled)
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -239,6 +274,12 @@ impl Known {
     fn entry(&mut self, of: &Owner) -> &mut Entry {
         let new = || Entry { of: of.clone(), marks: Vec::new(), made: Made::Nothing };
         self.entries.entry(of.address()).or_insert_with(new)
+    }
+
+    /// Drops what was made of a message.
+    fn drop_texts(&mut self, address: usize) {
+        let Some(entry) = self.entries.remove(&address) else { return };
+        entry.marks.iter().for_each(|mark| drop(self.texts.remove(mark)));
     }
 
     fn add(&mut self, of: &Owner, kept: Kept) -> u64 {
@@ -267,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_long_text_is_marked_and_filled_in_as_json() {
-        let (memory, message) = (Memory::default(), Arc::new(Message::user("")));
+        let (memory, message) = (Memory::new(Provider::OpenAi), Arc::new(Message::user("")));
         let texts = [&*long("é\"\n\u{1}"), "short", &*long("\\")];
         let marked = told(&memory, &message, &texts);
         assert_eq!(marked[1], "short");
@@ -282,7 +323,7 @@ mod tests {
 
     #[test]
     fn schemas_and_system_prompts_are_marked_and_filled_in_with_no_quotes_around_a_schema() {
-        let memory = Memory::default();
+        let memory = Memory::new(Provider::OpenAi);
         let schema = json!({"type": "object", "title": long("\"")});
         let tool = ToolSpec {
             name: "greet".into(),
@@ -302,7 +343,7 @@ mod tests {
 
     #[test]
     fn what_nobody_holds_is_forgotten() {
-        let memory = Memory::default();
+        let memory = Memory::new(Provider::OpenAi);
         let kept = Arc::new(Message::user(""));
         told(&memory, &kept, &[&long("a")]);
         for _ in 0..3 {
@@ -316,7 +357,7 @@ mod tests {
 
     #[test]
     fn a_reply_is_put_into_form_once_for_its_place() {
-        let (memory, message) = (Memory::default(), Arc::new(Message::user("")));
+        let (memory, message) = (Memory::new(Provider::OpenAi), Arc::new(Message::user("")));
         let made = std::cell::Cell::new(0);
         let turn = |index| {
             memory.turn(&message, index, || {

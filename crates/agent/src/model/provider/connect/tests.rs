@@ -1,5 +1,6 @@
 //! Replies of each dialect, and the requests that got them.
 
+mod beginning;
 mod images;
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};

@@ -1,0 +1,132 @@
+//! The ripgrep program, built from the very versions of its libraries that this workspace has.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::process::{self, Stop};
+use crate::ui::Ui;
+use crate::workspace::Workspace;
+
+/// The crates by which ripgrep and this workspace search: of the same versions, or the comparison
+/// tells nothing.
+const SHARED: [&str; 5] = ["globset", "grep-regex", "grep-searcher", "ignore", "regex-automata"];
+
+/// A package that needs ripgrep, so that cargo fetches it.
+const FETCH: &str = "[package]\nname = \"fetch\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
+    [lib]\npath = \"lib.rs\"\n[dependencies]\nripgrep = \"15\"\n[workspace]\n";
+
+/// Builds ripgrep, unless that was done with this lock file.
+pub(super) fn build(workspace: &Workspace, ui: &mut Ui<'_>) -> Result<PathBuf, Stop> {
+    let folder = workspace.target.join("ripgrep");
+    let (source, built) = (folder.join("source"), folder.join("build"));
+    let lock = text(&workspace.root.join("Cargo.lock"))?;
+    if !SHARED.iter().all(|name| is_built_with(&built, name, &lock)) {
+        fs::remove_dir_all(&folder)
+            .or_else(unless_missing)
+            .map_err(|error| failed(&folder, &error))?;
+        let fetched = fetch(workspace, &folder.join("fetch"))?;
+        copy(&fetched, &source).map_err(|error| failed(&source, &error))?;
+        let manifest = source.join("Cargo.toml");
+        // It stands below this workspace, and is none of it.
+        let stands_alone = text(&manifest)? + "\n[workspace]\n";
+        write(&manifest, &stands_alone)?;
+        // Cargo takes the versions of what both need from here, and leaves out the rest.
+        write(&source.join("Cargo.lock"), &lock)?;
+        ui.note(format_args!("cargo build --release, of ripgrep"));
+        let mut build = workspace.cargo("build --release --manifest-path");
+        process::run(build.arg(&manifest).arg("--target-dir").arg(&built))?;
+    }
+    let is_other = |name: &&str| !is_built_with(&built, name, &lock);
+    let other: Vec<_> = SHARED.into_iter().filter(is_other).collect();
+    match other.is_empty() {
+        true => Ok(built.join("release/rg")),
+        false => Err(Stop::Failed(format!(
+            "{} was built with another version of {}",
+            built.display(),
+            other.join(", "),
+        ))),
+    }
+}
+
+/// Returns where cargo has unpacked ripgrep.
+fn fetch(workspace: &Workspace, folder: &Path) -> Result<PathBuf, Stop> {
+    fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
+    write(&folder.join("lib.rs"), "")?;
+    let manifest = folder.join("Cargo.toml");
+    write(&manifest, FETCH)?;
+    let mut metadata = workspace.cargo("metadata --format-version 1 --manifest-path");
+    let told = process::capture(metadata.arg(&manifest))?;
+    let told: Value = serde_json::from_str(&told)
+        .map_err(|error| Stop::Failed(format!("cargo metadata: {error}")))?;
+    let packages = told["packages"].as_array().into_iter().flatten();
+    packages
+        .filter(|package| package["name"] == "ripgrep")
+        .find_map(|package| {
+            Some(Path::new(package["manifest_path"].as_str()?).parent()?.to_owned())
+        })
+        .ok_or_else(|| Stop::Failed("cargo knows no ripgrep".to_owned()))
+}
+
+/// Tells whether what cargo wrote of a build names the version of the lock file.
+fn is_built_with(build: &Path, name: &str, lock: &str) -> bool {
+    let Some(version) = locked(lock, name) else { return false };
+    let file = format!("{}-", name.replace('-', "_"));
+    let source = format!("/{name}-{version}/");
+    let files = fs::read_dir(build.join("release/deps")).into_iter().flatten().flatten();
+    files
+        .filter(|entry| {
+            let written = entry.file_name().to_string_lossy().into_owned();
+            written.starts_with(&file) && written.ends_with(".d")
+        })
+        .any(|entry| fs::read_to_string(entry.path()).is_ok_and(|text| text.contains(&source)))
+}
+
+fn locked<'a>(lock: &'a str, name: &str) -> Option<&'a str> {
+    let (_, package) = lock.split_once(&format!("name = \"{name}\"\nversion = \""))?;
+    package.split_once('"').map(|(version, _)| version)
+}
+
+/// Copies a folder of plain files and folders.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        match entry.file_type()?.is_dir() {
+            true => copy(&entry.path(), &to)?,
+            false => drop(fs::copy(entry.path(), to)?),
+        }
+    }
+    Ok(())
+}
+
+fn text(path: &Path) -> Result<String, Stop> {
+    fs::read_to_string(path).map_err(|error| failed(path, &error))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Stop> {
+    fs::write(path, text).map_err(|error| failed(path, &error))
+}
+
+fn failed(path: &Path, error: &io::Error) -> Stop {
+    Stop::Failed(format!("{}: {error}", path.display()))
+}
+
+fn unless_missing(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::locked;
+
+    #[test]
+    fn versions_are_read_from_the_lock_file() {
+        let lock = "[[package]]\nname = \"ignore\"\nversion = \"0.4.34\"\nsource = \"x\"\n";
+        assert_eq!(locked(lock, "ignore"), Some("0.4.34"));
+        assert_eq!(locked(lock, "ignor"), None);
+    }
+}
