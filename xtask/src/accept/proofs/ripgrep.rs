@@ -1,10 +1,9 @@
 //! The ripgrep program, built from the very versions of its libraries that this workspace has.
 
+use std::env;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-
-use serde_json::Value;
 
 use crate::process::{self, Stop};
 use crate::ui::Ui;
@@ -51,23 +50,29 @@ pub(super) fn build(workspace: &Workspace, ui: &mut Ui<'_>) -> Result<PathBuf, S
     }
 }
 
-/// Returns where cargo has unpacked ripgrep.
+/// Lets cargo unpack ripgrep, and returns where.
 fn fetch(workspace: &Workspace, folder: &Path) -> Result<PathBuf, Stop> {
     fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
     write(&folder.join("lib.rs"), "")?;
     let manifest = folder.join("Cargo.toml");
     write(&manifest, FETCH)?;
-    let mut metadata = workspace.cargo("metadata --format-version 1 --manifest-path");
-    let told = process::capture(metadata.arg(&manifest))?;
-    let told: Value = serde_json::from_str(&told)
-        .map_err(|error| Stop::Failed(format!("cargo metadata: {error}")))?;
-    let packages = told["packages"].as_array().into_iter().flatten();
-    packages
-        .filter(|package| package["name"] == "ripgrep")
-        .find_map(|package| {
-            Some(Path::new(package["manifest_path"].as_str()?).parent()?.to_owned())
-        })
-        .ok_or_else(|| Stop::Failed("cargo knows no ripgrep".to_owned()))
+    // That it is no library does not keep cargo from fetching it.
+    process::run(workspace.cargo("fetch --manifest-path").arg(&manifest))?;
+    let lock = text(&folder.join("Cargo.lock"))?;
+    let version = locked(&lock, "ripgrep").unwrap_or_default();
+    let registry = registry();
+    let sources = fs::read_dir(&registry).into_iter().flatten().flatten();
+    sources
+        .map(|source| source.path().join(format!("ripgrep-{version}")))
+        .find(|source| source.is_dir())
+        .ok_or_else(|| Stop::Failed(format!("{} has no ripgrep", registry.display())))
+}
+
+/// Where cargo unpacks sources, in a folder for each registry.
+pub(super) fn registry() -> PathBuf {
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(env::home_dir()?.join(".cargo")));
+    home.unwrap_or_default().join("registry/src")
 }
 
 /// Tells whether what cargo wrote of a build names the version of the lock file.

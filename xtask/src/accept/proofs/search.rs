@@ -1,7 +1,6 @@
 //! The search beside the ripgrep program, which cargo builds for it, and on a tree that is too
 //! large. `crates/tools/examples/search_proof` searches and compares; this makes what it needs.
 
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -98,9 +97,7 @@ fn told(command: &mut Command, run: &mut Run) -> Result<f64, Stop> {
 
 /// Finds the sources that cargo has unpacked.
 fn sources() -> Result<PathBuf, Stop> {
-    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| Some(env::home_dir()?.join(".cargo")));
-    let registry = home.unwrap_or_default().join("registry/src");
+    let registry = ripgrep::registry();
     largest(&registry)
         .into_iter()
         .next()
