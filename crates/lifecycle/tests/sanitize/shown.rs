@@ -197,7 +197,7 @@ fn half_a_secret_before_a_gap_is_hidden() {
     {
         let (mut session, now) = announced();
         session.open_terminal(&"c".into(), TerminalPatch::open("x", "/p"), now);
-        session.terminal_output(&"c".into(), SECRET[..before].as_bytes(), now);
+        session.terminal_output(&"c".into(), &SECRET.as_bytes()[..before], now);
         session.terminal_gap(&"c".into(), 70, now);
         session.terminal_output(&"c".into(), SECRET.as_bytes(), now);
         session.terminal_exit(&"c".into(), acp_types::Exit::default(), now);
