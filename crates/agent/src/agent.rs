@@ -1,4 +1,6 @@
 //! The agent as one value that can be connected to any transport, and what its connections share.
+//!
+//! Handlers never await the client: what takes time goes to the session's own task.
 
 mod connection;
 
@@ -24,7 +26,8 @@ use crate::model::catalogue::{BuiltIn, Catalogue};
 use crate::rule_store::StateStore;
 use crate::secrets;
 use crate::transport::Counters;
-use connection::Connection;
+
+use self::connection::Connection;
 
 /// A coding agent for ACP clients: a model, tools, and what commands may see of the environment.
 ///

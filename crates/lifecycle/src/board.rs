@@ -217,7 +217,7 @@ impl Board {
         Some(self.apply(id, patch))
     }
 
-    /// Pauses a running call: it waits for something other than permission, and can go on by
+    /// Pauses a running call: it waits for something, and can go on by
     /// [`Board::start`]. Its duration goes on too.
     pub fn pause(&mut self, id: &ToolCallId) -> Option<ToolCallPatch> {
         if self.open(id)?.report.status != Status::InProgress {
@@ -321,6 +321,15 @@ impl Board {
             return None;
         }
         let patch = self.terminals.output(id, bytes, &self.secrets);
+        self.in_time(patch).filter(|patch| !patch.is_empty())
+    }
+
+    /// Notes that so many bytes of the output of an open terminal are left out here.
+    pub fn terminal_gap(&mut self, id: &TerminalId, bytes: u64) -> Option<TerminalPatch> {
+        if bytes == 0 {
+            return None;
+        }
+        let patch = self.terminals.gap(id, bytes, &self.secrets);
         self.in_time(patch).filter(|patch| !patch.is_empty())
     }
 

@@ -360,7 +360,7 @@ impl CallHandle {
         Some(ended.and_then(|report| report.meta.reason).unwrap_or(with))
     }
 
-    /// Tells that the call waits for something other than permission, such as a login or a lock.
+    /// Tells that the call, which runs, waits for something, such as a login or a lock.
     pub fn pause(&self) {
         self.session.with(|session, now| session.pause(&self.id, now));
     }
@@ -415,6 +415,11 @@ impl CallHandle {
     /// Appends output to a terminal.
     pub fn terminal_output(&self, id: &TerminalId, bytes: &[u8]) {
         self.session.with(|session, now| session.terminal_output(id, bytes, now));
+    }
+
+    /// Notes that so many bytes of a terminal's output come here that nobody kept.
+    pub fn terminal_gap(&self, id: &TerminalId, bytes: u64) {
+        self.session.with(|session, now| session.terminal_gap(id, bytes, now));
     }
 
     /// Ends a terminal.

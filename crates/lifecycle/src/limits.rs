@@ -113,5 +113,8 @@ pub const RULE_CHANGES: usize = 1024;
 /// How long a cancelled call may take to end by itself before it is dropped.
 pub const CANCEL_GRACE: Duration = Duration::from_secs(1);
 
+/// How often a call is previewed whose files are changed by something else each time before it runs.
+pub const PREVIEWS: u32 = 3;
+
 /// How long a client may take nothing before models and terminals are no longer read for it.
 pub const STALL: Duration = Duration::from_secs(1);

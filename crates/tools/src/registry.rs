@@ -225,7 +225,7 @@ impl Executor for ToolCall {
     }
 
     async fn run(
-        self,
+        &mut self,
         pinned: Pinned<AnyPlan>,
         grant: Grant,
         call: &CallHandle,
@@ -304,7 +304,10 @@ fn located(paths: &[PathBuf]) -> Option<Vec<Location>> {
 
 fn failure(error: ToolError) -> Failure {
     match error {
-        ToolError::Report(report) => Failure::report(report.code.as_str(), report.message),
+        ToolError::Report(report) => Failure {
+            is_outdated: report.code == Code::ChangedSincePreview,
+            ..Failure::report(report.code.as_str(), report.message)
+        },
         ToolError::Fatal(source) => {
             Failure { is_fatal: true, ..Failure::report("internal_error", source.to_string()) }
         }

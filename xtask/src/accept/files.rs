@@ -155,7 +155,9 @@ fn rewrite(path: &Path, old: &str, new: &str) -> io::Result<()> {
     let mut file = File::create(&beside)?;
     file.write_all(&changed)?;
     file.sync_data()?;
-    fs::rename(&beside, path)
+    fs::rename(&beside, path)?;
+    // The disk is to have the name too, as with an edit.
+    File::open(path.parent().unwrap_or(path))?.sync_all()
 }
 
 fn text() -> String {

@@ -9,6 +9,7 @@ use super::Built;
 use super::figures::{cpu_seconds, memory_mib, shipped};
 use super::raw::Raw;
 use super::scratch::Scratch;
+use super::view;
 use crate::process::Stop;
 
 /// Between two lines that the slow client reads.
@@ -154,21 +155,14 @@ impl Card {
     /// Follows a shown text through the output; returns where it ends there, if every piece of it
     /// stands where the gaps say.
     fn end_of(&self, shown: &str) -> Option<usize> {
-        let mut rest = match shown {
+        let view = match shown {
             "" => "",
             shown => shown.strip_prefix("```console\n")?.strip_suffix("```")?,
         };
-        let mut at = 0;
-        while let Some((piece, gap)) = rest.split_once("\n[… ") {
-            let (bytes, behind) = gap.split_once(" bytes left out …]\n")?;
-            at = self.past(at, piece)? + bytes.parse::<usize>().ok()?;
-            rest = behind;
-        }
-        self.past(at, rest)
-    }
-
-    fn past(&self, at: usize, piece: &str) -> Option<usize> {
-        self.output.get(at..)?.starts_with(piece).then_some(at + piece.len())
+        let stands = |at: usize, piece: &str| {
+            self.output.get(at..).is_some_and(|rest| rest.starts_with(piece))
+        };
+        view::end_of(view, stands)
     }
 
     /// Judges what the client holds in the end.

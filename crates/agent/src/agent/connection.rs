@@ -1,6 +1,6 @@
-//! One connection: its open sessions, and what is asked of them.
+//! What one connection knows, and how it answers: sessions are opened, asked and closed here.
 //!
-//! Its methods never await the client: what takes time goes to a task.
+//! It awaits no client: what takes time goes to the session's own task.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,9 +13,9 @@ use agent_client_protocol::v1::schema::{
     AgentAuthCapabilities, AgentCapabilities, ClientCapabilities, CloseSessionRequest,
     CloseSessionResponse, Implementation, InitializeRequest, InitializeResponse,
     LogoutCapabilities, NewSessionRequest, NewSessionResponse, PromptCapabilities, PromptRequest,
-    PromptResponse, SessionAdditionalDirectoriesCapabilities, SessionCapabilities,
-    SessionCloseCapabilities, SessionId, SetSessionConfigOptionRequest,
-    SetSessionConfigOptionResponse, SetSessionModeRequest, SetSessionModeResponse,
+    SessionAdditionalDirectoriesCapabilities, SessionCapabilities, SessionCloseCapabilities,
+    SessionId, SetSessionConfigOptionRequest, SetSessionConfigOptionResponse,
+    SetSessionModeRequest, SetSessionModeResponse,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client, Error, Result};
@@ -23,10 +23,9 @@ use futures::FutureExt as _;
 use tokio::sync::Semaphore;
 use ulid::Ulid;
 
-use super::{Agent, Tools};
 use crate::blocking::one_at_a_time;
 use crate::errors;
-use crate::keys;
+use crate::keys::{self};
 use crate::limits;
 use crate::login;
 use crate::options::Selection;
@@ -35,6 +34,8 @@ use crate::session::Session;
 use crate::sys::private;
 use crate::telemetry;
 use crate::wire::Wire;
+
+use super::{Agent, Tools};
 
 /// What one connection knows: the client's capabilities and the open sessions.
 #[derive(Debug)]
@@ -193,7 +194,7 @@ impl Connection {
     pub(super) fn prompt(
         &self,
         request: PromptRequest,
-        responder: Responder<PromptResponse>,
+        responder: Responder<agent_client_protocol::v1::schema::PromptResponse>,
     ) -> Result<()> {
         match self.session(&request.session_id) {
             Some(session) => {

@@ -192,6 +192,25 @@ fn secrets_that_become_known_later_are_hidden_from_then_on() {
 }
 
 #[test]
+fn half_a_secret_before_a_gap_is_hidden() {
+    for (before, shown) in [(3, &SECRET[..3]), (4, "[redacted]"), (SECRET.len() - 1, "[redacted]")]
+    {
+        let (mut session, now) = announced();
+        session.open_terminal(&"c".into(), TerminalPatch::open("x", "/p"), now);
+        session.terminal_output(&"c".into(), &SECRET.as_bytes()[..before], now);
+        session.terminal_gap(&"c".into(), 70, now);
+        session.terminal_output(&"c".into(), SECRET.as_bytes(), now);
+        session.terminal_exit(&"c".into(), acp_types::Exit::default(), now);
+        let output = &session.board().terminal(&"c".into()).unwrap().output;
+        let expected = format!("{shown}\n[… 70 bytes left out …]\n[redacted]");
+        assert_eq!(String::from_utf8_lossy(&output.to_bytes()), expected);
+        let text = format!("{}\n[... 70 bytes left out ...]\n", &SECRET[..before]);
+        let told = Secrets::new([SECRET]).redact(&text).into_owned();
+        assert!(told.starts_with(&format!("{shown}\n[...")), "{told}");
+    }
+}
+
+#[test]
 fn what_a_cut_leaves_of_a_secret_is_hidden() {
     let catalogue = "run = Run `{ $x }`\nshortened = { $start } … ({ $lines } lines)";
     let titles = Titles::parse("en", catalogue).unwrap();
