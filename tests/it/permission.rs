@@ -163,17 +163,35 @@ async fn what_only_reads_or_thinks_is_not_asked_about() {
     agent.finish().await;
 }
 
+/// The lines around the place are a part of what was allowed; where they lie in the file is not.
 #[tokio::test]
-async fn a_file_that_changed_since_the_question_is_left_alone() {
-    let mut agent = Agent::ready([edit(), end()], Permission::Never).await;
-    let prompt = agent.prompt("go").await;
-    agent.until(|client| !client.asked.is_empty()).await;
-    std::fs::write(agent.scratch.path("notes.txt"), "mine\ntwo\n").unwrap();
-    agent.permit(0, ALLOW).await;
-    assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
-    assert_eq!(agent.call("edit_file").status, ToolCallStatus::Failed);
-    assert_eq!(agent.scratch.read("notes.txt"), "mine\ntwo\n");
-    agent.finish().await;
+async fn what_changed_since_it_was_shown_is_shown_and_asked_about_again() {
+    for (now, again, text) in [
+        ("\na\nb\nc\ntwo\n", None, "\na\nb\nc\n2\n"),
+        ("a\nb\nC\ntwo\n", Some(ALLOW), "a\nb\nC\n2\n"),
+        ("a\nb\nC\ntwo\n", Some(REJECT), "a\nb\nC\ntwo\n"),
+    ] {
+        let mut agent = Agent::ready([edit(), end()], Permission::Never).await;
+        std::fs::write(agent.scratch.path("notes.txt"), "a\nb\nc\ntwo\n").unwrap();
+        let prompt = agent.prompt("go").await;
+        agent.until(|client| !client.asked.is_empty()).await;
+        std::fs::write(agent.scratch.path("notes.txt"), now).unwrap();
+        agent.permit(0, ALLOW).await;
+        if let Some(answer) = again {
+            agent.until(|client| client.asked.len() > 1).await;
+            let asked = &agent.client.asked[1].request.tool_call.fields;
+            let diff = diff(asked.content.as_ref().unwrap());
+            assert_eq!((diff.old_text.as_deref(), &*diff.new_text), (Some(now), "a\nb\nC\n2\n"));
+            assert_eq!(agent.scratch.read("notes.txt"), now);
+            agent.permit(1, answer).await;
+        }
+        assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
+        assert_eq!(agent.client.asked.len(), 1 + usize::from(again.is_some()));
+        assert_eq!(agent.scratch.read("notes.txt"), text);
+        let is_done = agent.call("edit_file").status == ToolCallStatus::Completed;
+        assert_eq!(is_done, text != now);
+        agent.finish().await;
+    }
 }
 
 #[tokio::test]

@@ -20,6 +20,7 @@ mod properties;
 mod raw;
 mod rules;
 mod scratch;
+mod script;
 mod seed;
 mod slow;
 mod view;

@@ -15,7 +15,7 @@ pub enum Status {
     Pending,
     /// It runs.
     InProgress,
-    /// It waits for something other than permission and can go on.
+    /// It ran, waits for something and can go on.
     Paused,
     /// It ended and did what it was asked to.
     Completed,

@@ -30,7 +30,7 @@ impl Executor for Greet {
     }
 
     async fn run(
-        self,
+        &mut self,
         pinned: Pinned<String>,
         grant: Grant,
         _: &CallHandle,

@@ -217,7 +217,7 @@ impl Board {
         Some(self.apply(id, patch))
     }
 
-    /// Pauses a running call: it waits for something other than permission, and can go on by
+    /// Pauses a running call: it waits for something, and can go on by
     /// [`Board::start`]. Its duration goes on too.
     pub fn pause(&mut self, id: &ToolCallId) -> Option<ToolCallPatch> {
         if self.open(id)?.report.status != Status::InProgress {

@@ -360,7 +360,7 @@ impl CallHandle {
         Some(ended.and_then(|report| report.meta.reason).unwrap_or(with))
     }
 
-    /// Tells that the call waits for something other than permission, such as a login or a lock.
+    /// Tells that the call, which runs, waits for something, such as a login or a lock.
     pub fn pause(&self) {
         self.session.with(|session, now| session.pause(&self.id, now));
     }

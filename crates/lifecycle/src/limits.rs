@@ -45,7 +45,7 @@ pub const ARRIVING_FIELDS: usize = 16;
 /// Messages of which it is remembered how they ended, in case that was within a secret.
 pub const SPEECHES: usize = 4;
 
-/// Locations that a call may have; what is over is left out.
+/// Locations that a call may have; what is over is counted.
 pub const LOCATIONS: usize = 20;
 
 /// Bytes of a command that a title holds; above, its first line and the count of lines.
@@ -112,6 +112,9 @@ pub const RULE_CHANGES: usize = 1024;
 
 /// How long a cancelled call may take to end by itself before it is dropped.
 pub const CANCEL_GRACE: Duration = Duration::from_secs(1);
+
+/// How often a call is previewed whose files are changed by something else each time before it runs.
+pub const PREVIEWS: u32 = 3;
 
 /// How long a client may take nothing before models and terminals are no longer read for it.
 pub const STALL: Duration = Duration::from_secs(1);

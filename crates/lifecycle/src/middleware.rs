@@ -162,6 +162,7 @@ impl Middleware {
             return Err(turn_is_over());
         };
         let mut result = None;
+        let tool = Some(tool);
         let wrapped = Wrapped { middleware: self, name, args, tool, result: &mut result };
         let ended = perform(open, wrapped).await;
         result.ok_or(ended)
@@ -202,7 +203,8 @@ struct Wrapped<'a, 'm, F, T> {
     middleware: &'m Middleware,
     name: &'a str,
     args: Value,
-    tool: F,
+    /// None once it runs.
+    tool: Option<F>,
     /// What the tool gives, for whoever made the call.
     result: &'m mut Option<T>,
 }
@@ -230,18 +232,19 @@ where
     }
 
     async fn run(
-        self,
+        &mut self,
         pinned: Pinned<Value>,
         grant: Grant,
         call: &CallHandle,
     ) -> Result<Success, Failure> {
         let args =
             pinned.release(grant).map_err(|fault| Failure::report("fault", fault.to_string()))?;
+        let tool = self.tool.take().ok_or_else(|| Failure::report("fault", "It ran before."))?;
         let timeout = self.middleware.timeout;
         let done = tokio::select! {
             biased;
             () = call.cancel().cancelled() => return Err(cancelled()),
-            done = (self.tool)(self.name, args) => done,
+            done = tool(self.name, args) => done,
             () = elapsed(timeout) => return Err(timed_out(timeout.unwrap_or_default())),
         };
         let value = done.map_err(|error| Failure::report("failed", short(error.to_string())))?;
@@ -294,12 +297,6 @@ fn timed_out(timeout: Duration) -> Failure {
 
 /// The end of a call that nobody was told of, because its turn was answered.
 fn turn_is_over() -> Ended {
-    Ended {
-        status: Status::Cancelled,
-        reason: Some(Reason::Turn),
-        text: "The turn is over. It did not run.".to_owned(),
-        images: Vec::new(),
-        ends_turn: true,
-        is_fatal: false,
-    }
+    let text = "The turn is over. It did not run.";
+    Ended { ends_turn: true, ..Ended::new(Status::Cancelled, Some(Reason::Turn), text) }
 }

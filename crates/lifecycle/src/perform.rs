@@ -13,9 +13,9 @@ use tracing::Instrument as _;
 
 use crate::board::End;
 use crate::handle::{CallHandle, OpenCall};
-use crate::limits::CANCEL_GRACE;
+use crate::limits::{CANCEL_GRACE, PREVIEWS};
 use crate::session::Outcome;
-use crate::{Effects, Grant, Pinned};
+use crate::{Digest, Effects, Grant, Pinned};
 
 /// Something that can be previewed and, once permitted, run.
 pub trait Executor: Send {
@@ -30,8 +30,11 @@ pub trait Executor: Send {
 
     /// Does what was permitted. It should end soon after `call.cancel()` says so; after 1 s it
     /// is dropped.
+    ///
+    /// Where it did nothing, because what the preview found is not there any more, it says so by
+    /// [`Failure::is_outdated`] and is previewed again.
     fn run(
-        self,
+        &mut self,
         pinned: Pinned<Self::Plan>,
         grant: Grant,
         call: &CallHandle,
@@ -73,6 +76,10 @@ pub struct Failure {
     pub note: Option<String>,
     /// Whether the turn cannot go on.
     pub is_fatal: bool,
+    /// Whether nothing was done because the preview holds no more. The call is previewed again
+    /// then, and asked about again unless it would do just what was permitted: its digest and its
+    /// effects are the same. After [`PREVIEWS`] of them the model is told.
+    pub is_outdated: bool,
     /// What changes in the document with the end.
     pub patch: ToolCallPatch,
 }
@@ -88,6 +95,7 @@ impl Failure {
             code: code.into(),
             reason: Reason::Error,
             is_fatal: false,
+            is_outdated: false,
             patch: ToolCallPatch::new(),
         }
     }
@@ -108,6 +116,15 @@ pub struct Ended {
     pub ends_turn: bool,
     /// Whether the turn cannot go on, because of a fault that nobody can mend.
     pub is_fatal: bool,
+}
+
+impl Ended {
+    /// Makes an end that shows no image, and after which the turn goes on.
+    #[must_use]
+    pub fn new(status: Status, reason: Option<Reason>, text: impl Into<String>) -> Self {
+        let (text, images) = (text.into(), Vec::new());
+        Self { status, reason, text, images, ends_turn: false, is_fatal: false }
+    }
 }
 
 /// Lives the life of an announced call to its end.
@@ -137,28 +154,48 @@ impl CallHandle {
 
 async fn live<E: Executor>(open: OpenCall, mut executor: E) -> Ended {
     let call = open.handle().clone();
-    let permitted = tokio::select! {
+    let (mut permitted, mut previews) = (None, 0);
+    loop {
+        previews += 1;
+        match attempt(&call, &mut executor, &mut permitted).await {
+            Err(Stop::Failed(failure)) if failure.is_outdated && previews < PREVIEWS => {
+                call.pause();
+            }
+            Err(stop) => return stop.end(open),
+            Ok(success) => return succeed(open, success),
+        }
+    }
+}
+
+/// What a call was last permitted to do.
+struct Permitted {
+    digest: Digest,
+    effects: Effects,
+}
+
+/// Previews, asks and runs.
+async fn attempt<E: Executor>(
+    call: &CallHandle,
+    executor: &mut E,
+    permitted: &mut Option<Permitted>,
+) -> Result<Success, Stop> {
+    let (pinned, grant) = tokio::select! {
         biased;
-        () = call.cancel().cancelled() => Err(Stop::Cancelled { ran: Ran::No }),
-        permitted = permit(&call, &mut executor) => permitted,
-    };
-    let (pinned, grant) = match permitted {
-        Ok(permitted) => permitted,
-        Err(stop) => return stop.end(open),
+        () = call.cancel().cancelled() => return Err(Stop::Cancelled { ran: Ran::No }),
+        released = permit(call, executor, permitted) => released?,
     };
     // A call that ended meanwhile, with its turn or its session, must not run.
     if call.cancel().is_cancelled() || !call.start() {
-        return Stop::Cancelled { ran: Ran::No }.end(open);
+        return Err(Stop::Cancelled { ran: Ran::No });
     }
-    let run = AssertUnwindSafe(executor.run(pinned, grant, &call)).catch_unwind();
+    let run = AssertUnwindSafe(executor.run(pinned, grant, call)).catch_unwind();
     let done = tokio::select! {
         done = run => done,
-        () = out_of_grace(&call) => return Stop::Cancelled { ran: Ran::Yes }.end(open),
+        () = out_of_grace(call) => return Err(Stop::Cancelled { ran: Ran::Yes }),
     };
     match done {
-        Ok(Ok(success)) => succeed(open, success),
-        Ok(Err(failure)) => Stop::Failed(Box::new(failure)).end(open),
-        Err(_) => Stop::Failed(Box::new(panicked())).end(open),
+        Ok(done) => done.map_err(|failure| Stop::Failed(Box::new(failure))),
+        Err(_) => Err(Stop::Failed(Box::new(panicked()))),
     }
 }
 
@@ -180,26 +217,43 @@ enum Ran {
 }
 
 /// Previews and asks; a panic of the preview is a failure like any other.
+///
+/// What was permitted already and is the same still is not asked about again.
 async fn permit<E: Executor>(
     call: &CallHandle,
     executor: &mut E,
+    permitted: &mut Option<Permitted>,
 ) -> Result<(Pinned<E::Plan>, Grant), Stop> {
     let preview = AssertUnwindSafe(executor.preview(call)).catch_unwind().await;
-    let preview = match preview {
+    let Preview { patch, effects, is_whole, pinned } = match preview {
         Ok(preview) => preview.map_err(|failure| Stop::Failed(Box::new(failure)))?,
         Err(_) => return Err(Stop::Failed(Box::new(panicked()))),
     };
-    call.change(preview.patch);
-    let digest = preview.pinned.digest();
-    match call.permit(&preview.effects, digest, preview.is_whole).await {
-        Some(Outcome::Granted(grant)) => Ok((preview.pinned, grant)),
+    call.change(patch);
+    let digest = pinned.digest();
+    match permitted.take() {
+        Some(before) if before.digest == digest && before.effects == effects => {
+            *permitted = Some(before);
+            return Ok((pinned, Grant::new(digest)));
+        }
+        Some(_) => call.append(Content::text(OUTDATED)),
+        None => {}
+    }
+    match call.permit(&effects, digest, is_whole).await {
+        Some(Outcome::Granted(grant)) => {
+            *permitted = Some(Permitted { digest, effects });
+            Ok((pinned, grant))
+        }
         Some(Outcome::Rejected { reason }) => Err(Stop::Rejected { reason }),
-        Some(Outcome::Denied) => Err(Stop::Denied),
+        Some(Outcome::Denied) | None => Err(Stop::Denied),
         Some(Outcome::Unanswered(error)) => Err(Stop::Unanswered { error }),
         Some(Outcome::Cancelled) => Err(Stop::TurnOver),
-        None => Err(Stop::Denied),
     }
 }
+
+/// What a call says that is asked about again.
+const OUTDATED: &str = "Something else changed what this call works on after it was permitted, so \
+                        nothing was done then. This is what it does now.";
 
 async fn out_of_grace(call: &CallHandle) {
     call.cancel().cancelled().await;
@@ -209,8 +263,7 @@ async fn out_of_grace(call: &CallHandle) {
 fn succeed(open: OpenCall, success: Success) -> Ended {
     let images = images(&success.patch.content);
     open.finish(End::completed().with(success.patch));
-    let (text, status) = (success.text, Status::Completed);
-    Ended { status, reason: None, text, images, ends_turn: false, is_fatal: false }
+    Ended { images, ..Ended::new(Status::Completed, None, success.text) }
 }
 
 fn images(shown: &ContentPatch) -> Vec<ImageContent> {
@@ -253,7 +306,7 @@ impl Stop {
         let (status, reason) = (end.status, end.reason);
         // What the tool itself says of its end wins.
         open.finish(End { patch: patch.then(end.patch), ..end });
-        Ended { status, reason, text, images: Vec::new(), ends_turn, is_fatal }
+        Ended { ends_turn, is_fatal, ..Ended::new(status, reason, text) }
     }
 
     fn told(self, cancelled: Option<Reason>) -> Told {

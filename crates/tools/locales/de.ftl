@@ -8,12 +8,15 @@ read-file-last-line = { $path } lesen, die letzte Zeile
 read-file-pending = Datei lesen
 
 list-directory = { $path } auflisten
+list-directory-here = Arbeitsverzeichnis auflisten
 list-directory-pending = Verzeichnis auflisten
 
 find-path = Dateien `{ $pattern }` in { $path } suchen
+find-path-here = Dateien `{ $pattern }` suchen
 find-path-pending = Dateien nach Namen suchen
 
 grep = Nach `{ $pattern }` in { $path } suchen
+grep-here = Nach `{ $pattern }` suchen
 grep-pending = In Dateien suchen
 
 write-file = { $path } schreiben

@@ -8,12 +8,15 @@ read-file-last-line = Read { $path }, the last line
 read-file-pending = Read a file
 
 list-directory = List { $path }
+list-directory-here = List the working directory
 list-directory-pending = List a directory
 
 find-path = Find `{ $pattern }` in { $path }
+find-path-here = Find `{ $pattern }`
 find-path-pending = Find files by name
 
 grep = Search for `{ $pattern }` in { $path }
+grep-here = Search for `{ $pattern }`
 grep-pending = Search in files
 
 write-file = Write { $path }

@@ -23,7 +23,7 @@ use crate::encoding::Text;
 use crate::error::{Code, ToolError};
 use crate::limits::{CLIENT_REASON_BYTES, CLIENT_TEXT_BYTES, CLIENT_TEXTS_AT_ONCE};
 use crate::stamp::Stamp;
-use crate::tool::{Context, blocking};
+use crate::tool::Context;
 use crate::undo::{Deed, Step};
 use crate::workspace::{Resolved, Workspace};
 use crate::write::{PreImage, read_whole};
@@ -195,10 +195,10 @@ enum Answer {
 }
 
 async fn ask(context: &Context, backend: &dyn TextBackend, at: Resolved) -> Answer {
-    let (workspace, place) = (context.workspace.clone(), at.clone());
+    let place = at.clone();
     // What is wrong with it, the tool itself says.
-    let asked = blocking(move || Asked::of(&workspace, &place)).await.ok().flatten();
-    let Some(Asked { real, disk }) = asked else { return Answer::AsOnDisk };
+    let asked = context.on_files(move |workspace| Asked::of(workspace, &place)).await;
+    let Ok(Some(Asked { real, disk })) = asked else { return Answer::AsOnDisk };
     let shown = context.workspace.display(at.path());
     let disk = match disk {
         Disk::Missing => None,
@@ -329,8 +329,8 @@ impl Rewrite<'_> {
             let message = format!("{} {why}. Read it again", self.at.given());
             ToolError::report(Code::ChangedSincePreview, message)
         };
-        let (workspace, at) = (context.workspace.clone(), self.at.clone());
-        let real = blocking(move || workspace.settle(&at)).await?;
+        let at = self.at.clone();
+        let real = context.on_files(move |workspace| workspace.settle(&at)).await?;
         if real.path() != self.real {
             return Err(changed("leads to another file than when the change was previewed"));
         }
@@ -348,11 +348,11 @@ impl Rewrite<'_> {
     /// Remembers what the file holds now: the client may have saved it, in its own way. Where it is
     /// saved as it was told, the change can be undone like any other.
     async fn note(&self, context: &Context) {
-        let (workspace, path) = (context.workspace.clone(), self.real.to_owned());
+        let path = self.real.to_owned();
         let (found, text) = (self.found.to_owned(), self.text.to_owned());
-        let note = move || {
+        let note = move |workspace: &Workspace| {
             // The client may have put another file in its place.
-            let disk = read_whole(&workspace, &workspace.recall(&path)?, CLIENT_TEXT_BYTES)?;
+            let disk = read_whole(workspace, &workspace.recall(&path)?, CLIENT_TEXT_BYTES)?;
             let is_saved = |bytes: &[u8]| {
                 let disk = Text::decode("", bytes.to_vec());
                 disk.is_ok_and(|disk| is_same(&text, Some(&disk)))
@@ -368,7 +368,7 @@ impl Rewrite<'_> {
             Ok(())
         };
         // What cannot be read is not known, and the next call says why.
-        drop(blocking(note).await);
+        drop(context.on_files(note).await);
     }
 }
 

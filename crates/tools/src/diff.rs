@@ -66,9 +66,13 @@ fn with_hunks(
 /// Returns the places that changes make, as they are afterwards, the first ones of them.
 pub(crate) fn locations<'a>(changes: impl IntoIterator<Item = &'a FileChange>) -> Vec<Location> {
     let of_one = |change: &'a FileChange| {
-        let lines: Vec<_> = change.changed_lines().take(CHANGE_LOCATIONS).collect();
         let at = Location::try_new(&change.path).ok();
-        lines.into_iter().filter_map(move |line| Some(at.clone()?.at_line(line)))
+        let lines = change.changed_lines().take(CHANGE_LOCATIONS);
+        let places = lines.filter_map(|line| Some(at.clone()?.at_line(line)));
+        let places: Vec<_> = places.collect();
+        // What has no lines that are known is a place too, unless it goes.
+        let whole = places.is_empty() && change.operation != Operation::Delete;
+        places.into_iter().chain(at.filter(|_| whole))
     };
     changes.into_iter().flat_map(of_one).take(CHANGE_LOCATIONS).collect()
 }

@@ -39,7 +39,8 @@ pub enum Code {
     BinaryFile,
     /// The user or a newer call stopped it. Ask before another try.
     Cancelled,
-    /// The file is not what the preview saw. Read it again.
+    /// The file is not what the preview saw, and nothing was done. The call is previewed again, and
+    /// asked about if it would do something else now; only then is the model told to read it again.
     ChangedSincePreview,
     /// The file is not what the session read. Read it again.
     ChangedSinceRead,

@@ -244,11 +244,11 @@ impl<'a> Request<'a> {
         if is_utf8 || !is_text || self.bytes > FILE_BYTES {
             return Ok(None);
         }
-        let mut bytes = Vec::new();
         file.rewind()?;
-        file.take(FILE_BYTES).read_to_end(&mut bytes)?;
         // What cannot be decoded is shown as far as it can be, or said to be no text.
-        Ok(Text::decode(self.at.given(), bytes).ok().filter(|text| text.encoding().is_some()))
+        let text = read_capped(file, FILE_BYTES)?
+            .and_then(|bytes| Text::decode(self.at.given(), bytes).ok());
+        Ok(text.filter(|text| text.encoding().is_some()))
     }
 
     /// Reads the lines of text in UTF-8.
@@ -341,6 +341,15 @@ impl<'a> Request<'a> {
         );
         ToolError::report(Code::TooLarge, message)
     }
+}
+
+/// Reads the rest of a file; nothing, if that is more than `cap` bytes.
+pub(crate) fn read_capped(file: &File, cap: u64) -> io::Result<Option<Vec<u8>>> {
+    let known = file.metadata().map_or(0, |metadata| metadata.len().min(cap));
+    // One more, so that the end is found without more room.
+    let mut bytes = Vec::with_capacity(usize::try_from(known).unwrap_or(0) + 1);
+    file.take(cap + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= cap).then_some(bytes))
 }
 
 /// Reads what tells the kind of a file.

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use acp_lifecycle::{
     AnyPlan, Arriving, CallHandle, Digest, Effect, Effects, Executor, Failure, Grant, OpenCall,
-    Pinned, Preview, SessionHandle, Success, Titles, TitlesError, title::visible,
+    Pinned, Preview, SessionHandle, Success, Titles, TitlesError,
+    title::{self, visible},
 };
 use acp_types::{
     CallMeta, Content, Location, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch, ToolKind,
@@ -194,7 +195,7 @@ impl Executor for ToolCall {
             call.change(ToolCallPatch::new().raw_input(self.args.clone()));
             return Err(self.unknown());
         };
-        describe(&*tool, &self.titles, call, &self.args, &self.context);
+        let is_told = describe(&*tool, &self.titles, call, &self.args, &self.context);
         if !self.args.is_object() {
             let text = "The arguments have to be one JSON object.";
             return Err(Failure::report(Code::InvalidArguments.as_str(), text));
@@ -219,11 +220,12 @@ impl Executor for ToolCall {
         } else if !shown.is_empty() {
             patch = patch.content(shown);
         }
-        Ok(Preview { patch, effects, is_whole: is_shown, pinned: Pinned::new(draft.plan, digest) })
+        let pinned = Pinned::new(draft.plan, digest);
+        Ok(Preview { patch, effects, is_whole: is_shown && is_told, pinned })
     }
 
     async fn run(
-        self,
+        &mut self,
         pinned: Pinned<AnyPlan>,
         grant: Grant,
         call: &CallHandle,
@@ -252,18 +254,19 @@ impl ToolCall {
     }
 }
 
+/// Tells the client what a call is about; returns whether its title shows all that it names.
 fn describe(
     tool: &dyn AnyTool,
     titles: &Titles,
     call: &CallHandle,
     args: &Value,
     context: &Context,
-) {
+) -> bool {
     call.subtitle(None);
     let patch = ToolCallPatch::new().raw_input(args.clone());
     let Some(description) = tool.describe(args, context) else {
         call.change(patch);
-        return;
+        return true;
     };
     let Description { key, arguments, locations, terminal } = description;
     if let Some(terminal) = terminal {
@@ -274,6 +277,7 @@ fn describe(
         meta.title = Some(told_title(key, &arguments));
         meta.arriving.clear();
     });
+    arguments.iter().all(|(_, argument)| title::is_whole(argument))
 }
 
 /// What a client needs to write a title in words of its own; it must not be fooled either.
@@ -300,7 +304,10 @@ fn located(paths: &[PathBuf]) -> Option<Vec<Location>> {
 
 fn failure(error: ToolError) -> Failure {
     match error {
-        ToolError::Report(report) => Failure::report(report.code.as_str(), report.message),
+        ToolError::Report(report) => Failure {
+            is_outdated: report.code == Code::ChangedSincePreview,
+            ..Failure::report(report.code.as_str(), report.message)
+        },
         ToolError::Fatal(source) => {
             Failure { is_fatal: true, ..Failure::report("internal_error", source.to_string()) }
         }

@@ -153,8 +153,9 @@ impl Found {
     ///
     /// # Errors
     ///
-    /// As [`Self::require_deletable`]; `changed_since_preview`, and then it stays, also where it cannot be kept and that was not
-    /// known before; `not_found`, `not_permitted`, `io`.
+    /// As [`Self::require_deletable`]; `changed_since_preview`, and then it stays, also where it
+    /// cannot be kept and that was not known before; `not_found`, `not_permitted`, `io`, also where
+    /// it was changed and somebody took its name before it had that again.
     pub fn delete(&self, workspace: &Workspace) -> Result<(), ToolError> {
         self.require_deletable()?;
         let path = self.entry.at.path().to_owned();
@@ -344,7 +345,7 @@ fn stranded(at: &Resolved, place: &str) -> ToolError {
         "{given} was changed by something else, and made again while it was looked at: what it was \
          before lies at {place}"
     );
-    ToolError::report(Code::ChangedSincePreview, message)
+    ToolError::report(Code::Io, message)
 }
 
 fn not_kept(at: &Resolved) -> ToolError {

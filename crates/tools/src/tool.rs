@@ -97,7 +97,9 @@ pub struct Draft<P> {
     pub effects: Effects,
     /// The folder it works in, where that is not the session's.
     pub cwd: Option<PathBuf>,
-    /// The bytes that it found and would change, or their hashes.
+    /// What it found and its change rests on, as bytes or hashes. A call that is previewed again is
+    /// not asked about again where this and its effects are the same: then what is done has to be
+    /// what was permitted.
     pub pre_image: Vec<u8>,
     /// What else there is to know before it is permitted, one text each.
     pub notes: Vec<String>,
@@ -147,6 +149,22 @@ impl Description {
     #[must_use]
     pub fn new(key: &'static str) -> Self {
         Self { key, arguments: Vec::new(), locations: Vec::new(), terminal: None }
+    }
+
+    /// Begins a description of what is done in a directory: with its path by the key `there`,
+    /// without it by `here` where that is the working directory.
+    #[must_use]
+    pub(crate) fn within(
+        there: &'static str,
+        here: &'static str,
+        given: &str,
+        context: &Context,
+    ) -> Self {
+        let workspace = &context.workspace;
+        match workspace.resolve(given) {
+            Ok(at) if at.path() == workspace.cwd() => Self::new(here),
+            _ => Self::new(there).with_path("path", given, context),
+        }
     }
 
     /// Adds an argument of the title.

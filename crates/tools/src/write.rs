@@ -15,17 +15,18 @@
 mod journal;
 mod staged;
 
-use std::io::{self, Read as _};
+use std::collections::HashSet;
+use std::io;
 
 use crate::error::{Code, ToolError};
 use crate::progress::{Far, Watch};
-use crate::read::grouped;
+use crate::read::{grouped, read_capped};
 use crate::undo::Step;
-use crate::workspace::{Resolved, Workspace};
+use crate::workspace::{Durability, Resolved, Workspace};
 
 pub(crate) use self::journal::{Journal, remove_tree, replay, unique};
 use self::journal::{Names, call_number, temporary};
-use self::staged::{Staged, changed};
+use self::staged::Staged;
 
 /// What was there when a change was previewed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,16 +59,11 @@ pub fn read_whole(workspace: &Workspace, at: &Resolved, cap: u64) -> Result<PreI
         Err(error) if error.code() == Some(Code::NotFound) => return Ok(PreImage::Missing),
         other => other?,
     };
-    let known = file.metadata().map_or(0, |metadata| metadata.len().min(cap));
-    // One more, so that the end is found without more room.
-    let mut bytes = Vec::with_capacity(usize::try_from(known).unwrap_or(0) + 1);
-    let read = file.take(cap + 1).read_to_end(&mut bytes);
-    read.map_err(|error| workspace.explain(at, &error))?;
-    if bytes.len() as u64 > cap {
+    let bytes = read_capped(&file, cap).map_err(|error| workspace.explain(at, &error))?;
+    bytes.map(PreImage::Bytes).ok_or_else(|| {
         let message = format!("{} has more than {} bytes", at.given(), grouped(cap));
-        return Err(ToolError::report(Code::TooLarge, message));
-    }
-    Ok(PreImage::Bytes(bytes))
+        ToolError::report(Code::TooLarge, message)
+    })
 }
 
 /// Writes a whole file if there still is what the preview saw. Missing directories are made.
@@ -136,30 +132,42 @@ pub(crate) fn commit<'a>(
         watch(far);
     }
     let Written { staged, journal } = &mut written;
+    // One file that is exchanged is the old one or the new one without it, when the power is back.
+    let needs_it = staged.len() > 1 || staged.iter().any(Staged::is_in_place);
+    let durability = if needs_it { workspace.durability() } else { Durability::System };
     if let Some(journal) = journal {
         let ready = journal.ready(staged.iter().map(Staged::prepared).collect());
+        let ready = ready.and_then(|()| journal.sync(durability));
         ready.map_err(|error| unwritten(&error))?;
     }
-    for at in 0..staged.len() {
-        // A file can be given twice only if the second one was not seen after the first.
-        let (before, rest) = staged.split_at_mut(at);
-        let next = &mut rest[0];
-        let is_twice = before.iter().any(|before| before.path() == next.path());
-        let committed = if is_twice { Err(changed(changes[at].at)) } else { next.commit() };
-        if let Err(error) = committed {
-            let put_back = staged[..at].iter_mut().rev().map(Staged::roll_back);
-            let left: Vec<_> = put_back.filter_map(Result::err).collect();
-            return Err(left_changed(error, &left));
-        }
+    if let Err(error) = put_in_place(staged) {
+        let put_back = staged.iter_mut().rev().map(Staged::roll_back);
+        let left: Vec<_> = put_back.filter_map(Result::err).collect();
+        return Err(left_changed(error, &left));
     }
     if let Some(journal) = journal {
         // Without this line a process that is killed now would put them back, which is as good.
-        drop(journal.done());
+        drop(journal.done().and_then(|()| journal.sync(durability)));
     }
     for staged in staged {
         workspace.stamps().note(staged.path(), staged.after());
     }
     Ok(written)
+}
+
+/// Puts files in their places, up to the first that cannot be.
+fn put_in_place(staged: &mut [Staged<'_>]) -> Result<(), ToolError> {
+    for at in 0..staged.len() {
+        // A file can be given twice only if the second one was not seen after the first.
+        let (before, rest) = staged.split_at_mut(at);
+        let next = &mut rest[0];
+        if before.iter().any(|before| before.path() == next.path()) {
+            return Err(next.changed());
+        }
+        next.commit()?;
+    }
+    let mut waited = HashSet::new();
+    staged.iter().try_for_each(|staged| staged.sync_name(&mut waited))
 }
 
 impl Drop for Written<'_> {
@@ -216,8 +224,9 @@ pub(crate) fn left_changed(error: ToolError, left: &[String]) -> ToolError {
     if left.is_empty() {
         return error;
     }
+    // Whatever it was: something was done, so it must not count as something that was not.
     let message = format!("{error}. These could not be put back: {}", left.join(", "));
-    ToolError::report(error.code().unwrap_or(Code::Io), message)
+    ToolError::report(Code::Io, message)
 }
 
 #[cfg(test)]

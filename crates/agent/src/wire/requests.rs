@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use acp_lifecycle::SessionHandle;
+use acp_tools::ClientError;
 use agent_client_protocol::v1::{ConnectionTo, SentRequest};
 use agent_client_protocol::{Client, JsonRpcRequest};
 use tokio::runtime::Handle;
@@ -63,6 +64,12 @@ pub(super) enum Unanswered {
     Late(Duration),
     #[error("the client cannot be reached")]
     Gone,
+}
+
+impl From<Unanswered> for ClientError {
+    fn from(error: Unanswered) -> Self {
+        Self::new(&error.to_string())
+    }
 }
 
 impl Requests {

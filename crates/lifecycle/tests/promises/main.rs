@@ -10,6 +10,7 @@ mod kin;
 mod lines;
 mod lives;
 mod once_broken;
+mod outdated;
 mod performing;
 mod stalling;
 mod steps;

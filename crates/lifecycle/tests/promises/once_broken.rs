@@ -120,7 +120,7 @@ impl Executor for Late {
     }
 
     async fn run(
-        self,
+        &mut self,
         pinned: Pinned<()>,
         grant: Grant,
         _: &CallHandle,

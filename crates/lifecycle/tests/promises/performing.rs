@@ -53,7 +53,7 @@ impl Executor for Tool {
     }
 
     async fn run(
-        self,
+        &mut self,
         pinned: Pinned<()>,
         grant: Grant,
         call: &CallHandle,

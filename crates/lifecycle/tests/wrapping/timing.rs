@@ -73,7 +73,7 @@ impl Executor for Unfit {
         Err(Failure::report("unfit", "It cannot be done."))
     }
 
-    async fn run(self, _: Pinned<()>, _: Grant, _: &CallHandle) -> Result<Success, Failure> {
+    async fn run(&mut self, _: Pinned<()>, _: Grant, _: &CallHandle) -> Result<Success, Failure> {
         Err(Failure::report("never", "It never comes to this."))
     }
 }

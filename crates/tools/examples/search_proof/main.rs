@@ -1,10 +1,12 @@
 //! Holds the search against the ripgrep program, and measures it; `cargo xtask accept` runs it.
 //!
 //! `same RG SEED N TREE...` counts the patterns of N whose matches differ from those of `RG`,
-//! `time RG N TREE` compares the time of rare patterns, `cap N TREE` tells that of common ones, and
-//! `big TREE` searches a tree that is too large. Each prints one JSON object with its `value`.
+//! `time RG N TREE` compares the time of rare patterns, `cap N TREE` tells that of common ones,
+//! `cancel N SEED TREE` how long a search goes on that is cancelled, and `big TREE` searches a tree
+//! that is too large. Each prints one JSON object with its `value`.
 
 mod big;
+mod cancel;
 mod patterns;
 #[path = "../../tests/edits/random.rs"]
 mod random;
@@ -32,8 +34,9 @@ fn main() -> Result<()> {
         }
         ["time", rg, n, tree] => time::rare(Path::new(rg), n.parse()?, Path::new(tree))?,
         ["cap", n, tree] => time::common(n.parse()?, Path::new(tree))?,
+        ["cancel", n, seed, tree] => cancel::longest(n.parse()?, seed.parse()?, Path::new(tree))?,
         ["big", tree] => big::search_and_find(Path::new(tree))?,
-        _ => return Err("same RG SEED N TREE... | time RG N TREE | cap N TREE | big TREE".into()),
+        _ => return Err("same | time | cap | cancel | big, and what each takes".into()),
     };
     tell(&told)
 }

@@ -10,10 +10,11 @@ use serde_json::{Value, json};
 
 use crate::{Result, patterns, rg, workspace};
 
-/// What this crate finds: all of it, or the first pages.
+/// What this crate finds: matching lines by path and number, sorted.
 struct Found {
     places: Vec<(PathBuf, u64)>,
-    is_all: bool,
+    /// The files that have more than pages go, with how many of their lines are here.
+    cut: Vec<(PathBuf, usize)>,
 }
 
 /// Counts the searches that differ in at least one tree.
@@ -24,14 +25,14 @@ pub(crate) fn count(rg: &Path, seed: u64, n: usize, trees: &[PathBuf]) -> Result
     for query in &queries {
         let mut is_same = true;
         for space in &spaces {
-            let theirs = rg::matches(rg, query, space.cwd())?;
-            let ours = found(space, query);
-            is_same &= match (&ours, &theirs) {
+            let mut theirs = rg::matches(rg, query, space.cwd())?;
+            let ours = found(space, query, Path::new(""));
+            is_same &= match (&ours, &mut theirs) {
                 (Ok(ours), Some(theirs)) => {
                     lines += ours.places.len();
-                    cut += usize::from(!ours.is_all);
-                    let first = theirs.get(..ours.places.len()).unwrap_or_default();
-                    ours.places == first && (!ours.is_all || theirs.len() == first.len())
+                    cut += ours.cut.len();
+                    ours.cut.iter().for_each(|(path, count)| keep_first(theirs, path, *count));
+                    ours.places == *theirs
                 }
                 (Err(_), None) => {
                     refused += 1;
@@ -56,8 +57,50 @@ pub(crate) fn count(rg: &Path, seed: u64, n: usize, trees: &[PathBuf]) -> Result
     }))
 }
 
-/// Searches page after page, as far as pages go.
-fn found(workspace: &Workspace, query: &Query) -> Result<Found> {
+/// Leaves of the lines of a file only the first ones.
+fn keep_first(places: &mut Vec<(PathBuf, u64)>, path: &Path, count: usize) {
+    let mut seen = 0;
+    places.retain(|(other, _)| {
+        seen += usize::from(other == path);
+        other != path || seen <= count
+    });
+}
+
+/// Searches a part of a tree, or all of it. What has more matches than pages go is searched part by
+/// part.
+fn found(workspace: &Workspace, query: &Query, part: &Path) -> Result<Found> {
+    let folder = workspace.cwd().join(part);
+    let is_folder = folder.symlink_metadata()?.is_dir();
+    let (mut places, is_all) =
+        pages(workspace, &Query { glob: glob(part, is_folder), ..query.clone() })?;
+    // A glob may match others too.
+    places.retain(|(path, _)| path.starts_with(part));
+    if is_all || !is_folder {
+        let cut = (!is_all).then(|| (part.to_owned(), places.len()));
+        return Ok(Found { places, cut: cut.into_iter().collect() });
+    }
+    let mut all = Found { places: Vec::new(), cut: Vec::new() };
+    for entry in folder.read_dir()? {
+        let inner = found(workspace, query, &part.join(entry?.file_name()))?;
+        all.places.extend(inner.places);
+        all.cut.extend(inner.cut);
+    }
+    all.places.sort_unstable();
+    Ok(all)
+}
+
+/// Returns a glob that matches what is in a part of a tree; none for all of it.
+fn glob(part: &Path, is_folder: bool) -> Option<String> {
+    let is_plain =
+        |letter: char| letter.is_alphanumeric() || matches!(letter, '/' | '.' | '-' | '_');
+    let plain = |letter: char| if is_plain(letter) { letter } else { '?' };
+    let glob: String = part.to_string_lossy().chars().map(plain).collect();
+    let beneath = if is_folder { "/**" } else { "" };
+    (!glob.is_empty()).then(|| glob + beneath)
+}
+
+/// Searches page after page, as far as pages go; tells whether that is all.
+fn pages(workspace: &Workspace, query: &Query) -> Result<(Vec<(PathBuf, u64)>, bool)> {
     let mut query = Query { max_results: Some(MATCHES_MAX), ..query.clone() };
     let mut places = Vec::new();
     loop {
@@ -73,7 +116,7 @@ fn found(workspace: &Workspace, query: &Query) -> Result<Found> {
         let next = page.next_offset().and_then(|next| u32::try_from(next).ok());
         match next.filter(|next| *next <= MATCH_OFFSET) {
             Some(next) => query.offset = next,
-            None => return Ok(Found { places, is_all: !page.truncated }),
+            None => return Ok((places, !page.truncated)),
         }
     }
 }

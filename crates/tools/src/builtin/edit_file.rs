@@ -188,7 +188,9 @@ impl Plan {
         match written.await {
             Err(error) if !held.is_empty() => {
                 let left = put_back(context, &held).await;
-                Err(ToolError::report(error.code().unwrap_or(Code::Io), format!("{error}{left}")))
+                // A text that stays changed is no longer as it was before.
+                let code = error.code().filter(|_| left.is_empty()).unwrap_or(Code::Io);
+                Err(ToolError::report(code, format!("{error}{left}")))
             }
             written => {
                 remember(context, &held).await;
@@ -333,6 +335,19 @@ impl File {
         Ok(())
     }
 
+    /// What the change rests on: the lines that it shows, wherever in the file they are by then. All
+    /// of the file, where they may not be the only ones or not all are shown.
+    fn pre_image(&self) -> Vec<u8> {
+        let Some(change) = &self.change else { return Vec::new() };
+        let counts = |edit: &Edit| matches!(edit.which, Which::Nth(_) | Which::Near(_));
+        if change.unlisted != (0, 0) || self.edits.iter().any(counts) {
+            return self.stamp.as_bytes().to_vec();
+        }
+        let lines: Vec<_> = change.hunks.iter().map(|hunk| &hunk.lines).collect();
+        let rests_on = format!("{:?}", (self.is_held, self.old.encoding(), lines));
+        Stamp::of(rests_on.as_bytes()).as_bytes().to_vec()
+    }
+
     fn to_be_written(&self) -> Change<'_> {
         Change { at: &self.at, found: Some(self.old.bytes()), bytes: &self.new }
     }
@@ -393,7 +408,7 @@ fn draft(files: Vec<File>, notes: Vec<String>, workspace: &Workspace) -> Draft<P
     let effects: Effects =
         changed().map(|file| Effect::Write(file.real.path().to_owned())).collect();
     let changes: Vec<_> = files.iter().filter_map(|file| file.change.clone()).collect();
-    let pre_image = files.iter().flat_map(|file| *file.stamp.as_bytes()).collect();
+    let pre_image = files.iter().flat_map(File::pre_image).collect();
     Draft {
         locations: Some(locations(&changes)),
         effects,

@@ -9,9 +9,7 @@ use serde_json::json;
 use super::grep::tell;
 use crate::error::ToolError;
 use crate::find::{NameMatch, NameQuery, find_at};
-use crate::tool::{
-    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
-};
+use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
 use crate::workspace::Resolved;
 
 /// Finds files and directories by name.
@@ -57,9 +55,8 @@ impl Tool for FindPath {
 
     fn describe(&self, args: &Args, context: &Context) -> Description {
         let path = args.path.as_deref().unwrap_or(".");
-        Description::new("find-path")
+        Description::within("find-path", "find-path-here", path, context)
             .with("pattern", &args.pattern)
-            .with_path("path", path, context)
     }
 
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Self::Plan>, ToolError> {
@@ -75,17 +72,15 @@ impl Tool for FindPath {
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
         let (args, at) = pinned.release(grant)?;
-        let workspace = invocation.context.workspace.clone();
-        let call = invocation.call.clone();
-        let query = args.query();
-        let (found, text) = blocking(move || {
+        let (call, query) = (invocation.call.clone(), args.query());
+        let searched = invocation.context.on_files(move |workspace| {
             let is_cancelled = || call.cancel().is_cancelled();
             let watch = |seen| tell(&call, seen);
-            let found = find_at(&workspace, &query, &at, &is_cancelled, &watch)?;
-            let text = found.to_text(&workspace);
+            let found = find_at(workspace, &query, &at, &is_cancelled, &watch)?;
+            let text = found.to_text(workspace);
             Ok((found, text))
-        })
-        .await?;
+        });
+        let (found, text) = searched.await?;
         Ok(Output {
             content: Some(vec![Content::code("", &text)]),
             raw: Some(json!({

@@ -9,9 +9,7 @@ use tokio::runtime::Handle;
 
 use crate::error::ToolError;
 use crate::search::{Query, Seen, search_at};
-use crate::tool::{
-    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
-};
+use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
 use crate::workspace::Resolved;
 
 /// Searches the contents of files.
@@ -73,7 +71,7 @@ impl Tool for Grep {
 
     fn describe(&self, args: &Args, context: &Context) -> Description {
         let path = args.path.as_deref().unwrap_or(".");
-        Description::new("grep").with("pattern", &args.pattern).with_path("path", path, context)
+        Description::within("grep", "grep-here", path, context).with("pattern", &args.pattern)
     }
 
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Self::Plan>, ToolError> {
@@ -104,19 +102,18 @@ impl Tool for Grep {
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
         let (query, at) = pinned.release(grant)?;
-        let workspace = invocation.context.workspace.clone();
         let (call, runtime) = (invocation.call.clone(), Handle::current());
-        let (matches, text) = blocking(move || {
+        let searched = invocation.context.on_files(move |workspace| {
             let is_cancelled = || call.cancel().is_cancelled();
-            let matches = search_at(&workspace, &query, &at, &is_cancelled, &|seen| {
+            let matches = search_at(workspace, &query, &at, &is_cancelled, &|seen| {
                 // The threads of a search are none of the runtime's, whose clock a call reads.
                 let _guard = runtime.enter();
                 tell(&call, seen);
             })?;
-            let text = matches.to_text(&workspace);
+            let text = matches.to_text(workspace);
             Ok((matches, text))
-        })
-        .await?;
+        });
+        let (matches, text) = searched.await?;
         Ok(Output {
             content: Some(vec![Content::code("", &text)]),
             raw: Some(json!({

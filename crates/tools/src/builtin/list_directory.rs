@@ -8,9 +8,7 @@ use serde_json::json;
 
 use crate::error::ToolError;
 use crate::list::{ListQuery, list_at};
-use crate::tool::{
-    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
-};
+use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
 use crate::workspace::Resolved;
 
 /// Lists a directory.
@@ -51,7 +49,7 @@ impl Tool for ListDirectory {
     }
 
     fn describe(&self, args: &Args, context: &Context) -> Description {
-        Description::new("list-directory").with_path("path", &args.path, context)
+        Description::within("list-directory", "list-directory-here", &args.path, context)
     }
 
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Self::Plan>, ToolError> {
@@ -66,7 +64,6 @@ impl Tool for ListDirectory {
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
         let (args, at) = pinned.release(grant)?;
-        let workspace = invocation.context.workspace.clone();
         let call = invocation.call.clone();
         let query = ListQuery {
             path: args.path,
@@ -74,15 +71,16 @@ impl Tool for ListDirectory {
             include_ignored: args.include_ignored.unwrap_or(false),
             offset: args.offset.unwrap_or(0),
         };
-        let listing = blocking(move || {
+        let listed = invocation.context.on_files(move |workspace| {
             let is_cancelled = || call.cancel().is_cancelled();
-            list_at(&workspace, &query, &at, &is_cancelled, &|seen| {
+            let listing = list_at(workspace, &query, &at, &is_cancelled, &|seen| {
                 let message = Some("entries".to_owned());
                 call.progress(Progress { current: seen as f64, total: None, message });
-            })
-        })
-        .await?;
-        let text = listing.to_text();
+            })?;
+            let text = listing.to_text();
+            Ok((listing, text))
+        });
+        let (listing, text) = listed.await?;
         Ok(Output {
             content: Some(vec![Content::code("", &text)]),
             raw: Some(json!({

@@ -2,3 +2,4 @@
 
 mod changes;
 mod looks;
+mod outdated;

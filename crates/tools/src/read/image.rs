@@ -1,7 +1,7 @@
 //! Images, as they are shown to a client. It knows nothing of what is in them.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _};
+use std::io::{self, Seek as _};
 
 use acp_types::schema::v1::ImageContent;
 use acp_types::{Content, ContentBlock};
@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use infer::MatcherType;
 
-use super::grouped;
+use super::{grouped, read_capped};
 use crate::limits::IMAGE_BYTES;
 
 /// A whole image.
@@ -47,8 +47,6 @@ pub(super) fn media_type(start: &[u8]) -> Option<&'static str> {
 
 /// Reads a whole file, if it is not too large to be shown.
 pub(super) fn whole(file: &mut File) -> io::Result<Option<Vec<u8>>> {
-    let mut bytes = Vec::new();
     file.rewind()?;
-    file.take(IMAGE_BYTES + 1).read_to_end(&mut bytes)?;
-    Ok((bytes.len() as u64 <= IMAGE_BYTES).then_some(bytes))
+    read_capped(file, IMAGE_BYTES)
 }

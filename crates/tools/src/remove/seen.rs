@@ -4,9 +4,10 @@
 //! all that is in it: names, identities, sizes and times.
 
 use std::ffi::OsStr;
-use std::io::{self, Read as _};
+use std::io;
 
 use crate::limits::{COUNTED_DEPTH, COUNTED_FILES, DIRECTORY_ENTRIES, FILE_BYTES, UNDO_BYTES};
+use crate::read::read_capped;
 use crate::stamp::{Stamp, Stamping};
 use crate::sys::fs::{Dir, Kind, Look};
 
@@ -58,11 +59,9 @@ impl Seen {
         if look.kind != Kind::File || look.bytes > FILE_BYTES {
             return Ok((Self::of(dir, name)?, None));
         }
-        let mut bytes = Vec::new();
-        dir.open(name)?.take(FILE_BYTES + 1).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > FILE_BYTES {
+        let Some(bytes) = read_capped(&dir.open(name)?, FILE_BYTES)? else {
             return Ok((Self::of(dir, name)?, None));
-        }
+        };
         let (stamp, length) = (Stamp::of(&bytes), bytes.len() as u64);
         let seen = Self { kind: Kind::File, stamp, bytes: length, entries: 0, is_whole: true };
         Ok((seen, Some(bytes)))

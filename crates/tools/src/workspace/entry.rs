@@ -60,6 +60,7 @@ impl Workspace {
                     let result = dir.create_dir(name);
                     if result.is_ok() {
                         made.push(path.clone());
+                        self.durability().of_names(&dir).map_err(explain)?;
                     }
                     // Somebody else may have made it meanwhile.
                     root.dir_straight(&path.beneath).or_else(|error| result.and(Err(error)))

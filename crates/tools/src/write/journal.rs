@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::{JOURNAL_BYTES, OPEN_TRIES};
 use crate::sys::fs::{Identity, links};
+use crate::workspace::Durability;
 
 pub(crate) use self::replay::{remove_tree, replay};
 
@@ -112,6 +113,11 @@ impl Journal {
 
     pub(crate) fn done(&mut self) -> io::Result<()> {
         self.write(&Line::Done)
+    }
+
+    /// Waits until the disk has it, if it is to have anything.
+    pub(super) fn sync(&self, durability: Durability) -> io::Result<()> {
+        durability.of(&self.file)
     }
 
     /// Leaves it to the next start, which does what could not be done now.

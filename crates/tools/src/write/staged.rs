@@ -1,5 +1,6 @@
 //! One file on its way: the new one beside the old one, then in its place, and back if need be.
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
@@ -249,6 +250,17 @@ impl<'a> Staged<'a> {
         Ok(written?)
     }
 
+    /// Waits until the disk has the name, unless its directory is one of those that were waited for.
+    pub(super) fn sync_name(&self, waited: &mut HashSet<Identity>) -> Result<(), ToolError> {
+        let mut wait = || match self.way {
+            Way::Add | Way::Replace if waited.insert(self.dir.itself()?) => {
+                self.workspace.durability().of_names(&self.dir)
+            }
+            _ => Ok(()),
+        };
+        wait().map_err(|error| self.workspace.explain(self.change.at, &error))
+    }
+
     /// What a journal has to know.
     pub(super) fn prepared(&self) -> Prepared {
         let way = match self.way {
@@ -258,6 +270,15 @@ impl<'a> Staged<'a> {
         };
         let old = self.old.map(|old| old.identity);
         Prepared { way, ours: self.ours, old, after: *self.after.as_bytes() }
+    }
+
+    pub(super) fn is_in_place(&self) -> bool {
+        matches!(self.way, Way::InPlace(_))
+    }
+
+    /// Says that its file is not the one that was seen.
+    pub(super) fn changed(&self) -> ToolError {
+        changed(self.change.at)
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -411,7 +432,7 @@ fn holds(file: &mut impl io::Read, mut bytes: &[u8]) -> io::Result<bool> {
     }
 }
 
-pub(super) fn changed(at: &Resolved) -> ToolError {
+fn changed(at: &Resolved) -> ToolError {
     let message = format!(
         "{} was changed by something else since this change was prepared, so nothing was written. \
          Read it again",

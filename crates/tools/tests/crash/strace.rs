@@ -10,7 +10,7 @@ use crate::cases::{BEGIN, Case, END};
 /// One file system call of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Call {
-    name: String,
+    pub(crate) name: String,
     /// Which one of this name it is in its process, from 1.
     number: usize,
 }

@@ -112,7 +112,7 @@ fn text(path: &Path) -> Result<String, Stop> {
     fs::read_to_string(path).map_err(|error| failed(path, &error))
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Stop> {
+pub(super) fn write(path: &Path, text: &str) -> Result<(), Stop> {
     fs::write(path, text).map_err(|error| failed(path, &error))
 }
 

@@ -37,6 +37,13 @@ pub(super) const PROOFS: &[Proof] = &[
         prove: cap,
     },
     Proof {
+        name: "grep-cancel",
+        what: "ms from a cancel at any moment to the end of its search of cargo's sources, most of n",
+        n: 200,
+        target: 100.0,
+        prove: cancel,
+    },
+    Proof {
         name: "big-tree",
         what: "peak MiB of searching and finding in n files, with loops, FIFOs and a long line",
         n: 1_000_000,
@@ -53,6 +60,10 @@ fn same(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, St
     run.is_seeded = true;
     let trees = largest(&sources()?);
     let mut command = example(workspace, ui)?;
+    // Nothing of it may count: it would hide most matches.
+    let config = workspace.target.join("ripgreprc");
+    ripgrep::write(&config, "--max-count=1\n--glob=!*.rs\n")?;
+    command.env("RIPGREP_CONFIG_PATH", config);
     command.arg("same").arg(ripgrep::build(workspace, ui)?);
     told(command.args([run.seed, run.n].map(|number| number.to_string())).args(trees), run)
 }
@@ -68,6 +79,14 @@ fn time(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, St
 fn cap(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
     let mut command = example(workspace, ui)?;
     told(command.arg("cap").arg(run.n.to_string()).arg(sources()?), run)
+}
+
+/// Returns the longest of the milliseconds from a cancel to the end of a search.
+fn cancel(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
+    run.is_seeded = true;
+    let mut command = example(workspace, ui)?;
+    command.arg("cancel").args([run.n, run.seed].map(|number| number.to_string()));
+    told(command.arg(sources()?), run)
 }
 
 /// Returns the most MiB that it takes to search and find in a tree of `n` files.

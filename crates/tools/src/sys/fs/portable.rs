@@ -201,6 +201,12 @@ impl Dir {
         self.remove(from)
     }
 
+    /// Would wait until the disk has the names in it, which nobody can here; only whether it still
+    /// is there can be told.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        fs::metadata(&self.0).map(drop)
+    }
+
     /// Removes a directory that is empty.
     pub(crate) fn remove_dir(&self, name: &OsStr) -> io::Result<()> {
         fs::remove_dir(self.0.join(name))

@@ -93,7 +93,7 @@ macro_rules! holds {
             let mut other = dir.create(b, Audience::Everyone).unwrap();
             other.write_all(b"other").unwrap();
             let mut text = String::new();
-            match dir.exchange(a, b) {
+            match dir.sync().and_then(|()| dir.exchange(a, b)) {
                 Ok(()) => drop(dir.open(b).unwrap().read_to_string(&mut text).unwrap()),
                 Err(error) => {
                     assert_eq!(error.kind(), io::ErrorKind::Unsupported);

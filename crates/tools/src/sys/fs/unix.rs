@@ -350,6 +350,16 @@ impl Dir {
         self.remove(from)
     }
 
+    /// Waits until the disk has the names in it, where that can be had: not of a directory that may
+    /// not be read, nor in every file system.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        let readable = sys::openat(&self.0, ".", READ | OFlags::DIRECTORY, Mode::empty());
+        match readable.and_then(sys::fsync) {
+            Err(Errno::ACCESS | Errno::INVAL | Errno::NOTSUP) => Ok(()),
+            done => Ok(done?),
+        }
+    }
+
     /// Removes a directory that is empty.
     pub(crate) fn remove_dir(&self, name: &OsStr) -> io::Result<()> {
         Ok(sys::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)

@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{BEGINNING, CALL, END, Line, Manner, Names, Prepared, fresh, spare};
 use crate::limits::{COUNTED_DEPTH, DIRECTORY_ENTRIES, EDIT_FILES, FILE_BYTES, JOURNAL_BYTES};
+use crate::read::read_capped;
 use crate::stamp::Stamp;
 use crate::sys::fs::{Dir, Kind, Root, links};
 
@@ -102,7 +103,8 @@ impl Names {
     fn restore(&self, dir: &Dir, prepared: &Prepared) -> io::Result<()> {
         let is_there = || -> io::Result<bool> {
             let is_ours = dir.identity(&self.name).is_ok_and(|there| there == prepared.ours);
-            Ok(is_ours && Stamp::of(&read(dir, &self.name)?).as_bytes() == &prepared.after)
+            let is_after = |bytes: Vec<u8>| Stamp::of(&bytes).as_bytes() == &prepared.after;
+            Ok(is_ours && read(dir, &self.name)?.is_some_and(is_after))
         };
         match prepared.way {
             Manner::Add if is_there()? => dir.remove(&self.name),
@@ -116,7 +118,10 @@ impl Names {
                 let [old, new] = [self.temporary.clone(), fresh(&self.temporary)];
                 let (old, new) = (read(dir, &old)?, read(dir, &new)?);
                 let now = read(dir, &self.name)?;
-                if now != old && is_torn(&now, &old, &new) {
+                if let (Some(old), Some(new), Some(now)) = (old, new, now)
+                    && now != old
+                    && is_torn(&now, &old, &new)
+                {
                     super::super::staged::overwrite(&dir.change(&self.name)?, &old)?;
                 }
                 Ok(())
@@ -177,10 +182,9 @@ pub(crate) fn remove_tree(dir: &Dir, name: &OsStr) -> io::Result<()> {
     remove(dir, name, 0)
 }
 
-fn read(dir: &Dir, name: &OsStr) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    dir.open(name)?.take(FILE_BYTES + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
+/// Reads a whole file; nothing of one that is too large to be one of a call.
+fn read(dir: &Dir, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
+    read_capped(&dir.open(name)?, FILE_BYTES)
 }
 
 fn unless_missing(error: io::Error) -> io::Result<()> {

@@ -1,0 +1,153 @@
+//! A call whose preview holds no more when it runs: previewed again, and asked about again unless it
+//! would do just what was permitted.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+
+use acp_lifecycle::limits::PREVIEWS;
+use acp_lifecycle::{
+    Answer, CallHandle, Digest, Effect, Effects, Ended, Executor, Failure, Grant, Item, Pinned,
+    Preview, Session, SessionHandle, Sink, Success, Unreachable, drive, perform,
+};
+use acp_types::observe::v1::Observer;
+use acp_types::wire::v1::{Sent, Surface};
+use acp_types::{Reason, Status, ToolCallPatch, ToolKind};
+use pretty_assertions::assert_eq;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+/// What a tool finds: its bytes and the file that it would change, if it is there.
+type Find = Option<(&'static [u8], &'static str)>;
+
+/// A tool that finds this in one preview after the other, and can run with the last of it only.
+struct Chases {
+    finds: VecDeque<Find>,
+    runs: Arc<Mutex<u32>>,
+}
+
+impl Executor for Chases {
+    type Plan = ();
+
+    async fn preview(&mut self, _: &CallHandle) -> Result<Preview<()>, Failure> {
+        let gone = || Failure::report("gone", "It is gone.");
+        let (found, path) = self.finds[0].ok_or_else(gone)?;
+        let digest = Digest::of_call("tool", &json!({}), "/".as_ref(), found);
+        let effects = Effects::from(Effect::Write(path.into()));
+        let patch = ToolCallPatch::new().title("Do it");
+        Ok(Preview { patch, effects, is_whole: true, pinned: Pinned::new((), digest) })
+    }
+
+    async fn run(
+        &mut self,
+        pinned: Pinned<()>,
+        grant: Grant,
+        _: &CallHandle,
+    ) -> Result<Success, Failure> {
+        pinned.release(grant).expect("the grant is for this");
+        *self.runs.lock().unwrap() += 1;
+        self.finds.pop_front();
+        if self.finds.is_empty() {
+            return Ok(Success { text: "done".to_owned(), ..Success::default() });
+        }
+        Err(Failure { is_outdated: true, ..Failure::report("changed", "It changed.") })
+    }
+}
+
+/// A client that gives one answer after the other, and what it sees.
+struct Client {
+    session: SessionHandle,
+    answers: VecDeque<&'static str>,
+    sent: Sent,
+    seen: Arc<Mutex<(u32, Observer)>>,
+}
+
+impl Sink for Client {
+    fn deliver(&mut self, item: Item) -> Result<(), Unreachable> {
+        let (asked, observer) = &mut *self.seen.lock().unwrap();
+        match item {
+            Item::ToolCall(id, patch) => {
+                self.sent.tool_call(&id, &patch).iter().for_each(|update| observer.update(update));
+            }
+            Item::Permission(number) => {
+                *asked += 1;
+                let request = self.session.request(number).unwrap();
+                let request = self.sent.permission("s".into(), &request.call, request.options);
+                observer.permission(&request.unwrap());
+                let option_id = self.answers.pop_front().unwrap().to_owned();
+                self.session.answer(number, Answer::Selected { option_id, reason: None });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+struct Lived {
+    ended: Ended,
+    asked: u32,
+    runs: u32,
+}
+
+async fn live(finds: &[Find], answers: impl Into<VecDeque<&'static str>>) -> Lived {
+    let session = SessionHandle::new(Session::new("/p"), SystemTime::now);
+    let (runs, seen) = (Arc::default(), Arc::<Mutex<(u32, Observer)>>::default());
+    let client = Client {
+        session: session.clone(),
+        answers: answers.into(),
+        sent: Sent::new(Surface::Text),
+        seen: seen.clone(),
+    };
+    let stop = CancellationToken::new();
+    let driver = tokio::spawn(drive(session.clone(), client, stop.clone()));
+    let patch = ToolCallPatch::announce("tool", "Tool", ToolKind::Edit);
+    let open = session.announce(&"c".into(), "t", patch, &CancellationToken::new()).unwrap();
+    let tool = Chases { finds: finds.iter().copied().collect(), runs: Arc::clone(&runs) };
+    let ended = perform(open, tool).await;
+    session.end_turn("t", Reason::Turn);
+    stop.cancel();
+    driver.await.unwrap();
+    let (asked, observer) = &mut *seen.lock().unwrap();
+    observer.turn_answered();
+    assert_eq!(observer.violations(), []);
+    let runs = *runs.lock().unwrap();
+    Lived { ended, asked: *asked, runs }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_would_do_something_else_by_now_is_asked_about_again() {
+    for (second, asked) in [
+        ((&b"a"[..], "/p/f"), 1),
+        ((b"b", "/p/f"), 2),
+        // It leads to another file.
+        ((b"a", "/p/g"), 2),
+    ] {
+        let lived = live(&[Some((b"a", "/p/f")), Some(second)], ["allow", "allow"]).await;
+        assert_eq!((lived.ended.status, lived.ended.text.as_str()), (Status::Completed, "done"));
+        assert_eq!((lived.asked, lived.runs), (asked, 2), "{second:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_allowed_what_was_there_can_reject_what_is_there_now() {
+    let finds = [Some((&b"a"[..], "/p/f")), Some((b"b", "/p/f"))];
+    let lived = live(&finds, ["allow", "reject"]).await;
+    let ended = lived.ended;
+    assert_eq!((ended.status, ended.reason), (Status::Failed, Some(Reason::User)));
+    assert_eq!((lived.asked, lived.runs), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_changes_each_time_is_told_to_the_model_in_the_end() {
+    let finds = [&b"a"[..], b"b", b"c", b"d"].map(|found| Some((found, "/p/f")));
+    let lived = live(&finds, ["allow"; 4]).await;
+    assert_eq!((lived.ended.status, lived.ended.text.as_str()), (Status::Failed, "It changed."));
+    assert_eq!((lived.asked, lived.runs), (PREVIEWS, PREVIEWS));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_gone_by_then_is_not_asked_about_again() {
+    let lived = live(&[Some((b"a", "/p/f")), None], ["allow"]).await;
+    assert_eq!((lived.ended.status, lived.ended.text.as_str()), (Status::Failed, "It is gone."));
+    assert_eq!((lived.asked, lived.runs), (1, 1));
+}

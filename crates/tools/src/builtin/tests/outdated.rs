@@ -1,0 +1,180 @@
+//! Files that something else changes while somebody is asked about a call: what is asked again, and
+//! what is done.
+
+use std::fs;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+
+use acp_lifecycle::{
+    Answer, Ended, Item, Session, SessionHandle, Sink, Unreachable, drive, perform,
+};
+use acp_types::{Content, FileChange, ToolCallReport};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::workspace::testing::{Tree, tree};
+use crate::{Context, Registry, Workspace};
+
+/// What somebody else does to the files while the client is asked, by how often it was before.
+type Meanwhile = fn(&Tree, u32);
+
+/// A client that allows once, after somebody else did something.
+struct Client {
+    session: SessionHandle,
+    tree: Arc<Tree>,
+    meanwhile: Meanwhile,
+    asked: Arc<AtomicU32>,
+    /// The change that was shown with each question.
+    shown: Arc<Mutex<Vec<Option<FileChange>>>>,
+}
+
+impl Sink for Client {
+    fn deliver(&mut self, item: Item) -> Result<(), Unreachable> {
+        if let Item::Permission(number) = item {
+            let call =
+                self.session.with(|session, _| session.request(number).unwrap().call.clone());
+            let change = change(&self.session.tool_call(&call).unwrap());
+            self.shown.lock().unwrap().push(change);
+            (self.meanwhile)(&self.tree, self.asked.fetch_add(1, Ordering::Relaxed));
+            let answer = Answer::Selected { option_id: "allow".to_owned(), reason: None };
+            self.session.answer(number, answer);
+        }
+        Ok(())
+    }
+}
+
+fn change(report: &ToolCallReport) -> Option<FileChange> {
+    report.content.iter().find_map(|content| match content {
+        Content::Change(change) => Some(change.clone()),
+        _ => None,
+    })
+}
+
+struct Life {
+    ended: Ended,
+    report: ToolCallReport,
+    shown: Vec<Option<FileChange>>,
+    tree: Arc<Tree>,
+}
+
+impl Life {
+    /// The code of the error that it ended with; none if it completed.
+    fn code(&self) -> Option<&str> {
+        self.report.raw_output.as_ref()?.get("code")?.as_str()
+    }
+
+    fn asked(&self) -> usize {
+        self.shown.len()
+    }
+}
+
+/// Lives the life of a call on a file `f` of ten lines.
+async fn live(tool: &str, args: Value, meanwhile: Meanwhile) -> Life {
+    let tree = tree(&[("f", LINES)]);
+    let cwd = tree.workspace.cwd().to_owned();
+    let workspace = Workspace::new(cwd.clone(), Vec::new()).unwrap();
+    let workspace = Arc::new(workspace.keeping(&tree.outer().join("state")));
+    let context = Context { workspace, env: Arc::default(), text: None, terminal: None };
+    let registry = Registry::builtin().unwrap();
+    let session = SessionHandle::new(Session::new(cwd), SystemTime::now);
+    let (tree, shown) = (Arc::new(tree), Arc::default());
+    let client = Client {
+        session: session.clone(),
+        tree: Arc::clone(&tree),
+        meanwhile,
+        asked: Arc::default(),
+        shown: Arc::clone(&shown),
+    };
+    let (cancel, stop) = (CancellationToken::new(), CancellationToken::new());
+    let driver = tokio::spawn(drive(session.clone(), client, stop.clone()));
+    let id = "t/c".into();
+    let open = registry.announce(&session, &id, "t", tool, &context, &cancel).unwrap();
+    let ended = perform(open, registry.call(tool, args, &context)).await;
+    let report = session.tool_call(&id).unwrap();
+    stop.cancel();
+    driver.await.unwrap();
+    let shown = shown.lock().unwrap().clone();
+    Life { ended, report, shown, tree }
+}
+
+const LINES: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n";
+
+fn edit() -> Value {
+    json!({ "path": "f", "old_text": "9\n", "new_text": "nine\n" })
+}
+
+/// Puts a line before the others, the first time.
+fn above(tree: &Tree, before: u32) {
+    if before == 0 {
+        tree.write("f", format!("0\n{LINES}"));
+    }
+}
+
+/// Changes a line that is shown beside the one that changes, the first time.
+fn beside(tree: &Tree, before: u32) {
+    if before == 0 {
+        tree.write("f", LINES.replace("8\n", "eight\n"));
+    }
+}
+
+#[tokio::test]
+async fn an_edit_whose_lines_are_as_they_were_shown_is_made_where_they_are_now() {
+    let life = live("edit_file", edit(), above).await;
+    assert_eq!((life.code(), life.asked()), (None, 1), "{}", life.ended.text);
+    assert_eq!(life.tree.read("f"), format!("0\n{}", LINES.replace('9', "nine")));
+    // The user sees where it was made.
+    assert_eq!(life.report.locations[0].line().map(u32::from), Some(10));
+    let (before, now) = (life.shown[0].as_ref().unwrap(), change(&life.report).unwrap());
+    assert_eq!((before.hunks[0].old_start, now.hunks[0].old_start), (6, 7));
+    assert_eq!(before.hunks[0].lines, now.hunks[0].lines);
+}
+
+#[tokio::test]
+async fn whatever_else_changed_of_what_was_shown_is_asked_about_again() {
+    let numbered = json!({ "path": "f", "old_text": "9\n", "new_text": "n\n", "occurrence": 1 });
+    let near = json!({ "path": "f", "old_text": "9\n", "new_text": "n\n", "line": 9 });
+    for (tool, args, meanwhile, after) in [
+        ("edit_file", edit(), beside as Meanwhile, "1\n2\n3\n4\n5\n6\n7\neight\nnine\n10\n"),
+        // It may be another one by now.
+        ("edit_file", numbered, above, "0\n1\n2\n3\n4\n5\n6\n7\n8\nn\n10\n"),
+        ("edit_file", near, above, "0\n1\n2\n3\n4\n5\n6\n7\n8\nn\n10\n"),
+        ("write_file", json!({ "path": "f", "content": "new\n" }), above, "new\n"),
+    ] {
+        let life = live(tool, args.clone(), meanwhile).await;
+        assert_eq!((life.code(), life.asked()), (None, 2), "{args}: {}", life.ended.text);
+        assert_eq!(life.tree.read("f"), after, "{args}");
+        assert!(life.shown[0] != life.shown[1], "{args}: the same is shown");
+        let said = serde_json::to_string(&life.report.content).unwrap();
+        assert!(said.contains("after it was permitted"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn what_goes_is_what_was_asked_about_last() {
+    let gone = json!({ "path": "f" });
+    let moved = json!({ "from": "f", "to": "g" });
+    for (tool, args) in [("delete_path", gone), ("move_path", moved)] {
+        let life = live(tool, args, above).await;
+        assert_eq!((life.code(), life.asked()), (None, 2), "{tool}: {}", life.ended.text);
+        assert!(!life.tree.path("f").exists());
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_any_more_or_is_never_the_same_is_told_to_the_model() {
+    for (meanwhile, code, asked) in [
+        ((|tree, _| tree.write("f", LINES.replace('9', ""))) as Meanwhile, "no_match", 1),
+        (|tree, _| tree.write("f", format!("9\n{LINES}")), "ambiguous_match", 1),
+        (|tree, _| fs::remove_file(tree.path("f")).unwrap(), "not_found", 1),
+        (
+            |tree, before| tree.write("f", LINES.replace('8', &format!("8 {before}"))),
+            "changed_since_preview",
+            3,
+        ),
+    ] {
+        let life = live("edit_file", edit(), meanwhile).await;
+        assert_eq!((life.code(), life.asked()), (Some(code), asked), "{}", life.ended.text);
+    }
+}
