@@ -301,8 +301,9 @@ pub const COMMAND_KEPT_BYTES: usize = 1024 * 1024;
 /// Bytes of a command's output that the model is told.
 pub const COMMAND_OUTPUT_BYTES: usize = 32 * 1024;
 
-/// Bytes of an output that is recorded that are shown at once: the first and the last ones.
-pub const SHOWN_BYTES: usize = 64 * 1024;
+/// Bytes of an output that is recorded that are shown at once: the first and the last ones. As JSON, a
+/// flood of them with many colours still fits one message of a client.
+pub const SHOWN_BYTES: usize = 32 * 1024;
 
 /// How often they are shown.
 pub const SHOWN_INTERVAL: Duration = Duration::from_millis(25);
