@@ -11,6 +11,7 @@ pub(crate) mod script;
 pub(crate) mod session;
 
 use std::ops::{Deref, DerefMut};
+use std::path::Path;
 use std::time::Duration;
 
 use acp_types::schema::v1::ToolCall;
@@ -92,7 +93,18 @@ impl Agent {
         options: impl Into<Options>,
         change: impl FnOnce(&mut Command),
     ) -> Self {
-        let mut command = Command::new(CALLBOARD);
+        Self::start_program(CALLBOARD.as_ref(), scratch, args, options, change)
+    }
+
+    /// Starts a copy of it likewise.
+    pub(crate) fn start_program(
+        program: &Path,
+        scratch: Scratch,
+        args: &[&str],
+        options: impl Into<Options>,
+        change: impl FnOnce(&mut Command),
+    ) -> Self {
+        let mut command = Command::new(program);
         command.args(args).current_dir(scratch.cwd());
         command.env_clear().envs(scratch.env());
         change(&mut command);

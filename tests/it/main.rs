@@ -16,6 +16,7 @@ mod cancel;
 mod check_wire;
 mod choosing;
 mod direct;
+mod environment;
 mod faults;
 mod harness;
 mod malformed;

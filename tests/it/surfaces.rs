@@ -165,6 +165,21 @@ async fn a_terminal_that_comes_when_its_turn_is_over_is_released() {
 }
 
 #[tokio::test]
+async fn a_terminal_that_comes_when_its_session_is_closed_is_released() {
+    let late = Service::Late(Duration::from_millis(300));
+    let options = at_client(but(&[("terminal/create", late)]));
+    let (mut agent, prompt) = begun(json!({"command": "sleep 600"}), options).await;
+    agent.until(|client| client.transcript().contains("\"terminal/create\"")).await;
+    let params = json!({"sessionId": agent.session_id()});
+    assert_eq!(agent.request("session/close", params).await, Ok(json!({})));
+    assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
+    assert_eq!(asked(&agent, "terminal/release"), 0);
+    until_released(&mut agent).await;
+    agent.until_alone().await;
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_session_that_is_closed_leaves_no_terminal_and_an_input_that_ends_no_call() {
     for is_closed in [true, false] {
         let scripted = Some(Scripted::default());

@@ -179,10 +179,16 @@ fn start_in(
         Dialect::Gemini => ("GEMINI_BASE_URL", "GEMINI_API_KEY"),
         Dialect::Ollama => ("OLLAMA_HOST", "OLLAMA_API_KEY"),
     };
-    let model = format!("{}/scripted", provider(dialect));
     let base = server.base_url(dialect);
     let env = [&[(url, &*base), (key, KEY)], env].concat();
+    let model = format!("{}/scripted", provider(dialect));
     Agent::start_in(scratch, &["acp", "--model", &model], &env, options)
+}
+
+/// Starts it where somebody has logged in.
+pub(crate) fn start_logged_in(scratch: Scratch, dialect: Dialect, env: &[(&str, &str)]) -> Agent {
+    let model = format!("{}/scripted", provider(dialect));
+    Agent::start_in(scratch, &["acp", "--model", &model], env, Options::default())
 }
 
 /// Starts it, initializes it and opens a session.
@@ -194,7 +200,7 @@ pub(crate) async fn ready(server: &ModelServer, dialect: Dialect) -> Agent {
 }
 
 /// What stands before the slash in `--model`.
-fn provider(dialect: Dialect) -> &'static str {
+pub(crate) fn provider(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::OpenAiChat => "openai",
         Dialect::OpenAiResponses => "openai-responses",

@@ -1,48 +1,86 @@
-//! A key is for the provider's header alone: no log, no update, no error, no child sees it.
+//! The key of a provider goes to its provider: no log, no update, no error, no child sees it.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 
 use callboard::testing::models::{Answer, Call, Dialect, ModelServer, Reply};
 use serde_json::json;
 
-use crate::case::{KEY, done, start};
+use crate::case::{KEY, done, provider, start, start_logged_in};
+use crate::it::harness::scratch::Scratch;
+use crate::it::harness::{Agent, CALLBOARD};
+
+/// Logs everything.
+const TRACE: [(&str, &str); 2] = [("RUST_LOG", "trace"), ("CALLBOARD_LOG", "trace")];
 
 #[tokio::test]
 async fn a_key_is_told_to_its_provider_and_to_nobody_else() {
     for dialect in Dialect::ALL {
-        // The server repeats the key, as some do in what they say of it.
-        let wrong = format!("Incorrect API key provided: {KEY}");
-        let env = "env; tr '\\0' '\\n' < /proc/self/environ";
-        let server = ModelServer::start([
-            Reply::new().call(Call::new("terminal", &json!({"command": env}))).into(),
-            Reply::new().text(&format!("It is {KEY}.")).into(),
-            Answer::error(401, &wrong),
-            done(),
-        ])
-        .await
-        .unwrap();
-        let env = [("RUST_LOG", "trace"), ("CALLBOARD_LOG", "trace")];
-        let mut agent = start(&server, dialect, &env);
-        agent.initialize().await.unwrap();
-        agent.new_session().await;
-        assert_eq!(agent.turn("go").await, "end_turn");
-        let prompt = agent.prompt("again").await;
-        agent.answer(&prompt).await.unwrap_err();
-        agent.finish().await;
-
-        let asked = server.replies();
-        let carries = |text: &str| text.contains(KEY);
-        let header = asked[0].headers.iter().any(|(_, value)| carries(value));
-        assert!(header || carries(&asked[0].path), "{dialect:?}: the provider needs the key");
-        // What the command of the first call put out is part of the second request.
-        assert!(
-            asked[1].json().to_string().contains("XDG_STATE_HOME"),
-            "{dialect:?}: {}",
-            asked[1].json()
-        );
-        assert!(!carries(&asked[1].json().to_string()), "{dialect:?}: what a command could see");
-        assert!(!carries(&agent.client.transcript()), "{dialect:?}: what the client was told");
-        let log = agent.log();
-        assert!(log.len() > 1000, "the log is on: {log}");
-        let at = log.find(KEY).map(|at| log[at.saturating_sub(200)..at].to_owned());
-        assert_eq!(at, None, "{dialect:?}: the log");
+        let server = repeating().await;
+        let agent = start(&server, dialect, &TRACE);
+        check(dialect, &server, agent).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_a_login_stored_is_told_to_nobody_else_either() {
+    for dialect in Dialect::ALL {
+        let server = repeating().await;
+        let scratch = Scratch::new();
+        log_in(&scratch, dialect, &server.base_url(dialect));
+        let agent = start_logged_in(scratch, dialect, &TRACE);
+        check(dialect, &server, agent).await;
+    }
+}
+
+/// Stores the key for the server of a dialect, without a keyring: in the file of logins.
+fn log_in(scratch: &Scratch, dialect: Dialect, url: &str) {
+    let name = provider(dialect).trim_end_matches("-responses");
+    let mut command = Command::new(CALLBOARD);
+    command.args(["login", name]).current_dir(scratch.cwd()).env_clear().envs(scratch.env());
+    command.envs(TRACE).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // Where the key cannot be tried, it is stored all the same.
+    let input = format!("{url}\n{KEY}\ny\n");
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(output.status.success() && !said.contains(KEY), "{dialect:?}: {said}");
+}
+
+/// A server that repeats the key, as some do in what they say of it, behind a command that shows
+/// what it was given.
+async fn repeating() -> ModelServer {
+    let env = "env; tr '\\0' '\\n' < /proc/self/environ; cat \"$XDG_STATE_HOME\"/callboard/keys/*";
+    let answers = [
+        Reply::new().call(Call::new("terminal", &json!({"command": env}))).into(),
+        Reply::new().text(&format!("It is {KEY}.")).into(),
+        Answer::error(401, &format!("Incorrect API key provided: {KEY}")),
+        done(),
+    ];
+    ModelServer::start(answers).await.unwrap()
+}
+
+async fn check(dialect: Dialect, server: &ModelServer, mut agent: Agent) {
+    agent.initialize().await.unwrap();
+    agent.new_session().await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    let prompt = agent.prompt("again").await;
+    agent.answer(&prompt).await.unwrap_err();
+    agent.finish().await;
+
+    let asked = server.replies();
+    let carries = |text: &str| text.contains(KEY);
+    let header = asked[0].headers.iter().any(|(_, value)| carries(value));
+    assert!(header || carries(&asked[0].path), "{dialect:?}: the provider needs the key");
+    // What the command of the first call put out is part of the second request.
+    let shown = asked[1].json().to_string();
+    assert!(shown.contains("XDG_STATE_HOME"), "{dialect:?}: {shown}");
+    assert!(!carries(&shown), "{dialect:?}: what a command could see");
+    assert!(!carries(&agent.client.transcript()), "{dialect:?}: what the client was told");
+    let log = agent.log();
+    assert!(log.len() > 1000, "the log is on: {log}");
+    let at = log.find(KEY).map(|at| log[at.saturating_sub(200)..at].to_owned());
+    assert_eq!(at, None, "{dialect:?}: the log");
 }

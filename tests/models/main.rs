@@ -24,5 +24,6 @@ mod context;
 mod keys;
 mod refused;
 mod schema;
+mod session;
 mod tls;
 mod told;

@@ -4,6 +4,7 @@
 //! `target`, `n`, `seed` and `secs`. `value` is null when nothing could be measured, `target` when
 //! the figure is only told, and `seed` when the check uses no randomness. Remarks go to stderr.
 
+mod acpx;
 mod agent;
 mod cancel;
 mod command;
@@ -13,13 +14,16 @@ mod lines;
 mod llama;
 mod model_server;
 mod models;
+mod output;
 mod proofs;
 mod properties;
 mod raw;
 mod rules;
 mod scratch;
+mod script;
 mod seed;
 mod slow;
+mod view;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -172,6 +176,35 @@ const CHECKS: &[Check] = &[
         n: 200,
         target: Some(20.0),
         measure: command::gone,
+    },
+    Check {
+        name: "output-view",
+        what: "peak MiB while commands write 10 MB and n bytes, each for a client with terminals and \
+               one without; what it sees in the end, the counts and the file are right",
+        n: 1_000_000_000,
+        target: Some(96.0),
+        measure: output::view,
+    },
+    Check {
+        name: "output-read",
+        what: "ms of a read_file turn of another session while a command writes n bytes, p99",
+        n: 1_000_000_000,
+        target: Some(25.0),
+        measure: output::read,
+    },
+    Check {
+        name: "output-first",
+        what: "ms from a prompt to the first output of its command at the client, median of n",
+        n: 20,
+        target: Some(150.0),
+        measure: output::first,
+    },
+    Check {
+        name: "acpx",
+        what: "what goes wrong in acpx, a client from npm, with and without its files and terminals",
+        n: 1,
+        target: Some(0.0),
+        measure: acpx::acpx,
     },
     Check {
         name: "model-first",

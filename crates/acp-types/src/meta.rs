@@ -154,12 +154,11 @@ impl Reason {
     }
 }
 
-/// What was left out of a document, and where the whole lies.
+/// What was left out of a document. Where the whole of an output was kept, its call shows a
+/// resource link to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Dropped {
-    /// Bytes left out.
-    pub bytes: u64,
     /// Bytes left out of raw input and raw output.
     #[serde(skip_serializing_if = "is_zero")]
     pub raw_bytes: u64,
@@ -169,9 +168,9 @@ pub struct Dropped {
     /// Items of content left out.
     #[serde(skip_serializing_if = "is_zero")]
     pub items: u64,
-    /// A URI of the whole, where it was kept.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub whole: Option<String>,
+    /// Locations left out.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub locations: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]

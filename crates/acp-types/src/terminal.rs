@@ -122,8 +122,9 @@ impl Output {
 
     /// Appends bytes.
     pub fn push(&mut self, bytes: &[u8]) {
+        // Nothing that comes behind what is left out belongs to the head.
+        let room = if self.left_out() > 0 { 0 } else { OUTPUT_HEAD - self.head.len() };
         self.total += bytes.len() as u64;
-        let room = OUTPUT_HEAD - self.head.len();
         let (to_head, to_tail) = bytes.split_at(room.min(bytes.len()));
         self.head.extend_from_slice(to_head);
         self.tail.extend_from_slice(&to_tail[to_tail.len().saturating_sub(OUTPUT_TAIL)..]);
@@ -133,16 +134,20 @@ impl Output {
         }
     }
 
+    /// Notes that so many bytes come here that nobody kept. There is one gap in an output: what
+    /// stands between it and an earlier one is left out too.
+    pub fn skip(&mut self, bytes: u64) {
+        if bytes > 0 {
+            self.tail.clear();
+            self.total += bytes;
+        }
+    }
+
     /// Appends what was kept of later bytes. Associative: the grouping does not matter.
     pub fn append(&mut self, later: &Self) {
-        let left_out = later.left_out();
         self.push(&later.head);
-        // Where bytes are left out, the later tail alone fills ours.
-        if left_out > 0 {
-            self.tail.clear();
-        }
+        self.skip(later.left_out());
         self.push(&later.tail);
-        self.total += left_out;
     }
 
     /// Returns the kept bytes, with a line between head and tail that counts what is left out.
@@ -161,6 +166,12 @@ impl Output {
 #[must_use]
 pub fn gap_line(bytes: u64) -> String {
     format!("\n[… {bytes} bytes left out …]\n")
+}
+
+/// Returns the same line for a terminal: what stands before it may leave a colour, or be cut within
+/// a sequence.
+pub(crate) fn terminal_gap(bytes: u64) -> String {
+    format!("\x1b[0m{}", gap_line(bytes))
 }
 
 #[cfg(test)]
@@ -183,6 +194,34 @@ mod tests {
         })
     }
 
+    /// What is written, and gaps within it.
+    fn output() -> impl Strategy<Value = Output> {
+        let step = (chunk(), prop_oneof![3 => Just(0_u64), 1 => 1..100_000_u64]);
+        vec(step, 0..3).prop_map(|steps| {
+            let mut output = Output::default();
+            for (bytes, gap) in steps {
+                output.push(&bytes);
+                output.skip(gap);
+            }
+            output
+        })
+    }
+
+    #[test]
+    fn what_is_skipped_is_counted_in_its_place() {
+        let mut output = Output::new(b"begin");
+        output.push(&[b'x'; OUTPUT_HEAD]);
+        output.skip(1_000_000);
+        output.push(b"end");
+        assert_eq!((output.total(), output.head().len()), (1_008_200, OUTPUT_HEAD));
+        assert_eq!((output.tail(), output.left_out()), (&b"end"[..], 1_000_005));
+        let mut short = Output::new(b"begin");
+        short.skip(7);
+        short.push(b"end");
+        assert_eq!((short.head(), short.tail()), (&b"begin"[..], &b"end"[..]));
+        assert_eq!(short.to_bytes(), "begin\n[… 7 bytes left out …]\nend".as_bytes());
+    }
+
     proptest! {
         #[test]
         fn head_and_tail_are_those_of_the_whole(chunks in vec(chunk(), 0..6)) {
@@ -197,8 +236,8 @@ mod tests {
         }
 
         #[test]
-        fn append_is_associative(a in vec(chunk(), 0..3), b in vec(chunk(), 0..3), c in vec(chunk(), 0..3)) {
-            let [a, b, c] = [a, b, c].map(|chunks| Output::new(&chunks.concat()));
+        fn append_is_associative(a in output(), b in output(), c in output()) {
+            assert!(a.head().len() as u64 + a.tail().len() as u64 <= a.total());
             let mut left = a.clone();
             left.append(&b);
             left.append(&c);

@@ -2,47 +2,32 @@
 //!
 //! Handlers never await the client: what takes time goes to the session's own task.
 
-use std::collections::{BTreeMap, HashMap};
+mod connection;
+
+use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use acp_lifecycle::{Policy, RuleStore, Secrets, title};
-use acp_tools::{Context, Registry, Workspace};
-use acp_types::Trace;
-use agent_client_protocol::schema::ProtocolVersion;
+use acp_tools::Registry;
 use agent_client_protocol::v1::schema::{
-    AgentAuthCapabilities, AgentCapabilities, AuthenticateRequest, CancelNotification,
-    ClientCapabilities, CloseSessionRequest, CloseSessionResponse, Implementation,
-    InitializeRequest, InitializeResponse, LogoutCapabilities, LogoutRequest, NewSessionRequest,
-    NewSessionResponse, PromptCapabilities, PromptRequest,
-    SessionAdditionalDirectoriesCapabilities, SessionCapabilities, SessionCloseCapabilities,
-    SessionId, SetSessionConfigOptionRequest, SetSessionConfigOptionResponse,
-    SetSessionModeRequest, SetSessionModeResponse,
+    AuthenticateRequest, CancelNotification, CloseSessionRequest, InitializeRequest, LogoutRequest,
+    NewSessionRequest, PromptRequest, SetSessionConfigOptionRequest, SetSessionModeRequest,
 };
-use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{
     Client, ConnectTo, Error, Result, on_receive_notification, on_receive_request,
 };
-use futures::FutureExt as _;
-use ulid::Ulid;
 
-use crate::errors;
-use crate::keys::{self, KeyStore};
-use crate::limits;
+use crate::keys::KeyStore;
 use crate::login;
 use crate::mode::{Decides, Mode};
 use crate::model::Model;
 use crate::model::catalogue::{BuiltIn, Catalogue};
-use crate::options::Selection;
-use crate::permission::{Permission, Stored};
 use crate::rule_store::StateStore;
 use crate::secrets;
-use crate::session::Session;
-use crate::sys::private;
-use crate::telemetry;
 use crate::transport::Counters;
-use crate::wire::Wire;
+
+use self::connection::Connection;
 
 /// A coding agent for ACP clients: a model, tools, and what commands may see of the environment.
 ///
@@ -227,13 +212,7 @@ impl ConnectTo<Client> for Agent {
             )
             .on_receive_request(
                 async move |request: NewSessionRequest, responder, client| {
-                    // Noted before the end of input can be heard.
-                    let opening = new.opening.clone().try_read_owned();
-                    let opened = new.clone().new_session(request, responder, client);
-                    let opened = tokio::spawn(opened.map(|()| drop(opening)));
-                    // In its turn, unless a disk hangs.
-                    drop(tokio::time::timeout(limits::SESSION_OPENED, opened).await);
-                    Ok(())
+                    new.clone().begin_session(request, responder, client).await
                 },
                 on_receive_request!(),
             )
@@ -288,211 +267,3 @@ async fn tell_of(request: InitializeRequest) {
         "a client is connected"
     );
 }
-
-/// What one connection knows: the client's capabilities and the open sessions.
-#[derive(Debug)]
-struct Connection {
-    agent: Agent,
-    client: Mutex<ClientCapabilities>,
-    sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
-    /// Held for reading while a session is opened.
-    opening: Arc<tokio::sync::RwLock<()>>,
-}
-
-impl Connection {
-    fn new(agent: Agent) -> Self {
-        let (client, sessions, opening) = Default::default();
-        Self { agent, client, sessions, opening }
-    }
-
-    fn initialize(&self, request: &InitializeRequest) -> InitializeResponse {
-        let methods = login::methods(&request.client_capabilities);
-        lock(&self.client).clone_from(&request.client_capabilities);
-        let sessions = SessionCapabilities::new()
-            .close(SessionCloseCapabilities::new())
-            .additional_directories(SessionAdditionalDirectoriesCapabilities::new());
-        let capabilities = AgentCapabilities::new()
-            .prompt_capabilities(
-                PromptCapabilities::new().embedded_context(true).image(true).audio(true),
-            )
-            .session_capabilities(sessions)
-            .auth(AgentAuthCapabilities::new().logout(LogoutCapabilities::new()));
-        InitializeResponse::new(ProtocolVersion::V1)
-            .agent_capabilities(capabilities)
-            .agent_info(Implementation::new("callboard", VERSION).title("Callboard"))
-            .auth_methods(methods)
-    }
-
-    /// Looks at the logins that there are by now, for a moment.
-    async fn glance(&self) {
-        let Agent { catalogue, keys, .. } = &self.agent;
-        let look = async {
-            catalogue.refresh().await;
-            // Not every catalogue reads them; nobody is shown their keys all the same.
-            if !keys::are_learnt() {
-                let keys = keys.clone();
-                drop(tokio::task::spawn_blocking(move || drop(keys.logins())).await);
-            }
-        };
-        drop(tokio::time::timeout(limits::LOGIN_GLANCE, look).await);
-    }
-
-    /// Opens a session, in a task of its own: its folders and the user's may lie on a network,
-    /// and others are served meanwhile.
-    async fn new_session(
-        self: Arc<Self>,
-        request: NewSessionRequest,
-        responder: Responder<NewSessionResponse>,
-        client: ConnectionTo<Client>,
-    ) {
-        self.glance().await;
-        if !request.mcp_servers.is_empty() {
-            tracing::warn!(count = request.mcp_servers.len(), "MCP servers are not used yet");
-        }
-        let connection = self.clone();
-        let look = move || connection.context(request.cwd, request.additional_directories);
-        let looked = tokio::task::spawn_blocking(look).await;
-        let looked = looked.unwrap_or_else(|_panic| Err(Error::internal_error()));
-        // The connection may be gone by now, and with it whoever asked.
-        drop(match looked {
-            Ok((context, tools, stored)) => self.open(context, tools, stored, responder, client),
-            Err(error) => responder.respond_with_error(error),
-        });
-    }
-
-    fn open(
-        &self,
-        context: Context,
-        tools: Tools,
-        stored: Option<Stored>,
-        responder: Responder<NewSessionResponse>,
-        client: ConnectionTo<Client>,
-    ) -> Result<()> {
-        // Held until it is there for whoever reads the answer.
-        let mut sessions = lock(&self.sessions);
-        if sessions.len() >= limits::MAX_SESSIONS {
-            let what = format!("{} sessions are open; close one first", limits::MAX_SESSIONS);
-            return responder.respond_with_error(errors::busy(what));
-        }
-        // A disk may be slow: the first call waits for this.
-        let workspace = context.workspace.clone();
-        drop(tokio::task::spawn_blocking(move || workspace.recover()));
-        let id = SessionId::new(format!("sess_{}", Ulid::generate()));
-        let Agent { model, catalogue, counters, decides, .. } = self.agent.clone();
-        let model = catalogue.first().unwrap_or(model);
-        let selection = Selection::new(catalogue, model, decides.mode());
-        let answer = NewSessionResponse::new(id.clone())
-            .modes(selection.modes())
-            .config_options(selection.options(&selection.chosen()));
-        responder.respond(answer)?;
-        let capabilities = lock(&self.client).clone();
-        let forms = capabilities.elicitation.as_ref().and_then(|it| it.form.as_ref());
-        let permission = Permission { decides, stored, asks_why: forms.is_some() };
-        let wire = |handle, answers| {
-            Wire::new(id.clone(), handle, answers, &capabilities, client, counters)
-        };
-        let Tools { registry, secrets, .. } = tools;
-        let session = telemetry::session(&id)
-            .in_scope(|| Session::open(selection, registry, context, secrets, permission, wire));
-        sessions.insert(id, session);
-        Ok(())
-    }
-
-    /// Looks at the files that a new session needs. Blocks.
-    fn context(
-        &self,
-        cwd: PathBuf,
-        additional: Vec<PathBuf>,
-    ) -> Result<(Context, Tools, Option<Stored>)> {
-        let mut workspace =
-            Workspace::new(cwd, additional).map_err(|error| errors::root(&error))?;
-        if !workspace.is_kernel_fenced() {
-            tracing::warn!("a program that swaps directories for links can lead tools outside");
-        }
-        if let Some(state) = private::state_folder(&self.agent.env) {
-            workspace = workspace.keeping(&state);
-        }
-        let roots: Vec<_> = workspace.roots().map(Path::to_owned).collect();
-        let stored = self.agent.rules.clone().and_then(|rules| Stored::read(rules, &roots));
-        let tools = self.agent.tools()?;
-        let (workspace, env) = (Arc::new(workspace), tools.env.clone());
-        Ok((Context { workspace, env, text: None, terminal: None }, tools, stored))
-    }
-
-    fn prompt(
-        &self,
-        request: PromptRequest,
-        responder: Responder<agent_client_protocol::v1::schema::PromptResponse>,
-    ) -> Result<()> {
-        match self.session(&request.session_id) {
-            Some(session) => {
-                let trace = Trace::from_meta(request.meta.as_ref());
-                session.prompt(request.prompt, trace, responder)
-            }
-            None => responder.respond_with_error(errors::unknown_session()),
-        }
-    }
-
-    fn set_mode(
-        &self,
-        request: &SetSessionModeRequest,
-        responder: Responder<SetSessionModeResponse>,
-    ) -> Result<()> {
-        match self.session(&request.session_id) {
-            Some(session) => session.options().on_set_mode(request, responder),
-            None => responder.respond_with_error(errors::unknown_session()),
-        }
-    }
-
-    fn set_option(
-        &self,
-        request: &SetSessionConfigOptionRequest,
-        responder: Responder<SetSessionConfigOptionResponse>,
-    ) -> Result<()> {
-        match self.session(&request.session_id) {
-            Some(session) => session.options().on_set_option(request, responder),
-            None => responder.respond_with_error(errors::unknown_session()),
-        }
-    }
-
-    fn close_session(
-        &self,
-        request: &CloseSessionRequest,
-        responder: Responder<CloseSessionResponse>,
-    ) -> Result<()> {
-        let Some(session) = lock(&self.sessions).remove(&request.session_id) else {
-            return responder.respond_with_error(errors::unknown_session());
-        };
-        drop(tokio::spawn(async move {
-            session.close(limits::CLOSE_DEADLINE).await;
-            // The connection may be gone by now, and with it whoever asked.
-            drop(responder.respond(CloseSessionResponse::new()));
-        }));
-        Ok(())
-    }
-
-    /// Ends every session: the client is gone.
-    async fn close(&self) {
-        let opening = tokio::time::timeout(limits::CLOSE_DEADLINE, self.opening.write());
-        // Those that are just being opened come last.
-        drop(futures::future::join(opening, self.close_all()).await);
-        self.close_all().await;
-    }
-
-    async fn close_all(&self) {
-        let sessions: Vec<_> = lock(&self.sessions).drain().map(|(_, session)| session).collect();
-        let closing = sessions.iter().map(|session| session.close(limits::CLOSE_DEADLINE));
-        futures::future::join_all(closing).await;
-    }
-
-    fn session(&self, id: &SessionId) -> Option<Arc<Session>> {
-        lock(&self.sessions).get(id).cloned()
-    }
-}
-
-/// A panic while one of these locks was held left a whole value, so it can be used on.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -14,6 +14,7 @@ use futures::future::{BoxFuture, FutureExt as _};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use crate::blocking::one_at_a_time;
 use crate::config::{Config, ProviderConfig};
 use crate::keys::{KeyError, KeyStore, Login, Logins};
 use crate::model::catalogue::{BuiltIn, Catalogue, Choice};
@@ -216,14 +217,8 @@ impl Chooser {
     /// Reads which logins there are by now. Where that takes too long, it is known later.
     async fn read_logins(self: &Arc<Self>) {
         let chooser = self.clone();
-        let read = async move {
-            let one = chooser.reading.clone().lock_owned().await;
-            let read = move || {
-                chooser.take_in(chooser.keys.logins());
-                drop(one);
-            };
-            drop(spawn_blocking(read).await);
-        };
+        let read = move |(): &mut ()| chooser.take_in(chooser.keys.logins());
+        let read = one_at_a_time(&self.reading, read);
         drop(timeout(limits::FILE_DEADLINE, read).await);
     }
 

@@ -48,14 +48,15 @@ fn acp(args: ServeArgs) -> ExitCode {
     if args.setup {
         return chosen::login(&ProviderArg { provider: None });
     }
-    let agent = match chosen::serving_agent(args.agent) {
-        Ok(agent) => agent,
-        Err(why) => return fail(&why),
-    };
-    // Before any other thread starts: nothing may write to the protocol's stream by accident.
+    // Before any other thread starts: nothing may write to the protocol's stream by accident. The
+    // client's first line is read meanwhile.
     let transport = match transport::stdio() {
         Ok(transport) => transport,
         Err(error) => return fail(&format!("cannot take over standard input and output: {error}")),
+    };
+    let agent = match chosen::serving_agent(args.agent) {
+        Ok(agent) => agent,
+        Err(why) => return fail(&why),
     };
     let agent = agent.with_counters(transport.counters());
     run(serve(agent, transport))

@@ -28,6 +28,7 @@ use instructions::Instructions;
 pub(crate) use room::{Made, Maker};
 use stamps::Stamps;
 
+use crate::blocking::one_at_a_time;
 use crate::limits;
 use crate::mode::Mode;
 use crate::model::{Message, Model, ToolSpec, direct};
@@ -156,10 +157,8 @@ impl Surroundings {
     /// Looks at files where that holds up nobody.
     async fn blocking(&self, look: impl FnOnce(&mut Known, &Workspace) + Send + 'static) {
         let workspace = self.workspace.clone();
-        let mut known = self.known.clone().lock_owned().await;
-        let looking = tokio::task::spawn_blocking(move || look(&mut known, &workspace));
         // A panic costs what would have been told.
-        drop(looking.await);
+        one_at_a_time(&self.known, move |known| look(known, &workspace)).await;
     }
 }
 

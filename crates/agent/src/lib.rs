@@ -6,6 +6,7 @@
 //! agent on; this one is for running and for embedding the whole.
 
 pub mod agent;
+mod blocking;
 pub mod check_wire;
 mod choose;
 pub mod cli;

@@ -112,7 +112,7 @@ pub const EXIT_DEADLINE: Duration = Duration::from_millis(1_700);
 
 // ---- Sessions and turns ----
 
-/// Sessions of one connection that are open at once.
+/// Sessions of one connection that are open at once, and that are being opened at once.
 pub const MAX_SESSIONS: usize = 64;
 
 /// Prompts of one session that wait for the turn before them.
@@ -311,7 +311,7 @@ pub const MAX_ANSWER_BYTES: u64 = 4 << 10;
 pub const LOGIN_GLANCE: Duration = Duration::from_millis(250);
 
 /// Time for which nothing else is heard while a session is opened; one whose files take longer is
-/// opened beside what else is asked for.
+/// opened beside what else is asked for, and so are those that come meanwhile.
 pub const SESSION_OPENED: Duration = Duration::from_millis(500);
 
 /// Time for the system's keyring to answer. It may be asking its user to unlock it.

@@ -117,6 +117,10 @@ mod tests {
 
     fn echo_through_taken_streams() {
         let (mut input, mut output) = take_stdio().unwrap();
+        for stream in [&input, &output] {
+            let flags = rustix::io::fcntl_getfd(stream).unwrap();
+            assert!(flags.contains(rustix::io::FdFlags::CLOEXEC), "a child would have it");
+        }
         println!("stray line");
         let child = Command::new("sh").args(["-c", "echo \"stray child, read <$(cat)>\""]).status();
         assert!(child.unwrap().success());

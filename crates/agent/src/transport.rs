@@ -70,9 +70,14 @@ mod writer;
 /// # }
 /// ```
 pub struct Transport {
-    input: Box<dyn Read + Send>,
+    /// The thread that reads, until it starts.
+    reader: Option<(Reader, Box<dyn Read + Send>)>,
     output: Box<dyn Write + Send>,
-    hung_up: HungUp,
+    /// The SDK's end of the channel.
+    sdk: Channel,
+    outgoing: mpsc::UnboundedReceiver<TransportFrame>,
+    incoming: mpsc::UnboundedSender<TransportFrame>,
+    queue: CloseOnDrop,
     counters: Arc<Counters>,
     ended: CancellationToken,
 }
@@ -81,16 +86,19 @@ pub struct Transport {
 ///
 /// From then on nothing else in the process or its children reads the standard input or writes
 /// the standard output: they find `/dev/null` and the standard error there (on Unix). Call it
-/// once, before any thread starts.
+/// once, before any other thread starts: the client's first line is read and parsed while the
+/// agent that will serve it is made. Whoever drops it unconnected may lose lines.
 ///
 /// # Errors
 ///
-/// When the process is out of file descriptors or cannot open `/dev/null`.
+/// When the process is out of file descriptors or threads, or cannot open `/dev/null`.
 pub fn stdio() -> io::Result<Transport> {
     let (input, output) = sys::take_stdio()?;
     let same_input = input.try_clone()?;
-    let transport = Transport::new(input, output);
-    Ok(Transport { hung_up: Box::new(move || sys::is_hung_up(&same_input)), ..transport })
+    let hung_up = Box::new(move || sys::is_hung_up(&same_input));
+    let mut transport = Transport::of(Box::new(input), Box::new(output), hung_up);
+    start(transport.reader.take())?;
+    Ok(transport)
 }
 
 impl Transport {
@@ -98,13 +106,17 @@ impl Transport {
     /// before it is connected.
     #[must_use]
     pub fn new(input: impl Read + Send + 'static, output: impl Write + Send + 'static) -> Self {
-        Self {
-            input: Box::new(input),
-            output: Box::new(output),
-            hung_up: Box::new(|| false),
-            counters: Arc::default(),
-            ended: CancellationToken::new(),
-        }
+        Self::of(Box::new(input), Box::new(output), Box::new(|| false))
+    }
+
+    fn of(input: Box<dyn Read + Send>, output: Box<dyn Write + Send>, hung_up: HungUp) -> Self {
+        let (sdk, ours) = Channel::duplex();
+        let (outgoing, incoming) = ours.into_parts();
+        let (counters, ended) = (Arc::<Counters>::default(), CancellationToken::new());
+        let queue = Arc::new(Queue::new(counters.clone(), hung_up));
+        let reader = Reader::new(incoming.clone(), queue.clone(), counters.clone(), ended.clone());
+        let (reader, queue) = (Some((reader, input)), CloseOnDrop(queue));
+        Self { reader, output, sdk, outgoing, incoming, queue, counters, ended }
     }
 
     /// Returns the token that is cancelled when the input has ended, or the client takes no output
@@ -122,8 +134,7 @@ impl Transport {
 
     /// Splits into the SDK's end of the channel and the work that moves frames through it.
     fn into_parts(self) -> (Channel, ConnectionDriver) {
-        let (sdk, ours) = Channel::duplex();
-        let (mut outgoing, incoming) = ours.into_parts();
+        let Self { reader, output, sdk, mut outgoing, incoming, queue, ended, .. } = self;
         let (finish, mut finished) = oneshot::channel();
         // Asked to finish, no frame more is accepted; those accepted are still to come.
         let frames = stream::poll_fn(move |context| {
@@ -135,7 +146,8 @@ impl Transport {
         let finish = move || {
             let _ = finish.send(());
         };
-        (sdk, ConnectionDriver::with_finish(drive(self, incoming, frames), finish))
+        let moved = drive(reader, output, incoming, frames, queue, ended);
+        (sdk, ConnectionDriver::with_finish(moved, finish))
     }
 }
 
@@ -171,20 +183,21 @@ impl<R: Role> ConnectTo<R> for Transport {
 /// When the writer fails first, or the end is asked for, the SDK's input ends, upon which it
 /// finishes as it does at the end of input. After a failed writer its frames are dropped.
 async fn drive(
-    transport: Transport,
+    reader: Option<(Reader, Box<dyn Read + Send>)>,
+    output: Box<dyn Write + Send>,
     incoming: mpsc::UnboundedSender<TransportFrame>,
     frames: impl Stream<Item = TransportFrame>,
+    closing: CloseOnDrop,
+    ended: CancellationToken,
 ) -> Result<()> {
-    let Transport { input, output, hung_up, counters, ended } = transport;
-    let queue = Arc::new(Queue::new(counters.clone(), hung_up));
-    let closing = CloseOnDrop(queue.clone());
+    let queue = closing.0.clone();
     let (done, written) = oneshot::channel();
 
     // The reader first: what it reads is waited for before there is anything to write.
-    let reader = Reader::new(incoming.clone(), queue.clone(), counters, ended.clone());
-    spawn("acp-read", move || reader.run(input))?;
+    start(reader).map_err(Error::into_internal_error)?;
     let writer = Writer::new(queue.clone(), ended.clone());
-    spawn("acp-write", move || drop(done.send(writer.run(output))))?;
+    spawn("acp-write", move || drop(done.send(writer.run(output))))
+        .map_err(Error::into_internal_error)?;
 
     let ending = async {
         ended.cancelled().await;
@@ -223,7 +236,7 @@ async fn pump(frames: impl Stream<Item = TransportFrame>, queue: &Queue) -> Resu
     Ok(())
 }
 
-/// Lets the threads end, also when the connection's future is dropped.
+/// Lets the threads end, also when the transport or the connection's future is dropped.
 struct CloseOnDrop(Arc<Queue>);
 
 impl Drop for CloseOnDrop {
@@ -232,9 +245,14 @@ impl Drop for CloseOnDrop {
     }
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
-    let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
-    thread.map(drop).map_err(Error::into_internal_error)
+/// Starts the thread that reads, if it has not started.
+fn start(reader: Option<(Reader, Box<dyn Read + Send>)>) -> io::Result<()> {
+    let Some((reader, input)) = reader else { return Ok(()) };
+    spawn("acp-read", move || reader.run(input))
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
 }
 
 /// Whether a line is nested no deeper and holds no more values than a message may.

@@ -60,7 +60,7 @@ impl Wire {
         handle.with(|session, _| session.set_shows_terminals(surface == Surface::Meta));
         let sent = Sent::new(surface);
         let shows = Shows::of(capabilities);
-        let requests = Requests::new(handle.clone());
+        let requests = Requests::new(handle.clone(), client.clone(), counters.clone());
         let texts = ClientTexts::of(&capabilities.fs, &session, &requests);
         let terminals = ClientTerminals::of(capabilities, &session, &requests);
         Self {
@@ -89,8 +89,9 @@ impl Wire {
     }
 
     /// Lets what answers leave behind be saved.
-    pub(crate) fn kept_by(self, keeper: Option<Arc<Keeper>>) -> Self {
-        Self { keeper, ..self }
+    pub(crate) fn kept_by(mut self, keeper: Option<Arc<Keeper>>) -> Self {
+        self.keeper = keeper;
+        self
     }
 
     fn hand_over(&self) {

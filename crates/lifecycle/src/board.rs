@@ -324,6 +324,15 @@ impl Board {
         self.in_time(patch).filter(|patch| !patch.is_empty())
     }
 
+    /// Notes that so many bytes of the output of an open terminal are left out here.
+    pub fn terminal_gap(&mut self, id: &TerminalId, bytes: u64) -> Option<TerminalPatch> {
+        if bytes == 0 {
+            return None;
+        }
+        let patch = self.terminals.gap(id, bytes, &self.secrets);
+        self.in_time(patch).filter(|patch| !patch.is_empty())
+    }
+
     /// Ends a terminal, exactly once.
     pub fn terminal_exit(&mut self, id: &TerminalId, exit: Exit) -> Option<TerminalPatch> {
         let patch = self.terminals.exit(id, exit, &self.secrets);

@@ -417,6 +417,11 @@ impl CallHandle {
         self.session.with(|session, now| session.terminal_output(id, bytes, now));
     }
 
+    /// Notes that so many bytes of a terminal's output come here that nobody kept.
+    pub fn terminal_gap(&self, id: &TerminalId, bytes: u64) {
+        self.session.with(|session, now| session.terminal_gap(id, bytes, now));
+    }
+
     /// Ends a terminal.
     pub fn terminal_exit(&self, id: &TerminalId, exit: Exit) {
         self.session.with(|session, now| session.terminal_exit(id, exit, now));

@@ -45,7 +45,7 @@ pub const ARRIVING_FIELDS: usize = 16;
 /// Messages of which it is remembered how they ended, in case that was within a secret.
 pub const SPEECHES: usize = 4;
 
-/// Locations that a call may have; what is over is left out.
+/// Locations that a call may have; what is over is counted.
 pub const LOCATIONS: usize = 20;
 
 /// Bytes of a command that a title holds; above, its first line and the count of lines.

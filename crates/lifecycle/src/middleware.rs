@@ -297,12 +297,6 @@ fn timed_out(timeout: Duration) -> Failure {
 
 /// The end of a call that nobody was told of, because its turn was answered.
 fn turn_is_over() -> Ended {
-    Ended {
-        status: Status::Cancelled,
-        reason: Some(Reason::Turn),
-        text: "The turn is over. It did not run.".to_owned(),
-        images: Vec::new(),
-        ends_turn: true,
-        is_fatal: false,
-    }
+    let text = "The turn is over. It did not run.";
+    Ended { ends_turn: true, ..Ended::new(Status::Cancelled, Some(Reason::Turn), text) }
 }

@@ -118,6 +118,15 @@ pub struct Ended {
     pub is_fatal: bool,
 }
 
+impl Ended {
+    /// Makes an end that shows no image, and after which the turn goes on.
+    #[must_use]
+    pub fn new(status: Status, reason: Option<Reason>, text: impl Into<String>) -> Self {
+        let (text, images) = (text.into(), Vec::new());
+        Self { status, reason, text, images, ends_turn: false, is_fatal: false }
+    }
+}
+
 /// Lives the life of an announced call to its end.
 ///
 /// Preview and run happen in the call's span, and while they do,
@@ -254,8 +263,7 @@ async fn out_of_grace(call: &CallHandle) {
 fn succeed(open: OpenCall, success: Success) -> Ended {
     let images = images(&success.patch.content);
     open.finish(End::completed().with(success.patch));
-    let (text, status) = (success.text, Status::Completed);
-    Ended { status, reason: None, text, images, ends_turn: false, is_fatal: false }
+    Ended { images, ..Ended::new(Status::Completed, None, success.text) }
 }
 
 fn images(shown: &ContentPatch) -> Vec<ImageContent> {
@@ -298,7 +306,7 @@ impl Stop {
         let (status, reason) = (end.status, end.reason);
         // What the tool itself says of its end wins.
         open.finish(End { patch: patch.then(end.patch), ..end });
-        Ended { status, reason, text, images: Vec::new(), ends_turn, is_fatal }
+        Ended { ends_turn, is_fatal, ..Ended::new(status, reason, text) }
     }
 
     fn told(self, cancelled: Option<Reason>) -> Told {

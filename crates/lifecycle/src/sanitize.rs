@@ -36,6 +36,8 @@ pub(crate) struct Losses {
     pub(crate) is_title_cut: bool,
     content: u64,
     locations: u64,
+    /// How many of them do not fit.
+    pub(crate) locations_cut: u64,
     meta: u64,
     raw_input: (u64, u64),
     raw_output: (u64, u64),
@@ -55,7 +57,8 @@ impl Losses {
 
     /// Returns whether there are any.
     pub(crate) fn is_any(&self) -> bool {
-        self.is_title_cut || self.redacted() > 0 || self.raw_bytes() > 0
+        let cut = self.raw_bytes() + self.locations_cut;
+        self.is_title_cut || self.redacted() + cut > 0
     }
 }
 
@@ -256,9 +259,6 @@ impl<'a> Redactor<'a> {
         }
         if let Some(title) = &mut meta.title {
             self.value(title, IsSecret::No);
-        }
-        if let Some(whole) = meta.dropped.as_mut().and_then(|dropped| dropped.whole.as_mut()) {
-            self.text(whole);
         }
         meta.arriving.retain(|key, _| !self.secrets.finds(key.as_bytes()));
         self.fields(&mut meta.custom, IsSecret::No);

@@ -294,6 +294,12 @@ impl Session {
         self.offer_terminal(id, patch, now);
     }
 
+    /// Notes that so many bytes of the output of an open terminal are left out here.
+    pub fn terminal_gap(&mut self, id: &TerminalId, bytes: u64, now: Moment) {
+        let patch = self.board.terminal_gap(id, bytes);
+        self.offer_terminal(id, patch, now);
+    }
+
     /// Ends a terminal.
     pub fn terminal_exit(&mut self, id: &TerminalId, exit: Exit, now: Moment) {
         let patch = self.board.terminal_exit(id, exit);

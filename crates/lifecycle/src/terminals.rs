@@ -59,6 +59,20 @@ impl Terminals {
         Some(terminal.apply(TerminalPatch::output(&shown), secrets))
     }
 
+    /// Notes that output is left out here, behind what was held back of it: half a secret that ends
+    /// here is hidden, and what follows is none of it.
+    pub(crate) fn gap(
+        &mut self,
+        id: &TerminalId,
+        bytes: u64,
+        secrets: &Secrets,
+    ) -> Option<TerminalPatch> {
+        let terminal = self.running(id)?;
+        let mut output = Output::new(&std::mem::take(&mut terminal.output).flush());
+        output.skip(bytes);
+        Some(terminal.apply(TerminalPatch { output, ..TerminalPatch::default() }, secrets))
+    }
+
     /// Ends a terminal, behind what was held back of its output.
     pub(crate) fn exit(
         &mut self,

@@ -127,8 +127,8 @@ impl Titles {
     /// A command over 4 KiB becomes its first line and the count of its lines, in the words of
     /// the message `shortened`; the whole is in the call's raw input.
     fn shortened(&self, argument: &str) -> String {
-        let (shown, is_whole) = visible::head(argument, TITLE_BYTES);
-        if is_whole {
+        let (shown, is_all) = visible::head(argument, TITLE_BYTES);
+        if is_all {
             return shown;
         }
         let first = argument.lines().next().unwrap_or_default();
@@ -141,6 +141,12 @@ impl Titles {
         self.message("shortened", &values)
             .unwrap_or_else(|| format!("{start} … ({lines} lines, {bytes} bytes)"))
     }
+}
+
+/// Returns whether titles show an argument whole, and not its first line and its length.
+#[must_use]
+pub fn is_whole(argument: &str) -> bool {
+    visible::head(argument, TITLE_BYTES).1
 }
 
 fn bundle(
@@ -165,7 +171,7 @@ impl fmt::Debug for Titles {
 
 #[cfg(test)]
 mod tests {
-    use super::{Titles, TitlesError};
+    use super::{Titles, TitlesError, is_whole};
     use crate::limits::TITLE_BYTES;
     use pretty_assertions::assert_eq;
 
@@ -189,7 +195,9 @@ mod tests {
         );
         let long = "x".repeat(TITLE_BYTES);
         assert_eq!(render("run", &long), format!("Run `{long}`"));
-        assert_eq!(render("run", &format!("first\n{long}")), "Run `first … (2 lines, 4102 bytes)`");
+        let longer = format!("first\n{long}");
+        assert_eq!(render("run", &longer), "Run `first … (2 lines, 4102 bytes)`");
+        assert!(is_whole(&long) && !is_whole(&longer));
     }
 
     #[test]

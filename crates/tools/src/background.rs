@@ -45,8 +45,9 @@ struct State {
 #[derive(Debug)]
 struct Entry {
     command: Command,
-    /// How far a running one was told.
-    mark: Mark,
+    /// How far a running one was told. Whoever tells of it holds this, and takes it before the
+    /// state of all, so that nothing is told twice.
+    telling: Arc<Mutex<Mark>>,
     /// What was not told of the output of one that has ended, until that is told too.
     rest: Option<Fresh>,
     /// Whether its end was told.
@@ -138,23 +139,22 @@ impl Background {
     /// Takes what of the output of a command was not told. Nothing of one that has ended, if all
     /// of it was. Blocks for some milliseconds.
     pub(crate) fn look(&self, id: &str) -> Option<(Command, Option<Fresh>)> {
-        let (command, mut mark) = {
-            let mut state = self.shared.lock();
-            let entry = state.entry(id)?;
-            match &entry.command.phase {
-                Phase::Running(_) => (entry.command.clone(), entry.mark),
-                Phase::Ended(_) => {
-                    entry.is_told = true;
-                    return Some((entry.command.clone(), entry.rest.take()));
-                }
+        let telling = self.shared.telling(id)?;
+        let mut mark = telling.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.shared.lock();
+        let entry = state.entry(id)?;
+        let command = entry.command.clone();
+        let fresh = match &command.phase {
+            Phase::Running(recording) => {
+                drop(state);
+                Some(recording.fresh(&mut mark))
+            }
+            Phase::Ended(_) => {
+                entry.is_told = true;
+                entry.rest.take()
             }
         };
-        let Phase::Running(recording) = &command.phase else { return None };
-        let fresh = recording.fresh(&mut mark);
-        if let Some(entry) = self.shared.lock().entry(id) {
-            entry.mark = mark;
-        }
-        Some((command, Some(fresh)))
+        Some((command, fresh))
     }
 
     /// Waits until a command has ended, or is forgotten.
@@ -199,8 +199,8 @@ impl Place {
             let id = format!("bg-{}", state.count);
             let phase = Phase::Running(Arc::clone(&recording));
             let command = Command { id: id.clone(), job, phase };
-            let (mark, rest) = (Mark::default(), None);
-            state.commands.push_back(Entry { command, mark, rest, is_told: false });
+            let (telling, rest) = (Arc::default(), None);
+            state.commands.push_back(Entry { command, telling, rest, is_told: false });
             id
         };
         let ends = Ends { shared, id: id.clone(), recording, exit: None };
@@ -236,8 +236,9 @@ impl Ends {
 impl Drop for Ends {
     fn drop(&mut self) {
         let exit = self.exit.take().unwrap_or_else(|| Err(SpawnError::Start("it was lost".into())));
-        let mark = self.shared.lock().entry(&self.id).map(|entry| entry.mark);
-        let rest = self.recording.fresh(&mut mark.unwrap_or_default());
+        let telling = self.shared.telling(&self.id).unwrap_or_default();
+        let mut mark = telling.lock().unwrap_or_else(PoisonError::into_inner);
+        let rest = self.recording.fresh(&mut mark);
         let recorded = self.recording.finish();
         let mut state = self.shared.lock();
         if let Some(entry) = state.entry(&self.id) {
@@ -247,6 +248,7 @@ impl Drop for Ends {
         }
         state.forget_oldest();
         drop(state);
+        drop(mark);
         self.shared.ended.notify_waiters();
     }
 }
@@ -254,6 +256,10 @@ impl Drop for Ends {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn telling(&self, id: &str) -> Option<Arc<Mutex<Mark>>> {
+        self.lock().entry(id).map(|entry| Arc::clone(&entry.telling))
     }
 }
 
@@ -279,5 +285,60 @@ impl State {
 impl Command {
     pub(crate) fn is_running(&self) -> bool {
         matches!(self.phase, Phase::Running(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn of_many_who_look_each_byte_is_told_to_one() {
+        for _ in 0..50 {
+            let background = Arc::new(Background::default());
+            let recording = Arc::new(Recording::new(0, || Ok(None)));
+            let job = Job {
+                line: "x".to_owned(),
+                begun: Instant::now(),
+                timeout: None,
+                stop: background.token(),
+                input: None,
+            };
+            let stop = job.stop.clone();
+            let running = Box::pin(async move {
+                let ended = stop.run_until_cancelled(pending::<()>()).await;
+                Err(SpawnError::Start(format!("{ended:?}").into()))
+            });
+            let place = background.reserve().unwrap();
+            let id = place.adopt(job, Arc::clone(&recording), running);
+            let look = || {
+                let (background, id) = (Arc::clone(&background), id.clone());
+                tokio::task::spawn_blocking(move || {
+                    let mut told = 0;
+                    loop {
+                        let (command, fresh) = background.look(&id).unwrap();
+                        told += fresh.map_or(0, |fresh| fresh.bytes);
+                        if !command.is_running() {
+                            return told;
+                        }
+                    }
+                })
+            };
+            let looking = [look(), look(), look()];
+            let lines = 200;
+            for _ in 0..lines {
+                recording.push(b"a line\n");
+            }
+            background.end().await;
+            let mut told = 0;
+            for looking in looking {
+                told += looking.await.unwrap();
+            }
+            assert_eq!(told, lines * 7);
+        }
     }
 }

@@ -82,6 +82,16 @@ impl Default for Size {
     }
 }
 
+/// A piece of what a command wrote, as it is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Piece<'a> {
+    /// What it wrote.
+    Bytes(&'a [u8]),
+    /// In the place of so many bytes, which came faster than they are shown.
+    LeftOut(u64),
+}
+
 /// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -223,28 +233,27 @@ pub async fn run(
     cancel: CancellationToken,
     output: impl FnMut(&[u8]) + Send,
 ) -> Result<Exit, SpawnError> {
-    run_paced(command, cancel, output, || Box::pin(std::future::ready(()))).await
+    let ready = || Box::pin(std::future::ready(())) as _;
+    run_kept(command, Way::best(), None, None, cancel, whole(output), ready).await
 }
 
-/// Runs a command as [`run`] does, at the pace of whoever takes its output: after each piece
-/// `ready` is waited for; meanwhile nothing is read, and the command waits.
+/// Takes the pieces of what is not recorded, of which nothing is left out.
+fn whole(mut output: impl FnMut(&[u8]) + Send) -> impl FnMut(Piece<'_>) + Send {
+    move |piece: Piece<'_>| match piece {
+        Piece::Bytes(bytes) => output(bytes),
+        Piece::LeftOut(_) => {}
+    }
+}
+
+/// Runs a command as [`run`] does, and records all that it writes.
 ///
-/// # Errors
-/// [`SpawnError`] if nothing was started.
-pub async fn run_paced(
-    command: Command,
-    cancel: CancellationToken,
-    output: impl FnMut(&[u8]) + Send,
-    ready: impl FnMut() -> BoxFuture<'static, ()> + Send,
-) -> Result<Exit, SpawnError> {
-    run_kept(command, Way::best(), None, None, cancel, output, ready).await
-}
-
-/// Runs a command as [`run_paced`] does, and records all that it writes. What is only shown then
-/// loses by its rate: `output` gets the beginning and the end of what is more than
-/// [`SHOWN_BYTES`](crate::limits::SHOWN_BYTES) in
-/// [`SHOWN_INTERVAL`](crate::limits::SHOWN_INTERVAL), with a line between them that counts what is
-/// left out, and the command does not wait for it.
+/// - What is only shown loses by its rate: `output` gets the beginning and the end of what is more
+///   than [`SHOWN_BYTES`](crate::limits::SHOWN_BYTES) in
+///   [`SHOWN_INTERVAL`](crate::limits::SHOWN_INTERVAL), with a [count](Piece::LeftOut) of the rest
+///   between them, and the command does not wait for it.
+/// - After what it gets, `ready` is waited for; meanwhile nothing is read, and the command waits.
+/// - Somebody may type at it: `input` leads to its terminal while it runs, if it has
+///   [one to read from](Streams::Interactive), and it is not ended for waiting for input.
 ///
 /// # Errors
 /// [`SpawnError`] if nothing was started.
@@ -252,27 +261,11 @@ pub async fn run_recorded(
     command: Command,
     cancel: CancellationToken,
     recording: Arc<Recording>,
-    output: impl FnMut(&[u8]) + Send,
+    input: Option<Input>,
+    output: impl FnMut(Piece<'_>) + Send,
     ready: impl FnMut() -> BoxFuture<'static, ()> + Send,
 ) -> Result<Exit, SpawnError> {
-    run_kept(command, Way::best(), Some(recording), None, cancel, output, ready).await
-}
-
-/// Runs a command as [`run_recorded`] does, at which somebody may type: `input` leads to its
-/// terminal while it runs, if it has [one to read from](Streams::Interactive), and it is not ended
-/// for waiting for input.
-///
-/// # Errors
-/// [`SpawnError`] if nothing was started.
-pub async fn run_attended(
-    command: Command,
-    cancel: CancellationToken,
-    recording: Arc<Recording>,
-    input: Input,
-    output: impl FnMut(&[u8]) + Send,
-    ready: impl FnMut() -> BoxFuture<'static, ()> + Send,
-) -> Result<Exit, SpawnError> {
-    run_kept(command, Way::best(), Some(recording), Some(input), cancel, output, ready).await
+    run_kept(command, Way::best(), Some(recording), input, cancel, output, ready).await
 }
 
 async fn run_kept(
@@ -281,7 +274,7 @@ async fn run_kept(
     recording: Option<Arc<Recording>>,
     input: Option<Input>,
     cancel: CancellationToken,
-    mut output: impl FnMut(&[u8]) + Send,
+    mut output: impl FnMut(Piece<'_>) + Send,
     mut ready: impl FnMut() -> BoxFuture<'static, ()> + Send,
 ) -> Result<Exit, SpawnError> {
     let begun = Instant::now();
@@ -314,12 +307,12 @@ async fn run_kept(
             tokio::select! {
                 ended = &mut live.ended => break ended.unwrap_or_else(|_gone| Ok(Ended::default())),
                 given_up = &mut stop => break given_up,
-                Some(chunk) = live.chunks.recv(), if waiting.is_none() => {
+                Some(taken) = live.chunks.recv(), if waiting.is_none() => {
                     silence.broken();
-                    output(&chunk);
+                    taken.pass(&mut output);
                     waiting = Some(ready());
                 }
-                () = or_never(&mut waiting) => waiting = None,
+                () = or_never(waiting.as_mut()) => waiting = None,
             }
         }
     }?;
@@ -347,20 +340,21 @@ fn exit(ended: Ended, end: End, begun: Instant) -> Exit {
 
 /// Takes what is still on its way; more only if a process escaped with the terminal and writes on.
 /// A disk that does not answer, where all of it is recorded, holds up nobody.
-async fn drain(chunks: &mut chunks::Receiver, mut output: impl FnMut(&[u8])) {
+async fn drain(chunks: &mut chunks::Receiver, mut output: impl FnMut(Piece<'_>)) {
     let deadline = Instant::now() + KILL_DEADLINE;
     let mut left = DRAIN_BYTES;
     while left > 0
-        && let Ok(Some(chunk)) = timeout_at(deadline, chunks.recv()).await
+        && let Ok(Some(taken)) = timeout_at(deadline, chunks.recv()).await
     {
-        left = left.saturating_sub(chunk.len());
-        output(&chunk);
+        left = left.saturating_sub(taken.len());
+        taken.pass(&mut output);
     }
 }
 
-async fn or_never(waiting: &mut Option<BoxFuture<'static, ()>>) {
-    match waiting {
-        Some(waiting) => waiting.await,
+/// Waits for something; for ever, where there is nothing to wait for.
+pub(crate) async fn or_never<F: Future>(waited: Option<F>) -> F::Output {
+    match waited {
+        Some(waited) => waited.await,
         None => std::future::pending().await,
     }
 }
@@ -371,22 +365,10 @@ async fn stop_asked(
     timeout: Option<Duration>,
     watched: Option<&Silence>,
 ) -> End {
-    let timed_out = async {
-        match timeout {
-            Some(timeout) => sleep(timeout).await,
-            None => std::future::pending().await,
-        }
-    };
-    let waits_for_input = async {
-        match watched {
-            Some(silence) => silence.waits_for_input().await,
-            None => std::future::pending().await,
-        }
-    };
     tokio::select! {
         () = cancel.cancelled() => End::Cancelled,
-        () = timed_out => End::TimedOut,
-        () = waits_for_input => End::WaitedForInput,
+        () = or_never(timeout.map(sleep)) => End::TimedOut,
+        () = or_never(watched.map(Silence::waits_for_input)) => End::WaitedForInput,
     }
 }
 

@@ -118,6 +118,7 @@ pub(crate) fn uri(path: &Path) -> String {
 mod tests {
     use std::io::Write as _;
     use std::sync::Arc;
+    use std::time::{Duration, Instant, SystemTime};
 
     use super::{Outputs, uri};
     use crate::limits::{OUTPUT_AGE, OUTPUT_FILES};
@@ -165,11 +166,14 @@ mod tests {
         let outputs = Outputs::within(folder.path().to_owned());
         let old = folder.path().join("session-old");
         std::fs::create_dir(&old).unwrap();
-        let time = std::time::SystemTime::now() - OUTPUT_AGE - std::time::Duration::from_secs(9);
+        let time = SystemTime::now() - OUTPUT_AGE - Duration::from_secs(9);
         std::fs::File::open(&old).unwrap().set_modified(time).unwrap();
         let paths: Vec<_> =
             (0..=OUTPUT_FILES).map(|_| outputs.create().unwrap().unwrap().1).collect();
-        while old.exists() {}
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while old.exists() {
+            assert!(Instant::now() < deadline, "it is still there");
+        }
         assert!(!paths[0].exists());
         assert_eq!(paths.iter().filter(|path| path.exists()).count(), OUTPUT_FILES);
     }

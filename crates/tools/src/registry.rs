@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use acp_lifecycle::{
     AnyPlan, Arriving, CallHandle, Digest, Effect, Effects, Executor, Failure, Grant, OpenCall,
-    Pinned, Preview, SessionHandle, Success, Titles, TitlesError, title::visible,
+    Pinned, Preview, SessionHandle, Success, Titles, TitlesError,
+    title::{self, visible},
 };
 use acp_types::{
     CallMeta, Content, Location, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch, ToolKind,
@@ -197,7 +198,7 @@ impl Executor for ToolCall {
             call.change(ToolCallPatch::new().raw_input(self.args.clone()));
             return Err(self.unknown());
         };
-        describe(&*tool, &self.titles, call, &self.args, &self.context);
+        let is_told = describe(&*tool, &self.titles, call, &self.args, &self.context);
         if !self.args.is_object() {
             let text = "The arguments have to be one JSON object.";
             return Err(Failure::report(Code::InvalidArguments.as_str(), text));
@@ -222,7 +223,8 @@ impl Executor for ToolCall {
         } else if !shown.is_empty() {
             patch = patch.content(shown);
         }
-        Ok(Preview { patch, effects, is_whole: is_shown, pinned: Pinned::new(draft.plan, digest) })
+        let pinned = Pinned::new(draft.plan, digest);
+        Ok(Preview { patch, effects, is_whole: is_shown && is_told, pinned })
     }
 
     async fn run(
@@ -255,18 +257,19 @@ impl ToolCall {
     }
 }
 
+/// Tells the client what a call is about; returns whether its title shows all that it names.
 fn describe(
     tool: &dyn AnyTool,
     titles: &Titles,
     call: &CallHandle,
     args: &Value,
     context: &Context,
-) {
+) -> bool {
     call.subtitle(None);
     let patch = ToolCallPatch::new().raw_input(args.clone());
     let Some(description) = tool.describe(args, context) else {
         call.change(patch);
-        return;
+        return true;
     };
     let Description { key, arguments, locations, terminal, .. } = description;
     if let Some(terminal) = terminal {
@@ -277,6 +280,7 @@ fn describe(
         meta.title = Some(told_title(key, &arguments));
         meta.arriving.clear();
     });
+    arguments.iter().all(|(_, argument)| title::is_whole(argument))
 }
 
 /// What a client needs to write a title in words of its own; it must not be fooled either.

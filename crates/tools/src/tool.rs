@@ -211,6 +211,21 @@ pub struct Output {
     pub failed: Option<(Code, Reason)>,
 }
 
+impl Output {
+    /// Makes a result that the client is shown as the model reads it.
+    #[must_use]
+    pub fn of_text(text: String, raw: Value) -> Self {
+        let content = Some(vec![Content::code("", &text)]);
+        Self { text, content, raw: Some(raw), ..Self::default() }
+    }
+}
+
+/// Returns a text for the model without the secrets that the session of a call knows.
+pub(crate) fn redacted(call: &CallHandle, text: &str) -> String {
+    let secrets = call.session().with(|session, _| session.secrets().clone());
+    secrets.redact(text).into_owned()
+}
+
 /// A tool.
 ///
 /// ```

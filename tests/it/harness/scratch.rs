@@ -44,6 +44,13 @@ impl Scratch {
         self.0.path().join("work")
     }
 
+    /// Gives all of it to another user, which only root can do.
+    pub(crate) fn give_to(&self, user: u32) {
+        let given =
+            Command::new("chown").args(["-R", &user.to_string()]).arg(self.0.path()).status();
+        assert!(given.unwrap().success());
+    }
+
     /// The absolute path of something in the cwd.
     pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.cwd().join(name)

@@ -4,7 +4,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -79,12 +79,6 @@ impl Agent {
             .map_err(|error| Stop::Failed(format!("{method}: {error}")))
     }
 
-    /// Reads the next message, whatever it is.
-    pub(super) fn message(&mut self, deadline: Duration) -> Result<Value, Stop> {
-        let message = self.messages.recv_timeout(deadline);
-        message.map_err(|error| Stop::Failed(format!("no message came: {error}")))
-    }
-
     /// Reads up to the answer of the request that was sent last.
     pub(super) fn answer(
         &mut self,
@@ -92,28 +86,67 @@ impl Agent {
         deadline: Duration,
         mut seen: impl FnMut(&Value),
     ) -> Result<Value, Stop> {
-        let failed = |why: String| Stop::Failed(format!("{method}: {why}"));
-        let id = self.last_id;
         let end = Instant::now() + deadline;
         loop {
+            match self.next(method, end)? {
+                Some(Next::Told(message)) => seen(&message),
+                Some(Next::Answered(result)) => return Ok(result),
+                None => return Err(Stop::Failed(format!("{method}: no answer in {deadline:?}"))),
+            }
+        }
+    }
+
+    /// Reads up to a message that is looked for; returns the answer if that comes first.
+    pub(super) fn find(
+        &mut self,
+        method: &str,
+        deadline: Duration,
+        mut is_it: impl FnMut(&Value) -> bool,
+    ) -> Result<Option<Value>, Stop> {
+        let end = Instant::now() + deadline;
+        loop {
+            match self.next(method, end)? {
+                Some(Next::Told(message)) if is_it(&message) => return Ok(None),
+                Some(Next::Told(_)) => {}
+                Some(Next::Answered(result)) => return Ok(Some(result)),
+                None => return Err(Stop::Failed(format!("{method}: no answer in {deadline:?}"))),
+            }
+        }
+    }
+
+    /// Waits for what comes next, until `end`: a notification, or the answer of the request that
+    /// was sent last.
+    pub(super) fn next(&mut self, method: &str, end: Instant) -> Result<Option<Next>, Stop> {
+        let failed = |why: String| Stop::Failed(format!("{method}: {why}"));
+        loop {
             let left = end.saturating_duration_since(Instant::now());
-            let mut message = self
-                .messages
-                .recv_timeout(left)
-                .map_err(|error| failed(format!("no answer ({error})")))?;
+            let mut message = match self.messages.recv_timeout(left) {
+                Ok(message) => message,
+                Err(RecvTimeoutError::Timeout) => return Ok(None),
+                Err(error) => return Err(failed(format!("no answer ({error})"))),
+            };
             if message["method"].is_string() {
                 if !message["id"].is_null() {
                     return Err(failed(format!("asked for {}", message["method"])));
                 }
-                seen(&message);
-            } else if message["id"] == id {
+                return Ok(Some(Next::Told(message)));
+            }
+            if message["id"] == self.last_id {
                 return match message["error"].take() {
-                    Value::Null => Ok(message["result"].take()),
+                    Value::Null => Ok(Some(Next::Answered(message["result"].take()))),
                     error => Err(failed(format!("answered {error}"))),
                 };
             }
         }
     }
+}
+
+/// What an agent says.
+pub(super) enum Next {
+    /// A notification, whole.
+    Told(Value),
+    /// The result of the request that was sent last.
+    Answered(Value),
 }
 
 impl Drop for Agent {
@@ -161,9 +194,23 @@ mod tests {
     }
 
     #[test]
+    fn what_is_looked_for_is_found_unless_the_answer_comes_first() {
+        for (script, expected) in [
+            (r#"read line; echo '{"method":"a"}'; echo '{"method":"b"}'; read line"#, None),
+            (r#"read line; echo '{"id":1,"result":"this"}'; echo '{"method":"b"}'"#, Some("this")),
+        ] {
+            let mut shell = Command::new("sh");
+            let mut agent = Agent::start(shell.args(["-c", script])).unwrap();
+            agent.send("greet", &json!({})).unwrap();
+            let found = agent.find("greet", DEADLINE, |message| message["method"] == "b");
+            assert_eq!(found.unwrap(), expected.map(Value::from), "{script}");
+        }
+    }
+
+    #[test]
     fn silence_ends_at_the_deadline() {
         let (answer, _) = ask("read line; read line", Duration::from_millis(20));
-        assert!(answer.unwrap_err().starts_with("greet: no answer (timed out"));
+        assert_eq!(answer.unwrap_err(), "greet: no answer in 20ms");
     }
 
     #[test]

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::Built;
-use super::agent::{Agent, DEADLINE};
+use super::agent::{Agent, DEADLINE, Next};
 use super::figures::{callboard, median, open_session};
 use super::scratch::Scratch;
+use super::script;
 use crate::process::Stop;
 
 /// How long a message is waited for before it is looked whether the process is gone.
@@ -34,10 +35,9 @@ struct End {
 
 fn cancel(built: &Built, n: u32) -> Result<Vec<End>, Stop> {
     let scratch = Scratch::new("cancel-command")?;
-    let run = json!({"name": "terminal", "args": {"command": "echo $$ > pid; exec sleep 600"}});
-    let reply = format!("{}\n{}\n", json!({ "call": run }), json!({"end": "tool_calls"}));
-    let script = scratch.write("script.jsonl", &reply.repeat(n as usize))?;
-    let model = format!("script:{}", script.display());
+    let run = script::call("terminal", &json!({"command": "echo $$ > pid; exec sleep 600"}));
+    let file = scratch.write("script.jsonl", &run.repeat(n as usize))?;
+    let model = format!("script:{}", file.display());
     let mut command = callboard(built, &scratch, &model);
     let mut agent = Agent::start(command.args(["--mode", "auto"]))?;
     let session = open_session(&mut agent, &scratch.cwd())?;
@@ -55,12 +55,14 @@ fn turn(agent: &mut Agent, session: &Value, pid: &Path) -> Result<End, Stop> {
     let ms = || begun.elapsed().as_secs_f64() * 1000.0;
     let (mut answered, mut gone) = (None, None);
     loop {
-        if let Ok(message) = agent.message(LOOK) {
-            match message["result"]["stopReason"].as_str() {
-                Some("cancelled") => answered = Some(ms()),
-                Some(other) => return Err(Stop::Failed(format!("the turn was answered {other}"))),
-                None => {}
+        match agent.next("session/prompt", Instant::now() + LOOK)? {
+            Some(Next::Answered(answer)) if answer["stopReason"] == "cancelled" => {
+                answered = Some(ms());
             }
+            Some(Next::Answered(other)) => {
+                return Err(Stop::Failed(format!("the turn was answered by {other}")));
+            }
+            Some(Next::Told(_)) | None => {}
         }
         if gone.is_none() && !Path::new(&process).exists() {
             gone = Some(ms());

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::Built;
 use super::agent::{Agent, DEADLINE};
 use super::scratch::Scratch;
+use super::script;
 use crate::process::Stop;
 
 /// Time from spawn to the answer to `initialize`, as a multiple of that of a minimal SDK agent.
@@ -139,11 +140,8 @@ pub(super) fn open_session(agent: &mut Agent, cwd: &Path) -> Result<Value, Stop>
 
 /// A written conversation of n replies with one call each, and a last one that ends the turn.
 fn read_script(n: u32) -> String {
-    let args = json!({"path": "a.txt"});
-    let call = json!({"call": {"id": "c1", "name": "read_file", "args": args}});
-    let reply = format!("{call}\n{}\n", json!({"end": "tool_calls"}));
-    let last = format!("{}\n{}\n", json!({"text": "done"}), json!({"end": "end_turn"}));
-    reply.repeat(n as usize) + &last
+    let read = script::call("read_file", &json!({"path": "a.txt"}));
+    read.repeat(n as usize) + &script::end()
 }
 
 /// The value in the middle, of an even number the higher of the two; not a number for none.

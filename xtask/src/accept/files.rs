@@ -14,6 +14,7 @@ use super::Built;
 use super::agent::{Agent, DEADLINE};
 use super::figures::{callboard, median, open_session};
 use super::scratch::Scratch;
+use super::script::{call, end};
 use crate::process::Stop;
 
 /// Lines of the file that is edited, and the one that changes.
@@ -167,17 +168,6 @@ fn line(number: usize, round: u32) -> String {
     format!(
         "    let value_{number:06} = compute(argument_{round:04}, {number:06}) + other_term;  //\n"
     )
-}
-
-/// A reply of a written model that makes one call.
-fn call(name: &str, args: &Value) -> String {
-    let call = json!({"call": {"id": "c1", "name": name, "args": args}});
-    format!("{call}\n{}\n", json!({"end": "tool_calls"}))
-}
-
-/// A reply that ends the turn.
-fn end() -> String {
-    format!("{}\n{}\n", json!({"text": "done"}), json!({"end": "end_turn"}))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A real server of models: llama.cpp with a tiny model, both from PyPI. What is proven is the way
 //! through the whole agent; the model has no wit.
 
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::Built;
-use super::agent::Agent;
+use super::agent::{Agent, DEADLINE};
 use super::figures::{open_session, shipped};
 use super::scratch::Scratch;
 use crate::process::{self, Stop};
@@ -37,9 +37,12 @@ print('ready', flush=True)
 sys.stdin.read()
 ";
 
-/// How long the server may take to load the model, and to say something: it reads thousands of
-/// tokens first, which the agent waits for no longer.
-const PATIENCE: Duration = Duration::from_secs(320);
+/// How long the server may take to load the model.
+const LOAD: Duration = Duration::from_secs(120);
+
+/// How long a turn may take to what is looked for: the model reads thousands of tokens before it
+/// says something, and the agent waits 300 s for that.
+const TURN: Duration = Duration::from_secs(420);
 
 /// How many of two turns go wrong: one that streams text, one with a call that comes by a schema.
 /// As the model need not call anything, it is asked up to n times.
@@ -86,25 +89,23 @@ fn turn(
     scratch.write("cwd/notes.txt", "one\ntwo\n")?;
     let port = server.port;
     let config = format!("[providers.openai]\nbase_url = \"http://127.0.0.1:{port}/v1\"\n{tools}");
-    let folder = scratch.home().join(".config/callboard");
-    std::fs::create_dir_all(&folder).map_err(|error| Stop::Failed(error.to_string()))?;
-    scratch.write("home/.config/callboard/config.toml", &config)?;
+    scratch.configure(&config)?;
     let mut command = shipped(&built.callboard, &scratch);
     command.args(["acp", "--model", "openai/smollm2", "--mode", "read-only"]);
     let mut agent = Agent::start(&mut command)?;
     let session = open_session(&mut agent, &scratch.cwd())?;
     let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": prompt}]});
     agent.send("session/prompt", &prompt)?;
-    let mut has_come = false;
-    loop {
-        let message = agent.message(PATIENCE)?;
-        if message["method"].is_null() {
-            return Ok(has_come);
-        }
-        if !has_come && is_it(&message["params"]["update"]) {
-            has_come = true;
-            agent.notify("session/cancel", &json!({"sessionId": session}))?;
-        }
+    let is_it = |message: &Value| is_it(&message["params"]["update"]);
+    if agent.find("session/prompt", TURN, is_it)?.is_some() {
+        return Ok(false);
+    }
+    agent.notify("session/cancel", &json!({ "sessionId": session }))?;
+    let answer = agent.answer("session/prompt", DEADLINE, |_| ())?;
+    // It may have come to its end meanwhile.
+    match answer["stopReason"].as_str() {
+        Some("cancelled" | "end_turn" | "max_tokens") => Ok(true),
+        _ => Err(Stop::Failed(format!("a turn that was cancelled was answered by {answer}"))),
     }
 }
 
@@ -139,10 +140,13 @@ impl Server {
         command.args(["-c", SERVER, &port.to_string()]).stdin(Stdio::piped());
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().map_err(|error| failed(error.to_string()))?;
-        let server = Self { child, port };
+        let mut server = Self { child, port };
         let start = Instant::now();
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            if start.elapsed() > PATIENCE {
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            if let Ok(Some(status)) = server.child.try_wait() {
+                return Err(failed(format!("it ended with {status}")));
+            }
+            if start.elapsed() > LOAD {
                 return Err(failed("it does not listen".to_owned()));
             }
             thread::sleep(Duration::from_millis(200));

@@ -33,6 +33,13 @@ impl Scratch {
         self.root.join("cwd")
     }
 
+    /// Writes the user's configuration.
+    pub(super) fn configure(&self, text: &str) -> Result<(), Stop> {
+        let folder = self.home().join(".config/callboard");
+        fs::create_dir_all(&folder).map_err(|error| cannot_write(&folder, &error))?;
+        self.write("home/.config/callboard/config.toml", text).map(drop)
+    }
+
     /// Writes a file beside the two folders, or in them, and returns its path.
     pub(super) fn write(&self, name: &str, text: &str) -> Result<PathBuf, Stop> {
         let path = self.root.join(name);

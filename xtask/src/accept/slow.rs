@@ -1,7 +1,7 @@
 //! A call that changes its card a million times, for clients that read little or nothing.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -9,13 +9,15 @@ use super::Built;
 use super::figures::{cpu_seconds, memory_mib, shipped};
 use super::raw::Raw;
 use super::scratch::Scratch;
+use super::view;
 use crate::process::Stop;
 
 /// Between two lines that the slow client reads.
 const READ_PAUSE: Duration = Duration::from_millis(100);
 
-/// The most updates a second that one call may make.
-const UPDATE_RATE: f64 = 20.0;
+/// The least time in milliseconds between two updates of one call that is not at its turning
+/// points.
+const UPDATE_INTERVAL_MS: u64 = 50;
 
 /// How long a client reads nothing before its agent is to have stopped working for it.
 const NOTHING_READ: Duration = Duration::from_secs(4);
@@ -118,21 +120,24 @@ struct Card {
     /// Everything that the call puts out.
     output: String,
     call: Value,
-    updates: u32,
-    first: Option<Instant>,
+    /// Updates between the one that says that the call runs and the one that says that it ended.
+    between: u64,
 }
 
 impl Card {
     fn new(patches: u64) -> Self {
         let lines = (1..=patches).step_by(2).map(|line| format!("line {line}\n"));
-        Self { patches, output: lines.collect(), call: json!({}), updates: 0, first: None }
+        Self { patches, output: lines.collect(), call: json!({}), between: 0 }
     }
 
     /// Takes an update in, and holds what it shows against the document.
     fn update(&mut self, update: &Value) -> Result<(), Stop> {
         match update["sessionUpdate"].as_str() {
-            Some("tool_call") => self.first = Some(Instant::now()),
-            Some("tool_call_update") => self.updates += 1,
+            Some("tool_call") => {}
+            Some("tool_call_update") => {
+                let is_between = self.call["status"] == "in_progress" && update["status"].is_null();
+                self.between += u64::from(is_between);
+            }
             _ => return Ok(()),
         }
         for field in ["status", "content", "_meta"] {
@@ -150,21 +155,14 @@ impl Card {
     /// Follows a shown text through the output; returns where it ends there, if every piece of it
     /// stands where the gaps say.
     fn end_of(&self, shown: &str) -> Option<usize> {
-        let mut rest = match shown {
+        let view = match shown {
             "" => "",
             shown => shown.strip_prefix("```console\n")?.strip_suffix("```")?,
         };
-        let mut at = 0;
-        while let Some((piece, gap)) = rest.split_once("\n[… ") {
-            let (bytes, behind) = gap.split_once(" bytes left out …]\n")?;
-            at = self.past(at, piece)? + bytes.parse::<usize>().ok()?;
-            rest = behind;
-        }
-        self.past(at, rest)
-    }
-
-    fn past(&self, at: usize, piece: &str) -> Option<usize> {
-        self.output.get(at..)?.starts_with(piece).then_some(at + piece.len())
+        let stands = |at: usize, piece: &str| {
+            self.output.get(at..).is_some_and(|rest| rest.starts_with(piece))
+        };
+        view::end_of(view, stands)
     }
 
     /// Judges what the client holds in the end.
@@ -184,12 +182,10 @@ impl Card {
         {
             return failed("what is shown in the end is not the whole with its gap".to_owned());
         }
-        // The first and the final report are no news in between.
-        let seconds = meta["durationMs"].as_f64().unwrap_or_default() / 1000.0;
-        let rate = f64::from(self.updates.saturating_sub(2)) / seconds;
-        let held = self.first.map(|first| first.elapsed().as_secs_f64()).unwrap_or_default();
-        if rate > UPDATE_RATE {
-            return failed(format!("{} updates in {seconds} s ({held} s here)", self.updates));
+        let ms = meta["durationMs"].as_u64().unwrap_or_default();
+        // Of so many, all but the first come an interval after another.
+        if self.between > ms / UPDATE_INTERVAL_MS + 1 {
+            return failed(format!("{} updates in {ms} ms", self.between));
         }
         Ok(())
     }
@@ -203,6 +199,33 @@ mod tests {
         let content = json!([{"type": "content", "content": {"type": "text", "text": text}}]);
         let update = json!({"sessionUpdate": "tool_call_update", "content": content});
         Card::new(6).update(&update)
+    }
+
+    #[test]
+    fn updates_come_an_interval_after_another() {
+        let text = "```console\nline 1\n\n[… 7 bytes left out …]\nline 5\n```";
+        let content = json!([{"type": "content", "content": {"type": "text", "text": text}}]);
+        for (between, ms, is_right) in [
+            (0, 0, true),
+            (1, 0, true),
+            (2, 49, false),
+            (2, 50, true),
+            (30, 1472, true),
+            (31, 1472, false),
+        ] {
+            let mut card = Card::new(6);
+            let mut tell = |update: Value| {
+                let mut update = update;
+                update["sessionUpdate"] = json!("tool_call_update");
+                card.update(&update).unwrap();
+            };
+            tell(json!({"content": content}));
+            tell(json!({"status": "in_progress"}));
+            (0..between).for_each(|_| tell(json!({"content": content})));
+            let meta = json!({"durationMs": ms, "progress": {"current": 6, "total": 6}});
+            tell(json!({"status": "completed", "_meta": {"callboard": meta}}));
+            assert_eq!(card.judge().is_ok(), is_right, "{between} in {ms} ms");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::schema::v1::{
     PermissionOption, RequestPermissionRequest, SessionId, SessionUpdate, Terminal, ToolCall,
     ToolCallContent, ToolCallLocation, ToolCallUpdate, ToolCallUpdateFields,
 };
-use crate::terminal::gap_line;
+use crate::terminal::{gap_line, terminal_gap};
 use crate::{
     CallMeta, Content, Exit, Location, Output, Status, TerminalId, TerminalPatch, TerminalReport,
     ToolCallId, ToolCallPatch, ToolCallReport, text,
@@ -262,7 +262,7 @@ impl SentTerminal {
         let mut data = self.carry.decode(pending.head());
         if pending.left_out() > 0 {
             data.push_str(&self.carry.finish());
-            data.push_str(&gap_line(pending.left_out()));
+            data.push_str(&terminal_gap(pending.left_out()));
         }
         data.push_str(&self.carry.decode(pending.tail()));
         if self.report.exit.is_some() {

@@ -15,7 +15,7 @@ use crate::schema::v2::{
     RequestPermissionSubject, SessionId, SessionUpdate, TerminalExitStatus, TerminalOutputChunk,
     TerminalSize, TerminalUpdate, ToolCallContent, ToolCallContentChunk, ToolCallUpdate,
 };
-use crate::terminal::gap_line;
+use crate::terminal::terminal_gap;
 use crate::{
     Content, ContentPatch, Output, Plan, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch,
     ToolCallReport, text,
@@ -271,7 +271,7 @@ fn exit_status(exit: &crate::Exit) -> TerminalExitStatus {
 fn chunks(output: &Output) -> Vec<Vec<u8>> {
     let gap = match output.left_out() {
         0 => Vec::new(),
-        bytes => gap_line(bytes).into_bytes(),
+        bytes => terminal_gap(bytes).into_bytes(),
     };
     [output.head(), &gap, output.tail()]
         .into_iter()

@@ -217,13 +217,7 @@ fn metadata_lies_under_one_key_and_its_trace_at_the_root() {
         exit_code: Some(2),
         signal: Some("SIGTERM".to_owned()),
         output_bytes: Some(70_000),
-        dropped: Some(Dropped {
-            bytes: 5,
-            raw_bytes: 6,
-            redacted: 2,
-            items: 1,
-            whole: Some("file:///x".to_owned()),
-        }),
+        dropped: Some(Dropped { raw_bytes: 6, redacted: 2, items: 1, locations: 3 }),
         title: Some(json!({"key": "read-file"})),
         trace: Trace {
             traceparent: Some("00-1-2-01".to_owned()),
@@ -238,9 +232,7 @@ fn metadata_lies_under_one_key_and_its_trace_at_the_root() {
         "parent": "p", "batch": "b", "retryOf": "r", "reason": "timeout",
         "mayHaveActed": true, "arriving": {"content": 7},
         "exitCode": 2, "signal": "SIGTERM", "outputBytes": 70_000,
-        "dropped": {
-            "bytes": 5, "rawBytes": 6, "redacted": 2, "items": 1, "whole": "file:///x",
-        },
+        "dropped": {"rawBytes": 6, "redacted": 2, "items": 1, "locations": 3},
         "title": {"key": "read-file"}, "mine": true,
     });
     let under = |key: &str| json!({ key: object, "traceparent": "00-1-2-01", "tracestate": "v=1", "baggage": "u=2" });

@@ -239,7 +239,7 @@ fn output_events_fit_a_message() {
         data.push_str(piece.as_str().expect("a piece of output"));
         assert!(matches!(update, SessionUpdate::ToolCallUpdate(_)));
     }
-    assert_eq!(data, format!("{head}\n[… 7 bytes left out …]\n{tail}"));
+    assert_eq!(data, format!("{head}\u{1b}[0m\n[… 7 bytes left out …]\n{tail}"));
 }
 
 #[test]

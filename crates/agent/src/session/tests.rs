@@ -1,9 +1,13 @@
 //! Sessions of an agent in this process: how they open, and the calls that their slash commands make.
 
+mod asked;
+
 use std::sync::mpsc;
 
 use acp_lifecycle::rules::{Change, StoreError};
-use acp_lifecycle::{Effect, Effects, Grant, Pinned, Rule, RuleStore, Titles};
+use acp_lifecycle::{
+    AllowPolicy, Effect, Effects, Grant, Pinned, Policy, ReadOnlyPolicy, Rule, RuleStore, Titles,
+};
 use acp_tools::{Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolError};
 use acp_types::schema::v1::ToolCallStatus;
 use acp_types::{Content, ToolKind};
@@ -15,7 +19,7 @@ use tokio::task::yield_now;
 
 use super::*;
 use crate::model;
-use crate::testing::{Agent, Permission as Answer, shown};
+use crate::testing::{Agent, Error, Permission as Answer, shown};
 
 /// Takes back what there is no more, and takes its time to end when it is cancelled.
 #[derive(Debug)]
@@ -24,7 +28,10 @@ struct Undo {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Args {}
+struct Args {
+    /// Stands in its title.
+    why: Option<String>,
+}
 
 impl Tool for Undo {
     type Args = Args;
@@ -42,8 +49,8 @@ impl Tool for Undo {
         }
     }
 
-    fn describe(&self, _: &Args, _: &Context) -> Description {
-        Description::new("undo")
+    fn describe(&self, args: &Args, _: &Context) -> Description {
+        Description::new("undo").with("why", args.why.as_deref().unwrap_or_default())
     }
 
     async fn preview(
@@ -75,12 +82,20 @@ impl Tool for Undo {
 
 /// An agent with that tool alone, and what the tool did.
 async fn start(permission: Answer) -> (Agent, String, Arc<Mutex<Vec<&'static str>>>) {
+    start_with(permission, |agent| agent).await
+}
+
+/// The same, of an agent that is changed first.
+async fn start_with(
+    permission: Answer,
+    change: impl FnOnce(crate::agent::Agent) -> crate::agent::Agent,
+) -> (Agent, String, Arc<Mutex<Vec<&'static str>>>) {
     let log = Arc::<Mutex<Vec<&'static str>>>::default();
-    let titles = Titles::parse("en", "undo = Undo\nundo-pending = Undo\n").unwrap();
+    let titles = Titles::parse("en", "undo = Undo { $why }\nundo-pending = Undo\n").unwrap();
     let mut registry = Registry::new(titles);
     registry.add(Undo { log: log.clone() });
     let agent = crate::agent::Agent::new(model::parse("direct").unwrap(), std::iter::empty());
-    let mut agent = Agent::in_process(agent.with_tools(registry), permission);
+    let mut agent = Agent::in_process(change(agent.with_tools(registry)), permission);
     agent.initialize().await.unwrap();
     let session = agent.new_session(&std::env::temp_dir()).await.unwrap();
     (agent, session, log)
@@ -119,6 +134,25 @@ async fn a_command_that_is_cancelled_while_it_asks_says_that_nothing_was_done() 
     assert_eq!(call.raw_output, Some(json!({"error": error, "code": "cancelled"})));
     assert_eq!(agent.client.session(&session).said(), error);
     assert!(log.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn an_embedders_policy_decides_in_the_place_of_every_mode() {
+    let policies: [(Arc<dyn Policy>, _); 2] =
+        [(Arc::new(AllowPolicy), &["begin", "end"][..]), (Arc::new(ReadOnlyPolicy), &[])];
+    for (policy, expected) in policies {
+        // A question would never be answered.
+        let (mut agent, session, log) =
+            start_with(Answer::Never, |agent| agent.with_policy(policy)).await;
+        assert_eq!(agent.client.session(&session).mode(), None);
+        let prompt = agent.prompt(&session, "/undo").await.unwrap();
+        if !expected.is_empty() {
+            agent.until(|client| client.session(&session).shows("begun")).await.unwrap();
+            agent.cancel(&session).await.unwrap();
+        }
+        agent.stop_reason(&prompt).await.unwrap();
+        assert_eq!((&**log.lock().unwrap(), agent.client.asked.len()), (expected, 0));
+    }
 }
 
 /// Rules on a disk that hangs, but for no more than 5 s.
@@ -162,8 +196,28 @@ async fn a_session_whose_files_hang_holds_up_nobody() {
 #[tokio::test]
 async fn a_session_is_answered_that_was_asked_for_before_the_end_of_input() {
     let (mut agent, new, open) = opening().await;
+    // It is being opened beside what else is asked for.
+    agent.request("authenticate", json!({"methodId": "setup"})).await.unwrap();
     agent.close_input();
+    let ended = tokio::time::timeout(Duration::from_millis(50), agent.ended()).await;
+    assert!(ended.is_err(), "it does not wait");
     open.send(()).unwrap();
     agent.ended().await.unwrap();
     assert!(matches!(agent.client.answer(&new), Some(Ok(_))), "{:?}", agent.client);
+}
+
+#[tokio::test]
+async fn openings_that_hang_are_bounded_and_hold_up_nobody() {
+    let (mut agent, first, open) = opening().await;
+    let params = json!({"cwd": std::env::temp_dir(), "mcpServers": []});
+    let others = agent.flood(limits::MAX_SESSIONS, "session/new", &params).await.unwrap();
+    let (last, others) = others.split_last().unwrap();
+    let Err(Error::Refused(error)) = agent.answer(last).await else { panic!("it is opened") };
+    assert_eq!(error["data"]["message"], "too many sessions are being opened");
+    assert!(others.iter().all(|id| agent.client.answer(id).is_none()));
+    // The disk answers again.
+    drop(open);
+    for id in std::iter::once(&first).chain(others) {
+        agent.answer(id).await.unwrap();
+    }
 }

@@ -315,6 +315,31 @@ fn asked_to_finish_the_driver_writes_what_it_accepted_and_needs_no_end_of_input(
 }
 
 #[test]
+fn what_was_read_before_there_was_a_connection_is_answered_on_it() {
+    let (mut from_agent, output) = pipe().unwrap();
+    let mut transport = Transport::new(INITIALIZE.as_bytes(), output);
+    start(transport.reader.take()).unwrap();
+    runtime().block_on(transport.ended().cancelled());
+    assert_eq!(transport.counters().snapshot().lines_read, 1);
+    assert_eq!(serve(transport), Ok(()));
+
+    let mut said = String::new();
+    from_agent.read_to_string(&mut said).unwrap();
+    assert!(said.contains(r#""id":0,"result""#), "{said}");
+}
+
+#[test]
+fn a_transport_that_is_never_connected_takes_no_more() {
+    let (input, mut client) = pipe().unwrap();
+    let mut transport = Transport::new(input, io::sink());
+    start(transport.reader.take()).unwrap();
+    let ended = transport.ended();
+    drop(transport);
+    writeln!(client, "{INITIALIZE}").unwrap();
+    runtime().block_on(ended.cancelled());
+}
+
+#[test]
 fn dropping_the_connection_lets_the_writer_go() {
     let (input, _open) = pipe().unwrap();
     let (mut from_agent, output) = pipe().unwrap();

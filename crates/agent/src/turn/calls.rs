@@ -145,12 +145,10 @@ fn refuse(open: OpenCall, call: &Call, text: String) -> Ended {
         .raw_output(json!({ "error": text, "code": "invalid_arguments" }))
         .append(Content::text(text.clone()));
     open.finish(End::failed(Reason::Error).with(patch));
-    let (status, reason) = (Status::Failed, Some(Reason::Error));
-    Ended { status, reason, text, images: Vec::new(), ends_turn: false, is_fatal: false }
+    Ended::new(Status::Failed, Some(Reason::Error), text)
 }
 
 fn lost() -> Ended {
-    let text = "The call was lost by a fault of the agent.".to_owned();
-    let (status, reason) = (Status::Cancelled, Some(Reason::Dropped));
-    Ended { status, reason, text, images: Vec::new(), ends_turn: false, is_fatal: false }
+    let text = "The call was lost by a fault of the agent.";
+    Ended::new(Status::Cancelled, Some(Reason::Dropped), text)
 }

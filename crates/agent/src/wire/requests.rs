@@ -5,32 +5,53 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::mem::take;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use acp_lifecycle::SessionHandle;
-use agent_client_protocol::JsonRpcRequest;
-use agent_client_protocol::v1::SentRequest;
+use acp_tools::ClientError;
+use agent_client_protocol::v1::{ConnectionTo, SentRequest};
+use agent_client_protocol::{Client, JsonRpcRequest};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::Wire;
+use crate::transport::Counters;
 
 /// The requests of one session that wait to be sent.
 #[derive(Clone)]
 pub(super) struct Requests {
     handle: SessionHandle,
+    line: Arc<Line>,
     waiting: Arc<Mutex<Waiting>>,
 }
 
+/// The way to the client.
+struct Line {
+    client: ConnectionTo<Client>,
+    counters: Option<Arc<Counters>>,
+}
+
 /// Sends a request, and sees to its answer.
-type SendRequest = Box<dyn FnOnce(&Wire) + Send>;
+type SendRequest = Box<dyn FnOnce(&Line) + Send>;
 
 #[derive(Default)]
 struct Waiting {
-    send: HashMap<u64, SendRequest>,
+    send: HashMap<u64, (Kind, SendRequest)>,
     last: u64,
+    /// Whether the session is over: then nothing is sent in its turn any more.
+    is_over: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Somebody waits for its answer.
+    Asked,
+    /// It gives back what the client holds for us, and is sent even behind the session's end.
+    Told,
 }
 
 /// Why a request has no answer.
@@ -45,9 +66,19 @@ pub(super) enum Unanswered {
     Gone,
 }
 
+impl From<Unanswered> for ClientError {
+    fn from(error: Unanswered) -> Self {
+        Self::new(&error.to_string())
+    }
+}
+
 impl Requests {
-    pub(super) fn new(handle: SessionHandle) -> Self {
-        Self { handle, waiting: Arc::default() }
+    pub(super) fn new(
+        handle: SessionHandle,
+        client: ConnectionTo<Client>,
+        counters: Option<Arc<Counters>>,
+    ) -> Self {
+        Self { handle, line: Arc::new(Line { client, counters }), waiting: Arc::default() }
     }
 
     /// Sends a request, and waits for its answer no longer than `deadline` from then on. Dropping
@@ -58,7 +89,7 @@ impl Requests {
         deadline: Duration,
     ) -> Result<T::Response, Unanswered> {
         let (mut answer, answered) = oneshot::channel();
-        let number = self.send(request, move |asked| async move {
+        let send = sending(request, move |asked| async move {
             let response = tokio::select! {
                 response = within(deadline, asked.block_task()) => response,
                 () = answer.closed() => return,
@@ -66,7 +97,7 @@ impl Requests {
             // Who does not wait any more has no use for it.
             drop(answer.send(response));
         });
-        let _withdraw = Withdraw { requests: self, number };
+        let _withdraw = self.queue(Kind::Asked, send).map(|number| self.withdrawing(number));
         answered.await.unwrap_or(Err(Unanswered::Gone))
     }
 
@@ -80,7 +111,7 @@ impl Requests {
         make: impl FnOnce(T::Response) -> M + Send + 'static,
     ) -> Result<M, Unanswered> {
         let (mut answer, answered) = oneshot::channel();
-        let number = self.send(request, move |asked| async move {
+        let send = sending(request, move |asked| async move {
             let cancellation = asked.cancellation_handle();
             let mut asked = pin!(asked.block_task());
             tokio::select! {
@@ -94,45 +125,75 @@ impl Requests {
             drop(cancellation.cancel());
             drop(within(patience, asked).await.map(make));
         });
-        let _withdraw = Withdraw { requests: self, number };
+        let _withdraw = self.queue(Kind::Asked, send).map(|number| self.withdrawing(number));
         answered.await.unwrap_or(Err(Unanswered::Gone))
     }
 
-    /// Sends a request whose answer, within `deadline`, nobody waits for.
+    /// Sends a request whose answer, within `deadline`, nobody waits for: at once, where the session
+    /// is over.
     pub(super) fn tell<T: JsonRpcRequest>(&self, request: T, deadline: Duration) {
-        self.send(request, move |asked| async move {
+        let send = sending(request, move |asked| async move {
             drop(within(deadline, asked.block_task()).await);
         });
+        self.queue(Kind::Told, send);
     }
 
-    /// Has a request sent in its turn, and its answer attended to.
-    fn send<T: JsonRpcRequest, A: Future<Output = ()> + Send + 'static>(
-        &self,
-        request: T,
-        attend: impl FnOnce(SentRequest<T::Response>) -> A + Send + 'static,
-    ) -> u64 {
-        let send = move |wire: &Wire| {
-            wire.hand_over();
-            drop(tokio::spawn(attend(wire.client.send_request(request))));
+    /// Says that the session is over: what is only told is sent now, the rest is not sent any more.
+    pub(super) fn end(&self) {
+        let waiting = {
+            let mut waiting = self.lock();
+            waiting.is_over = true;
+            take(&mut waiting.send)
         };
+        let told = waiting.into_values().filter(|(kind, _)| *kind == Kind::Told);
+        told.for_each(|(_, send)| send(&self.line));
+    }
+
+    /// Has a request sent in its turn, and returns its number. There are no turns behind the
+    /// session's end.
+    fn queue(&self, kind: Kind, send: SendRequest) -> Option<u64> {
         let number = {
             let mut waiting = self.lock();
+            if waiting.is_over {
+                drop(waiting);
+                if kind == Kind::Told {
+                    send(&self.line);
+                }
+                return None;
+            }
             waiting.last += 1;
             let number = waiting.last;
-            waiting.send.insert(number, Box::new(send));
+            waiting.send.insert(number, (kind, send));
             number
         };
         self.handle.with(|session, now| session.request_client(number, now));
-        number
+        Some(number)
+    }
+
+    fn withdrawing(&self, number: u64) -> Withdraw<'_> {
+        Withdraw { requests: self, number }
     }
 
     fn take(&self, number: u64) -> Option<SendRequest> {
-        self.lock().send.remove(&number)
+        self.lock().send.remove(&number).map(|(_, send)| send)
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Sends a request when it is called, and has its answer attended to.
+fn sending<T: JsonRpcRequest, A: Future<Output = ()> + Send + 'static>(
+    request: T,
+    attend: impl FnOnce(SentRequest<T::Response>) -> A + Send + 'static,
+) -> SendRequest {
+    Box::new(move |line| {
+        // In a runtime that ends, nobody attends to anything any more.
+        let Ok(runtime) = Handle::try_current() else { return };
+        line.counters.iter().for_each(|counters| counters.hand_over());
+        drop(runtime.spawn(attend(line.client.send_request(request))));
+    })
 }
 
 async fn within<T>(
@@ -167,7 +228,13 @@ impl Wire {
     /// Sends a request, unless nobody waits for it any more.
     pub(super) fn request(&self, number: u64) {
         if let Some(send) = self.requests.take(number) {
-            send(self);
+            send(&self.requests.line);
         }
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.requests.end();
     }
 }

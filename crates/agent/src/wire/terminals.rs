@@ -14,7 +14,7 @@ use agent_client_protocol::v1::schema::{
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
-use super::requests::{Requests, Unanswered};
+use super::requests::Requests;
 use crate::limits::{
     CLIENT_TERMINAL_ANSWER, CLIENT_TERMINAL_CREATE, CLIENT_TERMINAL_LATE, CLIENT_TERMINAL_WAIT,
 };
@@ -63,8 +63,7 @@ impl TerminalBackend for ClientTerminals {
             CLIENT_TERMINAL_LATE,
             move |response| Terminal { id: response.terminal_id, client },
         );
-        made.map(|made| made.map(|terminal| Arc::new(terminal) as _).map_err(|it| failed(&it)))
-            .boxed()
+        made.map(|made| Ok(Arc::new(made?) as _)).boxed()
     }
 }
 
@@ -77,7 +76,7 @@ impl ClientTerminal for Terminal {
         let Self { id, client } = self;
         let request = WaitForTerminalExitRequest::new(client.session.clone(), id.clone());
         let asked = client.requests.ask(request, CLIENT_TERMINAL_WAIT);
-        asked.map(|answer| Ok(exit(answer.map_err(|it| failed(&it))?.exit_status))).boxed()
+        asked.map(|answer| Ok(exit(answer?.exit_status))).boxed()
     }
 
     fn output(&self) -> BoxFuture<'_, Result<ClientOutput, ClientError>> {
@@ -85,7 +84,7 @@ impl ClientTerminal for Terminal {
         let request = TerminalOutputRequest::new(client.session.clone(), id.clone());
         let asked = client.requests.ask(request, CLIENT_TERMINAL_ANSWER);
         let told = asked.map(|answer| {
-            let answer = answer.map_err(|it| failed(&it))?;
+            let answer = answer?;
             let (text, is_cut) = (answer.output, answer.truncated);
             Ok(ClientOutput { text, is_cut, exit: answer.exit_status.map(exit) })
         });
@@ -96,7 +95,7 @@ impl ClientTerminal for Terminal {
         let Self { id, client } = self;
         let request = KillTerminalRequest::new(client.session.clone(), id.clone());
         let asked = client.requests.ask(request, CLIENT_TERMINAL_ANSWER);
-        asked.map(|answer| answer.map(drop).map_err(|it| failed(&it))).boxed()
+        asked.map(|answer| answer.map(drop).map_err(ClientError::from)).boxed()
     }
 }
 
@@ -112,8 +111,4 @@ impl Drop for Terminal {
 fn exit(status: TerminalExitStatus) -> Exit {
     let code = status.exit_code.map(|code| i32::try_from(code).unwrap_or(i32::MAX));
     Exit { code, signal: status.signal }
-}
-
-fn failed(error: &Unanswered) -> ClientError {
-    ClientError::new(&error.to_string())
 }

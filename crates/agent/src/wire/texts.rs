@@ -43,7 +43,7 @@ impl TextBackend for ClientTexts {
     fn read<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<String, ClientError>> {
         let request = ReadTextFileRequest::new(self.session.clone(), path);
         let asked = self.requests.ask(request, CLIENT_TEXT_READ);
-        asked.map(|answer| Ok(answer.map_err(|error| failed(&error))?.content)).boxed()
+        asked.map(|answer| Ok(answer?.content)).boxed()
     }
 
     fn write<'a>(
@@ -55,12 +55,8 @@ impl TextBackend for ClientTexts {
         let asked = self.requests.ask(request, CLIENT_TEXT_WRITE);
         let failed = |error| match error {
             Unanswered::Late(_) => ClientError::new(&format!("{error}, and may have taken it")),
-            error => failed(&error),
+            error => error.into(),
         };
         asked.map(move |answer| answer.map(drop).map_err(failed)).boxed()
     }
-}
-
-fn failed(error: &Unanswered) -> ClientError {
-    ClientError::new(&error.to_string())
 }

@@ -1,7 +1,7 @@
 //! What may be told of a call: fields that mean nothing, that do not fit, or that nobody may change
 //! are left out of a patch, and counted.
 
-use acp_types::{CallMeta, Content, ContentPatch, ToolCallId, ToolCallPatch};
+use acp_types::{CallMeta, Content, ContentPatch, Dropped, ToolCallId, ToolCallPatch};
 
 use super::{Board, Call};
 use crate::{limits, sanitize, title};
@@ -30,7 +30,9 @@ impl Board {
         }
         patch.name = patch.name.map(|name| title::bounded(&name, limits::NAME_BYTES));
         if let Some(locations) = &mut patch.locations {
+            let cut = locations.len().saturating_sub(limits::LOCATIONS);
             locations.truncate(limits::LOCATIONS);
+            call.losses.locations_cut = cut as u64;
         }
         if let Some(meta) = &mut patch.meta {
             call.keep_own(meta);
@@ -80,14 +82,15 @@ impl Board {
     /// Tells in the metadata what is not shown of the call, if that is not what it tells already.
     fn tell_losses(&self, id: &ToolCallId, patch: &mut ToolCallPatch) {
         let Some(call) = self.calls.get(id) else { return };
-        let lost =
-            (call.losses.redacted() + self.redacted_in_terminals(id), call.losses.raw_bytes());
+        let losses = &call.losses;
+        let redacted = losses.redacted() + self.redacted_in_terminals(id);
         let meta = patch.meta.as_deref().unwrap_or(&call.report.meta);
-        let told = meta.dropped.as_ref().map(|dropped| (dropped.redacted, dropped.raw_bytes));
-        if told.unwrap_or_default() != lost {
+        let told = meta.dropped.clone().unwrap_or_default();
+        let (raw_bytes, locations) = (losses.raw_bytes(), losses.locations_cut);
+        let lost = Dropped { redacted, raw_bytes, locations, ..told };
+        if told != lost {
             let meta = patch.meta.get_or_insert_with(|| Box::new(call.report.meta.clone()));
-            let dropped = meta.dropped.get_or_insert_default();
-            (dropped.redacted, dropped.raw_bytes) = lost;
+            meta.dropped = Some(lost);
         }
     }
 

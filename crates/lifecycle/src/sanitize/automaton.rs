@@ -61,8 +61,9 @@ impl Automaton {
         Scan { found, open: self.node(at).depth as usize }
     }
 
-    /// Looks for every string in a text that may have been cut: what stands before `…` is also
-    /// looked at as the beginning of a string, if it is longer than `shown`.
+    /// Looks for every string in a text that may have been cut: what stands before `…`, or before a
+    /// line that tells how much is left out, is also looked at as the beginning of a string, if it is
+    /// longer than `shown`.
     pub(super) fn scan_cut(&self, text: &str, shown: usize) -> Vec<Range<usize>> {
         let (mut at, mut found) = (ROOT, Vec::new());
         for (index, byte) in text.bytes().enumerate() {
@@ -156,7 +157,8 @@ impl Automaton {
 
 /// Whether a text begins with what stands for the rest of one that was cut.
 fn is_cut(rest: &[u8]) -> bool {
-    rest.strip_prefix(b" ").unwrap_or(rest).starts_with("…".as_bytes())
+    let text = rest.strip_prefix(b" ").unwrap_or(rest);
+    [text, rest].iter().zip(["…", "\n[... "]).any(|(rest, cut)| rest.starts_with(cut.as_bytes()))
 }
 
 /// Adds a range that ends behind all others, and takes in those that it overlaps.

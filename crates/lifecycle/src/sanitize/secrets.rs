@@ -14,7 +14,7 @@ use crate::limits::{SECRET_MIN_BYTES, SECRET_SHOWN_BYTES, SECRETS, SECRETS_BYTES
 ///
 /// A value is found exactly, alone or inside of anything, and also as it looks in JSON, in Rust's
 /// debug output, in a URL or a form, and in Base64. Its beginning is found where a text was
-/// cut: before `…`. Nothing else is found: not its other parts, not its hash, not a value with
+/// cut: before `…`, and before a line `[... n bytes left out ...]`. Nothing else is found: not its other parts, not its hash, not a value with
 /// escape sequences of a terminal in its midst.
 ///
 /// ```

@@ -293,4 +293,4 @@ impl Session {
 
 /// What a call says that waits for a permission which can be given only once for this reason.
 const NOT_WHOLE: &str =
-    "Not everything of this call is shown: secrets are hidden, or long arguments are cut.";
+    "Not everything of this call is shown: secrets are hidden, or what is long is cut.";

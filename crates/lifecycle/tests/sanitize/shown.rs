@@ -2,13 +2,15 @@
 
 use std::time::{Instant, SystemTime};
 
-use acp_lifecycle::limits::TITLE_BYTES;
+use acp_lifecycle::limits::{LOCATIONS, TITLE_BYTES};
 use acp_lifecycle::{Digest, Effect, Effects, Moment, Permit, Secrets, Session, Titles};
 use acp_types::schema::v1::{
     ContentBlock, EmbeddedResource, EmbeddedResourceResource, ImageContent, PermissionOptionKind,
     TextResourceContents,
 };
-use acp_types::{CallMeta, Content, FileChange, Operation, TerminalPatch, ToolCallPatch, ToolKind};
+use acp_types::{
+    CallMeta, Content, FileChange, Location, Operation, TerminalPatch, ToolCallPatch, ToolKind,
+};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -67,6 +69,25 @@ fn long_arguments_are_cut_and_tell_how_much_is_left_out() {
     assert_eq!(meta.dropped.unwrap().raw_bytes, left_out as u64);
 }
 
+/// So many places in files.
+fn places(count: usize) -> Vec<Location> {
+    (0..count).map(|index| Location::try_new(format!("/p/{index}")).unwrap()).collect()
+}
+
+#[test]
+fn locations_over_their_bound_are_left_out_and_counted_as_long_as_they_are() {
+    let (mut session, now) = announced();
+    for (told, shown, left_out) in
+        [(LOCATIONS + 3, LOCATIONS, 3), (LOCATIONS, LOCATIONS, 0), (0, 0, 0)]
+    {
+        session.change(&"c".into(), ToolCallPatch::new().locations(places(told)), now);
+        session.change_meta(&"c".into(), |meta| meta.exit_code = Some(1), now);
+        let report = session.board().tool_call(&"c".into()).unwrap();
+        let dropped = report.meta.dropped.clone().unwrap_or_default();
+        assert_eq!((report.locations.len(), dropped.locations), (shown, left_out));
+    }
+}
+
 /// The kinds of the options, and the text of the last item that the call shows then.
 fn asked(tell: impl FnOnce(&mut Session, Moment)) -> (Vec<PermissionOptionKind>, Option<Content>) {
     let (mut session, now) = announced();
@@ -86,8 +107,7 @@ fn asked(tell: impl FnOnce(&mut Session, Moment)) -> (Vec<PermissionOptionKind>,
 
 #[test]
 fn what_is_not_shown_whole_says_so_and_is_allowed_only_once() {
-    let note =
-        "Not everything of this call is shown: secrets are hidden, or long arguments are cut.";
+    let note = "Not everything of this call is shown: secrets are hidden, or what is long is cut.";
     let once = [PermissionOptionKind::AllowOnce, PermissionOptionKind::RejectOnce];
     let long = json!({ "content": "x".repeat(100_000) });
     for patch in [
@@ -96,6 +116,7 @@ fn what_is_not_shown_whole_says_so_and_is_allowed_only_once() {
         ToolCallPatch::new().title("Send 12345678"),
         ToolCallPatch::new().title("x".repeat(acp_lifecycle::limits::BASE_BYTES + 1)),
         ToolCallPatch::new().append(Content::text("12345678")),
+        ToolCallPatch::new().locations(places(LOCATIONS + 1)),
     ] {
         let asked = asked(|session, now| session.change(&"c".into(), patch, now));
         assert_eq!(asked, (once.to_vec(), Some(Content::text(note))));
@@ -107,7 +128,10 @@ fn what_is_not_shown_whole_says_so_and_is_allowed_only_once() {
         session.change(&"c".into(), patch, now);
     });
     assert_eq!((kinds, content), (once.to_vec(), Some(Content::text(note))));
-    let (kinds, content) = asked(|_, _| {});
+    let (kinds, content) = asked(|session, now| {
+        let patch = ToolCallPatch::new().locations(places(LOCATIONS));
+        session.change(&"c".into(), patch, now);
+    });
     assert_eq!((kinds.len(), content), (4, None));
 }
 
@@ -165,6 +189,25 @@ fn secrets_that_become_known_later_are_hidden_from_then_on() {
     let output = session.board().terminal(&"c".into()).unwrap().output.to_bytes();
     let output = String::from_utf8_lossy(&output);
     assert_eq!(output, "later-secret [redacted] [redacted] 12345678");
+}
+
+#[test]
+fn half_a_secret_before_a_gap_is_hidden() {
+    for (before, shown) in [(3, &SECRET[..3]), (4, "[redacted]"), (SECRET.len() - 1, "[redacted]")]
+    {
+        let (mut session, now) = announced();
+        session.open_terminal(&"c".into(), TerminalPatch::open("x", "/p"), now);
+        session.terminal_output(&"c".into(), &SECRET.as_bytes()[..before], now);
+        session.terminal_gap(&"c".into(), 70, now);
+        session.terminal_output(&"c".into(), SECRET.as_bytes(), now);
+        session.terminal_exit(&"c".into(), acp_types::Exit::default(), now);
+        let output = &session.board().terminal(&"c".into()).unwrap().output;
+        let expected = format!("{shown}\n[… 70 bytes left out …]\n[redacted]");
+        assert_eq!(String::from_utf8_lossy(&output.to_bytes()), expected);
+        let text = format!("{}\n[... 70 bytes left out ...]\n", &SECRET[..before]);
+        let told = Secrets::new([SECRET]).redact(&text).into_owned();
+        assert!(told.starts_with(&format!("{shown}\n[...")), "{told}");
+    }
 }
 
 #[test]

@@ -1,14 +1,16 @@
 //! `terminal_list`: which commands run in the background, and how the others ended.
 
 use acp_lifecycle::{Grant, Pinned};
-use acp_types::{Content, ToolKind};
+use acp_types::ToolKind;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::terminal::background;
 use crate::error::ToolError;
-use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
+use crate::tool::{
+    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, redacted,
+};
 
 /// Lists the commands in the background.
 #[derive(Debug, Clone, Copy)]
@@ -59,14 +61,8 @@ impl Tool for TerminalList {
         if lines.is_empty() {
             lines.push("No command of this session is or was in the background.".to_owned());
         }
-        let secrets = invocation.call.session().with(|session, _| session.secrets().clone());
-        let text = secrets.redact(&lines.join("\n")).into_owned();
+        let text = redacted(invocation.call, &lines.join("\n"));
         let raw: Vec<_> = commands.iter().map(background::raw).collect();
-        Ok(Output {
-            content: Some(vec![Content::code("", &text)]),
-            raw: Some(json!({ "commands": raw })),
-            text,
-            ..Output::default()
-        })
+        Ok(Output::of_text(text, json!({ "commands": raw })))
     }
 }

@@ -69,7 +69,7 @@ impl Tool for TerminalOutput {
             let command = find(&args.id, invocation.context)?;
             let text =
                 format!("[{}]\n{}", background::state(&command).await?, all(&command).await?);
-            return Ok(background::shown(&command, text, invocation.call));
+            return Ok(background::shown(&command, &text, invocation.call));
         }
         background::news(&args.id, invocation).await
     }

@@ -10,6 +10,7 @@ use tokio::time::sleep;
 
 use super::terminal::background::{self, find};
 use crate::error::{Code, ToolError};
+use crate::exec::{Input, or_never};
 use crate::limits::{BACKGROUND_WAIT, COMMAND_TIMEOUT_MAX};
 use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
 
@@ -64,15 +65,9 @@ impl Tool for TerminalWait {
         let Args { id, timeout_ms } = pinned.release(grant)?;
         let command = find(&id, invocation.context)?;
         let within = timeout_ms.map_or(BACKGROUND_WAIT, Duration::from_millis);
-        let awaits_input = async {
-            match &command.job.input {
-                Some(input) => input.awaited().await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             () = invocation.context.workspace.background().ended(&command.id) => {}
-            () = awaits_input => {}
+            () = or_never(command.job.input.as_ref().map(Input::awaited)) => {}
             () = sleep(within.min(COMMAND_TIMEOUT_MAX)) => {}
             () = invocation.call.cancel().cancelled() => {
                 let message = format!("The wait was cancelled. {} was not ended by it.", command.id);

@@ -113,6 +113,11 @@ impl Look<'_> {
         &words[..words.len().min(COMMAND_PATHS)]
     }
 
+    /// Returns those of them that are no options.
+    fn operands<'w>(&mut self, args: &'w [Word]) -> impl Iterator<Item = &'w Word> + use<'w> {
+        self.each(args).iter().filter(|word| !word.text.starts_with('-'))
+    }
+
     fn simple(&mut self, command: &Simple, depth: usize) {
         self.each(&command.writes).iter().for_each(|target| self.write(target));
         self.each(&command.reads).iter().for_each(|target| self.read(target));
@@ -202,16 +207,13 @@ impl Look<'_> {
             self.ask(format!("{name} runs a text as a command"));
         }
         match name {
-            "cd" | "pushd" | "popd" => {
+            _ if is_cd(name) => {
                 self.folders.enter(args);
                 self.entered();
             }
             "rm" if has_switch(&words, "rR", "--recursive") => self.remove(args),
             "find" => self.find(args),
-            "tee" => {
-                let files = self.each(args).iter().filter(|word| !word.text.starts_with('-'));
-                files.for_each(|file| self.write(file));
-            }
+            "tee" => self.operands(args).for_each(|file| self.write(file)),
             "trap" => {
                 let before = self.folders.clone();
                 let code = after_dashes(args);
@@ -242,8 +244,7 @@ impl Look<'_> {
             "source" | "." => self.source(after_dashes(args), command, depth),
             _ if tables::SHELLS.contains(&name) => self.shell(name, args, command, depth),
             _ if tables::SHOWING.contains(&name) => {
-                let files = self.each(args).iter().filter(|word| !word.text.starts_with('-'));
-                files.for_each(|file| self.read(file));
+                self.operands(args).for_each(|file| self.read(file));
             }
             _ if is_interpreter(name) && reads_program(&words) && command.input.is_none() => {
                 self.ask(format!("{name} runs what it reads"));

@@ -6,16 +6,16 @@
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use acp_types::terminal::gap_line;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
+use super::Piece;
 use super::record::Recording;
-use super::text::{HeadTail, after_gap};
+use super::text::{HeadTail, after_gap, whole};
 use crate::limits::{OUTPUT_CHUNKS, READ_BYTES, SHOWN_BYTES, SHOWN_INTERVAL};
 
 /// Makes the two ends. What is recorded is shown by its beginning and its end where it comes
-/// faster than [`SHOWN_BYTES`] in [`SHOWN_INTERVAL`], with a line between them that counts the rest.
+/// faster than [`SHOWN_BYTES`] in [`SHOWN_INTERVAL`], with a count of the rest between them.
 pub(super) fn channel(recording: Option<Arc<Recording>>) -> (Sender, Receiver) {
     let shared = Arc::new(Shared {
         state: Mutex::new(State::of(recording.is_some())),
@@ -119,7 +119,7 @@ impl Drop for Sender {
 impl Receiver {
     /// Takes what has come, once something has; nothing, when nothing will come any more. Bytes
     /// that are recorded come at intervals, the first of them at once. Loses nothing when dropped.
-    pub(super) async fn recv(&mut self) -> Option<Vec<u8>> {
+    pub(super) async fn recv(&mut self) -> Option<Taken> {
         loop {
             let is_empty = {
                 let mut state = self.shared.lock();
@@ -135,7 +135,7 @@ impl Receiver {
                     drop(state);
                     self.due =
                         self.shared.recording.as_ref().map(|_| Instant::now() + SHOWN_INTERVAL);
-                    return Some(shown(&taken));
+                    return Some(Taken::of(&taken));
                 }
                 if is_empty && state.is_over {
                     return None;
@@ -159,17 +159,40 @@ impl Drop for Receiver {
     }
 }
 
-/// The bytes, with a line in the place of those that are lost: in colours of its own, and an end
-/// of what was in the midst.
-fn shown(taken: &HeadTail) -> Vec<u8> {
-    let tail = <[_; 2]>::from(taken.tail()).concat();
-    let lost = taken.total() - taken.kept() as u64;
-    if lost == 0 {
-        return [taken.head(), &tail].concat();
+/// What was taken: its beginning, how much is lost behind it, and its end.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Taken {
+    head: Vec<u8>,
+    lost: u64,
+    tail: Vec<u8>,
+}
+
+impl Taken {
+    fn of(taken: &HeadTail) -> Self {
+        let (mut head, mut tail) = (taken.head().to_vec(), <[_; 2]>::from(taken.tail()).concat());
+        if taken.total() == taken.kept() as u64 {
+            head.append(&mut tail);
+        } else {
+            head.truncate(whole(&head));
+            tail.drain(..after_gap(&tail));
+        }
+        let lost = taken.total() - (head.len() + tail.len()) as u64;
+        Self { head, lost, tail }
     }
-    let from = after_gap(&tail);
-    let gap = gap_line(lost + from as u64);
-    [taken.head(), b"\x1b[0m", gap.as_bytes(), &tail[from..]].concat()
+
+    /// How many bytes it has.
+    pub(super) fn len(&self) -> usize {
+        self.head.len() + self.tail.len()
+    }
+
+    /// Passes it on in its pieces.
+    pub(super) fn pass(&self, mut to: impl FnMut(Piece<'_>)) {
+        to(Piece::Bytes(&self.head));
+        if self.lost > 0 {
+            to(Piece::LeftOut(self.lost));
+            to(Piece::Bytes(&self.tail));
+        }
+    }
 }
 
 #[cfg(test)]

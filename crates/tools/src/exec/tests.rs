@@ -53,7 +53,8 @@ async fn run(
     cancel: CancellationToken,
     output: impl FnMut(&[u8]) + Send,
 ) -> Result<Exit, SpawnError> {
-    run_kept(command, way, None, None, cancel, output, || Box::pin(std::future::ready(()))).await
+    let ready = || Box::pin(std::future::ready(())) as _;
+    run_kept(command, way, None, None, cancel, whole(output), ready).await
 }
 
 /// Runs to the end, and returns what was printed as text.

@@ -176,7 +176,7 @@ fn cut(all: Read, limit: usize) -> Excerpt {
     if all.text.len() <= limit {
         return Excerpt { text: all.text, hidden: all.hidden, ..Excerpt::default() };
     }
-    let (first, last) = (text::head(&all.text, limit / 2), text::tail(&all.text, limit / 2));
+    let (first, last) = (text::head(&all.text, limit / 2), end(&all.text, limit / 2));
     let between = &all.text[first.len()..all.text.len() - last.len()];
     let gap = Gap { bytes: between.len() as u64, lines: lines(between.as_bytes()) };
     excerpt(first, &gap, last, all.hidden)
@@ -184,13 +184,20 @@ fn cut(all: Read, limit: usize) -> Excerpt {
 
 /// Joins two texts to one of at most `limit` bytes, with what is missing between them.
 fn join(head: &Read, gap: Gap, tail: &Read, limit: usize) -> Excerpt {
-    let (first, last) = (text::head(&head.text, limit / 2), text::tail(&tail.text, limit / 2));
+    let (first, last) = (text::head(&head.text, limit / 2), end(&tail.text, limit / 2));
     let (after, before) = (&head.text[first.len()..], &tail.text[..tail.text.len() - last.len()]);
     let gap = Gap {
         bytes: gap.bytes + (after.len() + before.len()) as u64,
         lines: gap.lines + lines(after.as_bytes()) + lines(before.as_bytes()),
     };
     excerpt(first, &gap, last, head.hidden + tail.hidden)
+}
+
+/// The last bytes of a text, from the beginning of a line if one is near: what was cut of a line may
+/// be half of what is to be hidden.
+fn end(text: &str, limit: usize) -> &str {
+    let last = text::tail(text, limit);
+    if last.len() == text.len() { last } else { &last[after_gap(last.as_bytes())..] }
 }
 
 fn excerpt(first: &str, gap: &Gap, last: &str, hidden: u64) -> Excerpt {
@@ -298,6 +305,14 @@ mod tests {
     fn a_flood_of_bytes_that_are_no_text_takes_its_time_but_no_more() {
         let text = plain(&vec![0xff; 1 << 20]);
         assert_eq!(text.len(), 3 << 20);
+    }
+
+    #[test]
+    fn the_end_begins_with_a_line_if_one_is_near() {
+        let text = "line 1\nline 2\n".repeat(100);
+        let shown = head_tail(&text, 300);
+        let (_, end) = shown.split_once("left out ...]\n").unwrap();
+        assert!(end.starts_with("line ") && end.len() > 140, "{end}");
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! zeros stay behind; the process itself has all of it as before.
 
 use std::ffi::{CStr, c_char};
-use std::fs;
+use std::fs::File;
+use std::io::Read as _;
 use std::ops::Range;
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
@@ -13,8 +14,11 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 /// Hides all variables but those whose names stay. Returns whether it could be done: not once there
 /// are several threads, who may be reading them.
 pub(crate) fn hide(stays: impl Fn(&[u8]) -> bool) -> bool {
-    let stat = fs::read("/proc/self/stat").unwrap_or_default();
-    let Some(Shown { threads: 1, block }) = Shown::parse(&String::from_utf8_lossy(&stat)) else {
+    // Longer than the line can be, which one read returns: this is done at every start.
+    let mut stat = [0; 2048];
+    let read = File::open("/proc/self/stat").and_then(|mut file| file.read(&mut stat));
+    let stat = String::from_utf8_lossy(&stat[..read.unwrap_or_default()]);
+    let Some(Shown { threads: 1, block }) = Shown::parse(&stat) else {
         return false;
     };
     move_away(&block, stays);
@@ -85,7 +89,7 @@ mod tests {
         let stat = format!("42 (a) 1 (b) S {}\n", numbers.join(" "));
         assert_eq!(Shown::parse(&stat), Some(Shown { threads: 3, block: 1000..1200 }));
         assert_eq!(Shown::parse("42 (a) S 7"), None);
-        let now = fs::read_to_string("/proc/self/stat").unwrap();
+        let now = std::fs::read_to_string("/proc/self/stat").unwrap();
         assert!(!Shown::parse(&now).unwrap().block.is_empty());
     }
 }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use acp_tools::env::base_env;
 use acp_tools::exec::escapes::Filter;
 use acp_tools::exec::record::{Recorded, Recording};
-use acp_tools::exec::{Command, Size, Streams, run_recorded};
+use acp_tools::exec::{Command, Piece, Size, Streams, run_recorded};
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use rustix::process::setsid;
 use serde_json::{Value, json};
@@ -52,20 +52,32 @@ fn recorded(bytes: u64, streams: Streams, path: &Path) -> (Recorded, Measured) {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).enable_time().build().unwrap();
     let (mut filter, mut shown, mut updates, mut first) = (Filter::default(), 0, 0, None);
+    let (mut told, mut left_out) = (0, 0);
     let begun = Instant::now();
     let running = run_recorded(
         command,
         CancellationToken::new(),
         Arc::clone(&recording),
-        |chunk| {
+        None,
+        |piece| {
             first.get_or_insert_with(|| begun.elapsed());
-            shown += filter.push(chunk).len();
-            updates += 1;
+            match piece {
+                Piece::Bytes(bytes) => {
+                    told += bytes.len() as u64;
+                    shown += filter.push(bytes).len();
+                }
+                Piece::LeftOut(bytes) => left_out += bytes,
+                _ => {}
+            }
         },
-        || Box::pin(std::future::ready(())),
+        || {
+            updates += 1;
+            Box::pin(std::future::ready(()))
+        },
     );
     assert_eq!(runtime.block_on(running).unwrap().code, Some(0));
     let recorded = recording.finish();
+    assert_eq!(told + left_out, recorded.bytes, "all of it is shown or counted");
     (recorded, Measured { took: begun.elapsed(), first: first.unwrap(), shown, updates })
 }
 

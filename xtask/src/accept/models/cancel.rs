@@ -21,10 +21,14 @@ const MILLISECONDS: u64 = 20;
 /// Where a turn is when it is cancelled.
 struct Point {
     name: &'static str,
+    /// What the model says in a turn before it, if there is one.
+    before: Option<fn() -> Value>,
     /// What the model says, and goes on saying.
     answer: fn() -> Value,
     /// Whether an update tells that the turn has come there, where one does.
     is_there: Option<fn(&Value) -> bool>,
+    /// The milliseconds from then on in which the model is asked.
+    least_ms: u64,
     /// Whether a request is open at that point, which has to be closed.
     is_asking: bool,
 }
@@ -32,15 +36,15 @@ struct Point {
 const POINTS: &[Point] = &[
     Point {
         name: "while text streams",
-        answer: || {
-            let words = (0..2_000).flat_map(|_| [json!({"text": "word "}), json!({"pause_ms": 3})]);
-            reply(&json!(words.collect::<Vec<_>>()))
-        },
+        before: None,
+        answer: words,
         is_there: Some(|update| update["sessionUpdate"] == "agent_message_chunk"),
+        least_ms: 0,
         is_asking: true,
     },
     Point {
         name: "while arguments stream",
+        before: None,
         answer: || {
             let args = json!({"path": "never.txt", "content": "never ".repeat(5_000)});
             let call = json!({"id": "c1", "name": "write_file", "args": args, "chunk": 20});
@@ -49,10 +53,12 @@ const POINTS: &[Point] = &[
             reply(&json!([call]))
         },
         is_there: Some(|update| update["sessionUpdate"] == "tool_call"),
+        least_ms: 0,
         is_asking: true,
     },
     Point {
         name: "while tools run side by side",
+        before: None,
         answer: || {
             let sleep = |id: &str| {
                 let args = json!({"command": "exec sleep 60"});
@@ -61,15 +67,35 @@ const POINTS: &[Point] = &[
             reply(&json!([sleep("a"), sleep("b"), sleep("c")]))
         },
         is_there: Some(|update| update["status"] == "in_progress"),
+        least_ms: 0,
         is_asking: false,
     },
     Point {
         name: "while it waits for another attempt",
+        before: None,
         answer: || json!({"status": 503, "headers": {"retry-after": "30"}, "body": {"error": "busy"}}),
         is_there: None,
+        least_ms: 0,
         is_asking: false,
     },
+    Point {
+        name: "while a summary is written",
+        before: Some(|| reply(&json!([{"text": "long ago ".repeat(CONTEXT_TOKENS / 2)}]))),
+        answer: words,
+        is_there: Some(|update| update["sessionUpdate"] == "agent_thought_chunk"),
+        least_ms: 10,
+        is_asking: true,
+    },
 ];
+
+/// What the model takes; the text before the summary is more.
+const CONTEXT_TOKENS: usize = 32_000;
+
+/// A reply that takes its time.
+fn words() -> Value {
+    let words = (0..2_000).flat_map(|_| [json!({"text": "word "}), json!({"pause_ms": 3})]);
+    reply(&json!(words.collect::<Vec<_>>()))
+}
 
 /// The time in milliseconds from a cancel to the answer of its turn, of n turns the 99th
 /// percentile. Every turn is answered as cancelled with its calls ended, and a request that was
@@ -80,11 +106,17 @@ pub(in super::super) fn cancel(built: &Built, n: u32) -> Result<f64, Stop> {
     let turns = n.div_ceil(POINTS.len() as u32);
     for point in POINTS {
         let scratch = Scratch::new("model-cancel")?;
-        let answers = (0..turns).map(|_| (point.answer)());
+        scratch.configure(&format!("[providers.openai]\ncontext_tokens = {CONTEXT_TOKENS}"))?;
+        let of_turn = |_| point.before.into_iter().chain([point.answer]).map(|answer| answer());
+        let answers = (0..turns).flat_map(of_turn);
         let mut server = ModelServer::start(built, &scratch, answers)?;
         let mut client = Client::start(&mut server.agent(built, &scratch), scratch)?;
         for _ in 0..turns {
             client.open()?;
+            if point.before.is_some() {
+                client.turn(&["go".to_owned()])?;
+                server.over()?;
+            }
             let latency = turn(&mut client, &mut server, point, &mut random);
             let latency = latency.map_err(|stop| {
                 Stop::Failed(format!("{}: {}", point.name, stop.why().unwrap_or_default()))
@@ -110,13 +142,16 @@ fn turn(
         // The reply is whole before what follows it.
         server.over()?;
     }
-    let mut is_there = point.is_there.is_none();
-    while !is_there {
-        let message = client.agent.message(DEADLINE)?;
-        hear(&message, &mut calls);
-        is_there = point.is_there.is_some_and(|is_there| is_there(&message["params"]["update"]));
+    if let Some(is_there) = point.is_there {
+        let early = client.agent.find("session/prompt", DEADLINE, |message| {
+            hear(message, &mut calls);
+            is_there(&message["params"]["update"])
+        })?;
+        if let Some(answer) = early {
+            return Err(Stop::Failed(format!("answered by {answer} before it came there")));
+        }
     }
-    thread::sleep(Duration::from_millis(random.below(MILLISECONDS)));
+    thread::sleep(Duration::from_millis(point.least_ms + random.below(MILLISECONDS)));
     let start = Instant::now();
     client.agent.notify("session/cancel", &session)?;
     let answer =

@@ -1,13 +1,13 @@
 //! What becomes of files: undone, rewritten by others, left by a process that dies, and how long an
 //! edit takes.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::json;
 
 use super::{Proof, Run, edits, escape};
 use crate::cargo;
-use crate::process::Stop;
+use crate::process::{self, Stop};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
@@ -95,12 +95,7 @@ fn edit_engine(ws: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, St
 
 /// Runs tests, and returns the rest of the line that begins so.
 fn told(command: &mut Command, beginning: &str) -> Result<String, Stop> {
-    let output = command.stderr(Stdio::inherit()).output();
-    let output = output.map_err(|error| Stop::Failed(format!("cannot run cargo: {error}")))?;
-    if !output.status.success() {
-        return Err(Stop::Failed(format!("the tests ended with {}", output.status)));
-    }
-    let printed = String::from_utf8_lossy(&output.stdout);
+    let printed = process::capture(command)?;
     let line = printed.lines().find_map(|line| Some(line.split_once(beginning)?.1.to_owned()));
     line.ok_or_else(|| Stop::Failed(format!("no test told {beginning}")))
 }

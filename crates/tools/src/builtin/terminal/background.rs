@@ -14,7 +14,7 @@ use crate::exec::End;
 use crate::exec::record::Fresh;
 use crate::limits::BACKGROUND_RUNNING;
 use crate::read::grouped;
-use crate::tool::{Context, Description, Invocation, Output, blocking};
+use crate::tool::{Context, Description, Invocation, Output, blocking, redacted};
 
 /// Why a command goes on in the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,11 +113,11 @@ fn output(command: &Command, head: &str, fresh: Option<&Fresh>, call: &CallHandl
         Some(fresh) if fresh.bytes > 0 => told(fresh),
         _ => "[nothing new]\n".to_owned(),
     };
-    shown(command, format!("[{head}]\n{new}"), call)
+    shown(command, &format!("[{head}]\n{new}"), call)
 }
 
 /// Makes the result of a call that is about one command.
-pub(in crate::builtin) fn shown(command: &Command, text: String, call: &CallHandle) -> Output {
+pub(in crate::builtin) fn shown(command: &Command, text: &str, call: &CallHandle) -> Output {
     if let Phase::Ended(done) = &command.phase
         && let Ok(exit) = &done.exit
     {
@@ -126,10 +126,7 @@ pub(in crate::builtin) fn shown(command: &Command, text: String, call: &CallHand
             meta.signal.clone_from(&exit.signal);
         });
     }
-    let secrets = call.session().with(|session, _| session.secrets().clone());
-    let text = secrets.redact(&text).into_owned();
-    let content = Some(vec![Content::code("", &text)]);
-    Output { text, content, raw: Some(raw(command)), ..Output::default() }
+    Output::of_text(redacted(call, text), raw(command))
 }
 
 /// Tells whether a command runs, or how it ended.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acp_lifecycle::title::visible;
-use acp_types::text::head;
-use acp_types::{Exit, TerminalId, TerminalPatch};
+use acp_types::text::{head, tail};
+use acp_types::{Exit, Output as Shown, TerminalId, TerminalPatch};
 use futures::future::{self, join};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -20,8 +20,8 @@ use crate::backend::{ClientCommand, ClientError, ClientOutput, ClientTerminal, T
 use crate::env;
 use crate::error::{Code, ToolError};
 use crate::exec::escapes::Filter;
-use crate::exec::record::{Recorded, Recording};
-use crate::exec::{self, Command, End, Streams};
+use crate::exec::record::Recording;
+use crate::exec::{self, Command, End, Streams, or_never};
 use crate::limits::{
     CLIENT_CANCEL_GRACE, CLIENT_ID_BYTES, CLIENT_KILL_DEADLINE, CLIENT_LOOK, CLIENT_LOOK_MAX,
     CLIENT_LOOK_SOON, CLIENT_OUTPUT_BYTES, CLIENT_SETTLE, CLIENT_SETTLE_TRIES, CLIENT_SIGNAL_BYTES,
@@ -71,14 +71,17 @@ pub(super) async fn run(
     let exit = ran.exit(begun);
     let how = ran.told(&exit, limit);
     let text = ran.output.map(|output| output.text).unwrap_or_default();
-    call.terminal_output(&id, &Filter::default().push(text.as_bytes()));
     let workspace = Arc::clone(&context.workspace);
     let record = move || {
+        let shown = Shown::new(&Filter::default().push(text.as_bytes()));
         let recording = Recording::new(OUTPUT_FILE_BYTES, move || workspace.outputs().create());
         recording.push(text.as_bytes());
-        Ok(recording.finish())
+        Ok((shown, recording.finish()))
     };
-    let recorded: Recorded = blocking(record).await?;
+    let (shown, recorded) = blocking(record).await?;
+    call.terminal_output(&id, shown.head());
+    call.terminal_gap(&id, shown.left_out());
+    call.terminal_output(&id, shown.tail());
     Ok(own::report(call, &exit, &recorded, &how))
 }
 
@@ -167,7 +170,7 @@ async fn follow(
             return Ran { end: End::Exited, exit: exit.ok(), output: settled(terminal).await };
         }
         () = cancel.cancelled() => (End::Cancelled, CLIENT_CANCEL_GRACE),
-        () = passed(limit) => (End::TimedOut, CLIENT_KILL_DEADLINE),
+        () = or_never(limit.map(sleep)) => (End::TimedOut, CLIENT_KILL_DEADLINE),
     };
     let mut exit = None;
     let killed = join(terminal.kill(), async { exit = exited.await.ok() });
@@ -177,13 +180,6 @@ async fn follow(
     let output = output.unwrap_or_else(|_| Err(ClientError::new("it did not answer in time")));
     let exit = exit.or_else(|| output.as_ref().ok()?.exit.clone());
     Ran { end, exit, output }
-}
-
-async fn passed(limit: Option<Duration>) {
-    match limit {
-        Some(limit) => sleep(limit).await,
-        None => future::pending().await,
-    }
 }
 
 /// Waits until a command has ended. A client that fails to wait for it is asked for its output
@@ -232,5 +228,16 @@ async fn settled(terminal: &dyn ClientTerminal) -> Result<ClientOutput, ClientEr
         sleep(CLIENT_SETTLE).await;
         output = terminal.output().await?;
     }
-    Ok(output)
+    Ok(bounded(output))
+}
+
+/// Leaves out the beginning of what is more than was asked for.
+fn bounded(mut output: ClientOutput) -> ClientOutput {
+    let kept = tail(&output.text, CLIENT_OUTPUT_BYTES as usize).len();
+    let over = output.text.len() - kept;
+    if over > 0 {
+        output.text.drain(..over);
+        output.is_cut = true;
+    }
+    output
 }

@@ -19,10 +19,10 @@ use crate::background::{Job, Running};
 use crate::error::{Code, ToolError};
 use crate::exec::escapes::Filter;
 use crate::exec::record::{Recorded, RecordedFile, Recording};
-use crate::exec::{self, Command, End, Input, Size, SpawnError, Streams, Usage};
+use crate::exec::{self, Command, End, Input, Piece, Size, SpawnError, Streams, Usage, or_never};
 use crate::limits::OUTPUT_FILE_BYTES;
 use crate::outputs::uri;
-use crate::tool::{Invocation, Output, blocking};
+use crate::tool::{Invocation, Output, blocking, redacted};
 
 /// Runs a command to its end, or until it goes on in the background.
 pub(super) async fn run(plan: Plan, invocation: Invocation<'_>) -> Result<Output, ToolError> {
@@ -97,36 +97,25 @@ fn begin(command: Command, job: &Job, invocation: Invocation<'_>) -> Live {
     };
     let (id, is_detached) = (TerminalId::new(call.id().0.clone()), detached.clone());
     let mut filter = Filter::default();
-    let show = move |bytes: &[u8]| {
-        if !is_detached.is_cancelled() {
-            call.terminal_output(&id, &filter.push(bytes));
+    let show = move |piece: Piece<'_>| match piece {
+        _ if is_detached.is_cancelled() => {}
+        Piece::Bytes(bytes) => call.terminal_output(&id, &filter.push(bytes)),
+        Piece::LeftOut(bytes) => {
+            // What follows is in the midst of nothing.
+            filter = Filter::default();
+            call.terminal_gap(&id, bytes);
         }
     };
     let (stop, kept, input) = (job.stop.clone(), Arc::clone(&recording), job.input.clone());
-    let running = match input {
-        Some(input) => exec::run_attended(command, stop, kept, input, show, ready).boxed(),
-        None => exec::run_recorded(command, stop, kept, show, ready).boxed(),
-    };
+    let running = exec::run_recorded(command, stop, kept, input, show, ready).boxed();
     Live { recording, running, detached }
 }
 
 /// Waits until a command is not to be waited for any more.
 async fn out_of_patience(patience: Option<Duration>, input: Option<&Input>) -> Why {
-    let lasts = async {
-        match patience {
-            Some(patience) => sleep(patience).await,
-            None => std::future::pending().await,
-        }
-    };
-    let awaits_input = async {
-        match input {
-            Some(input) => input.awaited().await,
-            None => std::future::pending().await,
-        }
-    };
     tokio::select! {
-        () = lasts => Why::Lasts,
-        () = awaits_input => Why::AwaitsInput,
+        () = or_never(patience.map(sleep)) => Why::Lasts,
+        () = or_never(input.map(Input::awaited)) => Why::AwaitsInput,
     }
 }
 
@@ -150,10 +139,9 @@ pub(super) fn report(
     if let Some(file) = &recorded.file {
         call.append(Content::Block(link(file)));
     }
-    let secrets = call.session().with(|session, _| session.secrets().clone());
     let text = format!("[{how}]\n{}", recorded.for_model());
     Output {
-        text: secrets.redact(&text).into_owned(),
+        text: redacted(call, &text),
         raw: Some(raw(exit, recorded)),
         failed: failed(exit),
         ..Output::default()

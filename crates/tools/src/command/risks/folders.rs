@@ -28,11 +28,10 @@ impl Folders {
         self.here.iter().map(Option::as_deref)
     }
 
-    /// Goes to a folder, or stays where that fails. Returns where it leads.
-    pub(super) fn enter(&mut self, args: &[Word]) -> Vec<PathBuf> {
+    /// Goes to a folder, or stays where that fails.
+    pub(super) fn enter(&mut self, args: &[Word]) {
         let entered = self.entered(args);
-        add(&mut self.here, entered.clone());
-        entered.into_iter().flatten().collect()
+        add(&mut self.here, entered);
     }
 
     /// Goes to a folder; where that fails, the rest of the chain does not run.

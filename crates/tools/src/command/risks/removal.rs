@@ -18,8 +18,7 @@ enum Extent {
 impl Look<'_> {
     /// Looks at what `rm -r` is told.
     pub(super) fn remove(&mut self, args: &[Word]) {
-        let targets = self.each(args).iter().filter(|word| !word.text.starts_with('-'));
-        targets.for_each(|target| self.remove_one(target, Extent::All));
+        self.operands(args).for_each(|target| self.remove_one(target, Extent::All));
     }
 
     /// Looks at what `find` removes, if it does.
@@ -45,11 +44,7 @@ impl Look<'_> {
     }
 
     fn remove_one(&mut self, target: &Word, extent: Extent) {
-        let folders: Vec<_> =
-            self.folders.iter().map(|folder| folder.map(Path::to_owned)).collect();
-        let is_vital =
-            folders.iter().any(|folder| self.is_vital(target, folder.as_deref(), extent));
-        if is_vital {
+        if self.folders.iter().any(|folder| self.is_vital(target, folder, extent)) {
             self.ask(format!(
                 "it removes {}, which may be a root, a home, all that is in one, what git keeps, \
                  or outside of the roots",

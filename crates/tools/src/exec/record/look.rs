@@ -1,6 +1,6 @@
 //! Looks at what is recorded while the command still writes: all of it so far, or what is new.
 
-use super::{Excerpt, HeadTail, Place, Recorded, RecordedFile, Recording, sniffed};
+use super::{Excerpt, Place, Recorded, RecordedFile, Recording, State, sniffed};
 use crate::limits::{COMMAND_OUTPUT_BYTES, OPEN_LINE_BYTES};
 
 /// How far an output was told.
@@ -30,42 +30,41 @@ pub(crate) struct Fresh {
 impl Recording {
     /// Tells what there is so far. The recording goes on.
     pub(crate) fn so_far(&self) -> Recorded {
-        let (kept, file, trouble) = self.copy();
+        let (kept, (file, trouble)) = {
+            let state = &mut *self.lock();
+            (state.kept.clone(), state.place.so_far())
+        };
         Recorded::of(&kept, file, trouble)
     }
 
     /// Tells what there is behind a mark, and moves the mark there.
     pub(crate) fn fresh(&self, mark: &mut Mark) -> Fresh {
-        let (kept, file, _) = self.copy();
-        let part = kept.since(mark.bytes, mark.lines);
-        let fresh = Fresh {
-            bytes: kept.total() - mark.seen,
-            excerpt: part.excerpt(COMMAND_OUTPUT_BYTES),
-            binary: sniffed(&kept),
-            file,
+        let (part, binary, file, seen, lines) = {
+            let State { kept, place, .. } = &mut *self.lock();
+            let part = kept.since(mark.bytes, mark.lines);
+            (part, sniffed(kept), place.so_far().0, kept.total(), kept.lines())
         };
+        // Nobody who writes waits while text is made of it.
+        let excerpt = part.excerpt(COMMAND_OUTPUT_BYTES);
+        let fresh = Fresh { bytes: seen - mark.seen, excerpt, binary, file };
         let open = Some(part.open_line()).filter(|bytes| *bytes <= OPEN_LINE_BYTES);
-        *mark = Mark {
-            bytes: kept.total() - open.unwrap_or(0),
-            lines: kept.lines(),
-            seen: kept.total(),
-        };
+        *mark = Mark { bytes: seen - open.unwrap_or(0), lines, seen };
         fresh
     }
+}
 
-    /// Takes what is kept: nobody who writes waits while it is read.
-    fn copy(&self) -> (HeadTail, Option<RecordedFile>, Option<String>) {
-        let mut state = self.lock();
-        let (file, trouble) = match &mut state.place {
-            Place::Memory(_) => (None, None),
-            Place::Nowhere(trouble) => (None, trouble.as_ref()),
-            Place::File { file, path, trouble } => {
+impl Place {
+    /// The file so far, and what went wrong with it.
+    fn so_far(&mut self) -> (Option<RecordedFile>, Option<String>) {
+        let (file, trouble) = match self {
+            Self::Memory(_) => (None, None),
+            Self::Nowhere(trouble) => (None, trouble.as_ref()),
+            Self::File { file, path, trouble } => {
                 let bytes = std::io::Seek::stream_position(file).unwrap_or(0);
                 (Some(RecordedFile { path: path.clone(), bytes }), trouble.as_ref())
             }
         };
-        let trouble = trouble.map(ToString::to_string);
-        (state.kept.clone(), file, trouble)
+        (file, trouble.map(ToString::to_string))
     }
 }
 

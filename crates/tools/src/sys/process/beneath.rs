@@ -5,12 +5,10 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::os::fd::OwnedFd;
-use std::time::Instant;
 
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
 use super::table::{self, Process};
-use crate::limits::FREEZE_TIME;
 
 /// A process, held by a descriptor: another one that gets its id is not meant.
 #[derive(Debug)]
@@ -44,12 +42,8 @@ pub(super) fn each(top: Pid, visit: impl FnMut(Found)) {
 }
 
 /// Stops all processes beneath `top`, and returns them, each of them after those above it.
-///
-/// A process stops when its system call is done, which may be the one by which it gets away: so
-/// they are looked for until all that are found have stopped, for a while.
 pub(super) fn freeze(top: Pid) -> Vec<Process> {
-    let deadline = Instant::now() + FREEZE_TIME;
-    loop {
+    table::freeze(|| {
         let mut found = Vec::new();
         each(top, |it| {
             if !it.process.stopped {
@@ -57,10 +51,8 @@ pub(super) fn freeze(top: Pid) -> Vec<Process> {
             }
             found.push(it.process);
         });
-        if found.iter().all(|process| process.stopped) || Instant::now() >= deadline {
-            return found;
-        }
-    }
+        found
+    })
 }
 
 fn walk(children: &Children, top: Pid, mut visit: impl FnMut(Found)) {
@@ -140,6 +132,7 @@ fn read(path: &str) -> Vec<Pid> {
 #[cfg(test)]
 mod tests {
     use std::process::{Child, Command, Stdio};
+    use std::time::{Duration, Instant};
 
     use super::*;
 
@@ -151,8 +144,16 @@ mod tests {
             let line = "sh -c 'sleep 70001 & sleep 70001 & wait' & sleep 70001 & wait";
             let child = Command::new("sh").args(["-c", line]).stdin(Stdio::null()).spawn().unwrap();
             let tree = Self(child);
-            while all(tree.top()).len() < processes {}
+            tree.until(|found| found == processes);
             tree
+        }
+
+        /// Waits until there are as many processes as there should be.
+        fn until(&self, is_so: impl Fn(usize) -> bool) {
+            let deadline = Instant::now() + Duration::from_secs(20);
+            while !is_so(all(self.top()).len()) {
+                assert!(Instant::now() < deadline, "{:?}", all(self.top()));
+            }
         }
 
         fn top(&self) -> Pid {
@@ -189,6 +190,6 @@ mod tests {
         assert_eq!(freeze(tree.top()).len(), 4);
         assert!(all(tree.top()).iter().all(|process| process.stopped));
         each(tree.top(), |found| found.signal(Signal::KILL));
-        while !all(tree.top()).is_empty() {}
+        tree.until(|found| found == 0);
     }
 }

@@ -35,7 +35,12 @@ impl Kin {
 
     /// Stops them all, and returns those that are not in the shell's process group.
     pub(super) fn freeze(&self) -> Strays {
-        let mut members = table::freeze(|| self.members());
+        let mut members = table::freeze(|| {
+            let members = self.members();
+            let running = members.iter().filter(|process| !process.stopped);
+            running.for_each(|process| process.signal(Signal::STOP));
+            members
+        });
         members.retain(|process| process.group != self.leader);
         Strays(members)
     }

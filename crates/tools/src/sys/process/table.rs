@@ -93,19 +93,17 @@ impl Process {
     }
 }
 
-/// Stops all processes that `find` finds, and returns them.
+/// Stops all processes that `stop` finds and tells to stop, and returns them.
 ///
 /// A process stops when its system call is done, which may be the one by which it gets away: so
 /// they are looked for until all that are found have stopped, for a while.
-pub(super) fn freeze(find: impl Fn() -> Vec<Process>) -> Vec<Process> {
+pub(super) fn freeze(stop: impl Fn() -> Vec<Process>) -> Vec<Process> {
     let deadline = Instant::now() + FREEZE_TIME;
     loop {
-        let found = find();
-        let mut running = found.iter().filter(|process| !process.stopped).peekable();
-        if running.peek().is_none() || Instant::now() >= deadline {
+        let found = stop();
+        if found.iter().all(|process| process.stopped) || Instant::now() >= deadline {
             return found;
         }
-        running.for_each(|process| process.signal(Signal::STOP));
     }
 }
 

@@ -132,8 +132,8 @@ mod tests {
 
     use super::*;
 
-    fn kind() -> Kind {
-        Kind { trust: Trust::System(Some("hangs".into())), is_loopback: false }
+    fn kind(file: &str) -> Kind {
+        Kind { trust: Trust::System(Some(file.into())), is_loopback: false }
     }
 
     #[tokio::test]
@@ -143,7 +143,7 @@ mod tests {
         let reads = Arc::<AtomicUsize>::default();
         let ask = || {
             let (gate, reads) = (gate.clone(), reads.clone());
-            of_kind(kind(), move |_| {
+            of_kind(kind("hangs"), move |_| {
                 reads.fetch_add(1, SeqCst);
                 gate.lock().unwrap().recv().unwrap_err();
                 Ok(Client::new())
@@ -161,7 +161,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_could_not_be_built_is_built_anew() {
         let fail = |_: &Kind| Err(Unreachable::new(Fault::Other, "there is no such file"));
-        assert!(of_kind(kind(), fail).await.is_err());
-        of_kind(kind(), |_| Ok(Client::new())).await.unwrap();
+        assert!(of_kind(kind("fails"), fail).await.is_err());
+        of_kind(kind("fails"), |_| Ok(Client::new())).await.unwrap();
     }
 }

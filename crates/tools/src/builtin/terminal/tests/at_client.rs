@@ -10,7 +10,7 @@ use acp_types::{Exit, Reason, Status, ToolCallId, ToolCallReport};
 use futures::future::{BoxFuture, FutureExt as _};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Stage;
@@ -204,7 +204,7 @@ fn stage(client: &Client) -> Stage {
 
 async fn ran(client: &Client, args: Value) -> (Ended, ToolCallReport) {
     // Ten seconds of a client that does not answer pass at once, but do pass.
-    tokio::time::timeout(Duration::from_secs(200), Box::pin(stage(client).call("terminal", args)))
+    timeout(Duration::from_secs(200), Box::pin(stage(client).call("terminal", args)))
         .await
         .expect("an end")
 }
@@ -337,10 +337,13 @@ async fn stopped(client: &Client, is_aborted: bool) -> Option<Ended> {
     let open = registry.announce(session, &id(), "t", "terminal", context, &cancel).unwrap();
     let running = perform(open, registry.call("terminal", json!({"command": "x"}), context));
     let running = tokio::spawn(running);
-    while !client.asked().ends_with(if client.script.creates == Never { "create" } else { "wait" })
-    {
-        sleep(Duration::from_millis(1)).await;
-    }
+    let last = if client.script.creates == Never { "create" } else { "wait" };
+    let asked = async {
+        while !client.asked().ends_with(last) {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(Duration::from_secs(200), asked).await.expect("it is asked");
     let begun = Instant::now();
     match is_aborted {
         true => running.abort(),
@@ -432,4 +435,17 @@ async fn a_long_output_of_a_client_is_in_a_file_and_secrets_are_hidden() {
     let file = raw["outputFile"].as_str().unwrap();
     assert_eq!(std::fs::read_to_string(file).unwrap(), text);
     assert_eq!(report.content.len(), 2, "the terminal and the file: {:?}", report.content);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_more_output_than_was_asked_for_the_end_is_taken() {
+    let text = format!("{}\u{e4}{}y", "x".repeat(3_000_000), "y\n".repeat(524_287));
+    let client = Client::new(Script { text, ..Script::default() });
+    let mut stage = stage(&client);
+    let (ended, report) = stage.call("terminal", json!({"command": "x"})).await;
+    assert!(ended.text.contains("the client kept only a part of its output"), "{}", ended.text);
+    let raw = report.raw_output.unwrap();
+    assert_eq!((&raw["outputBytes"], &raw["outputLines"]), (&json!(1_048_575), &json!(524_287)));
+    let file = std::fs::read_to_string(raw["outputFile"].as_str().unwrap()).unwrap();
+    assert!(file.starts_with("y\ny\n"));
 }

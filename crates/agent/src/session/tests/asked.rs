@@ -1,0 +1,60 @@
+//! What a client is asked about that is too long to be shown whole.
+
+use acp_lifecycle::limits::TITLE_BYTES;
+use acp_types::limits::CHANGE_BYTES;
+use acp_types::schema::v1::{PermissionOptionKind, ToolCallContent};
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use super::start;
+use crate::model;
+use crate::testing::{Agent, Permission, text_of};
+
+/// What is asked about a command of the direct model: the kinds of the options, and the content.
+async fn asked(prompt: &str) -> (Vec<PermissionOptionKind>, Vec<ToolCallContent>) {
+    let agent = crate::agent::Agent::new(model::parse("direct").unwrap(), std::iter::empty());
+    let mut agent = Agent::in_process(agent, Permission::Never);
+    agent.initialize().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let session = agent.new_session(folder.path()).await.unwrap();
+    agent.prompt(&session, prompt).await.unwrap();
+    agent.until(|client| !client.asked.is_empty()).await.unwrap();
+    let asked = agent.client.asked.swap_remove(0).request;
+    let kinds = asked.options.iter().map(|option| option.kind).collect();
+    (kinds, asked.tool_call.fields.content.unwrap())
+}
+
+const ONCE: [PermissionOptionKind; 2] =
+    [PermissionOptionKind::AllowOnce, PermissionOptionKind::RejectOnce];
+
+#[tokio::test]
+async fn a_change_that_does_not_fit_is_shown_as_far_as_it_does_and_allowed_only_once() {
+    let line = format!("{}\n", "x".repeat(99));
+    let lines = CHANGE_BYTES / line.len() * 2;
+    let prompt = |lines: usize| format!("write big.txt\n<<<\n{}>>>", line.repeat(lines));
+    let (kinds, content) = asked(&prompt(lines)).await;
+    assert_eq!(kinds, ONCE);
+    let [ToolCallContent::Diff(diff), cut, note] = &content[..] else { panic!("{content:?}") };
+    let shown = diff.new_text.lines().filter(|shown| *shown == line.trim_end()).count();
+    assert!(shown > lines / 4 && shown < lines, "{shown} of {lines}");
+    let cut = text_of(cut).unwrap();
+    assert!(cut.ends_with(&format!("/big.txt: +{} −0 more lines are not shown.", lines - shown)));
+    assert!(text_of(note).unwrap().starts_with("Not everything of this call is shown"));
+
+    let (kinds, content) = asked(&prompt(3)).await;
+    assert!(kinds.len() > ONCE.len() && content.len() == 1, "{kinds:?} {content:?}");
+}
+
+#[tokio::test]
+async fn what_its_title_cannot_hold_is_allowed_only_once() {
+    for (bytes, is_whole) in [(TITLE_BYTES, true), (TITLE_BYTES + 1, false)] {
+        let (mut agent, session, _) = start(Permission::Never).await;
+        let args = json!({"why": "x".repeat(bytes)});
+        agent.prompt(&session, &format!("tool undo {args}")).await.unwrap();
+        agent.until(|client| !client.asked.is_empty()).await.unwrap();
+        let asked = &agent.client.asked[0].request;
+        assert_eq!(asked.tool_call.fields.raw_input, Some(args));
+        let kinds: Vec<_> = asked.options.iter().map(|option| option.kind).collect();
+        assert_eq!(kinds != ONCE, is_whole, "{kinds:?}");
+    }
+}

