@@ -30,6 +30,8 @@ pub struct Arriving {
     len: usize,
     /// Brackets that are open within the value.
     depth: usize,
+    /// The line that has come of a value which is a text, from 1.
+    line: u32,
     string: InString,
     fields: Map<String, Value>,
     fields_len: usize,
@@ -84,6 +86,13 @@ impl Arriving {
         &self.rest
     }
 
+    /// Returns the line, from 1, that has come of a field which is a text and not whole yet.
+    #[must_use]
+    pub fn line(&self, field: &str) -> Option<u32> {
+        let is_text = self.place == Place::Value && self.depth == 0 && self.string != InString::No;
+        (is_text && self.key == field).then_some(self.line)
+    }
+
     fn byte(&mut self, byte: u8) {
         let is_space = byte.is_ascii_whitespace();
         match self.place {
@@ -107,6 +116,7 @@ impl Arriving {
         self.place = place;
         self.token.clear();
         self.len = 0;
+        self.line = 1;
         self.string = if byte == b'"' { InString::Yes } else { InString::No };
         self.keep(byte);
     }
@@ -131,6 +141,8 @@ impl Arriving {
     fn value_byte(&mut self, byte: u8) {
         if self.string != InString::No {
             self.keep(byte);
+            let ends_line = (self.string, byte) == (InString::AfterBackslash, b'n');
+            self.line = self.line.saturating_add(ends_line.into());
             if self.ends_string(byte) && self.depth == 0 {
                 self.end_value(Place::AfterValue);
             }
@@ -228,6 +240,24 @@ mod tests {
             assert_eq!(json!(arriving.fields()), fields, "{text}");
             assert_eq!(json!(arriving.rest()), rest, "{text}");
         }
+    }
+
+    #[test]
+    fn the_line_is_told_that_has_come_of_a_text() {
+        for (text, line) in [
+            (r#"{"a": "#, None),
+            (r#"{"a": ""#, Some(1)),
+            (r#"{"a": "one\ntwo"#, Some(2)),
+            (r#"{"a": "one\n\"\\n\n"#, Some(3)),
+            (r#"{"a": "one\ntwo\"#, Some(2)),
+            (r#"{"a": "one\ntwo""#, None),
+            (r#"{"b": "one\n", "a": "two"#, Some(1)),
+            (r#"{"a": ["one\n"#, None),
+            (r#"{"a": 12"#, None),
+        ] {
+            assert_eq!(arrive(text).line("a"), line, "{text}");
+        }
+        assert_eq!(arrive(r#"{"b": "one\ntwo"#).line("a"), None);
     }
 
     #[test]

@@ -140,7 +140,10 @@ impl Registry {
             let about = partial::describe(&tool.input_schema(), args.fields(), |args| {
                 tool.describe(args, context)
             });
-            if let Some(Description { key, arguments, locations, .. }) = about {
+            if let Some(Description { key, arguments, mut locations, lines, .. }) = about {
+                if let Some(line) = lines.and_then(|field| args.line(field)) {
+                    locations = locations.into_iter().map(|at| at.at_line(line)).collect();
+                }
                 let title = self.titles.render(key, &arguments);
                 call.change(ToolCallPatch::new().title(title).locations(locations));
                 call.change_meta(|meta| meta.title = Some(told_title(key, &arguments)));
@@ -268,7 +271,7 @@ fn describe(
         call.change(patch);
         return true;
     };
-    let Description { key, arguments, locations, terminal } = description;
+    let Description { key, arguments, locations, terminal, .. } = description;
     if let Some(terminal) = terminal {
         call.describe_terminal(&TerminalId::new(call.id().0.clone()), terminal);
     }

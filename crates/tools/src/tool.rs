@@ -142,13 +142,17 @@ pub struct Description {
     pub locations: Vec<Location>,
     /// What its terminal would run, for tools that are shown as one.
     pub terminal: Option<TerminalPatch>,
+    /// The argument whose lines are those of the file that is named, from the first one on: while it
+    /// comes, the client is told which line has come.
+    pub lines: Option<&'static str>,
 }
 
 impl Description {
     /// Begins a description by the key of its title.
     #[must_use]
     pub fn new(key: &'static str) -> Self {
-        Self { key, arguments: Vec::new(), locations: Vec::new(), terminal: None }
+        let (arguments, locations) = (Vec::new(), Vec::new());
+        Self { key, arguments, locations, terminal: None, lines: None }
     }
 
     /// Begins a description of what is done in a directory: with its path by the key `there`,

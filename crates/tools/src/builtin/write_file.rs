@@ -67,9 +67,10 @@ impl Tool for WriteFile {
     }
 
     fn describe(&self, args: &Args, context: &Context) -> Description {
-        Description::new("write-file")
+        let description = Description::new("write-file")
             .with_path("path", &args.path, context)
-            .at(&args.path, 0, context)
+            .at(&args.path, 0, context);
+        Description { lines: Some("content"), ..description }
     }
 
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {

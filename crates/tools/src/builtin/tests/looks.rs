@@ -6,7 +6,9 @@ use std::fs;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::SystemTime;
 
-use acp_lifecycle::{Ended, Item, Session, SessionHandle, Sink, Unreachable, drive, perform};
+use acp_lifecycle::{
+    Arriving, Ended, Item, Session, SessionHandle, Sink, Unreachable, drive, perform,
+};
 use acp_types::{Location, Status, ToolCallPatch, ToolCallReport};
 use futures::FutureExt as _;
 use pretty_assertions::assert_eq;
@@ -85,6 +87,29 @@ async fn a_search_tells_its_first_places_and_how_far_it_is() {
     // What was told of the places while it ran is the beginning of what is told at the end.
     let told: Vec<_> = patches.iter().filter_map(|patch| patch.locations.as_ref()).collect();
     assert!(told.iter().all(|told| report.locations.starts_with(told)), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_file_that_is_being_dictated_is_followed_line_by_line() {
+    let tree = tree(&[]);
+    let (registry, cancel) = (Registry::builtin().unwrap(), CancellationToken::new());
+    let path = tree.path("new.rs");
+    let session = SessionHandle::new(Session::new(tree.workspace.cwd()), SystemTime::now);
+    let workspace = Arc::new(tree.workspace);
+    let context = Context { workspace, env: Arc::default(), text: None, terminal: None };
+    let (id, mut arriving) = ("t/c".into(), Arriving::default());
+    let open = registry.announce(&session, &id, "t", "write_file", &context, &cancel).unwrap();
+    for (fragment, line) in [
+        (r#"{"path": "new.rs", "#, None),
+        (r#""content": "fn a() {\n"#, Some(2)),
+        (r"    b();\n}\n", Some(4)),
+    ] {
+        arriving.push(fragment);
+        registry.arriving(open.handle(), "write_file", &arriving, &context);
+        let shown = session.tool_call(&id).unwrap().locations;
+        let shown: Vec<_> = shown.iter().map(|at| (at.path(), at.line().map(u32::from))).collect();
+        assert_eq!(shown, [(path.as_path(), line)], "{fragment}");
+    }
 }
 
 #[tokio::test]
