@@ -46,7 +46,9 @@ mod terminals;
 mod tests;
 
 pub use agent::{Agent, Error};
-pub use behaviour::{Behaviour, Cut, Files, Permission, Scripted, Service, Terminals, Timing};
+pub use behaviour::{
+    Behaviour, Cut, Files, Form, Permission, Scripted, Service, Terminals, Timing,
+};
 pub use client::{Answer, Asked, Client};
 pub use malformed::MALFORMED_LINES;
 pub use session::{Session, shown, terminal_id, text_of};

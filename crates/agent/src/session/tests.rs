@@ -19,7 +19,7 @@ use tokio::task::yield_now;
 
 use super::*;
 use crate::model;
-use crate::testing::{Agent, Error, Permission as Answer, shown};
+use crate::testing::{Agent, Behaviour, Error, Permission as Answer, shown};
 
 /// Takes back what there is no more, and takes its time to end when it is cancelled.
 #[derive(Debug)]
@@ -81,13 +81,13 @@ impl Tool for Undo {
 }
 
 /// An agent with that tool alone, and what the tool did.
-async fn start(permission: Answer) -> (Agent, String, Arc<Mutex<Vec<&'static str>>>) {
-    start_with(permission, |agent| agent).await
+async fn start(behaviour: impl Into<Behaviour>) -> (Agent, String, Arc<Mutex<Vec<&'static str>>>) {
+    start_with(behaviour, |agent| agent).await
 }
 
 /// The same, of an agent that is changed first.
 async fn start_with(
-    permission: Answer,
+    behaviour: impl Into<Behaviour>,
     change: impl FnOnce(crate::agent::Agent) -> crate::agent::Agent,
 ) -> (Agent, String, Arc<Mutex<Vec<&'static str>>>) {
     let log = Arc::<Mutex<Vec<&'static str>>>::default();
@@ -95,7 +95,7 @@ async fn start_with(
     let mut registry = Registry::new(titles);
     registry.add(Undo { log: log.clone() });
     let agent = crate::agent::Agent::new(model::parse("direct").unwrap(), std::iter::empty());
-    let mut agent = Agent::in_process(change(agent.with_tools(registry)), permission);
+    let mut agent = Agent::in_process(change(agent.with_tools(registry)), behaviour);
     agent.initialize().await.unwrap();
     let session = agent.new_session(&std::env::temp_dir()).await.unwrap();
     (agent, session, log)

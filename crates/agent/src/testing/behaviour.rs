@@ -10,13 +10,15 @@ use serde_json::{Value, json};
 /// How the client behaves. The default is a good one, without any capability, that allows once.
 #[derive(Debug, Clone)]
 pub struct Behaviour {
-    /// What it says of itself in `initialize`; what [`files`](Self::files) and
-    /// [`terminals`](Self::terminals) need is added to it.
+    /// What it says of itself in `initialize`; what [`form`](Self::form),
+    /// [`files`](Self::files) and [`terminals`](Self::terminals) need is added to it.
     pub capabilities: Value,
     /// What it answers when it is asked for permission.
     pub permission: Permission,
     /// When it answers that.
     pub timing: Timing,
+    /// What it answers when it is shown a form, if it shows any.
+    pub form: Option<Form>,
     /// How long it waits after each line that it reads.
     pub pause: Duration,
     /// The files that it offers, if it does.
@@ -33,6 +35,7 @@ impl Default for Behaviour {
             capabilities: json!({}),
             permission: Permission::default(),
             timing: Timing::default(),
+            form: None,
             pause: Duration::ZERO,
             files: None,
             terminals: None,
@@ -48,6 +51,9 @@ impl Behaviour {
         if self.files.is_some() {
             let writes = self.files.as_ref().is_some_and(|files| files.writes.is_some());
             advertised["fs"] = json!({"readTextFile": true, "writeTextFile": writes});
+        }
+        if self.form.is_some() {
+            advertised["elicitation"] = json!({"form": {}});
         }
         if self.terminals.is_some() {
             advertised["terminal"] = json!(true);
@@ -84,6 +90,24 @@ impl Default for Permission {
     fn default() -> Self {
         Self::Select(PermissionOptionKind::AllowOnce)
     }
+}
+
+/// What the client answers when it is shown a form (`elicitation/create`).
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Form {
+    /// It accepts, with this text in every field.
+    Fill(&'static str),
+    /// It accepts, with no field filled in.
+    LeaveEmpty,
+    /// It declines.
+    Decline,
+    /// It closes the form.
+    Cancel,
+    /// A JSON-RPC error.
+    Error,
+    /// Nothing.
+    Never,
 }
 
 /// When the client answers a permission request.

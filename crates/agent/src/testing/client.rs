@@ -10,9 +10,9 @@ use acp_types::schema::v1::{
     PermissionOptionKind, RequestPermissionRequest, SessionModeId, SessionNotification,
 };
 use serde::Deserialize as _;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::behaviour::{Behaviour, Permission, Timing};
+use super::behaviour::{Behaviour, Form, Permission, Timing};
 use super::session::Session;
 use crate::check_wire::{Fault, Side, Transcript};
 use crate::limits::{MAX_KEPT, MAX_KEPT_TRANSCRIPT_BYTES};
@@ -67,6 +67,8 @@ pub struct Client {
     pub first: Option<String>,
     /// What was asked.
     pub asked: Vec<Asked>,
+    /// The forms that were shown, as the parameters of their requests.
+    pub forms: Vec<Value>,
     /// The ids of requests that the agent took back.
     pub withdrawn: Vec<Value>,
     /// The errors that answer no request in particular.
@@ -88,6 +90,7 @@ impl Client {
             after_cancel: Vec::new(),
             first: None,
             asked: Vec::new(),
+            forms: Vec::new(),
             withdrawn: Vec::new(),
             strays: Vec::new(),
         }
@@ -206,6 +209,11 @@ impl Client {
         if is_offered {
             return vec![Todo::Serve { id, method, params }];
         }
+        if let ("elicitation/create", Some(form)) = (&*method, self.behaviour.form) {
+            let reply = form.reply(&id, &params);
+            keep(&mut self.forms, params);
+            return reply.map(Todo::Say).into_iter().collect();
+        }
         if method != "session/request_permission" {
             return vec![Todo::Say(failure(&id, -32601, "Method not found"))];
         }
@@ -315,6 +323,26 @@ impl Asked {
     fn option(&self, kind: PermissionOptionKind) -> Option<&str> {
         let option = self.request.options.iter().find(|option| option.kind == kind)?;
         Some(&option.option_id.0)
+    }
+}
+
+impl Form {
+    /// Returns the client's reply to a request with these parameters, if it makes one.
+    fn reply(self, id: &Value, params: &Value) -> Option<Value> {
+        let filled = |text: &str| {
+            let fields = params["requestedSchema"]["properties"].as_object();
+            let fields = fields.into_iter().flat_map(Map::keys);
+            fields.map(|name| (name.clone(), json!(text))).collect::<Map<_, _>>()
+        };
+        let result = match self {
+            Self::Never => return None,
+            Self::Error => return Some(failure(id, -32603, "The form is broken")),
+            Self::Fill(text) => json!({"action": "accept", "content": filled(text)}),
+            Self::LeaveEmpty => json!({"action": "accept", "content": {}}),
+            Self::Decline => json!({"action": "decline"}),
+            Self::Cancel => json!({"action": "cancel"}),
+        };
+        Some(success(id, &result))
     }
 }
 

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex};
 
 use super::{
-    Agent, Behaviour, Cut, Error, Files, Permission, Scripted, Service, Terminals, Timing,
+    Agent, Behaviour, Cut, Error, Files, Form, Permission, Scripted, Service, Terminals, Timing,
 };
 use crate::check_wire::{Rule, Side};
 
@@ -100,6 +100,31 @@ async fn permission_is_answered_as_it_is_told() {
     assert_eq!(answers(Permission::SelectId("other")).await, [other, cancel.clone()]);
     let none = Permission::Select(PermissionOptionKind::AllowAlways);
     assert_eq!(answers(none).await, [json!({"outcome": "cancelled"}), cancel]);
+}
+
+#[tokio::test]
+async fn forms_are_answered_as_it_is_told() {
+    let schema = json!({"type": "object", "properties": {"why": {"type": "string"}}});
+    let params = json!({"mode": "form", "message": "Why?", "requestedSchema": schema});
+    for (form, expected) in [
+        (Form::Fill("so"), json!({"action": "accept", "content": {"why": "so"}})),
+        (Form::LeaveEmpty, json!({"action": "accept", "content": {}})),
+        (Form::Decline, json!({"action": "decline"})),
+        (Form::Cancel, json!({"action": "cancel"})),
+        (Form::Error, Value::Null),
+    ] {
+        let behaviour = Behaviour { form: Some(form), ..Behaviour::default() };
+        assert_eq!(behaviour.advertised(), json!({"elicitation": {"form": {}}}));
+        let (mut agent, mut puppet) = puppet(behaviour);
+        let answer = served(&mut agent, &mut puppet, "elicitation/create", params.clone()).await;
+        assert_eq!(answer["result"], expected);
+        assert_eq!(answer["error"].is_null(), !expected.is_null());
+        assert_eq!(agent.client.forms[0]["message"], "Why?");
+    }
+    // A client that shows none knows no such method.
+    let (mut agent, mut puppet) = puppet(Behaviour::default());
+    let answer = served(&mut agent, &mut puppet, "elicitation/create", params).await;
+    assert_eq!((&answer["error"]["code"], agent.client.forms.len()), (&json!(-32601), 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::start;
 use crate::model;
-use crate::testing::{Agent, Permission, text_of};
+use crate::testing::{Agent, Behaviour, Form, Permission, text_of};
 
 /// What is asked about a command of the direct model: the kinds of the options, and the content.
 async fn asked(prompt: &str) -> (Vec<PermissionOptionKind>, Vec<ToolCallContent>) {
@@ -56,5 +56,26 @@ async fn what_its_title_cannot_hold_is_allowed_only_once() {
         assert_eq!(asked.tool_call.fields.raw_input, Some(args));
         let kinds: Vec<_> = asked.options.iter().map(|option| option.kind).collect();
         assert_eq!(kinds != ONCE, is_whole, "{kinds:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_reason_that_a_form_tells_reaches_the_model_and_one_never_told_holds_up_no_cancel() {
+    let rejects = Permission::Select(PermissionOptionKind::RejectOnce);
+    for (form, expected) in [
+        (Form::Fill("use make"), "Rejected by the user. It did not run. They said: use make"),
+        (Form::Decline, "Rejected by the user. It did not run."),
+        (Form::Never, "Cancelled with its turn. It did not run."),
+    ] {
+        let behaviour = Behaviour { form: Some(form), ..rejects.into() };
+        let (mut agent, session, _) = start(behaviour).await;
+        let prompt = agent.prompt(&session, "tool undo {}").await.unwrap();
+        agent.until(|client| !client.forms.is_empty()).await.unwrap();
+        if matches!(form, Form::Never) {
+            agent.cancel(&session).await.unwrap();
+        }
+        agent.stop_reason(&prompt).await.unwrap();
+        let output = agent.client.session(&session).call("undo").unwrap().raw_output.clone();
+        assert_eq!(output.unwrap()["error"], expected);
     }
 }
