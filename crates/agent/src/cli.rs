@@ -18,43 +18,44 @@ use crate::exec::{self, Approval};
 use crate::transport::{self, Transport};
 use crate::ui::Ui;
 use crate::{check_wire, limits, secrets, telemetry};
-use args::{Cli, Command, ExecArgs, ProviderArg, ServeArgs};
+use args::{AgentArgs, Cli, Command, ExecArgs, ProviderArg, ServeArgs};
 
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = plain::read(std::env::args_os().skip(1)).unwrap_or_else(Cli::parse);
-    let telemetry = telemetry::start(match cli.command {
-        None | Some(Command::Acp(_)) => LevelFilter::INFO,
-        Some(_) => LevelFilter::WARN,
-    });
-    let code = match cli.command {
+    let level = LevelFilter::WARN;
+    match cli.command {
         Some(Command::Acp(args)) => acp(args),
-        Some(Command::Exec(args)) => exec(args),
-        Some(Command::Models(args)) => chosen::models(&args),
-        Some(Command::Login(arg)) => chosen::login(&arg),
-        Some(Command::Logout(arg)) => chosen::logout(&arg),
-        Some(Command::Config(args)) => chosen::config(args.command),
-        Some(Command::CheckWire(args)) => check_wire::run(&args.files),
+        Some(Command::Exec(args)) => logging(level, || exec(args)),
+        Some(Command::Models(args)) => logging(level, || chosen::models(&args)),
+        Some(Command::Login(arg)) => logging(level, || chosen::login(&arg)),
+        Some(Command::Logout(arg)) => logging(level, || chosen::logout(&arg)),
+        Some(Command::Config(args)) => logging(level, || chosen::config(args.command)),
+        Some(Command::CheckWire(args)) => logging(level, || check_wire::run(&args.files)),
         None if !cli.serve.setup && std::io::stdin().is_terminal() => help(),
         None => acp(cli.serve),
-    };
-    telemetry.finish();
-    code
+    }
 }
 
-/// Serves a client until it is gone.
+/// Serves a client until it is gone, or logs in, where that is what it is started for.
 fn acp(args: ServeArgs) -> ExitCode {
     if args.setup {
-        return chosen::login(&ProviderArg { provider: None });
+        let any = ProviderArg { provider: None };
+        return logging(LevelFilter::WARN, || chosen::login(&any));
     }
-    // Before any other thread starts: nothing may write to the protocol's stream by accident. The
-    // client's first line is read meanwhile.
-    let transport = match transport::stdio() {
-        Ok(transport) => transport,
-        Err(error) => return fail(&format!("cannot take over standard input and output: {error}")),
-    };
-    let agent = match chosen::serving_agent(args.agent) {
+    // First of all: the client's first line is read while the rest is made. And before any other
+    // thread starts: nothing may write to the protocol's stream by accident.
+    let transport = transport::stdio();
+    logging(LevelFilter::INFO, || match transport {
+        Ok(transport) => serve_as(args.agent, transport),
+        Err(error) => fail(&format!("cannot take over standard input and output: {error}")),
+    })
+}
+
+/// Serves a client with the agent that is configured.
+fn serve_as(args: AgentArgs, transport: Transport) -> ExitCode {
+    let agent = match chosen::serving_agent(args) {
         Ok(agent) => agent,
         Err(why) => return fail(&why),
     };
@@ -125,6 +126,14 @@ fn exec(args: ExecArgs) -> ExitCode {
             signal = interrupted() => ExitCode::from(128 + signal),
         }
     })
+}
+
+/// Works with a log from `level` on.
+fn logging(level: LevelFilter, work: impl FnOnce() -> ExitCode) -> ExitCode {
+    let telemetry = telemetry::start(level);
+    let code = work();
+    telemetry.finish();
+    code
 }
 
 fn help() -> ExitCode {

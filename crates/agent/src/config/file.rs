@@ -25,6 +25,10 @@ pub(super) struct Written {
 
 /// Parses the text of the file at `path`. Paths in it are relative to its folder.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Written, ConfigError> {
+    if text.is_empty() {
+        // As where there is no file, which is no reason to wake the parser at every start.
+        return Ok(Written::default());
+    }
     let file: File = toml::from_str(text).map_err(|error| {
         let line = error.span().map(|span| format!(":{}", line(text, span.start)));
         let place = format!("{}{}", path.display(), line.unwrap_or_default());
