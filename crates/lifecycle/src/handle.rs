@@ -445,6 +445,10 @@ impl CallHandle {
         self.session.release_ended();
     }
 
+    pub(crate) fn denies(&self, effects: &Effects) -> bool {
+        self.session.with(|session, _| session.denies(&self.id, effects))
+    }
+
     /// Decides whether the call may run, and waits for the client where it is asked. Dropping
     /// this withdraws the request.
     pub(crate) async fn permit(

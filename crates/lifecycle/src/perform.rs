@@ -158,9 +158,7 @@ async fn live<E: Executor>(open: OpenCall, mut executor: E) -> Ended {
     loop {
         previews += 1;
         match attempt(&call, &mut executor, &mut permitted).await {
-            Err(Stop::Failed(failure)) if failure.is_outdated && previews < PREVIEWS => {
-                call.pause();
-            }
+            Err(Stop::Failed(failure)) if failure.is_outdated && previews < PREVIEWS => {}
             Err(stop) => return stop.end(open),
             Ok(success) => return succeed(open, success),
         }
@@ -194,7 +192,13 @@ async fn attempt<E: Executor>(
         () = out_of_grace(call) => return Err(Stop::Cancelled { ran: Ran::Yes }),
     };
     match done {
-        Ok(done) => done.map_err(|failure| Stop::Failed(Box::new(failure))),
+        Ok(Ok(success)) => Ok(success),
+        Ok(Err(failure)) => {
+            if failure.is_outdated {
+                call.pause();
+            }
+            Err(Stop::Failed(Box::new(failure)))
+        }
         Err(_) => Err(Stop::Failed(Box::new(panicked()))),
     }
 }
@@ -233,6 +237,10 @@ async fn permit<E: Executor>(
     let digest = pinned.digest();
     match permitted.take() {
         Some(before) if before.digest == digest && before.effects == effects => {
+            // What is denied since then stays denied.
+            if call.denies(&effects) {
+                return Err(Stop::Denied);
+            }
             *permitted = Some(before);
             return Ok((pinned, Grant::new(digest)));
         }

@@ -167,6 +167,7 @@ impl Registry {
             args,
             context: context.clone(),
             titles: self.titles.clone(),
+            is_previewed: false,
         }
     }
 
@@ -188,6 +189,8 @@ pub struct ToolCall {
     args: Value,
     context: Context,
     titles: Arc<Titles>,
+    /// What an earlier preview showed is there, and may not hold any more.
+    is_previewed: bool,
 }
 
 impl Executor for ToolCall {
@@ -220,9 +223,10 @@ impl Executor for ToolCall {
         if tool.spec().surface == Surface::Terminal {
             // Its terminal stays.
             patch = shown.into_iter().fold(patch, ToolCallPatch::append);
-        } else if !shown.is_empty() {
+        } else if !shown.is_empty() || self.is_previewed {
             patch = patch.content(shown);
         }
+        self.is_previewed = true;
         let pinned = Pinned::new(draft.plan, digest);
         Ok(Preview { patch, effects, is_whole: is_shown && is_told, pinned })
     }

@@ -146,8 +146,9 @@ pub(crate) fn commit<'a>(
         return Err(left_changed(error, &left));
     }
     if let Some(journal) = journal {
-        // Without this line a process that is killed now would put them back, which is as good.
-        drop(journal.done().and_then(|()| journal.sync(durability)));
+        // Without this line a process that is killed now would put them back, which is as good; but
+        // once the call is told as done, no failure of the power may.
+        drop(journal.done().and_then(|()| journal.sync(workspace.durability())));
     }
     for staged in staged {
         workspace.stamps().note(staged.path(), staged.after());

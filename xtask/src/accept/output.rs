@@ -75,18 +75,25 @@ pub(super) fn read(built: &Built, n: u32) -> Result<f64, Stop> {
     let run = writing.prompt(&output.prompt());
     writing.agent.send("session/prompt", &run)?;
     let look = json!({"sessionId": other, "prompt": [{"type": "text", "text": "read a.txt"}]});
-    let mut times = Vec::new();
+    let (begun, mut times) = (Instant::now(), Vec::new());
     while !seen.is_over() {
-        let start = Instant::now();
+        if begun.elapsed() > PATIENCE {
+            return Err(Stop::Failed("the command did not end".to_owned()));
+        }
+        let (start, mut has_read) = (Instant::now(), false);
         let answer = writing.agent.request("session/prompt", &look, DEADLINE, |message| {
             if message["params"]["sessionId"] == writing.session {
                 seen.take(message);
+            } else if message["params"]["update"]["status"] == "completed" {
+                has_read = true;
             }
         })?;
-        if answer["stopReason"] != "end_turn" {
+        if answer["stopReason"] != "end_turn" || !has_read {
             return Err(Stop::Failed(format!("a read was answered {answer}")));
         }
-        times.push(start.elapsed().as_secs_f64() * 1000.0);
+        if seen.begun.is_some() {
+            times.push(start.elapsed().as_secs_f64() * 1000.0);
+        }
         thread::sleep(READ_PAUSE);
     }
     seen.judge(&output)?;

@@ -192,6 +192,12 @@ impl Session {
         Permit::Asked(number)
     }
 
+    /// Returns whether rules or policy deny a call by now what it was permitted before.
+    pub(crate) fn denies(&self, id: &ToolCallId, effects: &Effects) -> bool {
+        let Some(call) = self.board.tool_call(id) else { return true };
+        self.judge(&effects.clone().by(&*call.name, call.kind)) == Verdict::Deny
+    }
+
     /// Returns a request that waits for its answer.
     #[must_use]
     pub fn request(&self, number: u64) -> Option<&Request> {

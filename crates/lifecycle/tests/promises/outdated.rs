@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use acp_lifecycle::limits::PREVIEWS;
 use acp_lifecycle::{
     Answer, CallHandle, Digest, Effect, Effects, Ended, Executor, Failure, Grant, Item, Pinned,
-    Preview, Session, SessionHandle, Sink, Success, Unreachable, drive, perform,
+    Policy, Preview, Session, SessionHandle, Sink, Success, Unreachable, Verdict, drive, perform,
 };
 use acp_types::observe::v1::Observer;
 use acp_types::wire::v1::{Sent, Surface};
@@ -24,6 +24,8 @@ type Find = Option<(&'static [u8], &'static str)>;
 struct Chases {
     finds: VecDeque<Find>,
     runs: Arc<Mutex<u32>>,
+    /// Whether everything is denied from the first run on.
+    denies: bool,
 }
 
 impl Executor for Chases {
@@ -42,8 +44,11 @@ impl Executor for Chases {
         &mut self,
         pinned: Pinned<()>,
         grant: Grant,
-        _: &CallHandle,
+        call: &CallHandle,
     ) -> Result<Success, Failure> {
+        if self.denies {
+            call.session().with(|session, _| session.set_policy(Arc::new(Denies)));
+        }
         pinned.release(grant).expect("the grant is for this");
         *self.runs.lock().unwrap() += 1;
         self.finds.pop_front();
@@ -51,6 +56,15 @@ impl Executor for Chases {
             return Ok(Success { text: "done".to_owned(), ..Success::default() });
         }
         Err(Failure { is_outdated: true, ..Failure::report("changed", "It changed.") })
+    }
+}
+
+#[derive(Debug)]
+struct Denies;
+
+impl Policy for Denies {
+    fn judge(&self, _: &Effect) -> Verdict {
+        Verdict::Deny
     }
 }
 
@@ -90,6 +104,14 @@ struct Lived {
 }
 
 async fn live(finds: &[Find], answers: impl Into<VecDeque<&'static str>>) -> Lived {
+    live_if(finds, answers, false).await
+}
+
+async fn live_if(
+    finds: &[Find],
+    answers: impl Into<VecDeque<&'static str>>,
+    denies: bool,
+) -> Lived {
     let session = SessionHandle::new(Session::new("/p"), SystemTime::now);
     let (runs, seen) = (Arc::default(), Arc::<Mutex<(u32, Observer)>>::default());
     let client = Client {
@@ -102,7 +124,7 @@ async fn live(finds: &[Find], answers: impl Into<VecDeque<&'static str>>) -> Liv
     let driver = tokio::spawn(drive(session.clone(), client, stop.clone()));
     let patch = ToolCallPatch::announce("tool", "Tool", ToolKind::Edit);
     let open = session.announce(&"c".into(), "t", patch, &CancellationToken::new()).unwrap();
-    let tool = Chases { finds: finds.iter().copied().collect(), runs: Arc::clone(&runs) };
+    let tool = Chases { finds: finds.iter().copied().collect(), runs: Arc::clone(&runs), denies };
     let ended = perform(open, tool).await;
     session.end_turn("t", Reason::Turn);
     stop.cancel();
@@ -149,5 +171,13 @@ async fn what_changes_each_time_is_told_to_the_model_in_the_end() {
 async fn what_is_gone_by_then_is_not_asked_about_again() {
     let lived = live(&[Some((b"a", "/p/f")), None], ["allow"]).await;
     assert_eq!((lived.ended.status, lived.ended.text.as_str()), (Status::Failed, "It is gone."));
+    assert_eq!((lived.asked, lived.runs), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_denied_by_then_does_not_run_again() {
+    let finds = [Some((&b"a"[..], "/p/f")); 2];
+    let lived = live_if(&finds, ["allow"], true).await;
+    assert_eq!(lived.ended.status, Status::Failed);
     assert_eq!((lived.asked, lived.runs), (1, 1));
 }

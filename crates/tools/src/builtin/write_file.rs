@@ -108,13 +108,14 @@ impl Tool for WriteFile {
             let kept =
                 (!kept.is_empty()).then(|| format!("The file keeps its {}.", kept.join(", its ")));
             let notes: Vec<_> = kept.into_iter().chain(held.notes_of_change()).collect();
+            let kind = [u8::from(found == PreImage::Missing), u8::from(text.is_some())];
             let held = text.map(|_| real.path().to_owned());
             let plan = Plan { at, bytes, found, held, notes: notes.clone() };
             Ok(Draft {
                 locations: location.ok().map(|location| vec![location]),
                 changes: vec![change],
                 effects,
-                pre_image: stamp.as_bytes().to_vec(),
+                pre_image: [&kind[..], stamp.as_bytes()].concat(),
                 notes,
                 ..Draft::new(plan)
             }

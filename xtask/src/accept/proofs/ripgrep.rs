@@ -22,7 +22,8 @@ pub(super) fn build(workspace: &Workspace, ui: &mut Ui<'_>) -> Result<PathBuf, S
     let folder = workspace.target.join("ripgrep");
     let (source, built) = (folder.join("source"), folder.join("build"));
     let lock = text(&workspace.root.join("Cargo.lock"))?;
-    if !SHARED.iter().all(|name| is_built_with(&built, name, &lock)) {
+    let program = built.join("release/rg");
+    if !program.exists() || !SHARED.iter().all(|name| is_built_with(&built, name, &lock)) {
         fs::remove_dir_all(&folder)
             .or_else(unless_missing)
             .map_err(|error| failed(&folder, &error))?;
@@ -41,7 +42,7 @@ pub(super) fn build(workspace: &Workspace, ui: &mut Ui<'_>) -> Result<PathBuf, S
     let is_other = |name: &&str| !is_built_with(&built, name, &lock);
     let other: Vec<_> = SHARED.into_iter().filter(is_other).collect();
     match other.is_empty() {
-        true => Ok(built.join("release/rg")),
+        true => Ok(program),
         false => Err(Stop::Failed(format!(
             "{} was built with another version of {}",
             built.display(),

@@ -194,8 +194,9 @@ fn assistant(
             let ids = turn.tool_calls().map(|call| call.id.clone()).collect();
             return (turn, ids);
         }
-        Some(Kept::Ids(ids)) => ids,
-        None => (0..calls.len())
+        // One that the library chose depends on the calls before it.
+        Some(Kept::Ids(ids)) if !ids.iter().any(CallId::is_local) => ids,
+        _ => (0..calls.len())
             .map(|place| CallId::from_wire(format!("c{index:06}{place:02}")))
             .collect(),
     };

@@ -209,14 +209,15 @@ impl Memory {
     /// Writes a request that the library made of a session: with the texts where their marks stand,
     /// and with what was kept of it before. Returns `None` if it is not what was begun.
     pub(super) fn write(&self, telling: Telling, body: &Bytes) -> Option<Bytes> {
+        if !self.keeps {
+            return Some(self.fill(body.clone()));
+        }
         let mut known = self.known();
         let fill = |text: &str, to: &mut Vec<u8>| self.fill_in(&known, text, to);
         let (whole, beginning) = telling.write(str::from_utf8(body).ok()?, fill)?;
         // Their texts are among what is kept.
         beginning.kept().for_each(|message| known.drop_texts(message));
-        if self.keeps {
-            known.beginnings.insert(beginning.address()?, beginning);
-        }
+        known.beginnings.insert(beginning.address()?, beginning);
         Some(Bytes::from(whole))
     }
 

@@ -149,7 +149,8 @@ fn is_removable(dir: &Dir, name: &OsStr, left: &Left<'_>) -> bool {
 }
 
 /// Whether a file is half of another one: the old bytes, from some place on the new ones, and from
-/// some later place on the old ones again.
+/// some later place on the old ones again, as after a kill; or of each block the old bytes or the
+/// new ones, as after a failure of the power.
 fn is_torn(now: &[u8], old: &[u8], new: &[u8]) -> bool {
     let same = |(one, other): &(&u8, &u8)| one == other;
     let start = now.iter().zip(old).take_while(same).count();
@@ -160,8 +161,16 @@ fn is_torn(now: &[u8], old: &[u8], new: &[u8]) -> bool {
         now.len()
     };
     let is_length = (new.len().min(old.len())..=new.len().max(old.len())).contains(&now.len());
-    is_length && (start >= end || new.get(start..end) == Some(&now[start..end]))
+    let is_block = |at: usize| {
+        let block = at..now.len().min(at + BLOCK_BYTES);
+        [old, new].iter().any(|of| of.get(block.clone()) == Some(&now[block.clone()]))
+    };
+    let is_killed = || start >= end || new.get(start..end) == Some(&now[start..end]);
+    is_length && (is_killed() || (0..now.len()).step_by(BLOCK_BYTES).all(is_block))
 }
+
+/// Bytes that a disk writes whole or not at all.
+const BLOCK_BYTES: usize = 512;
 
 /// Removes a directory with all that is in it, or whatever else has that name. What is too deep or
 /// too much stays.
@@ -200,4 +209,33 @@ fn is_temporary(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| {
         name.starts_with(BEGINNING) && name.ends_with(END) && !name.contains('/')
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BLOCK_BYTES, is_torn};
+
+    /// A file of three blocks and a half, each of one letter.
+    fn blocks(letters: &str) -> Vec<u8> {
+        let whole: Vec<u8> = letters.bytes().flat_map(|letter| vec![letter; BLOCK_BYTES]).collect();
+        whole[..whole.len() - BLOCK_BYTES / 2].to_vec()
+    }
+
+    #[test]
+    fn what_a_kill_or_a_failure_of_the_power_left_is_told_from_what_somebody_wrote() {
+        let (old, new) = (blocks("aaaa"), blocks("bbbb"));
+        for (now, expected) in [
+            ("aaaa", true),
+            ("abba", true),
+            ("abab", true),
+            ("babb", true),
+            ("abcb", false),
+            ("aaaaa", false),
+        ] {
+            assert_eq!(is_torn(&blocks(now), &old, &new), expected, "{now}");
+        }
+        let mut half = blocks("bbaa");
+        half[BLOCK_BYTES + 7] = b'a';
+        assert!(!is_torn(&half, &old, &new));
+    }
 }
