@@ -227,6 +227,16 @@ impl Board {
         Some(self.apply(id, ToolCallPatch::new().status(Status::Paused)))
     }
 
+    /// Takes back that a call began to run, because it did nothing: it waits, and [`Board::start`]
+    /// begins its time anew.
+    pub(crate) fn take_back(&mut self, id: &ToolCallId) -> Option<ToolCallPatch> {
+        let patch = self.pause(id)?;
+        let call = self.calls.get_mut(id)?;
+        call.started = None;
+        call.report.meta.started_at = None;
+        Some(patch.meta(call.report.meta.clone()))
+    }
+
     /// Ends a call, exactly once: a second end is late, and counted.
     ///
     /// A call that never ran cannot complete; it fails instead. One that does not complete tells

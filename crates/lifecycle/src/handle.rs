@@ -440,6 +440,10 @@ impl CallHandle {
         self.session.with(|session, now| session.start(&self.id, now))
     }
 
+    pub(crate) fn take_back(&self) {
+        self.session.with(|session, now| session.take_back(&self.id, now));
+    }
+
     pub(crate) fn finish(&self, end: End) {
         self.session.with(|session, now| session.finish(&self.id, end, now));
         self.session.release_ended();

@@ -195,7 +195,7 @@ async fn attempt<E: Executor>(
         Ok(Ok(success)) => Ok(success),
         Ok(Err(failure)) => {
             if failure.is_outdated {
-                call.pause();
+                call.take_back();
             }
             Err(Stop::Failed(Box::new(failure)))
         }

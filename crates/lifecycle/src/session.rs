@@ -203,6 +203,12 @@ impl Session {
         self.offer_call(id, patch, IsFirst::No, now);
     }
 
+    /// Takes back that a call began to run, because it did nothing.
+    pub(crate) fn take_back(&mut self, id: &ToolCallId, now: Moment) {
+        let patch = self.board.take_back(id);
+        self.offer_call(id, patch, IsFirst::No, now);
+    }
+
     /// Does what somebody else's agent says of a call, in whatever order it says it: posts the
     /// call if it is not known, changes it, and takes the step to `patch.status` if that is legal.
     ///

@@ -138,7 +138,12 @@ pub(crate) fn commit<'a>(
     if let Some(journal) = journal {
         let ready = journal.ready(staged.iter().map(Staged::prepared).collect());
         let ready = ready.and_then(|()| journal.sync(durability));
+        let ready = ready.and_then(|()| journal.sync_name(durability));
         ready.map_err(|error| unwritten(&error))?;
+    }
+    if needs_it {
+        // Those beside the files: by them they are made whole again.
+        sync_names(staged.iter())?;
     }
     if let Err(error) = put_in_place(staged) {
         let put_back = staged.iter_mut().rev().map(Staged::roll_back);
@@ -167,8 +172,14 @@ fn put_in_place(staged: &mut [Staged<'_>]) -> Result<(), ToolError> {
         }
         next.commit()?;
     }
+    // A file that is written in place keeps its name.
+    sync_names(staged.iter().filter(|staged| !staged.is_in_place()))
+}
+
+/// Waits until the disk has the names in the directories of files.
+fn sync_names<'a>(mut staged: impl Iterator<Item = &'a Staged<'a>>) -> Result<(), ToolError> {
     let mut waited = HashSet::new();
-    staged.iter().try_for_each(|staged| staged.sync_name(&mut waited))
+    staged.try_for_each(|staged| staged.sync_names(&mut waited))
 }
 
 impl Drop for Written<'_> {

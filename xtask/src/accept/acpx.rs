@@ -63,7 +63,7 @@ fn turn(built: &Built, modules: &Path, options: &[&str]) -> Result<Vec<String>, 
     let said = capture(built, modules, &scratch, options, &script)?;
     let messages: Vec<Value> =
         said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    let mut wrong = judged(&messages, !options.contains(&"--no-terminal"));
+    let mut wrong = judged(&messages, options);
     let transcript = scratch.write("transcript.jsonl", &said)?;
     let checked = shipped(&built.callboard, &scratch).arg("check-wire").arg(transcript).output();
     let checked = checked.map_err(|error| Stop::Failed(format!("check-wire: {error}")))?;
@@ -95,7 +95,7 @@ fn capture(
 }
 
 /// Tells what of the calls is not as it should be.
-fn judged(messages: &[Value], has_terminals: bool) -> Vec<String> {
+fn judged(messages: &[Value], options: &[&str]) -> Vec<String> {
     let mut calls: BTreeMap<String, Value> = BTreeMap::new();
     for update in messages.iter().map(|message| &message["params"]["update"]) {
         if let Some(id) = update["toolCallId"].as_str() {
@@ -114,11 +114,16 @@ fn judged(messages: &[Value], has_terminals: bool) -> Vec<String> {
         }
     }
     let asked = |method: &str| messages.iter().filter(|it| it["method"] == method).count();
-    let made = if has_terminals { AT_CLIENT } else { 0 };
+    let made = if options.contains(&"--no-terminal") { 0 } else { AT_CLIENT };
     if (calls.len(), asked("terminal/create"), asked("terminal/release"))
         != (CALLS.len(), made, made)
     {
         wrong.push(format!("of {} calls not {made} made and released a terminal", calls.len()));
+    }
+    for method in ["fs/read_text_file", "fs/write_text_file"] {
+        if (asked(method) == 0) != options.contains(&"--no-fs") {
+            wrong.push(format!("{} requests of {method}", asked(method)));
+        }
     }
     if !messages.iter().any(|message| message["result"]["stopReason"] == "end_turn") {
         wrong.push("the turn is not answered".to_owned());
@@ -156,16 +161,20 @@ mod tests {
         for method in ["terminal/create", "terminal/release"] {
             messages.extend((0..AT_CLIENT).map(|_| json!({"method": method})));
         }
+        for method in ["fs/read_text_file", "fs/write_text_file"] {
+            messages.push(json!({"method": method}));
+        }
         messages.push(json!({"result": {"stopReason": "end_turn"}}));
         change(&mut messages);
-        judged(&messages, true)
+        judged(&messages, &[])
     }
 
     #[test]
     fn whatever_is_not_as_it_should_be_is_told() {
         assert_eq!(messages(|_| ()), [""; 0]);
-        let changes: [fn(&mut Vec<Value>); 4] = [
+        let changes: [fn(&mut Vec<Value>); 5] = [
             |all| drop(all.pop()),
+            |all| drop(all.remove(all.len() - 2)),
             |all| drop(all.remove(7)),
             |all| all[3]["params"]["update"]["status"] = json!("completed"),
             |all| all[4]["params"]["update"]["rawOutput"]["outputBytes"] = json!(1),

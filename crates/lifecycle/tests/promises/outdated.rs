@@ -101,6 +101,7 @@ struct Lived {
     ended: Ended,
     asked: u32,
     runs: u32,
+    may_have_acted: Option<bool>,
 }
 
 async fn live(finds: &[Find], answers: impl Into<VecDeque<&'static str>>) -> Lived {
@@ -133,7 +134,8 @@ async fn live_if(
     observer.turn_answered();
     assert_eq!(observer.violations(), []);
     let runs = *runs.lock().unwrap();
-    Lived { ended, asked: *asked, runs }
+    let may_have_acted = session.tool_call(&"c".into()).unwrap().meta.may_have_acted;
+    Lived { ended, asked: *asked, runs, may_have_acted }
 }
 
 #[tokio::test(start_paused = true)]
@@ -156,7 +158,7 @@ async fn who_allowed_what_was_there_can_reject_what_is_there_now() {
     let lived = live(&finds, ["allow", "reject"]).await;
     let ended = lived.ended;
     assert_eq!((ended.status, ended.reason), (Status::Failed, Some(Reason::User)));
-    assert_eq!((lived.asked, lived.runs), (2, 1));
+    assert_eq!((lived.asked, lived.runs, lived.may_have_acted), (2, 1, Some(false)));
 }
 
 #[tokio::test(start_paused = true)]

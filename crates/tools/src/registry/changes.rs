@@ -58,7 +58,11 @@ fn stage(changes: &[FileChange], outputs: &Outputs) -> Option<Content> {
             patch.push('\n');
         }
         bytes += patch.len();
-        file.write_all(patch.as_bytes()).ok()?;
+        if file.write_all(patch.as_bytes()).is_err() {
+            // Half of it would be taken for the whole; that it stays hurts nobody else.
+            drop(std::fs::remove_file(&path));
+            return None;
+        }
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let link = ResourceLink::new(name, uri(&path))

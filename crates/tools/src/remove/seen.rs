@@ -102,7 +102,7 @@ impl Seen {
 
     /// Returns what a permission is for.
     pub(crate) fn pre_image(&self) -> Vec<u8> {
-        self.stamp.as_bytes().to_vec()
+        [&[self.kind as u8][..], self.stamp.as_bytes()].concat()
     }
 }
 

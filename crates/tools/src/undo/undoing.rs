@@ -113,7 +113,9 @@ impl Undoing {
     pub(crate) fn pre_image(&self) -> Vec<u8> {
         let images = self.deeds.iter().map(|prepared| match prepared {
             Prepared::Remove(found) | Prepared::MoveBack { found, .. } => found.seen.pre_image(),
-            Prepared::Rewrite { now, .. } => Stamp::of(now).as_bytes().to_vec(),
+            Prepared::Rewrite { now, before, .. } => {
+                [now, before].map(|bytes| *Stamp::of(bytes).as_bytes()).concat()
+            }
             Prepared::Restore { .. } | Prepared::RemoveDirectory(_) | Prepared::Stay(_) => {
                 Vec::new()
             }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{JOURNAL_BYTES, OPEN_TRIES};
-use crate::sys::fs::{Identity, links};
+use crate::sys::fs::{Identity, Root, links};
 use crate::workspace::Durability;
 
 pub(crate) use self::replay::{remove_tree, replay};
@@ -118,6 +118,12 @@ impl Journal {
     /// Waits until the disk has it, if it is to have anything.
     pub(super) fn sync(&self, durability: Durability) -> io::Result<()> {
         durability.of(&self.file)
+    }
+
+    /// Waits likewise until the disk has its name.
+    pub(super) fn sync_name(&self, durability: Durability) -> io::Result<()> {
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        durability.of_names(&Root::pin(folder)?.dir(Path::new(""))?)
     }
 
     /// Leaves it to the next start, which does what could not be done now.

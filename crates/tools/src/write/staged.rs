@@ -250,13 +250,12 @@ impl<'a> Staged<'a> {
         Ok(written?)
     }
 
-    /// Waits until the disk has the name, unless its directory is one of those that were waited for.
-    pub(super) fn sync_name(&self, waited: &mut HashSet<Identity>) -> Result<(), ToolError> {
-        let mut wait = || match self.way {
-            Way::Add | Way::Replace if waited.insert(self.dir.itself()?) => {
-                self.workspace.durability().of_names(&self.dir)
-            }
-            _ => Ok(()),
+    /// Waits until the disk has the names in its directory, unless that is one of those that were
+    /// waited for.
+    pub(super) fn sync_names(&self, waited: &mut HashSet<Identity>) -> Result<(), ToolError> {
+        let mut wait = || match waited.insert(self.dir.itself()?) {
+            true => self.workspace.durability().of_names(&self.dir),
+            false => Ok(()),
         };
         wait().map_err(|error| self.workspace.explain(self.change.at, &error))
     }

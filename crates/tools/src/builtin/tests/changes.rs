@@ -82,5 +82,5 @@ async fn a_request_says_how_much_is_in_a_directory_that_goes() {
     let tree = tree(&[("dir/a", "a"), ("dir/deep/b", "bb")]);
     let draft = preview(MovePath, tree, json!({ "from": "dir", "to": "new" })).await.unwrap();
     assert_eq!(draft.notes, ["A directory with 3 files and directories, 3 bytes."]);
-    assert_eq!((draft.pre_image.len(), draft.effects.is_guarded()), (32, true));
+    assert_eq!((draft.pre_image.len(), draft.effects.is_guarded()), (33, true));
 }
