@@ -128,7 +128,9 @@ fn exec(args: ExecArgs) -> ExitCode {
     })
 }
 
-/// Works with a log from `level` on.
+/// Works with a log from `level` on. Not inlined: who serves a client would touch the stack of
+/// every other command before the first answer.
+#[inline(never)]
 fn logging(level: LevelFilter, work: impl FnOnce() -> ExitCode) -> ExitCode {
     let telemetry = telemetry::start(level);
     let code = work();

@@ -40,6 +40,13 @@ impl Scratch {
         self.write("home/.config/callboard/config.toml", text).map(drop)
     }
 
+    /// Copies a program beside the two folders, and returns its path.
+    pub(super) fn install(&self, program: &Path) -> Result<PathBuf, Stop> {
+        let path = self.root.join(program.file_name().unwrap_or_default());
+        fs::copy(program, &path).map_err(|error| cannot_write(&path, &error))?;
+        Ok(path)
+    }
+
     /// Writes a file beside the two folders, or in them, and returns its path.
     pub(super) fn write(&self, name: &str, text: &str) -> Result<PathBuf, Stop> {
         let path = self.root.join(name);

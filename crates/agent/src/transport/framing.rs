@@ -2,14 +2,14 @@
 //!
 //! Knows nothing of what the lines hold.
 
-use std::io::{self, BufRead as _, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::thread;
 
 use crate::limits::{KEPT_BUFFER_BYTES, MAX_LINE_BYTES, READ_BUFFER_BYTES, RETRY_PAUSE};
 
 /// The lines of a stream, each in the same buffer.
 pub(super) struct Lines<R> {
-    input: BufReader<Patient<R>>,
+    input: Patient<BufReader<R>>,
     line: Vec<u8>,
 }
 
@@ -24,7 +24,9 @@ pub(super) enum Line<'a> {
 
 impl<R: Read> Lines<R> {
     pub(super) fn new(input: R) -> Self {
-        let input = BufReader::with_capacity(READ_BUFFER_BYTES, Patient(input));
+        // The buffer stands next to the stream: a file reads into it as it is, anything between
+        // them makes it be filled with zeros first.
+        let input = Patient(BufReader::with_capacity(READ_BUFFER_BYTES, input));
         Self { input, line: Vec::new() }
     }
 
@@ -68,6 +70,17 @@ impl<T> Patient<T> {
 impl<R: Read> Read for Patient<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.retry(|input| input.read(buffer))
+    }
+}
+
+impl<R: BufRead> BufRead for Patient<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        let is_end = self.retry(|input| Ok(input.fill_buf()?.is_empty()))?;
+        if is_end { Ok(&[]) } else { self.0.fill_buf() }
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.0.consume(bytes);
     }
 }
 
@@ -148,7 +161,7 @@ mod tests {
         let mut lines = Lines::new(endless.chain(&b"\nnext\n"[..]));
 
         assert_eq!(lines.next().unwrap(), Some((Line::TooLong, (512 << 20) + 1)));
-        assert!(lines.line.capacity() == 0 && lines.input.capacity() == READ_BUFFER_BYTES);
+        assert!(lines.line.capacity() == 0 && lines.input.0.capacity() == READ_BUFFER_BYTES);
         assert_eq!(lines.next().unwrap(), Some((Line::Whole(b"next"), 5)));
     }
 

@@ -3,3 +3,34 @@
 mod changes;
 mod looks;
 mod outdated;
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use acp_lifecycle::{Ended, Session, SessionHandle, Sink, drive, perform};
+use acp_types::ToolCallReport;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Context, Registry, Workspace};
+
+/// Lives the life of a call, from its announcement to its end, before a client of its session.
+async fn live_before<S: Sink + Send + 'static>(
+    client: impl FnOnce(&SessionHandle) -> S,
+    workspace: Arc<Workspace>,
+    tool: &str,
+    args: Value,
+) -> (Ended, ToolCallReport) {
+    let session = SessionHandle::new(Session::new(workspace.cwd()), SystemTime::now);
+    let context = Context { workspace, env: Arc::default(), text: None, terminal: None };
+    let registry = Registry::builtin().unwrap();
+    let (cancel, stop) = (CancellationToken::new(), CancellationToken::new());
+    let driver = tokio::spawn(drive(session.clone(), client(&session), stop.clone()));
+    let id = "t/c".into();
+    let open = registry.announce(&session, &id, "t", tool, &context, &cancel).unwrap();
+    let ended = perform(open, registry.call(tool, args, &context)).await;
+    let report = session.tool_call(&id).unwrap();
+    stop.cancel();
+    driver.await.unwrap();
+    (ended, report)
+}

@@ -1,14 +1,11 @@
 //! What a client is told of calls that look, by their whole life: places, progress, images.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::SystemTime;
 
-use acp_lifecycle::{
-    Arriving, Ended, Item, Session, SessionHandle, Sink, Unreachable, drive, perform,
-};
+use acp_lifecycle::{Arriving, Ended, Item, Session, SessionHandle, Sink, Unreachable};
 use acp_types::{Location, Status, ToolCallPatch, ToolCallReport};
 use futures::FutureExt as _;
 use pretty_assertions::assert_eq;
@@ -17,6 +14,7 @@ use tokio::runtime::Builder;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
+use super::live_before;
 use crate::builtin::find_path::FindPath;
 use crate::builtin::grep::Grep;
 use crate::builtin::list_directory::ListDirectory;
@@ -52,19 +50,8 @@ async fn live(tree: &Tree, tool: &str, args: Value) -> Life {
 }
 
 async fn lived(workspace: Arc<Workspace>, tool: &str, args: Value) -> Life {
-    let cwd = workspace.cwd().to_owned();
-    let context = Context { workspace, env: Arc::new(BTreeMap::new()), text: None, terminal: None };
-    let registry = Registry::builtin().unwrap();
-    let session = SessionHandle::new(Session::new(cwd), SystemTime::now);
-    let (cancel, stop, client) =
-        (CancellationToken::new(), CancellationToken::new(), Client::default());
-    let driver = tokio::spawn(drive(session.clone(), client.clone(), stop.clone()));
-    let id = "t/c".into();
-    let open = registry.announce(&session, &id, "t", tool, &context, &cancel).unwrap();
-    let ended = perform(open, registry.call(tool, args, &context)).await;
-    let report = session.tool_call(&id).unwrap();
-    stop.cancel();
-    driver.await.unwrap();
+    let client = Client::default();
+    let (ended, report) = live_before(|_| client.clone(), workspace, tool, args).await;
     let patches = client.0.lock().unwrap().clone();
     Life { ended, report, patches }
 }

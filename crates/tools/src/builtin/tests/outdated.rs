@@ -4,18 +4,15 @@
 use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::SystemTime;
 
-use acp_lifecycle::{
-    Answer, Ended, Item, Session, SessionHandle, Sink, Unreachable, drive, perform,
-};
+use acp_lifecycle::{Answer, Ended, Item, SessionHandle, Sink, Unreachable};
 use acp_types::{Content, FileChange, ToolCallReport};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
+use super::live_before;
+use crate::Workspace;
 use crate::workspace::testing::{Tree, tree};
-use crate::{Context, Registry, Workspace};
 
 /// What somebody else does to the files while the client is asked, by how often it was before.
 type Meanwhile = fn(&Tree, u32);
@@ -74,27 +71,17 @@ impl Life {
 async fn live(tool: &str, args: Value, meanwhile: Meanwhile) -> Life {
     let tree = tree(&[("f", LINES)]);
     let cwd = tree.workspace.cwd().to_owned();
-    let workspace = Workspace::new(cwd.clone(), Vec::new()).unwrap();
+    let workspace = Workspace::new(cwd, Vec::new()).unwrap();
     let workspace = Arc::new(workspace.keeping(&tree.outer().join("state")));
-    let context = Context { workspace, env: Arc::default(), text: None, terminal: None };
-    let registry = Registry::builtin().unwrap();
-    let session = SessionHandle::new(Session::new(cwd), SystemTime::now);
     let (tree, shown) = (Arc::new(tree), Arc::default());
-    let client = Client {
+    let client = |session: &SessionHandle| Client {
         session: session.clone(),
         tree: Arc::clone(&tree),
         meanwhile,
         asked: Arc::default(),
         shown: Arc::clone(&shown),
     };
-    let (cancel, stop) = (CancellationToken::new(), CancellationToken::new());
-    let driver = tokio::spawn(drive(session.clone(), client, stop.clone()));
-    let id = "t/c".into();
-    let open = registry.announce(&session, &id, "t", tool, &context, &cancel).unwrap();
-    let ended = perform(open, registry.call(tool, args, &context)).await;
-    let report = session.tool_call(&id).unwrap();
-    stop.cancel();
-    driver.await.unwrap();
+    let (ended, report) = live_before(client, workspace, tool, args).await;
     let shown = shown.lock().unwrap().clone();
     Life { ended, report, shown, tree }
 }
