@@ -31,7 +31,8 @@ const CALLS: [(&str, &str, &str, Option<u64>); 7] = [
     ),
     ("terminal", r#"{"command": "echo begun; echo err >&2; exit 3"}"#, "failed", Some(10)),
     ("terminal", r#"{"command": "seq 20000"}"#, "completed", Some(108_894)),
-    ("terminal", r#"{"command": "sleep 600 & sleep 601", "timeout_ms": 500}"#, "failed", Some(0)),
+    // Its shell may still say that something was terminated.
+    ("terminal", r#"{"command": "sleep 600 & sleep 601", "timeout_ms": 500}"#, "failed", None),
     ("terminal", r#"{"command": "[ -t 1 ] && echo yes", "tty": true}"#, "completed", Some(5)),
 ];
 
@@ -120,10 +121,10 @@ fn judged(messages: &[Value], options: &[&str]) -> Vec<String> {
     {
         wrong.push(format!("of {} calls not {made} made and released a terminal", calls.len()));
     }
-    for method in ["fs/read_text_file", "fs/write_text_file"] {
-        if (asked(method) == 0) != options.contains(&"--no-fs") {
-            wrong.push(format!("{} requests of {method}", asked(method)));
-        }
+    let (reads, writes) = (asked("fs/read_text_file"), asked("fs/write_text_file"));
+    // What it holds is what lies on the disk, so that is what is changed.
+    if (reads == 0) != options.contains(&"--no-fs") || writes != 0 {
+        wrong.push(format!("it was asked for {reads} texts and told {writes}"));
     }
     if !messages.iter().any(|message| message["result"]["stopReason"] == "end_turn") {
         wrong.push("the turn is not answered".to_owned());
@@ -161,9 +162,7 @@ mod tests {
         for method in ["terminal/create", "terminal/release"] {
             messages.extend((0..AT_CLIENT).map(|_| json!({"method": method})));
         }
-        for method in ["fs/read_text_file", "fs/write_text_file"] {
-            messages.push(json!({"method": method}));
-        }
+        messages.push(json!({"method": "fs/read_text_file"}));
         messages.push(json!({"result": {"stopReason": "end_turn"}}));
         change(&mut messages);
         judged(&messages, &[])
@@ -172,9 +171,10 @@ mod tests {
     #[test]
     fn whatever_is_not_as_it_should_be_is_told() {
         assert_eq!(messages(|_| ()), [""; 0]);
-        let changes: [fn(&mut Vec<Value>); 5] = [
+        let changes: [fn(&mut Vec<Value>); 6] = [
             |all| drop(all.pop()),
             |all| drop(all.remove(all.len() - 2)),
+            |all| all.push(json!({"method": "fs/write_text_file"})),
             |all| drop(all.remove(7)),
             |all| all[3]["params"]["update"]["status"] = json!("completed"),
             |all| all[4]["params"]["update"]["rawOutput"]["outputBytes"] = json!(1),
