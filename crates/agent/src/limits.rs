@@ -155,9 +155,9 @@ pub const MAX_SHORTENINGS: usize = 4;
 /// How often a request is made again that failed before the model said anything.
 pub const MAX_RETRIES: usize = 5;
 
-/// How often a request is made again whose reply broke off after something of it was shown, or
-/// that was never answered.
-pub const MAX_RETRIES_AFTER_SHOWN: usize = 1;
+/// How often a request is made again whose reply broke off after something of it was shown, or to
+/// which nothing came for as long as is waited.
+pub const MAX_COSTLY_RETRIES: usize = 1;
 
 /// The first pause before a request is made again, where its provider asks for none; each further
 /// one is twice as long, and all are up to that much longer by chance.
