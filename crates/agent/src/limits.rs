@@ -121,8 +121,13 @@ pub const MAX_WAITING_PROMPTS: usize = 8;
 /// Requests to the model in one turn.
 pub const MAX_TURN_REQUESTS: usize = 1_000;
 
-/// Calls in one reply of the model; further ones are left out.
+/// Calls in one reply of the model; further ones are left out, and the model and the client are
+/// told so.
 pub const MAX_REPLY_CALLS: usize = 128;
+
+/// Bytes of a reply in the form of a JSON Schema that are looked at, with each piece, for what it
+/// is; one that does not tell by then is read when it is whole.
+pub const MAX_UNDECIDED_BYTES: usize = 4 << 10;
 
 /// Calls of one reply that run at the same time.
 pub const MAX_PARALLEL_CALLS: usize = 16;

@@ -1,7 +1,7 @@
 //! Sessions that are full: what is left of them, and what the client is told.
 
 use std::sync::Mutex;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use acp_lifecycle::{Item, Session, Sink, Unreachable, drive};
 use futures::{StreamExt as _, stream};
