@@ -121,7 +121,7 @@ async fn a_long_beginning_costs_as_much_as_it_is_long_and_nothing_of_it_is_lost(
         let before = Instant::now();
         let heard = sum(&hear(&parrot(pieces(&written, 16), Stop::EndTurn)).await);
         assert!((heard.0, heard.1) == (text, calls), "{} bytes", written.len());
-        assert!(before.elapsed() < Duration::from_secs(10), "{:?}", before.elapsed());
+        assert!(before.elapsed() < Duration::from_secs(30), "{:?}", before.elapsed());
     }
     // Longer than any call.
     let written = format!(r#"{{"arguments": "{}", "tool": "edit"}}"#, "x".repeat(9 << 20));
