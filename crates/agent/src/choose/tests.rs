@@ -96,12 +96,12 @@ impl User {
     }
 
     fn keys(&self) -> KeyStore {
-        KeyStore::of_env(&self.env)
+        KeyStore::in_file(&self.env)
     }
 
     fn log_in(&self, provider: Provider, base_url: Option<&str>, key: &str) {
         let (url, key) = (base_url.map(str::to_owned), Key::new(key).unwrap());
-        self.keys().store_in_file(provider, url, key).unwrap();
+        self.keys().store(provider, url, key).unwrap();
     }
 
     fn choices(&self, fake: &Fake) -> Choices {
