@@ -162,8 +162,8 @@ async fn bytes_that_are_no_text() {
     let reply = Reply::new().step(Step::Raw(broken)).text("So.");
     let server = ModelServer::start([Answer::from(reply)]).await.unwrap();
     let mut agent = ready(&server, Dialect::OpenAiChat).await;
-    let prompt = agent.prompt("go").await;
-    agent.answer(&prompt).await.ok();
+    assert_eq!(agent.turn("go").await, "end_turn");
+    assert_eq!(agent.session().said(), "\u{fffd}\u{fffd}So.");
     agent.finish().await;
 }
 

@@ -5,7 +5,8 @@ use callboard::testing::models::{
 };
 use serde_json::json;
 
-use crate::case::{STREAMING, case, done, ready, run, runs_once};
+use crate::case::{STREAMING, case, done, provider, ready, run, runs_once};
+use crate::context::updates;
 use crate::it::harness::client::Client;
 
 #[tokio::test]
@@ -71,9 +72,34 @@ async fn a_call_without_arguments() {
 }
 
 #[tokio::test]
-async fn tokens_are_told() {
-    let usage = Usage { input: 1234, cached: 1000, output: 56, thought: 7 };
-    case([Reply::new().text("So.").usage(usage).into()]).says("So.").check().await;
+async fn tokens_and_what_they_cost_are_told() {
+    let usage = Usage { input: 12_000, cached: 10_000, output: 560, thought: 70 };
+    let answer = || Answer::from(Reply::new().text("So.").usage(usage));
+    // By the catalogue's prices, that of cached tokens among them; what a server takes that is known
+    // by its dialect alone is not known.
+    for (dialect, model, size, cost) in [
+        (Dialect::OpenAiChat, "gpt-4o", 128_000, None),
+        (Dialect::OpenAiResponses, "gpt-4o", 128_000, None),
+        (Dialect::Anthropic, "claude-haiku-4-5", 200_000, Some(0.0058)),
+        (Dialect::Gemini, "gemini-2.5-flash", 1_048_576, Some(0.0023)),
+        (Dialect::Ollama, "my-own", 16_384, None),
+    ] {
+        let server = ModelServer::start([answer(), answer()]).await.unwrap();
+        let mut agent = ready(&server, dialect).await;
+        agent.turn(&format!("/model {}/{model}", provider(dialect))).await;
+        for _ in 0..2 {
+            assert_eq!(agent.turn("go").await, "end_turn");
+        }
+        let told = |times: f64| {
+            let mut update = json!({"sessionUpdate": "usage_update", "used": 12_560, "size": size});
+            if let Some(cost) = cost {
+                update["cost"] = json!({"amount": cost * times, "currency": "USD"});
+            }
+            update
+        };
+        assert_eq!(updates(&agent, "usage_update"), [told(1.0), told(2.0)], "{dialect:?}");
+        agent.finish().await;
+    }
 }
 
 #[tokio::test]

@@ -91,6 +91,36 @@ async fn files_that_changed() {
     assert!(last.contains("are gone:\n- src/lib.rs"), "{last}");
 }
 
+#[tokio::test]
+async fn files_that_the_prompt_links_to() {
+    let server = ModelServer::start([done(), done()]).await.unwrap();
+    let mut agent = ready(&server, Dialect::OpenAiChat).await;
+    fs::write(agent.scratch.path("src/AGENTS.md"), "In src, spaces.").unwrap();
+    let file = agent.scratch.path("src/lib.rs");
+    let prompt = json!([
+        {"type": "resource_link", "name": "lib", "uri": format!("file://{}", file.display())},
+        {"type": "resource_link", "name": "page", "uri": "https://example.org/page"},
+    ]);
+    let params = json!({"sessionId": agent.session_id(), "prompt": prompt});
+    let answer = agent.request("session/prompt", params).await.unwrap();
+    assert_eq!(answer["stopReason"], "end_turn");
+    let first = told(&server, 0);
+    let text = fs::read_to_string(&file).unwrap();
+    // What lies in its folder counts at once, as if it had been read by a tool.
+    for part in ["In src, spaces.", "Files that the prompt links to:", text.lines().next().unwrap()]
+    {
+        assert!(first.contains(part), "{part}: {first}");
+    }
+    let page = "[page](https://example.org/page)\n[it is only named; what is there was not read]";
+    assert!(first.contains(page), "{first}");
+
+    fs::write(&file, "changed").unwrap();
+    assert_eq!(agent.turn("and now?").await, "end_turn");
+    agent.finish().await;
+    let second = told(&server, 1);
+    assert!(second.contains("rely on them:\n- src/lib.rs"), "{second}");
+}
+
 /// A file of which one reading fills about half of what a model is taken to take.
 fn big(agent: &Agent) {
     let text = (0..4_000).fold(String::new(), |mut text, line| {
@@ -124,7 +154,7 @@ async fn open(server: &ModelServer, dialect: Dialect, capabilities: Value) -> Ag
     agent
 }
 
-fn updates(agent: &Agent, kind: &str) -> Vec<Value> {
+pub(crate) fn updates(agent: &Agent, kind: &str) -> Vec<Value> {
     let updates = agent.session().updates.iter().map(serde_json::to_value);
     updates.map(Result::unwrap).filter(|update| update["sessionUpdate"] == kind).collect()
 }

@@ -1,15 +1,32 @@
 //! Requests that are refused or never answered: what is worth trying again is tried again, what is
 //! not is told to the user.
 
-use callboard::testing::models::{Answer, Dialect, Reply};
+use std::time::{Duration, Instant};
 
-use crate::case::{case, done, run, runs_once};
+use callboard::testing::models::{Answer, Dialect, ModelServer, Reply};
+
+use crate::case::{case, done, ready, run, runs_once};
 
 #[tokio::test]
 async fn busy_and_then_not() {
     for status in [429, 500, 503, 529] {
         let busy = Answer::error(status, "slow down").header("retry-after-ms", "50");
         case([busy, done()]).says("Done.").check().await;
+    }
+}
+
+#[tokio::test]
+async fn busy_for_as_many_seconds_as_the_provider_says() {
+    for dialect in Dialect::ALL {
+        let busy = Answer::error(503, "slow down").header("retry-after", "1");
+        let server = ModelServer::start([busy, done()]).await.unwrap();
+        let mut agent = ready(&server, dialect).await;
+        let before = Instant::now();
+        assert_eq!(agent.turn("go").await, "end_turn");
+        assert!(before.elapsed() >= Duration::from_secs(1), "{dialect:?}: {:?}", before.elapsed());
+        let thought = agent.session().thought();
+        assert!(thought.ends_with("It is asked again in 1.0 s."), "{dialect:?}: {thought}");
+        agent.finish().await;
     }
 }
 
@@ -55,7 +72,10 @@ async fn an_error_page_of_a_proxy() {
 #[tokio::test]
 async fn a_page_instead_of_a_stream() {
     let page = Answer::raw("text/html", "<html><body>Sign in to the hotel's WLAN</body></html>");
-    case([page]).fails("").check().await;
+    case([page])
+        .fails("text/html, which is no stream of events: is the address right?")
+        .check()
+        .await;
 }
 
 #[tokio::test]
@@ -76,17 +96,19 @@ async fn hung_up_before_a_word() {
 #[tokio::test]
 async fn sent_elsewhere() {
     // Nobody listens there, and a key is for whom it was given to.
-    case([Answer::redirect("http://127.0.0.1:1/v1/elsewhere")]).fails("").check().await;
+    case([Answer::redirect("http://127.0.0.1:1/v1/elsewhere")])
+        .fails("the server sends elsewhere: is the address right?")
+        .check()
+        .await;
 }
 
 #[tokio::test]
 async fn a_turn_goes_on_after_one_that_failed() {
-    use callboard::testing::models::ModelServer;
     for dialect in Dialect::ALL {
         let answers =
             [Reply::new().call(run()).into(), Answer::error(400, "wrong in this way"), done()];
         let server = ModelServer::start(answers).await.unwrap();
-        let mut agent = crate::case::ready(&server, dialect).await;
+        let mut agent = ready(&server, dialect).await;
         let prompt = agent.prompt("go").await;
         agent.answer(&prompt).await.unwrap_err();
         assert_eq!(agent.turn("again").await, "end_turn");

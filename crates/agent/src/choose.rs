@@ -244,7 +244,6 @@ impl Chooser {
 
     /// Whether a login's key is for the address that is configured: it goes to no other.
     fn fits(&self, provider: Provider, login: &Login) -> bool {
-        let bare = |url: &str| url.trim_end_matches('/').to_owned();
         let configured = self.config.provider(provider).base_url.as_ref();
         configured.is_none_or(|url| login.base_url.as_deref().map(bare) == Some(bare(&url.value)))
     }
@@ -321,6 +320,11 @@ fn default_model(provider: Provider) -> Option<(Provider, &'static str)> {
         Provider::Gemini => Some((provider, "gemini-3.8-flash")),
         Provider::Ollama => None,
     }
+}
+
+/// Returns an address as it is compared.
+fn bare(url: &str) -> &str {
+    url.trim_end_matches('/')
 }
 
 fn spec(provider: Provider, model: &str) -> String {

@@ -14,7 +14,7 @@ mod system;
 
 use std::env::consts::OS;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -119,10 +119,15 @@ impl Surroundings {
             && matches!(call.kind, ToolKind::Read | ToolKind::Edit);
         let mut files: Vec<_> = call.locations.iter().map(|at| at.path().to_owned()).collect();
         files.dedup();
+        self.saw(files.into_iter().map(|file| (file, knows)).collect()).await;
+    }
+
+    /// Notes files that the model works on, and of each whether it knows what is in it.
+    pub(crate) async fn saw(&self, files: Vec<(PathBuf, bool)>) {
         if !files.is_empty() {
             self.blocking(move |known, workspace| {
-                for file in &files {
-                    known.touched(workspace, file, knows);
+                for (file, knows) in &files {
+                    known.touched(workspace, file, *knows);
                 }
             })
             .await;

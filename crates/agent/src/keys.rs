@@ -7,6 +7,7 @@ mod keyring;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,7 @@ use crate::limits::MAX_KEYS_BYTES;
 use crate::model::provider::{Key, Provider};
 use crate::secrets;
 use crate::sys::private;
+use keyring::{Keyring, SystemKeyring};
 
 /// The logins of the user that an environment is of. Its methods block: for a moment, or where a
 /// keyring asks its user, for up to [`limits::KEYRING_DEADLINE`](crate::limits::KEYRING_DEADLINE).
@@ -23,6 +25,7 @@ use crate::sys::private;
 pub(crate) struct KeyStore {
     /// None where the environment names no folder; then nothing can be stored.
     folder: Option<PathBuf>,
+    keyring: Arc<dyn Keyring>,
 }
 
 /// All logins, as they were at one time.
@@ -32,7 +35,7 @@ pub(crate) struct Logins(BTreeMap<String, Login>);
 impl Logins {
     /// Returns the login of a provider. OpenAI's two dialects share theirs.
     pub(crate) fn of(&self, provider: Provider) -> Option<&Login> {
-        self.0.get(entry(provider))
+        self.0.get(entry(provider)).filter(|login| !login.is_left_over())
     }
 
     /// Returns the keys that lie in the file.
@@ -53,6 +56,25 @@ pub(crate) struct Login {
     /// None if the keyring holds it.
     #[serde(default, with = "written", skip_serializing_if = "Option::is_none")]
     key: Option<Key>,
+    /// Whether the keyring may hold the key of an earlier login, because it did not let go of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    keyring_has_another: bool,
+}
+
+impl Login {
+    fn new(base_url: Option<String>, key: Option<Key>) -> Self {
+        Self { id: Ulid::generate().to_string(), base_url, key, keyring_has_another: false }
+    }
+
+    /// Whether the keyring may hold a key.
+    fn is_in_keyring(&self) -> bool {
+        self.key.is_none() || self.keyring_has_another
+    }
+
+    /// Whether it is none any more, and only notes what the keyring is to be rid of.
+    fn is_left_over(&self) -> bool {
+        self.key.is_none() && self.keyring_has_another
+    }
 }
 
 /// Where a key lies.
@@ -87,7 +109,12 @@ static ARE_LEARNT: AtomicBool = AtomicBool::new(false);
 impl KeyStore {
     /// Makes the store in `$XDG_STATE_HOME/callboard/keys`, or below `~/.local/state`.
     pub(crate) fn of_env(env: &[(String, String)]) -> Self {
-        Self { folder: private::state_folder(env).map(|folder| folder.join("keys")) }
+        Self::new(env, Arc::new(SystemKeyring))
+    }
+
+    fn new(env: &[(String, String)], keyring: Arc<dyn Keyring>) -> Self {
+        let folder = private::state_folder(env).map(|folder| folder.join("keys"));
+        Self { folder, keyring }
     }
 
     /// Reads which logins there are; no keyring is asked. Nobody is shown their keys from then on.
@@ -103,7 +130,7 @@ impl KeyStore {
         if let Some(key) = &login.key {
             return Ok(key.clone());
         }
-        let key = keyring::read(entry(provider)).map_err(KeyError)?;
+        let key = self.keyring.read(entry(provider)).map_err(KeyError)?;
         key.as_deref().and_then(Key::new).ok_or_else(|| {
             KeyError("the system's keyring has lost it; run `callboard login` again".to_owned())
         })
@@ -118,38 +145,30 @@ impl KeyStore {
     ) -> Result<Place, KeyError> {
         // Nobody would look in the keyring for what no file knows of.
         self.folder()?;
-        match keyring::write(entry(provider), key.expose()) {
-            Ok(()) => self.note(provider, base_url, None).map(|_| Place::Keyring),
-            Err(why) => {
-                tracing::debug!(why, "the key goes into a file");
-                self.store_in_file(provider, base_url, key)
+        let name = entry(provider);
+        let Err(why) = self.keyring.write(name, key.expose()) else {
+            let noted = self.note(name, Login::new(base_url, None));
+            if noted.is_err() {
+                // It would be taken for the key of the login that is noted, perhaps elsewhere.
+                drop(self.keyring.remove(name));
             }
-        }
-    }
-
-    pub(crate) fn store_in_file(
-        &self,
-        provider: Provider,
-        base_url: Option<String>,
-        key: Key,
-    ) -> Result<Place, KeyError> {
-        self.note(provider, base_url, Some(key)).map(Place::File)
+            return noted.map(|_| Place::Keyring);
+        };
+        tracing::debug!(why, "the key goes into a file");
+        let is_in_keyring = self.read()?.get(name).is_some_and(Login::is_in_keyring);
+        let keyring_has_another = is_in_keyring && self.keyring.remove(name).is_err();
+        let login = Login { keyring_has_another, ..Login::new(base_url, Some(key)) };
+        self.note(name, login).map(Place::File)
     }
 
     /// Notes a login; returns where.
-    fn note(
-        &self,
-        provider: Provider,
-        base_url: Option<String>,
-        key: Option<Key>,
-    ) -> Result<PathBuf, KeyError> {
+    fn note(&self, name: &str, login: Login) -> Result<PathBuf, KeyError> {
         let folder = self.folder()?;
-        let login = Login { id: Ulid::generate().to_string(), base_url, key };
-        self.change(folder, |logins| drop(logins.insert(entry(provider).to_owned(), login)))?;
+        self.change(folder, |logins| drop(logins.insert(name.to_owned(), login)))?;
         Ok(file(folder))
     }
 
-    /// Removes the keys of these providers; returns those that had one.
+    /// Removes the keys of these providers, wherever they lie; returns those that had one.
     pub(crate) fn remove(&self, providers: &[Provider]) -> Result<Vec<Provider>, KeyError> {
         let logins = self.read()?;
         let had = providers.iter().filter(|it| logins.contains_key(entry(**it)));
@@ -157,15 +176,23 @@ impl KeyStore {
         if had.is_empty() {
             return Ok(had);
         }
-        // One that the keyring does not let go stays noted, so that it can be tried again.
-        let in_keyring = had.iter().filter(|it| logins[entry(**it)].key.is_none());
-        let removed = in_keyring.map(|it| (*it, keyring::remove(entry(*it))));
-        let kept: Vec<_> = removed.filter(|(_, removed)| removed.is_err()).collect();
+        // The keyring is asked for those in the file too: it may have taken a key after nobody
+        // waited for it any more. Only where it is known to hold one its answer matters: often
+        // there is none.
+        let removed = had.iter().map(|it| (entry(*it), self.keyring.remove(entry(*it))));
+        let is_kept = |name: &str| logins[name].is_in_keyring();
+        let kept = removed.filter_map(|(name, removed)| Some((name, removed.err()?)));
+        let kept: BTreeMap<_, _> = kept.filter(|(name, _)| is_kept(name)).collect();
         self.change(self.folder()?, |logins| {
-            let is_kept = |provider| kept.iter().any(|(other, _)| *other == provider);
-            logins.retain(|name, _| had.iter().all(|it| entry(*it) != name || is_kept(*it)));
+            for name in had.iter().map(|it| entry(*it)) {
+                match logins.get_mut(name) {
+                    // It stays noted, so that it can be tried again.
+                    Some(login) if kept.contains_key(name) => login.key = None,
+                    _ => drop(logins.remove(name)),
+                }
+            }
         })?;
-        match kept.into_iter().find_map(|(_, removed)| removed.err()) {
+        match kept.into_values().next() {
             Some(why) => Err(KeyError(why)),
             None => Ok(had),
         }

@@ -33,6 +33,9 @@ pub(crate) fn parts(blocks: Vec<ContentBlock>, traits: &Traits) -> Vec<Part> {
             ContentBlock::Text(block) => parts.text(&block.text),
             ContentBlock::ResourceLink(link) => {
                 parts.text(&format!("[{}]({})", link.name, link.uri));
+                if path_of(&link).is_none() {
+                    parts.text("[it is only named; what is there was not read]");
+                }
             }
             ContentBlock::Resource(resource) => parts.resource(resource.resource),
             ContentBlock::Image(image) => parts.medium(Kind::Image, image.mime_type, image.data),
@@ -142,40 +145,49 @@ const MEDIA_TYPE_BYTES: usize = 80;
 /// The media types of images that every provider with images takes.
 const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// Reads the files in the workspace that a prompt links to, and returns what there is to tell of
-/// them; `None` if it links to none. Other links are named in the prompt and no more.
-pub(crate) fn linked(
-    blocks: &[ContentBlock],
-    workspace: &Arc<Workspace>,
-) -> impl Future<Output = Option<String>> + use<> {
+/// The files that a prompt links to.
+#[derive(Debug)]
+pub(crate) struct Linked {
+    /// What there is to tell of them.
+    pub(crate) text: String,
+    /// Those that were looked at, and whether they were read.
+    pub(crate) files: Vec<(PathBuf, bool)>,
+}
+
+/// Reads the files in the workspace that a prompt links to; `None` if it links to none. Other links
+/// are named in the prompt and no more.
+pub(crate) async fn linked(blocks: &[ContentBlock], workspace: &Arc<Workspace>) -> Option<Linked> {
     let links = blocks.iter().filter_map(|block| match block {
         ContentBlock::ResourceLink(link) => path_of(link),
         _ => None,
     });
     let (paths, workspace) = (links.collect::<Vec<_>>(), workspace.clone());
-    async move {
-        if paths.is_empty() {
-            return None;
-        }
-        tokio::task::spawn_blocking(move || tell(&paths, &workspace)).await.ok()
+    if paths.is_empty() {
+        return None;
     }
+    tokio::task::spawn_blocking(move || look(paths, &workspace)).await.ok()
 }
 
-fn tell(paths: &[PathBuf], workspace: &Workspace) -> String {
+fn look(paths: Vec<PathBuf>, workspace: &Workspace) -> Linked {
     let mut text = "Files that the prompt links to:".to_owned();
-    for (place, path) in paths.iter().enumerate() {
+    let mut files = Vec::new();
+    for (place, path) in paths.into_iter().enumerate() {
+        let shown = workspace.display(&path);
         let read = match place < limits::MAX_LINKED_FILES {
-            true => read(workspace, path),
+            true => {
+                let read = read(workspace, &path);
+                files.push((path, read.is_ok()));
+                read
+            }
             false => Err("one of too many files".to_owned()),
         };
-        let path = workspace.display(path);
         // Writing to a String cannot fail.
         let _ = match read {
-            Ok(lines) => write!(text, "\n\n{path}\n{}", fenced("", &lines)),
-            Err(why) => write!(text, "\n\n{path} was not read: {why}"),
+            Ok(lines) => write!(text, "\n\n{shown}\n{}", fenced("", &lines)),
+            Err(why) => write!(text, "\n\n{shown} was not read: {why}"),
         };
     }
-    text
+    Linked { text, files }
 }
 
 fn path_of(link: &ResourceLink) -> Option<PathBuf> {

@@ -69,16 +69,15 @@ pub(crate) async fn run(
 ) -> Ending {
     history.mend();
     turn.tell_prompt(&prompt::typed(&blocks), history);
-    let linked = prompt::linked(&blocks, &turn.context.workspace);
+    let linked = turn.read_links(&blocks).await;
     let parts = prompt::parts(blocks, &(turn.chosen)().traits);
     let is_text = parts.iter().all(|part| matches!(part, Part::Text(_)));
     turn.hear_news(history).await;
     let prompt = history.say(Message::User(parts));
-    tokio::select! {
-        biased;
-        () = turn.cancel.cancelled() => return Ok(StopReason::Cancelled),
-        linked = linked => linked.into_iter().for_each(|text| history.note(&text)),
+    if turn.cancel.is_cancelled() {
+        return Ok(StopReason::Cancelled);
     }
+    linked.into_iter().for_each(|text| history.note(&text));
     for requests in 0..limits::MAX_TURN_REQUESTS {
         if requests > 0 {
             turn.hear_news(history).await;

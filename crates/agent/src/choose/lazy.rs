@@ -178,7 +178,7 @@ impl Inner {
             self.know(open.name.clone(), Some(why));
             return Ok(open);
         }
-        match self.chooser.local().await {
+        match self.chooser.local().await.into_iter().next() {
             Some(settings) => {
                 let why = format!("it answers at {}", settings.base_url.as_deref().unwrap_or("?"));
                 let open = self.connect(settings.clone(), None, Some(settings));

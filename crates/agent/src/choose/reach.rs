@@ -18,9 +18,9 @@ pub(crate) trait Reach: Debug + Send + Sync + 'static {
     /// Lists the models that a provider has, for a time that is bounded; `settings` name none.
     fn models(&self, settings: Settings) -> BoxFuture<'static, Result<Vec<String>, ModelError>>;
 
-    /// Looks for a server on this machine that says what it is. `ollama` is where Ollama is, if
-    /// that is configured.
-    fn local(&self, ollama: Option<String>) -> BoxFuture<'static, Option<Settings>>;
+    /// Looks for the servers on this machine that say what they are, the one to choose first.
+    /// `ollama` is where Ollama is, if that is configured.
+    fn local(&self, ollama: Option<String>) -> BoxFuture<'static, Vec<Settings>>;
 }
 
 /// The real one.
@@ -43,10 +43,10 @@ impl Reach for Network {
         })
     }
 
-    fn local(&self, ollama: Option<String>) -> BoxFuture<'static, Option<Settings>> {
+    fn local(&self, ollama: Option<String>) -> BoxFuture<'static, Vec<Settings>> {
         Box::pin(async move {
             let usual = LocalServers::default();
-            LocalServers { ollama: ollama.unwrap_or(usual.ollama), ..usual }.find().await
+            LocalServers { ollama: ollama.unwrap_or(usual.ollama), ..usual }.all().await
         })
     }
 }

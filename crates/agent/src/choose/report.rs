@@ -7,7 +7,8 @@ use std::fmt;
 use futures::future::join_all;
 use serde::Serialize;
 
-use super::{Access, Choices, Chooser, spec};
+use super::{Access, Choices, Chooser, bare, spec};
+use crate::config::ProviderConfig;
 use crate::keys::{KeyError, Place};
 use crate::model::ModelError;
 use crate::model::provider::{Key, Provider, Settings};
@@ -32,24 +33,19 @@ struct Listed {
 }
 
 impl Choices {
-    /// Asks everybody at once that there is a key or an address for, and looks for a local server.
+    /// Asks everybody at once that there is a key or an address for, and all servers on this machine.
     pub(crate) async fn report(&self) -> Report {
         let chooser = &self.0;
         chooser.read_logins().await;
-        let asked = Provider::ALL.into_iter().filter(|provider| {
-            let configured = chooser.config.provider(*provider);
-            let is_own = configured.key.is_some() || chooser.login(*provider).is_some();
-            is_own || (configured.base_url.is_some() && *provider != Provider::Ollama)
-        });
-        // OpenAI's two dialects have one key and one list.
-        let asked = asked.filter(|provider| *provider != Provider::OpenAiResponses);
-        let listed = join_all(asked.map(|provider| chooser.list(provider)));
-        let (mut providers, local) = futures::join!(listed, chooser.local());
-        if let Some(settings) = local
-            && providers.iter().all(|it| it.base_url != settings.base_url)
-        {
-            providers.push(chooser.listed(&settings).await);
-        }
+        let asked = Provider::ALL.into_iter().filter(|provider| chooser.is_reported(*provider));
+        let asked = join_all(asked.map(|provider| chooser.list(provider)));
+        let (mut providers, local) = futures::join!(asked, chooser.local());
+        let is_new = |found: &&Settings| {
+            let at = found.base_url.as_deref().map(bare);
+            providers.iter().all(|it| it.base_url.as_deref().map(bare) != at)
+        };
+        let found = join_all(local.iter().filter(is_new).map(|it| chooser.listed(it))).await;
+        providers.extend(found);
         let default = self.chosen().map(|model| model.name().to_owned());
         Report { default: default.unwrap_or_default(), providers }
     }
@@ -84,6 +80,18 @@ impl Choices {
 }
 
 impl Chooser {
+    /// Whether there is a key or an address to ask a provider with.
+    fn is_reported(&self, provider: Provider) -> bool {
+        let configured = self.config.provider(provider);
+        let url = |of: &ProviderConfig| of.base_url.as_ref().map(|url| bare(&url.value).to_owned());
+        if provider == Provider::OpenAiResponses {
+            // Else OpenAI's two dialects have one key and one list.
+            return url(configured) != url(self.config.provider(Provider::OpenAi));
+        }
+        let is_own = configured.key.is_some() || self.login(provider).is_some();
+        is_own || configured.base_url.is_some()
+    }
+
     async fn list(&self, provider: Provider) -> Listed {
         match self.access(provider).await {
             Ok(access) => self.listed(&self.settings(provider, String::new(), &access)).await,
@@ -107,10 +115,24 @@ impl Chooser {
         Listed { provider: provider.name(), base_url, models, error }
     }
 
-    /// Looks for a server on this machine.
-    pub(super) async fn local(&self) -> Option<Settings> {
+    /// Looks for the servers on this machine, the one to choose first.
+    pub(super) async fn local(&self) -> Vec<Settings> {
         let ollama = self.config.provider(Provider::Ollama).base_url.as_ref();
-        self.reach.local(ollama.map(|url| url.value.clone())).await
+        let found = self.reach.local(ollama.map(|url| bare(&url.value).to_owned())).await;
+        found.into_iter().map(|found| self.laid_over(found)).collect()
+    }
+
+    /// Lays what is configured over what a server on this machine told of itself.
+    fn laid_over(&self, found: Settings) -> Settings {
+        let Settings { provider, model, base_url, context_tokens, .. } = found;
+        let models = self.config.provider(provider).models.as_ref();
+        // With OpenAI's dialect it is any server: which models OpenAI has to offer says nothing of it.
+        let named = models.filter(|_| provider == Provider::Ollama);
+        let named = named.and_then(|named| named.value.first()).unwrap_or(&model);
+        let told = context_tokens.filter(|_| *named == model);
+        let open = Access { base_url, key: None, login: None };
+        let settings = self.settings(provider, named.clone(), &open);
+        Settings { context_tokens: settings.context_tokens.or(told), ..settings }
     }
 }
 

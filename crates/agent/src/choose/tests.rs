@@ -10,7 +10,7 @@ use super::{Choices, Reach};
 use crate::config::{Config, Flags};
 use crate::keys::KeyStore;
 use crate::model::catalogue::Catalogue as _;
-use crate::model::provider::{Key, Provider, Settings};
+use crate::model::provider::{Key, Provider, Settings, ToolCalling};
 use crate::model::{Event, Fault, Message, Model, ModelError, Reply, Request, Stop};
 
 /// What answers, and what it was asked.
@@ -19,7 +19,7 @@ struct Fake(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    local: Option<Settings>,
+    local: Vec<Settings>,
     listed: Vec<String>,
     asked: Vec<String>,
     connected: Vec<Settings>,
@@ -51,10 +51,11 @@ impl Reach for Fake {
             status: Some(401),
             retry_after: None,
         };
-        ready(if key == "wrong" { Err(refused) } else { Ok(listed) }).boxed()
+        let is_silent = settings.base_url.is_some_and(|url| url.contains("silent"));
+        ready(if key == "wrong" || is_silent { Err(refused) } else { Ok(listed) }).boxed()
     }
 
-    fn local(&self, ollama: Option<String>) -> BoxFuture<'static, Option<Settings>> {
+    fn local(&self, ollama: Option<String>) -> BoxFuture<'static, Vec<Settings>> {
         self.with(|state| state.asked.push(format!("local {}", ollama.unwrap_or_default())));
         ready(self.with(|state| state.local.clone())).boxed()
     }
@@ -95,12 +96,12 @@ impl User {
     }
 
     fn keys(&self) -> KeyStore {
-        KeyStore::of_env(&self.env)
+        KeyStore::in_file(&self.env)
     }
 
     fn log_in(&self, provider: Provider, base_url: Option<&str>, key: &str) {
         let (url, key) = (base_url.map(str::to_owned), Key::new(key).unwrap());
-        self.keys().store_in_file(provider, url, key).unwrap();
+        self.keys().store(provider, url, key).unwrap();
     }
 
     fn choices(&self, fake: &Fake) -> Choices {
@@ -235,7 +236,7 @@ async fn the_order_is_configuration_key_login_named_server_local_server_direct()
             user.log_in(provider, url, "stored");
         }
         fake.with(|state| {
-            state.local = case.local.then(local);
+            state.local = case.local.then(local).into_iter().collect();
             state.listed = vec!["first".to_owned(), "second".to_owned()];
         });
         let model = user.choices(&fake).chosen().unwrap();
@@ -263,7 +264,7 @@ async fn what_is_found_later_takes_the_place_of_direct_and_then_stays() {
     assert_eq!(prompt(&model).await.0, None);
     assert_eq!(choices.list().len(), 1);
 
-    fake.with(|state| state.local = Some(local()));
+    fake.with(|state| state.local = vec![local()]);
     let (told, said) = prompt(&model).await;
     assert_eq!(said, "openai/gguf http://127.0.0.1:8080/v1 ");
     assert!(told.is_some());
@@ -381,4 +382,88 @@ fn every_model_that_is_configured_or_has_a_key_can_be_chosen() {
     }
     assert!(choices.open("gpt").is_err());
     assert_eq!(fake.asked(), [""; 0]);
+}
+
+#[tokio::test]
+async fn what_is_configured_is_laid_over_what_a_local_server_tells() {
+    let file = "[providers.ollama]\ntools = 'json_schema'\ncontext_tokens = 9\nca_file = '/ca.pem'\n\
+        [providers.openai]\ntools = 'json_schema'\nmodels = ['of-openai']";
+    let openai = Settings {
+        base_url: Some("http://127.0.0.1:8080/v1".to_owned()),
+        context_tokens: Some(7),
+        ..Settings::new(Provider::OpenAi, "gguf")
+    };
+    let json = |found: Settings| Settings { tools: ToolCalling::JsonSchema, ..found };
+    let ollama = Settings { context_tokens: Some(7), ..local() };
+    let ca_file = Some("/ca.pem".into());
+    let configured = Settings { ca_file, context_tokens: Some(9), ..json(ollama.clone()) };
+    let named = "[providers.ollama]\nmodels = ['qwen', 'llama']";
+    let qwen = Settings { model: "qwen".to_owned(), context_tokens: None, ..ollama.clone() };
+    for (file, found, opened) in [
+        ("", &ollama, &ollama),
+        (file, &ollama, &configured),
+        (named, &ollama, &qwen),
+        (file, &openai, &json(openai.clone())),
+    ] {
+        let (user, fake) = (User::new(&[], file), Fake::default());
+        fake.with(|state| state.local = vec![found.clone()]);
+        let choices = user.choices(&fake);
+        let model = choices.chosen().unwrap();
+        prompt(&model).await;
+        // By its name, as another session chooses it later.
+        prompt(&choices.open(model.name()).unwrap()).await;
+        let connected = fake.with(|state| std::mem::take(&mut state.connected));
+        assert_eq!(connected.last(), Some(opened), "{file}");
+        assert!(connected.iter().filter(|it| it.model == opened.model).count() >= 2);
+    }
+}
+
+#[tokio::test]
+async fn the_report_names_every_address_that_is_asked() {
+    let gguf = Settings {
+        base_url: Some("http://127.0.0.1:8080/v1".to_owned()),
+        ..Settings::new(Provider::OpenAi, "gguf")
+    };
+    let both = vec![local(), gguf];
+    let slash = "[providers.ollama]\nbase_url = 'http://127.0.0.1:11434/'";
+    let responses = "[providers.openai-responses]\nbase_url = 'http://r/v1'";
+    let silent = [("OLLAMA_HOST", "silent"), ("OPENAI_BASE_URL", "http://h/v1")];
+    for (env, file, local, rows) in [
+        (&[][..], "", &[][..], &["Nothing is set up: run `callboard login`, or set a key."][..]),
+        (
+            &[],
+            "",
+            &both,
+            &[
+                "ollama at http://127.0.0.1:11434: 1 models",
+                "openai at http://127.0.0.1:8080/v1: 1 models",
+            ],
+        ),
+        (
+            &[],
+            slash,
+            &both,
+            &[
+                "ollama at http://127.0.0.1:11434/: 1 models",
+                "openai at http://127.0.0.1:8080/v1: 1 models",
+            ],
+        ),
+        (&[], responses, &[], &["openai-responses at http://r/v1: 1 models"]),
+        (
+            &silent,
+            "",
+            &[],
+            &["openai at http://h/v1: 1 models", "ollama at http://silent:11434: no (status 401)"],
+        ),
+    ] {
+        let (user, fake) = (User::new(env, file), Fake::default());
+        fake.with(|state| {
+            state.local = local.to_vec();
+            state.listed = vec!["first".to_owned()];
+        });
+        let report = user.choices(&fake).report().await.to_string();
+        let told = report.lines().take_while(|line| !line.starts_with("direct:"));
+        let told: Vec<_> = told.filter(|line| !line.starts_with("  ")).collect();
+        assert_eq!(told, rows, "{report}");
+    }
 }

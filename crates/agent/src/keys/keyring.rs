@@ -3,6 +3,10 @@
 //! Whatever is asked of it ends by `limits::KEYRING_DEADLINE`, because it may wait for its user, or
 //! for a service that hangs. What then still waits is left behind in its thread.
 
+use std::fmt::Debug;
+#[cfg(feature = "keyring")]
+use std::time::Duration;
+
 #[cfg(feature = "keyring")]
 use crate::limits::KEYRING_DEADLINE;
 
@@ -10,30 +14,59 @@ use crate::limits::KEYRING_DEADLINE;
 #[cfg(feature = "keyring")]
 const SERVICE: &str = "callboard";
 
-/// Returns what is stored under a name.
-#[cfg(feature = "keyring")]
-pub(super) fn read(name: &'static str) -> Result<Option<String>, String> {
-    within(move || match open(name)?.get_password() {
-        Ok(key) => Ok(Some(key)),
-        Err(keyring::Error::NoEntry) => Ok(None),
-        Err(error) => Err(error),
-    })
+/// Stores keys under names. Whatever is asked of it ends by itself; an error holds no key.
+pub(super) trait Keyring: Debug + Send + Sync {
+    /// Returns what is stored under a name.
+    fn read(&self, name: &'static str) -> Result<Option<String>, String>;
+
+    /// Stores a key under a name, in the place of an earlier one.
+    fn write(&self, name: &'static str, key: &str) -> Result<(), String>;
+
+    /// Removes what is stored under a name, if there is something.
+    fn remove(&self, name: &'static str) -> Result<(), String>;
 }
 
-/// Stores a key under a name.
+/// That of the user's session.
+#[derive(Debug)]
+pub(super) struct SystemKeyring;
+
 #[cfg(feature = "keyring")]
-pub(super) fn write(name: &'static str, key: &str) -> Result<(), String> {
-    let key = key.to_owned();
-    within(move || open(name)?.set_password(&key))
+impl Keyring for SystemKeyring {
+    fn read(&self, name: &'static str) -> Result<Option<String>, String> {
+        within(KEYRING_DEADLINE, move || match open(name)?.get_password() {
+            Ok(key) => Ok(Some(key)),
+            Err(keyring::Error::NoEntry) => Ok(None),
+            Err(error) => Err(error),
+        })
+    }
+
+    fn write(&self, name: &'static str, key: &str) -> Result<(), String> {
+        let key = key.to_owned();
+        within(KEYRING_DEADLINE, move || open(name)?.set_password(&key))
+    }
+
+    fn remove(&self, name: &'static str) -> Result<(), String> {
+        within(KEYRING_DEADLINE, move || match open(name)?.delete_credential() {
+            Err(keyring::Error::NoEntry) => Ok(()),
+            other => other,
+        })
+    }
 }
 
-/// Removes what is stored under a name, if there is something.
-#[cfg(feature = "keyring")]
-pub(super) fn remove(name: &'static str) -> Result<(), String> {
-    within(move || match open(name)?.delete_credential() {
-        Err(keyring::Error::NoEntry) => Ok(()),
-        other => other,
-    })
+/// Says that this build asks no keyring.
+#[cfg(not(feature = "keyring"))]
+impl Keyring for SystemKeyring {
+    fn read(&self, _: &'static str) -> Result<Option<String>, String> {
+        Err(NONE.to_owned())
+    }
+
+    fn write(&self, _: &'static str, _: &str) -> Result<(), String> {
+        Err(NONE.to_owned())
+    }
+
+    fn remove(&self, _: &'static str) -> Result<(), String> {
+        Err(NONE.to_owned())
+    }
 }
 
 #[cfg(feature = "keyring")]
@@ -43,6 +76,7 @@ fn open(name: &str) -> keyring::Result<keyring::Entry> {
 
 #[cfg(feature = "keyring")]
 fn within<T: Send + 'static>(
+    deadline: Duration,
     ask: impl FnOnce() -> keyring::Result<T> + Send + 'static,
 ) -> Result<T, String> {
     let (to, answer) = std::sync::mpsc::sync_channel(1);
@@ -50,11 +84,11 @@ fn within<T: Send + 'static>(
     let thread = std::thread::Builder::new().name("keyring".to_owned());
     let started = thread.spawn(move || drop(to.send(ask())));
     started.map_err(|error| format!("the system's keyring cannot be asked: {error}"))?;
-    match answer.recv_timeout(KEYRING_DEADLINE) {
+    match answer.recv_timeout(deadline) {
         Ok(answer) => answer.map_err(|error| format!("the system's keyring: {}", told(&error))),
         Err(_) => Err(format!(
             "the system's keyring did not answer within {} seconds",
-            KEYRING_DEADLINE.as_secs()
+            deadline.as_secs()
         )),
     }
 }
@@ -74,20 +108,29 @@ fn told(error: &keyring::Error) -> String {
 #[cfg(not(feature = "keyring"))]
 const NONE: &str = "this build has no part that asks the system's keyring";
 
-/// Says that this build asks no keyring.
-#[cfg(not(feature = "keyring"))]
-pub(super) fn read(_: &'static str) -> Result<Option<String>, String> {
-    Err(NONE.to_owned())
-}
+#[cfg(all(test, feature = "keyring"))]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
 
-/// Says that this build asks no keyring.
-#[cfg(not(feature = "keyring"))]
-pub(super) fn write(_: &'static str, _: &str) -> Result<(), String> {
-    Err(NONE.to_owned())
-}
+    use super::{KEYRING_DEADLINE, within};
 
-/// Says that this build asks no keyring.
-#[cfg(not(feature = "keyring"))]
-pub(super) fn remove(_: &'static str) -> Result<(), String> {
-    Err(NONE.to_owned())
+    #[test]
+    fn a_keyring_that_hangs_is_given_up_and_what_fails_shows_no_key() {
+        let (open, gate) = mpsc::channel::<()>();
+        let hung = within(Duration::ZERO, move || Ok(gate.recv().is_ok()));
+        assert_eq!(hung.unwrap_err(), "the system's keyring did not answer within 0 seconds");
+        drop(open);
+        let of = |error: Option<keyring::Error>| {
+            within(KEYRING_DEADLINE, move || error.map_or(Ok(7), Err))
+        };
+        assert_eq!(of(None), Ok(7));
+        for (error, told) in [
+            (keyring::Error::NoDefaultStore, "there is none"),
+            (keyring::Error::NoStorageAccess("it is locked".into()), "it is locked"),
+            (keyring::Error::BadEncoding(b"sk-0123".to_vec()), "what it holds is of no use"),
+        ] {
+            assert_eq!(of(Some(error)).unwrap_err(), format!("the system's keyring: {told}"));
+        }
+    }
 }

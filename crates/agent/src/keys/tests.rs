@@ -1,25 +1,85 @@
-//! Keys in a file: stored, read, removed, refused.
+//! Keys in a file and in a keyring: stored, read, removed, refused.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::sync::{Arc, Mutex};
 
 use pretty_assertions::assert_eq;
 
+use super::keyring::Keyring;
 use super::{KeyStore, LOGINS, Login, Place};
 use crate::model::provider::{Key, Provider};
 
 const SECRET: &str = "sk-0123456789";
 
-/// A store in a folder of its own. No keyring answers here: tests have no session bus.
-fn store() -> (tempfile::TempDir, KeyStore) {
+/// A keyring, while it is not locked.
+#[derive(Debug, Default)]
+struct Fake {
+    keys: Mutex<BTreeMap<&'static str, String>>,
+    is_locked: Mutex<bool>,
+}
+
+impl Fake {
+    fn lock(&self, is_locked: bool) {
+        *self.is_locked.lock().unwrap() = is_locked;
+    }
+
+    fn ask<T>(
+        &self,
+        ask: impl FnOnce(&mut BTreeMap<&'static str, String>) -> T,
+    ) -> Result<T, String> {
+        match *self.is_locked.lock().unwrap() {
+            true => Err("it is locked".to_owned()),
+            false => Ok(ask(&mut self.keys.lock().unwrap())),
+        }
+    }
+
+    fn held(&self) -> Vec<String> {
+        self.keys.lock().unwrap().values().cloned().collect()
+    }
+}
+
+impl Keyring for Fake {
+    fn read(&self, name: &'static str) -> Result<Option<String>, String> {
+        self.ask(|keys| keys.get(name).cloned())
+    }
+
+    fn write(&self, name: &'static str, key: &str) -> Result<(), String> {
+        self.ask(|keys| drop(keys.insert(name, key.to_owned())))
+    }
+
+    fn remove(&self, name: &'static str) -> Result<(), String> {
+        self.ask(|keys| drop(keys.remove(name)))
+    }
+}
+
+impl KeyStore {
+    /// Makes a store that asks nobody's keyring.
+    pub(crate) fn in_file(env: &[(String, String)]) -> Self {
+        Self::new(env, Arc::new(Fake { is_locked: Mutex::new(true), ..Fake::default() }))
+    }
+}
+
+fn home() -> (tempfile::TempDir, [(String, String); 1]) {
     let home = tempfile::tempdir().unwrap();
     let env = [("HOME".to_owned(), home.path().to_string_lossy().into_owned())];
-    let store = KeyStore::of_env(&env);
-    (home, store)
+    (home, env)
+}
+
+/// A store in a folder of its own.
+fn store() -> (tempfile::TempDir, KeyStore) {
+    let (home, env) = home();
+    (home, KeyStore::in_file(&env))
+}
+
+/// A store in a folder of its own, with a keyring.
+fn store_with_keyring() -> (tempfile::TempDir, KeyStore, Arc<Fake>) {
+    let ((home, env), keyring) = (home(), Arc::new(Fake::default()));
+    (home, KeyStore::new(&env, keyring.clone()), keyring)
 }
 
 fn write(store: &KeyStore, provider: Provider, base_url: Option<&str>) -> Place {
-    let base_url = base_url.map(str::to_owned);
-    store.store_in_file(provider, base_url, Key::new(SECRET).unwrap()).unwrap()
+    store.store(provider, base_url.map(str::to_owned), Key::new(SECRET).unwrap()).unwrap()
 }
 
 fn login(store: &KeyStore, provider: Provider) -> Option<Login> {
@@ -48,7 +108,7 @@ fn a_stored_key_is_read_again_until_it_is_removed() {
 
 #[test]
 fn without_a_folder_nothing_is_stored() {
-    let store = KeyStore::of_env(&[]);
+    let store = KeyStore::in_file(&[]);
     assert_eq!(login(&store, Provider::Gemini), None);
     assert_eq!(store.remove(&LOGINS).unwrap(), []);
     let error = store.store(Provider::Gemini, None, Key::new(SECRET).unwrap()).unwrap_err();
@@ -82,4 +142,69 @@ fn a_file_that_others_can_read_is_refused() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
     let error = store.logins().unwrap_err();
     assert!(error.to_string().contains("chmod 600"), "{error}");
+}
+
+#[test]
+fn a_key_in_the_keyring_is_in_no_file_and_gone_after_logout() {
+    let (home, store, keyring) = store_with_keyring();
+    assert_eq!(write(&store, Provider::OpenAi, Some("http://h/v1")), Place::Keyring);
+    let noted = login(&store, Provider::OpenAiResponses).unwrap();
+    assert_eq!(noted.base_url.as_deref(), Some("http://h/v1"));
+    assert_eq!(store.key(Provider::OpenAi, &noted).unwrap().expose(), SECRET);
+    let file = home.path().join(".local/state/callboard/keys/keys.json");
+    assert!(!fs::read_to_string(&file).unwrap().contains(SECRET));
+
+    keyring.lock(true);
+    assert_eq!(store.key(Provider::OpenAi, &noted).unwrap_err().to_string(), "it is locked");
+    assert_eq!(store.remove(&LOGINS).unwrap_err().to_string(), "it is locked");
+    assert_eq!(login(&store, Provider::OpenAi), Some(noted.clone()));
+    keyring.lock(false);
+    assert_eq!(store.remove(&LOGINS).unwrap(), [Provider::OpenAi]);
+    assert_eq!((login(&store, Provider::OpenAi), keyring.held()), (None, vec![]));
+    let lost = store.key(Provider::OpenAi, &noted).unwrap_err();
+    assert!(lost.to_string().contains("callboard login"), "{lost}");
+}
+
+#[test]
+fn a_login_leaves_no_earlier_key_behind_wherever_either_lies() {
+    let (_home, store, keyring) = store_with_keyring();
+    keyring.lock(true);
+    assert!(matches!(write(&store, Provider::Gemini, None), Place::File(_)));
+    keyring.lock(false);
+    assert_eq!(write(&store, Provider::Gemini, None), Place::Keyring);
+    assert_eq!(store.logins().unwrap().keys().count(), 0);
+
+    // What could not be removed is known from then on, and removed as soon as that can be done.
+    keyring.lock(true);
+    assert!(matches!(write(&store, Provider::Gemini, None), Place::File(_)));
+    assert!(matches!(write(&store, Provider::Gemini, None), Place::File(_)));
+    let in_file = login(&store, Provider::Gemini).unwrap();
+    assert_eq!(store.key(Provider::Gemini, &in_file).unwrap().expose(), SECRET);
+    assert_eq!(store.remove(&LOGINS).unwrap_err().to_string(), "it is locked");
+    assert_eq!(login(&store, Provider::Gemini), None);
+    assert_eq!(store.logins().unwrap().keys().count(), 0);
+    keyring.lock(false);
+    assert_eq!(keyring.held(), [SECRET]);
+    assert_eq!(store.remove(&LOGINS).unwrap(), [Provider::Gemini]);
+    assert_eq!((store.remove(&LOGINS).unwrap(), keyring.held()), (vec![], vec![]));
+}
+
+#[test]
+fn a_key_that_the_keyring_took_too_late_does_not_outlive_logout() {
+    let (_home, store, keyring) = store_with_keyring();
+    keyring.lock(true);
+    write(&store, Provider::Gemini, None);
+    keyring.lock(false);
+    keyring.write(Provider::Gemini.name(), SECRET).unwrap();
+    assert_eq!(store.remove(&[Provider::Gemini]).unwrap(), [Provider::Gemini]);
+    assert_eq!(keyring.held(), [""; 0]);
+}
+
+#[test]
+fn a_key_that_could_not_be_noted_does_not_stay_in_the_keyring() {
+    let (_home, store, keyring) = store_with_keyring();
+    let file = super::file(store.folder().unwrap());
+    fs::create_dir_all(&file).unwrap();
+    store.store(Provider::Gemini, None, Key::new(SECRET).unwrap()).unwrap_err();
+    assert_eq!(keyring.held(), [""; 0]);
 }

@@ -93,17 +93,29 @@ async fn linked_files_of_the_workspace_are_read_and_of_others_it_is_said() {
         (file(""), Err(". was not read: ")),
         (link("file:///etc/passwd".to_owned()), Err("/etc/passwd was not read: ")),
     ] {
-        let said = linked(&blocks(json!([link])), &workspace).await.unwrap();
-        let said = said.strip_prefix("Files that the prompt links to:\n\n").unwrap();
+        let linked = linked(&blocks(json!([link])), &workspace).await.unwrap();
+        let [(file, is_read)] = &linked.files[..] else { panic!("{linked:?}") };
+        assert_eq!((file.is_absolute(), *is_read), (true, told.is_ok()), "{linked:?}");
+        let said = linked.text.strip_prefix("Files that the prompt links to:\n\n").unwrap();
         match told {
             Ok(whole) => assert_eq!(said, whole),
             Err(start) => assert!(said.starts_with(start), "{said}"),
         }
     }
-    for uri in ["https://example.org/a", "no uri", "zed:///agent/thread"] {
-        assert_eq!(linked(&blocks(json!([link(uri.to_owned())])), &workspace).await, None);
+    for (uri, is_named) in [
+        ("https://example.org/a", true),
+        ("no uri", true),
+        ("zed:///agent/thread", true),
+        ("file://elsewhere/a", true),
+        ("file:///a", false),
+    ] {
+        let link = blocks(json!([link(uri.to_owned())]));
+        assert_eq!(linked(&link, &workspace).await.is_none(), is_named, "{uri}");
+        let note = if is_named { "\n[it is only named; what is there was not read]" } else { "" };
+        assert_eq!(parts(link, &BLIND), [text(&format!("[it]({uri}){note}"))]);
     }
     let many = vec![file("a%20b.txt"); limits::MAX_LINKED_FILES + 1];
-    let said = linked(&blocks(Value::Array(many)), &workspace).await.unwrap();
-    assert_eq!(said.matches("was not read: one of too many").count(), 1);
+    let linked = linked(&blocks(Value::Array(many)), &workspace).await.unwrap();
+    assert_eq!(linked.text.matches("was not read: one of too many").count(), 1);
+    assert_eq!(linked.files.len(), limits::MAX_LINKED_FILES);
 }

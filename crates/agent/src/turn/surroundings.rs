@@ -2,11 +2,13 @@
 //! is kept within what its model takes.
 
 use acp_types::ToolCallId;
+use agent_client_protocol::v1::schema::ContentBlock;
 
 use super::Turn;
 use super::history::History;
 use crate::context::{self, Made, Maker, System};
 use crate::options::Chosen;
+use crate::prompt;
 
 impl Turn<'_> {
     /// Returns what stands before the messages; nothing for a model that does not listen.
@@ -97,6 +99,21 @@ impl Turn<'_> {
                     history.say(message);
                 }
             }
+        }
+    }
+
+    /// Reads the files that a prompt links to, and returns what there is to tell of them. The model
+    /// is told of their surroundings, and of changes, as if it had read them itself.
+    pub(super) async fn read_links(&self, blocks: &[ContentBlock]) -> Option<String> {
+        let linked = async {
+            let linked = prompt::linked(blocks, &self.context.workspace).await?;
+            self.surroundings.saw(linked.files).await;
+            Some(linked.text)
+        };
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => None,
+            linked = linked => linked,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Model servers on this machine, found by what they say of themselves.
 //!
-//! Nothing is asked before somebody calls [`LocalServers::find`], and nobody is asked but the usual
+//! Nothing is asked before somebody calls [`LocalServers::all`], and nobody is asked but the usual
 //! ports on loopback, or whom `OLLAMA_HOST` names.
 
 use futures::join;
@@ -48,12 +48,12 @@ impl LocalServers {
         }
     }
 
-    /// Asks all places at once and returns the first, in the order of the fields, that says what it
-    /// is and has a model. Takes at most twice [`limits::LOCAL_PROBE`].
-    pub async fn find(&self) -> Option<Settings> {
+    /// Asks all places at once and returns those, in the order of the fields, that say what they are
+    /// and have a model. Takes at most twice [`limits::LOCAL_PROBE`].
+    pub async fn all(&self) -> Vec<Settings> {
         let (ollama, llama_cpp, lm_studio) =
             join!(ollama(&self.ollama), llama_cpp(&self.llama_cpp), lm_studio(&self.lm_studio));
-        ollama.or(llama_cpp).or(lm_studio)
+        [ollama, llama_cpp, lm_studio].into_iter().flatten().collect()
     }
 }
 
@@ -140,7 +140,7 @@ mod tests {
         ] }));
         let not_it = says(&json!({ "hello": "world" }));
         let found = async |servers: LocalServers| {
-            let found = servers.find().await?;
+            let found = servers.all().await.into_iter().next()?;
             Some((found.provider, found.model, found.base_url.unwrap(), found.context_tokens))
         };
         let of = async |answers: Vec<String>| respond(answers).await.0;
@@ -154,12 +154,12 @@ mod tests {
             Some((Provider::Ollama, "qwen3:4b".into(), url, Some(8192)))
         );
 
-        let url = of(both.into()).await;
+        let url = of(both.to_vec()).await;
         let servers = LocalServers { ollama: other, llama_cpp: url.clone(), lm_studio: no.clone() };
         let url = format!("{url}/v1");
         assert_eq!(found(servers).await, Some((Provider::OpenAi, "smol".into(), url, None)));
 
-        let url = of(vec![lm_studio]).await;
+        let url = of(vec![lm_studio.clone()]).await;
         let servers =
             LocalServers { ollama: no.clone(), llama_cpp: no.clone(), lm_studio: url.clone() };
         let url = format!("{url}/v1");
