@@ -21,6 +21,7 @@ use crate::{
 
 mod call;
 mod encode;
+mod plain;
 mod utf8;
 
 use call::{SentCall, Shows};
@@ -358,11 +359,16 @@ fn terminal_text(report: Option<&TerminalReport>, is_final: bool) -> Option<Tool
     let mut shown = String::new();
     if let Some(command) = &report.command {
         shown.push_str("$ ");
-        shown.push_str(command);
+        for letter in command.chars() {
+            match letter {
+                '\n' | '\t' => shown.push(letter),
+                letter => text::push_visible(&mut shown, letter),
+            }
+        }
         shown.push('\n');
     }
     let output = String::from_utf8_lossy(&report.output.to_bytes()).into_owned();
-    let plain = encode::plain(&output);
+    let plain = plain::plain(&output);
     let tail = if is_final { &plain } else { text::tail(&plain, RUNNING_TEXT) };
     if tail.len() < plain.len() {
         shown.push_str(&gap_line(report.output.total().saturating_sub(tail.len() as u64)));

@@ -73,6 +73,12 @@ fn a_terminal_as_text() {
         (TerminalPatch::default(), running, Value::Null),
         (open(), running, console("$ ls\n")),
         (output("a\n"), running, console("a\n")),
+        (
+            TerminalPatch::open("echo a\u{202e}b \\\n\tc\u{200b}", "/p")
+                .then(output("\u{202e}d\n")),
+            running,
+            console("$ echo a\\u{202e}b \\\n\tc\\u{200b}\nd\n"),
+        ),
         (open().then(output("\u{1b}[31ma\u{1b}[0m\r\nb")), running, console("$ ls\na\nb\n")),
         (
             open().then(output(&lines)),
