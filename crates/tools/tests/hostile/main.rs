@@ -178,9 +178,13 @@ fn start_agent(seed: u64) -> Child {
         .unwrap()
 }
 
+/// When what is left of an agent will never go: far beyond what it takes, and far below how long
+/// each process of the trees would last.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 /// Lets agents end, and tells how long it took until nothing of them was left, but the dead that
 /// nobody reaped.
-async fn left_behind(kind: &str, end: impl Fn(&mut Child), patience: Duration) {
+async fn left_behind(kind: &str, end: impl Fn(&mut Child)) {
     let (deaths, mut random) = (number("HOSTILE_DEATHS", 6), Random::new(seed()));
     let (mut times, mut zombies) = (Vec::new(), 0);
     for _ in 0..deaths {
@@ -192,7 +196,7 @@ async fn left_behind(kind: &str, end: impl Fn(&mut Child), patience: Duration) {
         let left = || trees_of(seed).iter().map(|tree| census::count(&tree.tag)).sum::<usize>();
         while left() > 0 {
             let left = left();
-            if asked.elapsed() > patience && left > 0 {
+            if asked.elapsed() > PATIENCE && left > 0 {
                 trees_of(seed).iter().for_each(|tree| census::kill(&tree.tag));
                 assert_eq!(left, 0, "left of the agent with seed {seed}");
             }
@@ -209,14 +213,12 @@ async fn left_behind(kind: &str, end: impl Fn(&mut Child), patience: Duration) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_outlives_an_agent_that_is_killed() {
-    let kill = |agent: &mut Child| agent.kill().unwrap();
-    left_behind("kills", kill, Duration::from_secs(1)).await;
+    left_behind("kills", |agent| agent.kill().unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_outlives_an_agent_whose_client_is_gone() {
-    let close = |agent: &mut Child| drop(agent.stdin.take());
-    left_behind("closes", close, Duration::from_secs(2)).await;
+    left_behind("closes", |agent| drop(agent.stdin.take())).await;
 }
 
 /// The other tests once more, as a user who may do less, if this one may become another.
