@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::harness::Agent;
 use crate::harness::client::{Asked, Permission};
 use crate::harness::script::{call, end, run, text};
-use crate::harness::session::{diff, shown};
+use crate::harness::session::{diff, shown, text_of};
 
 const ALLOW: Permission = Permission::Select(PermissionOptionKind::AllowOnce);
 const ALLOW_ALWAYS: Permission = Permission::Select(PermissionOptionKind::AllowAlways);
@@ -128,6 +128,32 @@ async fn a_question_shows_all_that_would_happen() {
     assert_eq!(fields.kind, Some(ToolKind::Execute));
     assert_eq!(fields.raw_input.as_ref().unwrap()["command"], command);
     agent.finish().await;
+}
+
+/// For a client that shows text, beside the title: that cuts a long command, and names no folder that
+/// is the session's own.
+#[tokio::test]
+async fn a_question_about_a_command_holds_all_of_it_its_folder_and_why_it_is_asked_each_time() {
+    for cwd in [".", "src"] {
+        let command = format!("sudo true\n# {} to the very end", "long ".repeat(1_000));
+        let args = json!({"command": command, "cwd": cwd});
+        let mut agent = Agent::ready([call("terminal", args), end()], REJECT).await;
+        agent.turn("go").await;
+        let fields = &agent.client.asked[0].request.tool_call.fields;
+        let content = fields.content.as_ref().unwrap();
+        let asked: String = content.iter().filter_map(text_of).collect();
+        let folder = match cwd {
+            "." => agent.scratch.cwd(),
+            other => agent.scratch.path(other),
+        };
+        let expected = format!("$ {command}\n[in {}]\n", folder.display());
+        assert!(asked.contains(&expected), "{cwd}: {asked}");
+        assert!(asked.contains("This is asked about each time: "), "{asked}");
+        // What was asked is over.
+        let after = shown(&agent.call("terminal"));
+        assert!(!after.contains("[in "), "{after}");
+        agent.finish().await;
+    }
 }
 
 #[tokio::test]

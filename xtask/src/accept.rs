@@ -178,6 +178,14 @@ const CHECKS: &[Check] = &[
         measure: command::gone,
     },
     Check {
+        name: "background-left",
+        what: "ms from a prompt whose command leaves a process in its background to the turn's \
+               answer, median of n; nothing of it is left then",
+        n: 30,
+        target: Some(2_200.0),
+        measure: command::left_running,
+    },
+    Check {
         name: "output-view",
         what: "peak MiB while commands write 10 MB and n bytes, each for a client with terminals and \
                one without; what it sees in the end, the counts and the file are right",

@@ -6,6 +6,10 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+mod unseen;
+
+pub use unseen::{is_hidden, is_invisible, push_visible};
+
 /// Returns the longest beginning of `text` of at most `max` bytes.
 #[must_use]
 pub fn head(text: &str, max: usize) -> &str {

@@ -17,7 +17,7 @@ pub use live::SEPARATOR;
 pub(crate) use live::{compose, one_line, progress};
 pub use locale::wanted;
 pub use visible::visible;
-pub(crate) use visible::{bounded, bounded_or_cut, is_invisible};
+pub(crate) use visible::{bounded, bounded_or_cut};
 
 /// The messages of one locale, and of those that it falls back to, by key.
 ///

@@ -92,8 +92,10 @@ pub(crate) struct Done {
 pub(crate) type Running = BoxFuture<'static, Result<Exit, SpawnError>>;
 
 impl Background {
-    /// Ends all commands and waits until they are gone, which takes 3 s at most. None comes after
-    /// that.
+    /// Ends all commands and waits until they are gone: a moment where they end when they are told
+    /// to, else [`KILL_GRACE`](crate::limits::KILL_GRACE) longer. Where the system does not end what
+    /// is killed, [`END_DEADLINE`](crate::limits::END_DEADLINE) and
+    /// [`KILL_DEADLINE`](crate::limits::KILL_DEADLINE) more, and no longer. None comes after that.
     pub async fn end(&self) {
         self.all.cancel();
         self.until(|state| state.running() == 0).await;

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -205,6 +205,7 @@ pub fn has_helper() -> bool {
 ///   [`KILL_GRACE`]. A token that has fired already starts nothing.
 /// - So they do when it waits for input at its terminal in silence, for nobody will give any.
 /// - Dropping the future kills at once.
+/// - The log says once where there is no helper.
 ///
 /// Must be called inside a tokio runtime with time enabled.
 ///
@@ -280,6 +281,14 @@ async fn run_kept(
     let begun = Instant::now();
     if cancel.is_cancelled() {
         return Ok(exit(Ended::default(), End::Cancelled, begun));
+    }
+    if way == Way::Outside {
+        static TOLD: Once = Once::new();
+        TOLD.call_once(|| {
+            tracing::warn!(
+                "commands have no helper: what cuts all ties to its command outlives it"
+            );
+        });
     }
     let (timeout, streams) = (command.timeout, command.streams);
     let mut live = live::start(command, way, recording).await?;

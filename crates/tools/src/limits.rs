@@ -317,8 +317,12 @@ pub const SCREEN_COLS: usize = 240;
 /// Bytes of a link in a terminal. Its parser keeps 1,024 bytes of it.
 pub const LINK_BYTES: usize = 1_000;
 
-/// Bytes of the file with the whole output of a command: as many as can be read of a file.
-pub const OUTPUT_FILE_BYTES: u64 = FILE_BYTES;
+/// Bytes of a command's output in the file that holds the whole of it: with the line that tells what
+/// has no room there, it can be read to its end.
+pub const OUTPUT_FILE_BYTES: u64 = FILE_BYTES - OUTPUT_NOTE_BYTES;
+
+/// Bytes of the line at the end of such a file that tells how many bytes have no room there.
+pub const OUTPUT_NOTE_BYTES: u64 = 64;
 
 /// Files with whole outputs that a session keeps; the oldest go first.
 pub const OUTPUT_FILES: usize = 200;

@@ -67,6 +67,14 @@ impl Outputs {
         Path::new(path).starts_with(folder).then(|| Arc::clone(readable))
     }
 
+    /// Returns whether a path is that of an output, of whichever session. Blocks on the disk.
+    pub(crate) fn holds(&self, path: &Path) -> bool {
+        self.folder.as_deref().is_some_and(|folder| {
+            let is_within = |folder: &Path| path.starts_with(folder);
+            is_within(folder) || fs::canonicalize(folder).is_ok_and(|real| is_within(&real))
+        })
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Store>> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,5 +1,5 @@
-//! Commands of our own that are cancelled while they run: how soon the turn is answered, and how
-//! soon the process is gone.
+//! Commands of our own that are cancelled while they run, or leave something running: how soon the
+//! turn is answered, and how soon the process is gone.
 
 use std::fs;
 use std::path::Path;
@@ -25,6 +25,35 @@ pub(super) fn cancelled(built: &Built, n: u32) -> Result<f64, Stop> {
 /// Milliseconds from a cancel until the command's process is gone, the median of n.
 pub(super) fn gone(built: &Built, n: u32) -> Result<f64, Stop> {
     Ok(median(cancel(built, n)?.into_iter().map(|end| end.gone).collect()))
+}
+
+/// Milliseconds from a prompt whose command leaves a process running to the answer of its turn, the
+/// median of n; that process is gone then.
+pub(super) fn left_running(built: &Built, n: u32) -> Result<f64, Stop> {
+    let scratch = Scratch::new("background-left")?;
+    let left = json!({"command": "sleep 1000 & echo $! > pid"});
+    let turns = (script::call("terminal", &left) + &script::end()).repeat(n as usize);
+    let file = scratch.write("script.jsonl", &turns)?;
+    let model = format!("script:{}", file.display());
+    let mut command = callboard(built, &scratch, &model);
+    let mut agent = Agent::start(command.args(["--mode", "auto"]))?;
+    let session = open_session(&mut agent, &scratch.cwd())?;
+    let prompt = json!([{"type": "text", "text": "go"}]);
+    let pid = scratch.cwd().join("pid");
+    let mut times = Vec::new();
+    for _ in 0..n {
+        let asked = Instant::now();
+        let prompted = json!({"sessionId": session, "prompt": prompt});
+        agent.request("session/prompt", &prompted, DEADLINE, |_| {})?;
+        times.push(asked.elapsed().as_secs_f64() * 1000.0);
+        let process = begun(&pid)?;
+        if Path::new(&process).exists() {
+            return Err(Stop::Failed(format!("{process} is left")));
+        }
+        let forgotten = fs::remove_file(&pid);
+        forgotten.map_err(|error| Stop::Failed(format!("{}: {error}", pid.display())))?;
+    }
+    Ok(median(times))
 }
 
 /// What came how many milliseconds after a cancel.

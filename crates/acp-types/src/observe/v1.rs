@@ -24,6 +24,8 @@ pub struct Observer {
 /// A display-only terminal as its events tell it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Terminal {
+    /// Where its command runs, as it was told last.
+    pub cwd: Option<String>,
     /// Everything that was appended.
     pub output: String,
     /// The value of the exit event: `terminal_id`, `exit_code`, `signal`.
@@ -103,7 +105,7 @@ impl Observer {
         }
         let mut call = call.clone();
         if let Some(meta) = &mut call.meta {
-            self.events(&id, meta, &EVENTS[..1]);
+            self.events(&id, meta, Carrier::FirstReport);
         }
         call.meta = call.meta.filter(|meta| !meta.is_empty());
         if call.status == ToolCallStatus::InProgress {
@@ -120,7 +122,7 @@ impl Observer {
         let id = update.tool_call_id.to_string();
         let mut meta = update.meta.clone().unwrap_or_default();
         let before = meta.len();
-        self.events(&id, &mut meta, &EVENTS[1..]);
+        self.events(&id, &mut meta, Carrier::Update);
         let had_events = meta.len() < before;
         let Some(call) = self.calls.get_mut(&id) else {
             self.violations.add(Rule::Unannounced, &id);
@@ -147,28 +149,44 @@ impl Observer {
         }
     }
 
-    /// Takes the terminal events out of a call's metadata and folds those that may be there.
-    fn events(&mut self, id: &str, meta: &mut Meta, allowed: &[&str]) {
+    /// Takes the terminal events out of a call's metadata and folds those that may be there. A
+    /// terminal is opened by a first report; where it runs may be told again until something else
+    /// is told of it.
+    fn events(&mut self, id: &str, meta: &mut Meta, carrier: Carrier) {
         for name in EVENTS {
             let Some(event) = meta.remove(name) else {
                 continue;
             };
-            let terminal_id = event["terminal_id"].as_str().unwrap_or_default().to_owned();
+            let text = |key: &str| event[key].as_str().map(str::to_owned);
+            let terminal_id = text("terminal_id").unwrap_or_default();
             let terminal = self.terminals.get_mut(&terminal_id);
-            match (name, terminal, allowed.contains(&name)) {
-                (INFO, None, true) => {
-                    self.terminals.insert(terminal_id, Terminal::default());
+            match (name, carrier, terminal) {
+                (INFO, Carrier::FirstReport, None) => {
+                    let terminal = Terminal { cwd: text("cwd"), ..Terminal::default() };
+                    self.terminals.insert(terminal_id, terminal);
                 }
-                (OUTPUT, Some(terminal), true) if terminal.exit.is_none() => {
+                (INFO, Carrier::Update, Some(terminal))
+                    if terminal.output.is_empty() && terminal.exit.is_none() =>
+                {
+                    terminal.cwd = text("cwd");
+                }
+                (OUTPUT, Carrier::Update, Some(terminal)) if terminal.exit.is_none() => {
                     terminal.output.push_str(event["data"].as_str().unwrap_or_default());
                 }
-                (EXIT, Some(terminal), true) if terminal.exit.is_none() => {
+                (EXIT, Carrier::Update, Some(terminal)) if terminal.exit.is_none() => {
                     terminal.exit = Some(event);
                 }
                 _ => self.violations.add(Rule::Terminal, id),
             }
         }
     }
+}
+
+/// What carries events.
+#[derive(Debug, Clone, Copy)]
+enum Carrier {
+    FirstReport,
+    Update,
 }
 
 /// Whether an update that repeats what is known is a fault.
@@ -253,7 +271,12 @@ mod tests {
         check(&[call("pending"), change(json!({})), failed.clone()], &[Empty]);
         check(&[call("pending")], &[OpenAtEnd]);
         check(&[untitled, failed.clone()], &[NoTitle]);
-        check(&[call("pending"), output, failed], &[Terminal]);
+        check(&[call("pending"), output.clone(), failed.clone()], &[Terminal]);
+        let info = json!({"_meta": {"terminal_info": {"terminal_id": "t", "cwd": "/"}}});
+        let mut opens = call("pending");
+        opens["_meta"] = info["_meta"].clone();
+        check(&[call("pending"), change(info.clone()), failed.clone()], &[Terminal]);
+        check(&[opens, output, change(info), failed], &[Terminal]);
     }
 
     #[test]
@@ -263,6 +286,7 @@ mod tests {
         first["_meta"] = json!({"terminal_info": {"terminal_id": "t", "cwd": "/"}});
         let updates = [
             first,
+            change(json!({"_meta": {"terminal_info": {"terminal_id": "t", "cwd": "/a"}}})),
             change(json!({"_meta": {"terminal_output": {"terminal_id": "t", "data": "a"}}})),
             change(json!({"_meta": {"terminal_output": {"terminal_id": "t", "data": "b"}}})),
             change(json!({"_meta": {"terminal_exit": {"terminal_id": "t", "exit_code": 0}}})),
@@ -271,7 +295,7 @@ mod tests {
             observer.update(&serde_json::from_value(update).unwrap());
         }
         let terminal = observer.terminal("t").unwrap();
-        assert_eq!(terminal.output, "ab");
+        assert_eq!((terminal.cwd.as_deref(), terminal.output.as_str()), (Some("/a"), "ab"));
         assert_eq!(terminal.exit.as_ref().unwrap()["exit_code"], 0);
         assert_eq!(observer.violations(), []);
         assert_eq!(observer.tool_call("c").unwrap().meta, None);

@@ -4,6 +4,8 @@
 //! every open call, so that an array that did not change is never sent again, nothing is cleared
 //! by accident, and no update is empty.
 
+use std::path::PathBuf;
+
 use foldhash::HashMap;
 use serde_json::{Map, Value, json};
 
@@ -11,7 +13,7 @@ use crate::limits::{CHUNK_BYTES, RUNNING_TEXT};
 use crate::meta::DEFAULT_KEY;
 use crate::schema::v1::{
     PermissionOption, RequestPermissionRequest, SessionId, SessionUpdate, Terminal, ToolCall,
-    ToolCallContent, ToolCallLocation, ToolCallUpdate, ToolCallUpdateFields,
+    ToolCallContent, ToolCallLocation, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
 };
 use crate::terminal::{gap_line, terminal_gap};
 use crate::{
@@ -21,6 +23,7 @@ use crate::{
 
 mod call;
 mod encode;
+mod plain;
 mod utf8;
 
 use call::{SentCall, Shows};
@@ -56,6 +59,10 @@ pub struct Sent {
 struct SentTerminal {
     report: TerminalReport,
     announced: bool,
+    /// The directory that the client was told.
+    told_cwd: Option<PathBuf>,
+    /// Whether output or an exit was sent: then it is not opened anew.
+    begun: bool,
     exit_sent: bool,
     pending: Output,
     carry: Utf8Carry,
@@ -164,6 +171,7 @@ impl Sent {
         sent.held.raw_input = sent.held.raw_input.take().filter(|_| patch.raw_input.is_none());
         sent.held.raw_output = sent.held.raw_output.take().filter(|_| patch.raw_output.is_none());
         let holds = &sent.call;
+        let now = patch.status.map_or(holds.status, status);
         let mut fields = ToolCallUpdateFields::new();
         fields.name = patch.name.filter(|name| holds.name.as_ref() != Some(name));
         fields.title = patch.title.filter(|title| *title != holds.title);
@@ -187,7 +195,7 @@ impl Sent {
             sent.meta = Some(meta);
         }
         let shows = Shows { surface: self.surface, key: &self.meta_key, of: &self.terminals };
-        update.fields.content = sent.content(patch.content, ending, is_final, &shows);
+        update.fields.content = sent.content(patch.content, ending, now, &shows);
         sent.tell(&mut update, is_final);
         update
     }
@@ -196,6 +204,8 @@ impl Sent {
         self.terminals.entry(id.clone()).or_insert_with(|| SentTerminal {
             report: TerminalReport::new(id.clone()),
             announced: false,
+            told_cwd: None,
+            begun: false,
             exit_sent: false,
             pending: Output::default(),
             carry: Utf8Carry::default(),
@@ -219,14 +229,11 @@ impl Sent {
     fn terminal_info(&mut self, id: &TerminalId) -> Map<String, Value> {
         let terminal = self.terminal_entry(id);
         terminal.announced = true;
-        let mut info = json!({ "terminal_id": id });
-        if let Some(cwd) = &terminal.report.cwd {
-            info["cwd"] = json!(cwd.to_string_lossy());
-        }
-        Map::from_iter([("terminal_info".to_owned(), info)])
+        Map::from_iter([("terminal_info".to_owned(), terminal.info())])
     }
 
-    /// Returns the output and exit events that the client has not been sent, for one call.
+    /// Returns the events that the client has not been sent, for one call: where it runs after all,
+    /// output, exit.
     fn terminal_events(&mut self, call: &ToolCallId) -> Vec<SessionUpdate> {
         let Some(sent) = self.calls.get(call) else {
             return Vec::new();
@@ -241,6 +248,9 @@ impl Sent {
                     let update = ToolCallUpdate::new(call.clone(), ToolCallUpdateFields::new());
                     updates.push(SessionUpdate::ToolCallUpdate(update.meta(meta)));
                 };
+                if terminal.has_moved() {
+                    event("terminal_info", terminal.info());
+                }
                 for data in terminal.take_output() {
                     event("terminal_output", json!({ "terminal_id": id, "data": data }));
                 }
@@ -256,6 +266,21 @@ impl Sent {
 }
 
 impl SentTerminal {
+    /// Returns whether it was opened with another directory than it turned out to have, which is
+    /// known when the arguments of its call are whole.
+    fn has_moved(&self) -> bool {
+        !self.begun && self.report.cwd != self.told_cwd
+    }
+
+    fn info(&mut self) -> Value {
+        self.told_cwd.clone_from(&self.report.cwd);
+        let mut info = json!({ "terminal_id": self.report.id });
+        if let Some(cwd) = &self.report.cwd {
+            info["cwd"] = json!(cwd.to_string_lossy());
+        }
+        info
+    }
+
     /// Returns the unsent output as text in pieces that fit a message.
     fn take_output(&mut self) -> Vec<String> {
         let pending = std::mem::take(&mut self.pending);
@@ -275,6 +300,7 @@ impl SentTerminal {
             pieces.push(piece.to_owned());
             rest = &rest[piece.len()..];
         }
+        self.begun |= !pieces.is_empty();
         pieces
     }
 
@@ -283,7 +309,7 @@ impl SentTerminal {
             return None;
         }
         let exit = self.report.exit.clone()?;
-        self.exit_sent = true;
+        (self.begun, self.exit_sent) = (true, true);
         Some(exit)
     }
 }
@@ -321,13 +347,13 @@ pub fn tool_call<'a>(
     terminal: impl Fn(&TerminalId) -> Option<&'a TerminalReport>,
 ) -> ToolCall {
     let report = lossy_v1(report.clone());
-    let is_final = report.status.is_final();
+    let status = status(report.status);
     let content =
-        encode::items(&report.content, meta_key, |id| shown(id, terminal(id), surface, is_final));
+        encode::items(&report.content, meta_key, |id| shown(id, terminal(id), surface, status));
     let mut call = ToolCall::new(report.id, report.title)
         .name(Some(report.name).filter(|name| !name.is_empty()))
         .kind(report.kind)
-        .status(status(report.status))
+        .status(status)
         .content(content)
         .locations(report.locations.iter().map(location).collect())
         .raw_input(report.raw_input)
@@ -342,27 +368,46 @@ fn shown(
     id: &TerminalId,
     report: Option<&TerminalReport>,
     surface: Surface,
-    is_final: bool,
+    status: ToolCallStatus,
 ) -> Option<ToolCallContent> {
     let theirs = report.and_then(|report| report.client_id.as_ref());
     match theirs.or((surface == Surface::Meta).then_some(id)) {
         Some(id) => Some(ToolCallContent::Terminal(Terminal::new(id.clone()))),
-        None => terminal_text(report, is_final),
+        None => terminal_text(report, status),
     }
 }
 
-/// Shows a terminal as text: its command, its output as far as a message may hold it, and how it
-/// ended, unless it ended well. Nothing, while nothing is known of it.
-fn terminal_text(report: Option<&TerminalReport>, is_final: bool) -> Option<ToolCallContent> {
+/// Shows a terminal as text: its command and, until that runs, its directory, its output as far as a
+/// message may hold it, and how it ended, unless it ended well. Nothing, while nothing is known of
+/// it.
+fn terminal_text(
+    report: Option<&TerminalReport>,
+    status: ToolCallStatus,
+) -> Option<ToolCallContent> {
     let report = report?;
     let mut shown = String::new();
     if let Some(command) = &report.command {
         shown.push_str("$ ");
-        shown.push_str(command);
+        for letter in command.chars() {
+            match letter {
+                '\n' | '\t' => shown.push(letter),
+                letter => text::push_visible(&mut shown, letter),
+            }
+        }
         shown.push('\n');
     }
+    // Who is asked about a command is to know where it would run.
+    if let (ToolCallStatus::Pending, Some(cwd)) = (status, &report.cwd)
+        && report.command.is_some()
+    {
+        shown.push_str("[in ");
+        let cwd = cwd.to_string_lossy();
+        cwd.chars().for_each(|letter| text::push_visible(&mut shown, letter));
+        shown.push_str("]\n");
+    }
     let output = String::from_utf8_lossy(&report.output.to_bytes()).into_owned();
-    let plain = encode::plain(&output);
+    let plain = plain::plain(&output);
+    let is_final = matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed);
     let tail = if is_final { &plain } else { text::tail(&plain, RUNNING_TEXT) };
     if tail.len() < plain.len() {
         shown.push_str(&gap_line(report.output.total().saturating_sub(tail.len() as u64)));

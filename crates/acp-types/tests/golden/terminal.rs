@@ -72,7 +72,20 @@ fn a_terminal_as_text() {
         // Nothing is known of it yet.
         (TerminalPatch::default(), running, Value::Null),
         (open(), running, console("$ ls\n")),
+        // Where it would run, as long as it may be asked about.
+        (open(), Status::Pending, console("$ ls\n[in /p]\n")),
+        (
+            TerminalPatch::open("a\nb", "/\u{202e}p"),
+            Status::Pending,
+            console("$ a\nb\n[in /\\u{202e}p]\n"),
+        ),
         (output("a\n"), running, console("a\n")),
+        (
+            TerminalPatch::open("echo a\u{202e}b \\\n\tc\u{200b}", "/p")
+                .then(output("\u{202e}d\n")),
+            running,
+            console("$ echo a\\u{202e}b \\\n\tc\\u{200b}\nd\n"),
+        ),
         (open().then(output("\u{1b}[31ma\u{1b}[0m\r\nb")), running, console("$ ls\na\nb\n")),
         (
             open().then(output(&lines)),
@@ -207,6 +220,25 @@ fn a_terminal_by_events() {
 }
 
 #[test]
+fn where_a_command_runs_after_all_is_told_until_it_writes() {
+    let moved = |cwd: &str| TerminalPatch::open("ls", cwd);
+    let info = |cwd: &str| event("terminal_info", &json!({"terminal_id": "t", "cwd": cwd}));
+    let told = |data: &str| event("terminal_output", &json!({"terminal_id": "t", "data": data}));
+    let mut sent = Sent::new(Surface::Meta);
+    assert_eq!(sent.terminal(&shown(), &open()), []);
+    drop(sent.tool_call(&id(), call(Status::Pending)));
+    for (patch, expected) in [
+        (moved("/p"), json!([])),
+        (moved("/p/src"), json!([info("/p/src")])),
+        (moved("/p/src"), json!([])),
+        (moved("/p").then(output("a")), json!([info("/p"), told("a")])),
+        (moved("/q").then(output("b")), json!([told("b")])),
+    ] {
+        assert_eq!(crate::json(&sent.terminal(&shown(), &patch)), expected, "{patch:?}");
+    }
+}
+
+#[test]
 fn a_terminal_that_the_first_report_does_not_show_is_text_on_either_surface() {
     for surface in [Surface::Text, Surface::Meta] {
         let mut sent = Sent::new(surface);
@@ -217,7 +249,7 @@ fn a_terminal_that_the_first_report_does_not_show_is_text_on_either_surface() {
         assert_eq!(
             crate::json(&sent.tool_call(&id(), &shows)),
             json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c",
-                    "content": console("$ ls\n")}])
+                    "content": console("$ ls\n[in /p]\n")}])
         );
     }
 }

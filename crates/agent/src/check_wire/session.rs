@@ -37,7 +37,9 @@ struct Prompt {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Terminal {
+    /// Nothing was written there yet.
     Open,
+    Written,
     Exited,
     /// The client has made it and runs its command.
     AtClient,
@@ -196,7 +198,7 @@ impl Session {
             Some(Terminal::Released) => {
                 faults.add(Rule::TerminalUnknown, format!("{} is released", shown(id)));
             }
-            Some(Terminal::Open | Terminal::Exited) | None => {
+            Some(Terminal::Open | Terminal::Written | Terminal::Exited) | None => {
                 faults.add(Rule::TerminalUnknown, format!("{} was not opened", shown(id)));
             }
         }
@@ -206,18 +208,21 @@ impl Session {
     fn events(&mut self, update: &Value, faults: &mut Faults) {
         let call = update["toolCallId"].as_str().unwrap_or_default();
         let id = |event: &str| update["_meta"][event]["terminal_id"].as_str();
-        if let Some(id) = id("terminal_info")
-            && self.terminals.insert(id, Terminal::Open).is_some()
-        {
-            faults.add_to_call(Rule::TerminalTwice, call, "its terminal was opened before");
+        if let Some(id) = id("terminal_info") {
+            // Where it runs is known when the arguments of its call are whole, and told again.
+            let is_update = update["sessionUpdate"] == "tool_call_update";
+            let before = self.terminals.insert(id, Terminal::Open);
+            if before.is_some_and(|before| !is_update || before != Terminal::Open) {
+                faults.add_to_call(Rule::TerminalTwice, call, "its terminal was opened before");
+            }
         }
         for event in ["terminal_output", "terminal_exit"] {
             let Some(id) = id(event) else { continue };
             match self.terminals.get_mut(id) {
-                Some(state @ Terminal::Open) if event == "terminal_exit" => {
-                    *state = Terminal::Exited;
+                Some(state @ (Terminal::Open | Terminal::Written)) => {
+                    let is_exit = event == "terminal_exit";
+                    *state = if is_exit { Terminal::Exited } else { Terminal::Written };
                 }
-                Some(Terminal::Open) => {}
                 Some(Terminal::Exited) => {
                     let text = format!("{event} after the exit");
                     faults.add_to_call(Rule::TerminalAfterExit, call, text);

@@ -313,11 +313,11 @@ fn calls() -> Vec<Planted> {
         (TerminalUnknown, 20, vec![replace(20, "\"terminal_info\"", "\"terminal_inf\"")]),
         (
             TerminalTwice,
-            24,
+            25,
             vec![replace(
-                24,
-                "\"terminal_output\"",
-                "\"terminal_info\":{\"terminal_id\":\"t1/call_4\"},\"terminal_output\"",
+                25,
+                "\"terminal_exit\"",
+                "\"terminal_info\":{\"terminal_id\":\"t1/call_4\"},\"terminal_exit\"",
             )],
         ),
         (TerminalAfterExit, 25, vec![Move(24, 25)]),

@@ -56,6 +56,8 @@ struct Live {
     shown: VecDeque<Shown>,
     end: CallMeta,
     is_exit_shown: bool,
+    /// Of a display-only terminal.
+    is_command_shown: bool,
 }
 
 /// A text that is held back.
@@ -226,16 +228,18 @@ impl Card {
     fn is_mere_command(&self, output: &str) -> bool {
         let command = input::command(&self.live.input);
         self.status == ToolCallStatus::Pending
-            && command.is_some()
-            && output.strip_prefix("$ ") == command.as_deref()
+            && command.is_some_and(|command| input::is_mere_command(output, &command))
     }
 
     /// Prints the events of a display-only terminal, a convention in `_meta`
     /// (<https://github.com/zed-industries/zed/pull/39419>).
     fn show_events(&mut self, meta: &Meta, page: &mut Page) {
+        // It is told again where a command runs elsewhere than it was opened.
         if meta.contains_key("terminal_info")
+            && !self.live.is_command_shown
             && let Some(command) = input::command(&self.live.input)
         {
+            self.live.is_command_shown = true;
             self.print_output(Joint::NewLine, &format!("$ {command}\n"), page);
         }
         if let Some(Value::String(data)) = meta.get("terminal_output").and_then(|it| it.get("data"))

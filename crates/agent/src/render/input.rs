@@ -15,6 +15,13 @@ pub(super) fn command(input: &Value) -> Option<String> {
     }
 }
 
+/// Returns whether a console shows only a command that has not run, and where it would run.
+pub(super) fn is_mere_command(console: &str, command: &str) -> bool {
+    let rest = console.strip_prefix("$ ").and_then(|text| text.strip_prefix(command));
+    let is_place = |rest: &str| rest.strip_prefix("\n[in ").is_some_and(|it| !it.contains('\n'));
+    rest.is_some_and(|rest| rest.is_empty() || is_place(rest))
+}
+
 /// Returns the lines of everything in raw input that is no command.
 pub(super) fn fields(input: &Value) -> Vec<String> {
     match input {

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::title::is_invisible;
+use acp_types::text::is_invisible;
 
 /// Returns whether a path leads to, or through, something that makes other programs run something
 /// or trust something, so that changing it is more than an edit. Whether it exists does not matter,

@@ -1,6 +1,6 @@
 //! Characters that hide, reorder or break a line, made visible. It knows nothing of titles.
 
-use std::fmt::Write as _;
+use acp_types::text::push_visible;
 
 /// Shows every character that would hide, reorder or break a line as an escape, so that what is
 /// read is what is there (<https://www.unicode.org/reports/tr36/>).
@@ -52,29 +52,8 @@ fn push(shown: &mut String, letter: char) {
         '\n' => shown.push_str("\\n"),
         '\r' => shown.push_str("\\r"),
         '\t' => shown.push_str("\\t"),
-        // Writing to a string cannot fail.
-        letter if is_invisible(letter) => {
-            write!(shown, "\\u{{{:x}}}", u32::from(letter)).unwrap_or_default();
-        }
-        letter => shown.push(letter),
+        letter => push_visible(shown, letter),
     }
-}
-
-/// Returns whether a character cannot be seen, or cannot be told from a space: what Unicode calls
-/// a control, a format character (but those that are drawn around digits), a separator or
-/// ignorable by default, blanks that it calls letters or symbols, and what is no character.
-pub(crate) fn is_invisible(letter: char) -> bool {
-    let is_unseen = matches!(letter,
-        '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{a0}' | '\u{ad}' | '\u{34f}' | '\u{61c}'
-        | '\u{115f}'..='\u{1160}' | '\u{1680}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
-        | '\u{2000}'..='\u{200f}' | '\u{2028}'..='\u{202f}' | '\u{205f}'..='\u{206f}'
-        | '\u{3000}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
-        | '\u{fff0}'..='\u{fffb}' | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}'
-        | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}');
-    // An empty Braille cell, an object that is not there, a null note, a Khitan filler.
-    let is_blank = matches!(letter, '\u{2800}' | '\u{fffc}' | '\u{1d159}' | '\u{16fe4}');
-    let is_none = matches!(letter, '\u{fdd0}'..='\u{fdef}') || u32::from(letter) & 0xfffe == 0xfffe;
-    is_unseen || is_blank || is_none
 }
 
 const CUT: char = '…';
@@ -153,7 +132,7 @@ mod tests {
             let shown = visible(&text);
             prop_assert_eq!(visible(&shown), shown.clone());
             prop_assert!(shown.len() <= 6 * text.len());
-            prop_assert!(!shown.contains(super::is_invisible));
+            prop_assert!(!shown.contains(acp_types::text::is_invisible));
             let (start, is_whole) = head(&text, max);
             prop_assert!(shown.starts_with(&start));
             prop_assert_eq!(is_whole, start == shown);

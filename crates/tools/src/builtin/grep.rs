@@ -1,5 +1,7 @@
 //! `grep`: a regular expression in the contents of files.
 
+use std::path::Path;
+
 use acp_lifecycle::{CallHandle, Effect, Grant, Pinned};
 use acp_types::{Content, Progress, ToolKind};
 use schemars::JsonSchema;
@@ -7,10 +9,10 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::runtime::Handle;
 
-use crate::error::ToolError;
+use crate::error::{Code, ToolError};
 use crate::search::{Query, Seen, search_at};
 use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
-use crate::workspace::Resolved;
+use crate::workspace::{Resolved, Workspace};
 
 /// Searches the contents of files.
 #[derive(Debug, Clone, Copy)]
@@ -77,6 +79,8 @@ impl Tool for Grep {
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Self::Plan>, ToolError> {
         let path = args.path.as_deref().unwrap_or(".");
         let (at, effects) = context.looking(path, Effect::Search).await?;
+        let (place, given) = (at.path().to_owned(), at.given().to_owned());
+        context.on_files(move |workspace| no_output(workspace, &place, &given)).await?;
         let query = Query {
             pattern: args.pattern,
             path: args.path,
@@ -105,11 +109,12 @@ impl Tool for Grep {
         let (call, runtime) = (invocation.call.clone(), Handle::current());
         let searched = invocation.context.on_files(move |workspace| {
             let is_cancelled = || call.cancel().is_cancelled();
-            let matches = search_at(workspace, &query, &at, &is_cancelled, &|seen| {
+            let mut matches = search_at(workspace, &query, &at, &is_cancelled, &|seen| {
                 // The threads of a search are none of the runtime's, whose clock a call reads.
                 let _guard = runtime.enter();
                 tell(&call, seen);
             })?;
+            matches.leave_out(|path| workspace.outputs().holds(path));
             let text = matches.to_text(workspace);
             Ok((matches, text))
         });
@@ -127,6 +132,19 @@ impl Tool for Grep {
             ..Output::default()
         })
     }
+}
+
+/// Refuses to search the whole outputs of commands. Secrets are hidden in what is read of them, and
+/// a search tells what a line holds even where it is not shown.
+fn no_output(workspace: &Workspace, path: &Path, given: &str) -> Result<(), ToolError> {
+    if !workspace.outputs().holds(path) {
+        return Ok(());
+    }
+    let message = format!(
+        "{given} is kept of the outputs of commands, which cannot be searched here. Page through \
+         it with read_file, or search it by a command with terminal."
+    );
+    Err(ToolError::report(Code::NotPermitted, message))
 }
 
 /// Tells the client how far a search is.

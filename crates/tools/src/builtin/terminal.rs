@@ -33,7 +33,7 @@ pub struct Args {
     /// The directory to run it in; the working directory if not given.
     pub cwd: Option<String>,
     /// Milliseconds after which it is ended, at most 3600000. Without it, and in the foreground,
-    /// it goes on in the background after 120000.
+    /// it goes on in the background after 120000, or is ended then if the client runs it.
     pub timeout_ms: Option<u64>,
     /// Whether it runs in the background: for servers, watchers and what takes long.
     pub background: Option<bool>,

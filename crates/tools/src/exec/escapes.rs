@@ -8,8 +8,10 @@ use std::fmt;
 use std::io::Write as _;
 use std::mem;
 
+use acp_types::text::is_hidden;
 use vte::{Params, Parser, Perform};
 
+use super::screen::is_joining;
 use super::text::whole;
 use crate::limits::LINK_BYTES;
 
@@ -21,7 +23,8 @@ use crate::limits::LINK_BYTES;
 ///
 /// What does not: the clipboard, titles, notifications, links to anything else, everything that
 /// the terminal would answer, strings to the device (DCS, APC, PM, SOS), modes that change what
-/// keys, paste or mouse send, resets, printing, bells. Bytes that are no text become U+FFFD, or
+/// keys, paste or mouse send, resets, printing, bells, characters that hide or reorder others (but
+/// not what joins the parts of an emoji). Bytes that are no text become U+FFFD, or
 /// nothing. A sequence ends with its line, so one that is never finished hides no more than that.
 ///
 /// ```
@@ -118,7 +121,7 @@ impl Passing {
 
 impl Perform for Passing {
     fn print(&mut self, letter: char) {
-        if !letter.is_control() {
+        if !letter.is_control() && (!is_hidden(letter) || is_joining(letter)) {
             self.out.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
         }
     }

@@ -149,13 +149,17 @@ impl Place {
                 // All but the last write was whole.
                 let bytes = file.stream_position().unwrap_or(0);
                 if trouble.is_none() && total > room {
-                    trouble =
-                        write!(file, "\n[... {} bytes have no room here]\n", total - room).err();
+                    trouble = file.write_all(no_room(total - room).as_bytes()).err();
                 }
                 (Some(RecordedFile { path, bytes }), trouble)
             }
         }
     }
+}
+
+/// Tells at the end of a file what is not in it.
+fn no_room(bytes: u64) -> String {
+    format!("\n[... {bytes} bytes have no room here]\n")
 }
 
 impl Recorded {

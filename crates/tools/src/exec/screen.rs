@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use acp_types::text::is_hidden;
 use vte::{Params, Perform};
 
 use super::escapes::Reader;
@@ -234,20 +235,8 @@ impl Perform for Screen {
     }
 }
 
-/// Returns whether a character cannot be seen and is no space: what reorders, joins or tags
-/// others, fills a place, or is ignored (<https://www.unicode.org/reports/tr36/>). Whoever reads
-/// the text must read what a user would see.
-fn is_hidden(letter: char) -> bool {
-    matches!(letter,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
-        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
-        | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
-        | '\u{e0000}'..='\u{e0fff}')
-}
-
 /// Returns whether a hidden character is an honest part of others: of an emoji, for example.
-fn is_joining(letter: char) -> bool {
+pub(super) fn is_joining(letter: char) -> bool {
     matches!(letter, '\u{200d}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
 }
 

@@ -1,19 +1,30 @@
 //! What was found, as places and as text. It knows nothing of how it was found.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use acp_types::Location;
 
 use crate::limits::MATCH_LOCATIONS;
 use crate::workspace::{Stop, Workspace};
 
-use super::{FileEnd, MatchLine, Matches, Skipped};
+use super::{FileEnd, FileMatches, MatchLine, Matches, Skipped};
 
 impl Matches {
     /// Returns the offset to go on with, if there is more to show.
     #[must_use]
     pub fn next_offset(&self) -> Option<usize> {
         (self.truncated && self.count > 0).then_some(self.passed + self.count)
+    }
+
+    /// Leaves out files, and what was found in them.
+    pub(crate) fn leave_out(&mut self, is_left_out: impl Fn(&Path) -> bool) {
+        let matching = |files: &[FileMatches]| {
+            files.iter().flat_map(|file| &file.lines).filter(|line| line.is_match).count()
+        };
+        let before = matching(&self.files);
+        self.files.retain(|file| !is_left_out(&file.path));
+        self.count = self.count.saturating_sub(before - matching(&self.files));
     }
 
     /// Returns the first matches as locations, for a client to follow.

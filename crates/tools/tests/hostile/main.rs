@@ -182,10 +182,11 @@ fn start_agent(seed: u64) -> Child {
 /// each process of the trees would last.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Lets agents end, and returns how long it took until nothing of them was left.
-async fn left_behind(deaths: u64, end: impl Fn(&mut Child)) -> Vec<Duration> {
-    let mut random = Random::new(seed());
-    let mut times = Vec::new();
+/// Lets agents end, and tells how long it took until nothing of them was left, but the dead that
+/// nobody reaped.
+async fn left_behind(kind: &str, end: impl Fn(&mut Child)) {
+    let (deaths, mut random) = (number("HOSTILE_DEATHS", 6), Random::new(seed()));
+    let (mut times, mut zombies) = (Vec::new(), 0);
     for _ in 0..deaths {
         let seed = random.next();
         let mut agent = start_agent(seed);
@@ -202,24 +203,22 @@ async fn left_behind(deaths: u64, end: impl Fn(&mut Child)) -> Vec<Duration> {
         }
         times.push(asked.elapsed());
         agent.wait().unwrap();
+        zombies += census::zombies();
     }
-    times
+    let (p50, p99) = percentiles(times);
+    tell(json!({ "who": who(), kind: deaths, "survivors": 0, "zombies": zombies, "p50_ms": p50,
+        "p99_ms": p99 }));
+    assert_eq!(zombies, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_outlives_an_agent_that_is_killed() {
-    let deaths = number("HOSTILE_DEATHS", 6);
-    let kill = |agent: &mut Child| agent.kill().unwrap();
-    let (p50, p99) = percentiles(left_behind(deaths, kill).await);
-    tell(json!({ "who": who(), "kills": deaths, "survivors": 0, "p50_ms": p50, "p99_ms": p99 }));
+    left_behind("kills", |agent| agent.kill().unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_outlives_an_agent_whose_client_is_gone() {
-    let deaths = number("HOSTILE_DEATHS", 6);
-    let close = |agent: &mut Child| drop(agent.stdin.take());
-    let (p50, p99) = percentiles(left_behind(deaths, close).await);
-    tell(json!({ "who": who(), "closes": deaths, "survivors": 0, "p50_ms": p50, "p99_ms": p99 }));
+    left_behind("closes", |agent| drop(agent.stdin.take())).await;
 }
 
 /// The other tests once more, as a user who may do less, if this one may become another.

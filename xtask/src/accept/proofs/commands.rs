@@ -17,8 +17,8 @@ pub(super) const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "hostile",
-        what: "ms to end one of n hostile trees of processes, p99; nothing is left of any, nor of \
-               those of n / 5 agents that are killed",
+        what: "ms to end one of n hostile trees of processes, or those of one of n / 5 agents that are \
+               killed, and of as many that are left by their clients, the worst p99; nothing is left",
         n: 1_000,
         target: 500.0,
         prove: hostile::prove,

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{SentTerminal, Surface, encode, shown};
 use crate::schema::v1::{
-    self, ContentBlock, TextContent, ToolCall, ToolCallContent, ToolCallUpdate,
+    self, ContentBlock, TextContent, ToolCall, ToolCallContent, ToolCallStatus, ToolCallUpdate,
     ToolCallUpdateFields,
 };
 use crate::{CallMeta, Content, ContentPatch, TerminalId, ToolCallId, text, wire};
@@ -37,12 +37,12 @@ impl SentCall {
     }
 
     /// Changes the items and returns the content if that is not what the client holds. `ending` is
-    /// what a cancelled call says at last.
+    /// what a cancelled call says at last; `status` is what it has now.
     pub(super) fn content(
         &mut self,
         patch: ContentPatch,
         ending: Option<String>,
-        is_final: bool,
+        status: ToolCallStatus,
         shows: &Shows<'_>,
     ) -> Option<Vec<ToolCallContent>> {
         let keeps = patch == ContentPatch::Keep && ending.is_none();
@@ -62,7 +62,7 @@ impl SentCall {
                 true => Surface::Meta,
                 false => Surface::Text,
             };
-            shown(id, terminal.map(|terminal| &terminal.report), surface, is_final)
+            shown(id, terminal.map(|terminal| &terminal.report), surface, status)
         });
         content.extend(ending.map(ToolCallContent::from));
         self.held.content = None;

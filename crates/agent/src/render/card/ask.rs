@@ -57,7 +57,7 @@ impl Card {
                 ToolCallContent::Content(item) => {
                     let text = block_text(&item.content);
                     let (_, text) = unfence(&text);
-                    let is_command = command.is_some() && text.strip_prefix("$ ") == command;
+                    let is_command = command.is_some_and(|it| input::is_mere_command(text, it));
                     if !is_command && self.shown(hash(text)) != Some(true) {
                         input::lines("", text)
                             .iter()

@@ -69,7 +69,7 @@ pub(super) async fn run(
         }
     };
     let exit = ran.exit(begun);
-    let how = ran.told(&exit, limit);
+    let how = ran.told(&exit, limit, patience);
     let text = ran.output.map(|output| output.text).unwrap_or_default();
     let workspace = Arc::clone(&context.workspace);
     let record = move || {
@@ -139,8 +139,19 @@ impl Ran {
     }
 
     /// Tells how it ended, and what is missing of its output.
-    fn told(&self, exit: &exec::Exit, limit: Option<Duration>) -> String {
+    fn told(
+        &self,
+        exit: &exec::Exit,
+        limit: Option<Duration>,
+        patience: Option<Duration>,
+    ) -> String {
         let how = match (exit.end, exit.code, &exit.signal) {
+            (End::TimedOut, ..) if patience.is_some() => format!(
+                "ended after {} ms, for want of a `timeout_ms`; it may have had effects. The \
+                 client's terminal lets nothing go on in the background: ask for more time by \
+                 `timeout_ms`, or for `background`, where it does not run at the client",
+                limit.unwrap_or_default().as_millis()
+            ),
             (End::Exited, None, None) => {
                 "the client does not say how it ended; it may have had effects".to_owned()
             }

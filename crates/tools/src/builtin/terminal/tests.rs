@@ -113,6 +113,44 @@ async fn a_long_output_is_linked_and_read_without_its_secrets() {
     assert!(read.text.starts_with(" 20000\t20000\n 20001\t[redacted]\n"), "{}", read.text);
 }
 
+/// The terminal is one that nobody types at, though the command reads from it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_waits_for_input_in_vain_is_ended_and_told_as_such() {
+    let mut stage = Stage::new();
+    stage.session.with(|session, _| session.set_shows_terminals(true));
+    let line = r"printf 'Password: '; read -r x < /dev/tty; echo got $x";
+    let (ended, report) = stage.call("terminal", json!({ "command": line })).await;
+    let told = "[ended because it may have been waiting for input, which nobody gives; it may have \
+                had effects";
+    assert!(ended.text.starts_with(told), "{}", ended.text);
+    assert!(ended.text.ends_with("]\nPassword: "), "{}", ended.text);
+    assert_eq!((ended.status, report.status), (Status::Failed, Status::Failed));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_command_wrote_is_found_by_no_search_that_would_tell_its_secrets() {
+    let mut stage = Stage::new();
+    let folder = stage.folder.path().canonicalize().unwrap();
+    std::fs::write(folder.join("root/notes.txt"), "hunter2hunter2\n").unwrap();
+    let line = json!({ "command": "seq 20000; cat notes.txt" });
+    let (_, report) = stage.call("terminal", line).await;
+    let output = report.raw_output.unwrap()["outputFile"].as_str().unwrap().to_owned();
+    for path in [&output, folder.join("state/output").to_str().unwrap()] {
+        let args = json!({ "pattern": "hunter", "path": path });
+        let (ended, report) = stage.call("grep", args).await;
+        assert_eq!(report.raw_output.unwrap()["code"], "not_permitted", "{}", ended.text);
+        assert!(ended.text.contains("read_file"), "{}", ended.text);
+    }
+    // From above, the rest is found.
+    let workspace = Workspace::new(folder.clone(), Vec::new()).unwrap();
+    stage.context.workspace = Arc::new(workspace.keeping(&folder.join("state")));
+    let above = json!({ "pattern": "hunter", "path": ".", "include_ignored": true });
+    let (ended, report) = stage.call("grep", above).await;
+    assert!(ended.text.contains("notes.txt\n1:hunter2hunter2"), "{}", ended.text);
+    assert!(!ended.text.contains("output-1.txt"), "{}", ended.text);
+    assert_eq!(report.raw_output.unwrap()["matches"], 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_short_output_has_no_file_and_what_acts_is_not_shown() {
     let mut stage = Stage::new();

@@ -36,6 +36,10 @@ impl Reader<'_> {
                 self.heredocs.push(Heredoc { delimiter, expands, strips_tabs, owner });
             }
             "<<<" => self.current.read_also(&Word { text: target.text + "\n", ..target }),
+            // What is behind the dash is a word of its own in bash, and an error elsewhere.
+            "<&" | ">&" if target.text.len() > 1 && target.text.starts_with('-') => {
+                return Err(Unread::Unclear);
+            }
             "<&" | ">&" if is_descriptor => {}
             // What is quoted there bash expands all the same.
             "<&" | ">&" if target.is_quoted => return Err(Unread::Unclear),

@@ -222,6 +222,10 @@ fn what_is_not_understood_is_said() {
         "a \"$\\\n(b)\"",
         "i\\\nf a; then b; fi",
         "for ((i = 0; i < 1; i++)); do a; done",
+        ">&-rm -rf a",
+        "a 2>& -b",
+        "a <&-$b",
+        "a >&--",
     ] {
         assert_eq!(split(line), Err(Unread::Unclear), "{line:?}");
     }

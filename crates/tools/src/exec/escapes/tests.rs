@@ -162,6 +162,18 @@ fn is_drawing(sequence: &str) -> bool {
     sequence.starts_with(['\\', '7', '8', 'D', 'E', 'H', 'M', '(', ')'])
 }
 
+#[test]
+fn what_hides_or_reorders_does_not_pass_and_parts_of_an_emoji_do() {
+    for (written, shown) in [
+        ("a\u{202e}b\u{2066}c\u{200b}d\u{200f}", "abcd"),
+        ("rm\u{e0041}\u{e0042}\u{ad}\u{2060}", "rm"),
+        ("✔\u{fe0f} 👩\u{200d}🔬", "✔\u{fe0f} 👩\u{200d}🔬"),
+        ("é\u{a0}\u{3000}\u{2800}ß\u{301}", "é\u{a0}\u{3000}\u{2800}ß\u{301}"),
+    ] {
+        assert_eq!(filtered([written.as_bytes()]), shown, "{written:?}");
+    }
+}
+
 /// Pieces of sequences, whole ones, text and any bytes.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     let acting: Vec<_> = ACTING.iter().map(|(_, sequence)| sequence.to_vec()).collect();

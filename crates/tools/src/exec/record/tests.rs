@@ -7,7 +7,7 @@ use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
 use super::{Open, Recording};
-use crate::limits::COMMAND_OUTPUT_BYTES;
+use crate::limits::{COMMAND_OUTPUT_BYTES, FILE_BYTES, OUTPUT_FILE_BYTES, OUTPUT_NOTE_BYTES};
 
 /// Records chunks, with a file of so much room. Returns what is told and the file's content.
 fn recorded(chunks: &[&[u8]], room: u64) -> (super::Recorded, Option<Vec<u8>>) {
@@ -68,6 +68,14 @@ fn a_file_that_is_full_holds_the_beginning_and_says_so() {
         let told = recorded.for_model();
         assert!(told.contains("bytes of the output of 110,000 bytes can be read with read_file"));
     }
+}
+
+/// The longest note that there can be, in a file that can still be read to its end.
+#[test]
+fn the_note_of_what_has_no_room_has_room() {
+    assert_eq!(OUTPUT_FILE_BYTES + OUTPUT_NOTE_BYTES, FILE_BYTES);
+    let longest = super::no_room(u64::MAX);
+    assert!(longest.len() as u64 <= OUTPUT_NOTE_BYTES, "{longest:?}");
 }
 
 #[test]

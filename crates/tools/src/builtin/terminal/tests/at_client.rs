@@ -315,7 +315,9 @@ async fn a_command_that_takes_too_long_is_ended_or_left_to_the_client() {
     // Where it would go on in the background, it ends.
     let client = Client::new(endless());
     let (ended, _) = ran(&client, json!({"command": "x"})).await;
-    assert!(ended.text.starts_with("[ended after its timeout of 120000 ms;"), "{}", ended.text);
+    let why = "[ended after 120000 ms, for want of a `timeout_ms`; it may have had effects.";
+    assert!(ended.text.starts_with(why) && ended.text.contains("`background`"), "{}", ended.text);
+    assert_eq!((ended.status, ended.reason), (Status::Failed, Some(Reason::Timeout)));
 }
 
 #[tokio::test(start_paused = true)]
