@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::backend::{Held, Rewrite, put_back, remember, rewrite};
+use crate::backend::{Held, Rewrite, put_back, remember, require_as_on_disk, rewrite};
 use crate::diff::{self, locations};
 use crate::edit::{Done, Edit, Rung, Which, apply};
 use crate::encoding::Text;
@@ -74,6 +74,8 @@ pub struct One {
 #[derive(Debug)]
 pub struct Plan {
     files: Vec<File>,
+    /// The files that are written to the disk, of which the client held the same.
+    as_on_disk: Vec<Resolved>,
     /// What there is to know of what the client holds.
     notes: Vec<String>,
 }
@@ -150,7 +152,7 @@ impl Tool for EditFile {
                 file.edit()?;
                 room = room.checked_sub(file.new.len()).ok_or_else(too_large)?;
             }
-            Ok(draft(files, held.notes_of_change(), workspace))
+            Ok(draft(files, &held, workspace))
         });
         preview.await
     }
@@ -170,6 +172,7 @@ impl Tool for EditFile {
 impl Plan {
     /// Tells the client the texts that it holds, and writes the others: all or none.
     async fn carry_out(self, call: &CallHandle, context: &Context) -> Result<Output, ToolError> {
+        require_as_on_disk(context, self.as_on_disk.clone(), call.cancel()).await?;
         let plan = Arc::new(self);
         let held: Vec<_> = plan.files.iter().filter_map(File::to_be_told).collect();
         rewrite(context, &held, call.cancel()).await?;
@@ -401,8 +404,11 @@ fn how(rung: Rung) -> Option<&'static str> {
     }
 }
 
-fn draft(files: Vec<File>, notes: Vec<String>, workspace: &Workspace) -> Draft<Plan> {
+fn draft(files: Vec<File>, held: &Held, workspace: &Workspace) -> Draft<Plan> {
     let changed = || files.iter().filter(|file| file.change.is_some());
+    let as_on_disk = changed().filter(|file| held.is_as_on_disk(file.real.path()));
+    let as_on_disk = as_on_disk.map(|file| file.at.clone()).collect();
+    let notes = held.notes_of_change();
     let is_guarded =
         changed().any(|file| workspace.is_guarded(&file.real) || workspace.is_shared(&file.real));
     let effects: Effects =
@@ -415,7 +421,7 @@ fn draft(files: Vec<File>, notes: Vec<String>, workspace: &Workspace) -> Draft<P
         changes,
         pre_image,
         notes: notes.clone(),
-        ..Draft::new(Plan { files, notes })
+        ..Draft::new(Plan { files, as_on_disk, notes })
     }
     .guarded_if(is_guarded)
 }
