@@ -153,7 +153,7 @@ pub const EDIT_LINE_BYTES: usize = 200;
 /// Tries to open a path while its directories are being renamed.
 pub const OPEN_TRIES: u32 = 8;
 
-/// Changes of a session that can be undone.
+/// Changes of a session that can be undone, and those of which something is left that could not be.
 pub const UNDO_STEPS: usize = 1_000;
 
 /// Bytes that are kept of what a session changed; what it changed last is kept however large.

@@ -408,7 +408,9 @@ fn draft(files: Vec<File>, held: &Held, workspace: &Workspace) -> Draft<Plan> {
     let changed = || files.iter().filter(|file| file.change.is_some());
     let as_on_disk = changed().filter(|file| held.is_as_on_disk(file.real.path()));
     let as_on_disk = as_on_disk.map(|file| file.at.clone()).collect();
-    let notes = held.notes_of_change();
+    let is_lost = changed().any(|file| !file.is_held);
+    let notes = held.notes_of_change().into_iter().chain(workspace.caveat_if(is_lost));
+    let notes: Vec<_> = notes.collect();
     let is_guarded =
         changed().any(|file| workspace.is_guarded(&file.real) || workspace.is_shared(&file.real));
     let effects: Effects =

@@ -109,7 +109,9 @@ impl Tool for WriteFile {
             let is_guarded = workspace.is_guarded(&real) || workspace.is_shared(&real);
             let kept =
                 (!kept.is_empty()).then(|| format!("The file keeps its {}.", kept.join(", its ")));
-            let notes: Vec<_> = kept.into_iter().chain(held.notes_of_change()).collect();
+            let notes = kept.into_iter().chain(held.notes_of_change());
+            let is_lost = found != PreImage::Missing && text.is_none();
+            let notes: Vec<_> = notes.chain(workspace.caveat_if(is_lost)).collect();
             let kind = [u8::from(found == PreImage::Missing), u8::from(text.is_some())];
             let as_on_disk = held.is_as_on_disk(real.path()).then(|| at.clone());
             let held = text.map(|_| real.path().to_owned());

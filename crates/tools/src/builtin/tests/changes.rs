@@ -60,7 +60,7 @@ async fn a_file_that_is_written_whole_keeps_its_form_and_the_request_says_so() {
     let draft = draft.unwrap();
     assert_eq!(draft.changes[0].counts(), (1, 1), "only what changes is shown to change");
     let form = "The file keeps its encoding (UTF-16LE), its line ends (CRLF), its byte order mark.";
-    assert_eq!(draft.notes, [form]);
+    assert_eq!(draft.notes[0], form);
 }
 
 #[tokio::test]
@@ -74,6 +74,30 @@ async fn what_cannot_be_restored_is_said_and_asked_about_each_time() {
         let draft = draft.unwrap();
         assert_eq!(draft.effects.is_guarded(), !is_kept);
         assert_eq!(draft.notes.len(), usize::from(!is_kept), "{:?}", draft.notes);
+    }
+}
+
+#[tokio::test]
+async fn a_request_to_change_a_file_says_where_nothing_is_kept_of_it() {
+    let edit = json!({ "path": "f", "old_text": "old", "new_text": "new" });
+    for (path, is_kept, is_said) in [("f", true, false), ("f", false, true), ("new", false, false)]
+    {
+        let stage = || {
+            let tree = tree(&[("f", "old")]);
+            let state = tree.outer().join("state");
+            let workspace = tree.workspace;
+            let workspace = if is_kept { workspace.keeping(&state) } else { workspace };
+            Tree { workspace, ..tree }
+        };
+        let write = json!({ "path": path, "content": "new" });
+        let mut notes = vec![preview(WriteFile, stage(), write).await.unwrap().notes];
+        if path == "f" {
+            notes.push(preview(EditFile, stage(), edit.clone()).await.unwrap().notes);
+        }
+        for notes in notes {
+            let says = notes.iter().any(|note| note.contains("cannot be restored afterwards"));
+            assert_eq!(says, is_said, "{path} {is_kept}: {notes:?}");
+        }
     }
 }
 
