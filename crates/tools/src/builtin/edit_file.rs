@@ -76,7 +76,7 @@ pub struct Plan {
     files: Vec<File>,
     /// The files that are written to the disk, of which the client held the same.
     as_on_disk: Vec<Resolved>,
-    /// What there is to know of what the client holds.
+    /// What there is to know of what the files were, and of what the client holds.
     notes: Vec<String>,
 }
 
@@ -309,11 +309,10 @@ fn too_large() -> ToolError {
 impl File {
     fn edit(&mut self) -> Result<(), ToolError> {
         let given = self.at.given();
-        let counts = |edit: &Edit| matches!(edit.which, Which::Nth(_));
-        if self.is_stale && self.edits.iter().any(counts) {
+        if self.is_stale && self.rests_on_a_number() {
             let message = format!(
-                "{given} has changed since it was read, so an occurrence may be another one now. \
-                 Read it again"
+                "{given} has changed since it was read, so an occurrence or a line may be another \
+                 one now. Read it again"
             );
             return Err(ToolError::report(Code::ChangedSinceRead, message));
         }
@@ -336,6 +335,24 @@ impl File {
             }
         }
         Ok(())
+    }
+
+    /// Whether a number decides which of several places is meant.
+    fn rests_on_a_number(&self) -> bool {
+        let is_near = |edit: &Edit| matches!(edit.which, Which::Near(_));
+        if self.edits.iter().any(|edit| matches!(edit.which, Which::Nth(_))) {
+            return true;
+        }
+        if !self.edits.iter().any(is_near) {
+            return false;
+        }
+        let without = |edit: &Edit| match is_near(edit) {
+            true => Edit { which: Which::Only, ..edit.clone() },
+            false => edit.clone(),
+        };
+        let without: Vec<_> = self.edits.iter().map(without).collect();
+        apply(self.old.as_str(), &without)
+            .is_err_and(|error| ToolError::from(error).code() == Some(Code::AmbiguousMatch))
     }
 
     /// What the change rests on: the lines that it shows, wherever in the file they are by then. All
@@ -386,10 +403,6 @@ impl File {
         if let Some(encoding) = self.old.encoding() {
             text.push_str(&format!("{path} is {encoding}, which it stays.\n"));
         }
-        if self.is_stale {
-            let note = format!("{path} has changed elsewhere since it was read.\n");
-            text.push_str(&note);
-        }
         (places, text)
     }
 }
@@ -409,7 +422,11 @@ fn draft(files: Vec<File>, held: &Held, workspace: &Workspace) -> Draft<Plan> {
     let as_on_disk = changed().filter(|file| held.is_as_on_disk(file.real.path()));
     let as_on_disk = as_on_disk.map(|file| file.at.clone()).collect();
     let is_lost = changed().any(|file| !file.is_held);
-    let notes = held.notes_of_change().into_iter().chain(workspace.caveat_if(is_lost));
+    let stale = files.iter().filter(|file| file.is_stale).map(|file| {
+        let path = workspace.display(file.at.path());
+        format!("{path} has changed elsewhere since it was read.")
+    });
+    let notes = stale.chain(held.notes_of_change()).chain(workspace.caveat_if(is_lost));
     let notes: Vec<_> = notes.collect();
     let is_guarded =
         changed().any(|file| workspace.is_guarded(&file.real) || workspace.is_shared(&file.real));

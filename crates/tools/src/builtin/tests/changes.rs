@@ -11,6 +11,7 @@ use crate::builtin::move_path::MovePath;
 use crate::builtin::write_file::WriteFile;
 use crate::error::{Code, ToolError};
 use crate::limits::EDITS;
+use crate::read::read_window;
 use crate::tool::{Context, Draft, Tool};
 use crate::workspace::testing::{Tree, tree};
 
@@ -107,4 +108,19 @@ async fn a_request_says_how_much_is_in_a_directory_that_goes() {
     let draft = preview(MovePath, tree, json!({ "from": "dir", "to": "new" })).await.unwrap();
     assert_eq!(draft.notes, ["A directory with 3 files and directories, 3 bytes."]);
     assert_eq!((draft.pre_image.len(), draft.effects.is_guarded()), (33, true));
+}
+
+#[tokio::test]
+async fn a_line_chooses_no_place_in_a_file_that_has_changed_since_it_was_read() {
+    for (text, refused) in [("b\na\n", None), ("a\nb\na\n", Some(Code::ChangedSinceRead))] {
+        let tree = tree(&[("f", "a\n")]);
+        read_window(&tree.workspace, "f", None, None).unwrap();
+        tree.write("f", text);
+        let edit = json!({ "path": "f", "old_text": "a", "new_text": "x", "line": 1 });
+        let draft = preview(EditFile, tree, edit).await;
+        assert_eq!(draft.as_ref().err().and_then(ToolError::code), refused, "{text:?}");
+        if let Ok(draft) = draft {
+            assert_eq!(draft.notes[0], "f has changed elsewhere since it was read.");
+        }
+    }
 }
