@@ -7,8 +7,12 @@ use std::time::Duration;
 /// Bytes of a path that is looked at, as in most kernels.
 pub const PATH_BYTES: usize = 4096;
 
-/// Bytes of a file that is read or edited.
+/// Bytes of a file that is read whole or edited.
 pub const FILE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Bytes of a file in which lines are looked for that are shown. What is passed over is counted as fast
+/// as it is read.
+pub const LINES_BYTES: u64 = 4 * 1024 * 1024 * 1024;
 
 /// Bytes at the beginning of a file that tell whether it is text.
 pub const SNIFF_BYTES: usize = 8 * 1024;
