@@ -80,7 +80,7 @@ async fn a_command_in_the_background_outlives_its_turn_and_is_worked_with() {
 
 #[tokio::test]
 async fn the_end_of_a_command_is_a_call_of_the_turn_that_learns_of_it() {
-    let replies = (0..200).flat_map(|_| [text("Well."), over()]);
+    let replies = (0..5_000).flat_map(|_| [text("Well."), over()]);
     let script: Vec<_> = send("cat gate; echo over; exit 3").into_iter().chain(replies).collect();
     let mut agent = Agent::ready(script, Options::default()).await;
     agent.scratch.fifo("gate");

@@ -32,12 +32,6 @@ pub(crate) use callboard::testing::{Answer, Behaviour as Options};
 /// The longest that any wait may take.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
 
-/// The longest that the agent may take to exit when its input ends.
-const EXIT_DEADLINE: Duration = Duration::from_secs(2);
-
-/// The longest that what was killed may take to be gone.
-const LEFT_BEHIND: Duration = Duration::from_millis(500);
-
 /// The program under test.
 pub(crate) const CALLBOARD: &str = env!("CARGO_BIN_EXE_callboard");
 
@@ -246,7 +240,7 @@ impl Agent {
     /// Closes the agent's output, and waits until it has noticed and exited.
     pub(crate) async fn vanish(&mut self) {
         self.close_output();
-        let exited = timeout(EXIT_DEADLINE, self.kit.exit()).await;
+        let exited = timeout(DEADLINE, self.kit.exit()).await;
         exited.expect("it exits in time").expect("it can be waited for");
     }
 
@@ -272,13 +266,13 @@ impl Agent {
     }
 
     async fn end(&mut self, code: i32) {
-        let ended = timeout(EXIT_DEADLINE, self.kit.ended()).await.expect("it exits in time");
+        let ended = timeout(DEADLINE, self.kit.ended()).await.expect("it exits in time");
         let status = ended.expect("its output ends").expect("it is a process");
         assert_eq!(status.code(), Some(code), "{status}");
         self.judge();
         let log = self.log();
         assert!(!log.contains("panicked"), "{log}");
-        self.scratch.until_alone(None, LEFT_BEHIND).await;
+        self.scratch.until_alone(None, DEADLINE).await;
         self.is_finished = true;
     }
 

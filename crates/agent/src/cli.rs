@@ -75,8 +75,8 @@ async fn serve(agent: Agent, transport: Transport) -> ExitCode {
     };
     let mut out_of_time = pin!(out_of_time);
     tokio::select! {
-        result = &mut connection => code(result),
-        () = &mut out_of_time => late(),
+        // Signals are listened to before anybody can know that it runs.
+        biased;
         signal = interrupted() => {
             ended.cancel();
             tokio::select! {
@@ -86,6 +86,8 @@ async fn serve(agent: Agent, transport: Transport) -> ExitCode {
             }
             ExitCode::from(128 + signal)
         }
+        result = &mut connection => code(result),
+        () = &mut out_of_time => late(),
     }
 }
 

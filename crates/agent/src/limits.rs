@@ -458,7 +458,8 @@ pub const MODEL_LIST_DEADLINE: Duration = Duration::from_secs(20);
 pub const MAX_LISTED_MODELS: usize = 1_000;
 
 /// Time for a local server to say what it is.
-pub const LOCAL_PROBE: Duration = Duration::from_millis(300);
+// The tests' servers always answer, but perhaps late on a machine that does something else.
+pub const LOCAL_PROBE: Duration = Duration::from_millis(if cfg!(test) { 10_000 } else { 300 });
 
 /// Time for a file of the user's (certificates, logins) to be read, which may lie on a network.
 pub const FILE_DEADLINE: Duration = Duration::from_secs(5);

@@ -110,6 +110,21 @@ async fn until(what: &str, mut reached: impl FnMut() -> bool) {
     }
 }
 
+/// Lives a life that has to be quick until it was, a few times at most: on a machine that does
+/// something else it may come late.
+async fn in_time<T, F: Future<Output = T>>(
+    mut life: impl FnMut() -> F,
+    is_it: fn(&T) -> bool,
+) -> T {
+    for _ in 0..9 {
+        let lived = life().await;
+        if is_it(&lived) {
+            return lived;
+        }
+    }
+    life().await
+}
+
 /// An `output` that fires when the command has printed `word`.
 fn watch(word: &'static str) -> (Arc<Notify>, impl FnMut(&[u8]) + Send) {
     let seen = Arc::new(Notify::new());
@@ -223,7 +238,7 @@ async fn the_timeout_ends_the_command_and_what_it_printed_stays() {
     let timed_out = async |way| {
         let sleep = endless();
         let line = format!("echo begun; sleep {sleep}; echo not reached");
-        let timeout = Some(Duration::from_millis(1_500));
+        let timeout = Some(Duration::from_secs(5));
         let (exit, output) = finish(way, Command { timeout, ..command(&line) }).await;
         assert_eq!((exit.end, exit.code), (End::TimedOut, None));
         assert!(exit.signal.is_some());
@@ -269,16 +284,18 @@ async fn cancelling_leaves_nothing_behind() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_tidies_up_when_asked_to_stop_may_finish() {
     for way in WAYS {
-        let cancel = CancellationToken::new();
         let line = "trap 'echo tidy; exit 5' TERM; sleep 600 & echo begun; wait";
-        let mut output = Vec::new();
-        let exit = run(way, command(line), cancel.clone(), |chunk| {
-            output.extend_from_slice(chunk);
-            cancel.cancel();
-        });
-        let exit = exit.await.unwrap();
-        assert_eq!((exit.end, exit.code), (End::Cancelled, Some(5)));
-        assert_eq!(plain(&output), "begun\ntidy\n");
+        let life = || async {
+            let (cancel, mut output) = (CancellationToken::new(), Vec::new());
+            let exit = run(way, command(line), cancel.clone(), |chunk| {
+                output.extend_from_slice(chunk);
+                cancel.cancel();
+            });
+            let exit = exit.await.unwrap();
+            (exit.end, exit.code, plain(&output))
+        };
+        let ended = in_time(life, |(_, code, _)| code.is_some()).await;
+        assert_eq!(ended, (End::Cancelled, Some(5), "begun\ntidy\n".to_owned()));
     }
 }
 
@@ -328,7 +345,8 @@ async fn a_process_that_ends_soon_after_the_shell_is_not_cut_off() {
     let late = "read line; until [ ! -e /proc/$$/exe ]; do :; done; echo \"$line\"";
     for way in WAYS {
         let line = format!("trap '' HUP; echo late > >({late})");
-        let (exit, output) = finish(way, command(&line)).await;
+        let life = || finish(way, command(&line));
+        let (exit, output) = in_time(life, |(_, output)| !output.is_empty()).await;
         assert_eq!((exit.end, exit.code, output.as_str()), (End::Exited, Some(0), "late\n"));
     }
 }

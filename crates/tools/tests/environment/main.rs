@@ -28,16 +28,16 @@ static CONCEALED: extern "C" fn() = {
 /// How many variables hold a secret.
 const SECRETS: usize = 200;
 
-/// The `index`th of them, shaped like a secret or in no list.
-fn secret(index: usize) -> (String, String) {
+/// The `index`th of them that a process starts another one with, shaped like a secret or in no list.
+fn secret(index: usize, starter: &str) -> (String, String) {
     let words = ["API_KEY", "TOKEN", "SECRET", "PASSWORD", "Cookie", "DATABASE_URL"];
-    (format!("{}_{index}", words[index % words.len()]), format!("hidden-{index}"))
+    (format!("{}_{index}", words[index % words.len()]), format!("hidden{starter}-{index}"))
 }
 
 /// Prints whatever it finds of the secrets, in its own environment and in that of every process.
 const LOOK: &str = "
     { env; cat /proc/[0-9]*/environ /proc/[0-9]*/task/*/environ 2>/dev/null | tr '\\0' '\\n'; } |
-        grep -o 'hidden-[a-z0-9]*' | sort -u
+        grep -o \"hidden$STARTER-[a-z0-9]*\" | sort -u
     cat /proc/$PROGRAM/maps >/dev/null 2>&1 && echo memory
     ls /proc/$PROGRAM/fd >/dev/null 2>&1 && echo descriptors
     :";
@@ -48,12 +48,16 @@ async fn program() {
     if std::env::var_os("API_KEY_0").is_none() {
         return;
     }
-    for (name, value) in (0..SECRETS).map(secret) {
+    // The other test's secrets are its own business.
+    let starter = std::env::var("STARTER").unwrap();
+    for (name, value) in (0..SECRETS).map(|index| secret(index, &starter)) {
         assert_eq!(std::env::var(name), Ok(value));
     }
     let mut env = base_env(parent());
     // It would find one.
-    env.insert("CONTROL".to_owned(), "hidden-control".to_owned());
+    let control = format!("hidden{starter}-control");
+    env.insert("CONTROL".to_owned(), control.clone());
+    env.insert("STARTER".to_owned(), starter);
     env.insert("PROGRAM".to_owned(), std::process::id().to_string());
     let line = LOOK.to_owned();
     let cwd = std::env::temp_dir();
@@ -64,14 +68,16 @@ async fn program() {
     assert_eq!(exit.code, Some(0));
     let expected = match geteuid().is_root() {
         // It can look into every process.
-        true => "hidden-control\nmemory\ndescriptors\n",
-        false => "hidden-control\n",
+        true => format!("{control}\nmemory\ndescriptors\n"),
+        false => format!("{control}\n"),
     };
     assert_eq!(String::from_utf8(output).unwrap(), expected);
 }
 
 fn start(mut command: Command) {
-    command.args(["program", "--exact"]).envs((0..SECRETS).map(secret)).current_dir("/");
+    let starter = std::process::id().to_string();
+    command.envs((0..SECRETS).map(|index| secret(index, &starter))).env("STARTER", &starter);
+    command.args(["program", "--exact"]).current_dir("/");
     let output = command.output().unwrap();
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && printed.contains("1 passed"), "{printed}");

@@ -178,8 +178,12 @@ fn start_agent(seed: u64) -> Child {
         .unwrap()
 }
 
+/// When what is left of an agent will never go: far beyond what it takes, and far below how long
+/// each process of the trees would last.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 /// Lets agents end, and returns how long it took until nothing of them was left.
-async fn left_behind(deaths: u64, end: impl Fn(&mut Child), patience: Duration) -> Vec<Duration> {
+async fn left_behind(deaths: u64, end: impl Fn(&mut Child)) -> Vec<Duration> {
     let mut random = Random::new(seed());
     let mut times = Vec::new();
     for _ in 0..deaths {
@@ -191,7 +195,7 @@ async fn left_behind(deaths: u64, end: impl Fn(&mut Child), patience: Duration) 
         let left = || trees_of(seed).iter().map(|tree| census::count(&tree.tag)).sum::<usize>();
         while left() > 0 {
             let left = left();
-            if asked.elapsed() > patience && left > 0 {
+            if asked.elapsed() > PATIENCE && left > 0 {
                 trees_of(seed).iter().for_each(|tree| census::kill(&tree.tag));
                 assert_eq!(left, 0, "left of the agent with seed {seed}");
             }
@@ -206,7 +210,7 @@ async fn left_behind(deaths: u64, end: impl Fn(&mut Child), patience: Duration) 
 async fn nothing_outlives_an_agent_that_is_killed() {
     let deaths = number("HOSTILE_DEATHS", 6);
     let kill = |agent: &mut Child| agent.kill().unwrap();
-    let (p50, p99) = percentiles(left_behind(deaths, kill, Duration::from_secs(1)).await);
+    let (p50, p99) = percentiles(left_behind(deaths, kill).await);
     tell(json!({ "who": who(), "kills": deaths, "survivors": 0, "p50_ms": p50, "p99_ms": p99 }));
 }
 
@@ -214,7 +218,7 @@ async fn nothing_outlives_an_agent_that_is_killed() {
 async fn nothing_outlives_an_agent_whose_client_is_gone() {
     let deaths = number("HOSTILE_DEATHS", 6);
     let close = |agent: &mut Child| drop(agent.stdin.take());
-    let (p50, p99) = percentiles(left_behind(deaths, close, Duration::from_secs(2)).await);
+    let (p50, p99) = percentiles(left_behind(deaths, close).await);
     tell(json!({ "who": who(), "closes": deaths, "survivors": 0, "p50_ms": p50, "p99_ms": p99 }));
 }
 
