@@ -238,11 +238,11 @@ mod tests {
     #[test]
     fn a_root_gives_meaning_to_what_is_in_it_and_is_not_in_question_itself() {
         for (root, path, expected) in [
-            ("/home/.config", "/home/.config/callboard/config.toml", true),
-            ("/home/.CONFIG", "/home/.CONFIG/git/config", true),
-            ("/home/.config", "/home/.config/other", false),
-            ("/home/.cargo", "/home/.cargo/config.toml", true),
-            ("/home/.cargo", "/home/.cargo/audit.toml", false),
+            ("/user/.config", "/user/.config/callboard/config.toml", true),
+            ("/user/.CONFIG", "/user/.CONFIG/git/config", true),
+            ("/user/.config", "/user/.config/other", false),
+            ("/user/.cargo", "/user/.cargo/config.toml", true),
+            ("/user/.cargo", "/user/.cargo/audit.toml", false),
             ("/repo/.github", "/repo/.github/workflows/ci.yml", true),
             ("/repo", "/repo/.github/workflows/ci.yml", true),
             ("/repo", "/repo/workflows/ci.yml", false),
