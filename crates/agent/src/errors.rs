@@ -60,7 +60,7 @@ pub(crate) fn model(fault: &ModelError) -> Error {
     let (error, reason) = match fault.fault {
         Fault::Auth => (Error::auth_required(), "model_auth"),
         Fault::TooLong => (Error::internal_error(), "model_context_full"),
-        Fault::Transient | Fault::Other => (Error::internal_error(), "model_error"),
+        Fault::Transient | Fault::Idle | Fault::Other => (Error::internal_error(), "model_error"),
     };
     let mut error = error.data(json!({ "reason": reason }));
     error.message = message;

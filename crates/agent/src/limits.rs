@@ -121,8 +121,13 @@ pub const MAX_WAITING_PROMPTS: usize = 8;
 /// Requests to the model in one turn.
 pub const MAX_TURN_REQUESTS: usize = 1_000;
 
-/// Calls in one reply of the model; further ones are left out.
+/// Calls in one reply of the model; further ones are left out, and the model and the client are
+/// told so.
 pub const MAX_REPLY_CALLS: usize = 128;
+
+/// Bytes of a reply in the form of a JSON Schema that are looked at, with each piece, for what it
+/// is; one that does not tell by then is read when it is whole.
+pub const MAX_UNDECIDED_BYTES: usize = 4 << 10;
 
 /// Calls of one reply that run at the same time.
 pub const MAX_PARALLEL_CALLS: usize = 16;
@@ -155,9 +160,9 @@ pub const MAX_SHORTENINGS: usize = 4;
 /// How often a request is made again that failed before the model said anything.
 pub const MAX_RETRIES: usize = 5;
 
-/// How often a request is made again whose reply broke off after something of it was shown, or
-/// that was never answered.
-pub const MAX_RETRIES_AFTER_SHOWN: usize = 1;
+/// How often a request is made again whose reply broke off after something of it was shown, or to
+/// which nothing came for as long as is waited.
+pub const MAX_COSTLY_RETRIES: usize = 1;
 
 /// The first pause before a request is made again, where its provider asks for none; each further
 /// one is twice as long, and all are up to that much longer by chance.

@@ -11,6 +11,7 @@ pub mod provider;
 pub mod request;
 pub(crate) mod retry;
 pub mod script;
+pub(crate) mod silence;
 
 use std::{fmt, io, path::PathBuf, sync::Arc};
 

@@ -153,15 +153,18 @@ impl Turn<'_> {
             heard.drop_calls();
             return ControlFlow::Break(broken_off(heard, calls, history));
         }
-        let Heard { text, thought, calls, replay, stop, .. } = heard;
+        let Heard { text, thought, calls, replay, stop, left_out, .. } = heard;
         if calls.is_empty() {
             history.say_words(text, thought, replay);
             return ControlFlow::Break(Ok(stop_reason(stop)));
         }
         let made = calls.iter().map(|begun| begun.call.clone()).collect();
         history.say(Message::Assistant { text, thought, calls: made, replay });
+        let left_out = left_out_words(left_out);
+        left_out.iter().for_each(|words| self.aside(words.clone()));
         let (results, fault) = self.run_calls(calls).await;
         history.say(Message::ToolResults(results));
+        left_out.iter().for_each(|words| history.note(words));
         match fault {
             Some(fault) => ControlFlow::Break(Err(errors::fault(&fault))),
             None if self.cancel.is_cancelled() => ControlFlow::Break(Ok(StopReason::Cancelled)),
@@ -194,6 +197,14 @@ fn broken_off(heard: Heard, calls: usize, history: &mut History) -> Ending {
         Some(error) => Err(errors::model(&error)),
         None => Ok(stop_reason(stop)),
     }
+}
+
+/// Says that calls of a reply are not made; nothing if there are none.
+fn left_out_words(count: usize) -> Option<String> {
+    let max = limits::MAX_REPLY_CALLS;
+    (count > 0).then(|| {
+        format!("Left out of this reply: its last calls, {count} of them. One reply makes {max}.")
+    })
 }
 
 fn stop_reason(stop: Option<Stop>) -> StopReason {

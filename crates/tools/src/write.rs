@@ -243,6 +243,7 @@ pub(crate) fn left_changed(error: ToolError, left: &[String]) -> ToolError {
 
 #[cfg(test)]
 mod tests {
+    use super::staged::Staged;
     use super::{Change, PreImage, atomic_write, read_whole, write_all, write_all_watched};
     use crate::error::{Code, ToolError};
     use crate::progress::Far;
@@ -265,6 +266,33 @@ mod tests {
         }
         assert_eq!(tree.names("."), ["a", "new", "old"]);
         assert_eq!(tree.names("a/b/c"), ["new"]);
+    }
+
+    /// A file system may give the number of a file that is gone to the next one.
+    #[cfg(unix)]
+    #[test]
+    fn who_gets_the_number_of_ours_is_not_taken_for_it() {
+        use std::os::unix::fs::MetadataExt as _;
+
+        let tree = tree(&[("file", "old")]);
+        let at = tree.at("file");
+        let change = Change { at: &at, found: Some(b"old"), bytes: b"ours" };
+        let staged = Staged::new(&tree.workspace, change, "beside".into(), &mut |_| {});
+        let mut staged = staged.unwrap();
+        staged.commit().unwrap();
+        let number = |name| std::fs::metadata(tree.path(name)).unwrap().ino();
+        let (ours, mut theirs) = (number("file"), String::new());
+        for round in 0..100 {
+            theirs = format!("theirs {round}");
+            std::fs::write(tree.path("theirs"), &theirs).unwrap();
+            let has_it = number("theirs") == ours;
+            std::fs::rename(tree.path("theirs"), tree.path("file")).unwrap();
+            if has_it {
+                break;
+            }
+        }
+        staged.roll_back().unwrap();
+        assert_eq!(tree.read("file"), theirs);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! It knows nothing of turns: it is given messages and returns fewer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use acp_lifecycle::SessionHandle;
 use acp_types::meta::DEFAULT_KEY;
@@ -14,8 +15,10 @@ use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
 
 use super::budget::{Budget, weigh};
+use super::summary::NoSummary;
 use super::{compact, summary};
 use crate::limits::{SUMMARISED_BYTES, SUMMARY_BYTES, TOLD_PLAN_BYTES};
+use crate::model::retry::Retry;
 use crate::model::{Message, Model, Usage};
 
 /// What making room needs.
@@ -37,13 +40,16 @@ pub(crate) enum Made {
     Nothing,
     /// The messages weigh less now.
     Room {
-        /// Whether the model was asked for it, once.
-        is_asked: bool,
+        /// How often the model was asked for it.
+        asked: usize,
         /// What that took.
         usage: Option<Usage>,
     },
     /// The turn was cancelled meanwhile; the messages are as they were.
-    Cancelled,
+    Cancelled {
+        /// How often the model was asked.
+        asked: usize,
+    },
 }
 
 impl Maker<'_> {
@@ -62,14 +68,11 @@ impl Maker<'_> {
             let old = split.old(&kept);
             if old.iter().any(|message| !summary::is_told(message)) {
                 notice.tell(CompactionStatus::InProgress, None, "Older messages are summarised.");
-                made = tokio::select! {
-                    biased;
-                    () = self.cancel.cancelled() => {
-                        notice.tell(CompactionStatus::Cancelled, None, "The summary was cancelled.");
-                        return Made::Cancelled;
-                    }
-                    made = self.summarise(budget, &old, split.prompt(&kept)) => made,
-                };
+                made = self.summarise(budget, &old, split.prompt(&kept), &notice).await;
+                if made.is_cancelled {
+                    notice.tell(CompactionStatus::Cancelled, None, "The summary was cancelled.");
+                    return Made::Cancelled { asked: made.asked };
+                }
                 let max = usize::try_from(told_room).unwrap_or(usize::MAX);
                 let told = summary::told(made.text.as_deref(), &old, max);
                 kept = split.join(&kept, told);
@@ -80,29 +83,50 @@ impl Maker<'_> {
         }
         notice.tell_of(&made, cleared, budget.tokens(self.beside + weigh(&kept)));
         *messages = kept;
-        Made::Room { is_asked: made.is_asked, usage: made.usage }
+        Made::Room { asked: made.asked, usage: made.usage }
     }
 
+    /// Asks for a summary, again where that may help, as a turn asks for a reply.
     async fn summarise(
         &self,
         budget: &Budget,
         old: &[&Message],
         prompt: Option<&Message>,
+        notice: &Notice<'_>,
     ) -> Summarised {
         let max = usize::try_from(budget.goal()).unwrap_or(usize::MAX).min(SUMMARISED_BYTES);
         let asked = summary::Asked { old, prompt, max, window: budget.window() };
-        match summary::ask(self.model, self.index, asked).await {
-            Ok(summary) => Summarised {
-                is_asked: true,
-                text: Some(summary.text),
-                usage: summary.usage,
-                fault: None,
-            },
-            Err(fault) => {
+        let (mut made, mut retry) = (Summarised::default(), Retry::new());
+        loop {
+            let index = self.index + made.asked;
+            made.asked += 1;
+            let Some(answer) = self.unless_cancelled(summary::ask(self.model, index, asked)).await
+            else {
+                return Summarised { is_cancelled: true, ..made };
+            };
+            let fault = match answer {
+                Ok(summary) => {
+                    return Summarised { text: Some(summary.text), usage: summary.usage, ..made };
+                }
+                Err(fault) => fault,
+            };
+            let Some(pause) = fault.pause(&mut retry) else {
                 tracing::warn!(%fault, "older messages are left out without a summary");
-                let fault = Some(fault.to_string());
-                Summarised { is_asked: true, fault, ..Summarised::default() }
+                return Summarised { fault: Some(fault.to_string()), ..made };
+            };
+            notice.tell_retry(&fault, pause);
+            if self.unless_cancelled(tokio::time::sleep(pause)).await.is_none() {
+                return Summarised { is_cancelled: true, ..made };
             }
+        }
+    }
+
+    /// Does something to its end, unless the turn is cancelled before.
+    async fn unless_cancelled<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => None,
+            done = work => Some(done),
         }
     }
 
@@ -119,7 +143,8 @@ impl Maker<'_> {
 /// What asking for a summary came to.
 #[derive(Debug, Default)]
 struct Summarised {
-    is_asked: bool,
+    asked: usize,
+    is_cancelled: bool,
     text: Option<String>,
     usage: Option<Usage>,
     fault: Option<String>,
@@ -138,6 +163,12 @@ impl Notice<'_> {
     fn tell(&self, status: CompactionStatus, after: Option<u64>, words: &str) {
         let update = self.update(status, after).summary(vec![ContentBlock::from(words)]);
         self.handle.news(SessionUpdate::CompactionUpdate(update));
+    }
+
+    fn tell_retry(&self, fault: &NoSummary, pause: Duration) {
+        let seconds = pause.as_secs_f64();
+        let words = format!("No summary yet: {fault}. It is asked again in {seconds:.1} s.");
+        self.tell(CompactionStatus::InProgress, None, &words);
     }
 
     fn tell_of(&self, made: &Summarised, cleared: usize, after: u64) {

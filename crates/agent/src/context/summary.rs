@@ -6,12 +6,12 @@
 use std::fmt::Write as _;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-
-use futures::StreamExt as _;
+use std::time::Duration;
 
 use super::{compact, instructions};
 use crate::limits;
-use crate::model::{Event, Message, Model, ModelError, Part, Request, Stop, Usage};
+use crate::model::retry::{Came, Retry};
+use crate::model::{Event, Message, Model, ModelError, Part, Request, Stop, Usage, silence};
 
 /// What the model wrote, and what that took.
 #[derive(Debug)]
@@ -23,14 +23,21 @@ pub(super) struct Summary {
 /// Why there is no summary.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoSummary {
-    #[error("{0}")]
-    Model(ModelError),
-    #[error("the model did not end its summary")]
-    CutOff,
-    #[error("the model said nothing for {} s", limits::MODEL_IDLE.as_secs())]
-    Idle,
+    /// It may be asked again.
+    #[error("the model failed: {0}")]
+    Failed(ModelError, Came),
     #[error("the model wrote no summary")]
     Empty,
+}
+
+impl NoSummary {
+    /// Returns how long to wait before the model is asked again; `None` if it is not.
+    pub(super) fn pause(&self, retry: &mut Retry) -> Option<Duration> {
+        match self {
+            Self::Failed(error, came) => retry.pause(error, *came),
+            Self::Empty => None,
+        }
+    }
 }
 
 /// What is to be summarised.
@@ -69,13 +76,15 @@ pub(super) async fn ask(
     let mut reply = model.reply(request);
     let mut summary = Summary { text: String::new(), usage: None };
     loop {
-        let Ok(event) = tokio::time::timeout(limits::MODEL_IDLE, reply.next()).await else {
-            return Err(NoSummary::Idle);
+        let came = match summary.text.is_empty() {
+            true => Came::ToNothing,
+            false => Came::ToSomething,
         };
-        match event.ok_or(NoSummary::CutOff)? {
+        let failed = |error| NoSummary::Failed(error, came);
+        match silence::next(&mut reply).await.map_err(failed)? {
             Event::Text(text) => summary.text.push_str(&text),
             Event::Usage(usage) => summary.usage = Some(usage),
-            Event::Error(error) => return Err(NoSummary::Model(error)),
+            Event::Error(error) => return Err(failed(error)),
             Event::Stop(Stop::Refusal) => return Err(NoSummary::Empty),
             Event::Stop(_) => break,
             _ => {}

@@ -102,6 +102,9 @@ pub struct ModelError {
 pub enum Fault {
     /// The provider is busy or failed, or the connection did: the same request may work later.
     Transient,
+    /// Nothing came for as long as is waited for: the same request may work later, and may take
+    /// that long again.
+    Idle,
     /// The key is missing, wrong or may not do this: log in.
     Auth,
     /// The request is longer than the model takes: compact the session.

@@ -13,7 +13,9 @@ use crate::limits;
 #[derive(Debug)]
 pub(crate) struct Retry {
     pauses: ExponentialBackoff,
-    after_shown: usize,
+    /// How many attempts are left that cost the user: what was shown is said twice, or a wait of
+    /// minutes is doubled.
+    costly: usize,
     waited: Duration,
 }
 
@@ -22,8 +24,7 @@ pub(crate) struct Retry {
 pub(crate) enum Came {
     /// To nothing that anybody saw.
     ToNothing,
-    /// To something that was shown, or to nothing at all for as long as a reply may take. Making
-    /// such a request again costs the user: what was shown is said twice, or the wait is doubled.
+    /// To something that was shown, and is said twice if the request is made again.
     ToSomething,
 }
 
@@ -35,17 +36,18 @@ impl Retry {
             .with_max_times(limits::MAX_RETRIES)
             .with_jitter()
             .build();
-        Self { pauses, after_shown: limits::MAX_RETRIES_AFTER_SHOWN, waited: Duration::ZERO }
+        Self { pauses, costly: limits::MAX_COSTLY_RETRIES, waited: Duration::ZERO }
     }
 
     /// Returns how long to wait before the request is made again; `None` if it is not. What the
     /// provider asks for holds, as long as it is within [`limits::RETRY_LONGEST_PAUSE`].
     pub(crate) fn pause(&mut self, error: &ModelError, came: Came) -> Option<Duration> {
-        if error.fault != Fault::Transient {
-            return None;
-        }
-        if came == Came::ToSomething {
-            self.after_shown = self.after_shown.checked_sub(1)?;
+        match (error.fault, came) {
+            (Fault::Transient, Came::ToNothing) => {}
+            (Fault::Transient, Came::ToSomething) | (Fault::Idle, _) => {
+                self.costly = self.costly.checked_sub(1)?;
+            }
+            _ => return None,
         }
         let own = self.pauses.next()?.min(limits::RETRY_LONGEST_PAUSE);
         let pause = error.retry_after.filter(|asked| !asked.is_zero()).unwrap_or(own);
@@ -83,8 +85,11 @@ mod tests {
             let least = limits::RETRY_FIRST_PAUSE * (1 << times);
             assert!((least..=least * 2).contains(pause), "{times}: {pause:?}");
         }
-        let shown = pauses(&error(Fault::Transient, None), Came::ToSomething);
-        assert_eq!(shown.len(), limits::MAX_RETRIES_AFTER_SHOWN);
+        for (fault, came) in [(Fault::Transient, Came::ToSomething), (Fault::Idle, Came::ToNothing)]
+        {
+            let costly = pauses(&error(fault, None), came);
+            assert_eq!(costly.len(), limits::MAX_COSTLY_RETRIES, "{fault:?}");
+        }
     }
 
     #[test]

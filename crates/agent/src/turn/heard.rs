@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use acp_lifecycle::{Chunk, End, OpenCall, Role};
 use acp_types::{Reason, id};
-use futures::StreamExt as _;
 use ulid::Ulid;
 
 use super::Turn;
@@ -15,7 +14,7 @@ use super::history::History;
 use crate::context;
 use crate::limits;
 use crate::model::retry::Came;
-use crate::model::{Event, Fault, ModelError, Replay, Reply, Request, Stop, Usage};
+use crate::model::{Event, Fault, ModelError, Replay, Reply, Request, Stop, Usage, silence};
 use crate::options::Chosen;
 
 /// What the model said in one reply.
@@ -35,8 +34,8 @@ pub(super) struct Heard {
     pub(super) is_cancelled: bool,
     /// Bytes of all of it.
     bytes: usize,
-    is_idle: bool,
-    has_left_out: bool,
+    /// Calls over [`limits::MAX_REPLY_CALLS`], and those that the session did not take.
+    pub(super) left_out: usize,
 }
 
 impl Heard {
@@ -53,14 +52,13 @@ impl Heard {
             error: None,
             is_cancelled: false,
             bytes: 0,
-            is_idle: false,
-            has_left_out: false,
+            left_out: 0,
         }
     }
 
     /// Returns how far the reply came.
     pub(super) fn came(&self) -> Came {
-        match self.is_silent() && !self.is_idle {
+        match self.is_silent() {
             true => Came::ToNothing,
             false => Came::ToSomething,
         }
@@ -111,7 +109,8 @@ impl Heard {
         }
         if self.bytes > limits::MAX_REPLY_BYTES {
             let message = format!("its reply is over {} bytes", limits::MAX_REPLY_BYTES);
-            self.error = Some(fault(Fault::Other, message));
+            self.error =
+                Some(ModelError { fault: Fault::Other, message, status: None, retry_after: None });
         }
     }
 
@@ -136,7 +135,7 @@ impl Heard {
         };
         match open {
             Some(open) => self.calls.push(Begun::new(open, id, name)),
-            None => self.has_left_out = true,
+            None => self.left_out += 1,
         }
     }
 }
@@ -158,14 +157,11 @@ impl Turn<'_> {
                         self.secrets.renew();
                         heard.hear(event, self);
                     }
-                    Err(silence) => {
-                        heard.is_idle = silence == Silence::Idle;
-                        heard.error = Some(fault(Fault::Transient, silence.to_string()));
-                    }
+                    Err(error) => heard.error = Some(error),
                 },
             }
         }
-        if heard.has_left_out {
+        if heard.left_out > 0 {
             heard.replay = None;
         }
         self.tell_usage(heard.usage.as_ref(), &chosen, history);
@@ -187,12 +183,9 @@ impl Turn<'_> {
     }
 
     /// Waits for what the model says next, and before that for a client that takes nothing.
-    async fn next(&self, reply: &mut Reply) -> Result<Event, Silence> {
+    async fn next(&self, reply: &mut Reply) -> Result<Event, ModelError> {
         self.handle.unstalled().await;
-        match tokio::time::timeout(limits::MODEL_IDLE, reply.next()).await {
-            Ok(event) => event.ok_or(Silence::Cut),
-            Err(_) => Err(Silence::Idle),
-        }
+        silence::next(reply).await
     }
 
     pub(super) fn begin(&self, model_id: &str, name: &str, batch: &str) -> Option<OpenCall> {
@@ -206,17 +199,4 @@ impl Turn<'_> {
         let id = id::tool_call_id(self.name, model_id, is_taken, || Ulid::generate().to_string());
         self.registry.announce(self.handle, &id, self.name, name, self.context, self.cancel)
     }
-}
-
-/// Why a reply goes no further, although it did not say so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-enum Silence {
-    #[error("its reply was cut off")]
-    Cut,
-    #[error("it said nothing for {} s", limits::MODEL_IDLE.as_secs())]
-    Idle,
-}
-
-fn fault(fault: Fault, message: String) -> ModelError {
-    ModelError { fault, message, status: None, retry_after: None }
 }

@@ -170,12 +170,15 @@ impl History {
 
     /// Counts a request to a model; returns how many it had before, since it was taken up.
     pub(super) fn count_request(&mut self, taken_up: u64) -> usize {
-        self.spent.requests += 1;
-        if self.asked.0 != taken_up {
-            self.asked = (taken_up, 0);
-        }
-        self.asked.1 += 1;
-        self.asked.1 - 1
+        let before = self.requests(taken_up);
+        self.count_requests(taken_up, 1);
+        before
+    }
+
+    /// Counts requests to a model.
+    pub(super) fn count_requests(&mut self, taken_up: u64, count: usize) {
+        self.spent.requests += count as u64;
+        self.asked = (taken_up, self.requests(taken_up) + count);
     }
 
     /// Returns how many requests a model had, since it was taken up.

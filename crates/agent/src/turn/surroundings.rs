@@ -54,14 +54,12 @@ impl Turn<'_> {
         let made = maker.make(&budget, &mut messages).await;
         match made {
             Made::Nothing => return false,
-            Made::Cancelled => {
-                history.count_request(chosen.taken_up);
+            Made::Cancelled { asked } => {
+                history.count_requests(chosen.taken_up, asked);
                 return false;
             }
-            Made::Room { is_asked, usage } => {
-                if is_asked {
-                    history.count_request(chosen.taken_up);
-                }
+            Made::Room { asked, usage } => {
+                history.count_requests(chosen.taken_up, asked);
                 if let Some(usage) = usage {
                     history.count_usage(&usage);
                 }

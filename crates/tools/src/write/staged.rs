@@ -28,8 +28,11 @@ pub(super) struct Staged<'a> {
     temporary: OsString,
     /// The directories that were made for it.
     made: Vec<Resolved>,
-    /// What tells the new file from others.
+    /// What tells the new file from others, once it is held.
     ours: Identity,
+    /// The new file from when it is put in its place, so that what somebody puts there next is
+    /// known for another one even if ours is gone.
+    held: Option<File>,
     /// The old file, as it was when its content was compared last.
     old: Option<Look>,
     after: Stamp,
@@ -107,7 +110,7 @@ impl<'a> Staged<'a> {
             },
         };
         let (path, name) = (target.path().to_owned(), name.to_owned());
-        let (state, way, ours, old) = (State::Prepared, Way::Add, (0, 0), None);
+        let (state, way, ours, held, old) = (State::Prepared, Way::Add, (0, 0), None, None);
         let after = Stamp::of(change.bytes);
         // From here on what is made is removed whatever happens.
         let mut staged = Self {
@@ -119,6 +122,7 @@ impl<'a> Staged<'a> {
             temporary,
             made,
             ours,
+            held,
             old,
             after,
             way,
@@ -167,19 +171,24 @@ impl<'a> Staged<'a> {
 
     /// Puts the new file in its place, if there still is the old one.
     pub(super) fn commit(&mut self) -> Result<(), ToolError> {
-        let done = match &self.way {
-            Way::Add => self.add(),
-            Way::Replace => self.replace(),
-            Way::InPlace(file) => match file.try_clone() {
-                Ok(file) => self.overwrite(&file),
-                Err(error) => Err(error.into()),
-            },
-        };
+        let done = self.put();
         done.map_err(|trouble| trouble.explained(self.workspace, self.change.at))?;
         if self.state == State::Prepared {
             self.state = State::Written;
         }
         Ok(())
+    }
+
+    fn put(&mut self) -> Result<(), Trouble> {
+        if let Way::InPlace(file) = &self.way {
+            let file = file.try_clone()?;
+            return self.overwrite(&file);
+        }
+        self.held = Some(self.dir.hold(&self.temporary)?);
+        match self.way {
+            Way::Add => self.add(),
+            _ => self.replace(),
+        }
     }
 
     fn add(&self) -> Result<(), Trouble> {
@@ -377,8 +386,11 @@ impl<'a> Staged<'a> {
     /// Whatever comes out and is not what was put there is newer, so it is put back in turn: who
     /// writes last wins, as without us.
     fn swap_back(&mut self, mut put: Identity) -> io::Result<()> {
+        // What was put there is held too, until it is known whether it came out.
+        let mut _held;
         for _ in 0..EXCHANGE_TRIES {
             let kept = self.dir.identity(&self.temporary)?;
+            let holding = self.dir.hold(&self.temporary);
             match self.dir.exchange(&self.temporary, &self.name) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     return self.dir.rename(&self.temporary, &self.name);
@@ -388,7 +400,7 @@ impl<'a> Staged<'a> {
             if self.dir.identity(&self.temporary)? == put {
                 return Ok(());
             }
-            put = kept;
+            (put, _held) = (kept, holding);
         }
         Err(io::Error::other("it is being written all the time"))
     }

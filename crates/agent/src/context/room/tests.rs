@@ -6,14 +6,18 @@ use std::time::SystemTime;
 use acp_lifecycle::{Item, Session, Sink, Unreachable, drive};
 use futures::{StreamExt as _, stream};
 use pretty_assertions::assert_eq;
+use tokio::time::Instant;
 
 use super::*;
-use crate::model::{Event, Reply, Request, Stop, ToolResult};
+use crate::limits;
+use crate::model::{Event, Fault, ModelError, Reply, Request, Stop, ToolResult};
 
 /// Summarises, or never says anything.
 #[derive(Debug)]
 enum Summariser {
     Says(&'static str),
+    /// Fails in this way as often, and then says something.
+    FailsFirst(ModelError, usize),
     Fails,
     Hangs,
 }
@@ -23,15 +27,23 @@ impl Model for Summariser {
         "summariser"
     }
 
-    fn reply(&self, _: Request) -> Reply {
+    fn reply(&self, request: Request) -> Reply {
+        let says = |text: &str| vec![Event::Text(text.to_owned()), Event::Stop(Stop::EndTurn)];
         let events = match self {
-            Self::Says(text) => vec![Event::Text((*text).to_owned()), Event::Stop(Stop::EndTurn)],
+            Self::FailsFirst(error, times) if request.index < INDEX + times => {
+                vec![Event::Error(error.clone())]
+            }
+            Self::FailsFirst(..) => says("At last."),
+            Self::Says(text) => says(text),
             Self::Fails => Vec::new(),
             Self::Hangs => return stream::pending().boxed(),
         };
         stream::iter(events).boxed()
     }
 }
+
+/// How often the model was asked before.
+const INDEX: usize = 3;
 
 struct Stage {
     handle: SessionHandle,
@@ -61,7 +73,7 @@ impl Stage {
     async fn make(&self, model: &Summariser, messages: &mut Vec<Arc<Message>>) -> Made {
         let budget = Budget::new("summariser", Some(20_000));
         let (handle, cancel) = (&self.handle, &self.cancel);
-        let maker = Maker { model, handle, cancel, beside: 4_000, index: 3 };
+        let maker = Maker { model, handle, cancel, beside: 4_000, index: INDEX };
         let made = maker.make(&budget, messages).await;
         let stop = CancellationToken::new();
         stop.cancel();
@@ -104,7 +116,7 @@ async fn older_results_are_enough_where_they_are() {
     let mut messages = session(4, 5);
     let count = messages.len();
     let made = stage.make(&Summariser::Fails, &mut messages).await;
-    assert!(matches!(made, Made::Room { is_asked: false, usage: None }), "{made:?}");
+    assert!(matches!(made, Made::Room { asked: 0, usage: None }), "{made:?}");
     assert_eq!(messages.len(), count);
     assert!(4_000 + weigh(&messages) <= 40_000);
     let told = stage.last();
@@ -120,7 +132,7 @@ async fn a_summary_takes_the_place_of_older_messages() {
     let stage = Stage::new();
     let mut messages = session(80, 0);
     let made = stage.make(&Summariser::Says("All was well."), &mut messages).await;
-    assert!(matches!(made, Made::Room { is_asked: true, .. }), "{made:?}");
+    assert!(matches!(made, Made::Room { asked: 1, .. }), "{made:?}");
     assert!(4_000 + weigh(&messages) <= 40_000);
     assert!(matches!(&*messages[0], Message::Context(told) if told.contains("All was well.")));
     assert!(messages.contains(&Arc::new(Message::user("prompt 79"))));
@@ -134,14 +146,65 @@ async fn a_summary_takes_the_place_of_older_messages() {
     assert!(before > 20_000 && after <= 10_000, "{before} {after}");
 }
 
-#[tokio::test]
+fn failure(fault: Fault, retry_after: Option<Duration>) -> ModelError {
+    ModelError { fault, message: "busy".into(), status: Some(429), retry_after }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_is_busy_for_a_while_is_asked_for_its_summary_again() {
+    let pause = Duration::from_secs(30);
+    let model = Summariser::FailsFirst(failure(Fault::Transient, Some(pause)), 2);
+    let (stage, before) = (Stage::new(), Instant::now());
+    let mut messages = session(80, 0);
+    let made = stage.make(&model, &mut messages).await;
+    assert!(matches!(made, Made::Room { asked: 3, .. }), "{made:?}");
+    assert!((pause * 2..pause * 3).contains(&before.elapsed()), "{:?}", before.elapsed());
+    assert!(matches!(&*messages[0], Message::Context(told) if told.contains("At last.")));
+    let told = stage.last();
+    assert_eq!(
+        (&told["status"], &told["summary"][1]["text"]),
+        (&"completed".into(), &"At last.".into())
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_summary_is_asked_for_as_often_as_a_reply() {
+    for (fault, asked) in [
+        (Fault::Transient, 1 + limits::MAX_RETRIES),
+        (Fault::Idle, 1 + limits::MAX_COSTLY_RETRIES),
+        (Fault::TooLong, 1),
+        (Fault::Auth, 1),
+    ] {
+        let model = Summariser::FailsFirst(failure(fault, None), 100);
+        let stage = Stage::new();
+        let made = stage.make(&model, &mut session(80, 0)).await;
+        assert!(matches!(made, Made::Room { asked: times, .. } if times == asked), "{made:?}");
+        assert_eq!(stage.last()["error"], "the model failed: busy (status 429)");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_while_a_summary_waits_for_its_next_attempt_leaves_the_session_as_it_was() {
+    let stage = Stage::new();
+    let model = Summariser::FailsFirst(failure(Fault::Transient, None), 100);
+    let mut messages = session(80, 0);
+    let before = messages.clone();
+    // The model fails at once, so that the first poll comes to the pause.
+    let cancel = async { stage.cancel.cancel() };
+    let (made, ()) = tokio::join!(stage.make(&model, &mut messages), cancel);
+    assert!(matches!(made, Made::Cancelled { asked: 1 }), "{made:?}");
+    assert_eq!(messages, before);
+    assert_eq!(stage.last()["status"], "cancelled");
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_a_summary_the_prompts_are_kept_and_that_is_said() {
     let stage = Stage::new();
     let mut messages = session(80, 0);
     stage.make(&Summariser::Fails, &mut messages).await;
     assert!(matches!(&*messages[0], Message::Context(told) if told.contains("USER: prompt 3")));
     let told = stage.last();
-    assert_eq!(told["error"], "the model did not end its summary");
+    assert_eq!(told["error"], "the model failed: its reply was cut off");
     assert!(told["summary"][0]["text"].as_str().unwrap().contains("without a summary"));
 }
 
@@ -152,7 +215,7 @@ async fn a_cancel_leaves_the_session_as_it_was() {
     let before = messages.clone();
     stage.cancel.cancel();
     let made = stage.make(&Summariser::Hangs, &mut messages).await;
-    assert!(matches!(made, Made::Cancelled), "{made:?}");
+    assert!(matches!(made, Made::Cancelled { asked: 1 }), "{made:?}");
     assert_eq!(messages, before);
     assert_eq!(stage.last()["status"], "cancelled");
 }

@@ -1,6 +1,6 @@
 //! What the model is asked, and what is told of what it answers.
 
-use futures::stream;
+use futures::{StreamExt as _, stream};
 use pretty_assertions::assert_eq;
 
 use super::*;
@@ -56,11 +56,11 @@ async fn a_model_that_fails_gives_no_summary_and_says_why() {
     };
     let text = || Event::Text("half".into());
     for (events, expected) in [
-        (vec![], "the model did not end its summary"),
-        (vec![text()], "the model did not end its summary"),
+        (vec![], "the model failed: its reply was cut off"),
+        (vec![text()], "the model failed: its reply was cut off"),
         (vec![Event::Stop(Stop::EndTurn)], "the model wrote no summary"),
         (vec![text(), Event::Stop(Stop::Refusal)], "the model wrote no summary"),
-        (vec![text(), Event::Error(error)], "too long"),
+        (vec![text(), Event::Error(error)], "the model failed: too long"),
     ] {
         assert_eq!(asked_of(&events).await.unwrap_err().to_string(), expected);
     }

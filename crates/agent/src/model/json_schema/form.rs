@@ -5,7 +5,7 @@ use std::mem;
 use serde_json::Value;
 
 use super::super::{Call, Event, Stop};
-use crate::limits::MAX_ARGUMENT_BYTES;
+use crate::limits::{MAX_ARGUMENT_BYTES, MAX_UNDECIDED_BYTES};
 
 /// Turns what a model writes into text and calls.
 pub(super) struct Form {
@@ -18,6 +18,8 @@ pub(super) struct Form {
 enum State {
     /// What was written so far tells neither text nor a tool.
     Undecided(String),
+    /// It does not tell at its beginning; it is read when it is whole.
+    Late(String),
     /// It is not in the form.
     Plain,
     /// In the string of `text`; the rest may end within an escape.
@@ -66,10 +68,12 @@ impl Form {
     fn read(&mut self, text: &str, events: &mut Vec<Event>) {
         match &mut self.state {
             State::Undecided(seen) => {
-                if seen.len() + text.len() <= MAX_ARGUMENT_BYTES {
-                    seen.push_str(text);
-                }
+                seen.push_str(text);
                 self.decide(events);
+            }
+            State::Late(seen) => {
+                seen.push_str(text);
+                self.bound(events);
             }
             State::Plain => events.push(Event::Text(text.to_owned())),
             State::Text(rest) => {
@@ -103,6 +107,20 @@ impl Form {
             self.call(name, events);
             self.state = State::Arguments(Nesting::default());
             self.read(&rest, events);
+        } else if seen.len() > MAX_UNDECIDED_BYTES {
+            // To look again with each piece would take ever longer.
+            self.state = State::Late(seen.clone());
+            self.bound(events);
+        }
+    }
+
+    /// Takes what is too long for a call as text, of which nothing is left out.
+    fn bound(&mut self, events: &mut Vec<Event>) {
+        if let State::Late(seen) = &mut self.state
+            && seen.len() > MAX_ARGUMENT_BYTES
+        {
+            events.push(Event::Text(mem::take(seen)));
+            self.state = State::Plain;
         }
     }
 
@@ -137,7 +155,7 @@ impl Form {
     /// Takes what is left at the end of the reply.
     fn end(&mut self, is_whole: bool, events: &mut Vec<Event>) {
         match mem::replace(&mut self.state, State::Done) {
-            State::Undecided(seen) => self.late(seen, is_whole, events),
+            State::Undecided(seen) | State::Late(seen) => self.late(seen, is_whole, events),
             // What was broken off within it is told by the session, as of any model.
             State::Arguments(_) => events.push(Event::CallEnd { id: self.id.clone() }),
             State::Text(rest) if !rest.is_empty() => events.push(Event::Text(rest)),

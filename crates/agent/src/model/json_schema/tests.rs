@@ -1,6 +1,7 @@
 //! Tests of the form by a model that says what it is given.
 
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use super::super::{Event, Replay, Stop};
 use super::*;
@@ -102,6 +103,30 @@ async fn a_reply_means_the_same_however_it_is_cut() {
 fn pieces(text: &str, count: usize) -> Vec<String> {
     let characters: Vec<_> = text.chars().collect();
     characters.chunks(count).map(|piece| piece.iter().collect()).collect()
+}
+
+#[tokio::test]
+async fn a_long_beginning_costs_as_much_as_it_is_long_and_nothing_of_it_is_lost() {
+    let (space, long) = (" ".repeat(512 << 10), "x".repeat(512 << 10));
+    for (written, text, calls) in [
+        (format!(r#"{space}{{"text": "hi"}}"#), "hi".to_owned(), vec![]),
+        (format!("{space}hi"), format!("{space}hi"), vec![]),
+        (
+            format!(r#"{{"arguments": {{"a":"{long}"}}, "tool": "edit"}}"#),
+            String::new(),
+            vec![("edit".to_owned(), format!(r#"{{"a":"{long}"}}"#))],
+        ),
+        (format!(r#"{{"tool": "{long}"#), format!(r#"{{"tool": "{long}"#), vec![]),
+    ] {
+        let before = Instant::now();
+        let heard = sum(&hear(&parrot(pieces(&written, 16), Stop::EndTurn)).await);
+        assert!((heard.0, heard.1) == (text, calls), "{} bytes", written.len());
+        assert!(before.elapsed() < Duration::from_secs(30), "{:?}", before.elapsed());
+    }
+    // Longer than any call.
+    let written = format!(r#"{{"arguments": "{}", "tool": "edit"}}"#, "x".repeat(9 << 20));
+    let heard = sum(&hear(&parrot(pieces(&written, 1 << 20), Stop::EndTurn)).await);
+    assert!(heard == (written, Vec::new(), Stop::EndTurn));
 }
 
 #[tokio::test]

@@ -2,7 +2,10 @@
 //!
 //! Knows the codes and phrases of the dialects and of common servers. Nothing here is sent.
 
-use std::{error::Error as _, time::Duration};
+use std::{
+    error::Error as _,
+    time::{Duration, SystemTime},
+};
 
 use rig_core::{
     ProviderResponseError,
@@ -98,7 +101,8 @@ fn of_response(response: &ProviderResponseError) -> ModelError {
         Fault::Other if status.is_none() && response.is_retryable() => Fault::Transient,
         fault => fault,
     };
-    ModelError { fault, message, status, retry_after: retry_after(headers, &body) }
+    let retry_after = retry_after(headers, &body, SystemTime::now());
+    ModelError { fault, message, status, retry_after }
 }
 
 fn unsaid(status: Option<u16>) -> String {
@@ -200,12 +204,21 @@ fn fault(status: Option<u16>, text: &str) -> Fault {
     }
 }
 
-/// Reads how long to wait: from the headers, or where Gemini says it.
-fn retry_after(headers: Option<&HeaderMap>, body: &Value) -> Option<Duration> {
-    let header = |name: &str| headers?.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
-    let seconds = header("retry-after-ms")
+/// Reads how long to wait: from the headers, or where Gemini says it. A date is taken by the clock
+/// of the server, where that tells its time.
+/// (<https://www.rfc-editor.org/rfc/rfc9110#field.retry-after>)
+fn retry_after(headers: Option<&HeaderMap>, body: &Value, now: SystemTime) -> Option<Duration> {
+    let header = |name: &str| headers?.get(name)?.to_str().ok().map(str::trim);
+    let number = |name| header(name)?.parse::<f64>().ok();
+    let date = |name| httpdate::parse_http_date(header(name)?).ok();
+    let until = || {
+        let wait = date("retry-after")?.duration_since(date("date").unwrap_or(now));
+        Some(wait.unwrap_or_default().as_secs_f64())
+    };
+    let seconds = number("retry-after-ms")
         .map(|milliseconds| milliseconds / 1_000.0)
-        .or_else(|| header("retry-after"))
+        .or_else(|| number("retry-after"))
+        .or_else(until)
         .or_else(|| retry_delay(body))?;
     let wait = Duration::try_from_secs_f64(seconds).ok()?;
     Some(wait.min(limits::MAX_RETRY_AFTER))
@@ -328,13 +341,23 @@ mod tests {
 
     #[test]
     fn the_pause_that_a_provider_asks_for_is_read_from_where_it_says_it() {
+        const DATE: &str = "Fri, 31 Dec 1999 23:59:59 GMT";
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(946_684_790);
         let gemini = r#"{"error":{"details":[{"@type":"x"},{"retryDelay":"37.5s"}]}}"#;
         for (headers, body, expected) in [
             (vec![("retry-after", "7")], "", Some(7_000)),
             (vec![("retry-after", "7"), ("retry-after-ms", "250")], "", Some(250)),
             (vec![("retry-after", "-1")], "", None),
             (vec![("retry-after", "1e9")], "", Some(3_600_000)),
-            (vec![("retry-after", "Fri, 31 Dec 1999 23:59:59 GMT")], "", None),
+            (vec![("retry-after", DATE)], "", Some(9_000)),
+            (
+                vec![("retry-after", DATE), ("date", "Fri, 31 Dec 1999 23:59:57 GMT")],
+                "",
+                Some(2_000),
+            ),
+            // Past: at once, which is no pause of the provider's.
+            (vec![("retry-after", DATE), ("date", "Sat, 01 Jan 2000 00:00:00 GMT")], "", Some(0)),
+            (vec![("retry-after", "Fri, 31 Dec 1999")], gemini, Some(37_500)),
             (vec![], gemini, Some(37_500)),
             (vec![], "{}", None),
         ] {
@@ -344,7 +367,7 @@ mod tests {
             }
             let body = serde_json::from_str(body).unwrap_or_default();
             let expected = expected.map(Duration::from_millis);
-            assert_eq!(retry_after(Some(&map), &body), expected, "{headers:?}");
+            assert_eq!(retry_after(Some(&map), &body, now), expected, "{headers:?}");
         }
     }
 }

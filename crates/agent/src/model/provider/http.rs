@@ -85,7 +85,7 @@ impl Http {
         let answer = answer.map_err(|_elapsed| {
             let seconds = limits::MODEL_HEADERS.as_secs();
             let text = format!("{host} did not begin to answer within {seconds} s");
-            Error::instance(Unreachable::new(Fault::Transient, text))
+            Error::instance(Unreachable::new(Fault::Idle, text))
         })?;
         let response = answer.map_err(|error| Error::instance(unsent(&error, &host)))?;
         if response.status().is_success() {

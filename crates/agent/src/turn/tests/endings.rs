@@ -504,6 +504,23 @@ async fn what_a_provider_wants_repeated_is_repeated_with_all_of_its_reply_or_not
 }
 
 #[tokio::test(start_paused = true)]
+async fn calls_that_are_too_many_for_a_reply_are_told_to_the_model_and_the_client() {
+    let many = (0..limits::MAX_REPLY_CALLS + 2).flat_map(|id| call(&id.to_string(), "look"));
+    let reply = many.chain([stop(Stop::ToolCalls)]).collect();
+    let (stage, model) = (Stage::new(), Arc::new(Fake::new(vec![reply])));
+    let mut history = History::default();
+    let ending = stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await;
+    assert_eq!((ending, model.requests()), (Ok(StopReason::EndTurn), 2));
+    check(&history);
+    let words = "Left out of this reply: its last calls, 2 of them. One reply makes 128.";
+    let asked = model.asked.lock().unwrap()[1].clone();
+    assert_eq!(told(&asked).last().unwrap(), &format!("context: {words}"));
+    let seen = stage.end().await;
+    assert_eq!(seen.thought, words);
+    assert_eq!(seen.observer.tool_calls().count(), limits::MAX_REPLY_CALLS);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_result_goes_back_within_its_bound() {
     let says = "x".repeat(2 * limits::MAX_RESULT_BYTES);
     let look = call_with("a", "look", &serde_json::json!({"path": "", "says": says}).to_string());

@@ -117,6 +117,12 @@ impl Dir {
         Ok(identity_of(&fs::symlink_metadata(self.0.join(name))?))
     }
 
+    /// Holds a file without reading it. As long as it is held no other file gets its
+    /// [identity](Self::identity), also when it has no name any more.
+    pub(crate) fn hold(&self, name: &OsStr) -> io::Result<File> {
+        File::open(self.0.join(name))
+    }
+
     /// Looks at what is at a name, as far as can be told.
     pub(crate) fn look(&self, name: &OsStr) -> io::Result<Look> {
         let metadata = fs::symlink_metadata(self.0.join(name))?;

@@ -125,6 +125,8 @@ macro_rules! looks {
             let look = inner.look(OsStr::new("file")).unwrap();
             assert_eq!((look.kind, look.bytes), (Kind::File, 6));
             assert_eq!(look, inner.look(OsStr::new("file")).unwrap());
+            let holds = |name| inner.hold(OsStr::new(name)).is_ok();
+            assert_eq!(["file", "missing"].map(holds), [true, false]);
             assert!(dir.dir(OsStr::new("out-dir")).is_err());
         }
     };

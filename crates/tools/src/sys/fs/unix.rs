@@ -259,6 +259,13 @@ impl Dir {
         Ok((stat.st_dev, stat.st_ino))
     }
 
+    /// Holds a file without reading it. As long as it is held no other file gets its
+    /// [identity](Self::identity), also when it has no name any more.
+    pub(crate) fn hold(&self, name: &OsStr) -> io::Result<File> {
+        let flags = LOOK | OFlags::NOFOLLOW;
+        Ok(sys::openat(&self.0, name, flags, Mode::empty())?.into())
+    }
+
     /// Looks at what is at a name.
     pub(crate) fn look(&self, name: &OsStr) -> io::Result<Look> {
         let stat = sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;

@@ -6,6 +6,7 @@ mod images;
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use super::connect;
+use crate::limits;
 use crate::model::{
     Event, Fault, Message, Model, Request, Stop, ToolResult, ToolSpec, Usage,
     provider::{
@@ -16,6 +17,7 @@ use crate::model::{
 use futures::StreamExt as _;
 use pretty_assertions::assert_eq;
 use serde_json::json;
+use tokio::{io::AsyncReadExt as _, net::TcpListener};
 
 /// A stream of events, one a line.
 fn events(lines: &str) -> String {
@@ -396,6 +398,22 @@ async fn a_server_with_an_authority_of_its_own_is_trusted_when_the_settings_say_
             (got, expected) => panic!("{got:?}, not {expected:?}"),
         }
     }
+}
+
+#[tokio::test]
+async fn a_server_that_takes_a_request_and_never_answers_is_idle() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let reply = model(Provider::OpenAi, &url).reply(request(vec![Message::user("hi")]));
+    let heard = tokio::spawn(reply.collect::<Vec<_>>());
+    let (mut stream, _) = listener.accept().await.unwrap();
+    assert_eq!(stream.read(&mut [0]).await.unwrap(), 1);
+    tokio::time::pause();
+    tokio::time::advance(limits::MODEL_HEADERS).await;
+    let heard = heard.await.unwrap();
+    let [Event::Error(error)] = &*heard else { panic!("{heard:?}") };
+    assert_eq!(error.fault, Fault::Idle);
+    assert!(error.message.ends_with("did not begin to answer within 240 s"), "{error}");
 }
 
 #[tokio::test]
