@@ -24,7 +24,7 @@ pub use pattern::{HostPattern, PathGlob, PatternError};
 pub use policy::{
     AcceptEditsPolicy, AllowPolicy, AskAlwaysPolicy, AskPolicy, Policy, ReadOnlyPolicy,
 };
-pub use protected::is_protected;
+pub use protected::{is_protected, is_protected_beneath};
 pub use store::{Change, MemoryStore, RuleStore, StoreError};
 pub(crate) use told::common;
 pub(crate) use words::matched;

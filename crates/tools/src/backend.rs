@@ -70,8 +70,16 @@ impl ClientError {
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     texts: Vec<HeldText>,
-    /// Files that it could not be asked about: their paths for people, and why.
-    unknown: Vec<(String, String)>,
+    unknown: Vec<Doubt>,
+}
+
+/// A file that it could not be asked about.
+#[derive(Debug)]
+struct Doubt {
+    /// The real place.
+    real: PathBuf,
+    shown: String,
+    why: String,
 }
 
 #[derive(Debug)]
@@ -99,7 +107,7 @@ impl Held {
             match answer {
                 Answer::AsOnDisk => {}
                 Answer::Held(text) => held.texts.push(text),
-                Answer::Unknown(shown, why) => held.unknown.push((shown, why)),
+                Answer::Unknown(doubt) => held.unknown.push(doubt),
             }
         }
         held
@@ -150,6 +158,12 @@ impl Held {
         self.texts.first().map(|held| held.text.as_str())
     }
 
+    /// Whether the client held just what the disk holds of a file, by its real place. Of what it
+    /// could not tell, whoever permits the change has heard.
+    pub(crate) fn is_as_on_disk(&self, real: &Path) -> bool {
+        self.text(real).is_none() && self.unknown.iter().all(|doubt| doubt.real != real)
+    }
+
     /// Returns what whoever permits a change is to know, and the model too, one sentence each.
     pub(crate) fn notes_of_change(&self) -> Vec<String> {
         let held = self.texts.iter().map(|HeldText { shown, is_on_disk, .. }| match is_on_disk {
@@ -177,7 +191,7 @@ impl Held {
     }
 
     fn doubts(&self) -> impl Iterator<Item = String> {
-        let doubt = |(shown, why): &(String, String)| {
+        let doubt = |Doubt { shown, why, .. }: &Doubt| {
             format!(
                 "It is not known whether {shown} has changes in the editor that are not saved: \
                  {why}."
@@ -187,11 +201,39 @@ impl Held {
     }
 }
 
+/// Checks that the client still holds what the disk holds of files, just before they are written
+/// there: somebody may have typed while the change was looked at.
+///
+/// # Errors
+///
+/// `changed_since_preview` if it holds another text of one by now, or does not say; `cancelled`.
+pub(crate) async fn require_as_on_disk(
+    context: &Context,
+    files: Vec<Resolved>,
+    cancel: &CancellationToken,
+) -> Result<(), ToolError> {
+    let asked = cancel.run_until_cancelled(Held::of(context, files)).await;
+    let held = asked.ok_or_else(|| {
+        ToolError::report(Code::Cancelled, "cancelled before the editor said what it holds")
+    })?;
+    let texts = held.texts.iter().map(|held| &held.shown);
+    match texts.chain(held.unknown.iter().map(|doubt| &doubt.shown)).next() {
+        None => Ok(()),
+        Some(shown) => {
+            let message = format!(
+                "{shown} was changed in the editor since the change was previewed, and that is not \
+                 saved. Read it again"
+            );
+            Err(ToolError::report(Code::ChangedSincePreview, message))
+        }
+    }
+}
+
 /// What the client says of one file.
 enum Answer {
     AsOnDisk,
     Held(HeldText),
-    Unknown(String, String),
+    Unknown(Doubt),
 }
 
 async fn ask(context: &Context, backend: &dyn TextBackend, at: Resolved) -> Answer {
@@ -203,14 +245,17 @@ async fn ask(context: &Context, backend: &dyn TextBackend, at: Resolved) -> Answ
     let disk = match disk {
         Disk::Missing => None,
         Disk::Text(text) => Some(text),
-        Disk::TooLarge => return Answer::Unknown(shown, "it is too large to ask".to_owned()),
+        Disk::TooLarge => {
+            let why = "it is too large to ask".to_owned();
+            return Answer::Unknown(Doubt { real, shown, why });
+        }
     };
     match backend.read(at.path()).await {
         Ok(text) if is_same(&text, disk.as_ref()) => Answer::AsOnDisk,
         Ok(text) => Answer::Held(HeldText { real, shown, text, is_on_disk: disk.is_some() }),
         // It does not know the file either.
         Err(_) if disk.is_none() => Answer::AsOnDisk,
-        Err(error) => Answer::Unknown(shown, error.to_string()),
+        Err(error) => Answer::Unknown(Doubt { real, shown, why: error.to_string() }),
     }
 }
 

@@ -81,6 +81,8 @@ pub struct FoundPaths {
     pub stop: Option<Stop>,
     /// How many directories could not be read.
     pub unreadable: usize,
+    /// How many directories have more than [`DIRECTORY_ENTRIES`] entries, which are looked at.
+    pub cut: usize,
 }
 
 /// One path that a search for names found.
@@ -149,6 +151,7 @@ pub(crate) fn find_at(
         left_out,
         stop: look.walk.stop().or(is_enough.then_some(Stop::Enough)),
         unreadable: look.walk.unreadable(),
+        cut: look.walk.cut(),
     })
 }
 
@@ -194,7 +197,7 @@ impl Look<'_> {
     }
 
     fn tell(&self, locations: Option<Vec<Location>>) {
-        (self.watch)(Seen { files: self.seen, matches: self.found, locations });
+        (self.watch)(Seen { files: self.seen, known: None, matches: self.found, locations });
     }
 
     /// Looks at all, and keeps the best.
@@ -250,7 +253,7 @@ impl FoundPaths {
                 passed => format!("[no more matches: there are {passed}]\n"),
             });
         }
-        text + &ending(self.left_out, self.next_offset(), self.stop, self.unreadable)
+        text + &ending(self.left_out, self.next_offset(), self.stop, (self.unreadable, self.cut))
     }
 
     /// Returns the first paths as locations, for a client to follow.

@@ -7,8 +7,12 @@ use std::time::Duration;
 /// Bytes of a path that is looked at, as in most kernels.
 pub const PATH_BYTES: usize = 4096;
 
-/// Bytes of a file that is read or edited.
+/// Bytes of a file that is read whole or edited.
 pub const FILE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Bytes of a file in which lines are looked for that are shown. What is passed over is counted as fast
+/// as it is read.
+pub const LINES_BYTES: u64 = 4 * 1024 * 1024 * 1024;
 
 /// Bytes at the beginning of a file that tell whether it is text.
 pub const SNIFF_BYTES: usize = 8 * 1024;
@@ -153,7 +157,7 @@ pub const EDIT_LINE_BYTES: usize = 200;
 /// Tries to open a path while its directories are being renamed.
 pub const OPEN_TRIES: u32 = 8;
 
-/// Changes of a session that can be undone.
+/// Changes of a session that can be undone, and those of which something is left that could not be.
 pub const UNDO_STEPS: usize = 1_000;
 
 /// Bytes that are kept of what a session changed; what it changed last is kept however large.

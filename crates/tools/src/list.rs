@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use crate::error::ToolError;
-use crate::limits::{ENTRIES, ENTRIES_GATHERED, LIST_DEPTH};
+use crate::limits::{DIRECTORY_ENTRIES, ENTRIES, ENTRIES_GATHERED, LIST_DEPTH};
 use crate::progress::Pace;
 use crate::read::grouped;
 use crate::sys::fs::Kind;
@@ -29,6 +29,8 @@ pub struct Listing {
     pub stop: Option<Stop>,
     /// How many directories could not be read.
     pub unreadable: usize,
+    /// How many directories have more than [`DIRECTORY_ENTRIES`] entries, which are looked at.
+    pub cut: usize,
 }
 
 /// One entry of a listing.
@@ -133,6 +135,7 @@ pub(crate) fn list_at(
         left_out,
         stop: walk.stop().or((left_out == ENTRIES_GATHERED).then_some(Stop::Enough)),
         unreadable: walk.unreadable(),
+        cut: walk.cut(),
     })
 }
 
@@ -174,7 +177,7 @@ impl Listing {
                 _ => "[nothing more here]\n",
             });
         }
-        text + &ending(self.left_out, self.next_offset(), self.stop, self.unreadable)
+        text + &ending(self.left_out, self.next_offset(), self.stop, (self.unreadable, self.cut))
     }
 
     /// Returns the absolute path of an entry.
@@ -189,7 +192,7 @@ pub(crate) fn ending(
     left_out: usize,
     next: Option<usize>,
     stop: Option<Stop>,
-    unreadable: usize,
+    (unreadable, cut): (usize, usize),
 ) -> String {
     let mut text = String::new();
     if left_out > 0 {
@@ -206,12 +209,19 @@ pub(crate) fn ending(
     if unreadable > 0 {
         let _ = writeln!(text, "[{unreadable} directories could not be read]");
     }
+    if cut > 0 {
+        let most = grouped(DIRECTORY_ENTRIES as u64);
+        let _ = writeln!(
+            text,
+            "[{cut} directories have more than {most} entries: the rest is not shown]"
+        );
+    }
     text
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ListQuery, Listing, list};
+    use super::{ListQuery, Listing, ending, list};
     use crate::error::Code;
     use crate::limits::ENTRIES;
     use crate::workspace::Stop;
@@ -323,6 +333,13 @@ mod tests {
         assert_eq!(nothing.to_text(), "[nothing more here]\n");
         let listing = list(&tree.workspace, &ListQuery::new("."), &|| true).unwrap();
         assert_eq!((listing.entries.len(), listing.stop), (0, Some(Stop::Cancelled)));
+    }
+
+    #[test]
+    fn a_directory_with_too_many_entries_is_not_said_to_be_unreadable() {
+        let said = "[2 directories have more than 500,000 entries: the rest is not shown]\n";
+        assert_eq!(ending(0, None, None, (0, 2)), said);
+        assert_eq!(ending(0, None, None, (2, 0)), "[2 directories could not be read]\n");
     }
 
     #[test]

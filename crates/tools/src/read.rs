@@ -15,9 +15,9 @@ use infer::MatcherType;
 
 use crate::encoding::Text;
 use crate::error::{Code, ToolError};
-use crate::limits::{FILE_BYTES, IMAGE_BYTES, SNIFF_BYTES, WINDOW_LINES};
+use crate::limits::{FILE_BYTES, IMAGE_BYTES, LINES_BYTES, SNIFF_BYTES, WINDOW_LINES};
 use crate::stamp::{Stamp, Stamping};
-use crate::workspace::{Resolved, Workspace};
+use crate::workspace::{Cancel, Resolved, Workspace};
 
 use self::page::{Lines, Page, whole_characters};
 
@@ -45,7 +45,7 @@ pub struct Window {
     pub first_line: u32,
     /// The number of the last line; 0 if the file is empty.
     pub last_line: u32,
-    /// How many lines the file has, unless it is too large to count them.
+    /// How many lines the file has, unless it is so large that they were not counted.
     pub total_lines: Option<u32>,
     /// Why the window ends before the file does, if so.
     pub cut: Option<Cut>,
@@ -63,7 +63,7 @@ pub enum Cut {
     Lines,
     /// It has [`WINDOW_BYTES`](crate::limits::WINDOW_BYTES).
     Bytes,
-    /// The rest of the file is beyond [`FILE_BYTES`] and cannot be read at all.
+    /// The rest of the file is beyond [`LINES_BYTES`] and cannot be read at all.
     File,
 }
 
@@ -89,7 +89,7 @@ impl Window {
                 text,
                 "[lines {first}-{last}; the rest is beyond {} bytes and can only be searched with \
                  grep or read in a terminal]",
-                grouped(FILE_BYTES)
+                grouped(LINES_BYTES)
             ),
             (None, None) if first > 1 => writeln!(text, "[lines {first}-{last} of {total}]"),
             (None, None) => Ok(()),
@@ -108,8 +108,9 @@ pub(crate) fn read_at(
     at: &Resolved,
     offset: Option<i64>,
     limit: Option<u32>,
+    cancel: &Cancel<'_>,
 ) -> Result<Reading, ToolError> {
-    let (request, mut file) = Request::open(workspace, at, offset, limit)?;
+    let (request, mut file) = Request::open(workspace, at, (offset, limit), cancel)?;
     if let Some(image) = request.image(&mut file)? {
         return Ok(Reading::Image(image));
     }
@@ -122,7 +123,7 @@ pub(crate) fn read_at(
 /// # Errors
 ///
 /// As [`Workspace::resolve`] and [`Workspace::open_read`]; `binary_file`; `invalid_arguments` for
-/// an offset beyond the end or a limit of zero; `too_large` for lines beyond [`FILE_BYTES`].
+/// an offset beyond the end or a limit of zero; `too_large` for lines beyond [`LINES_BYTES`].
 pub fn read_window(
     workspace: &Workspace,
     path: &str,
@@ -130,7 +131,7 @@ pub fn read_window(
     limit: Option<u32>,
 ) -> Result<Window, ToolError> {
     let at = workspace.resolve(path)?;
-    let (request, file) = Request::open(workspace, &at, offset, limit)?;
+    let (request, file) = Request::open(workspace, &at, (offset, limit), &|| false)?;
     request.window_of(file)
 }
 
@@ -150,7 +151,8 @@ pub(crate) fn held_window(
     if limit == 0 {
         return Err(ToolError::invalid("limit has to be at least 1"));
     }
-    let request = Request { workspace, at, offset, limit, bytes: text.len() as u64 };
+    let bytes = text.len() as u64;
+    let request = Request { workspace, at, offset, limit, bytes, cancel: &|| false };
     request.page(Cursor::new(text), true).map_err(|error| match error {
         Trouble::Io(error) => workspace.explain(at, &error),
         Trouble::Tool(error) => error,
@@ -163,6 +165,7 @@ struct Request<'a> {
     offset: i64,
     limit: u32,
     bytes: u64,
+    cancel: &'a Cancel<'a>,
 }
 
 enum Trouble {
@@ -172,7 +175,11 @@ enum Trouble {
 
 impl From<io::Error> for Trouble {
     fn from(error: io::Error) -> Self {
-        Self::Io(error)
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Self::Io(error);
+        }
+        let message = "cancelled before the lines were found";
+        Self::Tool(ToolError::report(Code::Cancelled, message))
     }
 }
 
@@ -180,8 +187,8 @@ impl<'a> Request<'a> {
     fn open(
         workspace: &'a Workspace,
         at: &'a Resolved,
-        offset: Option<i64>,
-        limit: Option<u32>,
+        (offset, limit): (Option<i64>, Option<u32>),
+        cancel: &'a Cancel<'a>,
     ) -> Result<(Self, File), ToolError> {
         let file = workspace.open_read(at);
         let file = file.map_err(|error| elsewhere::told(error, workspace, at))?;
@@ -190,7 +197,7 @@ impl<'a> Request<'a> {
             return Err(ToolError::invalid("limit has to be at least 1"));
         }
         let bytes = file.metadata().map_err(|error| workspace.explain(at, &error))?.len();
-        Ok((Self { workspace, at, offset: offset.unwrap_or(1), limit, bytes }, file))
+        Ok((Self { workspace, at, offset: offset.unwrap_or(1), limit, bytes, cancel }, file))
     }
 
     fn window_of(&self, file: File) -> Result<Window, ToolError> {
@@ -261,15 +268,19 @@ impl<'a> Request<'a> {
         // What is too large cannot be edited, so nobody asks whether it changed.
         let input =
             if is_stamped { Stamping::new(&mut file) } else { Stamping::without(&mut file) };
-        let mut lines = Lines::new(input, 0);
+        let mut lines = Lines::new(input, 0, self.cancel);
         let (mut page, first) = (Page::default(), u64::try_from(self.offset));
         if let Ok(first) = first {
             lines.skip_to(first.max(1) - 1)?;
             lines.fill(&mut page, self.limit)?;
         }
-        lines.skip_to(u64::MAX)?;
+        // All lines of a large file are counted only for who asks for the last ones.
+        if self.bytes <= FILE_BYTES || first.is_err() {
+            lines.skip_to(u64::MAX)?;
+        }
         self.note(lines.input.get_ref().get_ref().stamp());
-        let (counted, whole) = (lines.count, !lines.is_cut(self.bytes));
+        let has_more = lines.has_more()?;
+        let (counted, whole) = (lines.count + u64::from(has_more), !lines.is_cut(self.bytes));
         let first = match first {
             Ok(first) => first.max(1),
             Err(_) if !whole => return Err(Trouble::Tool(self.too_large())),
@@ -277,7 +288,7 @@ impl<'a> Request<'a> {
                 let first = counted.saturating_sub(self.offset.unsigned_abs()) + 1;
                 let mark = lines.mark_before(first);
                 file.seek(SeekFrom::Start(mark.bytes))?;
-                let mut lines = Lines::new(file, mark.lines);
+                let mut lines = Lines::new(file, mark.lines, self.cancel);
                 lines.skip_to(first - 1)?;
                 lines.fill(&mut page, self.limit)?;
                 first
@@ -286,7 +297,8 @@ impl<'a> Request<'a> {
         if page.lines == 0 && (first > 1 || !whole) {
             return Err(Trouble::Tool(self.beyond_end(counted, whole)));
         }
-        Ok(self.window(first, page, counted, whole))
+        let total = (whole && !has_more).then_some(counted);
+        Ok(self.window(first, page, counted, total))
     }
 
     /// Remembers what the file holds, as far as it was read.
@@ -296,7 +308,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    fn window(&self, first: u64, page: Page, counted: u64, whole: bool) -> Window {
+    fn window(&self, first: u64, page: Page, counted: u64, total: Option<u64>) -> Window {
         let lines = u64::from(page.lines);
         let last = first - 1 + lines;
         let mut notes = page.notes();
@@ -307,11 +319,11 @@ impl<'a> Request<'a> {
             path: self.at.path().to_owned(),
             first_line: if lines == 0 { 0 } else { line_number(first) },
             last_line: line_number(last),
-            total_lines: whole.then(|| line_number(counted)),
+            total_lines: total.map(line_number),
             cut: if last < counted {
                 Some(page.cut.unwrap_or(Cut::Lines))
             } else {
-                (!whole).then_some(Cut::File)
+                total.is_none().then_some(Cut::File)
             },
             notes,
             bytes: self.bytes,
@@ -337,7 +349,7 @@ impl<'a> Request<'a> {
             "{} has {} bytes, and only the lines of the first {} can be read. Search it with grep",
             self.at.given(),
             grouped(self.bytes),
-            grouped(FILE_BYTES)
+            grouped(LINES_BYTES)
         );
         ToolError::report(Code::TooLarge, message)
     }
@@ -361,7 +373,7 @@ fn beginning(file: &mut File) -> io::Result<Vec<u8>> {
 }
 
 fn line_number(line: u64) -> u32 {
-    // A file of at most 64 MiB has fewer lines than that.
+    // Only a file of little but line ends has more than that.
     u32::try_from(line).unwrap_or(u32::MAX)
 }
 

@@ -299,11 +299,20 @@ impl Found {
     }
 }
 
+impl Workspace {
+    /// Says that what is replaced cannot be restored, if something on the disk is and nothing is
+    /// kept.
+    pub(crate) fn caveat_if(&self, is_replaced: bool) -> Option<String> {
+        (is_replaced && !self.undo().is_kept())
+            .then(|| format!("What is replaced cannot be restored afterwards: {NOTHING_KEPT}."))
+    }
+}
+
 impl Fate {
     fn of(seen: &Seen, undo: &Undo, dir: &Dir) -> Self {
         let is_large = seen.bytes > UNDO_BYTES;
         match undo.is_beside(dir) {
-            None => Self::Lost("this session keeps nothing of what it deletes"),
+            None => Self::Lost(NOTHING_KEPT),
             Some(true) if is_large => Self::KeptOnce,
             Some(true) => Self::Kept,
             Some(false) if seen.kind != Kind::File => {
@@ -316,6 +325,8 @@ impl Fate {
         }
     }
 }
+
+const NOTHING_KEPT: &str = "this session keeps nothing of what it changes";
 
 /// Says that a name is taken.
 pub(crate) fn exists(at: &Resolved) -> ToolError {

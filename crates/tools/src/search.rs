@@ -98,6 +98,9 @@ pub struct Skipped {
     pub long_lines: usize,
     /// They could not be read.
     pub unreadable: usize,
+    /// They are directories of more than
+    /// [`DIRECTORY_ENTRIES`](crate::limits::DIRECTORY_ENTRIES) entries, which are looked at.
+    pub cut: usize,
 }
 
 /// How far a search is, for those who watch it.
@@ -105,6 +108,8 @@ pub struct Skipped {
 pub(crate) struct Seen {
     /// How many files were searched.
     pub(crate) files: usize,
+    /// How many files to search were found so far, if that is known.
+    pub(crate) known: Option<usize>,
     /// How many matching lines there are to show.
     pub(crate) matches: usize,
     /// The first matches in the order of the names, if there are others than before. They stay.
@@ -184,6 +189,7 @@ impl Run<'_> {
             matches.stop = matches.stop.or_else(|| walk.stop());
         }
         matches.skipped.unreadable += walk.unreadable();
+        matches.skipped.cut += walk.cut();
         matches
     }
 
@@ -204,7 +210,7 @@ impl Run<'_> {
         }
         // Told under the lock, so that news never overtakes news.
         if let Some(seen) = page.news(Instant::now()) {
-            (self.watch)(seen);
+            (self.watch)(Seen { known: Some(self.files.known()), ..seen });
         }
     }
 }

@@ -16,6 +16,8 @@ use tokio::task::JoinError;
 
 use crate::backend::{TerminalBackend, TextBackend};
 use crate::error::{Code, ToolError};
+use crate::limits::{UNDO_BYTES, UNDO_STEPS};
+use crate::read::grouped;
 use crate::workspace::{Resolved, Workspace};
 
 /// What a tool says of itself, once.
@@ -371,9 +373,17 @@ impl Context {
 }
 
 impl Output {
-    /// Makes the result of a change of files, with what other programs did to them meanwhile.
+    /// Makes the result of a change of files, with what other programs did to them meanwhile, and
+    /// what cannot be undone any more because of it.
     pub(crate) fn of_change(mut text: String, raw: Value, workspace: &Workspace) -> Self {
         workspace.tell_late_writes(&mut text);
+        if workspace.undo().has_forgotten() {
+            let (steps, bytes) = (grouped(UNDO_STEPS as u64), grouped(UNDO_BYTES));
+            text.push_str(&format!(
+                "\nThe oldest changes of this session cannot be undone any more: {steps} are kept, \
+                 and {bytes} bytes of them."
+            ));
+        }
         Self { text, raw: Some(raw), ..Self::default() }
     }
 }

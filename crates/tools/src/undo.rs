@@ -17,7 +17,7 @@ use crate::stamp::Stamp;
 
 pub use self::late::LateWrite;
 pub(crate) use self::store::Undo;
-pub use self::undoing::Undoing;
+pub use self::undoing::{Staying, Undoing};
 
 /// What one call did.
 #[derive(Debug, Clone, Default)]
@@ -66,13 +66,7 @@ pub(crate) struct Blob {
 
 impl Step {
     fn blobs(&self) -> impl Iterator<Item = &Blob> {
-        self.deeds.iter().filter_map(|deed| match deed {
-            Deed::Replaced { before, .. } | Deed::Deleted { before, .. } => Some(before),
-            Deed::MadeDirectory(_)
-            | Deed::Made { .. }
-            | Deed::Moved { .. }
-            | Deed::NotKept { .. } => None,
-        })
+        self.deeds.iter().filter_map(Deed::before)
     }
 
     fn bytes(&self) -> u64 {
@@ -81,6 +75,29 @@ impl Step {
 }
 
 impl Deed {
+    /// What is kept of what was there.
+    fn before(&self) -> Option<&Blob> {
+        match self {
+            Self::Replaced { before, .. } | Self::Deleted { before, .. } => Some(before),
+            Self::MadeDirectory(_)
+            | Self::Made { .. }
+            | Self::Moved { .. }
+            | Self::NotKept { .. } => None,
+        }
+    }
+
+    /// Where it left something, or nothing.
+    fn place(&self) -> &Path {
+        match self {
+            Self::MadeDirectory(path)
+            | Self::Made { path, .. }
+            | Self::Replaced { path, .. }
+            | Self::Deleted { path, .. }
+            | Self::Moved { to: path, .. }
+            | Self::NotKept { path } => path,
+        }
+    }
+
     fn to_json(&self) -> Value {
         let shown = |path: &Path| path.to_string_lossy().into_owned();
         match self {

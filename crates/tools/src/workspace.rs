@@ -71,8 +71,9 @@ pub struct Workspace {
     journal: Option<PathBuf>,
     /// Whether the journals are in order that others left.
     recovered: OnceLock<()>,
-    /// The user's state folder, where both are.
-    state: Option<PathBuf>,
+    /// Places of the agent's own whose change is always asked about: the user's state folder, where
+    /// both are, and others.
+    guarded: Vec<PathBuf>,
 }
 
 impl Workspace {
@@ -96,7 +97,7 @@ impl Workspace {
             background: Background::default(),
             journal: None,
             recovered: OnceLock::new(),
-            state: None,
+            guarded: Vec::new(),
         })
     }
 
@@ -115,9 +116,17 @@ impl Workspace {
     #[must_use]
     pub fn keeping(self, folder: &Path) -> Self {
         let journal = folder.join("journal");
-        let (undo, state) = (Undo::within(folder.join("undo")), Some(folder.to_owned()));
+        let undo = Undo::within(folder.join("undo"));
         let outputs = Outputs::within(folder.join("output"));
-        Self { undo, outputs, journal: Some(journal), state, ..self }
+        Self { undo, outputs, journal: Some(journal), ..self }.guarding(folder)
+    }
+
+    /// Has each change of a file or folder asked about, and of what is in it, wherever it lies: that
+    /// of the agent's own configuration, for example, whatever its name.
+    #[must_use]
+    pub fn guarding(mut self, path: &Path) -> Self {
+        self.guarded.push(path.to_owned());
+        self
     }
 
     /// Puts in order what killed processes left unfinished: files that they were about to write

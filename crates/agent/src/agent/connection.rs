@@ -24,6 +24,7 @@ use tokio::sync::Semaphore;
 use ulid::Ulid;
 
 use crate::blocking::one_at_a_time;
+use crate::config;
 use crate::errors;
 use crate::keys::{self};
 use crate::limits;
@@ -183,6 +184,10 @@ impl Connection {
         }
         if let Some(state) = private::state_folder(&self.agent.env) {
             workspace = workspace.keeping(&state);
+        }
+        // Its folder by whatever name, and the file that a link there leads to.
+        for ours in config::path(&self.agent.env).iter().flat_map(|file| file.ancestors().take(2)) {
+            workspace = workspace.guarding(ours);
         }
         let roots: Vec<_> = workspace.roots().map(Path::to_owned).collect();
         let stored = self.agent.rules.clone().and_then(|rules| Stored::read(rules, &roots));

@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::{Verdict, is_protected};
+use super::{Verdict, is_protected_beneath};
 use crate::effects::Effect;
 
 /// What to do about effects that no rule speaks of.
@@ -56,7 +56,7 @@ impl Policy for AskPolicy {
 }
 
 /// Reads are allowed, and so is making and changing files beneath the roots, unless they are
-/// [protected](is_protected). Everything else is asked about: commands, deletions, other places.
+/// [protected](is_protected_beneath). Everything else is asked about: commands, deletions, other places.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AcceptEditsPolicy {
     roots: Vec<PathBuf>,
@@ -72,8 +72,10 @@ impl AcceptEditsPolicy {
     fn may_edit(&self, path: &Path) -> bool {
         let is_resolved = !path.components().any(|part| part == Component::ParentDir);
         // Of several roots that hold it, none may see a protected name on the way.
-        let beneath = || self.roots.iter().filter_map(|root| path.strip_prefix(root).ok());
-        is_resolved && beneath().next().is_some() && !beneath().any(is_protected)
+        let is_protected = |root: &PathBuf| is_protected_beneath(root, path);
+        is_resolved
+            && self.roots.iter().any(|root| path.starts_with(root))
+            && !self.roots.iter().any(is_protected)
     }
 }
 

@@ -11,7 +11,20 @@ use acp_types::text::is_invisible;
 /// a root: where the root lies is not in question.
 #[must_use]
 pub fn is_protected(path: &Path) -> bool {
-    let mut above = String::new();
+    is_one_protected("", path)
+}
+
+/// Returns the same of a path beneath a root; false of any other. Where the root lies is not in
+/// question, but what is in it may have its meaning from the root's own name, as `workflows` in
+/// `.github`.
+#[must_use]
+pub fn is_protected_beneath(root: &Path, path: &Path) -> bool {
+    let name = root.file_name().unwrap_or_default().to_string_lossy();
+    path.strip_prefix(root).is_ok_and(|beneath| is_one_protected(&name, beneath))
+}
+
+fn is_one_protected(folder: &str, path: &Path) -> bool {
+    let mut above = folded(folder);
     path.iter().any(|name| {
         let name = folded(&name.to_string_lossy());
         let is_one = is_protected_in(&above, &name);
@@ -196,7 +209,7 @@ const ENDS: &[&str] = &[".code-workspace", ".sublime-project", ".sublime-workspa
 
 #[cfg(test)]
 mod tests {
-    use super::{BEGINNINGS, ENDS, NAMES, WITHIN, is_protected};
+    use super::{BEGINNINGS, ENDS, NAMES, WITHIN, is_protected, is_protected_beneath};
     use std::path::Path;
 
     #[test]
@@ -219,6 +232,27 @@ mod tests {
                     assert!(is_protected(Path::new(&path)), "{path:?}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_root_gives_meaning_to_what_is_in_it_and_is_not_in_question_itself() {
+        for (root, path, expected) in [
+            ("/user/.config", "/user/.config/callboard/config.toml", true),
+            ("/user/.CONFIG", "/user/.CONFIG/git/config", true),
+            ("/user/.config", "/user/.config/other", false),
+            ("/user/.cargo", "/user/.cargo/config.toml", true),
+            ("/user/.cargo", "/user/.cargo/audit.toml", false),
+            ("/repo/.github", "/repo/.github/workflows/ci.yml", true),
+            ("/repo", "/repo/.github/workflows/ci.yml", true),
+            ("/repo", "/repo/workflows/ci.yml", false),
+            ("/.github/repo", "/.github/repo/workflows/ci.yml", false),
+            ("/.vscode/repo", "/.vscode/repo/a", false),
+            ("/", "/.git/config", true),
+            ("/repo", "/other/.git/config", false),
+        ] {
+            let is_one = is_protected_beneath(Path::new(root), Path::new(path));
+            assert_eq!(is_one, expected, "{path} in {root}");
         }
     }
 

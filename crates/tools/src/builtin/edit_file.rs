@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::backend::{Held, Rewrite, put_back, remember, rewrite};
+use crate::backend::{Held, Rewrite, put_back, remember, require_as_on_disk, rewrite};
 use crate::diff::{self, locations};
 use crate::edit::{Done, Edit, Rung, Which, apply};
 use crate::encoding::Text;
@@ -74,7 +74,9 @@ pub struct One {
 #[derive(Debug)]
 pub struct Plan {
     files: Vec<File>,
-    /// What there is to know of what the client holds.
+    /// The files that are written to the disk, of which the client held the same.
+    as_on_disk: Vec<Resolved>,
+    /// What there is to know of what the files were, and of what the client holds.
     notes: Vec<String>,
 }
 
@@ -150,7 +152,7 @@ impl Tool for EditFile {
                 file.edit()?;
                 room = room.checked_sub(file.new.len()).ok_or_else(too_large)?;
             }
-            Ok(draft(files, held.notes_of_change(), workspace))
+            Ok(draft(files, &held, workspace))
         });
         preview.await
     }
@@ -170,6 +172,7 @@ impl Tool for EditFile {
 impl Plan {
     /// Tells the client the texts that it holds, and writes the others: all or none.
     async fn carry_out(self, call: &CallHandle, context: &Context) -> Result<Output, ToolError> {
+        require_as_on_disk(context, self.as_on_disk.clone(), call.cancel()).await?;
         let plan = Arc::new(self);
         let held: Vec<_> = plan.files.iter().filter_map(File::to_be_told).collect();
         rewrite(context, &held, call.cancel()).await?;
@@ -306,11 +309,10 @@ fn too_large() -> ToolError {
 impl File {
     fn edit(&mut self) -> Result<(), ToolError> {
         let given = self.at.given();
-        let counts = |edit: &Edit| matches!(edit.which, Which::Nth(_));
-        if self.is_stale && self.edits.iter().any(counts) {
+        if self.is_stale && self.rests_on_a_number() {
             let message = format!(
-                "{given} has changed since it was read, so an occurrence may be another one now. \
-                 Read it again"
+                "{given} has changed since it was read, so an occurrence or a line may be another \
+                 one now. Read it again"
             );
             return Err(ToolError::report(Code::ChangedSinceRead, message));
         }
@@ -333,6 +335,24 @@ impl File {
             }
         }
         Ok(())
+    }
+
+    /// Whether a number decides which of several places is meant.
+    fn rests_on_a_number(&self) -> bool {
+        let is_near = |edit: &Edit| matches!(edit.which, Which::Near(_));
+        if self.edits.iter().any(|edit| matches!(edit.which, Which::Nth(_))) {
+            return true;
+        }
+        if !self.edits.iter().any(is_near) {
+            return false;
+        }
+        let without = |edit: &Edit| match is_near(edit) {
+            true => Edit { which: Which::Only, ..edit.clone() },
+            false => edit.clone(),
+        };
+        let without: Vec<_> = self.edits.iter().map(without).collect();
+        apply(self.old.as_str(), &without)
+            .is_err_and(|error| ToolError::from(error).code() == Some(Code::AmbiguousMatch))
     }
 
     /// What the change rests on: the lines that it shows, wherever in the file they are by then. All
@@ -383,10 +403,6 @@ impl File {
         if let Some(encoding) = self.old.encoding() {
             text.push_str(&format!("{path} is {encoding}, which it stays.\n"));
         }
-        if self.is_stale {
-            let note = format!("{path} has changed elsewhere since it was read.\n");
-            text.push_str(&note);
-        }
         (places, text)
     }
 }
@@ -401,8 +417,17 @@ fn how(rung: Rung) -> Option<&'static str> {
     }
 }
 
-fn draft(files: Vec<File>, notes: Vec<String>, workspace: &Workspace) -> Draft<Plan> {
+fn draft(files: Vec<File>, held: &Held, workspace: &Workspace) -> Draft<Plan> {
     let changed = || files.iter().filter(|file| file.change.is_some());
+    let as_on_disk = changed().filter(|file| held.is_as_on_disk(file.real.path()));
+    let as_on_disk = as_on_disk.map(|file| file.at.clone()).collect();
+    let is_lost = changed().any(|file| !file.is_held);
+    let stale = files.iter().filter(|file| file.is_stale).map(|file| {
+        let path = workspace.display(file.at.path());
+        format!("{path} has changed elsewhere since it was read.")
+    });
+    let notes = stale.chain(held.notes_of_change()).chain(workspace.caveat_if(is_lost));
+    let notes: Vec<_> = notes.collect();
     let is_guarded =
         changed().any(|file| workspace.is_guarded(&file.real) || workspace.is_shared(&file.real));
     let effects: Effects =
@@ -415,7 +440,7 @@ fn draft(files: Vec<File>, notes: Vec<String>, workspace: &Workspace) -> Draft<P
         changes,
         pre_image,
         notes: notes.clone(),
-        ..Draft::new(Plan { files, notes })
+        ..Draft::new(Plan { files, as_on_disk, notes })
     }
     .guarded_if(is_guarded)
 }

@@ -10,6 +10,7 @@ use serde_json::json;
 use tokio::runtime::Handle;
 
 use crate::error::{Code, ToolError};
+use crate::read::grouped;
 use crate::search::{Query, Seen, search_at};
 use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
 use crate::workspace::{Resolved, Workspace};
@@ -152,6 +153,7 @@ pub(super) fn tell(call: &CallHandle, seen: Seen) {
     if let Some(locations) = seen.locations {
         call.locations(locations);
     }
-    let message = format!("files, {} matches", seen.matches);
+    let known = seen.known.map(|known| format!(", {} files found so far", grouped(known as u64)));
+    let message = format!("files, {} matches{}", seen.matches, known.unwrap_or_default());
     call.progress(Progress { current: seen.files as f64, total: None, message: Some(message) });
 }

@@ -84,12 +84,12 @@ impl Tool for ReadFile {
             false => call.cancel().run_until_cancelled(Held::to_read(context, &at)).await,
         };
         let held = held.unwrap_or_default();
-        let session = call.session().clone();
+        let (session, cancel) = (call.session().clone(), call.cancel().clone());
         let output = blocking(move || {
             let Args { offset, limit, .. } = args;
             let reading = match held.only_text() {
                 Some(text) => Reading::Text(held_window(&workspace, &at, text, offset, limit)?),
-                None => read_at(&workspace, &at, offset, limit)?,
+                None => read_at(&workspace, &at, offset, limit, &|| cancel.is_cancelled())?,
             };
             Ok(match reading {
                 Reading::Text(mut window) => {

@@ -4,7 +4,6 @@ mod changes;
 mod looks;
 mod outdated;
 
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use acp_lifecycle::{Ended, Session, SessionHandle, Sink, drive, perform};
@@ -12,17 +11,16 @@ use acp_types::ToolCallReport;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Context, Registry, Workspace};
+use crate::{Context, Registry};
 
 /// Lives the life of a call, from its announcement to its end, before a client of its session.
 async fn live_before<S: Sink + Send + 'static>(
     client: impl FnOnce(&SessionHandle) -> S,
-    workspace: Arc<Workspace>,
+    context: Context,
     tool: &str,
     args: Value,
 ) -> (Ended, ToolCallReport) {
-    let session = SessionHandle::new(Session::new(workspace.cwd()), SystemTime::now);
-    let context = Context { workspace, env: Arc::default(), text: None, terminal: None };
+    let session = SessionHandle::new(Session::new(context.workspace.cwd()), SystemTime::now);
     let registry = Registry::builtin().unwrap();
     let (cancel, stop) = (CancellationToken::new(), CancellationToken::new());
     let driver = tokio::spawn(drive(session.clone(), client(&session), stop.clone()));

@@ -9,8 +9,8 @@ use serde_json::json;
 use crate::diff::locations;
 use crate::error::ToolError;
 use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
-use crate::undo::Undoing;
-use crate::workspace::Workspace;
+use crate::undo::{Staying, Undoing};
+use crate::workspace::{Workspace, shown};
 
 /// Takes back the last change of files.
 #[derive(Debug, Clone, Copy)]
@@ -89,7 +89,7 @@ impl Tool for Undo {
             undoing.run(workspace)?;
             let mut text = match &paths[..] {
                 [] => String::new(),
-                paths => format!("Took back the last change, of {}. ", paths.join(", ")),
+                paths => format!("Took back the last change, of {}.\n", paths.join(", ")),
             };
             text.push_str(&staying);
             let raw = Some(json!({ "paths": paths }));
@@ -101,13 +101,16 @@ impl Tool for Undo {
 
 /// Says what of the last change cannot be taken back.
 fn staying(undoing: &Undoing, workspace: &Workspace) -> String {
-    let paths: Vec<_> = undoing.staying().map(|path| workspace.display(path)).collect();
-    match &paths[..] {
-        [] => String::new(),
-        paths => format!(
-            "What was in {} before the last change is not kept, so that stays; the next undo takes \
-             back the change before it.",
-            paths.join(", ")
-        ),
+    let mut text = String::new();
+    for Staying { path, why, kept } in undoing.staying() {
+        text.push_str(&format!("{} is left alone: {why}.", workspace.display(path)));
+        if let Some(kept) = kept {
+            text.push_str(&format!(" What it was before the last change lies in {}.", shown(kept)));
+        }
+        text.push('\n');
     }
+    if !text.is_empty() {
+        text.push_str("The next undo takes back the change before it.");
+    }
+    text
 }

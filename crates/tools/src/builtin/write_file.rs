@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::backend::{Held, Rewrite, remember, rewrite};
+use crate::backend::{Held, Rewrite, remember, require_as_on_disk, rewrite};
 use crate::diff;
 use crate::edit::placeholder;
 use crate::encoding::{Text, Whole};
@@ -44,6 +44,8 @@ pub struct Plan {
     found: PreImage,
     /// The real place of a file of which the client holds another text: that is what was found.
     held: Option<PathBuf>,
+    /// The file, if the client held what the disk holds of it.
+    as_on_disk: Option<Resolved>,
     /// What there is to know of what the client holds, and of what is kept of the form of the file,
     /// one sentence each.
     notes: Vec<String>,
@@ -107,10 +109,13 @@ impl Tool for WriteFile {
             let is_guarded = workspace.is_guarded(&real) || workspace.is_shared(&real);
             let kept =
                 (!kept.is_empty()).then(|| format!("The file keeps its {}.", kept.join(", its ")));
-            let notes: Vec<_> = kept.into_iter().chain(held.notes_of_change()).collect();
+            let notes = kept.into_iter().chain(held.notes_of_change());
+            let is_lost = found != PreImage::Missing && text.is_none();
+            let notes: Vec<_> = notes.chain(workspace.caveat_if(is_lost)).collect();
             let kind = [u8::from(found == PreImage::Missing), u8::from(text.is_some())];
+            let as_on_disk = held.is_as_on_disk(real.path()).then(|| at.clone());
             let held = text.map(|_| real.path().to_owned());
-            let plan = Plan { at, bytes, found, held, notes: notes.clone() };
+            let plan = Plan { at, bytes, found, held, as_on_disk, notes: notes.clone() };
             Ok(Draft {
                 locations: location.ok().map(|location| vec![location]),
                 changes: vec![change],
@@ -139,6 +144,8 @@ impl Tool for WriteFile {
 impl Plan {
     /// Tells the client the text, if it holds the file, or writes it.
     async fn carry_out(self, call: &CallHandle, context: &Context) -> Result<Output, ToolError> {
+        require_as_on_disk(context, self.as_on_disk.iter().cloned().collect(), call.cancel())
+            .await?;
         let told: Vec<_> = self.rewrite().into_iter().collect();
         rewrite(context, &told, call.cancel()).await?;
         remember(context, &told).await;

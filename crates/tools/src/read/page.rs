@@ -7,7 +7,8 @@ use std::io::{self, BufRead as _, BufReader};
 use memchr::{memchr, memchr_iter};
 
 use super::{Cut, grouped};
-use crate::limits::{FILE_BYTES, LINE_CHARS, LINES_BUFFER_BYTES, WINDOW_BYTES};
+use crate::limits::{LINE_CHARS, LINES_BUFFER_BYTES, LINES_BYTES, WINDOW_BYTES};
+use crate::workspace::Cancel;
 
 /// The lines of a window as they come in.
 #[derive(Default)]
@@ -77,13 +78,14 @@ impl Page {
 }
 
 /// Reads lines, keeping no more of each than a window may show.
-pub(super) struct Lines<R> {
+pub(super) struct Lines<'a, R> {
     pub(super) input: BufReader<io::Take<R>>,
     /// How many lines were read or passed over, and those before the first of them.
     pub(super) count: u64,
     /// The beginning of the last line that was read.
     line: Vec<u8>,
     marks: Vec<Mark>,
+    cancel: &'a Cancel<'a>,
 }
 
 /// A place on the way through lines that were passed over: in a line, unless it is the beginning.
@@ -95,14 +97,14 @@ pub(super) struct Mark {
     pub(super) bytes: u64,
 }
 
-impl<R: io::Read> Lines<R> {
+impl<'a, R: io::Read> Lines<'a, R> {
     /// Enough for the longest characters.
     const KEPT: usize = LINE_CHARS * 4;
 
     /// Reads the lines of what comes after `before` others.
-    pub(super) fn new(input: R, before: u64) -> Self {
-        let input = BufReader::with_capacity(LINES_BUFFER_BYTES, input.take(FILE_BYTES));
-        Self { input, count: before, line: Vec::new(), marks: Vec::new() }
+    pub(super) fn new(input: R, before: u64, cancel: &'a Cancel<'a>) -> Self {
+        let input = BufReader::with_capacity(LINES_BUFFER_BYTES, input.take(LINES_BYTES));
+        Self { input, count: before, line: Vec::new(), marks: Vec::new(), cancel }
     }
 
     /// Reads lines for a page as long as there is room.
@@ -122,7 +124,8 @@ impl<R: io::Read> Lines<R> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 other => other?.len(),
             };
-            let read = FILE_BYTES - self.input.get_ref().limit();
+            self.require_wanted()?;
+            let read = LINES_BYTES - self.input.get_ref().limit();
             self.marks.push(Mark { lines: self.count, bytes: read - chunk as u64 });
             let chunk = self.input.buffer();
             let Some(last) = chunk.last() else {
@@ -169,6 +172,7 @@ impl<R: io::Read> Lines<R> {
             length += part.len();
             let (used, is_end) = (part.len() + usize::from(end.is_some()), chunk.is_empty());
             self.input.consume(used);
+            self.require_wanted()?;
             if end.is_some() || is_end {
                 self.count += 1;
                 return Ok(Some(length));
@@ -178,7 +182,17 @@ impl<R: io::Read> Lines<R> {
 
     /// Returns whether the file goes on where reading had to stop.
     pub(super) fn is_cut(&self, file_bytes: u64) -> bool {
-        self.input.get_ref().limit() == 0 && file_bytes > FILE_BYTES
+        self.input.get_ref().limit() == 0 && file_bytes > LINES_BYTES
+    }
+
+    /// Returns whether there are more lines that could be read.
+    pub(super) fn has_more(&mut self) -> io::Result<bool> {
+        Ok(!self.input.fill_buf()?.is_empty())
+    }
+
+    /// Refuses to go on with what nobody waits for any more, as `interrupted`.
+    fn require_wanted(&self) -> io::Result<()> {
+        if (self.cancel)() { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) }
     }
 }
 

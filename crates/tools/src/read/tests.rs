@@ -120,19 +120,31 @@ fn odd_text_is_shown_with_a_note() {
 }
 
 #[test]
-fn a_file_without_end_is_read_to_the_bound() {
+fn lines_beyond_what_is_edited_are_read_and_the_last_ones_too() {
     let tree = tree(&[]);
     let line = "x".repeat(1023) + "\n";
-    tree.write("large", line.repeat((FILE_BYTES / 1024) as usize + 1));
+    let last = (FILE_BYTES / 1024) as i64 + 3;
+    tree.write("large", line.repeat(last as usize));
     let read = |offset| read_window(&tree.workspace, "large", Some(offset), Some(2));
-    let last = (FILE_BYTES / 1024) as i64;
-    assert_eq!(read(1).unwrap().total_lines, None);
-    let window = read(last).unwrap();
-    assert_eq!((window.cut, window.next_offset()), (Some(Cut::File), None));
-    assert!(window.for_model().contains("67,108,864 bytes"), "{}", window.for_model());
-    for beyond in [last + 1, -1] {
-        assert_eq!(read(beyond).unwrap_err().code(), Some(Code::TooLarge));
+    for (offset, first, count, total, next) in [
+        // Who wants the first lines does not wait until all are counted.
+        (1, 1, 2, None, Some(3)),
+        (last - 2, last - 2, 2, None, Some(last)),
+        (last - 1, last - 1, 2, Some(last), None),
+        (last, last, 1, Some(last), None),
+        (-1, last, 1, Some(last), None),
+        (-3, last - 2, 2, Some(last), Some(last)),
+    ] {
+        let window = read(offset).unwrap();
+        let as_number = |number: i64| number as u32;
+        assert_eq!(window.first_line, as_number(first), "{offset}");
+        assert_eq!(window.text.lines().count(), count, "{offset}");
+        let expected = (total.map(as_number), next.map(as_number));
+        assert_eq!((window.total_lines, window.next_offset()), expected, "{offset}");
     }
+    assert_eq!(read(last + 1).unwrap_err().code(), Some(Code::InvalidArguments));
+    let cancelled = super::read_at(&tree.workspace, &tree.at("large"), Some(-1), None, &|| true);
+    assert_eq!(cancelled.unwrap_err().code(), Some(Code::Cancelled));
 }
 
 #[test]
@@ -173,7 +185,7 @@ fn images_are_shown_whole_and_texts_that_begin_like_one_are_texts() {
     tree.write("jpeg", [0xff, 0xd8, 0xff, 0xe0, 0, 16, b'J', b'F', b'I', b'F']);
     tree.write("bmp", b"BM\0\0\0\0\0\0");
     tree.write("large.png", [b"\x89PNG\r\n\x1a\n".as_slice(), &[0; IMAGE_BYTES as usize]].concat());
-    let read = |path: &str| super::read_at(&tree.workspace, &tree.at(path), None, None);
+    let read = |path: &str| super::read_at(&tree.workspace, &tree.at(path), None, None, &|| false);
     let Reading::Image(image) = read("image").unwrap() else { panic!() };
     assert_eq!((image.media_type, image.bytes.as_slice()), ("image/gif", gif.as_slice()));
     assert_eq!(image.to_text(), "[image/gif, 14 bytes]\n");
@@ -212,7 +224,7 @@ fn lines_are_the_same_wherever_the_buffer_ends() {
     let tree = tree(&[("file", "")]);
     let read = |text: &str, offset| {
         let (workspace, at, bytes) = (&tree.workspace, &tree.at("file"), text.len() as u64);
-        let request = Request { workspace, at, offset, limit: 2, bytes };
+        let request = Request { workspace, at, offset, limit: 2, bytes, cancel: &|| false };
         request.page(Cursor::new(text), false).unwrap_or_else(|_| panic!("line {offset}"))
     };
     let ends = |length: usize| "x".repeat(length) + "\n";
@@ -269,7 +281,8 @@ fn the_last_lines_are_found_in_one_pass() {
     let tree = tree(&[("file", "")]);
     let text = "some line\n".repeat(100_000);
     let (workspace, at, bytes) = (&tree.workspace, &tree.at("file"), text.len());
-    let request = Request { workspace, at, offset: -3, limit: 2, bytes: bytes as u64 };
+    let request =
+        Request { workspace, at, offset: -3, limit: 2, bytes: bytes as u64, cancel: &|| false };
     let mut file = Counted { text: Cursor::new(text), bytes: 0 };
     let window = request.page(&mut file, true).unwrap_or_else(|_| panic!("it can be read"));
     assert_eq!((window.first_line, window.last_line), (99_998, 99_999));

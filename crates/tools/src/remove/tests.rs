@@ -7,10 +7,13 @@ use std::path::{Path, PathBuf};
 
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
+use serde_json::json;
 use tempfile::TempDir;
 
 use super::find;
 use crate::error::{Code, ToolError};
+use crate::limits::UNDO_STEPS;
+use crate::tool::Output;
 use crate::undo::{Deed, Step, Undoing};
 use crate::workspace::testing::{Tree, tree};
 use crate::workspace::{Durability, Workspace};
@@ -79,21 +82,108 @@ fn what_is_deleted_or_moved_comes_back() {
     assert_eq!(undo(&tree).unwrap_err().code(), Some(Code::NotFound));
 }
 
-#[test]
-fn what_something_else_changed_is_not_undone() {
-    let tree = kept(&[("a", "old"), ("b", "old")]);
-    write(&tree, "a", "new").unwrap();
-    tree.write("a", "other");
-    assert_eq!(undo(&tree).unwrap_err().code(), Some(Code::ChangedSinceRead));
-    tree.write("a", "new");
+/// Returns the files that the next undo leaves alone, with what is kept of them.
+fn left_alone(tree: &Tree) -> Vec<(PathBuf, Option<String>)> {
     let undoing = Undoing::last(&tree.workspace).unwrap();
+    let kept = |kept: &PathBuf| fs::read_to_string(kept).unwrap();
+    undoing.staying().map(|it| (it.path.clone(), it.kept.as_ref().map(kept))).collect()
+}
+
+#[test]
+fn what_something_else_changed_stays_and_stands_in_no_other_files_way() {
+    let tree = kept(&[("first", "old"), ("a", "old a"), ("b", "old b")]);
+    write(&tree, "first", "new").unwrap();
+    let [a, b, made] = ["a", "b", "dir/made"].map(|path| tree.at(path));
+    let changes = [
+        Change { at: &a, found: Some(b"old a"), bytes: b"new a" },
+        Change { at: &b, found: Some(b"old b"), bytes: b"new b" },
+        Change { at: &made, found: None, bytes: b"made" },
+    ];
+    write_all(&tree.workspace, &changes).unwrap();
+    tree.write("a", "theirs");
+    tree.write("dir/made", "theirs");
+    let undoing = Undoing::last(&tree.workspace).unwrap();
+    let kept = undoing.staying().find_map(|staying| staying.kept.clone()).unwrap();
+    let theirs = [(tree.path("dir/made"), None), (tree.path("a"), Some("old a".to_owned()))];
+    assert_eq!(left_alone(&tree), theirs);
+    assert_eq!(undoing.places().collect::<Vec<_>>(), [(tree.path("b").as_path(), false)]);
+    undoing.run(&tree.workspace).unwrap();
+    assert_eq!(["a", "b", "dir/made"].map(|path| tree.read(path)), ["theirs", "old b", "theirs"]);
+    // What could not be given back is not lost, and only that is kept on.
+    assert_eq!(fs::read_to_string(&kept).unwrap(), "old a");
+    undo(&tree).unwrap();
+    assert_eq!(tree.read("first"), "old");
+    let names: Vec<_> = fs::read_dir(kept.parent().unwrap()).unwrap().collect();
+    assert_eq!(names.len(), 2, "what is kept, and the list: {names:?}");
+    assert_eq!(undo(&tree).unwrap_err().code(), Some(Code::NotFound));
+}
+
+#[test]
+fn a_step_of_which_nothing_can_be_undone_stands_in_no_other_steps_way() {
+    type Act = fn(&Tree);
+    let cases: [(Act, Act, &str, Option<&str>); 7] = [
+        (|tree| write(tree, "a", "new").unwrap(), |tree| tree.write("a", "b"), "a", Some("old")),
+        (
+            |tree| write(tree, "a", "new").unwrap(),
+            |tree| fs::remove_file(tree.path("a")).unwrap(),
+            "a",
+            Some("old"),
+        ),
+        (|tree| write(tree, "b", "new").unwrap(), |tree| tree.write("b", "b"), "b", None),
+        (
+            |tree| write(tree, "b", "new").unwrap(),
+            |tree| fs::remove_file(tree.path("b")).unwrap(),
+            "b",
+            None,
+        ),
+        (|tree| delete(tree, "a").unwrap(), |tree| tree.write("a", "b"), "a", Some("old")),
+        (|tree| rename(tree, "a", "b").unwrap(), |tree| tree.write("a", "b"), "b", None),
+        (
+            |tree| rename(tree, "a", "b").unwrap(),
+            |tree| fs::remove_file(tree.path("b")).unwrap(),
+            "b",
+            None,
+        ),
+    ];
+    for (act, theirs, place, kept_text) in cases {
+        let tree = kept(&[("first", "old"), ("a", "old")]);
+        write(&tree, "first", "new").unwrap();
+        act(&tree);
+        theirs(&tree);
+        let before = files(tree.workspace.cwd());
+        assert_eq!(left_alone(&tree), [(tree.path(place), kept_text.map(str::to_owned))]);
+        undo(&tree).unwrap();
+        assert_eq!(files(tree.workspace.cwd()), before);
+        undo(&tree).unwrap();
+        assert_eq!(tree.read("first"), "old");
+    }
+}
+
+#[test]
+fn what_changes_after_an_undo_was_looked_at_is_looked_at_again() {
+    let tree = kept(&[("a", "old")]);
+    write(&tree, "a", "new").unwrap();
+    let undoing = Undoing::last(&tree.workspace).unwrap();
+    let pre_image = undoing.pre_image();
     tree.write("a", "other");
     let error = undoing.run(&tree.workspace).unwrap_err();
     assert_eq!((error.code(), tree.read("a").as_str()), (Some(Code::ChangedSincePreview), "other"));
-    delete(&tree, "b").unwrap();
-    tree.write("b", "newer");
-    assert_eq!(undo(&tree).unwrap_err().code(), Some(Code::InvalidArguments));
-    assert_eq!(tree.read("b"), "newer");
+    assert!(Undoing::last(&tree.workspace).unwrap().pre_image() != pre_image);
+}
+
+#[test]
+fn whoever_pushes_the_oldest_changes_out_is_told_so_once() {
+    let tree = kept(&[("a", "old")]);
+    let says = || {
+        let output = Output::of_change(String::new(), json!({}), &tree.workspace);
+        output.text.contains("oldest changes of this session cannot be undone")
+    };
+    for number in 1..=UNDO_STEPS + 1 {
+        let deeds = vec![Deed::NotKept { path: tree.path("a") }];
+        tree.workspace.undo().push(Step { deeds });
+        assert_eq!(says(), number > UNDO_STEPS, "{number}");
+    }
+    assert!(!says());
 }
 
 #[test]
@@ -190,7 +280,7 @@ fn what_was_not_kept_is_a_step_that_says_so() {
     let path = tree.path("b");
     tree.workspace.undo().push(Step { deeds: vec![Deed::NotKept { path: path.clone() }] });
     let undoing = Undoing::last(&tree.workspace).unwrap();
-    assert_eq!(undoing.staying().collect::<Vec<_>>(), [path]);
+    assert_eq!(undoing.staying().map(|it| &it.path).collect::<Vec<_>>(), [&path]);
     assert_eq!(undoing.changes().count(), 0);
     undoing.run(&tree.workspace).unwrap();
     assert_eq!((tree.read("a"), tree.read("b")), ("2".into(), "1".into()));

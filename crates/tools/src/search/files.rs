@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::query::Filter;
@@ -40,12 +40,12 @@ pub(super) struct Files<'a> {
     /// The directory that is walked.
     top: PathBuf,
     is_enough: AtomicBool,
+    /// How many files were found.
+    known: AtomicUsize,
 }
 
 struct Ahead<'a> {
     walk: Walk<'a>,
-    /// How many files it found.
-    count: usize,
     is_over: bool,
 }
 
@@ -54,10 +54,11 @@ impl<'a> Files<'a> {
         let top = walk.absolute(Path::new(""));
         Self {
             top,
-            walk: Mutex::new(Ahead { walk, count: 0, is_over: false }),
+            walk: Mutex::new(Ahead { walk, is_over: false }),
             ready: Mutex::default(),
             filter,
             is_enough: AtomicBool::new(false),
+            known: AtomicUsize::new(0),
         }
     }
 
@@ -92,6 +93,11 @@ impl<'a> Files<'a> {
         self.is_enough.store(true, Ordering::Relaxed);
     }
 
+    /// Returns how many files there are, as far as that is known.
+    pub(super) fn known(&self) -> usize {
+        self.known.load(Ordering::Relaxed)
+    }
+
     pub(super) fn absolute(&self, path: &Path) -> PathBuf {
         self.top.join(path)
     }
@@ -113,8 +119,7 @@ impl<'a> Files<'a> {
                 ahead.is_over = true;
                 return;
             };
-            let place = ahead.count;
-            ahead.count += 1;
+            let place = self.known.fetch_add(1, Ordering::Relaxed);
             let mut ready = lock(&self.ready);
             ready.push_back(Next { place, path: found.path, dir });
             if ready.len() >= FILES_AHEAD {

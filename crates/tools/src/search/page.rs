@@ -144,7 +144,7 @@ impl Page {
             return None;
         }
         self.told = shown;
-        Some(Seen { files: self.files, matches: self.matches.count, locations })
+        Some(Seen { files: self.files, known: None, matches: self.matches.count, locations })
     }
 
     pub(super) fn into_matches(self) -> Matches {
@@ -234,6 +234,7 @@ impl Skipped {
         self.large += more.large;
         self.long_lines += more.long_lines;
         self.unreadable += more.unreadable;
+        self.cut += more.cut;
     }
 }
 

@@ -291,13 +291,19 @@ fn what_is_no_text_or_too_large_is_counted_not_searched() {
         ("ok", None),
     ];
     assert_eq!(ends, expected.map(|(name, end)| (tree.path(name), end)));
-    assert_eq!(matches.skipped, Skipped { binary: 1, large: 0, long_lines: 1, unreadable: 0 });
+    assert_eq!(
+        matches.skipped,
+        Skipped { binary: 1, large: 0, long_lines: 1, unreadable: 0, cut: 0 }
+    );
     let text = matches.to_text(&tree.workspace);
     assert!(text.contains("[1 binary files were not searched]"), "{text}");
     assert!(text.contains("[the rest of the file is binary]"), "{text}");
     let lines = Query { multiline: true, ..Query::new("needle\\s") };
     let matches = found(&tree, &lines);
-    assert_eq!(matches.skipped, Skipped { binary: 1, large: 2, long_lines: 0, unreadable: 0 });
+    assert_eq!(
+        matches.skipped,
+        Skipped { binary: 1, large: 2, long_lines: 0, unreadable: 0, cut: 0 }
+    );
     let alone = Query { path: Some("binary".into()), ..Query::new("needle") };
     assert_eq!(found(&tree, &alone).skipped.binary, 1);
 }

@@ -90,12 +90,13 @@ impl Matches {
             Some(_) => text.push_str("[its time was over; some files were not searched]\n"),
             None => {}
         }
-        let Skipped { binary, large, long_lines, unreadable } = self.skipped;
+        let Skipped { binary, large, long_lines, unreadable, cut } = self.skipped;
         for (count, what) in [
             (binary, "binary files were not searched"),
             (large, "files were too large to be searched over several lines"),
             (long_lines, "files were searched up to a line that was too long"),
             (unreadable, "files or directories could not be read"),
+            (cut, "directories have more entries than are looked at"),
         ] {
             if count > 0 && !self.truncated {
                 let _ = writeln!(text, "[{count} {what}]");

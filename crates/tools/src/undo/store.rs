@@ -33,6 +33,10 @@ struct Kept {
     store: Option<Arc<Store>>,
     /// With a number that no other step of the session has or had.
     steps: VecDeque<(u64, Step)>,
+    /// What could not be undone of steps: it stays for whoever looks for it.
+    left: VecDeque<Step>,
+    /// Whether a step was forgotten that nobody was told of.
+    has_forgotten: bool,
     bytes: u64,
     blobs: u64,
     count: u64,
@@ -94,6 +98,11 @@ impl Undo {
     /// Returns where something is kept.
     pub(crate) fn place(&self, blob: &Blob) -> Option<PathBuf> {
         Some(self.store().ok()?.path.join(&blob.name))
+    }
+
+    /// Returns the same, if something is there.
+    pub(crate) fn found(&self, blob: &Blob) -> Option<PathBuf> {
+        self.place(blob).filter(|place| place.symlink_metadata().is_ok())
     }
 
     /// Looks at what is kept.
@@ -170,13 +179,23 @@ impl Undo {
         let number = kept.count;
         kept.steps.push_back((number, step));
         let mut forgotten = Vec::new();
-        while kept.steps.len() > UNDO_STEPS || (kept.bytes > UNDO_BYTES && kept.steps.len() > 1) {
-            let Some((_, oldest)) = kept.steps.pop_front() else { break };
+        while kept.is_too_much() {
+            let Some(oldest) = kept.pop_oldest() else { break };
             kept.bytes = kept.bytes.saturating_sub(oldest.bytes());
             forgotten.push(oldest);
         }
         drop(kept);
         forgotten.iter().flat_map(Step::blobs).for_each(|blob| self.remove(blob));
+    }
+
+    /// Returns whether steps were forgotten since this was asked last: they cannot be undone.
+    pub(crate) fn has_forgotten(&self) -> bool {
+        mem::take(&mut self.kept().has_forgotten)
+    }
+
+    /// Whether anything is kept at all.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.folder.is_some()
     }
 
     /// Returns the last step and its number.
@@ -199,12 +218,17 @@ impl Undo {
         kept.steps.insert(at, (number, step));
     }
 
-    /// Forgets a step that was undone.
-    pub(crate) fn forget(&self, step: &Step) {
+    /// Forgets a step that was undone, but for what is `left` of it: that is kept on.
+    pub(crate) fn forget(&self, step: &Step, left: Step) {
+        let is_left = |blob: &Blob| left.blobs().any(|other| other.name == blob.name);
+        let gone: Vec<_> = step.blobs().filter(|blob| !is_left(blob)).collect();
         let mut kept = self.kept();
-        kept.bytes = kept.bytes.saturating_sub(step.bytes());
+        kept.bytes = kept.bytes.saturating_sub(gone.iter().map(|blob| blob.bytes).sum());
+        if left.blobs().next().is_some() {
+            kept.left.push_back(left);
+        }
         drop(kept);
-        step.blobs().for_each(|blob| self.remove(blob));
+        gone.into_iter().for_each(|blob| self.remove(blob));
     }
 
     fn store(&self) -> io::Result<Arc<Store>> {
@@ -227,6 +251,21 @@ impl Undo {
 }
 
 impl Kept {
+    fn is_too_much(&self) -> bool {
+        let count = self.left.len() + self.steps.len();
+        count > UNDO_STEPS || (self.bytes > UNDO_BYTES && count > 1)
+    }
+
+    /// Takes off what is forgotten first: what is undone already as far as it can be.
+    fn pop_oldest(&mut self) -> Option<Step> {
+        if let Some(left) = self.left.pop_front() {
+            return Some(left);
+        }
+        let (_, oldest) = self.steps.pop_front()?;
+        self.has_forgotten = true;
+        Some(oldest)
+    }
+
     /// Returns the store, which is made with the first thing that is kept, and a new name in it.
     fn next(&mut self, folder: &Path) -> io::Result<(Arc<Store>, OsString)> {
         let store = match &self.store {

@@ -1,4 +1,5 @@
-//! Undoes the last step of a session: all of it, or nothing.
+//! Undoes the last step of a session: all of it that still is as the session left it, or nothing.
+//! What something else changed since stays, so that it stands in no other file's way.
 //!
 //! It knows nothing of who permitted it.
 
@@ -6,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use acp_types::{FileChange, Operation};
 
-use super::{Blob, Deed};
+use super::{Blob, Deed, Step};
 use crate::diff;
 use crate::encoding::Text;
 use crate::error::{Code, ToolError};
 use crate::limits::FILE_BYTES;
-use crate::remove::{Found, exists, find, find_text};
+use crate::remove::{Found, find, find_text};
 use crate::stamp::Stamp;
 use crate::workspace::{Entry, Resolved, Workspace};
 use crate::write::{Change, PreImage, commit, left_changed, read_whole};
@@ -59,8 +60,20 @@ enum Prepared {
     },
     /// A directory that was made goes, if nothing is in it.
     RemoveDirectory(Resolved),
-    /// What was there is not kept, so it stays.
-    Stay(PathBuf),
+    /// It cannot be undone, so it stays.
+    Stay(Staying, Deed),
+}
+
+/// A file of a step that stays as it is when the rest is undone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Staying {
+    /// The file.
+    pub path: PathBuf,
+    /// Why, as the end of a sentence about it.
+    pub why: &'static str,
+    /// Where that lies which was there before the step, if it is kept. It stays there for as long as
+    /// what can be undone.
+    pub kept: Option<PathBuf>,
 }
 
 impl Undoing {
@@ -68,8 +81,8 @@ impl Undoing {
     ///
     /// # Errors
     ///
-    /// `not_found` if there is nothing to undo; `changed_since_read` if something else changed a
-    /// file since; `invalid_arguments` if the name of something that was deleted is taken; `io`.
+    /// `not_found` if there is nothing to undo; `not_permitted`, `io`. What something else changed
+    /// since is no error: see [`Self::staying`].
     pub fn last(workspace: &Workspace) -> Result<Self, ToolError> {
         let nothing = || {
             let message = "There is nothing to undo: no change of a file by this session is kept.";
@@ -97,14 +110,15 @@ impl Undoing {
             Prepared::Rewrite { at, .. } => vec![(at, false)],
             Prepared::Restore { to, .. } => vec![(&to.at, false)],
             Prepared::MoveBack { found, to } => vec![(&found.entry.at, true), (&to.at, false)],
-            Prepared::RemoveDirectory(_) | Prepared::Stay(_) => Vec::new(),
+            Prepared::RemoveDirectory(_) | Prepared::Stay(..) => Vec::new(),
         })
     }
 
-    /// Returns the files that stay as they are, because what was there is not kept.
-    pub fn staying(&self) -> impl Iterator<Item = &Path> {
+    /// Returns the files that stay as they are: something else changed them since, or what was there
+    /// is not kept.
+    pub fn staying(&self) -> impl Iterator<Item = &Staying> {
         self.deeds.iter().filter_map(|prepared| match prepared {
-            Prepared::Stay(path) => Some(path.as_path()),
+            Prepared::Stay(staying, _) => Some(staying),
             _ => None,
         })
     }
@@ -116,14 +130,17 @@ impl Undoing {
             Prepared::Rewrite { now, before, .. } => {
                 [now, before].map(|bytes| *Stamp::of(bytes).as_bytes()).concat()
             }
-            Prepared::Restore { .. } | Prepared::RemoveDirectory(_) | Prepared::Stay(_) => {
-                Vec::new()
+            Prepared::Stay(staying, _) => {
+                let path = staying.path.as_os_str().as_encoded_bytes();
+                Stamp::of(&[path, staying.why.as_bytes()].concat()).as_bytes().to_vec()
             }
+            Prepared::Restore { .. } | Prepared::RemoveDirectory(_) => Vec::new(),
         });
         self.number.to_le_bytes().into_iter().chain(images.flatten()).collect()
     }
 
-    /// Undoes the step: all of it, or nothing.
+    /// Undoes the step: all of it but what stays, or nothing. The one before it is the last one then,
+    /// also where all of it stays.
     ///
     /// # Errors
     ///
@@ -136,10 +153,19 @@ impl Undoing {
         };
         let undone = self.undo_all(workspace);
         match &undone {
-            Ok(()) => undo.forget(&step),
+            Ok(()) => undo.forget(&step, self.left()),
             Err(_) => undo.give_back(self.number, step),
         }
         undone
+    }
+
+    /// Returns what is not undone of the step.
+    fn left(&self) -> Step {
+        let left = self.deeds.iter().filter_map(|prepared| match prepared {
+            Prepared::Stay(_, deed) => Some(deed.clone()),
+            _ => None,
+        });
+        Step { deeds: left.collect() }
     }
 
     fn undo_all(&self, workspace: &Workspace) -> Result<(), ToolError> {
@@ -204,49 +230,84 @@ impl Undoing {
     }
 }
 
+/// Why a deed is not undone.
+enum Trouble {
+    /// It stays, for a reason that lasts.
+    Stays(&'static str),
+    /// It cannot be looked at now.
+    Tool(ToolError),
+}
+
+impl From<ToolError> for Trouble {
+    fn from(error: ToolError) -> Self {
+        match error.code() {
+            Some(Code::NotFound | Code::NotADirectory) => Self::Stays(GONE),
+            Some(
+                Code::TooLarge
+                | Code::IsADirectory
+                | Code::NotARegularFile
+                | Code::OutsideRoots
+                | Code::InvalidArguments,
+            ) => Self::Stays(CHANGED),
+            _ => Self::Tool(error),
+        }
+    }
+}
+
 impl Prepared {
     fn new(workspace: &Workspace, deed: Deed) -> Result<Self, ToolError> {
-        match deed {
-            Deed::MadeDirectory(path) => Ok(Self::RemoveDirectory(workspace.named(&path)?)),
-            Deed::NotKept { path } => Ok(Self::Stay(path)),
-            Deed::Made { path, after } => {
-                let at = workspace.named(&path)?;
-                let missing = |error: ToolError| match error.code() {
-                    Some(Code::NotFound) => other(&at),
-                    _ => error,
-                };
-                let found = find_text(workspace, &at).map_err(missing)?;
-                if found.seen.stamp != after {
-                    return Err(other(&at));
-                }
-                Ok(Self::Remove(Box::new(found)))
-            }
-            Deed::Replaced { path, before, after } => {
-                let at = workspace.settle(&workspace.recall(&path)?)?;
-                let PreImage::Bytes(now) = read_whole(workspace, &at, FILE_BYTES)? else {
-                    return Err(other(&at));
-                };
-                if Stamp::of(&now) != after {
-                    return Err(other(&at));
-                }
-                let before = workspace.undo().read(&before);
-                let before = before.map_err(|error| workspace.explain(&at, &error))?;
-                Ok(Self::Rewrite { at, now, before })
-            }
-            Deed::Deleted { path, before } => {
-                let to = workspace.entry(&workspace.named(&path)?)?;
-                let dir = workspace.open_dir(&to.parent);
-                if dir.is_ok_and(|dir| dir.kind(&to.name).is_ok()) {
-                    return Err(exists(&to.at));
-                }
-                Ok(Self::Restore { to, before })
-            }
-            Deed::Moved { from, to } => {
-                let found = Box::new(find(workspace, &workspace.named(&to)?)?);
-                let to = workspace.entry(&workspace.named(&from)?)?;
-                Ok(Self::MoveBack { found, to })
+        match Self::of(workspace, &deed) {
+            Ok(prepared) => Ok(prepared),
+            Err(Trouble::Tool(error)) => Err(error),
+            Err(Trouble::Stays(why)) => {
+                let kept = deed.before().and_then(|before| workspace.undo().found(before));
+                Ok(Self::Stay(Staying { path: deed.place().to_owned(), why, kept }, deed))
             }
         }
+    }
+
+    fn of(workspace: &Workspace, deed: &Deed) -> Result<Self, Trouble> {
+        if deed.before().is_some_and(|before| workspace.undo().found(before).is_none()) {
+            return Err(Trouble::Stays(NOT_KEPT));
+        }
+        Ok(match deed {
+            Deed::MadeDirectory(path) => Self::RemoveDirectory(workspace.named(path)?),
+            Deed::NotKept { .. } => return Err(Trouble::Stays(NOT_KEPT)),
+            Deed::Made { path, after } => {
+                let found = find_text(workspace, &workspace.named(path)?)?;
+                if found.seen.stamp != *after {
+                    return Err(Trouble::Stays(CHANGED));
+                }
+                Self::Remove(Box::new(found))
+            }
+            Deed::Replaced { path, before, after } => {
+                let at = workspace.settle(&workspace.recall(path)?)?;
+                let PreImage::Bytes(now) = read_whole(workspace, &at, FILE_BYTES)? else {
+                    return Err(Trouble::Stays(GONE));
+                };
+                if Stamp::of(&now) != *after {
+                    return Err(Trouble::Stays(CHANGED));
+                }
+                let before = workspace.undo().read(before);
+                let before = before.map_err(|error| workspace.explain(&at, &error))?;
+                Self::Rewrite { at, now, before }
+            }
+            Deed::Deleted { path, before } => {
+                let to = workspace.entry(&workspace.named(path)?)?;
+                if is_taken(workspace, &to) {
+                    return Err(Trouble::Stays(TAKEN));
+                }
+                Self::Restore { to, before: before.clone() }
+            }
+            Deed::Moved { from, to } => {
+                let found = Box::new(find(workspace, &workspace.named(to)?)?);
+                let to = workspace.entry(&workspace.named(from)?)?;
+                if is_taken(workspace, &to) {
+                    return Err(Trouble::Stays(FORMER_TAKEN));
+                }
+                Self::MoveBack { found, to }
+            }
+        })
     }
 
     /// Says what undoing it would change; nothing is said of directories that were made.
@@ -267,15 +328,17 @@ impl Prepared {
                 let from = found.entry.at.path().to_owned();
                 Some(FileChange::new(Operation::Move { from }, to.at.path()))
             }
-            Self::RemoveDirectory(_) | Self::Stay(_) => None,
+            Self::RemoveDirectory(_) | Self::Stay(..) => None,
         }
     }
 }
 
-fn other(at: &Resolved) -> ToolError {
-    let message = format!(
-        "{} was changed by something else since this session wrote it, so that is not undone",
-        at.given()
-    );
-    ToolError::report(Code::ChangedSinceRead, message)
+const NOT_KEPT: &str = "what was there before is not kept";
+const CHANGED: &str = "it was changed by something else since";
+const GONE: &str = "it is not there any more";
+const TAKEN: &str = "something else has its name by now";
+const FORMER_TAKEN: &str = "something else has its former name by now";
+
+fn is_taken(workspace: &Workspace, to: &Entry) -> bool {
+    workspace.open_dir(&to.parent).is_ok_and(|dir| dir.kind(&to.name).is_ok())
 }

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use acp_lifecycle::{Effect, Effects, is_protected};
+use acp_lifecycle::{Effect, Effects, is_protected, is_protected_beneath};
 
 use super::resolved::spelt_out;
 use super::{Resolved, Root, Workspace};
@@ -21,21 +21,21 @@ impl Workspace {
         if self.is_outside(real) {
             return self.is_guarded_outside(&path);
         }
-        let is_of = |root: &Arc<Root>| path.strip_prefix(&root.real).is_ok_and(is_protected);
-        self.roots.iter().any(is_of) || self.is_state(&path)
+        let is_of = |root: &Arc<Root>| is_protected_beneath(&root.real, &path);
+        self.roots.iter().any(is_of) || self.is_ours(&path)
     }
 
     /// Where no root says what is meant to be worked on, the whole path counts.
     fn is_guarded_outside(&self, path: &Path) -> bool {
-        is_protected(path) || self.is_state(path)
+        is_protected(path) || self.is_ours(path)
     }
 
-    fn is_state(&self, path: &Path) -> bool {
-        let is_in = |folder: &Path| {
+    fn is_ours(&self, path: &Path) -> bool {
+        let is_in = |folder: &PathBuf| {
             let real = spelt_out(folder);
             path.starts_with(folder) || real.is_ok_and(|real| path.starts_with(real))
         };
-        self.state.as_deref().is_some_and(is_in)
+        self.guarded.iter().any(is_in)
     }
 
     /// Marks what of a call's effects lies outside of the roots, by their real paths: that is asked

@@ -228,3 +228,20 @@ fn looking_through_a_link_looks_at_where_it_leads() {
     assert_eq!(looked("plain"), [read("plain")]);
     assert_eq!(looked("none"), [read("none")]);
 }
+
+#[test]
+fn names_are_guarded_where_the_root_gives_them_meaning_and_the_agents_own_places_anywhere() {
+    let outer = tempfile::tempdir().unwrap();
+    let root = outer.path().join(".config");
+    fs::create_dir_all(root.join("ours")).unwrap();
+    let workspace = Workspace::new(root.clone(), Vec::new()).unwrap().guarding(&root.join("ours"));
+    for (path, expected) in [
+        ("callboard/config.toml", true),
+        ("ours/config.toml", true),
+        ("ours", true),
+        ("others/config.toml", false),
+    ] {
+        let at = workspace.settle(&workspace.resolve(path).unwrap()).unwrap();
+        assert_eq!(workspace.is_guarded(&at), expected, "{path}");
+    }
+}

@@ -93,6 +93,7 @@ pub(crate) struct Walk<'a> {
     budget: Budget<'a>,
     stop: Option<Stop>,
     unreadable: usize,
+    cut: usize,
 }
 
 struct Level {
@@ -153,6 +154,7 @@ impl<'a> Walk<'a> {
             budget,
             stop: None,
             unreadable: 0,
+            cut: 0,
         };
         walk.descend(PathBuf::new());
         Ok(walk)
@@ -183,15 +185,21 @@ impl<'a> Walk<'a> {
         self.stop
     }
 
-    /// Returns how many directories could not be read, or not whole, or are too deep.
+    /// Returns how many directories could not be read or are too deep.
     pub(crate) fn unreadable(&self) -> usize {
         self.unreadable
+    }
+
+    /// Returns how many directories have more than [`DIRECTORY_ENTRIES`].
+    pub(crate) fn cut(&self) -> usize {
+        self.cut
     }
 
     fn descend(&mut self, path: PathBuf) {
         match self.level(path) {
             Ok((level, more)) => {
-                self.unreadable += usize::from(more);
+                // Who had no time for more says that of all.
+                self.cut += usize::from(more && self.budget.stop().is_none());
                 self.levels.push(level);
             }
             Err(_) => self.unreadable += 1,

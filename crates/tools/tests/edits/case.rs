@@ -160,6 +160,30 @@ impl Case {
         assert!(rest.is_empty(), "{self:?} {edits:?}");
     }
 
+    /// Requires of an edit that means one place that the lines before and after it are the same, to
+    /// the byte, whatever the edit itself says of where that is.
+    pub(crate) fn require_lines(&self, new: &[u8], edit: &Edit) {
+        if edit.which != Which::Only {
+            return;
+        }
+        let old = Text::decode("f", self.bytes.clone()).unwrap();
+        let (form, end) = (Form::of(&old), if old.as_str().contains('\n') { '\n' } else { '\r' });
+        let lines = old.as_str().split_inclusive(end).map(|line| form.encode(line));
+        let (lines, mut rest) = (lines.collect::<Vec<_>>(), new);
+        let mut before = 0;
+        while let Some(more) = lines.get(before).and_then(|line| rest.strip_prefix(&line[..])) {
+            (before, rest) = (before + 1, more);
+        }
+        let mut after = lines.len();
+        while after > before
+            && let Some(less) = rest.strip_suffix(&lines[after - 1][..])
+        {
+            (after, rest) = (after - 1, less);
+        }
+        let changed = after - before;
+        assert!(changed <= edit.old_text.split('\n').count(), "{self:?} {edit:?} {rest:?}");
+    }
+
     fn without<'a>(&self, bytes: &'a [u8], start: &[u8]) -> &'a [u8] {
         bytes.strip_prefix(start).unwrap_or_else(|| panic!("{self:?}: {bytes:?} {start:?}"))
     }

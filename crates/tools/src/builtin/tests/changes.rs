@@ -11,6 +11,7 @@ use crate::builtin::move_path::MovePath;
 use crate::builtin::write_file::WriteFile;
 use crate::error::{Code, ToolError};
 use crate::limits::EDITS;
+use crate::read::read_window;
 use crate::tool::{Context, Draft, Tool};
 use crate::workspace::testing::{Tree, tree};
 
@@ -60,7 +61,7 @@ async fn a_file_that_is_written_whole_keeps_its_form_and_the_request_says_so() {
     let draft = draft.unwrap();
     assert_eq!(draft.changes[0].counts(), (1, 1), "only what changes is shown to change");
     let form = "The file keeps its encoding (UTF-16LE), its line ends (CRLF), its byte order mark.";
-    assert_eq!(draft.notes, [form]);
+    assert_eq!(draft.notes[0], form);
 }
 
 #[tokio::test]
@@ -78,9 +79,48 @@ async fn what_cannot_be_restored_is_said_and_asked_about_each_time() {
 }
 
 #[tokio::test]
+async fn a_request_to_change_a_file_says_where_nothing_is_kept_of_it() {
+    let edit = json!({ "path": "f", "old_text": "old", "new_text": "new" });
+    for (path, is_kept, is_said) in [("f", true, false), ("f", false, true), ("new", false, false)]
+    {
+        let stage = || {
+            let tree = tree(&[("f", "old")]);
+            let state = tree.outer().join("state");
+            let workspace = tree.workspace;
+            let workspace = if is_kept { workspace.keeping(&state) } else { workspace };
+            Tree { workspace, ..tree }
+        };
+        let write = json!({ "path": path, "content": "new" });
+        let mut notes = vec![preview(WriteFile, stage(), write).await.unwrap().notes];
+        if path == "f" {
+            notes.push(preview(EditFile, stage(), edit.clone()).await.unwrap().notes);
+        }
+        for notes in notes {
+            let says = notes.iter().any(|note| note.contains("cannot be restored afterwards"));
+            assert_eq!(says, is_said, "{path} {is_kept}: {notes:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_request_says_how_much_is_in_a_directory_that_goes() {
     let tree = tree(&[("dir/a", "a"), ("dir/deep/b", "bb")]);
     let draft = preview(MovePath, tree, json!({ "from": "dir", "to": "new" })).await.unwrap();
     assert_eq!(draft.notes, ["A directory with 3 files and directories, 3 bytes."]);
     assert_eq!((draft.pre_image.len(), draft.effects.is_guarded()), (33, true));
+}
+
+#[tokio::test]
+async fn a_line_chooses_no_place_in_a_file_that_has_changed_since_it_was_read() {
+    for (text, refused) in [("b\na\n", None), ("a\nb\na\n", Some(Code::ChangedSinceRead))] {
+        let tree = tree(&[("f", "a\n")]);
+        read_window(&tree.workspace, "f", None, None).unwrap();
+        tree.write("f", text);
+        let edit = json!({ "path": "f", "old_text": "a", "new_text": "x", "line": 1 });
+        let draft = preview(EditFile, tree, edit).await;
+        assert_eq!(draft.as_ref().err().and_then(ToolError::code), refused, "{text:?}");
+        if let Ok(draft) = draft {
+            assert_eq!(draft.notes[0], "f has changed elsewhere since it was read.");
+        }
+    }
 }

@@ -51,7 +51,8 @@ async fn live(tree: &Tree, tool: &str, args: Value) -> Life {
 
 async fn lived(workspace: Arc<Workspace>, tool: &str, args: Value) -> Life {
     let client = Client::default();
-    let (ended, report) = live_before(|_| client.clone(), workspace, tool, args).await;
+    let context = Context { workspace, env: Arc::default(), text: None, terminal: None };
+    let (ended, report) = live_before(|_| client.clone(), context, tool, args).await;
     let patches = client.0.lock().unwrap().clone();
     Life { ended, report, patches }
 }

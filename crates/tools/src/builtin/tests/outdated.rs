@@ -2,17 +2,20 @@
 //! what is done.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use acp_lifecycle::{Answer, Ended, Item, SessionHandle, Sink, Unreachable};
 use acp_types::{Content, FileChange, ToolCallReport};
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, ready};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::live_before;
-use crate::Workspace;
 use crate::workspace::testing::{Tree, tree};
+use crate::{ClientError, Context, TextBackend, Workspace};
 
 /// What somebody else does to the files while the client is asked, by how often it was before.
 type Meanwhile = fn(&Tree, u32);
@@ -42,6 +45,30 @@ impl Sink for Client {
     }
 }
 
+/// An editor that holds what the disk holds, unless there is a buffer: a file too, for the tests.
+#[derive(Debug)]
+struct Editor {
+    buffer: PathBuf,
+    asked: Arc<AtomicU32>,
+}
+
+impl TextBackend for Editor {
+    fn writes(&self) -> bool {
+        true
+    }
+
+    fn read<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<String, ClientError>> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let text = fs::read_to_string(&self.buffer).or_else(|_| fs::read_to_string(path));
+        ready(text.map_err(|error| ClientError::new(&error.to_string()))).boxed()
+    }
+
+    fn write<'a>(&'a self, _: &'a Path, text: &'a str) -> BoxFuture<'a, Result<(), ClientError>> {
+        fs::write(&self.buffer, text).unwrap();
+        ready(Ok(())).boxed()
+    }
+}
+
 fn change(report: &ToolCallReport) -> Option<FileChange> {
     report.content.iter().find_map(|content| match content {
         Content::Change(change) => Some(change.clone()),
@@ -54,6 +81,8 @@ struct Life {
     report: ToolCallReport,
     shown: Vec<Option<FileChange>>,
     tree: Arc<Tree>,
+    /// How often the client was asked what it holds.
+    texts_asked: u32,
 }
 
 impl Life {
@@ -73,6 +102,9 @@ async fn live(tool: &str, args: Value, meanwhile: Meanwhile) -> Life {
     let cwd = tree.workspace.cwd().to_owned();
     let workspace = Workspace::new(cwd, Vec::new()).unwrap();
     let workspace = Arc::new(workspace.keeping(&tree.outer().join("state")));
+    let (buffer, asked) = (buffer(&tree), Arc::default());
+    let text: Arc<dyn TextBackend> = Arc::new(Editor { buffer, asked: Arc::clone(&asked) });
+    let context = Context { workspace, env: Arc::default(), text: Some(text), terminal: None };
     let (tree, shown) = (Arc::new(tree), Arc::default());
     let client = |session: &SessionHandle| Client {
         session: session.clone(),
@@ -81,9 +113,14 @@ async fn live(tool: &str, args: Value, meanwhile: Meanwhile) -> Life {
         asked: Arc::default(),
         shown: Arc::clone(&shown),
     };
-    let (ended, report) = live_before(client, workspace, tool, args).await;
+    let (ended, report) = live_before(client, context, tool, args).await;
     let shown = shown.lock().unwrap().clone();
-    Life { ended, report, shown, tree }
+    let texts_asked = asked.load(Ordering::Relaxed);
+    Life { ended, report, shown, tree, texts_asked }
+}
+
+fn buffer(tree: &Tree) -> PathBuf {
+    tree.outer().join("buffer")
 }
 
 const LINES: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n";
@@ -176,4 +213,27 @@ async fn what_somebody_else_has_done_meanwhile_is_shown_as_done_by_nobody() {
     let life = live("edit_file", edit, done).await;
     assert_eq!((life.code(), life.asked()), (None, 1), "{}", life.ended.text);
     assert_eq!(change(&life.report), None, "{:?}", life.report.content);
+}
+
+/// Somebody types into the editor, the first time.
+fn typed(tree: &Tree, before: u32) {
+    if before == 0 {
+        fs::write(buffer(tree), format!("0\n{LINES}")).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_is_typed_while_the_change_is_looked_at_is_neither_lost_nor_passed_over() {
+    let whole = json!({ "path": "f", "content": "new\n" });
+    let edited = format!("0\n{}", LINES.replace('9', "nine"));
+    for (tool, args, after) in [("edit_file", edit(), &edited[..]), ("write_file", whole, "new\n")]
+    {
+        let life = live(tool, args.clone(), typed).await;
+        assert_eq!((life.code(), life.asked()), (None, 2), "{tool}: {}", life.ended.text);
+        assert_eq!(life.tree.read("f"), LINES, "{tool}: the disk is another text than the editor");
+        assert_eq!(fs::read_to_string(buffer(&life.tree)).unwrap(), after, "{tool}");
+        assert!(life.ended.text.contains("not saved"), "{tool}: {}", life.ended.text);
+        // Where nobody types it is asked for the preview and for the change, and no more.
+        assert_eq!(live(tool, args, |_, _| ()).await.texts_asked, 2, "{tool}");
+    }
 }

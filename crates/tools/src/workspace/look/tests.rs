@@ -273,7 +273,7 @@ async fn an_edit_outside_tells_nothing_of_what_was_not_read() {
         assert_eq!(edit(old_text).await, Some(Code::NotPermitted));
     }
     let at = context.workspace.look("../secret").unwrap();
-    read_at(&context.workspace, &at, None, None).unwrap();
+    read_at(&context.workspace, &at, None, None, &|| false).unwrap();
     assert_eq!(edit("no such text").await, Some(Code::NoMatch));
     assert_eq!(edit("secret").await, None);
 }
