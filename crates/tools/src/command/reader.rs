@@ -323,7 +323,9 @@ impl<'a> Reader<'a> {
         loop {
             self.rest = self.rest.trim_start_matches([' ', '\t', '\n']);
             if self.eat(")") {
-                return Ok(());
+                // What stands close behind belongs to the same word, and is no command.
+                let is_over = self.peek().is_none_or(|next| " \t\n;&|)".contains(next));
+                return if is_over { Ok(()) } else { Err(Unread::Unclear) };
             }
             // Here a shell reads comments and subscripts by rules of their own.
             if self.rest.starts_with(['#', '[']) {

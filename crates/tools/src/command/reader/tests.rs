@@ -226,6 +226,9 @@ fn what_is_not_understood_is_said() {
         "a 2>& -b",
         "a <&-$b",
         "a >&--",
+        "a=()b c",
+        "a=(b)'c' d",
+        "a=(b)<(c) d",
     ] {
         assert_eq!(split(line), Err(Unread::Unclear), "{line:?}");
     }
