@@ -356,7 +356,13 @@ impl<'a> Reader<'a> {
                     self.bump();
                 }
                 Some(_) => {
+                    let before = self.rest;
                     let word = self.word()?;
+                    let source = &before[..before.len() - self.rest.len()];
+                    // In a group of an expression, a shell finds the end of that by its own rules.
+                    if open > 0 && source.contains("${") {
+                        return Err(Unread::Unclear);
+                    }
                     if word.text == "]]" && !word.is_quoted {
                         return Ok(());
                     }

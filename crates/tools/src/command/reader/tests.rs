@@ -226,6 +226,7 @@ fn what_is_not_understood_is_said() {
         "a 2>& -b",
         "a <&-$b",
         "a >&--",
+        "[[ x =~ (x ${y@) ]] \na\nP}) ]]",
         "a=()b c",
         "a=(b)'c' d",
         "a=(b)<(c) d",
