@@ -26,7 +26,7 @@ const LINE: u64 = 10;
 const FEW: u64 = 10_000_000;
 
 /// Bytes of an output that the agent keeps in a file.
-const FILE_BYTES: u64 = 64 * 1024 * 1024;
+const FILE_BYTES: u64 = 64 * 1024 * 1024 - 64;
 
 /// Bytes of the line of an update.
 const UPDATE_BYTES: usize = 60 * 1024;

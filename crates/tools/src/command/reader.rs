@@ -283,7 +283,7 @@ impl<'a> Reader<'a> {
                 self.is_doubtful = true;
                 Ok(())
             }
-            "time" if self.is_keyword_time() => Ok(()),
+            "time" => self.time(),
             "while" | "until" => {
                 self.found.push(Part::Again);
                 Ok(())
@@ -313,10 +313,12 @@ impl<'a> Reader<'a> {
         matches!(&*self.current.words, [first, _] if matches!(&*first.text, "for" | "select"))
     }
 
-    /// Whether `time` is the word of the shell, and not the program, which takes options.
-    fn is_keyword_time(&mut self) -> bool {
+    /// Reads what may stand behind the shell's word `time`. With any other option it is a program
+    /// for one shell, and for another one the option is.
+    fn time(&mut self) -> Result<(), Unread> {
         self.blanks();
-        self.eat("-p ") || !self.rest.starts_with('-')
+        let is_word = self.eat("-p ") || !self.rest.starts_with('-');
+        if is_word { Ok(()) } else { Err(Unread::Unclear) }
     }
 
     fn array(&mut self) -> Result<(), Unread> {
@@ -356,7 +358,13 @@ impl<'a> Reader<'a> {
                     self.bump();
                 }
                 Some(_) => {
+                    let before = self.rest;
                     let word = self.word()?;
+                    let source = &before[..before.len() - self.rest.len()];
+                    // In a group of an expression, a shell finds the end of that by its own rules.
+                    if open > 0 && source.contains("${") {
+                        return Err(Unread::Unclear);
+                    }
                     if word.text == "]]" && !word.is_quoted {
                         return Ok(());
                     }
