@@ -81,7 +81,8 @@ pub struct FoundPaths {
     pub stop: Option<Stop>,
     /// How many directories could not be read.
     pub unreadable: usize,
-    /// How many directories have more than [`DIRECTORY_ENTRIES`] entries, which are looked at.
+    /// How many directories have more than
+    /// [`DIRECTORY_ENTRIES`](crate::limits::DIRECTORY_ENTRIES) entries, which are looked at.
     pub cut: usize,
 }
 
