@@ -93,6 +93,14 @@ const CHECKS: &[Check] = &[
         measure: files::read_drift,
     },
     Check {
+        name: "turn-drift",
+        what: "time of a turn with a read at the end of a session of n, as a multiple of one's at \
+               the start",
+        n: 4_000,
+        target: Some(1.25),
+        measure: files::turn_drift,
+    },
+    Check {
         name: "edit-time",
         what: "time of a turn that changes one of 100,000 lines, as a multiple of a plain rewrite's, \
                n rounds",

@@ -23,7 +23,7 @@ use acp_lifecycle::Secrets;
 use acp_tools::Workspace;
 use acp_types::{Status, ToolCallReport, ToolKind};
 
-pub(crate) use budget::{Budget, weigh};
+pub(crate) use budget::{Budget, weight};
 use instructions::Instructions;
 pub(crate) use room::{Made, Maker};
 use stamps::Stamps;

@@ -83,6 +83,30 @@ pub(super) fn read_drift(built: &Built, n: u32) -> Result<f64, Stop> {
             last = Instant::now();
         }
     })?;
+    drift(&times, n)
+}
+
+/// Time of a turn with one read at the end of a session of n, as a multiple of that of one at its
+/// start, by the same medians.
+pub(super) fn turn_drift(built: &Built, n: u32) -> Result<f64, Stop> {
+    let scratch = Scratch::new("turn-drift")?;
+    scratch.write("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
+    let mut agent = Agent::start(&mut callboard(built, &scratch, "direct"))?;
+    let session = open_session(&mut agent, &scratch.cwd())?;
+    let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": "read a.txt"}]});
+    let mut times = Vec::new();
+    for _ in 0..n + WARM_UP {
+        let (start, mut has_read) = (Instant::now(), false);
+        agent.request("session/prompt", &prompt, DEADLINE, |message| {
+            has_read |= message["params"]["update"]["status"] == "completed";
+        })?;
+        times.extend(has_read.then(|| start.elapsed().as_secs_f64()));
+    }
+    drift(&times, n)
+}
+
+/// The median of the last quarter as a multiple of the first one's, of all but the first few.
+fn drift(times: &[f64], n: u32) -> Result<f64, Stop> {
     let times = times.get(WARM_UP as usize..).unwrap_or_default();
     if times.len() != n as usize {
         return Err(Stop::Failed(format!("{} of {n} calls completed", times.len())));

@@ -114,7 +114,7 @@ impl User {
 /// Prompts a model as a session does; returns what was told about the model, and what it said.
 async fn prompt(model: &Arc<dyn Model>) -> (Option<String>, String) {
     let told = model.prepare().await;
-    let messages = vec![Arc::new(Message::user("hello"))];
+    let messages = Arc::new(vec![Arc::new(Message::user("hello"))]);
     let mut reply = model.reply(Request { messages, ..Request::default() });
     let said = match reply.next().await.unwrap() {
         Event::Text(text) => text.lines().next().unwrap_or_default().to_owned(),

@@ -12,7 +12,7 @@ use crate::model::{Message, Part, ToolResult};
 
 /// Returns what a message weighs: the bytes of its texts, and for an image as many as its tokens
 /// would be as text.
-pub(super) fn weight(message: &Message) -> u64 {
+pub(crate) fn weight(message: &Message) -> u64 {
     let bytes = match message {
         Message::User(parts) => parts.iter().map(part).sum(),
         Message::Context(text) => text.len(),
@@ -41,7 +41,7 @@ fn part(part: &Part) -> usize {
 }
 
 /// Returns what messages weigh together.
-pub(crate) fn weigh(messages: &[Arc<Message>]) -> u64 {
+pub(super) fn weigh(messages: &[Arc<Message>]) -> u64 {
     messages.iter().map(|message| weight(message)).sum()
 }
 

@@ -66,10 +66,11 @@ pub(super) async fn ask(
     }
     // Some servers refuse a request whose longest reply does not fit beside it.
     let tokens = u32::try_from(asked.window / 8).unwrap_or(u32::MAX).min(limits::SUMMARY_TOKENS);
+    let message = Message::user(format!("{BEFORE}{session}{BEHIND}"));
     let request = Request {
         index,
         system: INSTRUCTIONS.into(),
-        messages: vec![Arc::new(Message::user(format!("{BEFORE}{session}{BEHIND}")))],
+        messages: Arc::new(vec![message.into()]),
         max_tokens: NonZeroU32::new(tokens),
         ..Request::default()
     };

@@ -56,8 +56,8 @@ fn told(request: Request) -> Request {
         // Writing to a string cannot fail.
         let _ = write!(system, "\n- {name}: {description}\n  arguments: {input_schema}");
     }
-    let messages = request.messages.into_iter().map(retold).collect();
-    let (system, tools) = (system.into(), Arc::default());
+    let messages = request.messages.iter().cloned().map(retold).collect();
+    let (messages, system, tools) = (Arc::new(messages), system.into(), Arc::default());
     Request { system, messages, tools, response_schema: Some(Arc::new(schema)), ..request }
 }
 

@@ -18,7 +18,7 @@ pub struct Request {
     /// Instructions that stand before all messages.
     pub system: Arc<str>,
     /// The session so far, oldest first.
-    pub messages: Vec<Arc<Message>>,
+    pub messages: Arc<Vec<Arc<Message>>>,
     /// The tools the model may call.
     pub tools: Arc<[ToolSpec]>,
     /// The longest reply, in tokens; `None` leaves it to the model.

@@ -11,7 +11,6 @@ use ulid::Ulid;
 use super::Turn;
 use super::begun::Begun;
 use super::history::History;
-use crate::context;
 use crate::limits;
 use crate::model::retry::Came;
 use crate::model::{Event, Fault, ModelError, Replay, Reply, Request, Stop, Usage, silence};
@@ -145,7 +144,7 @@ impl Turn<'_> {
     pub(super) async fn listen(&self, history: &mut History) -> Heard {
         let chosen = (self.chosen)();
         let system = self.system(&chosen);
-        let weight = system.weight + context::weigh(history.messages());
+        let weight = system.weight + history.weight();
         let mut reply = chosen.model.reply(self.request(&chosen, system.text, history));
         let mut heard = Heard::new();
         while heard.stop.is_none() && heard.error.is_none() && !heard.is_cancelled {
@@ -175,7 +174,7 @@ impl Turn<'_> {
         Request {
             index: history.count_request(chosen.taken_up),
             system,
-            messages: history.messages().to_vec(),
+            messages: history.messages().clone(),
             tools: self.tools.clone(),
             effort: chosen.effort,
             ..Request::default()

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::context::Budget;
+use crate::context::{Budget, weight};
 use crate::limits;
 use crate::model::{Message, Part, Replay, ToolResult, Usage};
 use crate::options::Chosen;
@@ -13,8 +13,9 @@ use crate::options::Chosen;
 /// What a session remembers between turns.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    messages: Vec<Arc<Message>>,
-    bytes: usize,
+    /// Shared with the requests, so that one costs the same however long the session is.
+    messages: Arc<Vec<Arc<Message>>>,
+    size: Size,
     /// Which model was asked last, by how many were taken up before, and how often, failed attempts
     /// included.
     asked: (u64, usize),
@@ -55,16 +56,41 @@ impl Spent {
     }
 }
 
+/// How much messages are together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Size {
+    bytes: usize,
+    /// What they weigh for a model, in bytes of text.
+    weight: u64,
+}
+
+impl Size {
+    fn of(message: &Message) -> Self {
+        Self { bytes: byte_len(message), weight: weight(message) }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.weight += other.weight;
+    }
+
+    fn take(&mut self, other: Self) {
+        self.bytes -= other.bytes;
+        self.weight -= other.weight;
+    }
+}
+
 impl History {
     /// Returns the messages, oldest first.
-    pub(crate) fn messages(&self) -> &[Arc<Message>] {
+    pub(crate) fn messages(&self) -> &Arc<Vec<Arc<Message>>> {
         &self.messages
     }
 
     /// Puts other messages in the place of all: a shorter telling of the same session.
     pub(crate) fn replace(&mut self, messages: Vec<Arc<Message>>) {
-        self.bytes = messages.iter().map(|message| byte_len(message)).sum();
-        self.messages = messages;
+        self.size = Size::default();
+        messages.iter().for_each(|message| self.size.add(Size::of(message)));
+        self.messages = Arc::new(messages);
     }
 
     /// Returns what the session's replies used so far.
@@ -75,9 +101,9 @@ impl History {
     /// Remembers a message; where that is too much, the oldest are left out.
     pub(super) fn say(&mut self, message: Message) -> Arc<Message> {
         let message = Arc::new(message);
-        self.bytes += byte_len(&message);
-        self.messages.push(message.clone());
-        if self.bytes > limits::MAX_HISTORY_BYTES {
+        self.size.add(Size::of(&message));
+        Arc::make_mut(&mut self.messages).push(message.clone());
+        if self.size.bytes > limits::MAX_HISTORY_BYTES {
             // Half at once, so that it does not have to be done with every message.
             self.shorten(limits::MAX_HISTORY_BYTES / 2);
         }
@@ -100,8 +126,8 @@ impl History {
     pub(super) fn take_back(&mut self, first: &Arc<Message>) {
         let place = self.messages.iter().rposition(|message| Arc::ptr_eq(message, first));
         if let Some(place) = place {
-            let gone: usize = self.messages.drain(place..).map(|message| byte_len(&message)).sum();
-            self.bytes -= gone;
+            let gone = Arc::make_mut(&mut self.messages).drain(place..);
+            gone.for_each(|message| self.size.take(Size::of(&message)));
         }
     }
 
@@ -127,13 +153,14 @@ impl History {
     /// Leaves out what the newest results show beside their text, if no reply followed them.
     /// Returns whether they showed anything.
     pub(super) fn hide_images(&mut self) -> bool {
-        let mut newest = self.messages.iter_mut().rev().take_while(|message| !is_reply(message));
+        let messages = Arc::make_mut(&mut self.messages).iter_mut().rev();
+        let mut newest = messages.take_while(|message| !is_reply(message));
         let Some(message) = newest.find(|message| shows(message)) else { return false };
-        self.bytes -= byte_len(message);
+        self.size.take(Size::of(message));
         if let Message::ToolResults(results) = Arc::make_mut(message) {
             results.iter_mut().for_each(|result| result.hide(REFUSED));
         }
-        self.bytes += byte_len(message);
+        self.size.add(Size::of(message));
         true
     }
 
@@ -145,7 +172,7 @@ impl History {
         let prompt = self.messages.iter().rposition(is_prompt);
         let reply = self.messages.iter().rposition(|message| is_reply(message));
         let end = prompt.max(reply).unwrap_or(self.messages.len());
-        let (mut kept, mut left_out) = (self.bytes, 0);
+        let (mut kept, mut left_out) = (self.size.bytes, 0);
         // Only where a reply or a prompt begins: a call is never parted from its result.
         for (place, message) in self.messages.iter().enumerate().take(end) {
             if kept <= bytes && !matches!(**message, Message::ToolResults(_)) {
@@ -163,7 +190,7 @@ impl History {
         }
         let mut rest = vec![Arc::new(Message::Context(LEFT_OUT.to_owned()))];
         rest.extend(prompt.map(|place| self.messages[place].clone()));
-        rest.extend(self.messages.drain(..).skip(left_out));
+        rest.extend(self.messages.iter().skip(left_out).cloned());
         self.replace(rest);
         true
     }
@@ -198,7 +225,12 @@ impl History {
 
     /// Returns the bytes of all messages.
     pub(super) fn byte_len(&self) -> usize {
-        self.bytes
+        self.size.bytes
+    }
+
+    /// Returns what all messages weigh for a model, in bytes of text.
+    pub(super) fn weight(&self) -> u64 {
+        self.size.weight
     }
 }
 

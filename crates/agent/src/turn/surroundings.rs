@@ -25,7 +25,7 @@ impl Turn<'_> {
         if !context::is_told(&*chosen.model) {
             return;
         }
-        let weight = self.system(&chosen).weight + context::weigh(history.messages());
+        let weight = self.system(&chosen).weight + history.weight();
         if history.budget(&chosen).is_near(weight) {
             self.make_room(&chosen, history).await;
         }
@@ -38,7 +38,7 @@ impl Turn<'_> {
         if !context::is_told(&*chosen.model) {
             return self.leave_out_half(history);
         }
-        let weight = self.system(&chosen).weight + context::weigh(history.messages());
+        let weight = self.system(&chosen).weight + history.weight();
         history.budget(&chosen).refused(weight);
         self.make_room(&chosen, history).await
     }

@@ -20,7 +20,7 @@ impl Session {
     /// Plays a turn; returns the calls as `id name arguments`, and the text.
     async fn prompt(&mut self, prompt: &str) -> (Vec<String>, String) {
         let mut shown = Vec::new();
-        self.request.messages.push(Message::user(prompt).into());
+        Arc::make_mut(&mut self.request.messages).push(Message::user(prompt).into());
         loop {
             let (text, calls, stop) = gather(Direct.reply(self.request.clone())).await;
             let assistant = Message::Assistant {
@@ -29,12 +29,12 @@ impl Session {
                 calls: calls.clone(),
                 replay: None,
             };
-            self.request.messages.push(assistant.into());
+            Arc::make_mut(&mut self.request.messages).push(assistant.into());
             if stop != Stop::ToolCalls {
                 return (shown, text);
             }
             let results = calls.iter().map(|call| self.run(call)).collect();
-            self.request.messages.push(Message::ToolResults(results).into());
+            Arc::make_mut(&mut self.request.messages).push(Message::ToolResults(results).into());
             let show = |call: &Call| format!("{} {} {}", call.id, call.name, call.arguments);
             shown.extend(calls.iter().map(show));
         }

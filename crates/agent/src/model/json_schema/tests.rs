@@ -173,7 +173,7 @@ async fn the_model_is_told_the_tools_and_the_session_in_its_form() {
     let model = parrot(vec![r#"{"text": "done"}"#.into()], Stop::EndTurn);
     let request = Request {
         tools: vec![tool()].into(),
-        messages: messages.map(Arc::new).to_vec(),
+        messages: Arc::new(messages.map(Arc::new).to_vec()),
         ..Request::default()
     };
     wrap(Arc::clone(&model) as Arc<dyn Model>).reply(request).collect::<Vec<_>>().await;

@@ -232,7 +232,11 @@ mod tests {
             "" => Arc::new(reply()),
             text => Arc::new(Message::user(text)),
         };
-        Request { messages: texts.iter().map(message).collect(), ..Request::default() }
+        Request { messages: Arc::new(texts.iter().map(message).collect()), ..Request::default() }
+    }
+
+    fn first(all: &Request, count: usize) -> Request {
+        Request { messages: Arc::new(all.messages[..count].to_vec()), ..all.clone() }
     }
 
     /// What the library would write of what it is told, and what that is written as.
@@ -259,8 +263,7 @@ mod tests {
         let memory = Memory::new(Provider::OpenAi);
         let long = "long".repeat(limits::LONG_TEXT);
         let all = of(&[&long, "note", "", "b", "", "c", "more", "", "d"]);
-        let first =
-            |count: usize| Request { messages: all.messages[..count].to_vec(), ..all.clone() };
+        let first = |count| first(&all, count);
         for (count, kept) in [(2, 0), (4, 0), (4, 2), (6, 2), (7, 4), (9, 4), (9, 7)] {
             let (told, whole) = written(&memory, &first(count));
             assert_eq!(told, kept, "of {count}");
@@ -275,10 +278,7 @@ mod tests {
     fn nothing_is_kept_of_another_session_or_of_one_that_is_told_otherwise() {
         let memory = Memory::new(Provider::OpenAi);
         let request = of(&["a", "", "b", "", "c"]);
-        let first = |count: usize| Request {
-            messages: request.messages[..count].to_vec(),
-            ..request.clone()
-        };
+        let first = |count| first(&request, count);
         let known = || {
             written(&memory, &first(1));
             written(&memory, &first(3));
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(written(&memory, &Request { system: "Be.".into(), ..request.clone() }).0, 0);
         assert_eq!(known(), 1);
         let mut other = request.clone();
-        other.messages[2] = Arc::new(Message::user("b"));
+        Arc::make_mut(&mut other.messages)[2] = Arc::new(Message::user("b"));
         assert_eq!(written(&memory, &other).0, 0);
         assert_eq!(written(&memory, &of(&["a", "", "b", "", "c"])).0, 0);
     }
@@ -300,10 +300,7 @@ mod tests {
         let memory = Memory::new(Provider::OpenAi);
         let request = of(&["a", "", "b", "", "c"]);
         for count in [1, 3] {
-            written(
-                &memory,
-                &Request { messages: request.messages[..count].to_vec(), ..request.clone() },
-            );
+            written(&memory, &first(&request, count));
         }
         let telling = memory.begin(&request);
         assert!(telling.mark().is_some());

@@ -216,7 +216,7 @@ mod tests {
     use crate::model::{Replay, provider::Provider};
 
     fn told(messages: Vec<Message>, traits: Traits) -> Vec<Told> {
-        let messages = messages.into_iter().map(Arc::new).collect();
+        let messages = Arc::new(messages.into_iter().map(Arc::new).collect());
         let asked = Request { messages, ..Request::default() };
         request(&asked, "openai/m", traits, &Memory::new(Provider::OpenAi)).0.chat_history
     }

@@ -43,7 +43,7 @@ fn told(history: &History) -> Vec<Message> {
 /// Asserts what every provider demands.
 pub(in crate::turn) fn check(history: &History) {
     let mut waiting = Vec::new();
-    for message in history.messages() {
+    for message in history.messages().iter() {
         let results = match &**message {
             Message::ToolResults(results) => results.iter().map(|it| it.call_id.clone()).collect(),
             _ => Vec::new(),
@@ -58,8 +58,9 @@ pub(in crate::turn) fn check(history: &History) {
         };
     }
     assert_eq!(waiting, [""; 0]);
-    let bytes = super::byte_len;
-    assert_eq!(history.byte_len(), history.messages().iter().map(|it| bytes(it)).sum::<usize>());
+    let mut size = super::Size::default();
+    history.messages().iter().for_each(|message| size.add(super::Size::of(message)));
+    assert_eq!(history.size, size);
 }
 
 #[test]

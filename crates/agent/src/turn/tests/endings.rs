@@ -56,7 +56,7 @@ impl Model for Fake {
     }
 
     fn reply(&self, request: Request) -> Reply {
-        self.asked.lock().unwrap().push(request.messages);
+        self.asked.lock().unwrap().push(request.messages.to_vec());
         let next = self.replies.lock().unwrap().pop_front();
         let mut events = next.unwrap_or_else(|| vec![text("Done."), Event::Stop(Stop::EndTurn)]);
         if events.last() != Some(&HANGS()) {

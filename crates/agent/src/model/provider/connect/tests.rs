@@ -44,7 +44,7 @@ fn request(messages: Vec<Message>) -> Request {
     };
     Request {
         system: "Be brief.".into(),
-        messages: messages.into_iter().map(Arc::new).collect(),
+        messages: Arc::new(messages.into_iter().map(Arc::new).collect()),
         tools: vec![tool("read_file")].into(),
         max_tokens: NonZeroU32::new(100),
         ..Request::default()

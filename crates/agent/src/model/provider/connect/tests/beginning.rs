@@ -150,7 +150,7 @@ async fn same(provider: Provider, steps: &[Step]) {
     let one = model(provider, &url);
     let first = request(Vec::new());
     for messages in requests(&origin, steps) {
-        let request = crate::model::Request { messages, ..first.clone() };
+        let request = crate::model::Request { messages: messages.into(), ..first.clone() };
         hear(&one, request.clone()).await;
         hear(&model(provider, &url), request).await;
     }
