@@ -302,6 +302,27 @@ mod tests {
     }
 
     #[test]
+    fn what_changes_after_the_new_file_was_made_is_not_overwritten() {
+        for is_renamed in [false, true] {
+            let tree = tree(&[("file", "old")]);
+            let at = tree.at("file");
+            let change = Change { at: &at, found: Some(b"old"), bytes: b"ours" };
+            let staged = Staged::new(&tree.workspace, change, "beside".into(), &mut |_| {});
+            let mut staged = staged.unwrap();
+            let name = if is_renamed { "theirs" } else { "file" };
+            tree.write(name, "theirs");
+            std::fs::rename(tree.path(name), tree.path("file")).unwrap();
+            let error = staged.commit().unwrap_err();
+            assert_eq!(error.code(), Some(Code::ChangedSincePreview), "{error}");
+            drop(staged);
+            assert_eq!(
+                (tree.read("file"), tree.names(".")),
+                ("theirs".into(), vec!["file".into()])
+            );
+        }
+    }
+
+    #[test]
     fn what_the_preview_did_not_see_is_not_overwritten() {
         let tree = tree(&[("file", "other"), ("dir/", "")]);
         let bytes = |text: &str| PreImage::Bytes(text.into());
@@ -521,6 +542,7 @@ mod tests {
         let table = [
             files_are_added_with_their_directories_and_replaced,
             who_gets_the_number_of_ours_is_not_taken_for_it,
+            what_changes_after_the_new_file_was_made_is_not_overwritten,
             what_the_preview_did_not_see_is_not_overwritten,
             modes_links_and_names_stay,
             nothing_is_written_through_links_that_lead_out_or_to_special_files,
