@@ -54,8 +54,14 @@ async fn a_late_write_is_told_at_the_end_of_its_turn_or_at_the_next_prompt() {
     let workspace = Workspace::new(stage.folder.path().to_owned(), Vec::new()).unwrap();
     stage.context.workspace = Arc::new(workspace.keeping(state.path()));
     let model = Arc::new(Says::default());
+    let late = ["a", "b"].map(|name| format!("Another program wrote to {name}"));
+    let [a, b] = late.each_ref().map(String::as_str);
     let mut between = None;
-    for (prompt, name) in [("one", "a"), ("two", "b"), ("three", "c")] {
+    for (prompt, name, expected) in [
+        ("one", "a", &["one", a][..]),
+        ("two", "b", &["one", a, "two"]),
+        ("three", "c", &["one", a, "two", b, "three"]),
+    ] {
         if let Some(mut open) = Option::<File>::take(&mut between) {
             open.write_all(b"late").unwrap();
         }
@@ -66,10 +72,8 @@ async fn a_late_write_is_told_at_the_end_of_its_turn_or_at_the_next_prompt() {
         }
         let ending = stage.run(&model, &mut history, vec![ContentBlock::from(prompt)]).await;
         assert_eq!(ending, Ok(StopReason::EndTurn));
+        assert_eq!(told(&history), expected);
     }
-    let late = ["a", "b"].map(|name| format!("Another program wrote to {name}"));
-    let [a, b] = late.each_ref().map(String::as_str);
-    assert_eq!(told(&history), ["one", a, "two", b, "three"]);
     check(&history);
     let shown = stage.end().await.thought;
     assert!([a, b].iter().all(|late| shown.contains(late)), "{shown}");
