@@ -17,7 +17,17 @@ pub(crate) const END: &str = "/crash-ends-here";
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     kind: Kind,
+    renames: Renames,
     files: fn() -> Vec<Changed>,
+}
+
+/// Which renames its system has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Renames {
+    /// Those that exchange or replace nothing too.
+    All,
+    /// Only those that move a file over another one.
+    Plain,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -44,13 +54,19 @@ pub(crate) enum State {
     Broken(String),
 }
 
-pub(crate) const CASES: [Case; 6] = [
-    Case { name: "edit", kind: Kind::Write, files: || vec![edited(0)] },
-    Case { name: "add", kind: Kind::Write, files: || vec![added(0)] },
-    Case { name: "linked", kind: Kind::Write, files: || vec![linked(0), shorter(1)] },
+pub(crate) const CASES: [Case; 10] = [
+    Case { name: "edit", kind: Kind::Write, renames: Renames::All, files: || vec![edited(0)] },
+    Case { name: "add", kind: Kind::Write, renames: Renames::All, files: || vec![added(0)] },
+    Case {
+        name: "linked",
+        kind: Kind::Write,
+        renames: Renames::All,
+        files: || vec![linked(0), shorter(1)],
+    },
     Case {
         name: "fifty",
         kind: Kind::Write,
+        renames: Renames::All,
         files: || {
             let file = |number| match number % 5 {
                 0 => linked(number),
@@ -60,9 +76,18 @@ pub(crate) const CASES: [Case; 6] = [
             (0..50).map(file).collect()
         },
     },
-    Case { name: "delete", kind: Kind::Delete, files: || vec![edited(0)] },
-    Case { name: "move", kind: Kind::Move, files: || vec![edited(0)] },
+    Case { name: "delete", kind: Kind::Delete, renames: Renames::All, files: || vec![edited(0)] },
+    Case { name: "move", kind: Kind::Move, renames: Renames::All, files: || vec![edited(0)] },
+    plain("plain-edit", Kind::Write, || vec![edited(0), edited(1)]),
+    plain("plain-add", Kind::Write, || vec![added(0)]),
+    plain("plain-linked", Kind::Write, || vec![linked(0), edited(1)]),
+    plain("plain-delete", Kind::Delete, || vec![edited(0)]),
 ];
+
+/// A case of a system that has neither exchanges nor renames that replace nothing.
+const fn plain(name: &'static str, kind: Kind, files: fn() -> Vec<Changed>) -> Case {
+    Case { name, kind, renames: Renames::Plain, files }
+}
 
 fn edited(number: usize) -> Changed {
     let (old, new) = (format!("old {number}\n"), format!("new {number}, longer\n"));
@@ -90,6 +115,10 @@ pub(crate) fn workspace(folder: &Path) -> Workspace {
 }
 
 impl Case {
+    pub(crate) fn renames(&self) -> Renames {
+        self.renames
+    }
+
     /// Makes the files as they are before, in memory where that can be.
     pub(crate) fn scene(&self) -> TempDir {
         let shared = tempfile::tempdir_in("/dev/shm");

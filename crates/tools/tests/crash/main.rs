@@ -80,7 +80,7 @@ fn each_file_is_old_or_new_wherever_its_writer_dies() {
         assert!(calls.len() > 20, "{} of {}", calls.len(), case.name);
         // The disk is told to keep the names too, of what is written.
         let syncs = calls.iter().filter(|call| call.name == "fsync").count();
-        assert_eq!(syncs > 0, case.name != "delete", "{}", case.name);
+        assert_eq!(syncs > 0, !case.name.ends_with("delete"), "{}", case.name);
         for call in calls {
             let errors = ERRORS.iter().map(|name| Fault::Error(name));
             faults.extend(errors.chain([Fault::Kill]).map(|fault| (case, call.clone(), fault)));

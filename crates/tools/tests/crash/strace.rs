@@ -5,7 +5,10 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::cases::{BEGIN, Case, END};
+use crate::cases::{BEGIN, Case, END, Renames};
+
+/// The call that exchanges names, or replaces nothing.
+const FLAGGED: &str = "renameat2";
 
 /// One file system call of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,6 +72,11 @@ impl Strace {
     pub(crate) fn run(case: &Case, folder: &Path, fault: Option<(&Call, &Fault<'_>)>) {
         let mut command = Command::new("strace");
         command.args(["-f", "-qq", "--seccomp-bpf", "-o"]).arg(folder.join("log"));
+        let also = fault.is_none_or(|(call, _)| call.name != FLAGGED);
+        if also && case.renames() == Renames::Plain {
+            // As a file system that has none says it.
+            command.arg(format!("--inject={FLAGGED}:error=EINVAL"));
+        }
         match fault {
             None => command.arg("--trace=%file,%desc"),
             Some((Call { name, number }, fault)) => {
@@ -76,7 +84,7 @@ impl Strace {
                     Fault::Kill => "signal=KILL".to_owned(),
                     Fault::Error(name) => format!("error={name}"),
                 };
-                command.arg(format!("--trace={name}"));
+                command.arg(format!("--trace={name},{FLAGGED}"));
                 command.arg(format!("--inject={name}:{fault}:when={number}"))
             }
         };

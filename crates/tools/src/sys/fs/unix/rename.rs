@@ -46,7 +46,13 @@ impl Dir {
         }
         // As not every file system can.
         match linked(self, from, dir, to) {
-            Ok(()) => self.remove(from),
+            Ok(()) => self.remove(from).inspect_err(|_| {
+                // It stays where it was, if it still is what has the other name.
+                let identities = (self.identity(from).ok(), dir.identity(to).ok());
+                if identities.0.is_some() && identities.0 == identities.1 {
+                    drop(dir.remove(to));
+                }
+            }),
             Err(error) if is_without_second_names(&error) => self.rename_reserved(from, dir, to),
             Err(error) => Err(error),
         }
