@@ -189,9 +189,9 @@ fn images_are_shown_whole_and_texts_that_begin_like_one_are_texts() {
     let Reading::Image(image) = read("image").unwrap() else { panic!() };
     assert_eq!((image.media_type, image.bytes.as_slice()), ("image/gif", gif.as_slice()));
     assert_eq!(image.to_text(), "[image/gif, 14 bytes]\n");
-    let shown = serde_json::to_value(image.to_content()).unwrap();
-    assert_eq!(shown["value"]["data"], "R0lGODlhAQABAAAAADs=");
-    assert_eq!(shown["value"]["mimeType"], "image/gif");
+    let encoded = image.encoded();
+    assert_eq!(encoded.data, "R0lGODlhAQABAAAAADs=");
+    assert_eq!(encoded.mime_type, "image/gif");
     assert!(matches!(read("jpeg"), Ok(Reading::Image(image)) if image.media_type == "image/jpeg"));
     assert!(matches!(read("text.gif"), Ok(Reading::Text(text)) if text.total_lines == Some(1)));
     assert_eq!(read("large.png").unwrap_err().code(), Some(Code::TooLarge));
