@@ -106,6 +106,11 @@ pub const MATCH_LOCATIONS: usize = 20;
 /// Bytes of the longest line that is searched.
 pub const SEARCHED_LINE_BYTES: usize = 4 * 1024 * 1024;
 
+/// Bytes of lines that an expression looks through before a search asks whether to stop. The slowest
+/// expressions of [`REGEX_BYTES`] take some milliseconds for them, others microseconds, of which asking
+/// is no part that can be measured.
+pub const SEARCHED_PIECE_BYTES: usize = 64 * 1024;
+
 /// Bytes of a file that is read whole to be searched; longer ones are read bit by bit.
 pub const WHOLE_FILE_BYTES: u64 = 1024 * 1024;
 
