@@ -143,7 +143,7 @@ async fn a_login_is_stored_used_and_removed() {
     let (ok, said) = log_in(&scratch, &url);
     let file = keys_file(&scratch);
     assert!(ok && said.contains(&file.display().to_string()), "{said}");
-    assert!(said.contains("1 models, such as scripted"), "{said}");
+    assert!(said.contains("1 model, scripted"), "{said}");
     assert_eq!(server.asked()[0].header("authorization"), Some(&*format!("Bearer {KEY}")));
 
     let (ok, said) = run(&scratch, &[], &["models", "--json"], "");

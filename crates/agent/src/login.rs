@@ -72,6 +72,7 @@ async fn log_in(choices: &Choices, provider: Option<Provider>) -> Result<String,
 fn told(models: &[String]) -> String {
     match models {
         [] => "The key works.".to_owned(),
+        [only] => format!("The key works: 1 model, {only}."),
         [first, ..] => format!("The key works: {} models, such as {first}.", models.len()),
     }
 }

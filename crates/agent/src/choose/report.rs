@@ -142,7 +142,10 @@ impl fmt::Display for Report {
             let at = base_url.as_ref().map(|url| format!(" at {url}")).unwrap_or_default();
             match error {
                 Some(error) => writeln!(formatter, "{provider}{at}: {error}")?,
-                None => writeln!(formatter, "{provider}{at}: {} models", models.len())?,
+                None => {
+                    let plural = if models.len() == 1 { "" } else { "s" };
+                    writeln!(formatter, "{provider}{at}: {} model{plural}", models.len())?;
+                }
             }
             models.iter().try_for_each(|model| writeln!(formatter, "  {model}"))?;
         }

@@ -435,8 +435,8 @@ async fn the_report_names_every_address_that_is_asked() {
             "",
             &both,
             &[
-                "ollama at http://127.0.0.1:11434: 1 models",
-                "openai at http://127.0.0.1:8080/v1: 1 models",
+                "ollama at http://127.0.0.1:11434: 1 model",
+                "openai at http://127.0.0.1:8080/v1: 1 model",
             ],
         ),
         (
@@ -444,16 +444,16 @@ async fn the_report_names_every_address_that_is_asked() {
             slash,
             &both,
             &[
-                "ollama at http://127.0.0.1:11434/: 1 models",
-                "openai at http://127.0.0.1:8080/v1: 1 models",
+                "ollama at http://127.0.0.1:11434/: 1 model",
+                "openai at http://127.0.0.1:8080/v1: 1 model",
             ],
         ),
-        (&[], responses, &[], &["openai-responses at http://r/v1: 1 models"]),
+        (&[], responses, &[], &["openai-responses at http://r/v1: 1 model"]),
         (
             &silent,
             "",
             &[],
-            &["openai at http://h/v1: 1 models", "ollama at http://silent:11434: no (status 401)"],
+            &["openai at http://h/v1: 1 model", "ollama at http://silent:11434: no (status 401)"],
         ),
     ] {
         let (user, fake) = (User::new(env, file), Fake::default());

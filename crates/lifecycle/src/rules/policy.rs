@@ -56,7 +56,8 @@ impl Policy for AskPolicy {
 }
 
 /// Reads are allowed, and so is making and changing files beneath the roots, unless they are
-/// [protected](is_protected_beneath). Everything else is asked about: commands, deletions, other places.
+/// [protected](is_protected_beneath). Everything else is asked about: commands, deletions, other
+/// places.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AcceptEditsPolicy {
     roots: Vec<PathBuf>,

@@ -95,7 +95,8 @@ impl Tool for ReadFile {
             };
             Ok(match reading {
                 Reading::Text(mut window) => {
-                    if is_output {
+                    // That of another session, too, which is read as any file outside.
+                    if is_output || workspace.outputs().holds(at.path()) {
                         redact(&mut window, &session);
                     }
                     output(window, &held.notes_of_read())

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn movements_cost_neither_room_nor_time() {
+    fn movements_need_no_more_room_than_they_are_written_with() {
         let long = "x".repeat(40_000) + &"\n\u{1b}[A\u{1b}[K\u{1b}[65535Gy\u{1b}[A".repeat(10_000);
         assert!(plain(&long).len() <= long.len());
     }

@@ -106,11 +106,16 @@ async fn a_long_output_is_linked_and_read_without_its_secrets() {
     assert_eq!(report.meta.output_bytes, Some(whole.len() as u64));
     assert_eq!(link.size, i64::try_from(whole.len()).ok());
 
-    // The model pages through it, and its secrets are hidden there too.
-    let window = json!({ "path": path, "offset": -2 });
-    let (read, _) = stage.call("read_file", window).await;
-    assert_eq!(read.status, Status::Completed, "{}", read.text);
-    assert!(read.text.starts_with(" 20000\t20000\n 20001\t[redacted]\n"), "{}", read.text);
+    // The model pages through it, and its secrets are hidden there too, in another session as well.
+    let above = Workspace::new(stage.folder.path().to_owned(), Vec::new()).unwrap();
+    let other = Arc::new(above.keeping(&stage.folder.path().join("state")));
+    for workspace in [Arc::clone(&stage.context.workspace), other] {
+        stage.context.workspace = workspace;
+        let window = json!({ "path": path, "offset": -2 });
+        let (read, _) = stage.call("read_file", window).await;
+        assert_eq!(read.status, Status::Completed, "{}", read.text);
+        assert!(read.text.starts_with(" 20000\t20000\n 20001\t[redacted]\n"), "{}", read.text);
+    }
 }
 
 /// The terminal is one that nobody types at, though the command reads from it.
