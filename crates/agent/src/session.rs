@@ -118,12 +118,19 @@ impl Session {
             giving_up: session.giving_up.clone(),
         };
         let (closing, closed) = (session.closing.clone(), session.closed.clone());
-        let (workspace, giving_up) = (runner.context.workspace.clone(), session.giving_up.clone());
+        let (context, giving_up) = (runner.context.clone(), session.giving_up.clone());
         let life = async move {
             let sent = CancellationToken::new();
             let driver = tokio::spawn(drive(handle, wire, sent.clone()).in_current_span());
             runner.run(waiting, &closing).await;
-            let _is_over = giving_up.run_until_cancelled(workspace.background().end()).await;
+            let ending = async {
+                context.workspace.background().end().await;
+                // No turn will tell of it, and nobody looks from now on.
+                for late in context.late_writes().await {
+                    tracing::warn!("{late}");
+                }
+            };
+            let _is_over = giving_up.run_until_cancelled(ending).await;
             sent.cancel();
             // A driver that panicked has nothing more to send.
             drop(driver.await);

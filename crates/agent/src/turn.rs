@@ -23,6 +23,7 @@ mod calls;
 mod ended;
 mod heard;
 mod history;
+mod late;
 mod order;
 mod results;
 mod surroundings;
@@ -67,6 +68,13 @@ pub(crate) async fn run(
     history: &mut History,
     blocks: Vec<ContentBlock>,
 ) -> Ending {
+    let ending = answer(turn, history, blocks).await;
+    // No request follows that would hear of it.
+    turn.hear_late(history).await;
+    ending
+}
+
+async fn answer(turn: Turn<'_>, history: &mut History, blocks: Vec<ContentBlock>) -> Ending {
     history.mend();
     turn.tell_prompt(&prompt::typed(&blocks), history);
     let linked = turn.read_links(&blocks).await;

@@ -1,6 +1,7 @@
 //! Sessions of an agent in this process: how they open, and the calls that their slash commands make.
 
 mod asked;
+mod late;
 
 use std::sync::mpsc;
 

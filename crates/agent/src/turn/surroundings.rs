@@ -82,10 +82,11 @@ impl Turn<'_> {
         is_shorter
     }
 
-    /// Tells the model what it does not know yet of commands in the background, of the project's
-    /// instructions and of files that changed.
+    /// Tells the model what it does not know yet of commands in the background, of what was written
+    /// late, of the project's instructions and of files that changed.
     pub(super) async fn hear_news(&self, history: &mut History) {
         self.hear_ended(history).await;
+        self.hear_late(history).await;
         let chosen = (self.chosen)();
         if !context::is_told(&*chosen.model) {
             return;

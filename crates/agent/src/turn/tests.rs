@@ -4,6 +4,7 @@ mod cancelled;
 mod ended;
 mod endings;
 mod images;
+mod late;
 mod secrets;
 mod side_by_side;
 

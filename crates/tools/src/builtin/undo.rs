@@ -49,6 +49,8 @@ impl Tool for Undo {
 
     async fn preview(&self, _: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
         let preview = context.on_files(|workspace| {
+            // Before it is read what would be restored: that has it then.
+            workspace.look_for_late_writes();
             let undoing = Undoing::last(workspace)?;
             let changes: Vec<_> = undoing.changes().collect();
             let effects: Effects = undoing

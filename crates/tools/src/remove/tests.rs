@@ -13,19 +13,12 @@ use tempfile::TempDir;
 use super::find;
 use crate::error::{Code, ToolError};
 use crate::limits::UNDO_STEPS;
+use crate::sys::fs::pretence::{self, FileSystem};
 use crate::tool::Output;
 use crate::undo::{Deed, Step, Undoing};
-use crate::workspace::testing::{Tree, tree};
+use crate::workspace::testing::{Tree, kept, tree};
 use crate::workspace::{Durability, Workspace};
 use crate::write::{Change, PreImage, atomic_write, read_whole, write_all};
-
-/// A tree whose changes are kept beside it.
-fn kept(files: &[(&str, &str)]) -> Tree {
-    let tree = tree(files);
-    let state = tree.outer().join("state");
-    let workspace = tree.workspace.keeping(&state).with_durability(Durability::System);
-    Tree { workspace, ..tree }
-}
 
 fn delete(tree: &Tree, path: &str) -> Result<(), ToolError> {
     find(&tree.workspace, &tree.at(path))?.delete(&tree.workspace)
@@ -512,4 +505,29 @@ fn a_file_that_was_made_is_gone_again() {
     write(&tree, "new", "text").unwrap();
     undo(&tree).unwrap();
     assert_eq!(read_whole(&tree.workspace, &tree.at("new"), 9).unwrap(), PreImage::Missing);
+}
+
+#[test]
+fn the_same_holds_on_file_systems_that_can_do_less() {
+    let table = [
+        what_is_deleted_or_moved_comes_back,
+        what_something_else_changed_stays_and_stands_in_no_other_files_way,
+        a_step_of_which_nothing_can_be_undone_stands_in_no_other_steps_way,
+        what_changes_after_an_undo_was_looked_at_is_looked_at_again,
+        what_changed_since_the_preview_stays,
+        a_directory_in_which_anything_changed_since_the_preview_stays,
+        a_file_or_link_that_changed_since_the_preview_is_not_moved,
+        a_step_is_undone_once_however_often_it_was_looked_at,
+        a_name_that_is_no_text_comes_back_as_it_was,
+        a_file_of_another_file_system_is_copied_and_all_else_is_said_to_be_lost,
+        what_is_not_kept_at_all_is_said_to_be_lost_and_compared_all_the_same,
+        a_file_that_was_made_is_gone_again,
+    ];
+    for file_system in pretence::LESSER {
+        println!("{file_system:?}");
+        for test in table {
+            pretence::on(file_system, test);
+        }
+    }
+    pretence::on(FileSystem::Bare, every_sequence_of_changes_can_be_undone);
 }

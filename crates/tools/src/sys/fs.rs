@@ -20,6 +20,8 @@ mod unix;
 
 #[cfg(not(unix))]
 pub(crate) use portable::{Dir, Root, copy_access, identity_of, links, look};
+#[cfg(all(test, unix))]
+pub(crate) use unix::pretence;
 #[cfg(unix)]
 pub(crate) use unix::{Dir, Root, copy_access, identity_of, links, look};
 

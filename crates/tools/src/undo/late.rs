@@ -1,9 +1,10 @@
 //! What programs write to a file that was replaced, because they had it open: nobody sees it by its
-//! name, but it is kept with the old file.
+//! name, but it is kept with the old file. And what they write to a file just while it is written in
+//! place, as far as that can be seen.
 //!
 //! It knows nothing of steps.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -11,35 +12,85 @@ use std::time::SystemTime;
 use crate::limits::TIME_TICK;
 use crate::stamp::{Stamp, Stamping};
 use crate::sys::fs::{Dir, Look};
-use crate::workspace::Workspace;
+use crate::tool::Context;
+use crate::workspace::{Workspace, shown};
 
-/// Something that a program wrote to a file that was replaced before.
+/// Something that a program wrote to a file that was replaced before, or just while it was written
+/// in place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LateWrite {
     /// The file that was meant.
     pub path: PathBuf,
-    /// Where the old file lies with what was written to it. Undoing the change restores it.
-    pub kept: PathBuf,
+    /// Where the old file lies with what was written to it. Nothing for a file that was written in
+    /// place: what was written is in that itself, perhaps only a part of it.
+    pub kept: Option<PathBuf>,
+    /// Whether undoing the change restores it, if nothing else changes the file before.
+    pub can_be_undone: bool,
 }
 
 impl Workspace {
     /// Returns what other programs wrote to files that this session had replaced in the meantime,
     /// each once: they had them open, and what they wrote is in the old ones. It is noticed where
-    /// old files are moved to what is kept, so not where that is another file system.
+    /// old files are moved to what is kept, so not where that is another file system. Of files that
+    /// are written in place, those with several names for example, it returns the ones that held
+    /// something else right after they were written.
     #[must_use]
     pub fn late_writes(&self) -> Vec<LateWrite> {
+        self.look_for_late_writes();
         self.undo().late()
+    }
+
+    /// Looks for what [`Self::late_writes`] returns, and returns nothing of it.
+    pub(crate) fn look_for_late_writes(&self) {
+        self.undo().look_for_late();
     }
 
     /// Says in a result what [`Self::late_writes`] returns.
     pub(crate) fn tell_late_writes(&self, text: &mut String) {
         for late in self.late_writes() {
-            let (path, kept) = (self.display(&late.path), late.kept.display());
-            text.push_str(&format!(
-                "\nAnother program wrote to {path} just when it was replaced, and does not show in \
-                 it. What it wrote lies in {kept}; undoing that change restores it."
-            ));
+            text.push('\n');
+            text.push_str(&late.told(self));
         }
+    }
+}
+
+impl Context {
+    /// Looks for what other programs wrote late to files that the session had replaced, or while it
+    /// wrote them, and says it, one text each. Each is said once; if nobody waits for the answer,
+    /// to whoever asks next. Results of changes say it too, so this is for what comes after the
+    /// last one: between requests, at the end of a turn and of a session.
+    pub async fn late_writes(&self) -> Vec<String> {
+        if self.workspace.undo().is_watching() {
+            let look = |workspace: &Workspace| {
+                workspace.look_for_late_writes();
+                Ok(())
+            };
+            // It cannot fail; a panic costs what would have been found.
+            drop(self.on_files(look).await);
+        }
+        let late = self.workspace.undo().late();
+        late.iter().map(|late| late.told(&self.workspace)).collect()
+    }
+}
+
+impl LateWrite {
+    fn told(&self, workspace: &Workspace) -> String {
+        let path = workspace.display(&self.path);
+        let Some(kept) = &self.kept else {
+            return format!(
+                "Another program wrote to {path} just when it was written, which is done in place: \
+                 it may hold parts of both. Read it again."
+            );
+        };
+        let undoing = match self.can_be_undone {
+            true => "; undoing that change restores it, if the file is not changed before.",
+            false => ".",
+        };
+        format!(
+            "Another program wrote to {path} after it was replaced, which does not show in it. \
+             What it wrote lies in {}{undoing}",
+            shown(kept)
+        )
     }
 }
 
@@ -80,8 +131,13 @@ impl Watched {
         Ok(found != Some(stamp))
     }
 
-    pub(super) fn told(&self, folder: &Path) -> LateWrite {
-        LateWrite { path: self.path.clone(), kept: folder.join(&self.name) }
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its name in what is kept.
+    pub(super) fn name(&self) -> &OsStr {
+        &self.name
     }
 }
 
@@ -94,3 +150,7 @@ fn is_settled(look: &Look) -> bool {
     let tick = if is_coarse { 100 * TIME_TICK } else { TIME_TICK };
     age > tick.as_nanos() as i128
 }
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests;

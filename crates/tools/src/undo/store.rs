@@ -41,6 +41,8 @@ struct Kept {
     blobs: u64,
     count: u64,
     watched: VecDeque<Watched>,
+    /// What was written late and nobody was told of.
+    late: VecDeque<LateWrite>,
 }
 
 /// The folder of one session.
@@ -143,25 +145,46 @@ impl Undo {
         }
     }
 
-    /// Returns what was written since to files that had been replaced, each once.
-    pub(crate) fn late(&self) -> Vec<LateWrite> {
-        let Ok(store) = self.store() else { return Vec::new() };
-        // Whoever asks meanwhile is told nothing of these: each is told once.
+    /// Whether there is anything that could be written late.
+    pub(crate) fn is_watching(&self) -> bool {
+        !self.kept().watched.is_empty()
+    }
+
+    /// Looks for what was written since to files that had been replaced.
+    pub(crate) fn look_for_late(&self) {
+        let Ok(store) = self.store() else { return };
+        // Whoever looks meanwhile finds none of these: each is told once.
         let mut watched = mem::take(&mut self.kept().watched);
         let mut late = Vec::new();
         watched.retain_mut(|watched| match watched.is_written(&store.dir) {
             Ok(is_written) => {
-                late.extend(is_written.then(|| watched.told(&store.path)));
+                let found = || (watched.path().to_owned(), watched.name().to_owned());
+                late.extend(is_written.then(found));
                 true
             }
             // It was restored, or is kept no more.
             Err(_) => false,
         });
         let mut kept = self.kept();
+        for (path, name) in late {
+            let can_be_undone = kept.can_undo(&name);
+            let place = store.path.join(name);
+            kept.tell(LateWrite { path, kept: Some(place), can_be_undone });
+        }
         watched.append(&mut kept.watched);
         let over = watched.len().saturating_sub(LATE_WATCHED);
         kept.watched = watched.split_off(over);
-        late
+    }
+
+    /// Notes that something else was in a file right after it was written in place.
+    pub(crate) fn note_mixed(&self, path: &Path) {
+        let path = path.to_owned();
+        self.kept().tell(LateWrite { path, kept: None, can_be_undone: false });
+    }
+
+    /// Returns what was found or noted, each once.
+    pub(crate) fn late(&self) -> Vec<LateWrite> {
+        mem::take(&mut self.kept().late).into()
     }
 
     /// Remembers a step, and forgets the oldest ones if it is too much.
@@ -264,6 +287,20 @@ impl Kept {
         let (_, oldest) = self.steps.pop_front()?;
         self.has_forgotten = true;
         Some(oldest)
+    }
+
+    /// Whether a step holds this, so that it can be restored.
+    fn can_undo(&self, name: &OsStr) -> bool {
+        self.steps.iter().any(|(_, step)| step.blobs().any(|blob| blob.name == name))
+    }
+
+    /// Remembers a late write until somebody is told of it.
+    fn tell(&mut self, late: LateWrite) {
+        self.late.retain(|other| (&other.path, &other.kept) != (&late.path, &late.kept));
+        self.late.push_back(late);
+        if self.late.len() > LATE_WATCHED {
+            self.late.pop_front();
+        }
     }
 
     /// Returns the store, which is made with the first thing that is kept, and a new name in it.

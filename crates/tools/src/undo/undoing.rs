@@ -48,6 +48,7 @@ enum Prepared {
         at: Resolved,
         now: Vec<u8>,
         before: Vec<u8>,
+        deed: Deed,
     },
     /// What was deleted comes back.
     Restore {
@@ -153,16 +154,24 @@ impl Undoing {
         };
         let undone = self.undo_all(workspace);
         match &undone {
-            Ok(()) => undo.forget(&step, self.left()),
+            Ok(()) => undo.forget(&step, self.left(workspace)),
             Err(_) => undo.give_back(self.number, step),
         }
         undone
     }
 
-    /// Returns what is not undone of the step.
-    fn left(&self) -> Step {
+    /// Returns what is not undone of the step: what stays, and of what was restored that which
+    /// somebody wrote to since it was read.
+    fn left(&self, workspace: &Workspace) -> Step {
+        let is_written_late = |deed: &Deed, before: &[u8]| {
+            let now = deed.before().map(|blob| workspace.undo().read(blob));
+            now.is_some_and(|now| now.is_ok_and(|now| now != before))
+        };
         let left = self.deeds.iter().filter_map(|prepared| match prepared {
             Prepared::Stay(_, deed) => Some(deed.clone()),
+            Prepared::Rewrite { before, deed, .. } => {
+                is_written_late(deed, before).then(|| deed.clone())
+            }
             _ => None,
         });
         Step { deeds: left.collect() }
@@ -209,7 +218,7 @@ impl Undoing {
     /// Does the rest: several files get their bytes back, or one thing its place.
     fn change_all(&self, workspace: &Workspace) -> Result<(), ToolError> {
         let replaced = self.deeds.iter().filter_map(|prepared| match prepared {
-            Prepared::Rewrite { at, now, before } => {
+            Prepared::Rewrite { at, now, before, .. } => {
                 Some(Change { at, found: Some(now), bytes: before })
             }
             _ => None,
@@ -290,7 +299,7 @@ impl Prepared {
                 }
                 let before = workspace.undo().read(before);
                 let before = before.map_err(|error| workspace.explain(&at, &error))?;
-                Self::Rewrite { at, now, before }
+                Self::Rewrite { at, now, before, deed: deed.clone() }
             }
             Deed::Deleted { path, before } => {
                 let to = workspace.entry(&workspace.named(path)?)?;
@@ -314,7 +323,7 @@ impl Prepared {
     fn change(&self) -> Option<FileChange> {
         match self {
             Self::Remove(found) => Some(found.deletion()),
-            Self::Rewrite { at, now, before } => {
+            Self::Rewrite { at, now, before, .. } => {
                 let text = |bytes: &[u8]| Text::decode("", bytes.to_vec()).ok();
                 Some(match (text(now), text(before)) {
                     (Some(now), Some(before)) => {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use super::{Resolved, Workspace};
+use super::{Durability, Resolved, Workspace};
 
 /// A workspace in a directory of its own: `root`, beside it `root-evil` and `secret`.
 pub(crate) struct Tree {
@@ -27,6 +27,14 @@ pub(crate) fn tree(files: &[(&str, &str)]) -> Tree {
         tree.write(path, text);
     }
     tree
+}
+
+/// The same, and what is changed is kept beside it.
+pub(crate) fn kept(files: &[(&str, &str)]) -> Tree {
+    let tree = tree(files);
+    let state = tree.outer().join("state");
+    let workspace = tree.workspace.keeping(&state).with_durability(Durability::System);
+    Tree { workspace, ..tree }
 }
 
 impl Tree {

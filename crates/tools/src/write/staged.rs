@@ -7,11 +7,12 @@ use std::io::{self, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::Change;
+use super::in_place::{self, holds, overwrite};
 use super::journal::{Manner, Prepared, fresh, spare};
 use crate::error::{Code, ToolError};
 use crate::limits::EXCHANGE_TRIES;
 use crate::stamp::Stamp;
-use crate::sys::fs::{Audience, Dir, Identity, Kind, Look, copy_access, links};
+use crate::sys::fs::{Audience, Dir, Identified as _, Identity, Kind, Look, copy_access, links};
 use crate::undo::{Deed, Undo};
 use crate::workspace::{Resolved, Workspace, require_file};
 
@@ -38,6 +39,8 @@ pub(super) struct Staged<'a> {
     after: Stamp,
     way: Way,
     state: State,
+    /// Whether it held something else right after it was written in place.
+    is_mixed: bool,
 }
 
 #[derive(Debug)]
@@ -127,6 +130,7 @@ impl<'a> Staged<'a> {
             after,
             way,
             state,
+            is_mixed: false,
         };
         staged.fill(filled).map_err(|trouble| trouble.explained(workspace, at))?;
         Ok(staged)
@@ -230,6 +234,7 @@ impl<'a> Staged<'a> {
         let old = spare(&self.temporary);
         self.require_old_at(&self.name.clone())?;
         if self.dir.link(&self.name, &old).is_err() {
+            // Nothing lies beside it then: see `make_again`.
             return Ok(self.dir.replace(&self.temporary, &self.name)?);
         }
         if let Err(error) = self.dir.replace(&self.temporary, &self.name) {
@@ -245,17 +250,22 @@ impl<'a> Staged<'a> {
         Ok(())
     }
 
-    fn overwrite(&mut self, mut file: &File) -> Result<(), Trouble> {
-        file.rewind()?;
-        self.require_old(&mut file)?;
+    fn overwrite(&mut self, file: &File) -> Result<(), Trouble> {
+        // Who replaced it by a rename has another file there, and this one is none of ours.
+        let is_there = self.dir.identity(&self.name).ok() == Some(file.identity()?);
+        let old = self.change.found.unwrap_or_default();
+        if !is_there || !in_place::holds_quietly(file, &mut &*file, old)? {
+            return Err(self.changed().into());
+        }
         let durability = self.workspace.durability();
         let written = overwrite(file, self.change.bytes).and_then(|()| durability.of(file));
-        if let (Err(_), Some(old)) = (&written, self.change.found) {
+        if written.is_err() {
             // Until it is whole again, the file beside it is the only whole one.
             self.state = State::Stranded;
             overwrite(file, old)?;
             self.state = State::Prepared;
         }
+        self.is_mixed = written.is_ok() && in_place::is_other(file, self.change.bytes);
         Ok(written?)
     }
 
@@ -282,6 +292,11 @@ impl<'a> Staged<'a> {
 
     pub(super) fn is_in_place(&self) -> bool {
         matches!(self.way, Way::InPlace(_))
+    }
+
+    /// Whether somebody else wrote to it while it was written in place: it may hold parts of both.
+    pub(super) fn is_mixed(&self) -> bool {
+        self.is_mixed
     }
 
     /// Says that its file is not the one that was seen.
@@ -355,17 +370,27 @@ impl<'a> Staged<'a> {
         let done = match (&self.way, self.change.found) {
             (Way::InPlace(file), Some(old)) => self.unwrite(file, old),
             (Way::Add, _) | (_, None) => self.if_ours(|| self.dir.remove(&self.name)),
-            (Way::Replace, Some(_)) => {
+            (Way::Replace, Some(old)) => {
                 self.swap_back(self.ours).or_else(|error| match error.kind() {
                     io::ErrorKind::Unsupported => {
                         self.if_ours(|| self.dir.replace(&self.temporary, &self.name))
                     }
+                    io::ErrorKind::NotFound => self.if_ours(|| self.make_again(old)),
                     _ => Err(error),
                 })
             }
         };
         self.state = if done.is_ok() { State::Prepared } else { State::Stranded };
         done.map_err(|error| format!("{} ({error})", self.change.at.given()))
+    }
+
+    /// Writes the old file anew, where no second name could be given to it.
+    fn make_again(&self, old: &[u8]) -> io::Result<()> {
+        let again = self.dir.create(&self.temporary, Audience::Owner)?;
+        fill(&again, old, &mut |_| {})?;
+        copy_access(&self.dir.open(&self.name)?, &again)?;
+        self.workspace.durability().of(&again)?;
+        self.dir.replace(&self.temporary, &self.name)
     }
 
     /// Does something with the file, if it is the one that was put there: any other is newer.
@@ -375,9 +400,8 @@ impl<'a> Staged<'a> {
     }
 
     /// Writes the old bytes, if the new ones are there: what somebody wrote since is newer.
-    fn unwrite(&self, mut file: &File, old: &[u8]) -> io::Result<()> {
-        file.rewind()?;
-        let is_ours = holds(&mut file, self.change.bytes)?;
+    fn unwrite(&self, file: &File, old: &[u8]) -> io::Result<()> {
+        let is_ours = in_place::holds_quietly(file, &mut &*file, self.change.bytes)?;
         if is_ours { overwrite(file, old) } else { Ok(()) }
     }
 
@@ -427,22 +451,6 @@ impl Drop for Staged<'_> {
     }
 }
 
-/// Whether the rest of a file is just these bytes.
-fn holds(file: &mut impl io::Read, mut bytes: &[u8]) -> io::Result<bool> {
-    let mut piece = [0; COMPARED_BYTES];
-    loop {
-        let read = match file.read(&mut piece) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            other => other?,
-        };
-        if read == 0 {
-            return Ok(bytes.is_empty());
-        }
-        let Some(rest) = bytes.strip_prefix(&piece[..read]) else { return Ok(false) };
-        bytes = rest;
-    }
-}
-
 fn changed(at: &Resolved) -> ToolError {
     let message = format!(
         "{} was changed by something else since this change was prepared, so nothing was written. \
@@ -457,7 +465,7 @@ fn dangling(at: &Resolved) -> ToolError {
     ToolError::report(Code::NotFound, message)
 }
 
-fn fill(mut file: &File, bytes: &[u8], filled: &mut dyn FnMut(usize)) -> io::Result<()> {
+pub(super) fn fill(mut file: &File, bytes: &[u8], filled: &mut dyn FnMut(usize)) -> io::Result<()> {
     file.rewind()?;
     for (number, piece) in bytes.chunks(FILLED_BYTES).enumerate() {
         file.write_all(piece)?;
@@ -466,13 +474,5 @@ fn fill(mut file: &File, bytes: &[u8], filled: &mut dyn FnMut(usize)) -> io::Res
     Ok(())
 }
 
-pub(super) fn overwrite(file: &File, bytes: &[u8]) -> io::Result<()> {
-    fill(file, bytes, &mut |_| {})?;
-    file.set_len(bytes.len() as u64)
-}
-
 /// Bytes that are written at once.
 const FILLED_BYTES: usize = 4 * 1024 * 1024;
-
-/// Bytes that are compared at once: few enough to stay in the processor's cache.
-const COMPARED_BYTES: usize = 64 * 1024;

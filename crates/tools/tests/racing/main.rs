@@ -184,7 +184,7 @@ fn every_late_write_in_place_is_told_and_kept() {
                 assert_eq!(now, ours);
                 let [late] = &late[..] else { panic!("{theirs:?} was not told: {late:?}") };
                 assert_eq!(late.path, race.path());
-                assert_eq!(fs::read_to_string(&late.kept).unwrap(), theirs);
+                assert_eq!(fs::read_to_string(late.kept.as_ref().unwrap()).unwrap(), theirs);
                 2
             }
             (false, false) => panic!("{theirs:?} is lost: {now:?}"),

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
+use super::pretence::{self, FileSystem};
 use super::{Audience, Entry, Kind, portable, unix};
 
 fn tree() -> TempDir {
@@ -232,4 +233,41 @@ fn who_swaps_a_directory_for_a_link_gets_nothing_from_outside() {
     });
     assert_eq!(outside, 0);
     assert!(inside > 0);
+}
+
+#[test]
+fn a_name_that_something_has_stays_on_every_file_system() {
+    for file_system in [FileSystem::Whole].into_iter().chain(pretence::LESSER) {
+        println!("{file_system:?}");
+        let outer = tree();
+        let dir = unix::Root::pin(&outer.path().join("root")).unwrap().dir(Path::new("")).unwrap();
+        let [file, other, link, inner, new] = ["file", "other", "in", "dir", "new"].map(OsStr::new);
+        dir.create(file, Audience::Owner).unwrap().write_all(b"file").unwrap();
+        dir.create(other, Audience::Owner).unwrap();
+        dir.create_dir(OsStr::new("empty")).unwrap();
+        pretence::on(file_system, || {
+            for (from, to) in [(file, "other"), (file, "empty"), (inner, "empty"), (inner, "file")]
+            {
+                let error = dir.rename(from, OsStr::new(to)).unwrap_err();
+                assert_eq!(error.kind(), io::ErrorKind::AlreadyExists, "{from:?} {to}");
+            }
+            // It stays where it is, and nothing is left of the way.
+            assert!(dir.rename(inner, OsStr::new("dir/dir")).is_err());
+            assert!(dir.rename(OsStr::new("missing"), new).is_err());
+            assert_eq!(dir.kind(new).unwrap_err().kind(), io::ErrorKind::NotFound);
+            let into = dir.dir(OsStr::new("empty")).unwrap();
+            for (name, kind) in [(file, Kind::File), (inner, Kind::Directory), (link, Kind::Link)] {
+                let identity = dir.identity(name).unwrap();
+                dir.rename_into(name, &into, new).unwrap();
+                assert_eq!(
+                    (into.kind(new).unwrap(), into.identity(new).unwrap()),
+                    (kind, identity)
+                );
+                assert!(dir.kind(name).is_err());
+                into.rename_into(new, &dir, name).unwrap();
+            }
+        });
+        let text = fs::read_to_string(outer.path().join("root/dir/file")).unwrap();
+        assert_eq!((text.as_str(), dir.entries(9).unwrap().0.len()), ("inside", 7));
+    }
 }

@@ -1,5 +1,7 @@
 //! Files beneath a directory by its descriptor. It knows nothing of other systems than Unix.
 
+mod rename;
+
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
@@ -14,6 +16,9 @@ use rustix::{fs as sys, process};
 
 use super::{Audience, Entry, Identity, Kind, Look, outside};
 use crate::limits::OPEN_TRIES;
+
+#[cfg(test)]
+pub(crate) use rename::pretence;
 
 /// Opens nothing, only names it; elsewhere than on Linux it opens.
 #[cfg(target_os = "linux")]
@@ -321,40 +326,6 @@ impl Dir {
     /// Moves a file over another one.
     pub(crate) fn replace(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(sys::renameat(&self.0, from, &self.0, to)?)
-    }
-
-    /// Gives each of two names what the other one stood for, in one step.
-    ///
-    /// It is unsupported where the system or the file system cannot do that.
-    pub(crate) fn exchange(&self, one: &OsStr, other: &OsStr) -> io::Result<()> {
-        #[cfg(any(target_os = "linux", target_vendor = "apple"))]
-        match sys::renameat_with(&self.0, one, &self.0, other, sys::RenameFlags::EXCHANGE) {
-            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
-            done => return Ok(done?),
-        }
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    /// Gives a file one more name, which nothing has.
-    pub(crate) fn link(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
-        Ok(sys::linkat(&self.0, from, &self.0, to, AtFlags::empty())?)
-    }
-
-    /// Moves a file to a name that nothing has.
-    pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
-        self.rename_into(from, self, to)
-    }
-
-    /// Moves a file or directory to a name in another directory that nothing has.
-    pub(crate) fn rename_into(&self, from: &OsStr, dir: &Self, to: &OsStr) -> io::Result<()> {
-        #[cfg(any(target_os = "linux", target_vendor = "apple"))]
-        match sys::renameat_with(&self.0, from, &dir.0, to, sys::RenameFlags::NOREPLACE) {
-            // Some file systems cannot.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
-            done => return Ok(done?),
-        }
-        sys::linkat(&self.0, from, &dir.0, to, AtFlags::empty())?;
-        self.remove(from)
     }
 
     /// Waits until the disk has the names in it, where that can be had: not of a directory that may

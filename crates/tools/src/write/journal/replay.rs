@@ -122,7 +122,7 @@ impl Names {
                     && now != old
                     && is_torn(&now, &old, &new)
                 {
-                    super::super::staged::overwrite(&dir.change(&self.name)?, &old)?;
+                    super::super::in_place::overwrite(&dir.change(&self.name)?, &old)?;
                 }
                 Ok(())
             }
