@@ -146,8 +146,14 @@ pub const MAX_RESULT_BYTES: usize = 320 << 10;
 /// Bytes of all results of one reply; where they are more, the longest lose their middle first.
 pub const MAX_REPLY_RESULT_BYTES: usize = 1 << 20;
 
-/// Bytes of all images of one reply's results, in base64; those that do not fit are named only.
-pub const MAX_REPLY_IMAGE_BYTES: usize = 4 << 20;
+/// Bytes of all images of one reply's results, in base64; those that do not fit are named only. One
+/// of the largest that `read_file` reads fits, and a smaller one.
+pub const MAX_REPLY_IMAGE_BYTES: usize = 8 << 20;
+
+/// Bytes of all images of a session's results, in base64. Above it the oldest are left out, until half
+/// of it is left: each request has all of them, and providers refuse one of more than 20 MB (Gemini)
+/// or 32 MB (Anthropic).
+pub const MAX_SHOWN_BYTES: usize = 2 * MAX_REPLY_IMAGE_BYTES;
 
 /// Bytes of the messages that a session remembers for its model; beyond it the oldest are left
 /// out, except for the newest prompt.

@@ -275,7 +275,7 @@ fn success(value: &impl Serialize) -> Success {
     if !text.is_empty() {
         patch = patch.append(Content::text(short(text.clone())));
     }
-    Success { text, patch: patch.raw_output(raw) }
+    Success { text, patch: patch.raw_output(raw), ..Success::default() }
 }
 
 fn short(text: String) -> String {

@@ -59,6 +59,9 @@ pub struct Preview<P> {
 pub struct Success {
     /// The result as the model reads it.
     pub text: String,
+    /// What a model is to see that takes images, beside those that the patch shows: images that are
+    /// too large for a call to show ([`CONTENT_BYTES`](crate::limits::CONTENT_BYTES)).
+    pub images: Vec<ImageContent>,
     /// What changes in the document with the end.
     pub patch: ToolCallPatch,
 }
@@ -110,7 +113,8 @@ pub struct Ended {
     pub reason: Option<Reason>,
     /// What the model is told.
     pub text: String,
-    /// The images that a completed call shows with its end, for a model that takes any.
+    /// The images of a completed call, for a model that takes any: those that it shows with its end,
+    /// then those that are too large to be shown.
     pub images: Vec<ImageContent>,
     /// Whether the turn is over, because the client or its cancellation said so.
     pub ends_turn: bool,
@@ -269,7 +273,8 @@ async fn out_of_grace(call: &CallHandle) {
 }
 
 fn succeed(open: OpenCall, success: Success) -> Ended {
-    let images = images(&success.patch.content);
+    let mut images = images(&success.patch.content);
+    images.extend(success.images);
     open.finish(End::completed().with(success.patch));
     Ended { images, ..Ended::new(Status::Completed, None, success.text) }
 }

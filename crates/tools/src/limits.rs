@@ -26,8 +26,15 @@ pub const WINDOW_BYTES: usize = 256 * 1024;
 /// Characters of one line in a window of a file.
 pub const LINE_CHARS: usize = 2_000;
 
-/// Bytes of an image that is shown: as Base64 it fits in what a call may show.
-pub const IMAGE_BYTES: u64 = 512 * 1024;
+/// Bytes of an image that a model is shown: as Base64 these are 5 MiB, which is what Anthropic's models
+/// take of one image at most providers (<https://platform.claude.com/docs/en/build-with-claude/vision>).
+/// Others take more.
+pub const IMAGE_BYTES: u64 = 3_932_160;
+
+/// Bytes of an image that the client is shown, too: as Base64 it fits in what a call may show, and
+/// that in a line of 1 MiB, above which clients fail. Of a larger one it gets a link to the file,
+/// which it can open itself because it has it; no other way leads around the length of a line.
+pub const SHOWN_IMAGE_BYTES: usize = 512 * 1024;
 
 /// Bytes of a file that are read at once for its lines.
 pub const LINES_BUFFER_BYTES: usize = 64 * 1024;
@@ -98,6 +105,11 @@ pub const MATCH_LOCATIONS: usize = 20;
 
 /// Bytes of the longest line that is searched.
 pub const SEARCHED_LINE_BYTES: usize = 4 * 1024 * 1024;
+
+/// Bytes of lines that an expression looks through before a search asks whether to stop. The slowest
+/// expressions of [`REGEX_BYTES`] take some milliseconds for them, others microseconds, of which asking
+/// is no part that can be measured.
+pub const SEARCHED_PIECE_BYTES: usize = 64 * 1024;
 
 /// Bytes of a file that is read whole to be searched; longer ones are read bit by bit.
 pub const WHOLE_FILE_BYTES: u64 = 1024 * 1024;

@@ -264,12 +264,16 @@ impl<'a> Request<'a> {
         mut file: impl io::Read + io::Seek,
         is_stamped: bool,
     ) -> Result<Window, Trouble> {
+        let first = u64::try_from(self.offset);
+        if first.is_err() && self.bytes > LINES_BYTES {
+            return Err(Trouble::Tool(self.too_large()));
+        }
         file.rewind()?;
         // What is too large cannot be edited, so nobody asks whether it changed.
         let input =
             if is_stamped { Stamping::new(&mut file) } else { Stamping::without(&mut file) };
         let mut lines = Lines::new(input, 0, self.cancel);
-        let (mut page, first) = (Page::default(), u64::try_from(self.offset));
+        let mut page = Page::default();
         if let Ok(first) = first {
             lines.skip_to(first.max(1) - 1)?;
             lines.fill(&mut page, self.limit)?;
@@ -283,7 +287,6 @@ impl<'a> Request<'a> {
         let (counted, whole) = (lines.count + u64::from(has_more), !lines.is_cut(self.bytes));
         let first = match first {
             Ok(first) => first.max(1),
-            Err(_) if !whole => return Err(Trouble::Tool(self.too_large())),
             Err(_) => {
                 let first = counted.saturating_sub(self.offset.unsigned_abs()) + 1;
                 let mark = lines.mark_before(first);

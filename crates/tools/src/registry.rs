@@ -239,11 +239,12 @@ impl Executor for ToolCall {
     ) -> Result<Success, Failure> {
         let Some(tool) = &self.tool else { return Err(self.unknown()) };
         let invocation = Invocation { call, context: &self.context };
-        let output = tool.run(pinned, grant, invocation).await.map_err(failure)?;
+        let mut output = tool.run(pinned, grant, invocation).await.map_err(failure)?;
         let (text, failed) = (output.text.clone(), output.failed);
+        let images = std::mem::take(&mut output.images);
         let patch = end_patch(output);
         match failed {
-            None => Ok(Success { text, patch }),
+            None => Ok(Success { text, images, patch }),
             Some((code, reason)) => {
                 // The call shows already what went wrong.
                 let failure = Failure::report(code.as_str(), text);

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use acp_lifecycle::{CallHandle, Effect, Effects, Grant, GrantMismatch, Pinned};
+use acp_types::schema::v1::ImageContent;
 use acp_types::{Content, FileChange, Location, Reason, TerminalPatch, ToolCallPatch, ToolKind};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -203,6 +204,9 @@ impl Description {
 pub struct Output {
     /// The result as the model reads it, within its bounds.
     pub text: String,
+    /// Images for the model that are too large for the client to be shown; it sees those of the
+    /// content anyway.
+    pub images: Vec<ImageContent>,
     /// What the client is shown, if it differs from what it is shown already.
     pub content: Option<Vec<Content>>,
     /// The result as data.

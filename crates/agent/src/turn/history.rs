@@ -60,22 +60,26 @@ impl Spent {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Size {
     bytes: usize,
+    /// Those of the images of results among them.
+    shown: usize,
     /// What they weigh for a model, in bytes of text.
     weight: u64,
 }
 
 impl Size {
     fn of(message: &Message) -> Self {
-        Self { bytes: byte_len(message), weight: weight(message) }
+        Self { bytes: byte_len(message), shown: shown_len(message), weight: weight(message) }
     }
 
     fn add(&mut self, other: Self) {
         self.bytes += other.bytes;
+        self.shown += other.shown;
         self.weight += other.weight;
     }
 
     fn take(&mut self, other: Self) {
         self.bytes -= other.bytes;
+        self.shown -= other.shown;
         self.weight -= other.weight;
     }
 }
@@ -103,8 +107,12 @@ impl History {
         let message = Arc::new(message);
         self.size.add(Size::of(&message));
         Arc::make_mut(&mut self.messages).push(message.clone());
+        if self.size.shown > limits::MAX_SHOWN_BYTES {
+            // Half at once, so that what a provider keeps of a session changes seldom.
+            self.hide_oldest(limits::MAX_SHOWN_BYTES / 2);
+        }
         if self.size.bytes > limits::MAX_HISTORY_BYTES {
-            // Half at once, so that it does not have to be done with every message.
+            // Likewise.
             self.shorten(limits::MAX_HISTORY_BYTES / 2);
         }
         message
@@ -150,6 +158,19 @@ impl History {
         }
     }
 
+    /// Leaves out what the oldest results show beside their text, until at most `bytes` of that are
+    /// left.
+    fn hide_oldest(&mut self, bytes: usize) {
+        for message in Arc::make_mut(&mut self.messages).iter_mut().filter(|it| shows(it)) {
+            if self.size.shown <= bytes {
+                break;
+            }
+            self.size.take(Size::of(message));
+            hide(message, HIDDEN);
+            self.size.add(Size::of(message));
+        }
+    }
+
     /// Leaves out what the newest results show beside their text, if no reply followed them.
     /// Returns whether they showed anything.
     pub(super) fn hide_images(&mut self) -> bool {
@@ -157,9 +178,7 @@ impl History {
         let mut newest = messages.take_while(|message| !is_reply(message));
         let Some(message) = newest.find(|message| shows(message)) else { return false };
         self.size.take(Size::of(message));
-        if let Message::ToolResults(results) = Arc::make_mut(message) {
-            results.iter_mut().for_each(|result| result.hide(REFUSED));
-        }
+        hide(message, REFUSED);
         self.size.add(Size::of(message));
         true
     }
@@ -245,6 +264,12 @@ fn shows(message: &Message) -> bool {
     }
 }
 
+fn hide(message: &mut Arc<Message>, note: &str) {
+    if let Message::ToolResults(results) = Arc::make_mut(message) {
+        results.iter_mut().for_each(|result| result.hide(note));
+    }
+}
+
 fn is_note(message: Option<&Arc<Message>>) -> bool {
     matches!(message.map(|message| &**message), Some(Message::Context(text)) if text == LEFT_OUT)
 }
@@ -263,10 +288,24 @@ fn byte_len(message: &Message) -> usize {
 }
 
 fn result_len(result: &ToolResult) -> usize {
-    result.text.len() + result.parts.iter().map(Part::byte_len).sum::<usize>()
+    result.text.len() + parts_len(result)
+}
+
+/// Bytes of what the results of a message show beside their text.
+fn shown_len(message: &Message) -> usize {
+    match message {
+        Message::ToolResults(results) => results.iter().map(parts_len).sum(),
+        _ => 0,
+    }
+}
+
+fn parts_len(result: &ToolResult) -> usize {
+    result.parts.iter().map(Part::byte_len).sum()
 }
 
 const REFUSED: &str = "[You do not take the image that was shown here.]";
+const HIDDEN: &str =
+    "[The image that was shown here was left out to make room. Read it again if you need it.]";
 const LEFT_OUT: &str =
     "Older messages of this session were left out here, because there were too many.";
 

@@ -2,16 +2,18 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use acp_lifecycle::{Effect, Grant, Pinned, SessionHandle};
-use acp_types::{Content, Location, ToolKind};
+use acp_types::{Content, ContentBlock, Location, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::backend::Held;
 use crate::error::ToolError;
+use crate::limits::SHOWN_IMAGE_BYTES;
 use crate::read::{Image, Reading, Window, held_window, read_at};
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
@@ -99,7 +101,7 @@ impl Tool for ReadFile {
                     }
                     output(window, &held.notes_of_read())
                 }
-                Reading::Image(image) => shown(&image),
+                Reading::Image(image) => shown(&image, at.path()),
             })
         });
         output.await
@@ -178,10 +180,16 @@ fn place(window: &Window) -> Option<Location> {
     Some(Location::try_new(&window.path).ok()?.at_line(window.first_line))
 }
 
-fn shown(image: &Image) -> Output {
+/// The model sees the image in any case, the client if it is not too large for it.
+fn shown(image: &Image, path: &Path) -> Output {
+    let (images, content) = match image.bytes.len() > SHOWN_IMAGE_BYTES {
+        true => (vec![image.encoded()], image.link(path)),
+        false => (Vec::new(), vec![Content::Block(ContentBlock::Image(image.encoded()))]),
+    };
     Output {
         text: image.to_text(),
-        content: Some(vec![image.to_content()]),
+        images,
+        content: Some(content),
         raw: Some(json!({ "mediaType": image.media_type, "bytes": image.bytes.len() })),
         ..Output::default()
     }

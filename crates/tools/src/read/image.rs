@@ -2,15 +2,17 @@
 
 use std::fs::File;
 use std::io::{self, Seek as _};
+use std::path::Path;
 
-use acp_types::schema::v1::ImageContent;
+use acp_types::schema::v1::{ImageContent, ResourceLink};
 use acp_types::{Content, ContentBlock};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use infer::MatcherType;
 
 use super::{grouped, read_capped};
-use crate::limits::IMAGE_BYTES;
+use crate::limits::{IMAGE_BYTES, SHOWN_IMAGE_BYTES};
+use crate::outputs::uri;
 
 /// A whole image.
 #[derive(Debug)]
@@ -22,10 +24,24 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// Returns the image as an item of content.
-    pub(crate) fn to_content(&self) -> Content {
-        let data = STANDARD.encode(&self.bytes);
-        Content::Block(ContentBlock::Image(ImageContent::new(data, self.media_type)))
+    /// Returns the image in Base64.
+    pub(crate) fn encoded(&self) -> ImageContent {
+        ImageContent::new(STANDARD.encode(&self.bytes), self.media_type)
+    }
+
+    /// Says of an image that is too large for the client to be shown where it is.
+    pub(crate) fn link(&self, path: &Path) -> Vec<Content> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let link = ResourceLink::new(name, uri(path))
+            .mime_type(self.media_type.to_owned())
+            .size(i64::try_from(self.bytes.len()).ok());
+        let (bytes, most) = (self.bytes.len() as u64, SHOWN_IMAGE_BYTES as u64);
+        let note = format!(
+            "The image has {} bytes. Up to {} are shown here; a model that sees images is sent all of it.",
+            grouped(bytes),
+            grouped(most)
+        );
+        vec![Content::Block(ContentBlock::ResourceLink(link)), Content::text(note)]
     }
 
     /// Says what the image is, for who cannot see it.

@@ -3,10 +3,12 @@
 use super::{Cut, Reading, Request, Window, grouped, read_window};
 use crate::error::{Code, ToolError};
 use crate::limits::{
-    FILE_BYTES, IMAGE_BYTES, LINE_CHARS, LINES_BUFFER_BYTES, WINDOW_BYTES, WINDOW_LINES,
+    FILE_BYTES, IMAGE_BYTES, LINE_CHARS, LINES_BUFFER_BYTES, LINES_BYTES, WINDOW_BYTES,
+    WINDOW_LINES,
 };
 use crate::workspace::testing::tree;
 use pretty_assertions::assert_eq;
+use std::fs::File;
 use std::io::{self, Cursor};
 
 fn read(
@@ -178,6 +180,30 @@ fn other_encodings_are_decoded_and_named() {
 }
 
 #[test]
+fn the_last_lines_of_a_file_beyond_the_bound_are_refused_before_it_is_read() {
+    let tree = tree(&[]);
+    let lines = "one\ntwo\n".to_owned() + &"all work and no play\n".repeat(500);
+    for (bytes, code) in [
+        (LINES_BYTES - 1, Code::Cancelled),
+        (LINES_BYTES, Code::Cancelled),
+        (LINES_BYTES + 1, Code::TooLarge),
+    ] {
+        tree.write("long", &lines);
+        // What follows takes no room on the disk.
+        File::options().write(true).open(tree.path("long")).unwrap().set_len(bytes).unwrap();
+        let window = read_window(&tree.workspace, "long", None, Some(2)).unwrap();
+        assert_eq!((window.text.as_str(), window.bytes), ("one\ntwo\n", bytes));
+        assert_eq!((window.next_offset(), window.total_lines), (Some(3), None));
+        // Only what is read is found to be cancelled.
+        let last = super::read_at(&tree.workspace, &tree.at("long"), Some(-1), None, &|| true);
+        let error = last.unwrap_err();
+        assert_eq!(error.code(), Some(code), "{bytes}");
+        let message = "long has 4,294,967,297 bytes, and only the lines of the first 4,294,967,296";
+        assert_eq!(error.to_string().contains(message), code == Code::TooLarge, "{error}");
+    }
+}
+
+#[test]
 fn images_are_shown_whole_and_texts_that_begin_like_one_are_texts() {
     let tree = tree(&[("text.gif", "GIF is a format\n")]);
     let gif = b"GIF89a\x01\0\x01\0\0\0\0;";
@@ -189,9 +215,9 @@ fn images_are_shown_whole_and_texts_that_begin_like_one_are_texts() {
     let Reading::Image(image) = read("image").unwrap() else { panic!() };
     assert_eq!((image.media_type, image.bytes.as_slice()), ("image/gif", gif.as_slice()));
     assert_eq!(image.to_text(), "[image/gif, 14 bytes]\n");
-    let shown = serde_json::to_value(image.to_content()).unwrap();
-    assert_eq!(shown["value"]["data"], "R0lGODlhAQABAAAAADs=");
-    assert_eq!(shown["value"]["mimeType"], "image/gif");
+    let encoded = image.encoded();
+    assert_eq!(encoded.data, "R0lGODlhAQABAAAAADs=");
+    assert_eq!(encoded.mime_type, "image/gif");
     assert!(matches!(read("jpeg"), Ok(Reading::Image(image)) if image.media_type == "image/jpeg"));
     assert!(matches!(read("text.gif"), Ok(Reading::Text(text)) if text.total_lines == Some(1)));
     assert_eq!(read("large.png").unwrap_err().code(), Some(Code::TooLarge));

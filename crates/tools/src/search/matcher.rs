@@ -1,7 +1,15 @@
-//! A regular expression whose search can be stopped between two matches. It knows nothing of files.
+//! A regular expression whose search can be stopped. It knows nothing of files.
 //!
-//! Matches over several lines that follow each other are joined before anybody hears of them. In a
-//! file of many short ones, and with a pattern that looks far ahead for each, that takes minutes.
+//! Lines are looked through in pieces of some, with a question between two pieces. Matches over
+//! several lines have no such places: the budget is asked before each of them is looked for. Those
+//! that follow each other are joined before anybody hears of them, so that it could not be asked by
+//! whoever takes them.
+//!
+//! What cannot be stopped is one look of the expression: through one line, which has at most
+//! [`SEARCHED_LINE_BYTES`](crate::limits::SEARCHED_LINE_BYTES), and for a match over several lines
+//! through one file, which has at most [`MULTILINE_BYTES`](crate::limits::MULTILINE_BYTES). For most
+//! expressions these are some milliseconds, because they look through hundreds of megabytes a second.
+//! One with very many ways to match, such as `(.?){1000}\d`, may need half a second for such a file.
 
 use std::cell::Cell;
 use std::fmt;
@@ -9,13 +17,16 @@ use std::fmt;
 use grep_matcher::{ByteSet, LineMatchKind, LineTerminator, Match, Matcher, NoCaptures};
 use grep_regex::RegexMatcher;
 
+use crate::limits::SEARCHED_PIECE_BYTES;
 use crate::workspace::Budget;
 
-/// A matcher with a budget. Only what finds matches over several lines asks for it: all else goes
-/// line by line, and whoever takes the lines can stop.
+/// A matcher with a budget.
 pub(super) struct StoppableMatcher<'a> {
     matcher: RegexMatcher,
     budget: Budget<'a>,
+    /// How many bytes were looked through since the budget was asked.
+    looked: Cell<usize>,
+    #[cfg(test)]
     finds: Cell<u32>,
 }
 
@@ -25,34 +36,40 @@ pub(super) struct Stopped;
 
 impl<'a> StoppableMatcher<'a> {
     pub(super) fn new(matcher: RegexMatcher, budget: Budget<'a>) -> Self {
-        Self { matcher, budget, finds: Cell::new(0) }
+        Self {
+            matcher,
+            budget,
+            looked: Cell::new(0),
+            #[cfg(test)]
+            finds: Cell::new(0),
+        }
     }
 
-    /// Returns how often a match was looked for.
+    /// Returns how often a match over several lines was looked for.
     #[cfg(test)]
     pub(super) fn finds(&self) -> u32 {
         self.finds.get()
     }
 
-    /// Asking takes as long as finding a short match, so it is done now and then.
-    fn is_stopped(&self) -> bool {
-        self.finds.set(self.finds.get().wrapping_add(1));
-        self.finds.get().is_multiple_of(FINDS) && self.budget.stop().is_some()
+    /// Counts bytes that are looked through. Asking takes as long as looking through some hundred,
+    /// so it is done now and then.
+    fn looks_through(&self, bytes: usize) -> Result<(), Stopped> {
+        let looked = self.looked.get() + bytes;
+        let is_time = looked >= SEARCHED_PIECE_BYTES;
+        self.looked.set(if is_time { 0 } else { looked });
+        if is_time && self.budget.stop().is_some() { Err(Stopped) } else { Ok(()) }
     }
 }
-
-/// How many matches are looked for before the budget is asked again. One may take some
-/// milliseconds: it looks through at most [`MULTILINE_BYTES`](crate::limits::MULTILINE_BYTES).
-const FINDS: u32 = 8;
 
 impl Matcher for StoppableMatcher<'_> {
     type Captures = NoCaptures;
     type Error = Stopped;
 
+    /// Used for matches over several lines, each of which may be looked for through all that is left.
     fn find_at(&self, text: &[u8], at: usize) -> Result<Option<Match>, Stopped> {
-        if self.is_stopped() {
-            return Err(Stopped);
-        }
+        #[cfg(test)]
+        self.finds.set(self.finds.get() + 1);
+        self.looks_through(text.len() - at)?;
         self.matcher.find_at(text, at).map_err(Stopped::from)
     }
 
@@ -60,7 +77,9 @@ impl Matcher for StoppableMatcher<'_> {
         Ok(NoCaptures::new())
     }
 
+    /// Used for single lines.
     fn shortest_match_at(&self, text: &[u8], at: usize) -> Result<Option<usize>, Stopped> {
+        self.looks_through(text.len() - at)?;
         self.matcher.shortest_match_at(text, at).map_err(Stopped::from)
     }
 
@@ -72,8 +91,40 @@ impl Matcher for StoppableMatcher<'_> {
         self.matcher.line_terminator()
     }
 
+    /// Used for many lines of an expression that matches no line's end, so that a piece of whole
+    /// lines has the matches that these lines have in the text.
     fn find_candidate_line(&self, text: &[u8]) -> Result<Option<LineMatchKind>, Stopped> {
-        self.matcher.find_candidate_line(text).map_err(Stopped::from)
+        let mut start = 0;
+        loop {
+            let end = piece_end(text, start);
+            let found = self.matcher.find_candidate_line(&text[start..end])?;
+            let found = found.map(|found| moved(found, start));
+            let passed = found.map_or(end, offset);
+            self.looks_through(passed - start)?;
+            // What matches behind the last line may not be a match where the next line follows.
+            if end == text.len() || passed < end {
+                return Ok(found);
+            }
+            start = end;
+        }
+    }
+}
+
+/// Returns where the piece ends that begins at `start`: behind a line, or at the end of the text.
+fn piece_end(text: &[u8], start: usize) -> usize {
+    let Some(rest) = text.get(start + SEARCHED_PIECE_BYTES - 1..) else { return text.len() };
+    memchr::memchr(b'\n', rest).map_or(text.len(), |at| start + SEARCHED_PIECE_BYTES + at)
+}
+
+fn offset(found: LineMatchKind) -> usize {
+    let (LineMatchKind::Confirmed(at) | LineMatchKind::Candidate(at)) = found;
+    at
+}
+
+fn moved(found: LineMatchKind, by: usize) -> LineMatchKind {
+    match found {
+        LineMatchKind::Confirmed(at) => LineMatchKind::Confirmed(at + by),
+        LineMatchKind::Candidate(at) => LineMatchKind::Candidate(at + by),
     }
 }
 
@@ -88,3 +139,6 @@ impl fmt::Display for Stopped {
         formatter.write_str("the search was stopped")
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,8 @@ use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, prop_oneof, proptest};
 
 use super::{History, LEFT_OUT};
-use crate::model::{Call, Message, ToolResult, Usage};
+use crate::limits::MAX_SHOWN_BYTES;
+use crate::model::{Call, Message, Part, ToolResult, Usage};
 
 fn reply(text: &str, calls: usize) -> Message {
     let call = |number| Call {
@@ -123,6 +124,42 @@ fn the_oldest_is_left_out_first_and_the_newest_prompt_and_reply_stay() {
     assert!(history.shorten(0));
     assert_eq!(told(&history), [left_out(), whole[4].clone(), whole[7].clone()]);
     assert!(!history.shorten(0), "nothing is left that could be left out");
+}
+
+#[test]
+fn of_too_many_images_the_oldest_are_left_out_and_no_word() {
+    let shows = |bytes: usize| {
+        let Message::ToolResults(mut results) = results(1) else { unreachable!() };
+        results[0].parts =
+            vec![Part::Image { media_type: "image/png".into(), data: "A".repeat(bytes) }];
+        [reply("Look", 1), Message::ToolResults(results)]
+    };
+    let (all, quarter) = (MAX_SHOWN_BYTES, MAX_SHOWN_BYTES / 4);
+    for (sizes, shown) in [
+        (&[quarter; 4][..], &[true; 4][..]),
+        (&[quarter; 5], &[false, false, false, true, true]),
+        (&[quarter, quarter, quarter, quarter + 1], &[false, false, false, true]),
+        (&[all, 1], &[false, true]),
+    ] {
+        let mut history = history([Message::user("go")]);
+        for message in sizes.iter().flat_map(|bytes| shows(*bytes)) {
+            drop(history.say(message));
+        }
+        check(&history);
+        let messages = told(&history);
+        let results = messages.iter().filter_map(|message| match message {
+            Message::ToolResults(results) => Some(&results[0]),
+            _ => None,
+        });
+        let results: Vec<_> = results.collect();
+        let is_shown: Vec<_> = results.iter().map(|result| !result.parts.is_empty()).collect();
+        assert_eq!(is_shown, shown, "{sizes:?}");
+        for result in results {
+            assert!(result.text.starts_with("0123456789"));
+            assert_eq!(result.text.contains("left out to make room"), result.parts.is_empty());
+        }
+        assert_eq!(messages.len(), 1 + 2 * sizes.len());
+    }
 }
 
 #[test]

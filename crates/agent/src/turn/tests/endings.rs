@@ -16,7 +16,7 @@ use crate::model::Usage;
 #[derive(Debug, Default)]
 pub(super) struct Fake {
     replies: Mutex<VecDeque<Vec<Event>>>,
-    asked: Mutex<Vec<Vec<Arc<Message>>>>,
+    pub(super) asked: Mutex<Vec<Vec<Arc<Message>>>>,
     traits: Traits,
     /// Is cancelled when a reply comes to where it hangs.
     hangs: CancellationToken,

@@ -1,5 +1,6 @@
 //! What calls show, for a model that sees it and for one that does not.
 
+use acp_tools::builtin::read_file::ReadFile;
 use pretty_assertions::assert_eq;
 
 use super::endings::Fake;
@@ -41,4 +42,28 @@ async fn a_model_that_refuses_it_is_asked_once_more_without_it() {
         assert!(results[0].text.starts_with("an image\n[You do not take"), "{results:?}");
         assert!(seen.thought.contains("it is asked without"), "{}", seen.thought);
     }
+}
+
+/// It is more than a line to the client bears.
+#[tokio::test(start_paused = true)]
+async fn an_image_of_two_megabytes_reaches_the_model() {
+    let mut stage = Stage::new();
+    stage.registry.add(ReadFile);
+    let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
+    png.resize(2_000_000, 0);
+    std::fs::write(stage.folder.path().join("shot.png"), &png).unwrap();
+    let reads = call_with("a", "read_file", r#"{"path": "shot.png"}"#);
+    let model = Arc::new(Fake::new(vec![[reads, vec![Event::Stop(Stop::ToolCalls)]].concat()]));
+    let mut history = History::default();
+    stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await.unwrap();
+    let asked = model.asked.lock().unwrap().clone();
+    let Some(Message::ToolResults(results)) = asked[1].last().map(|message| &**message) else {
+        panic!("no results were told")
+    };
+    let [Part::Image { media_type, data }] = &results[0].parts[..] else { panic!("{results:?}") };
+    assert_eq!((media_type.as_str(), data.len()), ("image/png", png.len().div_ceil(3) * 4));
+    assert!(data.starts_with("iVBORw0KGgoAAAAA"));
+    let seen = stage.end().await;
+    let shown = serde_json::to_string(seen.observer.tool_calls().next().unwrap()).unwrap();
+    assert!(shown.contains("resource_link") && shown.len() < 4_096, "{shown}");
 }

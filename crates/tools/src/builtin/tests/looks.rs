@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::SystemTime;
 
 use acp_lifecycle::{Arriving, Ended, Item, Session, SessionHandle, Sink, Unreachable};
-use acp_types::{Location, Status, ToolCallPatch, ToolCallReport};
+use acp_types::{Content, Location, Status, ToolCallPatch, ToolCallReport};
 use futures::FutureExt as _;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -20,6 +20,7 @@ use crate::builtin::grep::Grep;
 use crate::builtin::list_directory::ListDirectory;
 use crate::builtin::read_file::ReadFile;
 use crate::builtin::think::Think;
+use crate::limits::{IMAGE_BYTES, SHOWN_IMAGE_BYTES};
 use crate::workspace::testing::{Tree, tree};
 use crate::write::{Journal, unique};
 use crate::{Context, Registry, Tool, Workspace};
@@ -142,6 +143,40 @@ async fn a_file_is_shown_as_what_it_is() {
     assert_eq!(life.report.locations[0].line().map(u32::from), Some(3));
     let life = live(&tree, "read_file", json!({ "path": "lib/lines" })).await;
     assert!(life.ended.text.contains("The same name is at: src/lines"), "{}", life.ended.text);
+}
+
+/// A line to the client bears less than a model takes: see the limits.
+#[tokio::test]
+async fn an_image_is_for_the_model_also_where_it_is_too_large_for_the_client() {
+    let tree = tree(&[]);
+    let whole = acp_lifecycle::limits::CONTENT_BYTES;
+    for (bytes, shown) in [
+        (14, &["image"][..]),
+        (SHOWN_IMAGE_BYTES, &["image"]),
+        (SHOWN_IMAGE_BYTES + 1, &["resource_link", "text"]),
+        (IMAGE_BYTES as usize, &["resource_link", "text"]),
+        (IMAGE_BYTES as usize + 1, &["text"]),
+    ] {
+        let mut image = b"GIF89a\x01\0\x01\0\0\0\0;".to_vec();
+        image.resize(bytes, 0);
+        tree.write("an image", image);
+        let Life { ended, report, .. } =
+            live(&tree, "read_file", json!({ "path": "an image" })).await;
+        let content = serde_json::to_value(&report.content).unwrap();
+        let items = content.as_array().unwrap().iter();
+        let kinds: Vec<_> = items.map(|item| item["value"]["type"].as_str().unwrap()).collect();
+        assert_eq!(kinds, shown, "{bytes}");
+        assert!(report.content.iter().map(Content::byte_len).sum::<usize>() <= whole);
+        let seen: Vec<_> = ended.images.iter().map(|image| image.data.len()).collect();
+        let is_taken = bytes as u64 <= IMAGE_BYTES;
+        assert_eq!(seen, if is_taken { vec![bytes.div_ceil(3) * 4] } else { vec![] }, "{bytes}");
+        assert_eq!(ended.status == Status::Completed, is_taken);
+        if shown[0] == "resource_link" {
+            let link = &content[0]["value"];
+            assert!(link["uri"].as_str().unwrap().ends_with("/an%20image"), "{link}");
+            assert_eq!((&link["size"], &link["mimeType"]), (&json!(bytes), &json!("image/gif")));
+        }
+    }
 }
 
 /// What only looks may wait for a disk that hangs: meanwhile other sessions go on.
