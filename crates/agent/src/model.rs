@@ -37,7 +37,7 @@ use script::{Script, ScriptError};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), model::SpecError> {
 /// let model = model::parse("direct")?;
-/// let messages = vec![Arc::new(Message::user("read README.md"))];
+/// let messages = Arc::new(vec![Arc::new(Message::user("read README.md"))]);
 /// let mut reply = model.reply(Request { messages, ..Request::default() });
 /// let first = reply.next().await;
 /// assert_eq!(first, Some(Event::CallStart { id: "direct_1".into(), name: "read_file".into() }));
