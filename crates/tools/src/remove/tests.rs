@@ -509,7 +509,7 @@ fn a_file_that_was_made_is_gone_again() {
 
 #[test]
 fn the_same_holds_on_file_systems_that_can_do_less() {
-    let table = [
+    pretence::on_lesser(&[
         what_is_deleted_or_moved_comes_back,
         what_something_else_changed_stays_and_stands_in_no_other_files_way,
         a_step_of_which_nothing_can_be_undone_stands_in_no_other_steps_way,
@@ -522,12 +522,6 @@ fn the_same_holds_on_file_systems_that_can_do_less() {
         a_file_of_another_file_system_is_copied_and_all_else_is_said_to_be_lost,
         what_is_not_kept_at_all_is_said_to_be_lost_and_compared_all_the_same,
         a_file_that_was_made_is_gone_again,
-    ];
-    for file_system in pretence::LESSER {
-        println!("{file_system:?}");
-        for test in table {
-            pretence::on(file_system, test);
-        }
-    }
+    ]);
     pretence::on(FileSystem::Bare, every_sequence_of_changes_can_be_undone);
 }

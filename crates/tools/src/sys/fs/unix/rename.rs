@@ -155,6 +155,14 @@ pub(crate) mod pretence {
         done
     }
 
+    /// Runs tests on each of those that can do less.
+    pub(crate) fn on_lesser(tests: &[fn()]) {
+        for file_system in LESSER {
+            println!("{file_system:?}");
+            tests.iter().for_each(|test| on(file_system, test));
+        }
+    }
+
     pub(super) fn lacks(manner: Manner) -> bool {
         match PRETENDED.get() {
             FileSystem::Whole => false,
