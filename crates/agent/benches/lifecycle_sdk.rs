@@ -7,14 +7,16 @@
 
 #[path = "../../lifecycle/benches/lifecycle/call.rs"]
 mod call;
+#[path = "../src/wire/notification.rs"]
+mod notification;
 
 use std::hint::black_box;
 use std::time::SystemTime;
 
-use agent_client_protocol::v1::schema::SessionNotification;
 use agent_client_protocol::{Agent, Channel, Result, TransportFrame};
 use call::{CALLS, Stage, cpu_ns, median, messages_of_a_round, serialised};
 use futures::StreamExt as _;
+use notification::UpdateNotification;
 use serde_json::json;
 
 #[tokio::main(flavor = "current_thread")]
@@ -28,8 +30,8 @@ async fn main() -> Result<()> {
             let start = cpu_ns();
             let mut sent = 0;
             stage.round(|update| {
-                let notification = SessionNotification::new("sess_1", update);
-                client.send_notification(notification).expect("the client is there");
+                let params = update.in_session("sess_1");
+                client.send_notification(UpdateNotification(params)).expect("the client is there");
                 sent += 1;
             });
             for _ in 0..sent {

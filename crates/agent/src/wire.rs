@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "this is where the outbox hands over")]
 
 mod ask;
+mod notification;
 mod requests;
 mod shows;
 mod terminals;
@@ -15,14 +16,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use acp_lifecycle::{Chunk, Item, Role, SessionHandle, Sink, Unreachable};
 use acp_tools::{TerminalBackend, TextBackend};
 use acp_types::meta::DEFAULT_KEY;
-use acp_types::wire::v1::{self, Sent, Surface};
+use acp_types::wire::v1::{self, Sent, Surface, Update};
 use agent_client_protocol::v1::schema::{
     ClientCapabilities, ContentBlock, ContentChunk, MessageId, PromptResponse, SessionId,
-    SessionNotification, SessionUpdate,
+    SessionUpdate,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client, JsonRpcResponse, Result};
 
+use self::notification::UpdateNotification;
 use self::requests::Requests;
 use self::shows::Shows;
 use self::terminals::ClientTerminals;
@@ -100,16 +102,16 @@ impl Wire {
         }
     }
 
-    fn update(&self, update: SessionUpdate) -> std::result::Result<(), Unreachable> {
-        let notification = SessionNotification::new(self.session.clone(), update);
+    fn update(&self, update: impl Into<Update>) -> std::result::Result<(), Unreachable> {
+        let notification = update.into().in_session(self.session.clone());
         self.hand_over();
-        self.client.send_notification(notification).map_err(|error| {
+        self.client.send_notification(UpdateNotification(notification)).map_err(|error| {
             tracing::debug!(code = ?error.code, "an update could not be sent");
             Unreachable
         })
     }
 
-    fn updates(&self, updates: Vec<SessionUpdate>) -> std::result::Result<(), Unreachable> {
+    fn updates(&self, updates: Vec<Update>) -> std::result::Result<(), Unreachable> {
         updates.into_iter().try_for_each(|update| self.update(update))
     }
 }

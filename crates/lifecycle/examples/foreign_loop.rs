@@ -106,9 +106,8 @@ impl<W: Write + Send> Sink for Lines<W> {
             Item::ToolCall(id, patch) => self.sent.tool_call(&id, patch),
             Item::Terminal(id, patch) => self.sent.terminal(&id, &patch),
             Item::Chunk(chunk) => {
-                vec![SessionUpdate::AgentMessageChunk(ContentChunk::new(ContentBlock::from(
-                    chunk.text,
-                )))]
+                let chunk = ContentChunk::new(ContentBlock::from(chunk.text));
+                vec![SessionUpdate::AgentMessageChunk(chunk).into()]
             }
             Item::Permission(number) => {
                 let Some(request) = self.session.request(number) else { return Ok(()) };

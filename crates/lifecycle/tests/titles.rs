@@ -7,8 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use acp_lifecycle::title::{SEPARATOR, visible};
 use acp_lifecycle::{Answer, Digest, Effect, Effects, End, Item, Moment, Permit, Session, limits};
-use acp_types::schema::v1::SessionUpdate;
-use acp_types::wire::v1::{Sent, Surface};
+use acp_types::wire::v1::{Sent, Surface, Update};
 use acp_types::{Progress, Reason, ToolCallId, ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
 use proptest::collection::vec;
@@ -21,7 +20,7 @@ struct Life {
     session: Session,
     now: Moment,
     sent: Sent,
-    updates: Vec<SessionUpdate>,
+    updates: Vec<Update>,
     /// The titles of the requests.
     asked: Vec<String>,
     request: Option<u64>,

@@ -24,10 +24,12 @@ use crate::{
 mod call;
 mod encode;
 mod plain;
+mod update;
 mod utf8;
 
 use call::{SentCall, Shows};
 pub use encode::{plan, status};
+pub use update::{Notification, Update};
 use utf8::Utf8Carry;
 
 /// How this connection shows a terminal.
@@ -89,11 +91,7 @@ impl Sent {
 
     /// Projects a patch of a call: `tool_call` the first time, then `tool_call_update` with what
     /// changed, or nothing. A final status forgets the call. A patch that is only lent is cloned.
-    pub fn tool_call(
-        &mut self,
-        id: &ToolCallId,
-        patch: impl Into<ToolCallPatch>,
-    ) -> Vec<SessionUpdate> {
+    pub fn tool_call(&mut self, id: &ToolCallId, patch: impl Into<ToolCallPatch>) -> Vec<Update> {
         let patch = patch.into();
         let is_final = patch.status.is_some_and(Status::is_final);
         let update = self.apply(id, patch);
@@ -103,7 +101,7 @@ impl Sent {
         let mut updates = Vec::with_capacity(1);
         if sent.told {
             if !is_empty(&update) {
-                updates.push(SessionUpdate::ToolCallUpdate(update));
+                updates.push(SessionUpdate::ToolCallUpdate(update).into());
             }
         } else {
             sent.told = true;
@@ -116,7 +114,7 @@ impl Sent {
                 let meta = call.meta.take().unwrap_or_default();
                 call.meta = Some(meta.into_iter().chain(info).collect());
             }
-            updates.push(SessionUpdate::ToolCall(call));
+            updates.push(SessionUpdate::ToolCall(call).into());
             updates.extend(self.terminal_events(id));
         }
         if is_final {
@@ -127,7 +125,7 @@ impl Sent {
 
     /// Projects a patch of a terminal, to the call that shows it. A terminal that no open call
     /// shows is kept until one does.
-    pub fn terminal(&mut self, id: &TerminalId, patch: &TerminalPatch) -> Vec<SessionUpdate> {
+    pub fn terminal(&mut self, id: &TerminalId, patch: &TerminalPatch) -> Vec<Update> {
         let terminal = self.terminal_entry(id);
         terminal.pending.append(&patch.output);
         patch.clone().apply(&mut terminal.report);
@@ -234,7 +232,7 @@ impl Sent {
 
     /// Returns the events that the client has not been sent, for one call: where it runs after all,
     /// output, exit.
-    fn terminal_events(&mut self, call: &ToolCallId) -> Vec<SessionUpdate> {
+    fn terminal_events(&mut self, call: &ToolCallId) -> Vec<Update> {
         let Some(sent) = self.calls.get(call) else {
             return Vec::new();
         };
@@ -246,7 +244,7 @@ impl Sent {
                 let mut event = |name: &str, value: Value| {
                     let meta = Map::from_iter([(name.to_owned(), value)]);
                     let update = ToolCallUpdate::new(call.clone(), ToolCallUpdateFields::new());
-                    updates.push(SessionUpdate::ToolCallUpdate(update.meta(meta)));
+                    updates.push(SessionUpdate::ToolCallUpdate(update.meta(meta)).into());
                 };
                 if terminal.has_moved() {
                     event("terminal_info", terminal.info());
@@ -336,7 +334,8 @@ pub fn lossy_v1(mut report: ToolCallReport) -> ToolCallReport {
     report
 }
 
-/// Writes a whole document in the wire's form, terminals as `surface` shows them.
+/// Returns a whole document as a client is to hold it, terminals as `surface` shows them. It is for
+/// comparison with an observer: what is sent is an [`Update`] of [`Sent`].
 ///
 /// `terminal` finds the documents of the terminals that the call shows.
 #[must_use]

@@ -23,13 +23,31 @@ fn check(patches: &[(ToolCallPatch, Value, Value)]) {
 }
 
 #[test]
+fn a_first_report_names_kind_and_status_whatever_they_are() {
+    for (kind, name) in [(ToolKind::Other, "other"), (ToolKind::Edit, "edit")] {
+        for (status, status_name) in [(None, "pending"), (Some(Status::Completed), "completed")] {
+            let mut sent = wire::v1::Sent::new(Surface::Text);
+            let announced = ToolCallPatch::announce("tool", "A title", kind);
+            let patch = ToolCallPatch { status, ..announced };
+            assert_eq!(
+                crate::json(&sent.tool_call(&id(), patch)),
+                json!([{
+                    "sessionUpdate": "tool_call", "toolCallId": "c", "title": "A title",
+                    "name": "tool", "kind": name, "status": status_name,
+                }])
+            );
+        }
+    }
+}
+
+#[test]
 fn a_whole_life() {
     check(&[
         (
             announce().raw_input(json!({"path": "a"})).append(Content::text("one")),
             json!([{
                 "sessionUpdate": "tool_call", "toolCallId": "c", "title": "A title", "name": "tool",
-                "kind": "read", "rawInput": {"path": "a"},
+                "kind": "read", "status": "pending", "rawInput": {"path": "a"},
                 "content": [{"type": "content", "content": {"type": "text", "text": "one"}}],
             }]),
             json!([{
@@ -161,11 +179,8 @@ fn kinds() {
         (ToolKind::Other, "other"),
     ] {
         let patch = ToolCallPatch::announce("tool", "A title", kind);
-        // The default of v1 is not written.
-        let v1 = if word == "other" { Value::Null } else { json!(word) };
         let mut sent = wire::v1::Sent::new(Surface::Text);
-        assert_eq!(crate::json(&sent.tool_call(&id(), &patch))[0]["kind"], v1);
-        assert_eq!(v1_document(&patch, None)["kind"], v1);
+        assert_eq!(crate::json(&sent.tool_call(&id(), &patch))[0]["kind"], word);
         let mut sent = wire::v2::Sent::new();
         assert_eq!(crate::json(&sent.tool_call(&id(), &patch))[0]["kind"], word);
         assert_eq!(v2_document(&patch)["kind"], word);

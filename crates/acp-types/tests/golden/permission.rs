@@ -49,6 +49,14 @@ fn a_v1_request_repeats_the_call() {
 }
 
 #[test]
+fn a_v1_request_names_kind_and_status_whatever_they_are() {
+    let mut sent = wire::v1::Sent::new(Surface::Text);
+    drop(sent.tool_call(&id(), ToolCallPatch::announce("x", "X", ToolKind::Other)));
+    let call = &crate::json(&sent.permission("s".into(), &id(), Vec::new()))["toolCall"];
+    assert_eq!((&call["kind"], &call["status"]), (&json!("other"), &json!("pending")));
+}
+
+#[test]
 fn a_v2_request_has_the_call_as_its_subject() {
     let mut sent = wire::v2::Sent::new();
     drop(sent.tool_call(&id(), &call()));

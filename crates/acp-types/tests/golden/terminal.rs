@@ -182,7 +182,7 @@ fn a_terminal_by_events() {
             json!([
                 {
                     "sessionUpdate": "tool_call", "toolCallId": "c", "title": "Run ls",
-                    "name": "terminal", "kind": "execute",
+                    "name": "terminal", "kind": "execute", "status": "pending",
                     "content": [{"type": "terminal", "terminalId": "t"}],
                     "_meta": {"terminal_info": {"terminal_id": "t", "cwd": "/p"}},
                 },
@@ -269,7 +269,7 @@ fn output_events_fit_a_message() {
         assert!(value.to_string().len() <= 60 * 1024);
         let piece = &value["_meta"]["terminal_output"]["data"];
         data.push_str(piece.as_str().expect("a piece of output"));
-        assert!(matches!(update, SessionUpdate::ToolCallUpdate(_)));
+        assert!(matches!(*update, SessionUpdate::ToolCallUpdate(_)));
     }
     assert_eq!(data, format!("{head}\u{1b}[0m\n[… 7 bytes left out …]\n{tail}"));
 }

@@ -96,11 +96,10 @@ pub(crate) fn life() -> impl Strategy<Value = Life> {
         Just((true, Status::Completed)),
         (any::<bool>(), select(vec![Status::Failed, Status::Cancelled])),
     ];
-    let first = (any::<bool>(), any::<bool>(), patch());
+    let first = (any::<bool>(), any::<bool>(), patch(), kind());
     (first, pending, running, end, patch(), vec(any::<bool>(), 16)).prop_map(
-        |((shows, asks, first), pending, running, (runs, status), last, flush)| {
-            let mut announce =
-                first.then(ToolCallPatch::announce("tool", "A title", ToolKind::Read));
+        |((shows, asks, first, kind), pending, running, (runs, status), last, flush)| {
+            let mut announce = first.then(ToolCallPatch::announce("tool", "A title", kind));
             announce.status = Some(Status::Pending);
             announce.content = match shows {
                 true => ContentPatch::Set(vec![Content::Terminal("t".into()), Content::text("x")]),

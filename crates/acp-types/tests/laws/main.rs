@@ -153,10 +153,10 @@ struct Bytes {
 }
 
 impl Bytes {
-    fn count(&mut self, update: &v1::SessionUpdate) {
+    fn count(&mut self, update: &wire::v1::Update) {
         let bytes = json_bytes(update);
         self.sent += bytes;
-        let v1::SessionUpdate::ToolCallUpdate(update) = update else {
+        let v1::SessionUpdate::ToolCallUpdate(update) = &**update else {
             return;
         };
         if update.meta.as_ref().is_some_and(|meta| meta.contains_key("terminal_output")) {

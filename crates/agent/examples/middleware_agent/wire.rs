@@ -10,12 +10,10 @@
 use std::sync::Arc;
 
 use acp_lifecycle::{Answer, Item, Sink, Unreachable};
-use acp_types::wire::v1::{Sent, Surface};
+use acp_types::wire::v1::{Notification, Sent, Surface};
 use agent_client_protocol::v1::ConnectionTo;
-use agent_client_protocol::v1::schema::{
-    PromptResponse, RequestPermissionOutcome, SessionNotification, StopReason,
-};
-use agent_client_protocol::{Client, Error, Result};
+use agent_client_protocol::v1::schema::{PromptResponse, RequestPermissionOutcome, StopReason};
+use agent_client_protocol::{Client, Error, Result, UntypedMessage};
 
 use super::{Open, SESSION};
 
@@ -30,9 +28,13 @@ impl Sink for Wire {
     fn deliver(&mut self, item: Item) -> std::result::Result<(), Unreachable> {
         let sent = match item {
             Item::ToolCall(id, patch) => {
-                let updates = self.sent.tool_call(&id, patch).into_iter();
-                let mut updates = updates.map(|update| SessionNotification::new(SESSION, update));
-                updates.try_for_each(|update| self.client.send_notification(update))
+                let mut updates = self.sent.tool_call(&id, patch).into_iter();
+                updates.try_for_each(|update| {
+                    // In the projection's JSON: the SDK's type omits a status of `pending`.
+                    let params = update.in_session(SESSION);
+                    let message = UntypedMessage::new(Notification::METHOD, params)?;
+                    self.client.send_notification(message)
+                })
             }
             Item::Permission(number) => self.ask(number),
             Item::Answer(turn) => self.open.turns().remove(&turn).map_or(Ok(()), |turn| {

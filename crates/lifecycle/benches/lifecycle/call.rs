@@ -5,8 +5,7 @@
 use std::time::SystemTime;
 
 use acp_lifecycle::{End, Item, Session, SessionHandle};
-use acp_types::schema::v1::SessionUpdate;
-use acp_types::wire::v1::{Sent, Surface};
+use acp_types::wire::v1::{Sent, Surface, Update};
 use acp_types::{Content, Location, Progress, ToolCallId, ToolCallPatch, ToolKind};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
@@ -38,14 +37,14 @@ impl Stage {
         Self { session, sent, cancel: CancellationToken::new(), calls: 0, text }
     }
 
-    pub(crate) fn round(&mut self, mut send: impl FnMut(SessionUpdate)) {
+    pub(crate) fn round(&mut self, mut send: impl FnMut(Update)) {
         for _ in 0..CALLS {
             self.call(&mut send);
         }
     }
 
     /// One complete call: announced, started, changed three times, ended; each step is sent.
-    fn call(&mut self, send: &mut impl FnMut(SessionUpdate)) {
+    fn call(&mut self, send: &mut impl FnMut(Update)) {
         self.calls += 1;
         let id = ToolCallId::new(format!("turn-1/toolu_{:012}", self.calls));
         let open = self.session.announce(&id, "turn-1", announcement(), &self.cancel);
@@ -67,7 +66,7 @@ impl Stage {
     }
 
     /// As the driver would, were there no least time between updates.
-    fn send_all(&mut self, send: &mut impl FnMut(SessionUpdate)) {
+    fn send_all(&mut self, send: &mut impl FnMut(Update)) {
         let mut is_over = false;
         while !is_over {
             let item = self.session.with(|session, now| {
@@ -104,13 +103,13 @@ const LINES: &str = concat!(
     "        }\n    }\n}\n",
 );
 
-pub(crate) fn messages_of_a_round(stage: &mut Stage) -> Vec<SessionUpdate> {
+pub(crate) fn messages_of_a_round(stage: &mut Stage) -> Vec<Update> {
     let mut messages = Vec::new();
     stage.round(|update| messages.push(update));
     messages
 }
 
-pub(crate) fn serialised(update: &SessionUpdate) -> Vec<u8> {
+pub(crate) fn serialised(update: &Update) -> Vec<u8> {
     serde_json::to_vec(update).expect("a message is JSON")
 }
 

@@ -67,8 +67,8 @@ impl Clients {
 
     fn updates(
         &mut self,
-        text: &[SessionUpdate],
-        meta: &[SessionUpdate],
+        text: &[wire::v1::Update],
+        meta: &[wire::v1::Update],
         v2: &[acp_types::schema::v2::SessionUpdate],
     ) {
         text.iter().chain(meta).for_each(|update| self.line(update));

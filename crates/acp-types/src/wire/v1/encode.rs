@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::Update;
 use crate::limits::{CHANGE_BYTES, WHOLE_CHANGE_BYTES};
 use crate::schema::v1::{self, Diff, SessionUpdate, ToolCallContent, ToolCallStatus};
 use crate::{
@@ -21,9 +22,9 @@ pub fn status(status: Status) -> ToolCallStatus {
 
 /// Projects a plan. An empty one is sent too; a cancelled step is completed and says so.
 #[must_use]
-pub fn plan(plan: &Plan, meta_key: &str) -> SessionUpdate {
+pub fn plan(plan: &Plan, meta_key: &str) -> Update {
     let entries = plan.entries.iter().map(|entry| plan_entry(entry, meta_key)).collect();
-    SessionUpdate::Plan(v1::Plan::new(entries))
+    SessionUpdate::Plan(v1::Plan::new(entries)).into()
 }
 
 fn plan_entry(entry: &PlanEntry, meta_key: &str) -> v1::PlanEntry {

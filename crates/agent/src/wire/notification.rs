@@ -1,0 +1,30 @@
+//! Makes a message of the SDK of an update in the projection's own JSON.
+
+use acp_types::wire::v1::Notification;
+use agent_client_protocol::{Error, JsonRpcMessage, JsonRpcNotification, Result, UntypedMessage};
+use serde_json::Value;
+
+/// A `session/update` that the SDK can send. The SDK's own type omits a call's default fields.
+#[derive(Debug, Clone)]
+pub(super) struct UpdateNotification(pub(super) Notification);
+
+impl JsonRpcNotification for UpdateNotification {}
+
+impl JsonRpcMessage for UpdateNotification {
+    /// It is only sent: what is received is parsed by the SDK's type.
+    fn matches_method(_method: &str) -> bool {
+        false
+    }
+
+    fn method(&self) -> &str {
+        Notification::METHOD
+    }
+
+    fn to_untyped_message(&self) -> Result<UntypedMessage> {
+        UntypedMessage::new(Notification::METHOD, &self.0)
+    }
+
+    fn parse_message(_method: &str, _params: &Value) -> Result<Self> {
+        Err(Error::method_not_found())
+    }
+}
