@@ -65,6 +65,7 @@ pub struct Effects {
     effects: Vec<Effect>,
     tool: Option<(String, ToolKind)>,
     is_guarded: bool,
+    is_blind: bool,
     /// Those of the paths that lie in no root.
     outside: Vec<PathBuf>,
 }
@@ -96,6 +97,21 @@ impl Effects {
     #[must_use]
     pub fn is_guarded(&self) -> bool {
         self.is_guarded
+    }
+
+    /// Says that they replace what a file holds although the session has not read it. What is written
+    /// is judged by [`Policy::judge_blind`].
+    ///
+    /// [`Policy::judge_blind`]: crate::Policy::judge_blind
+    #[must_use]
+    pub fn blind(self) -> Self {
+        Self { is_blind: true, ..self }
+    }
+
+    /// Returns whether they replace what the session has not read.
+    #[must_use]
+    pub fn is_blind(&self) -> bool {
+        self.is_blind
     }
 
     /// Says which files and folders lie outside of the session's roots. What is done to them is

@@ -223,7 +223,13 @@ impl Rules {
 }
 
 fn by_policy(effects: &Effects, effect: &Effect, policy: &dyn Policy) -> Verdict {
-    if effects.is_outside(effect) { policy.judge_outside(effect) } else { policy.judge(effect) }
+    if effects.is_outside(effect) {
+        policy.judge_outside(effect)
+    } else if effects.is_blind() {
+        policy.judge_blind(effect)
+    } else {
+        policy.judge(effect)
+    }
 }
 
 #[cfg(test)]

@@ -42,6 +42,12 @@ pub trait Policy: std::fmt::Debug + Send + Sync {
     fn judge_outside(&self, effect: &Effect) -> Verdict {
         self.judge(effect).max(Verdict::Ask)
     }
+
+    /// Judges one effect that no rule speaks of, of a call that replaces what a file holds although
+    /// the session has not read it. It is judged like any other, unless the policy says otherwise.
+    fn judge_blind(&self, effect: &Effect) -> Verdict {
+        self.judge(effect)
+    }
 }
 
 /// Reads are allowed, everything else is asked about, and so is a read outside of the roots. The
@@ -56,8 +62,8 @@ impl Policy for AskPolicy {
 }
 
 /// Reads are allowed, and so is making and changing files beneath the roots, unless they are
-/// [protected](is_protected_beneath). Everything else is asked about: commands, deletions, other
-/// places.
+/// [protected](is_protected_beneath), or replaced as a whole without having been read. Everything
+/// else is asked about: commands, deletions, other places.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AcceptEditsPolicy {
     roots: Vec<PathBuf>,
@@ -87,6 +93,10 @@ impl Policy for AcceptEditsPolicy {
             effect if effect.is_read() => Verdict::Allow,
             _ => Verdict::Ask,
         }
+    }
+
+    fn judge_blind(&self, effect: &Effect) -> Verdict {
+        if effect.is_read() { Verdict::Allow } else { Verdict::Ask }
     }
 }
 
