@@ -36,6 +36,7 @@ pub mod remove;
 pub mod search;
 mod session_folder;
 pub mod stamp;
+mod state_folder;
 mod sys;
 pub mod tool;
 pub mod undo;

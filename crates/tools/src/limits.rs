@@ -317,6 +317,10 @@ pub const COMMAND_KEPT_BYTES: usize = 1024 * 1024;
 /// Bytes of a command's output that the model is told.
 pub const COMMAND_OUTPUT_BYTES: usize = 32 * 1024;
 
+/// Bytes of any other tool's result above which it is kept whole in a file: where the results of a
+/// reply are too many, the model gets less of it.
+pub const RESULT_BYTES: usize = COMMAND_OUTPUT_BYTES;
+
 /// Bytes of an output that is recorded that are shown at once: the first and the last ones. As JSON, a
 /// flood of them with many colours still fits one message of a client.
 pub const SHOWN_BYTES: usize = 32 * 1024;
@@ -339,6 +343,16 @@ pub const OUTPUT_FILE_BYTES: u64 = FILE_BYTES - OUTPUT_NOTE_BYTES;
 
 /// Bytes of the line at the end of such a file that tells how many bytes have no room there.
 pub const OUTPUT_NOTE_BYTES: u64 = 64;
+
+/// Bytes of all that is kept in the state folder, of all sessions: as much as one may keep of changes
+/// and of outputs. The oldest goes first, but nothing that an open session of another process keeps.
+pub const STATE_BYTES: u64 = UNDO_BYTES + OUTPUT_FILES_BYTES;
+
+/// Bytes that a session adds to it before it looks again how much there is.
+pub const STATE_LOOK_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Bytes that are written to the state folder to find out whether it takes any.
+pub const STATE_PROBE_BYTES: usize = 4096;
 
 /// Files with whole outputs that a session keeps; the oldest go first.
 pub const OUTPUT_FILES: usize = 200;

@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::limits::{OUTPUT_AGE, OUTPUT_FILES, OUTPUT_FILES_BYTES};
+use crate::limits::{OUTPUT_FILES, OUTPUT_FILES_BYTES, STATE_LOOK_BYTES};
 use crate::session_folder::{self, Held};
 use crate::sys::fs::{Audience, Dir, Root};
 use crate::workspace::Workspace;
@@ -35,6 +35,8 @@ struct Store {
     /// The oldest first.
     names: VecDeque<OsString>,
     count: u64,
+    /// How many bytes they had when all of the state folder was looked at.
+    looked: u64,
     _held: Held,
 }
 
@@ -61,6 +63,18 @@ impl Outputs {
         store.create().map(Some)
     }
 
+    /// Removes a file of this session, by its URI.
+    pub(crate) fn remove(&self, of: &str) {
+        let mut store = self.lock();
+        let Some(Store { names, path, .. }) = &mut *store else { return };
+        if let Some(at) = names.iter().position(|name| uri(&path.join(name)) == of)
+            && let Some(name) = names.remove(at)
+        {
+            // One that is gone already is no error.
+            drop(fs::remove_file(path.join(name)));
+        }
+    }
+
     /// Returns what reads a path, if it is that of an output.
     pub(crate) fn readable(&self, path: &str) -> Option<Arc<Workspace>> {
         let (folder, readable) = self.readable.get()?;
@@ -83,13 +97,14 @@ impl Outputs {
 impl Store {
     /// Makes a folder for this session; those that are too old go.
     fn make(folder: &Path) -> io::Result<Self> {
-        let (path, held) = session_folder::make(folder, OUTPUT_AGE)?;
+        let (path, held) = session_folder::make(folder)?;
         let dir = Root::pin(&path)?.dir(Path::new(""))?;
-        Ok(Self { dir, path, names: VecDeque::new(), count: 0, _held: held })
+        Ok(Self { dir, path, names: VecDeque::new(), count: 0, looked: 0, _held: held })
     }
 
     fn create(&mut self) -> io::Result<(File, PathBuf)> {
-        while self.names.len() >= OUTPUT_FILES || self.bytes() > OUTPUT_FILES_BYTES {
+        let room = self.room();
+        while self.names.len() >= OUTPUT_FILES || self.bytes() > room {
             let Some(oldest) = self.names.pop_front() else { break };
             // One that is gone already is no error; a command that still writes to it goes on.
             drop(fs::remove_file(self.path.join(oldest)));
@@ -100,6 +115,18 @@ impl Store {
         let path = self.path.join(&name);
         self.names.push_back(name);
         Ok((file, path))
+    }
+
+    /// Returns how many bytes they may have: where all sessions have too many, fewer than they have.
+    fn room(&mut self) -> u64 {
+        let bytes = self.bytes();
+        if bytes < self.looked + STATE_LOOK_BYTES {
+            self.looked = self.looked.min(bytes);
+            return OUTPUT_FILES_BYTES;
+        }
+        self.looked = bytes;
+        let over = session_folder::surplus(&self.path);
+        OUTPUT_FILES_BYTES.min(bytes.saturating_sub(over))
     }
 
     fn bytes(&self) -> u64 {
@@ -131,6 +158,7 @@ mod tests {
     use super::{Outputs, uri};
     use crate::limits::{OUTPUT_AGE, OUTPUT_FILES};
     use crate::read::read_window;
+    use crate::state_folder::OUTPUT;
     use crate::workspace::Workspace;
     use pretty_assertions::assert_eq;
 
@@ -171,9 +199,9 @@ mod tests {
     #[test]
     fn the_oldest_go_first_and_old_sessions_too() {
         let folder = tempfile::tempdir().unwrap();
-        let outputs = Outputs::within(folder.path().to_owned());
-        let old = folder.path().join("session-old");
-        std::fs::create_dir(&old).unwrap();
+        let outputs = Outputs::within(folder.path().join(OUTPUT));
+        let old = folder.path().join(OUTPUT).join("session-old");
+        std::fs::create_dir_all(&old).unwrap();
         let time = SystemTime::now() - OUTPUT_AGE - Duration::from_secs(9);
         std::fs::File::open(&old).unwrap().set_modified(time).unwrap();
         let paths: Vec<_> =

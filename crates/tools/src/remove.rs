@@ -20,8 +20,9 @@ use crate::encoding::Text;
 use crate::error::{Code, ToolError};
 use crate::limits::UNDO_BYTES;
 use crate::read::grouped;
+use crate::state_folder::Unkept;
 use crate::sys::fs::{Dir, Kind};
-use crate::undo::{Blob, Deed, Step, Undo};
+use crate::undo::{Blob, Deed, Step};
 use crate::workspace::{Entry, Resolved, Workspace};
 
 use self::aside::Aside;
@@ -38,14 +39,14 @@ pub struct Found {
 }
 
 /// What becomes of something that is deleted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Fate {
     /// It is kept, and can be restored.
     Kept,
     /// It is kept until the next change, because it is so large.
     KeptOnce,
     /// It is gone for good, for this reason.
-    Lost(&'static str),
+    Lost(String),
 }
 
 /// Looks at what is to be deleted or moved.
@@ -79,9 +80,24 @@ fn find_by(
         let message = format!("{} is a FIFO, socket or device", at.given());
         return Err(ToolError::report(Code::NotARegularFile, message));
     }
+    require_removable(workspace, &dir, &entry)?;
     let text = bytes.and_then(|bytes| Text::decode(at.given(), bytes).ok()).map(Text::into_string);
-    let fate = Fate::of(&seen, workspace.undo(), &dir);
+    let fate = Fate::of(&seen, workspace, &dir);
     Ok(Found { entry, seen, text, fate })
+}
+
+/// Refuses what can be neither moved nor removed, so that nobody is asked.
+fn require_removable(workspace: &Workspace, dir: &Dir, entry: &Entry) -> Result<(), ToolError> {
+    dir.require_taking().map_err(|error| workspace.explain(&entry.at, &error))?;
+    if dir.is_mounted(&entry.name) {
+        let message = format!(
+            "{} is mounted by itself, so it can be neither moved nor deleted. Change what is in it, \
+             or unmount it with a command",
+            entry.at.given()
+        );
+        return Err(ToolError::report(Code::NotPermitted, message));
+    }
+    Ok(())
 }
 
 impl Found {
@@ -121,7 +137,7 @@ impl Found {
     /// Says if it cannot be restored once it is deleted, or not for long.
     #[must_use]
     pub fn caveat(&self) -> Option<String> {
-        match self.fate {
+        match &self.fate {
             Fate::Kept => None,
             Fate::KeptOnce => Some(format!(
                 "It can be restored only until the next change of a file: it has more than {} \
@@ -235,16 +251,11 @@ impl Found {
         to: &Entry,
     ) -> Result<(), ToolError> {
         let old = workspace.open_dir(&self.entry.parent)?;
-        let mut at = to.parent.clone();
-        let existing = loop {
-            match (workspace.open_dir(&at), at.parent()) {
-                (Err(error), Some(parent)) if error.code() == Some(Code::NotFound) => at = parent,
-                (dir, _) => break dir?,
-            }
-        };
-        if at.path() == to.parent.path() && existing.kind(&to.name).is_ok() {
+        let existing = workspace.nearest_dir(&to.parent)?;
+        if workspace.open_dir(&to.parent).is_ok_and(|dir| dir.kind(&to.name).is_ok()) {
             return Err(exists(&to.at));
         }
+        existing.require_taking().map_err(|error| workspace.explain(&to.at, &error))?;
         if existing.is_beside(&old) { Ok(()) } else { Err(elsewhere(&to.at)) }
     }
 
@@ -299,34 +310,29 @@ impl Found {
     }
 }
 
-impl Workspace {
-    /// Says that what is replaced cannot be restored, if something on the disk is and nothing is
-    /// kept.
-    pub(crate) fn caveat_if(&self, is_replaced: bool) -> Option<String> {
-        (is_replaced && !self.undo().is_kept())
-            .then(|| format!("What is replaced cannot be restored afterwards: {NOTHING_KEPT}."))
-    }
-}
-
 impl Fate {
-    fn of(seen: &Seen, undo: &Undo, dir: &Dir) -> Self {
+    fn of(seen: &Seen, workspace: &Workspace, dir: &Dir) -> Self {
         let is_large = seen.bytes > UNDO_BYTES;
-        match undo.is_beside(dir) {
-            None => Self::Lost(NOTHING_KEPT),
+        let is_beside = workspace.undo().is_beside(dir);
+        // Elsewhere it is copied.
+        let bytes = if is_beside == Some(false) && !is_large { seen.bytes } else { 0 };
+        if let Err(why) = workspace.state().require(bytes) {
+            return Self::Lost(why.to_string());
+        }
+        match is_beside {
+            None => Self::Lost(Unkept::Nowhere.to_string()),
             Some(true) if is_large => Self::KeptOnce,
             Some(true) => Self::Kept,
             Some(false) if seen.kind != Kind::File => {
-                Self::Lost("it is no file, and on another file system than what is kept")
+                Self::Lost("it is no file, and on another file system than what is kept".into())
             }
             Some(false) if is_large => Self::Lost(
-                "it has more than a GiB, and is on another file system than what is kept",
+                "it has more than a GiB, and is on another file system than what is kept".into(),
             ),
             Some(false) => Self::Kept,
         }
     }
 }
-
-const NOTHING_KEPT: &str = "this session keeps nothing of what it changes";
 
 /// Says that a name is taken.
 pub(crate) fn exists(at: &Resolved) -> ToolError {

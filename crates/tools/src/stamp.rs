@@ -64,6 +64,12 @@ impl Stamps {
         known.stamps.get(path).is_some_and(|(_, stamp)| *stamp == now)
     }
 
+    /// Whether the session saw the file, whatever it held.
+    pub(crate) fn knows(&self, path: &Path) -> bool {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.stamps.contains_key(path)
+    }
+
     /// Whether the session saw the file, and then with other content.
     pub(crate) fn is_stale(&self, path: &Path, now: Stamp) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -213,6 +213,8 @@ pub struct Output {
     pub raw: Option<Value>,
     /// The files it worked on, if that is known better now.
     pub locations: Option<Vec<Location>>,
+    /// Whether the text lies in a file already that the model can read: then it is not kept again.
+    pub is_kept: bool,
     /// Why it counts as failed although it ran to its end and shows how: a command's exit code.
     pub failed: Option<(Code, Reason)>,
 }
@@ -381,6 +383,12 @@ impl Output {
     /// what cannot be undone any more because of it.
     pub(crate) fn of_change(mut text: String, raw: Value, workspace: &Workspace) -> Self {
         workspace.tell_late_writes(&mut text);
+        for path in workspace.undo().lost() {
+            let path = workspace.display(&path);
+            text.push_str(&format!(
+                "\nWhat was in {path} before could not be kept, so this change cannot be undone."
+            ));
+        }
         if workspace.undo().has_forgotten() {
             let (steps, bytes) = (grouped(UNDO_STEPS as u64), grouped(UNDO_BYTES));
             text.push_str(&format!(

@@ -62,6 +62,8 @@ pub(crate) enum Deed {
 pub(crate) struct Blob {
     name: OsString,
     bytes: u64,
+    /// The mode of a file that is its owner's alone as long as it is kept.
+    mode: Option<u32>,
 }
 
 impl Step {

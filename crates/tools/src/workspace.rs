@@ -32,6 +32,7 @@ use std::sync::{Arc, OnceLock};
 use crate::background::Background;
 use crate::outputs::Outputs;
 use crate::stamp::Stamps;
+use crate::state_folder::{JOURNAL, OUTPUT, StateFolder, UNDO};
 use crate::undo::Undo;
 use crate::write::replay;
 
@@ -68,6 +69,7 @@ pub struct Workspace {
     undo: Undo,
     outputs: Outputs,
     background: Background,
+    state: StateFolder,
     journal: Option<PathBuf>,
     /// Whether the journals are in order that others left.
     recovered: OnceLock<()>,
@@ -95,6 +97,7 @@ impl Workspace {
             undo: Undo::default(),
             outputs: Outputs::default(),
             background: Background::default(),
+            state: StateFolder::default(),
             journal: None,
             recovered: OnceLock::new(),
             guarded: Vec::new(),
@@ -111,14 +114,15 @@ impl Workspace {
     /// folder, and in `journal` what a killed process would leave unfinished. The folder should be
     /// that of the user's state, and is made with the first change. What is older than 30 days in
     /// `undo` is removed then; what another process left unfinished is put in order by
-    /// [`Workspace::recover`]. Whole outputs of commands go to `output`, and what is older than 7
-    /// days there goes with the first.
+    /// [`Workspace::recover`]. Whole outputs go to `output`, and what is older than 7 days there goes
+    /// with the first. All of it has at most [`STATE_BYTES`](crate::limits::STATE_BYTES). Where the
+    /// folder cannot be written, nothing is kept, and previews say so.
     #[must_use]
     pub fn keeping(self, folder: &Path) -> Self {
-        let journal = folder.join("journal");
-        let undo = Undo::within(folder.join("undo"));
-        let outputs = Outputs::within(folder.join("output"));
-        Self { undo, outputs, journal: Some(journal), ..self }.guarding(folder)
+        let (state, journal) = (StateFolder::at(folder), Some(folder.join(JOURNAL)));
+        let undo = Undo::within(folder.join(UNDO));
+        let outputs = Outputs::within(folder.join(OUTPUT));
+        Self { undo, outputs, state, journal, ..self }.guarding(folder)
     }
 
     /// Has each change of a file or folder asked about, and of what is in it, wherever it lies: that
@@ -148,6 +152,11 @@ impl Workspace {
     pub(crate) fn journal(&self) -> Option<&Path> {
         self.recover();
         self.journal.as_deref()
+    }
+
+    /// Where what is kept lies.
+    pub(crate) fn state(&self) -> &StateFolder {
+        &self.state
     }
 
     /// What is kept of what was changed.

@@ -10,10 +10,13 @@
 //!
 //! The owner, the mode and the extended attributes (access control lists among them) are kept. A
 //! link stays a link: the file it leads to is written. A file with several names (hard links), and
-//! one whose owner or attributes cannot be kept, is written in place, from a copy beside it.
+//! one whose owner or attributes cannot be kept, is written in place, from a copy beside it. So are
+//! files that cannot be exchanged: one that is mounted by itself, and one in a folder that takes no
+//! other files; then the copies lie in the state folder.
 
 mod in_place;
 mod journal;
+mod protection;
 mod staged;
 
 use std::collections::HashSet;
@@ -22,11 +25,13 @@ use std::io;
 use crate::error::{Code, ToolError};
 use crate::progress::{Far, Watch};
 use crate::read::{grouped, read_capped};
-use crate::undo::Step;
+use crate::undo::{Deed, Step};
 use crate::workspace::{Durability, Resolved, Workspace};
 
 pub(crate) use self::journal::{Journal, remove_tree, replay, unique};
 use self::journal::{Names, call_number, temporary};
+pub(crate) use self::protection::Protection;
+use self::protection::{Copies, Manner};
 use self::staged::Staged;
 
 /// What was there when a change was previewed.
@@ -92,18 +97,26 @@ pub fn atomic_write(
 /// As [`atomic_write`], for the first file that cannot be written, also because it is given twice;
 /// then all are as before. If one of them could not be put back, the error names it.
 pub fn write_all(workspace: &Workspace, changes: &[Change<'_>]) -> Result<(), ToolError> {
-    write_all_watched(workspace, changes, &mut |_| {})
+    let protection = Protection::of(workspace, changes)?;
+    write_all_watched(workspace, changes, &protection, &mut |_| {})
 }
 
-/// The same, and it tells again and again how far it is.
+/// The same, with the protection that was permitted. It reports its progress to `watch`.
 pub(crate) fn write_all_watched(
     workspace: &Workspace,
     changes: &[Change<'_>],
+    protection: &Protection,
     watch: &mut Watch<'_>,
 ) -> Result<(), ToolError> {
-    let written = commit(workspace, changes, watch)?;
-    let deeds = written.staged.iter().flat_map(|staged| staged.kept(workspace.undo()));
-    workspace.undo().push(Step { deeds: deeds.collect() });
+    let written = commit(workspace, changes, protection, watch)?;
+    let undo = protection.is_kept().then(|| workspace.undo());
+    let deeds: Vec<_> = written.staged.iter().flat_map(|staged| staged.kept(undo)).collect();
+    for deed in undo.map(|_| &deeds).into_iter().flatten() {
+        if let Deed::NotKept { path } = deed {
+            workspace.undo().note_lost(path);
+        }
+    }
+    workspace.undo().push(Step { deeds });
     Ok(())
 }
 
@@ -118,17 +131,23 @@ pub(crate) struct Written<'a> {
 pub(crate) fn commit<'a>(
     workspace: &'a Workspace,
     changes: &[Change<'a>],
+    protection: &Protection,
     watch: &mut Watch<'_>,
 ) -> Result<Written<'a>, ToolError> {
     let call = call_number();
-    let journal = journal(workspace, changes, call)?;
+    let manners = protection.manners(workspace, changes)?;
+    let journal = match protection.is_kept() {
+        true => journal(workspace, changes, &manners, call)?,
+        false => None,
+    };
     let mut written = Written { staged: Vec::with_capacity(changes.len()), journal };
     let of_bytes = changes.iter().map(|change| change.bytes.len()).sum();
     let of_files = changes.len();
     let mut far = Far { files: 0, of_files, bytes: 0, of_bytes: Some(of_bytes) };
-    for (number, change) in changes.iter().enumerate() {
+    for (number, (change, manner)) in changes.iter().zip(manners).enumerate() {
         let mut filled = |bytes| watch(Far { bytes: far.bytes + bytes, ..far });
-        written.staged.push(Staged::new(workspace, *change, temporary(call, number), &mut filled)?);
+        let temporary = temporary(call, number);
+        written.staged.push(Staged::new(workspace, *change, manner, temporary, &mut filled)?);
         far = Far { files: number + 1, bytes: far.bytes + change.bytes.len(), ..far };
         watch(far);
     }
@@ -140,7 +159,7 @@ pub(crate) fn commit<'a>(
         let ready = journal.ready(staged.iter().map(Staged::prepared).collect());
         let ready = ready.and_then(|()| journal.sync(durability));
         let ready = ready.and_then(|()| journal.sync_name(durability));
-        ready.map_err(|error| unwritten(&error))?;
+        ready.map_err(|error| unwritten(workspace, &error))?;
     }
     if needs_it {
         // Those beside the files: by them they are made whole again.
@@ -212,10 +231,11 @@ impl PreImage {
 fn journal(
     workspace: &Workspace,
     changes: &[Change<'_>],
+    manners: &[Manner],
     call: u64,
 ) -> Result<Option<Journal>, ToolError> {
     let Some(folder) = workspace.journal() else { return Ok(None) };
-    let names = changes.iter().enumerate().map(|(number, change)| {
+    let names = changes.iter().zip(manners).enumerate().map(|(number, (change, manner))| {
         let real = workspace.real(&workspace.settle(change.at)?);
         let parent = real.parent().zip(real.file_name());
         let is_a_directory = || workspace.explain(change.at, &io::ErrorKind::IsADirectory.into());
@@ -224,15 +244,18 @@ fn journal(
         let mut made: Vec<_> = missing.map(|dir| dir.as_os_str().to_owned()).collect();
         made.reverse();
         let (dir, name, temporary) = (dir.into(), name.to_owned(), temporary(call, number));
-        Ok(Names { dir, name, temporary, made })
+        let copies = (manner.copies == Copies::State).then(|| folder.as_os_str().to_owned());
+        Ok(Names { dir, name, temporary, made, copies })
     });
     let names = names.collect::<Result<_, ToolError>>()?;
-    Journal::begin(folder, names).map(Some).map_err(|error| unwritten(&error))
+    Journal::begin(folder, names).map(Some).map_err(|error| unwritten(workspace, &error))
 }
 
-fn unwritten(error: &io::Error) -> ToolError {
-    let message = format!("the journal of changes cannot be written, so nothing was: {error}");
-    ToolError::report(Code::Io, message)
+/// Says that the state folder failed since the change was previewed, which found it usable: another
+/// preview finds that it is not.
+fn unwritten(workspace: &Workspace, error: &io::Error) -> ToolError {
+    let message = format!("nothing was written: {}", workspace.state().unusable(error));
+    ToolError::report(Code::ChangedSincePreview, message)
 }
 
 /// Adds to an error what could not be put back, if anything.
@@ -248,7 +271,10 @@ pub(crate) fn left_changed(error: ToolError, left: &[String]) -> ToolError {
 #[cfg(test)]
 mod tests {
     use super::staged::Staged;
-    use super::{Change, PreImage, atomic_write, read_whole, write_all, write_all_watched};
+    use super::{
+        Change, Manner, PreImage, Protection, atomic_write, read_whole, write_all,
+        write_all_watched,
+    };
     use crate::error::{Code, ToolError};
     use crate::progress::Far;
     #[cfg(target_os = "linux")]
@@ -283,7 +309,8 @@ mod tests {
         let tree = tree(&[("file", "old")]);
         let at = tree.at("file");
         let change = Change { at: &at, found: Some(b"old"), bytes: b"ours" };
-        let staged = Staged::new(&tree.workspace, change, "beside".into(), &mut |_| {});
+        let staged =
+            Staged::new(&tree.workspace, change, Manner::default(), "beside".into(), &mut |_| {});
         let mut staged = staged.unwrap();
         staged.commit().unwrap();
         let number = |name| std::fs::metadata(tree.path(name)).unwrap().ino();
@@ -307,7 +334,13 @@ mod tests {
             let tree = tree(&[("file", "old")]);
             let at = tree.at("file");
             let change = Change { at: &at, found: Some(b"old"), bytes: b"ours" };
-            let staged = Staged::new(&tree.workspace, change, "beside".into(), &mut |_| {});
+            let staged = Staged::new(
+                &tree.workspace,
+                change,
+                Manner::default(),
+                "beside".into(),
+                &mut |_| {},
+            );
             let mut staged = staged.unwrap();
             let name = if is_renamed { "theirs" } else { "file" };
             tree.write(name, "theirs");
@@ -457,7 +490,9 @@ mod tests {
             Change { at: &new, found: None, bytes: &large },
         ];
         let mut told = Vec::new();
-        write_all_watched(&tree.workspace, &changes, &mut |far| told.push(far)).unwrap();
+        let protection = Protection::of(&tree.workspace, &changes).unwrap();
+        let mut watch = |far| told.push(far);
+        write_all_watched(&tree.workspace, &changes, &protection, &mut watch).unwrap();
         let (piece, all) = (4 << 20, (5 << 20) + 4);
         let expected = [(0, 4), (1, 4), (1, 4 + piece), (1, all), (2, all)];
         let far = |(files, bytes)| Far { files, of_files: 2, bytes, of_bytes: Some(all) };

@@ -22,7 +22,7 @@ use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, to_its_end,
 };
 use crate::workspace::{Resolved, Workspace};
-use crate::write::{Change, PreImage, read_whole, write_all_watched};
+use crate::write::{Change, PreImage, Protection, read_whole, write_all_watched};
 
 /// Replaces text in files.
 #[derive(Debug, Clone, Copy)]
@@ -76,6 +76,7 @@ pub struct Plan {
     files: Vec<File>,
     /// The files that are written to the disk, of which the client held the same.
     as_on_disk: Vec<Resolved>,
+    protection: Protection,
     /// What there is to know of what the files were, and of what the client holds.
     notes: Vec<String>,
 }
@@ -152,7 +153,10 @@ impl Tool for EditFile {
                 file.edit()?;
                 room = room.checked_sub(file.new.len()).ok_or_else(too_large)?;
             }
-            Ok(draft(files, &held, workspace))
+            let changes: Vec<_> =
+                files.iter().filter(|file| file.is_ours()).map(File::to_be_written).collect();
+            let protection = Protection::of(workspace, &changes)?;
+            Ok(draft(files, protection, &held, workspace))
         });
         preview.await
     }
@@ -178,11 +182,10 @@ impl Plan {
         rewrite(context, &held, call.cancel()).await?;
         let (shared, mut teller) = (plan.clone(), Teller::of(Some(call.clone())));
         let written = context.on_files(move |workspace| {
-            let is_ours = |file: &&File| file.change.is_some() && !file.is_held;
-            let files: Vec<_> = shared.files.iter().filter(is_ours).collect();
+            let files: Vec<_> = shared.files.iter().filter(|file| file.is_ours()).collect();
             let changes: Vec<_> = files.iter().copied().map(File::to_be_written).collect();
             if !changes.is_empty() {
-                write_all_watched(workspace, &changes, &mut |far| {
+                write_all_watched(workspace, &changes, &shared.protection, &mut |far| {
                     teller.tell(far, || places(files.get(far.files).copied()));
                 })?;
             }
@@ -368,6 +371,11 @@ impl File {
         Stamp::of(rests_on.as_bytes()).as_bytes().to_vec()
     }
 
+    /// Whether it is written to the disk, and not by the client.
+    fn is_ours(&self) -> bool {
+        self.change.is_some() && !self.is_held
+    }
+
     fn to_be_written(&self) -> Change<'_> {
         Change { at: &self.at, found: Some(self.old.bytes()), bytes: &self.new }
     }
@@ -417,30 +425,35 @@ fn how(rung: Rung) -> Option<&'static str> {
     }
 }
 
-fn draft(files: Vec<File>, held: &Held, workspace: &Workspace) -> Draft<Plan> {
+fn draft(
+    files: Vec<File>,
+    protection: Protection,
+    held: &Held,
+    workspace: &Workspace,
+) -> Draft<Plan> {
     let changed = || files.iter().filter(|file| file.change.is_some());
     let as_on_disk = changed().filter(|file| held.is_as_on_disk(file.real.path()));
     let as_on_disk = as_on_disk.map(|file| file.at.clone()).collect();
-    let is_lost = changed().any(|file| !file.is_held);
     let stale = files.iter().filter(|file| file.is_stale).map(|file| {
         let path = workspace.display(file.at.path());
         format!("{path} has changed elsewhere since it was read.")
     });
-    let notes = stale.chain(held.notes_of_change()).chain(workspace.caveat_if(is_lost));
+    let notes = stale.chain(held.notes_of_change()).chain(protection.notes());
     let notes: Vec<_> = notes.collect();
-    let is_guarded =
-        changed().any(|file| workspace.is_guarded(&file.real) || workspace.is_shared(&file.real));
+    let is_guarded = protection.is_risky()
+        || changed()
+            .any(|file| workspace.is_guarded(&file.real) || workspace.is_shared(&file.real));
     let effects: Effects =
         changed().map(|file| Effect::Write(file.real.path().to_owned())).collect();
     let changes: Vec<_> = files.iter().filter_map(|file| file.change.clone()).collect();
-    let pre_image = files.iter().flat_map(File::pre_image).collect();
+    let pre_image = files.iter().flat_map(File::pre_image).chain(protection.pre_image()).collect();
     Draft {
         locations: Some(locations(&changes)),
         effects,
         changes,
         pre_image,
         notes: notes.clone(),
-        ..Draft::new(Plan { files, as_on_disk, notes })
+        ..Draft::new(Plan { files, as_on_disk, protection, notes })
     }
     .guarded_if(is_guarded)
 }

@@ -65,12 +65,15 @@ impl Tool for Undo {
             let mut notes = String::new();
             workspace.tell_late_writes(&mut notes);
             notes.insert_str(0, &staying(&undoing, workspace));
+            let protection = undoing.protection();
+            let notes = (!notes.is_empty()).then_some(notes).into_iter().chain(protection.notes());
+            let is_guarded = is_guarded || protection.is_risky();
             Ok(Draft {
                 locations: Some(locations(&changes)),
                 changes,
                 effects,
-                pre_image: undoing.pre_image(),
-                notes: (!notes.is_empty()).then_some(notes).into_iter().collect(),
+                pre_image: [undoing.pre_image(), protection.pre_image()].concat(),
+                notes: notes.collect(),
                 ..Draft::new(Plan(undoing))
             }
             .guarded_if(is_guarded))

@@ -20,7 +20,7 @@ use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, to_its_end,
 };
 use crate::workspace::{Resolved, Workspace};
-use crate::write::{Change, PreImage, read_whole, write_all_watched};
+use crate::write::{Change, PreImage, Protection, read_whole, write_all_watched};
 
 /// Writes a whole file.
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +46,7 @@ pub struct Plan {
     held: Option<PathBuf>,
     /// The file, if the client held what the disk holds of it.
     as_on_disk: Option<Resolved>,
+    protection: Protection,
     /// What there is to know of what the client holds, and of what is kept of the form of the file,
     /// one sentence each.
     notes: Vec<String>,
@@ -106,21 +107,37 @@ impl Tool for WriteFile {
             let line = change.changed_lines().next().unwrap_or(1);
             let location = Location::try_new(at.path()).map(|at| at.at_line(line));
             let effects = Effects::from(Effect::Write(real.path().to_owned()));
+            let holds_something = found.bytes().is_some_and(|found| !found.is_empty());
+            let is_blind = holds_something && !workspace.stamps().knows(real.path());
+            let effects = if is_blind { effects.blind() } else { effects };
+            let blind = is_blind.then(|| {
+                let path = workspace.display(at.path());
+                format!("This session has not read {path}, whose whole content is replaced.")
+            });
             let is_guarded = workspace.is_guarded(&real) || workspace.is_shared(&real);
             let kept =
                 (!kept.is_empty()).then(|| format!("The file keeps its {}.", kept.join(", its ")));
-            let notes = kept.into_iter().chain(held.notes_of_change());
-            let is_lost = found != PreImage::Missing && text.is_none();
-            let notes: Vec<_> = notes.chain(workspace.caveat_if(is_lost)).collect();
+            let notes = kept.into_iter().chain(blind).chain(held.notes_of_change());
+            let written = Change { at: &at, found: found.bytes(), bytes: &bytes };
+            // What the client holds, the client writes.
+            let written = text.is_none().then_some(written);
+            let protection = Protection::of(workspace, written.as_slice())?;
+            let notes: Vec<_> = notes.chain(protection.notes()).collect();
+            let is_guarded = is_guarded || protection.is_risky();
             let kind = [u8::from(found == PreImage::Missing), u8::from(text.is_some())];
+            let pre_image =
+                [&kind[..], stamp.as_bytes(), &protection.pre_image(), &[u8::from(is_blind)]]
+                    .concat();
             let as_on_disk = held.is_as_on_disk(real.path()).then(|| at.clone());
             let held = text.map(|_| real.path().to_owned());
-            let plan = Plan { at, bytes, found, held, as_on_disk, notes: notes.clone() };
+            let notes_of_plan = notes.clone();
+            let plan =
+                Plan { at, bytes, found, held, as_on_disk, protection, notes: notes_of_plan };
             Ok(Draft {
                 locations: location.ok().map(|location| vec![location]),
                 changes: vec![change],
                 effects,
-                pre_image: [&kind[..], stamp.as_bytes()].concat(),
+                pre_image,
                 notes,
                 ..Draft::new(plan)
             }
@@ -154,7 +171,8 @@ impl Plan {
             if self.held.is_none() {
                 let (at, found) = (&self.at, self.found.bytes());
                 let change = Change { at, found, bytes: &self.bytes };
-                write_all_watched(workspace, &[change], &mut |far| teller.tell(far, Vec::new))?;
+                let mut watch = |far| teller.tell(far, Vec::new);
+                write_all_watched(workspace, &[change], &self.protection, &mut watch)?;
             }
             Ok(self.output(workspace))
         });

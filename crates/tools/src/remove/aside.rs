@@ -39,7 +39,8 @@ impl<'a> Aside<'a> {
         let place = workspace.real(&entry.at);
         let parent = place.parent().unwrap_or(&place);
         let begin = |folder| Journal::aside(folder, parent, &entry.name, &name);
-        let journal = folder.map(begin).transpose().map_err(explain)?;
+        // What is lost for good anyway needs none; one that is copied is in order with its copy.
+        let journal = folder.map(begin).and_then(Result::ok);
         dir.rename(&entry.name, &name).map_err(explain)?;
         let aside = Self { dir, entry, kind: seen.kind, name, journal };
         // Whoever changes a directory now has it open already.

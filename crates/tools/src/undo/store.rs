@@ -12,10 +12,11 @@ use serde_json::Value;
 
 use super::late::{LateWrite, Watched};
 use super::{Blob, Deed, Step};
-use crate::limits::{LATE_WATCHED, UNDO_AGE, UNDO_BYTES, UNDO_STEPS};
+use crate::limits::{LATE_WATCHED, STATE_LOOK_BYTES, UNDO_BYTES, UNDO_STEPS};
 use crate::remove::seen::Seen;
 use crate::session_folder::{self, Held};
 use crate::stamp::Stamp;
+use crate::state_folder::open_private;
 use crate::sys::fs::{Audience, Dir, Look, Root, copy_access};
 use crate::write::unique;
 
@@ -38,9 +39,13 @@ struct Kept {
     /// Whether a step was forgotten that nobody was told of.
     has_forgotten: bool,
     bytes: u64,
+    /// How many they were when all of the state folder was looked at.
+    looked: u64,
     blobs: u64,
     count: u64,
     watched: VecDeque<Watched>,
+    /// What could not be kept and nobody was told of.
+    lost: Vec<PathBuf>,
     /// What was written late and nobody was told of.
     late: VecDeque<LateWrite>,
 }
@@ -72,7 +77,7 @@ impl Undo {
     pub(crate) fn take(&self, dir: &Dir, name: &OsStr, bytes: u64) -> io::Result<Option<Blob>> {
         self.with_store(|store, blob| {
             dir.rename_into(name, &store.dir, &blob)?;
-            Ok(Blob { name: blob, bytes })
+            Ok(store.own(blob, bytes))
         })
     }
 
@@ -80,7 +85,7 @@ impl Undo {
     pub(crate) fn copy(&self, dir: &Dir, name: &OsStr) -> io::Result<Option<Blob>> {
         self.with_store(|store, blob| {
             let bytes = copy(dir, name, &store.dir, &blob)?;
-            Ok(Blob { name: blob, bytes })
+            Ok(store.own(blob, bytes))
         })
     }
 
@@ -88,7 +93,7 @@ impl Undo {
     pub(crate) fn put(&self, bytes: &[u8]) -> io::Result<Option<Blob>> {
         self.with_store(|store, blob| {
             store.dir.create(&blob, Audience::Owner)?.write_all(bytes)?;
-            Ok(Blob { name: blob, bytes: bytes.len() as u64 })
+            Ok(Blob { name: blob, bytes: bytes.len() as u64, mode: None })
         })
     }
 
@@ -116,6 +121,9 @@ impl Undo {
     /// moved.
     pub(crate) fn restore(&self, blob: &Blob, dir: &Dir, name: &OsStr) -> io::Result<()> {
         let store = self.store()?;
+        if let Some(mode) = blob.mode {
+            store.dir.set_mode(&blob.name, mode)?;
+        }
         match store.dir.rename_into(&blob.name, dir, name) {
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
                 // Beside its place first: half a file must not have its name.
@@ -126,6 +134,7 @@ impl Undo {
             }
             done => done,
         }
+        .inspect_err(|_| drop(store.dir.take_mode(&blob.name)))
     }
 
     /// Removes what is kept.
@@ -182,6 +191,18 @@ impl Undo {
         self.kept().tell(LateWrite { path, kept: None, can_be_undone: false });
     }
 
+    /// Notes that what was in a file before could not be kept, although it should have been.
+    pub(crate) fn note_lost(&self, path: &Path) {
+        let mut kept = self.kept();
+        kept.lost.truncate(LATE_WATCHED);
+        kept.lost.push(path.to_owned());
+    }
+
+    /// Returns those files, each once.
+    pub(crate) fn lost(&self) -> Vec<PathBuf> {
+        mem::take(&mut self.kept().lost)
+    }
+
     /// Returns what was found or noted, each once.
     pub(crate) fn late(&self) -> Vec<LateWrite> {
         mem::take(&mut self.kept().late).into()
@@ -201,8 +222,9 @@ impl Undo {
         kept.count += 1;
         let number = kept.count;
         kept.steps.push_back((number, step));
+        let room = kept.room();
         let mut forgotten = Vec::new();
-        while kept.is_too_much() {
+        while kept.is_more_than(room) {
             let Some(oldest) = kept.pop_oldest() else { break };
             kept.bytes = kept.bytes.saturating_sub(oldest.bytes());
             forgotten.push(oldest);
@@ -214,11 +236,6 @@ impl Undo {
     /// Returns whether steps were forgotten since this was asked last: they cannot be undone.
     pub(crate) fn has_forgotten(&self) -> bool {
         mem::take(&mut self.kept().has_forgotten)
-    }
-
-    /// Whether anything is kept at all.
-    pub(crate) fn is_kept(&self) -> bool {
-        self.folder.is_some()
     }
 
     /// Returns the last step and its number.
@@ -274,9 +291,19 @@ impl Undo {
 }
 
 impl Kept {
-    fn is_too_much(&self) -> bool {
+    /// Returns how many bytes the steps may have: where all sessions have too many, fewer than they
+    /// have.
+    fn room(&mut self) -> u64 {
+        self.looked = self.looked.min(self.bytes);
+        let store = self.store.as_ref().filter(|_| self.bytes >= self.looked + STATE_LOOK_BYTES);
+        let Some(store) = store else { return UNDO_BYTES };
+        self.looked = self.bytes;
+        UNDO_BYTES.min(self.bytes.saturating_sub(session_folder::surplus(&store.path)))
+    }
+
+    fn is_more_than(&self, bytes: u64) -> bool {
         let count = self.left.len() + self.steps.len();
-        count > UNDO_STEPS || (self.bytes > UNDO_BYTES && count > 1)
+        count > UNDO_STEPS || (self.bytes > bytes && count > 1)
     }
 
     /// Takes off what is forgotten first: what is undone already as far as it can be.
@@ -317,15 +344,22 @@ impl Kept {
 impl Store {
     /// Makes a folder for this session, and removes those that nobody needs any more.
     fn make(folder: &Path) -> io::Result<Self> {
-        let (path, held) = session_folder::make(folder, UNDO_AGE)?;
+        let (path, held) = session_folder::make(folder)?;
         let dir = Root::pin(&path)?.dir(Path::new(""))?;
         Ok(Self { dir, path, _held: held })
     }
 
+    /// Makes what was brought here its owner's alone. In a directory everything stays as it was:
+    /// nobody else gets there.
+    fn own(&self, name: OsString, bytes: u64) -> Blob {
+        let mode = self.dir.take_mode(&name).ok().flatten();
+        Blob { name, bytes, mode }
+    }
+
     fn note(&self, step: &Step) -> io::Result<()> {
-        let list = self.path.join("steps.jsonl");
-        let mut list = fs::File::options().append(true).create(true).open(list)?;
-        writeln!(list, "{}", Value::from_iter(step.deeds.iter().map(Deed::to_json)))
+        let deeds = Value::from_iter(step.deeds.iter().map(Deed::to_json));
+        // In one write, which a kill does not tear.
+        open_private(&self.path.join("steps.jsonl"))?.write_all(format!("{deeds}\n").as_bytes())
     }
 
     fn remove(&self, name: &OsStr) {

@@ -15,7 +15,7 @@ use crate::limits::FILE_BYTES;
 use crate::remove::{Found, find, find_text};
 use crate::stamp::Stamp;
 use crate::workspace::{Entry, Resolved, Workspace};
-use crate::write::{Change, PreImage, commit, left_changed, read_whole};
+use crate::write::{Change, PreImage, Protection, commit, left_changed, read_whole};
 
 /// The last step of a session, ready to be undone.
 ///
@@ -36,6 +36,7 @@ use crate::write::{Change, PreImage, commit, left_changed, read_whole};
 pub struct Undoing {
     number: u64,
     deeds: Vec<Prepared>,
+    protection: Protection,
 }
 
 /// One deed, with what undoing it needs.
@@ -91,7 +92,14 @@ impl Undoing {
         };
         let (number, step) = workspace.undo().last().ok_or_else(nothing)?;
         let deeds = step.deeds.into_iter().rev().map(|deed| Prepared::new(workspace, deed));
-        Ok(Self { number, deeds: deeds.collect::<Result<_, _>>()? })
+        let deeds: Vec<_> = deeds.collect::<Result<_, _>>()?;
+        let protection = Protection::of(workspace, &rewrites(&deeds))?;
+        Ok(Self { number, deeds, protection })
+    }
+
+    /// Returns what protects the files that get their bytes back.
+    pub(crate) fn protection(&self) -> &Protection {
+        &self.protection
     }
 
     /// Returns what it would change.
@@ -217,13 +225,8 @@ impl Undoing {
 
     /// Does the rest: several files get their bytes back, or one thing its place.
     fn change_all(&self, workspace: &Workspace) -> Result<(), ToolError> {
-        let replaced = self.deeds.iter().filter_map(|prepared| match prepared {
-            Prepared::Rewrite { at, now, before, .. } => {
-                Some(Change { at, found: Some(now), bytes: before })
-            }
-            _ => None,
-        });
-        drop(commit(workspace, &replaced.collect::<Vec<_>>(), &mut |_| {})?);
+        let replaced = rewrites(&self.deeds);
+        drop(commit(workspace, &replaced, &self.protection, &mut |_| {})?);
         self.deeds.iter().try_for_each(|prepared| match prepared {
             Prepared::Restore { to, before } => {
                 let (dir, made) = workspace.create_dirs(&to.parent)?;
@@ -237,6 +240,17 @@ impl Undoing {
             _ => Ok(()),
         })
     }
+}
+
+/// Returns the files that get their bytes back.
+fn rewrites(deeds: &[Prepared]) -> Vec<Change<'_>> {
+    let replaced = deeds.iter().filter_map(|prepared| match prepared {
+        Prepared::Rewrite { at, now, before, .. } => {
+            Some(Change { at, found: Some(now), bytes: before })
+        }
+        _ => None,
+    });
+    replaced.collect()
 }
 
 /// Why a deed is not undone.

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{JOURNAL_BYTES, OPEN_TRIES};
+use crate::state_folder::make_private;
 use crate::sys::fs::{Identity, Root, links};
 use crate::workspace::Durability;
 
@@ -50,6 +51,9 @@ pub(super) struct Names {
     pub(super) temporary: OsString,
     /// The directories that are missing on the way to it, the outermost first.
     pub(super) made: Vec<OsString>,
+    /// The directory of the copies from which it is repaired, if that is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) copies: Option<OsString>,
 }
 
 /// How a file will be written.
@@ -76,7 +80,7 @@ pub(super) enum Manner {
 impl Journal {
     /// Begins a journal in a folder, which is made if need be.
     pub(super) fn begin(folder: &Path, names: Vec<Names>) -> io::Result<Self> {
-        fs::create_dir_all(folder)?;
+        make_private(folder)?;
         for _ in 0..OPEN_TRIES {
             let file = tempfile::Builder::new().prefix(CALL).tempfile_in(folder)?;
             let (file, path) = file.keep().map_err(|error| error.error)?;
@@ -100,7 +104,8 @@ impl Journal {
         temporary: &OsStr,
     ) -> io::Result<Self> {
         let [name, temporary] = [name, temporary].map(OsStr::to_owned);
-        let names = Names { dir: dir.into(), name, temporary, made: Vec::new() };
+        let (dir, made) = (dir.into(), Vec::new());
+        let names = Names { dir, name, temporary, made, copies: None };
         let mut journal = Self::begin(folder, vec![names])?;
         let (way, ours, old, after) = (Manner::Aside, (0, 0), None, [0; 32]);
         journal.ready(vec![Prepared { way, ours, old, after }])?;

@@ -6,13 +6,16 @@ use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::Change;
 use super::in_place::{self, holds, overwrite};
-use super::journal::{Manner, Prepared, fresh, spare};
+use super::journal::{self, Prepared, fresh, spare};
+use super::protection::{Copies, Manner};
+use super::{Change, unwritten};
 use crate::error::{Code, ToolError};
 use crate::limits::EXCHANGE_TRIES;
 use crate::stamp::Stamp;
-use crate::sys::fs::{Audience, Dir, Identified as _, Identity, Kind, Look, copy_access, links};
+use crate::sys::fs::{
+    Audience, Dir, Identified as _, Identity, Kind, Look, Root, copy_access, links,
+};
 use crate::undo::{Deed, Undo};
 use crate::workspace::{Resolved, Workspace, require_file};
 
@@ -24,6 +27,9 @@ pub(super) struct Staged<'a> {
     /// The real place.
     path: PathBuf,
     dir: Dir,
+    /// Where the copies lie, if not beside it.
+    copies: Option<Dir>,
+    manner: Manner,
     name: OsString,
     /// The file beside it: the new one, or a copy of the old one where that is written in place.
     temporary: OsString,
@@ -97,6 +103,7 @@ impl<'a> Staged<'a> {
     pub(super) fn new(
         workspace: &'a Workspace,
         change: Change<'a>,
+        manner: Manner,
         temporary: OsString,
         filled: &mut dyn FnMut(usize),
     ) -> Result<Self, ToolError> {
@@ -112,6 +119,13 @@ impl<'a> Staged<'a> {
                 other => (other?, Vec::new()),
             },
         };
+        let copies = match (manner.copies, workspace.journal()) {
+            (Copies::State, Some(folder)) => {
+                let dir = Root::pin(folder).and_then(|root| root.dir(Path::new("")));
+                Some(dir.map_err(|error| unwritten(workspace, &error))?)
+            }
+            _ => None,
+        };
         let (path, name) = (target.path().to_owned(), name.to_owned());
         let (state, way, ours, held, old) = (State::Prepared, Way::Add, (0, 0), None, None);
         let after = Stamp::of(change.bytes);
@@ -121,6 +135,8 @@ impl<'a> Staged<'a> {
             change,
             path,
             dir,
+            copies,
+            manner,
             name,
             temporary,
             made,
@@ -155,13 +171,18 @@ impl<'a> Staged<'a> {
         self.workspace.require_same(self.change.at, &metadata)?;
         self.old = Some(self.dir.look(&self.name)?);
         self.require_old(&mut file)?;
-        let temporary = self.dir.create(&self.temporary, Audience::Owner)?;
+        if self.manner.copies == Copies::Nowhere {
+            self.way = Way::InPlace(file);
+            return Ok(());
+        }
+        let temporary = self.beside().create(&self.temporary, Audience::Owner)?;
         self.way = Way::Replace;
-        self.ours = self.dir.identity(&self.temporary)?;
-        if links(&metadata) > 1 || !copy_access(&file, &temporary)? {
+        self.ours = self.beside().identity(&self.temporary)?;
+        let is_in_place = self.manner.is_in_place || links(&metadata) > 1;
+        if is_in_place || !copy_access(&file, &temporary)? {
             self.way = Way::InPlace(file);
             // Both are beside it, so that a half of each can be told from anything else.
-            let new = self.dir.create(&fresh(&self.temporary), Audience::Owner)?;
+            let new = self.beside().create(&fresh(&self.temporary), Audience::Owner)?;
             fill(&new, self.change.bytes, filled)?;
             self.workspace.durability().of(&new)?;
             fill(&temporary, old, &mut |_| {})?;
@@ -171,6 +192,11 @@ impl<'a> Staged<'a> {
             temporary.set_permissions(metadata.permissions())?;
         }
         Ok(self.workspace.durability().of(&temporary)?)
+    }
+
+    /// Where its copies lie, and the new file before it is in its place.
+    fn beside(&self) -> &Dir {
+        self.copies.as_ref().unwrap_or(&self.dir)
     }
 
     /// Puts the new file in its place, if there still is the old one.
@@ -282,9 +308,9 @@ impl<'a> Staged<'a> {
     /// What a journal has to know.
     pub(super) fn prepared(&self) -> Prepared {
         let way = match self.way {
-            Way::Add => Manner::Add,
-            Way::Replace => Manner::Replace,
-            Way::InPlace(_) => Manner::InPlace,
+            Way::Add => journal::Manner::Add,
+            Way::Replace => journal::Manner::Replace,
+            Way::InPlace(_) => journal::Manner::InPlace,
         };
         let old = self.old.map(|old| old.identity);
         Prepared { way, ours: self.ours, old, after: *self.after.as_bytes() }
@@ -314,14 +340,16 @@ impl<'a> Staged<'a> {
 
     /// Keeps the old file, and tells what was done. It is done by now, so what cannot be kept is
     /// told to be lost.
-    pub(super) fn kept(&self, undo: &Undo) -> Vec<Deed> {
+    /// Without `undo`, nothing is kept.
+    pub(super) fn kept(&self, undo: Option<&Undo>) -> Vec<Deed> {
         let (path, after) = (self.path.clone(), self.after);
         let Some(old) = self.change.found else {
             let made = self.made.iter().map(|at| Deed::MadeDirectory(at.path().to_owned()));
             return made.chain([Deed::Made { path, after }]).collect();
         };
+        let Some(undo) = undo else { return vec![Deed::NotKept { path }] };
         let bytes = old.len() as u64;
-        let before = match undo.take(&self.dir, &self.temporary, bytes) {
+        let before = match undo.take(self.beside(), &self.temporary, bytes) {
             Ok(Some(blob)) => {
                 if let (Way::Replace, Some(look)) = (&self.way, self.old) {
                     undo.watch(&path, &blob, look, || Stamp::of(old));
@@ -331,7 +359,7 @@ impl<'a> Staged<'a> {
             Ok(None) => None,
             // What somebody wrote to it late is copied too.
             Err(_) => {
-                let copied = undo.copy(&self.dir, &self.temporary);
+                let copied = undo.copy(self.beside(), &self.temporary);
                 copied.or_else(|_| undo.put(old)).ok().flatten()
             }
         };
@@ -347,7 +375,10 @@ impl<'a> Staged<'a> {
         if state == State::Cleaned {
             return true;
         }
-        let remove = |name: &OsStr| match self.dir.remove(name) {
+        if self.manner.copies == Copies::Nowhere {
+            return true;
+        }
+        let remove = |name: &OsStr| match self.beside().remove(name) {
             Err(error) => error.kind() == io::ErrorKind::NotFound,
             Ok(()) => true,
         };

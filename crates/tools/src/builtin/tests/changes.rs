@@ -65,6 +65,29 @@ async fn a_file_that_is_written_whole_keeps_its_form_and_the_request_says_so() {
 }
 
 #[tokio::test]
+async fn a_file_that_was_never_read_is_not_replaced_without_saying_so() {
+    let said = "This session has not read f, whose whole content is replaced.";
+    for (text, is_read, is_blind) in [
+        (Some("text"), false, true),
+        (Some("text"), true, false),
+        (Some(""), false, false),
+        (None, false, false),
+    ] {
+        let tree = tree(&[]);
+        if let Some(text) = text {
+            tree.write("f", text);
+        }
+        if is_read {
+            read_window(&tree.workspace, "f", None, Some(1)).unwrap();
+        }
+        let draft = preview(WriteFile, tree, json!({ "path": "f", "content": "new" })).await;
+        let draft = draft.unwrap();
+        assert_eq!(draft.effects.is_blind(), is_blind, "{text:?} {is_read}");
+        assert_eq!(draft.notes.iter().any(|note| note == said), is_blind, "{:?}", draft.notes);
+    }
+}
+
+#[tokio::test]
 async fn what_cannot_be_restored_is_said_and_asked_about_each_time() {
     for is_kept in [true, false] {
         let tree = tree(&[("f", "text")]);

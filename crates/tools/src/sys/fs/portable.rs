@@ -26,6 +26,11 @@ impl Root {
         false
     }
 
+    /// Whether nothing has its name any more.
+    pub(crate) fn is_removed(&self) -> bool {
+        !self.0.exists()
+    }
+
     /// There is no such file system here.
     pub(crate) fn is_of_processes(&self) -> bool {
         false
@@ -106,6 +111,11 @@ impl Dir {
             entries.push(Entry { name: entry.file_name(), kind });
         }
         Ok((entries, false))
+    }
+
+    /// Whether nothing has its name any more.
+    pub(crate) fn is_removed(&self) -> bool {
+        !self.0.exists()
     }
 
     pub(crate) fn kind(&self, name: &OsStr) -> io::Result<Kind> {
@@ -211,6 +221,37 @@ impl Dir {
     /// is there can be told.
     pub(crate) fn sync(&self) -> io::Result<()> {
         fs::metadata(&self.0).map(drop)
+    }
+
+    /// Would check that files can be made in it: trying it tells.
+    pub(crate) fn require_taking(&self) -> io::Result<()> {
+        fs::metadata(&self.0).map(drop)
+    }
+
+    /// Checks that a file can be written, as far as can be told.
+    pub(crate) fn require_writable(&self, name: &OsStr) -> io::Result<()> {
+        let is_fixed = fs::metadata(self.0.join(name))?.permissions().readonly();
+        if is_fixed { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
+    }
+
+    /// No file is mounted by itself here.
+    pub(crate) fn is_mounted(&self, _: &OsStr) -> bool {
+        false
+    }
+
+    /// Would make a file its owner's alone.
+    pub(crate) fn take_mode(&self, name: &OsStr) -> io::Result<Option<u32>> {
+        fs::symlink_metadata(self.0.join(name)).map(|_| None)
+    }
+
+    /// Would set its mode.
+    pub(crate) fn set_mode(&self, name: &OsStr, _: u32) -> io::Result<()> {
+        fs::symlink_metadata(self.0.join(name)).map(drop)
+    }
+
+    /// Would return how many bytes its file system has room for: trying it tells.
+    pub(crate) fn room(&self) -> io::Result<u64> {
+        fs::metadata(&self.0).map(|_| u64::MAX)
     }
 
     /// Removes a directory that is empty.

@@ -10,7 +10,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::{fs as sys, process};
 
@@ -80,6 +80,11 @@ impl Root {
 
     pub(crate) fn is_kernel_fenced(&self) -> bool {
         self.fence == Fence::Kernel
+    }
+
+    /// Whether it was removed.
+    pub(crate) fn is_removed(&self) -> bool {
+        sys::fstat(&self.fd).is_ok_and(|stat| stat.st_nlink == 0)
     }
 
     /// Whether it lies in a file system that shows what runs, this process too.
@@ -247,6 +252,11 @@ impl Dir {
         Ok((entries, false))
     }
 
+    /// Whether it was removed: then it is empty, whatever has its name by now.
+    pub(crate) fn is_removed(&self) -> bool {
+        sys::fstat(&self.0).is_ok_and(|stat| stat.st_nlink == 0)
+    }
+
     pub(crate) fn kind(&self, name: &OsStr) -> io::Result<Kind> {
         let stat = sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok(FileType::from_raw_mode(stat.st_mode).into())
@@ -344,6 +354,84 @@ impl Dir {
             ) => Ok(()),
             done => Ok(done?),
         }
+    }
+
+    /// Checks that files can be made in it, renamed and removed, by what the system says of it
+    /// without trying.
+    pub(crate) fn require_taking(&self) -> io::Result<()> {
+        self.require(".".as_ref(), Access::WRITE_OK | Access::EXEC_OK)?;
+        #[cfg(target_os = "linux")]
+        {
+            use sys::StatxAttributes as Attributes;
+            let is_fixed = Attributes::IMMUTABLE | Attributes::APPEND;
+            if self.attributes(".".as_ref()).is_some_and(|(found, _)| found.intersects(is_fixed)) {
+                return Err(Errno::PERM.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that a file can be written, without opening it: some watch files for that.
+    pub(crate) fn require_writable(&self, name: &OsStr) -> io::Result<()> {
+        self.require(name, Access::WRITE_OK)
+    }
+
+    fn require(&self, name: &OsStr, access: Access) -> io::Result<()> {
+        match sys::accessat(&self.0, name, access, AtFlags::EACCESS) {
+            // Not known before it is tried.
+            Err(Errno::NOSYS | Errno::INVAL | Errno::NOTSUP) => Ok(()),
+            known => Ok(known?),
+        }
+    }
+
+    /// Whether something is mounted at a name: that can be written, but neither exchanged nor
+    /// renamed nor removed.
+    pub(crate) fn is_mounted(&self, name: &OsStr) -> bool {
+        #[cfg(test)]
+        if pretence::is_mounted() {
+            return true;
+        }
+        #[cfg(target_os = "linux")]
+        if let Some((found, known)) = self.attributes(name)
+            && known.contains(sys::StatxAttributes::MOUNT_ROOT)
+        {
+            return found.contains(sys::StatxAttributes::MOUNT_ROOT);
+        }
+        // Before Linux 5.8; a file from elsewhere on the same file system is not noticed.
+        self.itself().ok().zip(self.identity(name).ok()).is_some_and(|(dir, file)| dir.0 != file.0)
+    }
+
+    /// Returns the attributes that a name has, and those that the file system knows.
+    #[cfg(target_os = "linux")]
+    fn attributes(&self, name: &OsStr) -> Option<(sys::StatxAttributes, sys::StatxAttributes)> {
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        let found = sys::statx(&self.0, name, flags, sys::StatxFlags::empty()).ok()?;
+        Some((found.stx_attributes, found.stx_attributes_mask))
+    }
+
+    /// Makes a file its owner's alone, and returns the mode that it had if that was another one.
+    /// Nothing is done to what has another name too, or is no file.
+    pub(crate) fn take_mode(&self, name: &OsStr) -> io::Result<Option<u32>> {
+        const OWN: u32 = 0o600;
+        let stat = sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let mode = stat.st_mode & 0o7777;
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        if !is_file || stat.st_nlink != 1 || mode == OWN {
+            return Ok(None);
+        }
+        self.set_mode(name, OWN)?;
+        Ok(Some(mode))
+    }
+
+    /// Sets the mode of a file in a directory where nobody else puts a link in its place.
+    pub(crate) fn set_mode(&self, name: &OsStr, mode: u32) -> io::Result<()> {
+        Ok(sys::chmodat(&self.0, name, Mode::from_raw_mode(mode), AtFlags::empty())?)
+    }
+
+    /// Returns how many bytes its file system has room for.
+    pub(crate) fn room(&self) -> io::Result<u64> {
+        let found = sys::fstatvfs(&self.0)?;
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }
 
     /// Removes a directory that is empty.

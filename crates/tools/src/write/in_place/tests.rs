@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use pretty_assertions::assert_eq;
 
 use super::super::staged::Staged;
-use super::super::{Change, PreImage, atomic_write};
+use super::super::{Change, Manner, PreImage, atomic_write};
 use super::holds_quietly;
 use crate::error::Code;
 use crate::workspace::testing::{kept, tree};
@@ -48,7 +48,9 @@ fn a_file_that_was_replaced_by_a_rename_is_not_written_by_its_other_name() {
     fs::hard_link(tree.path("file"), tree.path("other")).unwrap();
     let at = tree.at("file");
     let change = Change { at: &at, found: Some(b"old"), bytes: b"ours" };
-    let mut staged = Staged::new(&tree.workspace, change, "beside".into(), &mut |_| {}).unwrap();
+    let mut staged =
+        Staged::new(&tree.workspace, change, Manner::default(), "beside".into(), &mut |_| {})
+            .unwrap();
     tree.write("theirs", "theirs");
     fs::rename(tree.path("theirs"), tree.path("file")).unwrap();
     let error = staged.commit().unwrap_err();

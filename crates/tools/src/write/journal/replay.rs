@@ -1,6 +1,6 @@
 //! Puts in order what killed processes left. It begins nothing.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::{Component, Path, PathBuf};
@@ -71,10 +71,16 @@ impl Names {
         if !is_temporary(&self.temporary) || !is_name(&self.name) {
             return Ok(());
         }
-        let cleaned = Root::pin(Path::new(&self.dir))
-            .and_then(|root| root.dir(Path::new("")))
-            .and_then(|dir| self.clean(&dir, left))
-            .or_else(unless_missing);
+        let pin = |path: &OsString| Root::pin(Path::new(path))?.dir(Path::new(""));
+        let copies = self.copies.as_ref().map(pin).transpose();
+        let cleaned = copies.and_then(|copies| match (pin(&self.dir), copies) {
+            (Ok(dir), None) => self.clean(&dir, &dir, left),
+            (Ok(dir), Some(copies)) => self.clean(&dir, &copies, left),
+            // Copies of a file whose folder is gone.
+            (Err(_), Some(copies)) => self.remove_beside(&copies, left),
+            (Err(error), None) => Err(error),
+        });
+        let cleaned = cleaned.or_else(unless_missing);
         if !matches!(left, Left::Done(_)) {
             // What is not empty stays.
             self.made.iter().rev().for_each(|made| drop(fs::remove_dir(made)));
@@ -82,14 +88,18 @@ impl Names {
         cleaned
     }
 
-    fn clean(&self, dir: &Dir, left: &Left<'_>) -> io::Result<()> {
+    fn clean(&self, dir: &Dir, copies: &Dir, left: &Left<'_>) -> io::Result<()> {
         match left {
-            Left::Ready(prepared) => self.restore(dir, prepared).or_else(unless_missing)?,
+            Left::Ready(prepared) => self.restore(dir, copies, prepared).or_else(unless_missing)?,
             Left::Done(Prepared { way: Manner::Aside, .. }) => {
                 return remove_tree(dir, &self.temporary);
             }
             Left::Begun | Left::Done(_) => {}
         }
+        self.remove_beside(copies, left)
+    }
+
+    fn remove_beside(&self, dir: &Dir, left: &Left<'_>) -> io::Result<()> {
         for beside in [spare(&self.temporary), fresh(&self.temporary), self.temporary.clone()] {
             if is_removable(dir, &beside, left) {
                 dir.remove(&beside).or_else(unless_missing)?;
@@ -100,7 +110,7 @@ impl Names {
 
     /// Makes the file the old one again, if it holds just what was being written: any other was
     /// changed since, and stays.
-    fn restore(&self, dir: &Dir, prepared: &Prepared) -> io::Result<()> {
+    fn restore(&self, dir: &Dir, copies: &Dir, prepared: &Prepared) -> io::Result<()> {
         let is_there = || -> io::Result<bool> {
             let is_ours = dir.identity(&self.name).is_ok_and(|there| there == prepared.ours);
             let is_after = |bytes: Vec<u8>| Stamp::of(&bytes).as_bytes() == &prepared.after;
@@ -116,7 +126,7 @@ impl Names {
             }
             Manner::InPlace => {
                 let [old, new] = [self.temporary.clone(), fresh(&self.temporary)];
-                let (old, new) = (read(dir, &old)?, read(dir, &new)?);
+                let (old, new) = (read(copies, &old)?, read(copies, &new)?);
                 let now = read(dir, &self.name)?;
                 if let (Some(old), Some(new), Some(now)) = (old, new, now)
                     && now != old

@@ -19,6 +19,7 @@ fn killed_after(tree: &Tree, steps: usize) -> PathBuf {
         name: name.into(),
         temporary: temporary.clone(),
         made: Vec::new(),
+        copies: None,
     });
     let [new, add, old] = [0, 1, 2].map(|at: usize| tree.workspace.cwd().join(&temporaries[at]));
     let mut journal = Journal::begin(&folder, names.collect()).unwrap();
@@ -121,6 +122,7 @@ fn the_journal_of_a_living_process_and_other_files_are_left_alone() {
         name: "replaced".into(),
         temporary: temporary.into(),
         made: Vec::new(),
+        copies: None,
     };
     let living = Journal::begin(&folder, vec![names(".acp-tools-1-0.tmp")]).unwrap();
     tree.write(".acp-tools-1-0.tmp", "new");

@@ -87,6 +87,10 @@ fn renamed(
     if pretence::lacks(manner) {
         return None;
     }
+    #[cfg(test)]
+    if pretence::is_mounted() && manner == Manner::Exchanging {
+        return Some(Err(Errno::BUSY.into()));
+    }
     let flags = match manner {
         Manner::Exchanging => sys::RenameFlags::EXCHANGE,
         Manner::ReplacingNothing => sys::RenameFlags::NOREPLACE,
@@ -137,6 +141,8 @@ pub(crate) mod pretence {
         Unlinked,
         /// Only a plain rename, and no second names, as some that are mounted by a program.
         Bare,
+        /// Each file is mounted by itself, as those of a container are.
+        Mounted,
     }
 
     /// All that can do less.
@@ -165,10 +171,14 @@ pub(crate) mod pretence {
 
     pub(super) fn lacks(manner: Manner) -> bool {
         match PRETENDED.get() {
-            FileSystem::Whole => false,
+            FileSystem::Whole | FileSystem::Mounted => false,
             FileSystem::Unlinked => manner == Manner::Exchanging,
             FileSystem::Plain | FileSystem::Bare => true,
         }
+    }
+
+    pub(in super::super) fn is_mounted() -> bool {
+        PRETENDED.get() == FileSystem::Mounted
     }
 
     pub(super) fn lacks_links() -> bool {

@@ -1,0 +1,88 @@
+//! The user's state folder: whether it can take what is to be kept. It knows nothing of what that is.
+
+use std::fmt;
+use std::fs::{self, DirBuilder};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::limits::STATE_PROBE_BYTES;
+use crate::sys::fs::Root;
+use crate::workspace::shown;
+
+/// Where a session keeps what it needs later, if it keeps anything.
+#[derive(Debug, Default)]
+pub(crate) struct StateFolder(Option<PathBuf>);
+
+/// Why nothing can be kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Unkept {
+    /// There is no state folder.
+    Nowhere,
+    /// It cannot be written.
+    Unusable { folder: PathBuf, why: String },
+}
+
+impl StateFolder {
+    pub(crate) fn at(folder: &Path) -> Self {
+        Self(Some(folder.to_owned()))
+    }
+
+    /// Checks that so many bytes can be kept, by writing a few: a full disk takes a name, too.
+    pub(crate) fn require(&self, bytes: u64) -> Result<(), Unkept> {
+        let Some(folder) = &self.0 else { return Err(Unkept::Nowhere) };
+        let folders = [UNDO, JOURNAL].map(|name| folder.join(name));
+        let checked = folders.iter().try_for_each(|folder| {
+            make_private(folder)?;
+            let dir = Root::pin(folder)?.dir(Path::new(""))?;
+            tempfile::tempfile_in(folder)?.write_all(&[0; STATE_PROBE_BYTES])?;
+            if dir.room()? < bytes { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        });
+        checked.map_err(|error| self.unusable(&error))
+    }
+
+    /// Says that it cannot be written.
+    pub(crate) fn unusable(&self, error: &io::Error) -> Unkept {
+        match &self.0 {
+            Some(folder) => Unkept::Unusable { folder: folder.clone(), why: error.to_string() },
+            None => Unkept::Nowhere,
+        }
+    }
+}
+
+/// The end of a sentence.
+impl fmt::Display for Unkept {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nowhere => formatter.write_str("this session keeps nothing of what it changes"),
+            Self::Unusable { folder, why } => write!(
+                formatter,
+                "the state folder {} cannot be written ({why}); make room there, make it writable, \
+                 or set XDG_STATE_HOME to a folder that is",
+                shown(folder)
+            ),
+        }
+    }
+}
+
+/// Makes a folder, and those above it that are missing, for its owner alone.
+pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// Opens a list that is added to, for its owner alone.
+pub(crate) fn open_private(path: &Path) -> io::Result<fs::File> {
+    let mut options = fs::File::options();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// The folders in it: of what was changed, of what is on its way, of whole outputs.
+pub(crate) const UNDO: &str = "undo";
+pub(crate) const JOURNAL: &str = "journal";
+pub(crate) const OUTPUT: &str = "output";

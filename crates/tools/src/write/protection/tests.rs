@@ -1,0 +1,246 @@
+//! Files that cannot be exchanged, folders that take none, and state folders that keep nothing.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::path::Path;
+
+use pretty_assertions::assert_eq;
+
+use super::super::journal::{Journal, Names, Prepared, call_number, temporary};
+use super::super::staged::Staged;
+use super::super::{Change, atomic_write, read_whole, replay, write_all_watched};
+use super::{Copies, Manner, Protection};
+use crate::error::{Code, ToolError};
+use crate::remove::find;
+use crate::sys::fs::pretence::{self, FileSystem};
+use crate::undo::Undoing;
+use crate::workspace::Workspace;
+use crate::workspace::testing::{Tree, kept};
+
+const OWNER: u32 = 65534;
+
+/// Runs something as a user whose permissions count: root may write everywhere.
+fn without_privileges(tree: &Tree, run: impl FnOnce()) {
+    if rustix::process::geteuid().is_root() {
+        let mut folders = vec![tree.outer().to_owned()];
+        while let Some(folder) = folders.pop() {
+            chown(&folder, Some(OWNER), Some(OWNER)).unwrap();
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                chown(&path, Some(OWNER), Some(OWNER)).unwrap();
+                folders.extend(path.is_dir().then_some(path));
+            }
+        }
+        set_user(OWNER);
+        run();
+        set_user(0);
+    } else {
+        run();
+    }
+    drop(fs::set_permissions(tree.path("."), Permissions::from_mode(0o755)));
+}
+
+/// Sets the user of this thread alone: a test has a thread of its own.
+#[expect(unsafe_code, reason = "no safe interface has it for one thread")]
+fn set_user(user: u32) {
+    // SAFETY: it changes nothing in memory. Root stays the saved user, so that it can be set back.
+    let set = unsafe { libc::syscall(libc::SYS_setresuid, user, user, 0) };
+    assert_eq!(set, 0);
+}
+
+/// Mounts something where only this thread sees it; false where that is not permitted.
+#[expect(unsafe_code, reason = "no safe interface has it")]
+fn mount(source: &Path, target: &Path, kind: &str, flags: libc::c_ulong, options: &str) -> bool {
+    use std::ffi::CString;
+    let text = |text: &Path| CString::new(text.to_str().unwrap()).unwrap();
+    let (source, target, options) = (text(source), text(target), text(options.as_ref()));
+    let (kind, root) = (text(kind.as_ref()), text("/".as_ref()));
+    let private = libc::MS_REC | libc::MS_PRIVATE;
+    // SAFETY: all pointers are to strings that live on; other threads keep their mounts.
+    let is_mounted = unsafe {
+        libc::unshare(libc::CLONE_NEWNS) == 0
+            && libc::mount(
+                root.as_ptr(),
+                root.as_ptr(),
+                kind.as_ptr(),
+                private,
+                options.as_ptr().cast(),
+            ) == 0
+            && libc::mount(
+                source.as_ptr(),
+                target.as_ptr(),
+                kind.as_ptr(),
+                flags,
+                options.as_ptr().cast(),
+            ) == 0
+    };
+    if !is_mounted {
+        println!("skipped: this user may not mount anything");
+    }
+    is_mounted
+}
+
+fn close(tree: &Tree) {
+    fs::set_permissions(tree.path("."), Permissions::from_mode(0o555)).unwrap();
+}
+
+fn protection(tree: &Tree, found: Option<&[u8]>) -> Result<Protection, ToolError> {
+    let at = tree.at("file");
+    Protection::of(&tree.workspace, &[Change { at: &at, found, bytes: b"new" }])
+}
+
+fn write(tree: &Tree, text: &str) -> Result<(), ToolError> {
+    let at = tree.at("file");
+    let seen = read_whole(&tree.workspace, &at, 99)?;
+    atomic_write(&tree.workspace, &at, text.as_bytes(), &seen)
+}
+
+/// Writes a file, which stays the same one, and undoes that.
+fn is_written_in_place_and_undone(tree: &Tree) {
+    let number = || fs::metadata(tree.path("file")).unwrap().ino();
+    let (before, names) = (number(), tree.names("."));
+    let notes: Vec<_> = protection(tree, Some(b"old")).unwrap().notes().collect();
+    assert_eq!(notes, [String::new(); 0]);
+    write(tree, "new").unwrap();
+    assert_eq!((tree.read("file"), number()), ("new".into(), before));
+    assert_eq!(tree.names("."), names);
+    assert_eq!(fs::read_dir(tree.outer().join("state/journal")).unwrap().count(), 0);
+    Undoing::last(&tree.workspace).unwrap().run(&tree.workspace).unwrap();
+    assert_eq!((tree.read("file"), number()), ("old".into(), before));
+}
+
+#[test]
+fn a_file_that_is_mounted_by_itself_is_written_in_place_and_undone() {
+    let tree = kept(&[("file", "old")]);
+    pretence::on(FileSystem::Mounted, || is_written_in_place_and_undone(&tree));
+    let tree = kept(&[("file", ""), ("mounted", "old")]);
+    if mount(&tree.path("mounted"), &tree.path("file"), "none", libc::MS_BIND, "") {
+        // A folder that was opened before does not see it.
+        let workspace = Workspace::new(tree.path("."), Vec::new()).unwrap();
+        let tree = Tree { workspace: workspace.keeping(&tree.outer().join("state")), ..tree };
+        is_written_in_place_and_undone(&tree);
+        let error = find(&tree.workspace, &tree.at("file")).unwrap_err();
+        assert_eq!(error.code(), Some(Code::NotPermitted), "{error}");
+    }
+}
+
+#[test]
+fn a_file_in_a_folder_that_takes_no_other_is_written_in_place_and_undone() {
+    let tree = kept(&[("file", "old")]);
+    without_privileges(&tree, || {
+        close(&tree);
+        is_written_in_place_and_undone(&tree);
+    });
+}
+
+#[test]
+fn what_cannot_be_written_is_refused_before_anybody_is_asked() {
+    let tree = kept(&[("file", "old"), ("target", "old")]);
+    without_privileges(&tree, || {
+        fs::set_permissions(tree.path("file"), Permissions::from_mode(0o444)).unwrap();
+        let refused = |error: ToolError| assert_eq!(error.code(), Some(Code::NotPermitted));
+        refused(protection(&tree, Some(b"old")).unwrap_err());
+        close(&tree);
+        refused(find(&tree.workspace, &tree.at("target")).unwrap_err());
+        for path in ["added", "folder/added"] {
+            let at = tree.at(path);
+            let change = Change { at: &at, found: None, bytes: b"new" };
+            refused(Protection::of(&tree.workspace, &[change]).unwrap_err());
+        }
+    });
+}
+
+#[test]
+fn a_state_folder_that_cannot_be_written_keeps_no_edit_from_being_made() {
+    for is_closed in [false, true] {
+        let tree = kept(&[("file", "old"), ("goes", "old")]);
+        without_privileges(&tree, || {
+            fs::set_permissions(tree.outer(), Permissions::from_mode(0o555)).unwrap();
+            if is_closed {
+                close(&tree);
+            }
+            let protection = protection(&tree, Some(b"old")).unwrap();
+            let notes = protection.notes().collect::<Vec<_>>().join("\n");
+            let state = tree.outer().join("state").display().to_string();
+            assert!(notes.contains(&state) && notes.contains("cannot be restored"), "{notes}");
+            assert_eq!(notes.contains("crash"), is_closed, "{notes}");
+            assert_eq!(protection.is_risky(), is_closed);
+            write(&tree, "new").unwrap();
+            assert_eq!(tree.read("file"), "new");
+            if !is_closed {
+                let found = find(&tree.workspace, &tree.at("goes")).unwrap();
+                assert!(found.caveat().unwrap().contains(&state));
+                found.delete(&tree.workspace).unwrap();
+            }
+            assert_eq!(tree.names(".").len(), if is_closed { 2 } else { 1 });
+            fs::set_permissions(tree.outer(), Permissions::from_mode(0o755)).unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_full_state_folder_keeps_no_edit_from_being_made() {
+    let tree = kept(&[("file", "old"), ("goes", "old")]);
+    let state = tree.outer().join("state");
+    fs::create_dir(&state).unwrap();
+    if !mount("none".as_ref(), &state, "tmpfs", 0, "size=64k") {
+        return;
+    }
+    fs::write(state.join("other"), vec![0; 1 << 17]).unwrap_err();
+    let notes = protection(&tree, Some(b"old")).unwrap().notes().collect::<String>();
+    assert!(notes.contains(state.to_str().unwrap()), "{notes}");
+    write(&tree, "new").unwrap();
+    assert_eq!(tree.read("file"), "new");
+    find(&tree.workspace, &tree.at("goes")).unwrap().delete(&tree.workspace).unwrap();
+    assert_eq!(tree.names("."), ["file"]);
+}
+
+/// What was permitted is what is done: another preview says what changed.
+#[test]
+fn a_state_folder_that_fails_after_the_preview_is_said_before_anything_is_written() {
+    let tree = kept(&[("file", "old")]);
+    without_privileges(&tree, || {
+        let protection = protection(&tree, Some(b"old")).unwrap();
+        let at = tree.at("file");
+        let change = Change { at: &at, found: Some(b"old"), bytes: b"new" };
+        let journal = tree.outer().join("state/journal");
+        fs::set_permissions(&journal, Permissions::from_mode(0o555)).unwrap();
+        let written = write_all_watched(&tree.workspace, &[change], &protection, &mut |_| {});
+        assert_eq!(written.unwrap_err().code(), Some(Code::ChangedSincePreview));
+        assert_eq!(tree.read("file"), "old");
+        fs::set_permissions(&journal, Permissions::from_mode(0o755)).unwrap();
+    });
+}
+
+#[test]
+fn after_a_kill_a_torn_file_is_made_whole_from_the_state_folder() {
+    for torn in ["new", "old text", "new text", "theirs"] {
+        let tree = kept(&[("file", "old text")]);
+        let folder = tree.outer().join("state/journal");
+        fs::create_dir_all(&folder).unwrap();
+        let (at, temporary) = (tree.at("file"), temporary(call_number(), 0));
+        let names = Names {
+            dir: tree.workspace.cwd().into(),
+            name: "file".into(),
+            temporary: temporary.clone(),
+            made: Vec::new(),
+            copies: Some(folder.as_os_str().to_owned()),
+        };
+        let mut journal = Journal::begin(&folder, vec![names]).unwrap();
+        let manner = Manner { is_in_place: true, copies: Copies::State };
+        let change = Change { at: &at, found: Some(b"old text"), bytes: b"new" };
+        let staged = Staged::new(&tree.workspace, change, manner, temporary, &mut |_| {}).unwrap();
+        let prepared: Prepared = staged.prepared();
+        journal.ready(vec![prepared]).unwrap();
+        // As a process leaves it that is killed.
+        std::mem::forget(staged);
+        journal.leave();
+        drop(journal);
+        tree.write("file", torn);
+        assert_eq!(tree.names("."), ["file"]);
+        replay(&folder);
+        let expected = if torn == "theirs" { torn } else { "old text" };
+        assert_eq!(tree.read("file"), expected, "{torn}");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    }
+}
