@@ -180,9 +180,13 @@ pub enum SpawnError {
 /// however it went (its end of a socket closes). Nothing that runs as the same user gets away, but
 /// what other services are asked to start.
 ///
-/// Does nothing outside Linux.
+/// From then on a file that grows beyond the limit of its size (`ulimit -f`) is an error like any
+/// other, and does not end this process.
+///
+/// Does nothing else outside Linux.
 pub fn helper_main() {
     process::helper_main();
+    process::survive_large_files();
 }
 
 /// Returns whether commands are kept by helpers. If not, [`helper_main`] was not called, or this is

@@ -119,6 +119,8 @@ impl Tool for Terminal {
             let message = format!("{} is not a directory.", at.given());
             return Err(ToolError::report(Code::NotADirectory, message));
         }
+        // A directory that was removed is one still.
+        drop(context.workspace.open_dir(&at)?);
         let is_background = args.background == Some(true);
         if is_background && context.workspace.background().reserve().is_none() {
             return Err(background::too_many());

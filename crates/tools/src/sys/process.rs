@@ -125,8 +125,9 @@ pub(crate) struct Waiter {
 /// To be called on a thread that stays until the end: the program dies with it.
 pub(crate) fn start(program: &Program<'_>, end: End, way: Way) -> io::Result<(Tree, Waiter)> {
     let terminal = end.terminal.clone();
+    let explain = |error| not_started(error, program.cwd);
     if way == Way::Helper {
-        let (child, link, told) = helper::start(program, end)?;
+        let (child, link, told) = helper::start(program, end).map_err(explain)?;
         let group = Group::of(&child, program.mark);
         let tree = Tree { group, helper: Some(link), terminal };
         return Ok((tree, Waiter { child, told: Some(told), _end: None }));
@@ -137,11 +138,32 @@ pub(crate) fn start(program: &Program<'_>, end: End, way: Way) -> io::Result<(Tr
         Shape::Terminal { typed: true, .. } => Stdio::from(end.output.try_clone()?),
         _ => Stdio::null(),
     });
-    let child = command.stdout(end.output.try_clone()?).stderr(end.output.try_clone()?).spawn()?;
+    let child = command.stdout(end.output.try_clone()?).stderr(end.output.try_clone()?).spawn();
+    let child = child.map_err(explain)?;
     let group = Group::of(&child, program.mark);
     let end = terminal.is_some().then_some(end);
     Ok((Tree { group, helper: None, terminal }, Waiter { child, told: None, _end: end }))
 }
+
+/// Says what is not there, which the system leaves open.
+fn not_started(error: io::Error, cwd: &Path) -> io::Error {
+    if error.kind() != io::ErrorKind::NotFound {
+        return error;
+    }
+    let why = if !cwd.is_dir() {
+        format!("the folder {} does not exist any more", cwd.display())
+    } else if cfg!(target_os = "linux") && !Path::new(OWN_PROGRAM).exists() {
+        "/proc is not mounted, and without it no command can be kept and ended. Ask the user to \
+         mount it (mount -t proc proc /proc)"
+            .to_owned()
+    } else {
+        return error;
+    };
+    io::Error::new(error.kind(), why)
+}
+
+/// What starts a helper.
+const OWN_PROGRAM: &str = "/proc/self/exe";
 
 impl Tree {
     /// Whether one of the processes waits for somebody to type something; false where that cannot
@@ -246,9 +268,19 @@ fn begin(shape: Shape) -> io::Result<()> {
 /// Takes back what whoever started us ignored, `nohup` for example: it would be ignored by every
 /// command too.
 fn listen_to_signals() {
-    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGCHLD] {
+    let ignored = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGCHLD];
+    for signal in ignored.into_iter().chain([libc::SIGXFSZ]) {
         listen_to(signal);
     }
+}
+
+/// Has a write beyond the limit of a file's size fail instead of ending this process. A handler is
+/// no handler any more in a program that is started, so that has the default.
+#[expect(unsafe_code, reason = "no safe interface has it")]
+pub(crate) fn survive_large_files() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    // SAFETY: the handler does nothing, which may be done at any time.
+    unsafe { libc::signal(libc::SIGXFSZ, nothing as *const () as libc::sighandler_t) };
 }
 
 #[expect(unsafe_code, reason = "no safe interface has it")]

@@ -14,6 +14,9 @@ use crate::sys::fs::Dir;
 impl Workspace {
     /// Says what the system's answer means for the model.
     pub(crate) fn explain(&self, at: &Resolved, error: &io::Error) -> ToolError {
+        if error.kind() == io::ErrorKind::NotFound && at.root.pinned.is_removed() {
+            return gone(&at.root.path);
+        }
         // What else there is outside of the roots is nobody's business.
         if error.kind() == io::ErrorKind::NotFound && !self.is_outside(at) {
             return ToolError::report(Code::NotFound, missing(at));
@@ -37,6 +40,10 @@ impl Workspace {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => (
                 Code::NotPermitted,
                 format!("the file system does not permit it: {given}: {error}"),
+            ),
+            io::ErrorKind::FileTooLarge => (
+                Code::Io,
+                format!("{given} would be larger than this process may write (ulimit -f): {error}"),
             ),
             _ => (Code::Io, format!("{given}: {error}")),
         };
@@ -73,6 +80,16 @@ fn missing(at: &Resolved) -> String {
     let similar: Vec<_> =
         similar.iter().map(|name| shown(&Path::new(given).with_file_name(name))).collect();
     format!("{given} does not exist. Similar: {}", similar.join(", "))
+}
+
+/// Says that a root was removed while the session is open.
+fn gone(root: &Path) -> ToolError {
+    let message = format!(
+        "the folder {} is gone: it was deleted after the session began, and a folder made again \
+         under its name is another one. Ask the user to begin a new session in a folder that exists",
+        shown(root)
+    );
+    ToolError::report(Code::NotFound, message)
 }
 
 /// Says that a place is another one than when it was looked at.

@@ -65,6 +65,10 @@ impl Workspace {
     /// Opens a directory; if it was looked at, the same one.
     pub(crate) fn open_dir(&self, at: &Resolved) -> Result<Dir, ToolError> {
         let dir = self.fenced(at, Pinned::dir, Pinned::dir_straight)?;
+        if dir.is_removed() {
+            // It would look like an empty one.
+            return Err(self.explain(at, &io::ErrorKind::NotFound.into()));
+        }
         self.require_same(at, &dir)?;
         Ok(dir)
     }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::{Deserialize, Serialize};
 
 use super::keeper::{self, close_range};
-use super::{End, Ended, MARK, Program, Shape, listen_to};
+use super::{End, Ended, MARK, OWN_PROGRAM, Program, Shape, listen_to};
 
 /// Asks the helper to ask all processes to end.
 pub(super) const TERMINATE: u8 = b't';
@@ -56,7 +56,7 @@ pub(crate) fn helper_main() {
 pub(super) fn start(program: &Program<'_>, end: End) -> io::Result<(Child, Link, Told)> {
     let (socket, theirs) = UnixStream::pair()?;
     // As the program will be: a helper has nothing in its environment that a command may not see.
-    let mut command = Command::new("/proc/self/exe");
+    let mut command = Command::new(OWN_PROGRAM);
     command.arg0(NAME).current_dir(program.cwd);
     command.env_clear().envs(program.env).env(MARK, program.mark);
     command.stdin(OwnedFd::from(theirs)).stdout(end.output.try_clone()?).stderr(end.output);
