@@ -1,6 +1,7 @@
 //! The one list of a session's tools: names, schemas, titles and dispatch come from it.
 
 mod changes;
+mod results;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,8 @@ use acp_lifecycle::{
     title::{self, visible},
 };
 use acp_types::{
-    CallMeta, Content, Location, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch, ToolKind,
+    CallMeta, Content, ContentBlock, Location, TerminalId, TerminalPatch, ToolCallId,
+    ToolCallPatch, ToolKind,
 };
 use futures::future::BoxFuture;
 use serde::Deserialize as _;
@@ -168,6 +170,7 @@ impl Registry {
             context: context.clone(),
             titles: self.titles.clone(),
             is_previewed: false,
+            staged: Vec::new(),
         }
     }
 
@@ -191,6 +194,9 @@ pub struct ToolCall {
     titles: Arc<Titles>,
     /// What an earlier preview showed is there, and may not hold any more.
     is_previewed: bool,
+    /// The files of the session that hold what its request does not show, by their URIs. They go with
+    /// a call that does not run.
+    staged: Vec<String>,
 }
 
 impl Executor for ToolCall {
@@ -217,6 +223,8 @@ impl Executor for ToolCall {
         let mut patch = ToolCallPatch::new();
         patch.locations = draft.locations.or_else(|| located(&outside));
         let (mut shown, is_shown) = changes::shown(draft.changes, &self.context).await;
+        self.discard();
+        self.staged.extend(shown.iter().filter_map(linked));
         let outside = outside.iter().map(|path| self.context.workspace.display(path));
         let outside = outside.map(|path| format!("Outside of the workspace: {path}"));
         shown.extend(draft.notes.into_iter().chain(outside).map(Content::text));
@@ -238,8 +246,12 @@ impl Executor for ToolCall {
         call: &CallHandle,
     ) -> Result<Success, Failure> {
         let Some(tool) = &self.tool else { return Err(self.unknown()) };
+        self.staged.clear();
         let invocation = Invocation { call, context: &self.context };
         let mut output = tool.run(pinned, grant, invocation).await.map_err(failure)?;
+        if tool.spec().surface == Surface::Content {
+            results::keep(&mut output, call, &self.context).await;
+        }
         let (text, failed) = (output.text.clone(), output.failed);
         let images = std::mem::take(&mut output.images);
         let patch = end_patch(output);
@@ -254,11 +266,29 @@ impl Executor for ToolCall {
     }
 }
 
+impl Drop for ToolCall {
+    fn drop(&mut self) {
+        self.discard();
+    }
+}
+
 impl ToolCall {
+    fn discard(&mut self) {
+        let outputs = self.context.workspace.outputs();
+        self.staged.drain(..).for_each(|uri| outputs.remove(&uri));
+    }
+
     fn unknown(&self) -> Failure {
         let names = self.names.join(", ");
         let text = format!("There is no tool {:?}. The tools are: {names}.", self.name);
         Failure::report("unknown_tool", text)
+    }
+}
+
+fn linked(content: &Content) -> Option<String> {
+    match content {
+        Content::Block(ContentBlock::ResourceLink(link)) => Some(link.uri.clone()),
+        _ => None,
     }
 }
 

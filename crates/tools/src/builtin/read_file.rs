@@ -96,10 +96,11 @@ impl Tool for ReadFile {
             Ok(match reading {
                 Reading::Text(mut window) => {
                     // That of another session, too, which is read as any file outside.
-                    if is_output || workspace.outputs().holds(at.path()) {
+                    let is_kept = is_output || workspace.outputs().holds(at.path());
+                    if is_kept {
                         redact(&mut window, &session);
                     }
-                    output(window, &held.notes_of_read())
+                    Output { is_kept, ..output(window, &held.notes_of_read()) }
                 }
                 Reading::Image(image) => shown(&image, at.path()),
             })

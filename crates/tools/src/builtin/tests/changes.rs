@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use acp_lifecycle::{Answer, Item, SessionHandle, Sink, Unreachable};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
+use super::live_before;
 use crate::builtin::delete_path::DeletePath;
 use crate::builtin::edit_file::EditFile;
 use crate::builtin::move_path::MovePath;
@@ -13,7 +15,7 @@ use crate::error::{Code, ToolError};
 use crate::limits::EDITS;
 use crate::read::read_window;
 use crate::tool::{Context, Draft, Tool};
-use crate::workspace::testing::{Tree, tree};
+use crate::workspace::testing::{Tree, kept, tree};
 
 async fn preview<T: Tool>(tool: T, tree: Tree, args: Value) -> Result<Draft<T::Plan>, ToolError> {
     let context = Context {
@@ -145,5 +147,36 @@ async fn a_line_chooses_no_place_in_a_file_that_has_changed_since_it_was_read() 
         if let Ok(draft) = draft {
             assert_eq!(draft.notes[0], "f has changed elsewhere since it was read.");
         }
+    }
+}
+
+/// A client that answers each question alike.
+struct Answers(SessionHandle, &'static str);
+
+impl Sink for Answers {
+    fn deliver(&mut self, item: Item) -> Result<(), Unreachable> {
+        if let Item::Permission(number) = item {
+            let answer = Answer::Selected { option_id: self.1.to_owned(), reason: None };
+            self.0.answer(number, answer);
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_whole_of_a_change_that_is_rejected_stays_nowhere() {
+    for (answer, is_made) in [("reject", false), ("allow", true)] {
+        let tree = kept(&[]);
+        let (output, made) = (tree.outer().join("state/output"), tree.path("new"));
+        let workspace = Arc::new(tree.workspace);
+        let context = Context { workspace, env: Arc::default(), text: None, terminal: None };
+        let args = json!({ "path": "new", "content": "a line of a large file\n".repeat(20_000) });
+        let client = |session: &SessionHandle| Answers(session.clone(), answer);
+        live_before(client, context, "write_file", args).await;
+        assert_eq!(made.exists(), is_made, "{answer}");
+        let sessions = std::fs::read_dir(output).unwrap().map(|session| session.unwrap().path());
+        let files: usize =
+            sessions.map(|session| std::fs::read_dir(session).unwrap().count()).sum();
+        assert_eq!(files, usize::from(is_made), "{answer}");
     }
 }

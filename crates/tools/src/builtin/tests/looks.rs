@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::SystemTime;
 
 use acp_lifecycle::{Arriving, Ended, Item, Session, SessionHandle, Sink, Unreachable};
-use acp_types::{Content, Location, Status, ToolCallPatch, ToolCallReport};
+use acp_types::{Content, ContentBlock, Location, Status, ToolCallPatch, ToolCallReport};
 use futures::FutureExt as _;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -20,8 +20,8 @@ use crate::builtin::grep::Grep;
 use crate::builtin::list_directory::ListDirectory;
 use crate::builtin::read_file::ReadFile;
 use crate::builtin::think::Think;
-use crate::limits::{IMAGE_BYTES, SHOWN_IMAGE_BYTES};
-use crate::workspace::testing::{Tree, tree};
+use crate::limits::{IMAGE_BYTES, RESULT_BYTES, SHOWN_IMAGE_BYTES};
+use crate::workspace::testing::{Tree, kept, tree};
 use crate::write::{Journal, unique};
 use crate::{Context, Registry, Tool, Workspace};
 
@@ -222,4 +222,55 @@ async fn what_a_killed_process_left_is_in_order_before_anything_is_looked_at() {
     let life = lived(Arc::new(workspace), "read_file", json!({ "path": "f" })).await;
     assert_eq!(life.ended.text, "     1\ttext\n");
     assert_eq!(fs::read_dir(state.join("journal")).unwrap().count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_result_is_kept_whole_and_linked_and_what_is_kept_is_not_kept_again() {
+    let tree = kept(&[]);
+    tree.write("f", "a needle in a line that is neither long nor short\n".repeat(1000));
+    let workspace = Arc::new(tree.workspace);
+    for (tool, args) in [
+        ("grep", json!({ "pattern": "needle", "max_results": 2000 })),
+        ("read_file", json!({ "path": "f" })),
+    ] {
+        let Life { ended, report, .. } = lived(workspace.clone(), tool, args).await;
+        let (told, text) = ended.text.split_once('\n').unwrap();
+        let path = told.strip_suffix(']').unwrap().rsplit_once(": ").unwrap().1;
+        assert!(told.starts_with("[the whole result, "), "{told}");
+        assert_eq!(fs::read_to_string(path).unwrap(), text, "{tool}");
+        let Some(Content::Block(ContentBlock::ResourceLink(link))) = report.content.last() else {
+            panic!("{:?}", report.content)
+        };
+        assert!(link.uri.ends_with(path), "{}", link.uri);
+        let again = lived(workspace.clone(), "read_file", json!({ "path": path })).await;
+        assert!(again.ended.text.len() > RESULT_BYTES, "{}", again.ended.text.len());
+        assert!(!again.ended.text.contains("[the whole result"), "{:.100}", again.ended.text);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_project_folder_that_is_gone_is_said_to_be_gone() {
+    for is_made_again in [false, true] {
+        let tree = tree(&[("f", "text")]);
+        let cwd = tree.path(".").canonicalize().unwrap();
+        let workspace = Arc::new(tree.workspace);
+        fs::remove_dir_all(&cwd).unwrap();
+        if is_made_again {
+            fs::create_dir(&cwd).unwrap();
+        }
+        for (tool, args) in [
+            ("list_directory", json!({})),
+            ("find_path", json!({ "pattern": "*" })),
+            ("grep", json!({ "pattern": "text" })),
+            ("read_file", json!({ "path": "f" })),
+            ("write_file", json!({ "path": "new", "content": "text" })),
+            ("edit_file", json!({ "path": "f", "old_text": "text", "new_text": "new" })),
+            ("delete_path", json!({ "path": "f" })),
+            ("terminal", json!({ "command": "true" })),
+        ] {
+            let Life { ended, .. } = lived(workspace.clone(), tool, args).await;
+            let is_said = ended.text.contains(&format!("the folder {} is gone", cwd.display()));
+            assert!(ended.status == Status::Failed && is_said, "{tool}: {}", ended.text);
+        }
+    }
 }

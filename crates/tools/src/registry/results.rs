@@ -1,0 +1,100 @@
+//! Long results: kept whole in a file of the session, to which the client gets a link and of which the
+//! model is told. What a command writes is kept while it comes.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use acp_lifecycle::CallHandle;
+use acp_types::schema::v1::ResourceLink;
+use acp_types::{Content, ContentBlock};
+
+use crate::limits::{OUTPUT_FILE_BYTES, RESULT_BYTES};
+use crate::outputs::{Outputs, uri};
+use crate::read::grouped;
+use crate::tool::{Context, Output, blocking};
+use crate::workspace::shown;
+
+/// Keeps a result, if it is long and not kept already.
+pub(super) async fn keep(output: &mut Output, call: &CallHandle, context: &Context) {
+    let bytes = output.text.len();
+    if bytes <= RESULT_BYTES || bytes as u64 > OUTPUT_FILE_BYTES || output.is_kept {
+        return;
+    }
+    let (text, workspace) = (output.text.clone(), context.workspace.clone());
+    let kept = blocking(move || Ok(write(&text, workspace.outputs()))).await;
+    let told = match kept {
+        Ok(Ok(Some(path))) => {
+            let link = Content::Block(link(&path, bytes));
+            match &mut output.content {
+                Some(content) => content.push(link),
+                None => call.append(link),
+            }
+            let lines = output.text.lines().count() as u64;
+            let (bytes, lines, path) = (grouped(bytes as u64), grouped(lines), shown(&path));
+            format!(
+                "[the whole result, {bytes} bytes in {lines} lines, can be read with read_file, by \
+                 lines: {path}]\n"
+            )
+        }
+        Ok(Ok(None)) => return,
+        Ok(Err(error)) => format!("[the result could not be kept in a file: {error}]\n"),
+        Err(error) => format!("[the result could not be kept in a file: {error}]\n"),
+    };
+    output.text.insert_str(0, &told);
+}
+
+/// Writes a result to a file; nothing, where none are kept.
+fn write(text: &str, outputs: &Outputs) -> io::Result<Option<PathBuf>> {
+    let Some((mut file, path)) = outputs.create()? else { return Ok(None) };
+    // Half of it would be taken for the whole.
+    file.write_all(text.as_bytes()).inspect_err(|_| drop(fs::remove_file(&path)))?;
+    Ok(Some(path))
+}
+
+fn link(path: &Path, bytes: usize) -> ContentBlock {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let link = ResourceLink::new(name, uri(path))
+        .title("The whole result".to_owned())
+        .mime_type("text/plain".to_owned())
+        .size(i64::try_from(bytes).ok());
+    ContentBlock::ResourceLink(link)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pretty_assertions::assert_eq;
+
+    use super::{link, write};
+    use crate::limits::RESULT_BYTES;
+    use crate::outputs::Outputs;
+    use crate::read::read_window;
+    use crate::workspace::Workspace;
+
+    #[test]
+    fn a_result_is_kept_whole_and_read_by_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        std::fs::create_dir(&root).unwrap();
+        let workspace = Workspace::new(root, Vec::new()).unwrap();
+        assert!(write("text", workspace.outputs()).unwrap().is_none());
+        let workspace = Arc::new(workspace.keeping(&folder.path().join("state")));
+        let text = "line\n".repeat(RESULT_BYTES);
+        let path = write(&text, workspace.outputs()).unwrap().unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        let given = path.to_str().unwrap();
+        let window = read_window(&workspace.reading(given), given, Some(9_000), Some(1)).unwrap();
+        assert_eq!(window.text, "line\n");
+        let link = serde_json::to_string(&link(&path, text.len())).unwrap();
+        assert!(link.contains(given), "{link}");
+    }
+
+    #[test]
+    fn a_place_that_takes_none_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("file"), "").unwrap();
+        assert!(write("text", &Outputs::within(folder.path().join("file/output"))).is_err());
+    }
+}
