@@ -7,6 +7,7 @@
 //! about files that the disk would be asked about, after the same check of the path. It knows
 //! nothing of protocols: who embeds this crate brings a [`TextBackend`] and a [`TerminalBackend`].
 
+mod same;
 mod terminals;
 
 use std::collections::BTreeSet;
@@ -28,6 +29,7 @@ use crate::undo::{Deed, Step};
 use crate::workspace::{Resolved, Workspace};
 use crate::write::{PreImage, read_whole};
 
+use self::same::{Compared, compare};
 pub use terminals::{ClientCommand, ClientOutput, ClientTerminal, TerminalBackend};
 
 /// The texts of files as a client holds them.
@@ -80,6 +82,8 @@ struct Doubt {
     real: PathBuf,
     shown: String,
     why: String,
+    /// Whether it holds another text, with holes: neither that text nor the disk's may be written.
+    is_garbled: bool,
 }
 
 #[derive(Debug)]
@@ -117,7 +121,7 @@ impl Held {
     ///
     /// # Errors
     ///
-    /// `unsaved_changes` if it holds a text that it takes no other for.
+    /// `unsaved_changes` if it holds a text that it takes no other for, or one that is not whole.
     pub(crate) async fn to_change(context: &Context, given: &[String]) -> Result<Self, ToolError> {
         if context.text.is_none() {
             return Ok(Self::default());
@@ -133,6 +137,15 @@ impl Held {
             Ok(places.filter(is_new).collect())
         });
         let held = Self::of(context, looked.await?).await;
+        if let Some(Doubt { shown, .. }) = held.unknown.iter().find(|doubt| doubt.is_garbled) {
+            let message = format!(
+                "{shown} has changes in the editor that are not saved, and characters are missing \
+                 there that the editor could not decode: written back, they would be lost. Ask the \
+                 user to save the file in its encoding or to give the changes up, then read the \
+                 file again"
+            );
+            return Err(ToolError::report(Code::UnsavedChanges, message));
+        }
         let writes = context.text.as_ref().is_some_and(|backend| backend.writes());
         match held.texts.first().filter(|_| !writes) {
             None => Ok(held),
@@ -247,15 +260,27 @@ async fn ask(context: &Context, backend: &dyn TextBackend, at: Resolved) -> Answ
         Disk::Text(text) => Some(text),
         Disk::TooLarge => {
             let why = "it is too large to ask".to_owned();
-            return Answer::Unknown(Doubt { real, shown, why });
+            return Answer::Unknown(Doubt { real, shown, why, is_garbled: false });
         }
     };
     match backend.read(at.path()).await {
-        Ok(text) if is_same(&text, disk.as_ref()) => Answer::AsOnDisk,
-        Ok(text) => Answer::Held(HeldText { real, shown, text, is_on_disk: disk.is_some() }),
+        Ok(text) => match compare(&text, disk.as_ref()) {
+            Compared::Same => Answer::AsOnDisk,
+            Compared::Other => {
+                Answer::Held(HeldText { real, shown, text, is_on_disk: disk.is_some() })
+            }
+            Compared::Garbled => {
+                let why = "its text there is another one than on the disk, but with characters \
+                           missing that the editor could not decode";
+                Answer::Unknown(Doubt { real, shown, why: why.to_owned(), is_garbled: true })
+            }
+        },
         // It does not know the file either.
         Err(_) if disk.is_none() => Answer::AsOnDisk,
-        Err(error) => Answer::Unknown(Doubt { real, shown, why: error.to_string() }),
+        Err(error) => {
+            let why = error.to_string();
+            Answer::Unknown(Doubt { real, shown, why, is_garbled: false })
+        }
     }
 }
 
@@ -284,21 +309,6 @@ impl Asked {
         };
         Ok(disk.map(|disk| Self { real, disk }))
     }
-}
-
-/// Whether a client's text is that of the disk, which may have none. Editors leave a byte order mark
-/// and the kind of line ends out of a text, and cannot show every encoding.
-fn is_same(text: &str, disk: Option<&Text>) -> bool {
-    let Some(disk) = disk else { return text.is_empty() };
-    if text.as_bytes() == disk.bytes() {
-        return true;
-    }
-    let is_garbled = disk.encoding().is_some() && text.contains(char::REPLACEMENT_CHARACTER);
-    is_garbled || plain(text) == plain(disk.as_str())
-}
-
-fn plain(text: &str) -> String {
-    text.trim_start_matches('\u{feff}').replace("\r\n", "\n").replace('\r', "\n")
 }
 
 /// A text of the client's, as a preview found it and as it shall be.
@@ -400,7 +410,7 @@ impl Rewrite<'_> {
             let disk = read_whole(workspace, &workspace.recall(&path)?, CLIENT_TEXT_BYTES)?;
             let is_saved = |bytes: &[u8]| {
                 let disk = Text::decode("", bytes.to_vec());
-                disk.is_ok_and(|disk| is_same(&text, Some(&disk)))
+                disk.is_ok_and(|disk| compare(&text, Some(&disk)) == Compared::Same)
             };
             let saved = disk.bytes().filter(|bytes| is_saved(bytes));
             let after = Stamp::of(saved.unwrap_or(text.as_bytes()));

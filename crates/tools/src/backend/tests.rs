@@ -8,7 +8,9 @@ use futures::future::{BoxFuture, FutureExt as _, ready};
 use pretty_assertions::assert_eq;
 use tokio_util::sync::CancellationToken;
 
-use super::{ClientError, Held, Rewrite, TextBackend, is_same, put_back, remember, rewrite};
+use super::{
+    ClientError, Compared, Held, Rewrite, TextBackend, compare, put_back, remember, rewrite,
+};
 use crate::encoding::Text;
 use crate::error::Code;
 use crate::tool::Context;
@@ -173,7 +175,8 @@ fn a_text_that_differs_by_marks_and_line_ends_only_is_the_same() {
         ("a\nb\n", Some(&b"a\nb\n"[..]), true),
         ("a\nb\n", Some(b"a\r\nb\r\n"), true),
         ("a\nb\n", Some(b"\xef\xbb\xbfa\rb\n"), true),
-        ("a\nb", Some(b"a\nb\n"), false),
+        ("a\nb", Some(b"a\nb\n"), true),
+        ("a\nb", Some(b"a\nb\n\n"), false),
         ("a\n\nb", Some(b"a\nb"), false),
         ("", Some(b""), true),
         ("", Some(b"a"), false),
@@ -185,7 +188,8 @@ fn a_text_that_differs_by_marks_and_line_ends_only_is_the_same() {
         ("caf\u{fffd} olé", Some(b"caf\xe9 ol\xe9"), true),
     ] {
         let disk = disk.map(|bytes| Text::decode("", bytes.to_vec()).unwrap());
-        assert_eq!(is_same(text, disk.as_ref()), expected, "{text:?} {disk:?}");
+        let is_same = compare(text, disk.as_ref()) == Compared::Same;
+        assert_eq!(is_same, expected, "{text:?} {disk:?}");
     }
 }
 
@@ -194,4 +198,31 @@ fn what_a_client_says_is_made_visible_and_bounded() {
     let error = ClientError::new(&format!("no\u{202e} such\nfile.{}", " ".repeat(9)));
     assert_eq!(error.to_string(), "no\\u{202e} such\\nfile");
     assert!(ClientError::new(&"x".repeat(1 << 20)).to_string().len() <= 1024);
+}
+
+#[tokio::test]
+async fn a_text_that_the_editor_could_not_read_whole_is_never_written_back() {
+    let latin = b"na\xefve caf\xe9, tr\xe8s bon\n";
+    for (text, is_changed) in [
+        ("nave caf, trs bon\n", false),
+        ("na\u{fffd}ve caf\u{fffd}, tr\u{fffd}s bon", false),
+        ("naïve café, très bon", false),
+        ("na\u{fffd}ve caf\u{fffd}, tr\u{fffd}s bon indeed\n", true),
+    ] {
+        let stage = stage(&["a"], None);
+        let path = stage.context.workspace.cwd().join("a");
+        std::fs::write(&path, latin).unwrap();
+        stage.editor.texts.lock().unwrap().insert(path, text.to_owned());
+        let (at, real) = stage.at("a");
+        let read = Held::to_read(&stage.context, &at).await;
+        assert_eq!((read.only_text(), read.notes_of_read().is_empty()), (None, !is_changed));
+        let changed = Held::to_change(&stage.context, &["a".to_owned()]).await;
+        match changed {
+            Ok(held) => assert!(!is_changed && held.is_as_on_disk(real.path()), "{text}"),
+            Err(error) => {
+                assert!(is_changed && error.code() == Some(Code::UnsavedChanges), "{text}");
+                assert!(error.to_string().contains("could not decode"), "{error}");
+            }
+        }
+    }
 }
