@@ -29,6 +29,7 @@ mod remembering;
 mod retry;
 mod sdk_client;
 mod secrets;
+mod short_of;
 mod shutdown;
 mod side_by_side;
 mod surfaces;

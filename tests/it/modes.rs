@@ -29,6 +29,8 @@ fn a_mode_says_what_runs_without_asking() {
         ("read-only", "read notes.txt", Some(0), false),
         ("accept-edits", "run touch made", REFUSED, false),
         ("accept-edits", "write made\n<<<\nx\n>>>", Some(0), true),
+        ("accept-edits", "write notes.txt\n<<<\nx\n>>>", REFUSED, false),
+        ("auto", "write notes.txt\n<<<\nx\n>>>", Some(0), false),
         ("accept-edits", "write .git/hooks/pre-commit\n<<<\nx\n>>>", REFUSED, false),
         ("auto", "run touch made", Some(0), true),
         // Dangerous commands.

@@ -6,5 +6,5 @@ fn main() -> ExitCode {
     // Does not return where this process only keeps a command.
     acp_tools::exec::helper_main();
     acp_tools::env::conceal();
-    callboard::cli::main()
+    callboard::ui::ended(callboard::cli::main())
 }

@@ -4,7 +4,9 @@
 //! dropped, and [`Ui::is_closed`] says so.
 
 use std::fmt;
-use std::io::{IsTerminal as _, Write};
+use std::io::{ErrorKind, IsTerminal as _, Write};
+use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use anstream::AutoStream;
 
@@ -74,7 +76,12 @@ impl Ui {
             return;
         }
         let written = self.stream.write_all(text.as_bytes());
-        self.is_closed = written.and_then(|()| self.stream.flush()).is_err();
+        let written = written.and_then(|()| self.stream.flush());
+        self.is_closed = written.is_err();
+        // A reader that has read enough is no failure.
+        if let Err(error) = written.or_else(unless_read_enough) {
+            FAILURE.get_or_init(|| error.to_string());
+        }
     }
 
     /// Returns whether a person may be looking.
@@ -94,6 +101,21 @@ impl Ui {
     pub fn width(&self) -> usize {
         self.width
     }
+}
+
+/// Why something of what the command line printed is lost, as on a full disk.
+static FAILURE: OnceLock<String> = OnceLock::new();
+
+fn unless_read_enough(error: std::io::Error) -> std::io::Result<()> {
+    if error.kind() == ErrorKind::BrokenPipe { Ok(()) } else { Err(error) }
+}
+
+/// Returns how the process ends: as `code` says, unless something of what it printed is lost.
+#[must_use]
+pub fn ended(code: ExitCode) -> ExitCode {
+    let Some(why) = FAILURE.get() else { return code };
+    Ui::stderr().line(&format!("callboard: the output could not be written: {why}"));
+    if code == ExitCode::SUCCESS { ExitCode::FAILURE } else { code }
 }
 
 impl fmt::Debug for Ui {

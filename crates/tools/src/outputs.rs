@@ -124,9 +124,8 @@ impl Store {
             self.looked = self.looked.min(bytes);
             return OUTPUT_FILES_BYTES;
         }
-        self.looked = bytes;
-        let over = session_folder::surplus(&self.path);
-        OUTPUT_FILES_BYTES.min(bytes.saturating_sub(over))
+        self.looked = bytes.saturating_sub(session_folder::surplus(&self.path));
+        OUTPUT_FILES_BYTES.min(self.looked)
     }
 
     fn bytes(&self) -> u64 {
@@ -156,9 +155,10 @@ mod tests {
     use std::time::{Duration, Instant, SystemTime};
 
     use super::{Outputs, uri};
-    use crate::limits::{OUTPUT_AGE, OUTPUT_FILES};
+    use crate::limits::{OUTPUT_AGE, OUTPUT_FILES, STATE_BYTES, STATE_LOOK_BYTES};
     use crate::read::read_window;
-    use crate::state_folder::OUTPUT;
+    use crate::session_folder;
+    use crate::state_folder::{OUTPUT, UNDO};
     use crate::workspace::Workspace;
     use pretty_assertions::assert_eq;
 
@@ -212,6 +212,27 @@ mod tests {
         }
         assert!(!paths[0].exists());
         assert_eq!(paths.iter().filter(|path| path.exists()).count(), OUTPUT_FILES);
+    }
+
+    #[test]
+    fn an_open_session_gives_way_by_its_own_oldest_where_all_have_too_much() {
+        for is_too_much in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let (other, _held) = session_folder::make(&folder.path().join(UNDO)).unwrap();
+            let theirs = std::fs::File::create(other.join("1")).unwrap();
+            theirs.set_len(if is_too_much { STATE_BYTES } else { 1 }).unwrap();
+            let outputs = Outputs::within(folder.path().join(OUTPUT));
+            let paths: Vec<_> = (0..3)
+                .map(|_| {
+                    let (file, path) = outputs.create().unwrap().unwrap();
+                    file.set_len(STATE_LOOK_BYTES).unwrap();
+                    path
+                })
+                .collect();
+            let is_there = paths.iter().map(|path| path.exists()).collect::<Vec<_>>();
+            assert_eq!(is_there, [!is_too_much, !is_too_much, true]);
+            assert!(other.join("1").exists());
+        }
     }
 
     #[test]

@@ -19,7 +19,10 @@ pub(crate) struct Held {
 /// Makes a folder that is its owner's alone beneath one of the state folder, which is
 /// [swept](sweep) on a thread of its own.
 pub(crate) fn make(folder: &Path) -> io::Result<(PathBuf, Held)> {
+    make_private(folder)?;
+    make_own(folder);
     if let Some(state) = folder.parent().map(Path::to_owned) {
+        make_own(&state);
         let sweeping = thread::Builder::new().name("state".into());
         // The next session sweeps it otherwise.
         drop(sweeping.spawn(move || {

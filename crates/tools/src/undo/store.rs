@@ -297,8 +297,8 @@ impl Kept {
         self.looked = self.looked.min(self.bytes);
         let store = self.store.as_ref().filter(|_| self.bytes >= self.looked + STATE_LOOK_BYTES);
         let Some(store) = store else { return UNDO_BYTES };
-        self.looked = self.bytes;
-        UNDO_BYTES.min(self.bytes.saturating_sub(session_folder::surplus(&store.path)))
+        self.looked = self.bytes.saturating_sub(session_folder::surplus(&store.path));
+        UNDO_BYTES.min(self.looked)
     }
 
     fn is_more_than(&self, bytes: u64) -> bool {

@@ -80,6 +80,8 @@ async fn check(tree: &Tree, tool: &str, args: Value, policy: &dyn Policy, expect
             match verdict {
                 Verdict::Allow => Judged::Inside,
                 _ if preview.effects.is_guarded() => Judged::Protected,
+                // Asked about because the file was not read, not because of its path.
+                _ if preview.effects.is_blind() && !is_outside => Judged::Inside,
                 _ => Judged::Outside,
             }
         }
