@@ -18,6 +18,7 @@ pub struct FileChange {
     /// What was done.
     pub operation: Operation,
     /// The absolute path of the file, after the change.
+    #[serde(with = "text::as_text")]
     pub path: PathBuf,
     /// The whole text before, where it is kept.
     pub old_text: Option<String>,
@@ -45,11 +46,13 @@ pub enum Operation {
     /// It lay elsewhere before.
     Move {
         /// The absolute path before.
+        #[serde(with = "text::as_text")]
         from: PathBuf,
     },
     /// It was made from another file, which still is there.
     Copy {
         /// The absolute path of the other file.
+        #[serde(with = "text::as_text")]
         from: PathBuf,
     },
 }
@@ -287,27 +290,34 @@ impl Hunk {
     }
 }
 
-/// Quotes a path as git does when it holds a quote, a backslash or a control character.
+/// Quotes a path as git does when it holds a quote, a backslash, a control character or a byte
+/// that is not UTF-8.
 fn quoted(path: &Path) -> String {
-    let path = path.to_string_lossy();
-    if !path.chars().any(|letter| letter.is_control() || letter == '"' || letter == '\\') {
-        return path.into_owned();
+    let is_plain =
+        |path: &&str| !path.contains(|letter: char| letter.is_control() || "\"\\".contains(letter));
+    if let Some(plain) = path.to_str().filter(is_plain) {
+        return plain.to_owned();
     }
     let mut quoted = String::from("\"");
-    for letter in path.chars() {
-        match letter {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            '\n' => quoted.push_str("\\n"),
-            '\t' => quoted.push_str("\\t"),
-            letter if letter.is_control() => {
-                let mut bytes = [0; 4];
-                for byte in letter.encode_utf8(&mut bytes).bytes() {
-                    let _ = write!(quoted, "\\{byte:03o}");
-                }
-            }
-            letter => quoted.push(letter),
+    let octal = |quoted: &mut String, bytes: &[u8]| {
+        for byte in bytes {
+            // Writing to a String cannot fail.
+            let _ = write!(quoted, "\\{byte:03o}");
         }
+    };
+    for chunk in path.as_os_str().as_encoded_bytes().utf8_chunks() {
+        for letter in chunk.valid().chars() {
+            match letter {
+                '"' | '\\' => quoted.extend(['\\', letter]),
+                '\n' => quoted.push_str("\\n"),
+                '\t' => quoted.push_str("\\t"),
+                _ if letter.is_control() => {
+                    octal(&mut quoted, letter.encode_utf8(&mut [0; 4]).as_bytes());
+                }
+                _ => quoted.push(letter),
+            }
+        }
+        octal(&mut quoted, chunk.invalid());
     }
     quoted.push('"');
     quoted
@@ -367,6 +377,18 @@ mod tests {
             moved.git_patch(),
             "diff --git /a b \"/c\\\"\\n\"\nrename from /a b\nrename to \"/c\\\"\\n\"\n"
         );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_path_of_any_bytes_is_quoted_in_a_git_patch_and_kept_by_serde() {
+        use std::os::unix::ffi::OsStrExt as _;
+
+        let path = std::path::Path::new(std::ffi::OsStr::from_bytes(b"/a\xff\x1b"));
+        let copy = FileChange::new(Operation::Copy { from: path.into() }, path);
+        assert!(copy.git_patch().starts_with("diff --git \"/a\\377\\033\" "), "{copy:?}");
+        let stored = serde_json::to_value(&copy).unwrap();
+        assert_eq!(serde_json::from_value::<FileChange>(stored).unwrap(), copy);
     }
 
     #[test]

@@ -5,12 +5,15 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::text;
+
 /// A file, and a line in it where one is known.
 ///
 /// Clients follow along by it
 /// (<https://agentclientprotocol.com/protocol/v1/tool-calls#following-the-agent>).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Location {
+    #[serde(with = "text::as_text")]
     path: PathBuf,
     line: Option<NonZeroU32>,
 }
@@ -54,7 +57,7 @@ impl Location {
 #[non_exhaustive]
 pub enum LocationError {
     /// The path is relative. Join it to the session's `cwd` first.
-    #[error("a location needs an absolute path, not {}", path.display())]
+    #[error("a location needs an absolute path, not {}", text::path_text(path))]
     NotAbsolute {
         /// The path as it was given.
         path: PathBuf,

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::TerminalId;
 use crate::limits::{OUTPUT_HEAD, OUTPUT_TAIL};
+use crate::{TerminalId, text};
 
 /// What a client may know of a terminal. It may outlive the call that made it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +15,7 @@ pub struct TerminalReport {
     /// The command line.
     pub command: Option<String>,
     /// The absolute path it was started in.
+    #[serde(with = "text::as_optional_text")]
     pub cwd: Option<PathBuf>,
     /// Its size, where it has one.
     pub size: Option<TerminalSize>,

@@ -274,7 +274,7 @@ impl SentTerminal {
         self.told_cwd.clone_from(&self.report.cwd);
         let mut info = json!({ "terminal_id": self.report.id });
         if let Some(cwd) = &self.report.cwd {
-            info["cwd"] = json!(cwd.to_string_lossy());
+            info["cwd"] = json!(text::path_text(cwd));
         }
         info
     }
@@ -319,7 +319,7 @@ impl SentTerminal {
 /// | status | `paused` is `in_progress`, `cancelled` is `failed` |
 /// | content | of a cancelled call: one text more, which says why, and whether it may have acted |
 /// | capabilities | none |
-/// | the rest | kept |
+/// | the rest | kept; JSON says paths as [`utf8_path`](text::utf8_path) does |
 #[must_use]
 pub fn lossy_v1(mut report: ToolCallReport) -> ToolCallReport {
     match report.status {
@@ -400,7 +400,7 @@ fn terminal_text(
         && report.command.is_some()
     {
         shown.push_str("[in ");
-        let cwd = cwd.to_string_lossy();
+        let cwd = text::path_text(cwd);
         cwd.chars().for_each(|letter| text::push_visible(&mut shown, letter));
         shown.push_str("]\n");
     }
@@ -430,7 +430,7 @@ fn ending(report: &TerminalReport) -> Option<String> {
 }
 
 fn location(location: &Location) -> ToolCallLocation {
-    ToolCallLocation::new(location.path()).line(location.line().map(u32::from))
+    ToolCallLocation::new(text::utf8_path(location.path())).line(location.line().map(u32::from))
 }
 
 fn is_empty(update: &ToolCallUpdate) -> bool {

@@ -199,7 +199,8 @@ impl Sent {
     pub fn terminal(&self, id: &TerminalId, patch: &TerminalPatch) -> Vec<SessionUpdate> {
         let mut opening = TerminalUpdate::new(id.0.clone());
         opening.command = maybe(patch.command.clone());
-        opening.cwd = maybe(patch.cwd.clone().map(Into::into));
+        opening.cwd =
+            maybe(patch.cwd.as_deref().map(|cwd| text::utf8_path(cwd).into_owned().into()));
         opening.size = maybe(patch.size.map(|size| TerminalSize::new(size.cols, size.rows)));
         let mut closing = TerminalUpdate::new(id.0.clone());
         closing.exit_status = maybe(patch.exit.as_ref().map(exit_status));

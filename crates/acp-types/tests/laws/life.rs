@@ -1,5 +1,9 @@
 //! Random lives of one call with one terminal, cut by random flush points.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
+
 use acp_types::{
     CallMeta, Capabilities, Content, ContentPatch, Exit, FileChange, Hunk, HunkLine, LineTag,
     Location, Operation, Progress, Reason, Status, TerminalId, TerminalPatch, TerminalReport,
@@ -166,7 +170,7 @@ pub(crate) fn terminal_patch() -> impl Strategy<Value = TerminalPatch> {
     let fields = (of("[a-z]{1,4}"), size, output(), exit, client_id);
     fields.prop_map(|(command, size, bytes, exit, client_id)| TerminalPatch {
         client_id,
-        cwd: command.as_ref().map(|name| format!("/{name}").into()),
+        cwd: command.as_ref().map(|name| odd_path(name.len() as u32)),
         command,
         size: size.map(|(cols, rows)| TerminalSize { cols, rows }),
         exit: exit.map(|code| Exit { code, signal: code.is_none().then(|| "SIGKILL".to_owned()) }),
@@ -184,12 +188,19 @@ fn output() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+/// Paths of which some hold bytes that are not UTF-8.
+fn odd_path(number: u32) -> PathBuf {
+    let odd: &[u8] = if number.is_multiple_of(3) { b"\xff'\n" } else { b"" };
+    let name = [format!("/p/{number}").as_bytes(), odd, b".rs"].concat();
+    OsString::from_vec(name).into()
+}
+
 fn kind() -> impl Strategy<Value = ToolKind> {
     select(vec![ToolKind::Read, ToolKind::Edit, ToolKind::Execute, ToolKind::Other])
 }
 
 fn location((file, line): (u32, u32)) -> Location {
-    Location::try_new(format!("/p/{file}.rs")).expect("an absolute path").at_line(line)
+    Location::try_new(odd_path(file)).expect("an absolute path").at_line(line)
 }
 
 fn meta() -> impl Strategy<Value = CallMeta> {
@@ -224,7 +235,7 @@ fn change() -> impl Strategy<Value = FileChange> {
         Operation::Add,
         Operation::Modify,
         Operation::Delete,
-        Operation::Move { from: "/p/old".into() },
+        Operation::Move { from: odd_path(9) },
         Operation::Copy { from: "/p/old".into() },
     ]);
     let text = || {
@@ -233,12 +244,12 @@ fn change() -> impl Strategy<Value = FileChange> {
             LARGE.1 => large_text(),
         ])
     };
-    (operation, text(), text(), vec(hunk(), 0..3)).prop_map(
-        |(operation, old_text, new_text, hunks)| FileChange {
+    (operation, text(), text(), vec(hunk(), 0..3), 0..9_u32).prop_map(
+        |(operation, old_text, new_text, hunks, path)| FileChange {
             old_text,
             new_text,
             hunks,
-            ..FileChange::new(operation, "/p/new")
+            ..FileChange::new(operation, odd_path(path))
         },
     )
 }

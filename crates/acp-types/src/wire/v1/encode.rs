@@ -1,5 +1,7 @@
 //! The form that single values of the model take in v1.
 
+use std::path::Path;
+
 use serde_json::json;
 
 use super::Update;
@@ -7,6 +9,7 @@ use crate::limits::{CHANGE_BYTES, WHOLE_CHANGE_BYTES};
 use crate::schema::v1::{self, Diff, SessionUpdate, ToolCallContent, ToolCallStatus};
 use crate::{
     Content, FileChange, Operation, Plan, PlanEntry, PlanPriority, PlanStatus, Status, TerminalId,
+    text,
 };
 
 /// Returns v1's status for one of the model's: a cancelled call has failed, a paused one runs.
@@ -71,14 +74,9 @@ fn change(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
     if let Operation::Move { from } = &change.operation
         && let Some(old) = &change.old_text
     {
-        let gone = diff(change, from.clone(), Some(old.clone()), String::new(), meta_key);
-        let come = diff(
-            change,
-            change.path.clone(),
-            None,
-            change.new_text.clone().unwrap_or_default(),
-            meta_key,
-        );
+        let gone = diff(change, from, Some(old.clone()), String::new(), meta_key);
+        let come =
+            diff(change, &change.path, None, change.new_text.clone().unwrap_or_default(), meta_key);
         return vec![gone, come];
     }
     let whole = match (&change.operation, &change.old_text, &change.new_text) {
@@ -89,7 +87,7 @@ fn change(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
     };
     match whole {
         Some((old, new)) if change.hunks.is_empty() || change.byte_len() <= WHOLE_CHANGE_BYTES => {
-            vec![diff(change, change.path.clone(), old, new, meta_key)]
+            vec![diff(change, &change.path, old, new, meta_key)]
         }
         _ if change.hunks.is_empty() && change.unlisted == (0, 0) => vec![sentence(change)],
         _ => hunks(change, meta_key),
@@ -103,7 +101,7 @@ fn hunks(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
         .iter()
         .map(|hunk| {
             let old = (change.operation != Operation::Add).then(|| hunk.old_text());
-            let mut item = Diff::new(change.path.clone(), hunk.new_text());
+            let mut item = Diff::new(text::utf8_path(&change.path), hunk.new_text());
             item.old_text = old;
             item.meta = Some(v1::Meta::from_iter([(
                 meta_key.to_owned(),
@@ -118,7 +116,7 @@ fn hunks(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
         .collect();
     let (added, removed) = change.left_out_of(&bounded);
     if (added, removed) != (0, 0) {
-        let path = change.path.display();
+        let path = text::path_text(&change.path);
         let note = format!("{path}: +{added} −{removed} more lines are not shown.");
         items.push(ToolCallContent::from(note));
     }
@@ -127,12 +125,12 @@ fn hunks(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
 
 fn diff(
     change: &FileChange,
-    path: std::path::PathBuf,
+    path: &Path,
     old: Option<String>,
     new: String,
     meta_key: &str,
 ) -> ToolCallContent {
-    let mut diff = Diff::new(path, new);
+    let mut diff = Diff::new(text::utf8_path(path), new);
     diff.old_text = old;
     diff.meta = Some(v1::Meta::from_iter([(
         meta_key.to_owned(),
@@ -142,12 +140,12 @@ fn diff(
 }
 
 fn sentence(change: &FileChange) -> ToolCallContent {
-    let path = change.path.display();
+    let path = text::path_text(&change.path);
     ToolCallContent::from(match &change.operation {
         Operation::Add => format!("Adds {path}"),
         Operation::Modify => format!("Changes {path}"),
         Operation::Delete => format!("Deletes {path}"),
-        Operation::Move { from } => format!("Moves {} to {path}", from.display()),
-        Operation::Copy { from } => format!("Copies {} to {path}", from.display()),
+        Operation::Move { from } => format!("Moves {} to {path}", text::path_text(from)),
+        Operation::Copy { from } => format!("Copies {} to {path}", text::path_text(from)),
     })
 }

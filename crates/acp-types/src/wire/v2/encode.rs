@@ -6,7 +6,7 @@ use crate::schema::v2::{
     ToolCallStatus, ToolKind,
 };
 use crate::{
-    Capabilities, Content, FileChange, Location, Operation, PlanPriority, PlanStatus, Status,
+    Capabilities, Content, FileChange, Location, Operation, PlanPriority, PlanStatus, Status, text,
 };
 
 pub(super) fn status(status: Status) -> ToolCallStatus {
@@ -36,7 +36,7 @@ pub(super) fn kind(kind: crate::ToolKind) -> ToolKind {
 }
 
 pub(super) fn location(location: &Location) -> ToolCallLocation {
-    ToolCallLocation::new(location.path().to_owned()).line(location.line().map(u32::from))
+    ToolCallLocation::new(text::utf8_path(location.path())).line(location.line().map(u32::from))
 }
 
 pub(super) fn capabilities(capabilities: Capabilities) -> ToolCallCapabilities {
@@ -59,13 +59,13 @@ fn content_block(block: &crate::ContentBlock) -> ContentBlock {
 }
 
 fn diff(change: &FileChange, meta_key: &str) -> Diff {
-    let path = change.path.clone();
+    let path = text::utf8_path(&change.path).into_owned();
     let operation = match &change.operation {
         Operation::Add => DiffChange::add(path),
         Operation::Modify => DiffChange::modify(path),
         Operation::Delete => DiffChange::delete(path),
-        Operation::Move { from } => DiffChange::move_file(from.clone(), path),
-        Operation::Copy { from } => DiffChange::copy(from.clone(), path),
+        Operation::Move { from } => DiffChange::move_file(text::utf8_path(from), path),
+        Operation::Copy { from } => DiffChange::copy(text::utf8_path(from), path),
     };
     let has_hunks = !change.hunks.is_empty() || change.unlisted != (0, 0);
     let has_text = change.old_text.is_some() || change.new_text.is_some() || has_hunks;
