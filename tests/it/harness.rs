@@ -5,6 +5,7 @@
 //! logged. What is here is only what is of this program: its folder, its models, how it must end.
 
 pub(crate) mod client;
+pub(crate) mod raw;
 mod schema;
 pub(crate) mod scratch;
 pub(crate) mod script;

@@ -26,6 +26,7 @@ mod options;
 mod permission;
 mod reasons;
 mod remembering;
+mod requests;
 mod retry;
 mod sdk_client;
 mod secrets;

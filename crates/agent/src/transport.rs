@@ -1,8 +1,8 @@
 //! The JSON-RPC transport of the agent: newline-delimited messages over two byte streams.
 //!
 //! It stands in for the SDK's `Stdio` and survives what that does not: lines that are too long,
-//! too deep or not text, clients that ask and never read, clients that vanish. It knows nothing of
-//! ACP's methods.
+//! too deep or not text, clients that ask and never read, clients that vanish. Of ACP it knows only
+//! that nothing may be asked before `initialize` is answered.
 //!
 //! Three parties: a thread that reads (`reader`), a thread that writes (`writer`), and the
 //! connection's future (`drive`) that takes the SDK's frames. They meet in one `queue`. Every

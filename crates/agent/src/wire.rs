@@ -19,7 +19,7 @@ use acp_types::meta::DEFAULT_KEY;
 use acp_types::wire::v1::{self, Sent, Surface, Update};
 use agent_client_protocol::v1::schema::{
     ClientCapabilities, ContentBlock, ContentChunk, MessageId, PromptResponse, SessionId,
-    SessionUpdate,
+    SessionUpdate, StopReason,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client, JsonRpcResponse, Result};
@@ -151,16 +151,33 @@ impl Sink for Wire {
     }
 }
 
+impl Drop for Wire {
+    /// The driver has sent all there is to send.
+    fn drop(&mut self) {
+        self.requests.end();
+        self.answers.end();
+    }
+}
+
 impl fmt::Debug for Wire {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Wire").field("session", &self.session).finish_non_exhaustive()
     }
 }
 
-/// The answers of turns, and to what changes a session, kept until all that goes before them is
-/// sent.
+/// The requests of the client that are answered in the order of what the session sends: prompts,
+/// and changes of its options.
+///
+/// Each is answered exactly once: in its turn, or at once when the session sends nothing more.
 #[derive(Clone, Default)]
-pub(crate) struct Answers(Arc<Mutex<HashMap<String, Pending>>>);
+pub(crate) struct Answers(Arc<Mutex<Unanswered>>);
+
+#[derive(Default)]
+struct Unanswered {
+    requests: HashMap<String, Pending>,
+    /// Whether the session's [`Wire`] is gone, so that nothing has a turn any more.
+    is_over: bool,
+}
 
 enum Pending {
     Turn(Box<(Responder<PromptResponse>, Option<Result<PromptResponse>>)>),
@@ -170,40 +187,67 @@ enum Pending {
 impl Answers {
     /// Notes who waits for the answer of a turn.
     pub(crate) fn expect(&self, turn: &str, responder: Responder<PromptResponse>) {
-        self.lock().insert(turn.to_owned(), Pending::Turn(Box::new((responder, None))));
+        self.add(turn, Pending::Turn(Box::new((responder, None))));
     }
 
     /// Keeps the answer to a request that is no prompt.
     pub(crate) fn keep<T: JsonRpcResponse>(&self, name: &str, responder: Responder<T>, answer: T) {
-        let send = Box::new(move || responder.respond(answer));
-        self.lock().insert(name.to_owned(), Pending::Other(send));
+        self.add(name, Pending::Other(Box::new(move || responder.respond(answer))));
     }
 
     /// Sets what the answer will be.
     pub(crate) fn set(&self, turn: &str, answer: Result<PromptResponse>) {
-        if let Some(Pending::Turn(pending)) = self.lock().get_mut(turn) {
+        if let Some(Pending::Turn(pending)) = self.lock().requests.get_mut(turn) {
             pending.1 = Some(answer);
         }
     }
 
+    fn add(&self, name: &str, pending: Pending) {
+        let mut unanswered = self.lock();
+        if !unanswered.is_over {
+            unanswered.requests.insert(name.to_owned(), pending);
+            return;
+        }
+        drop(unanswered);
+        // The connection may be gone as well, and with it whoever asked.
+        drop(pending.answer());
+    }
+
     fn send(&self, name: &str) -> std::result::Result<(), Unreachable> {
-        let pending = self.lock().remove(name);
-        let sent = match pending {
-            Some(Pending::Turn(pending)) => match *pending {
-                (responder, Some(answer)) => responder.respond_with_result(answer),
-                (_, None) => Ok(()),
-            },
-            Some(Pending::Other(send)) => send(),
-            None => Ok(()),
-        };
-        sent.map_err(|error| {
+        let pending = self.lock().requests.remove(name);
+        pending.map_or(Ok(()), Pending::answer).map_err(|error| {
             tracing::debug!(code = ?error.code, "an answer could not be sent");
             Unreachable
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Pending>> {
+    /// Answers every request that waits, and each that comes later at once.
+    fn end(&self) {
+        let requests = {
+            let mut unanswered = self.lock();
+            unanswered.is_over = true;
+            std::mem::take(&mut unanswered.requests)
+        };
+        for (_, pending) in requests {
+            drop(pending.answer());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Unanswered> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pending {
+    /// A turn that has no answer yet was cut off.
+    fn answer(self) -> Result<()> {
+        match self {
+            Self::Turn(turn) => match *turn {
+                (responder, Some(answer)) => responder.respond_with_result(answer),
+                (responder, None) => responder.respond(PromptResponse::new(StopReason::Cancelled)),
+            },
+            Self::Other(send) => send(),
+        }
     }
 }
 

@@ -100,6 +100,16 @@ impl Queue {
         Ok(Admission::Admitted)
     }
 
+    /// Waits until a request that was admitted is answered.
+    ///
+    /// There is no deadline: a request that its handler drops is answered by the SDK.
+    pub(super) fn wait_for_answer(&self, id: &RawJsonRpcId) -> Result<(), Closed> {
+        let waits = |state: &mut State| !state.closed && state.is_unanswered(id);
+        let state = self.drained.wait_while(self.lock(), waits);
+        let state = state.unwrap_or_else(PoisonError::into_inner);
+        if state.closed { Err(Closed) } else { Ok(()) }
+    }
+
     /// Waits until one more answer may be queued, and queues it.
     pub(super) fn refuse(&self, line: &[u8]) -> Result<(), Closed> {
         let state = self.wait_for_room(State::has_room_for_answer)?;
@@ -206,6 +216,10 @@ impl State {
 
     fn has_room_for_request(&self) -> bool {
         self.has_room_for_answer() && self.unanswered.len() < MAX_UNANSWERED_REQUESTS
+    }
+
+    fn is_unanswered(&self, id: &RawJsonRpcId) -> bool {
+        self.unanswered.iter().any(|(asked, _)| asked == id)
     }
 
     /// Forgets the oldest request with this id.

@@ -1,6 +1,6 @@
 //! The thread that reads the client's lines and hands them to the SDK.
 //!
-//! Knows what a message is, not what it means; whether it may go on is the queue's word.
+//! Of ACP's methods it knows only the handshake, behind which it waits.
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -76,14 +76,19 @@ impl Reader {
     }
 
     fn hand_over(&mut self, message: RawJsonRpcMessage, size: usize) -> Result<(), Closed> {
-        if let RawJsonRpcMessage::Request(request) = &message
-            && self.queue.admit(&request.id, size)? == Admission::Busy
-        {
-            let id = request.id.clone();
+        let RawJsonRpcMessage::Request(request) = &message else {
+            return self.handoff.send(message, size);
+        };
+        let id = request.id.clone();
+        if self.queue.admit(&id, size)? == Admission::Busy {
             drop(message);
             return self.refuse(Refused::Answered(id, Fault::Busy));
         }
-        self.handoff.send(message, size)
+        let is_handshake = &*request.method == INITIALIZE;
+        self.handoff.send(message, size)?;
+        // Until the handshake is answered the SDK refuses all requests, those of a client that does
+        // not wait for it too. What such a client sends meanwhile stays in its pipe.
+        if is_handshake { self.queue.wait_for_answer(&id) } else { Ok(()) }
     }
 
     fn refuse(&mut self, refused: Refused) -> Result<(), Closed> {
@@ -101,6 +106,9 @@ impl Reader {
         }
     }
 }
+
+/// (<https://agentclientprotocol.com/protocol/v1/initialization>)
+const INITIALIZE: &str = "initialize";
 
 /// The SDK's queue of messages, held to a bound that it does not have itself.
 struct Handoff {

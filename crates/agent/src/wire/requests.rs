@@ -232,9 +232,3 @@ impl Wire {
         }
     }
 }
-
-impl Drop for Wire {
-    fn drop(&mut self) {
-        self.requests.end();
-    }
-}

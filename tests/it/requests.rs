@@ -1,0 +1,210 @@
+//! Requests in any order, at any moment: each is answered exactly once.
+
+use std::collections::BTreeMap;
+
+use pretty_assertions::assert_eq;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, FileFailurePersistence};
+use serde_json::{Value, json};
+
+use crate::harness::raw::{INITIALIZE, Raw, request};
+
+#[test]
+fn requests_that_do_not_wait_for_the_handshake_are_answered() {
+    let mut agent = Raw::start(&["--model", "direct"]);
+    let new = json!({ "cwd": agent.scratch.cwd(), "mcpServers": [] });
+    let mut lines = format!("{INITIALIZE}\n");
+    // More than a pipe holds, so that the writer waits, too.
+    for at in 0..200 {
+        let meta = json!({ "cwd": "relative", "mcpServers": [], "_meta": {"x": "y".repeat(700)} });
+        lines += &(request(&format!("bad{at}"), "session/new", &meta) + "\n");
+    }
+    lines += &(request("new", "session/new", &new) + "\n");
+    agent.write(lines.as_bytes());
+    assert_eq!(agent.answer("init")["result"]["protocolVersion"], 1);
+    for at in 0..200 {
+        assert_eq!(agent.answer(&format!("bad{at}"))["error"]["code"], -32602);
+    }
+    assert!(agent.answer("new")["result"]["sessionId"].is_string());
+    drop(agent.end());
+}
+
+#[test]
+fn requests_without_a_handshake_are_refused() {
+    let mut agent = Raw::start(&["--model", "direct"]);
+    agent.send(request("early", "session/new", &json!({ "cwd": "/", "mcpServers": [] })));
+    assert_eq!(agent.answer("early")["error"]["code"], -32600);
+    agent.initialize();
+    drop(agent.end());
+}
+
+#[test]
+fn a_handshake_that_is_refused_holds_nothing_back() {
+    let mut agent = Raw::start(&["--model", "direct"]);
+    let bad = request("bad", "initialize", &json!({ "protocolVersion": "one" }));
+    let early = request("early", "session/new", &json!({ "cwd": "/", "mcpServers": [] }));
+    agent.write(format!("{bad}\n{early}\n").as_bytes());
+    assert!(agent.answer("bad")["error"].is_object());
+    assert!(agent.answer("early")["error"].is_object());
+    drop(agent.end());
+}
+
+/// One line of a client that has sessions open.
+#[derive(Debug, Clone)]
+enum Line {
+    /// A request with this method, about one of the sessions.
+    Ask(&'static str, usize, Value),
+    /// `session/cancel`.
+    Cancel(usize),
+    /// `$/cancel_request` of an earlier request.
+    CancelRequest(usize),
+}
+
+/// How many sessions there are; a number behind them names one that there is not.
+const SESSIONS: usize = 3;
+
+fn line() -> impl Strategy<Value = Line> {
+    let session = 0..SESSIONS + 1;
+    let prompts = prop::sample::select(vec![
+        "read notes.txt",
+        "run true",
+        "run sleep 0.03",
+        "write new.txt\n<<<\na\n>>>",
+        "think hm\nlist",
+        "no command",
+        "/mode ask",
+        "/undo",
+    ]);
+    let prompt = prompts.prop_map(|text| json!({ "prompt": [{ "type": "text", "text": text }] }));
+    let mode = prop::sample::select(vec!["ask", "auto", "read-only", "none"]);
+    let option = prop::sample::select(vec![
+        ("model", "direct"),
+        ("model", "script:missing.jsonl"),
+        ("mode", "accept-edits"),
+        ("thought_level", "low"),
+        ("none", "none"),
+    ]);
+    let set_option = option.prop_map(|(id, value)| json!({ "configId": id, "value": value }));
+    let other = prop::sample::select(vec![
+        ("session/new", json!({ "cwd": "/", "mcpServers": [] })),
+        ("session/new", json!({ "cwd": "/none", "mcpServers": [] })),
+        ("session/load", json!({ "cwd": "/", "mcpServers": [] })),
+        ("session/list", json!({})),
+        ("authenticate", json!({ "methodId": "none" })),
+        ("logout", json!({})),
+        ("initialize", json!({ "protocolVersion": 1 })),
+        ("session/prompt", json!({ "prompt": 1 })),
+        ("none", json!({})),
+    ]);
+    prop_oneof![
+        4 => (session.clone(), prompt).prop_map(|(at, it)| Line::Ask("session/prompt", at, it)),
+        2 => (session.clone(), mode)
+            .prop_map(|(at, mode)| Line::Ask("session/set_mode", at, json!({ "modeId": mode }))),
+        3 => (session.clone(), set_option)
+            .prop_map(|(at, it)| Line::Ask("session/set_config_option", at, it)),
+        2 => session.clone().prop_map(|at| Line::Ask("session/close", at, json!({}))),
+        2 => (session.clone(), other).prop_map(|(at, (method, it))| Line::Ask(method, at, it)),
+        1 => session.prop_map(Line::Cancel),
+        1 => (0..30_usize).prop_map(Line::CancelRequest),
+    ]
+}
+
+/// How requests are answered by which their client may ask again.
+fn answers(lines: impl Iterator<Item = String>) -> BTreeMap<String, Vec<Value>> {
+    let mut answers: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for line in lines {
+        let message: Value = serde_json::from_str(&line).unwrap();
+        if message["method"].is_null() {
+            let id = message["id"].as_str().unwrap().to_owned();
+            answers.entry(id).or_default().push(message);
+        }
+    }
+    answers
+}
+
+/// Sends the lines to an agent in one piece, and ends its input behind them or once all requests
+/// are answered.
+fn check(lines: &[Line], disconnects: bool) {
+    let mut agent = Raw::start(&["--model", "direct", "--mode", "auto"]);
+    agent.initialize();
+    let sessions: Vec<_> = (0..SESSIONS).map(|_| agent.new_session()).collect();
+    let session = |at: &usize| sessions.get(*at).map_or("sess_none", String::as_str);
+    let mut asked = Vec::new();
+    let mut text = String::new();
+    for (at, line) in lines.iter().enumerate() {
+        text += &match line {
+            Line::Ask(method, of, params) => {
+                let mut params = params.clone();
+                params["sessionId"] = session(of).into();
+                asked.push(format!("r{at}"));
+                request(&format!("r{at}"), method, &params)
+            }
+            Line::Cancel(of) => json!({
+                "jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session(of)},
+            })
+            .to_string(),
+            Line::CancelRequest(of) => json!({
+                "jsonrpc": "2.0", "method": "$/cancel_request",
+                "params": {"requestId": format!("r{of}")},
+            })
+            .to_string(),
+        };
+        text.push('\n');
+    }
+    agent.write(text.as_bytes());
+    let mut said = Vec::new();
+    let mut open = asked.clone();
+    while !disconnects && !open.is_empty() {
+        let line = agent.receive();
+        let message: Value = serde_json::from_str(&line).unwrap();
+        if message["method"].is_null() {
+            open.retain(|id| message["id"] != **id);
+        } else if let Some(id) = message.get("id") {
+            let error = json!({ "code": -32601, "message": "Method not found" });
+            agent.send(json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string());
+        }
+        said.push(line);
+    }
+    said.extend(agent.end());
+    let answers = answers(said.into_iter());
+    for id in &asked {
+        let answers = answers.get(id).map_or(&[][..], Vec::as_slice);
+        assert!(answers.len() == 1 || disconnects && answers.is_empty(), "{id}: {answers:?}");
+        // What the SDK says for us when nobody answers.
+        let text = json!(answers).to_string();
+        assert!(!text.contains("without responding"), "{id}: {text}");
+    }
+    assert_eq!(answers.keys().filter(|id| !asked.contains(id)).count(), 0);
+}
+
+proptest! {
+    // `PROPTEST_CASES` sets another number of them.
+    #![proptest_config(Config {
+        cases: std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(40),
+        failure_persistence: Some(Box::new(FileFailurePersistence::Off)),
+        ..Config::default()
+    })]
+
+    #[test]
+    fn every_request_is_answered_once(
+        lines in vec(line(), 1..60),
+        disconnects in any::<bool>(),
+    ) {
+        check(&lines, disconnects);
+    }
+}
+
+/// A close that comes just behind a change of the model found the session's end.
+#[test]
+fn a_change_of_the_model_is_answered_although_its_session_closes() {
+    let set = json!({ "configId": "model", "value": "direct" });
+    let pairs = (0..SESSIONS).flat_map(|at| {
+        let set = Line::Ask("session/set_config_option", at, set.clone());
+        [set, Line::Ask("session/close", at, json!({}))]
+    });
+    let lines: Vec<_> = pairs.collect();
+    for _ in 0..10 {
+        check(&lines, false);
+    }
+}
