@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use acp_types::text::path_text;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
@@ -110,7 +111,8 @@ async fn turn(
     let info = Implementation::new("callboard-exec", env!("CARGO_PKG_VERSION"));
     let initialize = InitializeRequest::new(ProtocolVersion::V1).client_info(info);
     client.send_request(initialize).block_task().await?;
-    let session = client.send_request(NewSessionRequest::new(cwd)).block_task().await?;
+    let session =
+        client.send_request(NewSessionRequest::new(path_text(&cwd).as_ref())).block_task().await?;
     let prompt = vec![ContentBlock::from(prompt)];
     let request = PromptRequest::new(session.session_id, prompt);
     Ok(client.send_request(request).block_task().await?.stop_reason)

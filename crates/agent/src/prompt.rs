@@ -2,6 +2,7 @@
 //!
 //! What the model cannot take is named, never dropped silently.
 
+use acp_types::text::path_text;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -197,7 +198,7 @@ fn path_of(link: &ResourceLink) -> Option<PathBuf> {
 
 /// Reads a small text file, with the numbers of its lines.
 fn read(workspace: &Workspace, path: &Path) -> Result<String, String> {
-    let path = path.to_str().ok_or("its name is no UTF-8")?;
+    let path = &path_text(path);
     let at = workspace.resolve(path).map_err(|error| error.to_string())?;
     let bytes = workspace.metadata(&at).map_err(|error| error.to_string())?.len();
     if bytes > limits::MAX_LINKED_BYTES {

@@ -2,6 +2,7 @@
 //!
 //! It knows nothing of sessions.
 
+use acp_types::text::path_text;
 use std::path::{Path, PathBuf};
 
 use acp_lifecycle::limits::RULES;
@@ -77,7 +78,7 @@ impl StateStore {
 
     fn write(&self, scope: Scope, root: &Path, rules: Vec<Rule>) -> Result<(), StoreError> {
         let path = self.file(scope, root);
-        let root = (scope == Scope::Project).then(|| root.to_string_lossy().into_owned());
+        let root = (scope == Scope::Project).then(|| path_text(root).into_owned());
         let text = serde_json::to_vec_pretty(&Stored { root, rules });
         let text = text.map_err(|error| at(&path, &error))?;
         if text.len() as u64 > MAX_RULES_BYTES {

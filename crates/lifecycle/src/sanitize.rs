@@ -4,6 +4,7 @@
 //! `[redacted]`; raw input and output are cut to a budget, as JSON of the same shape. It knows
 //! nothing of what runs or what a model reads, and never touches the change of a file.
 
+use acp_types::text::path_text;
 use std::path::{Path, PathBuf};
 
 use acp_types::schema::v1::SessionUpdate;
@@ -249,7 +250,7 @@ impl<'a> Redactor<'a> {
 
     /// Returns a path without its secrets, if there are any.
     fn path(&mut self, path: &Path) -> Option<PathBuf> {
-        self.redacted(&path.to_string_lossy()).map(PathBuf::from)
+        self.redacted(&path_text(path)).map(PathBuf::from)
     }
 
     fn meta(&mut self, meta: &mut CallMeta) {

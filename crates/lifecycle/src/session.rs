@@ -469,7 +469,7 @@ impl Session {
 pub fn display(path: &Path, cwd: &Path) -> String {
     match path.strip_prefix(cwd) {
         Ok(rest) if rest.as_os_str().is_empty() => ".".to_owned(),
-        Ok(rest) => title::visible(&rest.to_string_lossy()),
-        Err(_) => title::visible(&path.to_string_lossy()),
+        Ok(rest) => title::visible(&text::path_text(rest)),
+        Err(_) => title::visible(&text::path_text(path)),
     }
 }

@@ -250,6 +250,10 @@ enum Answer {
 }
 
 async fn ask(context: &Context, backend: &dyn TextBackend, at: Resolved) -> Answer {
+    if at.path().to_str().is_none() {
+        // No request can name it, so no client holds it.
+        return Answer::AsOnDisk;
+    }
     let place = at.clone();
     // What is wrong with it, the tool itself says.
     let asked = context.on_files(move |workspace| Asked::of(workspace, &place)).await;

@@ -80,7 +80,7 @@ fn judged(whole: Effect, risks: Risks, workspace: &Workspace) -> Judged {
 
 /// Returns what showing a file is that lies inside by its name and elsewhere by a link.
 fn read_elsewhere(path: &Path, workspace: &Workspace) -> Option<Effect> {
-    let at = workspace.resolve(&path.to_string_lossy()).ok()?;
+    let at = workspace.resolve_path(path).ok()?;
     if workspace.settle(&at).is_ok() {
         return None;
     }
@@ -90,13 +90,13 @@ fn read_elsewhere(path: &Path, workspace: &Workspace) -> Option<Effect> {
 
 /// Whether a folder inside the roots is another one by a link on the way to it.
 fn is_linked(path: &Path, workspace: &Workspace) -> bool {
-    let at = workspace.resolve(&path.to_string_lossy());
+    let at = workspace.resolve_path(path);
     at.is_ok_and(|at| workspace.settle(&at).map_or(true, |real| real.path() != at.path()))
 }
 
 /// Returns what writing a file is, or why it is asked about each time.
 fn written(path: &Path, workspace: &Workspace) -> Result<Effect, &'static str> {
-    let at = workspace.resolve(&path.to_string_lossy());
+    let at = workspace.resolve_path(path);
     let Ok(real) = at.and_then(|at| workspace.settle(&at)) else {
         return Err("outside of the roots");
     };

@@ -17,6 +17,7 @@ mod screen;
 mod silence;
 pub mod text;
 
+use acp_types::text::path_text;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io;
@@ -141,7 +142,7 @@ pub enum End {
 #[non_exhaustive]
 pub enum SpawnError {
     /// The directory does not exist, is no directory or may not be entered. Tell the model.
-    #[error("cannot run a command in {}: {source}", path.display())]
+    #[error("cannot run a command in {}: {source}", path_text(path))]
     Cwd {
         /// The directory asked for.
         path: PathBuf,

@@ -2,6 +2,7 @@
 //!
 //! It knows nothing of what the files hold.
 
+use acp_types::text::path_text;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -10,9 +11,7 @@ use crate::limits::{DIRECTORY_ENTRIES, ENTRIES, ENTRIES_GATHERED, LIST_DEPTH};
 use crate::progress::Pace;
 use crate::read::grouped;
 use crate::sys::fs::Kind;
-use crate::workspace::{
-    Budget, Cancel, Found, Ignored, Order, Resolved, Stop, Walk, Workspace, shown,
-};
+use crate::workspace::{Budget, Cancel, Found, Ignored, Order, Resolved, Stop, Walk, Workspace};
 
 /// What is in a directory, directories first, in the order of the names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,12 +161,12 @@ impl Listing {
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         for Entry { path, kind } in &self.entries {
-            let path = shown(path);
+            let path = path_text(path);
             // Writing to a String cannot fail.
             let _ = match kind {
                 EntryKind::Directory => writeln!(text, "{path}/"),
                 EntryKind::File { bytes } => writeln!(text, "{path} ({} bytes)", grouped(*bytes)),
-                EntryKind::Link { target } => writeln!(text, "{path} -> {}", shown(target)),
+                EntryKind::Link { target } => writeln!(text, "{path} -> {}", path_text(target)),
                 EntryKind::Special => writeln!(text, "{path} (FIFO, socket or device)"),
             };
         }

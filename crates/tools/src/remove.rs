@@ -10,6 +10,7 @@ pub(crate) mod seen;
 #[cfg(unix)]
 mod tests;
 
+use acp_types::text::path_text;
 use std::ffi::OsStr;
 use std::io;
 
@@ -212,7 +213,7 @@ impl Found {
         let Entry { parent, name, at } = &self.entry;
         let (dir, undo) = (workspace.open_dir(parent)?, workspace.undo());
         undo.restore(blob, &dir, name).map_err(|error| match undo.place(blob) {
-            Some(place) => stranded(at, &place.to_string_lossy()),
+            Some(place) => stranded(at, &path_text(&place)),
             None => workspace.explain(at, &error),
         })
     }

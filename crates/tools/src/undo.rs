@@ -8,6 +8,7 @@ mod late;
 mod store;
 mod undoing;
 
+use acp_types::text::path_text;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -101,7 +102,7 @@ impl Deed {
     }
 
     fn to_json(&self) -> Value {
-        let shown = |path: &Path| path.to_string_lossy().into_owned();
+        let shown = |path: &Path| path_text(path).into_owned();
         match self {
             Self::MadeDirectory(path) => json!({ "madeDirectory": shown(path) }),
             Self::Made { path, .. } => json!({ "made": shown(path) }),

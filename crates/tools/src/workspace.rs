@@ -29,6 +29,8 @@ mod walk;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use acp_types::text::path_text;
+
 use crate::background::Background;
 use crate::outputs::Outputs;
 use crate::stamp::Stamps;
@@ -200,29 +202,14 @@ impl Workspace {
         self.roots.iter().all(|root| root.pinned.is_kernel_fenced())
     }
 
-    /// Returns the path for people: relative inside `cwd`, absolute elsewhere, with control
-    /// characters escaped.
+    /// Returns the path as [`path_text`] does, relative inside `cwd` and absolute elsewhere.
+    /// [`Workspace::resolve`] reads it back.
     #[must_use]
     pub fn display(&self, path: &Path) -> String {
         match path.strip_prefix(&self.cwd) {
             Ok(beneath) if beneath.as_os_str().is_empty() => ".".to_owned(),
-            Ok(beneath) => shown(beneath),
-            Err(_) => shown(path),
+            Ok(beneath) => path_text(beneath).into_owned(),
+            Err(_) => path_text(path).into_owned(),
         }
     }
-}
-
-/// Returns the path as text of one line, whatever its bytes are.
-pub(crate) fn shown(path: &Path) -> String {
-    let path = path.to_string_lossy();
-    if !path.contains(char::is_control) {
-        return path.into_owned();
-    }
-    path.chars()
-        .flat_map(|letter| {
-            let escaped = letter.is_control().then(|| letter.escape_default());
-            let plain = (!letter.is_control()).then_some(letter);
-            escaped.into_iter().flatten().chain(plain)
-        })
-        .collect()
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use acp_tools::{Context, Workspace};
 use acp_types::Trace;
+use acp_types::text::parse_path;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
     AgentAuthCapabilities, AgentCapabilities, ClientCapabilities, CloseSessionRequest,
@@ -177,8 +178,14 @@ impl Connection {
         cwd: PathBuf,
         additional: Vec<PathBuf>,
     ) -> Result<(Context, Tools, Option<Stored>)> {
+        // As `path_text` writes those that JSON cannot hold.
+        let parsed = |path: PathBuf| match path.to_str() {
+            Some(text) => parse_path(text).into_owned(),
+            None => path,
+        };
+        let additional = additional.into_iter().map(parsed).collect();
         let mut workspace =
-            Workspace::new(cwd, additional).map_err(|error| errors::root(&error))?;
+            Workspace::new(parsed(cwd), additional).map_err(|error| errors::root(&error))?;
         if !workspace.is_kernel_fenced() {
             tracing::warn!("a program that swaps directories for links can lead tools outside");
         }

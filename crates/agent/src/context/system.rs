@@ -3,6 +3,7 @@
 //! A pure function: it knows no file, no clock and no provider. Equal settings give equal text, so
 //! that a provider's cache of it stays good.
 
+use acp_types::text::path_text;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -49,7 +50,7 @@ fn place(setting: &Setting<'_>) -> String {
     let mut text = String::new();
     for (index, root) in setting.roots.iter().enumerate() {
         let what = if index == 0 { "Working directory" } else { "Further root" };
-        let _ = writeln!(text, "{what}: {}", root.display());
+        let _ = writeln!(text, "{what}: {}", path_text(root));
     }
     let _ = write!(text, "System: {}\nDate: {}", setting.os, setting.date);
     text.push_str("\nRelative paths start at the working directory.");

@@ -2,6 +2,7 @@
 //!
 //! It only appends, and knows nothing of what the text means.
 
+use acp_types::text::path_text;
 use std::path::{Path, PathBuf};
 
 use acp_types::schema::v1::{MessageId, ToolCallId};
@@ -178,6 +179,6 @@ impl Page {
     pub(super) fn path(&self, path: &Path) -> String {
         let below = path.strip_prefix(&self.cwd).unwrap_or(path);
         let path = if below.as_os_str().is_empty() { path } else { below };
-        safe::exact(&path.to_string_lossy())
+        safe::exact(&path_text(path))
     }
 }

@@ -77,7 +77,7 @@ impl Turn<'_> {
         let workspace = self.context.workspace.clone();
         let settle = move || {
             let settled = |location: &acp_types::Location| {
-                let at = workspace.resolve(location.path().to_str()?).ok()?;
+                let at = workspace.resolve_path(location.path()).ok()?;
                 Some(workspace.settle(&at).ok()?.path().to_owned())
             };
             let files =

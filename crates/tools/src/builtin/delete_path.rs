@@ -2,6 +2,7 @@
 
 use acp_lifecycle::{Effect, Effects, Grant, Pinned};
 use acp_types::ToolKind;
+use acp_types::text::path_text;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -83,7 +84,7 @@ impl Tool for DeletePath {
             let path = found.entry.at.path();
             let mut text = format!("Deleted {}.", workspace.display(path));
             text.extend(found.caveat().map(|caveat| format!(" {caveat}")));
-            Ok(Output::of_change(text, json!({ "path": path.to_string_lossy() }), workspace))
+            Ok(Output::of_change(text, json!({ "path": path_text(path) }), workspace))
         });
         run.await
     }

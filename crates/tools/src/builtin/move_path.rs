@@ -1,6 +1,7 @@
 //! `move_path`: moves a file or a directory to a name that nothing has.
 
 use acp_lifecycle::{Effect, Effects, Grant, Pinned};
+use acp_types::text::path_text;
 use acp_types::{FileChange, Operation, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -95,7 +96,7 @@ impl Tool for MovePath {
             let (from, to) = (found.entry.at.path(), to.at.path());
             let shown = |path| workspace.display(path);
             let text = format!("Moved {} to {}.", shown(from), shown(to));
-            let raw = json!({ "from": from.to_string_lossy(), "to": to.to_string_lossy() });
+            let raw = json!({ "from": path_text(from), "to": path_text(to) });
             Ok(Output::of_change(text, raw, workspace))
         });
         run.await

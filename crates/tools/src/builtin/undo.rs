@@ -2,6 +2,7 @@
 
 use acp_lifecycle::{Effect, Effects, Grant, Pinned};
 use acp_types::ToolKind;
+use acp_types::text::path_text;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -10,7 +11,7 @@ use crate::diff::locations;
 use crate::error::ToolError;
 use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
 use crate::undo::{Staying, Undoing};
-use crate::workspace::{Workspace, shown};
+use crate::workspace::Workspace;
 
 /// Takes back the last change of files.
 #[derive(Debug, Clone, Copy)]
@@ -110,7 +111,10 @@ fn staying(undoing: &Undoing, workspace: &Workspace) -> String {
     for Staying { path, why, kept } in undoing.staying() {
         text.push_str(&format!("{} is left alone: {why}.", workspace.display(path)));
         if let Some(kept) = kept {
-            text.push_str(&format!(" What it was before the last change lies in {}.", shown(kept)));
+            text.push_str(&format!(
+                " What it was before the last change lies in {}.",
+                path_text(kept)
+            ));
         }
         text.push('\n');
     }

@@ -1,5 +1,6 @@
 //! `write_file`: makes a file, or replaces all of it.
 
+use acp_types::text::path_text;
 use std::path::PathBuf;
 
 use acp_lifecycle::{CallHandle, Effect, Effects, Grant, Pinned};
@@ -187,7 +188,7 @@ impl Plan {
         };
         let notes: String = self.notes.iter().map(|note| format!(" {note}")).collect();
         let text = format!("{verb} {path} ({bytes} bytes).{notes}");
-        let raw = json!({ "path": self.at.path().to_string_lossy(), "bytes": bytes });
+        let raw = json!({ "path": path_text(self.at.path()), "bytes": bytes });
         Output::of_change(text, raw, workspace)
     }
 

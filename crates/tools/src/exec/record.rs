@@ -3,6 +3,7 @@
 //!
 //! It knows nothing of processes, and of where the file is.
 
+use acp_types::text::path_text;
 use std::fmt::{self, Write as _};
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
@@ -193,7 +194,7 @@ impl Recorded {
                     let in_file = grouped(*in_file);
                     format!("the first {in_file} bytes of the output of {bytes} bytes")
                 };
-                let path = path.display();
+                let path = path_text(path);
                 writeln!(told, "[{what} can be read with read_file, by lines: {path}]")
             }
         };

@@ -27,7 +27,7 @@ fn places(workspace: &Workspace, at: &Resolved) -> Vec<String> {
     let budget = Budget::new(&|| false).within(ELSEWHERE_TIME);
     let mut places = Vec::new();
     for root in workspace.roots() {
-        let walk = workspace.resolve(&root.to_string_lossy()).and_then(|top| {
+        let walk = workspace.resolve_path(root).and_then(|top| {
             Walk::new(workspace, &top, usize::MAX, Order::ByName, Ignored::LeftOut, budget)
         });
         let Ok(mut walk) = walk else { continue };

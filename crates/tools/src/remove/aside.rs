@@ -4,6 +4,7 @@
 //! It knows nothing of what is kept of it. A journal says where it lies, should the process be
 //! killed.
 
+use acp_types::text::path_text;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::PathBuf;
@@ -63,7 +64,7 @@ impl<'a> Aside<'a> {
             if let Some(journal) = &mut self.journal {
                 journal.leave();
             }
-            stranded(&self.entry.at, &self.beside().to_string_lossy())
+            stranded(&self.entry.at, &path_text(&self.beside()))
         })
     }
 
@@ -84,7 +85,7 @@ impl<'a> Aside<'a> {
             let message = format!(
                 "{given} is gone, but what was there could not all be removed and lies in {}: \
                  {error}",
-                beside.display()
+                path_text(&beside)
             );
             ToolError::report(Code::Io, message)
         })

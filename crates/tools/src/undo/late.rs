@@ -4,6 +4,7 @@
 //!
 //! It knows nothing of steps.
 
+use acp_types::text::path_text;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use crate::limits::TIME_TICK;
 use crate::stamp::{Stamp, Stamping};
 use crate::sys::fs::{Dir, Look};
 use crate::tool::Context;
-use crate::workspace::{Workspace, shown};
+use crate::workspace::Workspace;
 
 /// Something that a program wrote to a file that was replaced before, or just while it was written
 /// in place.
@@ -89,7 +90,7 @@ impl LateWrite {
         format!(
             "Another program wrote to {path} after it was replaced, which does not show in it. \
              What it wrote lies in {}{undoing}",
-            shown(kept)
+            path_text(kept)
         )
     }
 }

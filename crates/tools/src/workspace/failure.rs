@@ -1,12 +1,13 @@
 //! What the system's answers mean for the model, with names that are like a missing one.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io;
-use std::path::Path;
 
+use acp_types::text::{parse_path, path_text};
 use similar::get_close_matches;
 
-use super::{Resolved, Workspace, shown};
+use super::{Resolved, Workspace};
 use crate::error::{Code, ToolError};
 use crate::limits::{NAMES_COMPARED, SIMILAR_NAMES};
 use crate::sys::fs::Dir;
@@ -55,7 +56,7 @@ impl Workspace {
         let mut roots = String::new();
         for root in self.roots() {
             // Writing to a String cannot fail.
-            let _ = write!(roots, " {}", shown(root));
+            let _ = write!(roots, " {}", path_text(root));
         }
         let message = format!("{given} is outside of the workspace. Use a path inside of:{roots}");
         ToolError::report(Code::OutsideRoots, message)
@@ -77,8 +78,9 @@ fn missing(at: &Resolved) -> String {
     if similar.is_empty() {
         return format!("{given} does not exist, and nothing beside it has a similar name");
     }
+    let path = parse_path(given);
     let similar: Vec<_> =
-        similar.iter().map(|name| shown(&Path::new(given).with_file_name(name))).collect();
+        similar.iter().map(|name| path_text(&path.with_file_name(name)).into_owned()).collect();
     format!("{given} does not exist. Similar: {}", similar.join(", "))
 }
 
@@ -113,16 +115,16 @@ pub(super) fn not_a_file(given: &str) -> ToolError {
 }
 
 /// Returns the names that differ from `wanted` by little, or only in case.
-fn similar_names(dir: &Dir, wanted: &str) -> Vec<String> {
+fn similar_names(dir: &Dir, wanted: &str) -> Vec<OsString> {
     let Ok((entries, _)) = dir.entries(NAMES_COMPARED) else { return Vec::new() };
-    let names: Vec<_> = entries.iter().filter_map(|entry| entry.name.to_str()).collect();
-    let lower: Vec<_> = names.iter().map(|name| name.to_lowercase()).collect();
+    let lower: Vec<_> =
+        entries.iter().map(|entry| entry.name.to_string_lossy().to_lowercase()).collect();
     let compared: Vec<_> = lower.iter().map(String::as_str).collect();
     get_close_matches(wanted.to_lowercase().as_str(), &compared, SIMILAR_NAMES, LIKE_ENOUGH)
         .into_iter()
         .filter_map(|close| {
             let at = lower.iter().position(|name| name == close)?;
-            Some(names[at].to_owned())
+            Some(entries[at].name.clone())
         })
         .collect()
 }

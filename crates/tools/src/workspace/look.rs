@@ -6,9 +6,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use acp_types::text::path_text;
+
 use super::failure::not_a_file;
 use super::resolved::{Seen, spelt_out};
-use super::{Resolved, Root, Workspace, shown};
+use super::{Resolved, Root, Workspace};
 use crate::error::{Code, ToolError};
 use crate::sys::fs::{Kind, look};
 
@@ -32,12 +34,12 @@ impl Workspace {
 
     /// Looks at a place that the session itself remembers.
     pub(crate) fn recall(&self, path: &Path) -> Result<Resolved, ToolError> {
-        self.look_at(&shown(path), path.to_owned())
+        self.look_at(&path_text(path), path.to_owned())
     }
 
     /// Places a name that the session itself remembers, without following a link that it may be.
     pub(crate) fn named(&self, path: &Path) -> Result<Resolved, ToolError> {
-        self.place(&shown(path), path).map_or_else(|| self.recall(path), Ok)
+        self.place(&path_text(path), path).map_or_else(|| self.recall(path), Ok)
     }
 
     fn look_at(&self, given: &str, named: PathBuf) -> Result<Resolved, ToolError> {

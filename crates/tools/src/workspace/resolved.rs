@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use acp_types::location::normalise;
-use acp_types::text;
+use acp_types::text::{self, parse_path, path_text};
 
 use super::failure::changed;
 use super::{Root, Workspace};
@@ -91,7 +91,8 @@ impl Resolved {
 }
 
 impl Workspace {
-    /// Places a path that the model gave, by its text alone.
+    /// Places a path that the model gave, by its text alone. A name in it may be quoted as
+    /// [`path_text`] quotes names that text cannot hold.
     ///
     /// # Errors
     ///
@@ -99,6 +100,15 @@ impl Workspace {
     pub fn resolve(&self, given: &str) -> Result<Resolved, ToolError> {
         let path = self.absolute(given)?;
         self.place(given, &path).ok_or_else(|| self.outside_roots(given))
+    }
+
+    /// Places a path that did not come as text.
+    ///
+    /// # Errors
+    ///
+    /// As [`Workspace::resolve`].
+    pub fn resolve_path(&self, path: &Path) -> Result<Resolved, ToolError> {
+        self.resolve(&path_text(path))
     }
 
     /// Makes a path that the model gave absolute and normalises it, by its text alone.
@@ -109,12 +119,13 @@ impl Workspace {
         if given.contains('\0') {
             return Err(ToolError::invalid("the path contains a NUL character"));
         }
-        if given.len() > PATH_BYTES {
+        let path = parse_path(given);
+        if path.as_os_str().len() > PATH_BYTES {
             let start = text::head(given, 80);
             let message = format!("the path {start}… is longer than {PATH_BYTES} bytes");
             return Err(ToolError::invalid(message));
         }
-        Ok(normalise(&self.cwd.join(given)))
+        Ok(normalise(&self.cwd.join(path)))
     }
 
     /// Follows every link on the way, the last one too. What does not exist stays as it is.

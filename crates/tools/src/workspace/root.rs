@@ -1,6 +1,7 @@
 //! A directory that is pinned, so that it stays the same one: a root of the session, or what a call
 //! may reach outside of the roots.
 
+use acp_types::text::path_text;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -22,13 +23,13 @@ pub(super) struct Root {
 #[non_exhaustive]
 pub enum WorkspaceError {
     /// The path is relative. The client has to send absolute ones.
-    #[error("a root has to be an absolute path, not {}", path.display())]
+    #[error("a root has to be an absolute path, not {}", path_text(path))]
     NotAbsolute {
         /// The path as it was given.
         path: PathBuf,
     },
     /// The directory cannot be opened, or is none.
-    #[error("cannot use {} as a root: {source}", path.display())]
+    #[error("cannot use {} as a root: {source}", path_text(path))]
     Unusable {
         /// The path as it was given.
         path: PathBuf,

@@ -168,7 +168,7 @@ impl<'a> Walk<'a> {
     /// Returns the place of something found.
     pub(crate) fn place(&self, path: &Path) -> Resolved {
         Resolved {
-            given: super::shown(path),
+            given: acp_types::text::path_text(path).into_owned(),
             path: self.absolute(path),
             root: self.top.root.clone(),
             beneath: self.top.beneath.join(path),

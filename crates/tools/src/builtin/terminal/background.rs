@@ -1,5 +1,6 @@
 //! What is told of commands in the background: to the model as text, to the client as data.
 
+use acp_types::text::path_text;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -161,7 +162,7 @@ fn told(fresh: &Fresh) -> String {
     let mut told = String::new();
     // Writing to a String cannot fail.
     if let Some(file) = fresh.file.as_ref().filter(|_| fresh.excerpt.left_out_bytes > 0) {
-        let path = file.path.display();
+        let path = path_text(&file.path);
         let _ = writeln!(told, "[all of it can be read with read_file, by lines: {path}]");
     }
     if fresh.excerpt.hidden > 0 {
@@ -189,6 +190,6 @@ pub(in crate::builtin) fn raw(command: &Command) -> Value {
         "exitCode": exit.and_then(|exit| exit.code),
         "signal": exit.and_then(|exit| exit.signal.clone()),
         "outputBytes": recorded.map(|recorded| recorded.bytes),
-        "outputFile": recorded.and_then(|it| Some(it.file.as_ref()?.path.display().to_string())),
+        "outputFile": recorded.and_then(|it| Some(path_text(&it.file.as_ref()?.path))),
     })
 }

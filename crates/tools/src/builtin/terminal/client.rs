@@ -36,9 +36,11 @@ pub(super) fn backend<'a>(
     plan: &Plan,
     invocation: Invocation<'a>,
 ) -> Option<&'a dyn TerminalBackend> {
-    // The line is for a Unix shell.
-    let is_for_client =
-        cfg!(unix) && plan.command.streams == Streams::Pipe && !plan.asks_background;
+    // The line is for a Unix shell, and a request can only name a folder whose path is UTF-8.
+    let is_for_client = cfg!(unix)
+        && plan.command.streams == Streams::Pipe
+        && !plan.asks_background
+        && plan.command.cwd.to_str().is_some();
     let shows_ours = invocation.call.session().with(|session, _| session.shows_terminals());
     invocation.context.terminal.as_deref().filter(|_| is_for_client && !shows_ours)
 }

@@ -2,6 +2,7 @@
 //!
 //! It knows nothing of arguments and of whether the command may run.
 
+use acp_types::text::path_text;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -155,7 +156,7 @@ fn raw(exit: &exec::Exit, recorded: &Recorded) -> Value {
         "timedOut": exit.end == End::TimedOut,
         "outputBytes": recorded.bytes,
         "outputLines": recorded.lines,
-        "outputFile": recorded.file.as_ref().map(|file| file.path.display().to_string()),
+        "outputFile": recorded.file.as_ref().map(|file| path_text(&file.path)),
     })
 }
 
