@@ -18,6 +18,7 @@ mod choosing;
 mod direct;
 mod environment;
 mod faults;
+mod file_names;
 mod harness;
 mod malformed;
 mod middleware_agent;

@@ -123,6 +123,22 @@ const CHECKS: &[Check] = &[
         measure: properties::sanitize,
     },
     Check {
+        name: "file-names",
+        what: "names that a tool does not take back, of n file names of any bytes; find, grep, \
+               list, read, edit, move, delete",
+        n: 10_000,
+        target: Some(0.0),
+        measure: properties::file_names,
+    },
+    Check {
+        name: "answered",
+        what: "requests that are not answered exactly once, of n random ones among closes and \
+               disconnects",
+        n: 100_000,
+        target: Some(0.0),
+        measure: properties::answered,
+    },
+    Check {
         name: "malformed",
         what: "longest seconds to survive one malformed line, each in a fresh process, n times",
         n: 1,

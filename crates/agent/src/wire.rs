@@ -104,11 +104,12 @@ impl Wire {
 
     fn update(&self, update: impl Into<Update>) -> std::result::Result<(), Unreachable> {
         let notification = update.into().in_session(self.session.clone());
-        self.hand_over();
         self.client.send_notification(UpdateNotification(notification)).map_err(|error| {
             tracing::debug!(code = ?error.code, "an update could not be sent");
             Unreachable
-        })
+        })?;
+        self.hand_over();
+        Ok(())
     }
 
     fn updates(&self, updates: Vec<Update>) -> std::result::Result<(), Unreachable> {

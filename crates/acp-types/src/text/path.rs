@@ -4,9 +4,11 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use super::is_invisible;
+
 /// Returns a path as one line of text that [`parse_path`] turns back into the same path.
 ///
-/// A name that is valid UTF-8 without control characters stands as it is. Any other name is quoted
+/// A name that is valid UTF-8 without [invisible](is_invisible) characters stands as it is. Any other name is quoted
 /// as bash quotes it, `$'a\xff.txt'`, each name by itself, so that an absolute path still begins
 /// with `/` and the text also works in a command. A name that looks quoted already is quoted, too.
 ///
@@ -58,7 +60,7 @@ pub fn utf8_path(path: &Path) -> Cow<'_, Path> {
 }
 
 fn is_plain(name: &str) -> bool {
-    !name.contains(char::is_control) && unquoted(name).is_none()
+    !name.contains(is_invisible) && unquoted(name).is_none()
 }
 
 fn quoted(path: &Path) -> String {
@@ -90,7 +92,7 @@ fn quote(name: &[u8], text: &mut String) {
                 '\r' => text.push_str("\\r"),
                 '\t' => text.push_str("\\t"),
                 '\\' | '\'' => text.extend(['\\', letter]),
-                _ if letter.is_control() => {
+                _ if is_invisible(letter) => {
                     escape(text, letter.encode_utf8(&mut [0; 4]).as_bytes());
                 }
                 _ => text.push(letter),
@@ -218,7 +220,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::{parse_path, path_text, utf8_path};
+    use super::{is_invisible, parse_path, path_text, utf8_path};
 
     fn path(bytes: &[u8]) -> &Path {
         Path::new(OsStr::from_bytes(bytes))
@@ -234,6 +236,7 @@ mod tests {
             (b"it's\xff\\", r"$'it\'s\xff\\'"),
             (b"two\nlines\t\x1b", r"$'two\nlines\t\x1b'"),
             ("a\u{85}b".as_bytes(), r"$'a\xc2\x85b'"),
+            ("a\u{202e}\u{200b}".as_bytes(), r"$'a\xe2\x80\xae\xe2\x80\x8b'"),
             (b"$'a'", r"$'$\'a\''"),
             (b"$'a", "$'a"),
             (b"$'a'b'", "$'a'b'"),
@@ -285,7 +288,7 @@ mod tests {
         #[test]
         fn every_path_comes_back(bytes in names()) {
             let text = path_text(path(&bytes));
-            prop_assert!(!text.contains(char::is_control), "{}", text);
+            prop_assert!(!text.contains(is_invisible), "{}", text);
             // As bytes: a path compares equal to one with fewer slashes.
             let back = parse_path(&text);
             prop_assert_eq!(back.as_os_str().as_bytes(), &bytes);

@@ -25,8 +25,8 @@ impl Wire {
         let Some(request) = self.sent.permission(session, &request.call, request.options) else {
             return Err(Unreachable);
         };
-        self.hand_over();
         let asked = self.client.send_request(request);
+        self.hand_over();
         let (handle, keeper) = (self.handle.clone(), self.keeper.clone());
         drop(tokio::spawn(async move {
             tokio::select! {
@@ -45,9 +45,9 @@ impl Wire {
     pub(super) fn ask_why(&self, number: u64) {
         let Some(request) = self.handle.request(number) else { return };
         let scope = ElicitationSessionScope::new(self.session.clone()).tool_call_id(request.call);
-        self.hand_over();
         let form = ElicitationFormMode::new(scope, why_form());
         let asked = self.client.send_request(CreateElicitationRequest::new(form, WHY));
+        self.hand_over();
         let handle = self.handle.clone();
         drop(tokio::spawn(async move {
             tokio::select! {

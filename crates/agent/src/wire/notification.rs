@@ -21,7 +21,7 @@ impl JsonRpcMessage for UpdateNotification {
     }
 
     fn to_untyped_message(&self) -> Result<UntypedMessage> {
-        UntypedMessage::new(Notification::METHOD, &self.0)
+        UntypedMessage::new(Notification::METHOD, self.0.to_json()?)
     }
 
     fn parse_message(_method: &str, _params: &Value) -> Result<Self> {

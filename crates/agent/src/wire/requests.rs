@@ -191,8 +191,9 @@ fn sending<T: JsonRpcRequest, A: Future<Output = ()> + Send + 'static>(
     Box::new(move |line| {
         // In a runtime that ends, nobody attends to anything any more.
         let Ok(runtime) = Handle::try_current() else { return };
+        let asked = line.client.send_request(request);
         line.counters.iter().for_each(|counters| counters.hand_over());
-        drop(runtime.spawn(attend(line.client.send_request(request))));
+        drop(runtime.spawn(attend(asked)));
     })
 }
 

@@ -3,9 +3,12 @@
 use std::ops::Deref;
 
 use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 use crate::ToolKind;
-use crate::schema::v1::{SessionId, SessionUpdate, ToolCall, ToolCallStatus};
+use crate::schema::v1::{
+    SessionId, SessionUpdate, ToolCall, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
+};
 
 /// An update as it is serialised for a client.
 ///
@@ -33,6 +36,25 @@ impl Update {
         Notification { session_id: session_id.into(), update: self }
     }
 
+    /// Returns what is left of an update of a call without paths and values of any form.
+    fn reduced(&self) -> Option<Self> {
+        let reduced = match &self.0 {
+            SessionUpdate::ToolCall(call) => {
+                let reduced = ToolCall::new(call.tool_call_id.clone(), call.title.clone());
+                SessionUpdate::ToolCall(reduced.kind(call.kind).status(call.status))
+            }
+            SessionUpdate::ToolCallUpdate(update) => {
+                let mut fields = ToolCallUpdateFields::new();
+                fields.title.clone_from(&update.fields.title);
+                (fields.kind, fields.status) = (update.fields.kind, update.fields.status);
+                let id = update.tool_call_id.clone();
+                SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(id, fields))
+            }
+            _ => return None,
+        };
+        Some(Self(reduced))
+    }
+
     /// Returns the update as the schema crate's type, which omits fields when it is serialised.
     #[must_use]
     pub fn into_inner(self) -> SessionUpdate {
@@ -43,6 +65,22 @@ impl Update {
 impl Notification {
     /// The method that these parameters belong to.
     pub const METHOD: &'static str = "session/update";
+
+    /// Returns the parameters as JSON.
+    ///
+    /// An update that JSON cannot hold is reduced to what it always can: the id, the title, the
+    /// kind and the status of its call. The projections make no such update, but they are not the
+    /// only ones who make one.
+    ///
+    /// # Errors
+    ///
+    /// If it is about no call.
+    pub fn to_json(&self) -> serde_json::Result<Value> {
+        serde_json::to_value(self).or_else(|error| {
+            let update = self.update.reduced().ok_or(error)?;
+            serde_json::to_value(update.in_session(self.session_id.clone()))
+        })
+    }
 }
 
 impl From<SessionUpdate> for Update {
@@ -88,6 +126,51 @@ impl<'a> FirstReport<'a> {
             kind: (call.kind == ToolKind::default()).then_some(call.kind),
             status: (call.status == ToolCallStatus::default()).then_some(call.status),
             call,
+        }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::path::Path;
+
+    use serde_json::json;
+
+    use super::Update;
+    use crate::ToolKind;
+    use crate::schema::v1::{
+        Diff, SessionUpdate, ToolCall, ToolCallLocation, ToolCallStatus, ToolCallUpdate,
+        ToolCallUpdateFields,
+    };
+
+    #[test]
+    fn an_update_that_json_cannot_hold_keeps_its_status() {
+        let path = Path::new(OsStr::from_bytes(b"/a\xff"));
+        let places = vec![ToolCallLocation::new(path)];
+        let first = ToolCall::new("c", "Read").kind(ToolKind::Read).locations(places.clone());
+        let fields = ToolCallUpdateFields::new()
+            .status(ToolCallStatus::Completed)
+            .content(vec![Diff::new(path, "").into()])
+            .locations(places);
+        for (update, expected) in [
+            (
+                SessionUpdate::ToolCall(first),
+                json!({
+                    "sessionUpdate": "tool_call", "toolCallId": "c", "title": "Read",
+                    "kind": "read", "status": "pending",
+                }),
+            ),
+            (
+                SessionUpdate::ToolCallUpdate(ToolCallUpdate::new("c", fields)),
+                json!({
+                    "sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "completed",
+                }),
+            ),
+        ] {
+            let sent = Update::from(update).in_session("s").to_json().unwrap();
+            assert_eq!(sent, json!({ "sessionId": "s", "update": expected }));
         }
     }
 }
