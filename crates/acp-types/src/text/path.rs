@@ -47,7 +47,7 @@ pub fn parse_path(text: &str) -> Cow<'_, Path> {
             None => bytes.extend_from_slice(name.as_bytes()),
         }
     }
-    from_bytes(bytes).map_or_else(|| Path::new(text).into(), Cow::Owned)
+    Cow::Owned(from_bytes(bytes))
 }
 
 /// Returns a path that JSON can hold: the path itself if it is valid UTF-8, else its text.
@@ -161,16 +161,16 @@ fn number(text: &str, radix: u32, digits: usize) -> Option<(u32, &str)> {
 }
 
 #[cfg(unix)]
-fn from_bytes(bytes: Vec<u8>) -> Option<PathBuf> {
+fn from_bytes(bytes: Vec<u8>) -> PathBuf {
     use std::ffi::OsString;
     use std::os::unix::ffi::OsStringExt as _;
 
-    Some(OsString::from_vec(bytes).into())
+    OsString::from_vec(bytes).into()
 }
 
 #[cfg(not(unix))]
-fn from_bytes(bytes: Vec<u8>) -> Option<PathBuf> {
-    String::from_utf8(bytes).ok().map(PathBuf::from)
+fn from_bytes(bytes: Vec<u8>) -> PathBuf {
+    String::from_utf8_lossy(&bytes).into_owned().into()
 }
 
 /// Writes a path of a document as its text, so that any path can be written.
