@@ -98,7 +98,7 @@ fn names_that_are_no_text_are_found_all_the_same() {
     let odd = std::ffi::OsStr::from_bytes(b"odd\xff\n.rs");
     std::fs::write(tree.workspace.cwd().join(odd), "").unwrap();
     let found = found(&tree, &NameQuery::new("*.rs"));
-    assert_eq!(found.to_text(&tree.workspace), "odd\u{fffd}\\n.rs\n");
+    assert_eq!(found.to_text(&tree.workspace), "$'odd\\xff\\n.rs'\n");
 }
 
 fn fuzzy(letters: &str) -> NameQuery {
