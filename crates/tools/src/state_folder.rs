@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::limits::STATE_PROBE_BYTES;
 use crate::sys::fs::Root;
-use crate::workspace::shown;
+use acp_types::text::path_text;
 
 /// Where a session keeps what it needs later, if it keeps anything.
 #[derive(Debug, Default)]
@@ -58,7 +58,7 @@ impl fmt::Display for Unkept {
                 formatter,
                 "the state folder {} cannot be written ({why}); make room there, make it writable, \
                  or set XDG_STATE_HOME to a folder that is",
-                shown(folder)
+                path_text(folder)
             ),
         }
     }

@@ -13,7 +13,7 @@ use crate::limits::{OUTPUT_FILE_BYTES, RESULT_BYTES};
 use crate::outputs::{Outputs, uri};
 use crate::read::grouped;
 use crate::tool::{Context, Output, blocking};
-use crate::workspace::shown;
+use acp_types::text::path_text;
 
 /// Keeps a result, if it is long and not kept already.
 pub(super) async fn keep(output: &mut Output, call: &CallHandle, context: &Context) {
@@ -31,7 +31,7 @@ pub(super) async fn keep(output: &mut Output, call: &CallHandle, context: &Conte
                 None => call.append(link),
             }
             let lines = output.text.lines().count() as u64;
-            let (bytes, lines, path) = (grouped(bytes as u64), grouped(lines), shown(&path));
+            let (bytes, lines, path) = (grouped(bytes as u64), grouped(lines), path_text(&path));
             format!(
                 "[the whole result, {bytes} bytes in {lines} lines, can be read with read_file, by \
                  lines: {path}]\n"

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io;
+use std::path::Path;
 
 use acp_types::text::{parse_path, path_text};
 use similar::get_close_matches;
@@ -89,7 +90,7 @@ fn gone(root: &Path) -> ToolError {
     let message = format!(
         "the folder {} is gone: it was deleted after the session began, and a folder made again \
          under its name is another one. Ask the user to begin a new session in a folder that exists",
-        shown(root)
+        path_text(root)
     );
     ToolError::report(Code::NotFound, message)
 }

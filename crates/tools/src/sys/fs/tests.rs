@@ -23,6 +23,24 @@ fn tree() -> TempDir {
     outer
 }
 
+/// What a folder says of a file that is to be written.
+macro_rules! holds_writable {
+    ($dir:expr) => {
+        let dir = $dir;
+        dir.require_taking().unwrap();
+        dir.require_writable(OsStr::new("file")).unwrap();
+        let missing = dir.require_writable(OsStr::new("nothing")).unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        assert!(!dir.is_mounted(OsStr::new("file")) && dir.room().unwrap() > 0);
+        if let Some(mode) = dir.take_mode(OsStr::new("file")).unwrap() {
+            dir.set_mode(OsStr::new("file"), mode).unwrap();
+            assert_eq!(dir.take_mode(OsStr::new("file")).unwrap(), Some(mode));
+        }
+        assert!(!dir.is_removed());
+        assert!(dir.set_mode(OsStr::new("nothing"), 0o600).is_err());
+    };
+}
+
 /// Checks one kind of root, of which `pin` makes one.
 macro_rules! holds {
     ($name:ident, $pin:expr) => {
@@ -58,18 +76,8 @@ macro_rules! holds {
                 assert_eq!(looked.ok(), expected.ok().map(|_| true), "{path}");
             }
             assert!(root.dir(Path::new("dir/file")).is_err());
-            let dir = root.dir(Path::new("dir")).unwrap();
-            dir.require_taking().unwrap();
-            dir.require_writable(OsStr::new("file")).unwrap();
-            let missing = dir.require_writable(OsStr::new("nothing")).unwrap_err();
-            assert_eq!(missing.kind(), io::ErrorKind::NotFound);
-            assert!(!dir.is_mounted(OsStr::new("file")) && dir.room().unwrap() > 0);
-            if let Some(mode) = dir.take_mode(OsStr::new("file")).unwrap() {
-                dir.set_mode(OsStr::new("file"), mode).unwrap();
-                assert_eq!(dir.take_mode(OsStr::new("file")).unwrap(), Some(mode));
-            }
-            assert!(!dir.is_removed() && !root.is_removed());
-            assert!(dir.set_mode(OsStr::new("nothing"), 0o600).is_err());
+            assert!(!root.is_removed());
+            holds_writable!(root.dir(Path::new("dir")).unwrap());
             assert!(root.dir_straight(Path::new("out-dir")).is_err());
             let one = |path| root.dir_straight(Path::new(path)).unwrap().itself().unwrap();
             assert_eq!(one("dir"), one("dir"));
