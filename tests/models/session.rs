@@ -16,7 +16,7 @@ async fn set_mode(agent: &mut Agent, mode: &str) {
 #[tokio::test]
 async fn each_mode_decides_over_the_calls_of_a_model_which_is_told_what_became_of_them() {
     const REJECTED: &str = "Rejected by the user. It did not run.";
-    const DENIED: &str = "Not permitted in this session, by a rule or by its mode. It did not run.";
+    const DENIED: &str = "Not permitted by the session's mode. It did not run.";
     for (dialect, mode, asked, completed, told) in [
         (Dialect::OpenAiChat, "read-only", 0, [true, false, false], Some(DENIED)),
         (Dialect::OpenAiResponses, "ask-always", 3, [false; 3], Some(REJECTED)),

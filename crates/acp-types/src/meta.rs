@@ -34,7 +34,7 @@ pub struct CallMeta {
     /// and waiting for permission.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queued_ms: Option<u64>,
-    /// How far it is.
+    /// How far it is, while it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
     /// The call that made it.
@@ -126,7 +126,8 @@ pub enum Reason {
     User,
     /// Its turn was cancelled.
     Turn,
-    /// A rule or a mode forbids it.
+    /// A rule or a mode forbids it, or no one could be asked for permission: the call's text says
+    /// which.
     Permission,
     /// It took longer than it may.
     Timeout,

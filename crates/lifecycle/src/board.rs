@@ -87,10 +87,14 @@ pub struct Board {
     history: History,
     counters: Counters,
     secrets: Secrets,
+    /// The number of the call that was announced last.
+    last_number: u64,
 }
 
 #[derive(Debug)]
 struct Call {
+    /// Grows from call to call: many may be announced in the same instant.
+    number: u64,
     report: Box<ToolCallReport>,
     turn: String,
     announced: Instant,
@@ -139,7 +143,9 @@ impl Board {
             self.counters.illegal += 1;
             return None;
         }
+        self.last_number += 1;
         let call = Call {
+            number: self.last_number,
             report: Box::new(ToolCallReport::new(id.clone())),
             turn: turn.to_owned(),
             announced: now.at,
@@ -263,7 +269,9 @@ impl Board {
         call.time(&mut meta, now);
         meta.output_bytes = output_bytes.max(meta.output_bytes);
         meta.reason = reason;
+        // Both describe a call on its way.
         meta.arriving.clear();
+        meta.progress = None;
         if status != Status::Completed {
             let kind = patch.kind.unwrap_or(call.report.kind);
             meta.may_have_acted = Some(call.started.is_some() && kind::may_act(kind));
@@ -379,18 +387,34 @@ impl Board {
         self.in_order(|call| turn.is_none_or(|turn| call.turn == turn))
     }
 
-    /// Returns the open calls that an open call made, in the order of their announcement.
+    /// Returns the open calls that an open call made, and those that they made, of any depth: each
+    /// behind those that it made itself, siblings in the order of their announcement.
     #[must_use]
-    pub fn children(&self, id: &ToolCallId) -> Vec<ToolCallId> {
-        if !self.calls.contains_key(id) {
+    pub fn descendants(&self, id: &ToolCallId) -> Vec<ToolCallId> {
+        let mut children: HashMap<&str, Vec<&Call>> = HashMap::default();
+        for call in self.calls.values() {
+            if let Some(parent) = call.report.meta.parent.as_deref() {
+                children.entry(parent).or_default().push(call);
+            }
+        }
+        if !self.calls.contains_key(id) || !children.contains_key(&*id.0) {
             return Vec::new();
         }
-        self.in_order(|call| call.report.meta.parent.as_deref() == Some(&*id.0))
+        children.values_mut().for_each(|calls| calls.sort_unstable_by_key(|call| call.number));
+        // A call before those that it made, the youngest first; turned round at the end. Taking
+        // each list out once bounds the walk, though no circle gets past the board.
+        let (mut found, mut next) = (Vec::new(), children.remove(&*id.0).unwrap_or_default());
+        while let Some(call) = next.pop() {
+            found.push(call.report.id.clone());
+            next.extend(children.remove(&*call.report.id.0).unwrap_or_default());
+        }
+        found.reverse();
+        found
     }
 
     fn in_order(&self, is_wanted: impl Fn(&Call) -> bool) -> Vec<ToolCallId> {
         let mut calls: Vec<_> = self.calls.values().filter(|call| is_wanted(call)).collect();
-        calls.sort_by_key(|call| call.announced);
+        calls.sort_unstable_by_key(|call| call.number);
         calls.into_iter().map(|call| call.report.id.clone()).collect()
     }
 

@@ -3,6 +3,7 @@
 use tokio_util::sync::CancellationToken;
 
 use crate::SessionHandle;
+use crate::caught::caught;
 use crate::limits::STALL;
 use crate::outbox::Item;
 
@@ -82,7 +83,8 @@ fn deliver(session: &SessionHandle, sink: &mut impl Sink, item: Item) {
         Item::Reason(number) => (None, Some(number)),
         _ => (None, None),
     };
-    if sink.deliver(item).is_err() {
+    // A sink that panics is as good as one that cannot deliver.
+    if !matches!(caught(|| sink.deliver(item)), Some(Ok(()))) {
         session.with(|session, _| session.outbox_mut().count_undelivered());
         if let Some(number) = request {
             let gone = "the client cannot be reached".to_owned();

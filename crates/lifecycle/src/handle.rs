@@ -1,6 +1,7 @@
 //! Async handles of a session and its calls. Dropping an open call ends it.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -14,9 +15,10 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::board::{End, Moment};
+use crate::caught::caught;
 use crate::outbox::{Chunk, Item};
 use crate::permission::Answer;
-use crate::session::{Outcome, Permit, Request, Session};
+use crate::session::{Denial, Outcome, Permit, Request, Session};
 use crate::span;
 use crate::{Digest, Effects, SessionUsage};
 
@@ -34,6 +36,8 @@ struct Shared {
     changed: Notify,
     /// The open calls.
     calls: Mutex<HashMap<ToolCallId, Open>>,
+    /// How many calls were announced.
+    announced: AtomicU64,
     /// Whether the client has taken nothing for a while.
     stalled: watch::Sender<bool>,
     wall: fn() -> SystemTime,
@@ -41,6 +45,8 @@ struct Shared {
 
 /// What is held for an open call.
 struct Open {
+    /// Grows from call to call.
+    number: u64,
     cancel: CancellationToken,
     kept: Vec<Box<dyn Send>>,
 }
@@ -62,6 +68,7 @@ impl SessionHandle {
             waiting: Mutex::default(),
             changed: Notify::new(),
             calls: Mutex::default(),
+            announced: AtomicU64::new(0),
             stalled: watch::Sender::new(false),
             wall,
         };
@@ -101,9 +108,11 @@ impl SessionHandle {
             let is_posted = session.announce(id, turn, patch, now);
             is_posted.then(|| Some(session.board().tool_call(id)?.name.clone())).flatten()
         })?;
-        let span = span::of_call(id, &tool);
+        let span = span::begin(id, &tool);
         let (turn, cancel) = (cancel.clone(), cancel.child_token());
-        self.calls().insert(id.clone(), Open { cancel: cancel.clone(), kept: Vec::new() });
+        let number = self.shared.announced.fetch_add(1, Relaxed);
+        let held = Open { number, cancel: cancel.clone(), kept: Vec::new() };
+        self.calls().insert(id.clone(), held);
         let call = CallHandle { session: self.clone(), id: id.clone(), turn, cancel };
         Some(OpenCall { call, span })
     }
@@ -210,16 +219,21 @@ impl SessionHandle {
     /// Lets go of those who wait for requests that were withdrawn with their call, and stops what
     /// still runs for a call that has ended.
     fn release_ended(&self) {
-        let calls: Vec<_> = self.calls().keys().cloned().collect();
-        for id in calls {
+        let of_open = |(id, open): (&ToolCallId, &Open)| (open.number, id.clone());
+        let mut calls: Vec<_> = self.calls().iter().map(of_open).collect();
+        calls.sort_unstable_by_key(|(number, _)| *number);
+        for (_, id) in calls {
             if self.lock().board().tool_call(&id).is_some() {
                 continue;
             }
             // What is kept may use this handle when it is dropped: no lock is held then.
             let ended = self.calls().remove(&id);
-            if let Some(Open { cancel, kept }) = ended {
+            if let Some(Open { cancel, kept, .. }) = ended {
                 cancel.cancel();
-                drop(kept);
+                // Whatever becomes of one, the others are dropped, and the waiting are let go.
+                for kept in kept {
+                    let _panicked = caught(|| drop(kept)).is_none();
+                }
             }
         }
         let numbers: Vec<_> = self.waiting().keys().copied().collect();
@@ -312,7 +326,7 @@ impl Drop for OpenCall {
         if self.call.is_open() {
             self.call.finish(End::cancelled(Reason::Dropped));
         }
-        span::end(&self.span, || self.call.session.tool_call(&self.call.id));
+        span::end(&self.span, &self.call.id, || self.call.session.tool_call(&self.call.id));
     }
 }
 
@@ -449,7 +463,7 @@ impl CallHandle {
         self.session.release_ended();
     }
 
-    pub(crate) fn denies(&self, effects: &Effects) -> bool {
+    pub(crate) fn denies(&self, effects: &Effects) -> Option<Denial> {
         self.session.with(|session, _| session.denies(&self.id, effects))
     }
 
@@ -460,14 +474,14 @@ impl CallHandle {
         effects: &Effects,
         digest: Digest,
         is_whole: bool,
-    ) -> Option<Outcome> {
+    ) -> Outcome {
         let (outcome, answered) = oneshot::channel();
         let number = {
             let now = self.session.now();
             let mut session = self.session.lock();
             match session.permit(&self.id, effects, digest, is_whole, now) {
-                Permit::Granted(grant) => return Some(Outcome::Granted(grant)),
-                Permit::Denied => return None,
+                Permit::Granted(grant) => return Outcome::Granted(grant),
+                Permit::Denied(denial) => return Outcome::Denied(denial),
                 Permit::Asked(number) => {
                     // Registered before the driver can see the request.
                     let withdrawn = CancellationToken::new();
@@ -480,8 +494,8 @@ impl CallHandle {
         };
         self.session.shared.changed.notify_one();
         let _withdraw = Withdraw { session: &self.session, number };
-        // No answer can come any more: the same as a no.
-        Some(answered.await.unwrap_or(Outcome::Rejected { reason: None }))
+        let withdrawn = |_| Outcome::Unanswered("the question was withdrawn".to_owned());
+        answered.await.unwrap_or_else(withdrawn)
     }
 }
 

@@ -28,6 +28,7 @@
 
 pub mod arriving;
 pub mod board;
+mod caught;
 pub mod effects;
 pub mod history;
 pub mod limits;
@@ -63,7 +64,7 @@ pub use rules::{
     Rule, RuleStore, Rules, Scope, Verdict, is_protected, is_protected_beneath,
 };
 pub use sanitize::Secrets;
-pub use session::{Outcome, Permit, Request, Session};
+pub use session::{Denial, Outcome, Permit, Request, Session};
 pub use title::{Titles, TitlesError};
 pub use usage::{SessionUsage, Updates, Usage};
 

@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::caught::caught;
 use crate::effects::{Effect, Effects};
 use crate::handle::{CallHandle, SessionHandle};
 use crate::limits::RESULT_TEXT_BYTES;
@@ -155,8 +156,12 @@ impl Middleware {
         R: Future<Output = Result<T, E>> + Send,
     {
         let id = self.id(turn, id);
-        let title = title::visible(&(self.titles)(name, &args));
-        let kind = kind::infer((self.kinds)(name), (self.annotations)(name), name);
+        // What says nothing, because it panics, says what is said by default.
+        let title = caught(|| (self.titles)(name, &args)).unwrap_or_else(|| name.to_owned());
+        let title = title::visible(&title);
+        let kind = caught(|| (self.kinds)(name)).flatten();
+        let annotations = caught(|| (self.annotations)(name)).unwrap_or_default();
+        let kind = kind::infer(kind, annotations, name);
         let patch = ToolCallPatch::announce(name, title, kind).raw_input(args.clone());
         let Some(open) = self.session.announce(&id, turn, patch, cancel) else {
             return Err(turn_is_over());

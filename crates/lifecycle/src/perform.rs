@@ -14,7 +14,7 @@ use tracing::Instrument as _;
 use crate::board::End;
 use crate::handle::{CallHandle, OpenCall};
 use crate::limits::{CANCEL_GRACE, PREVIEWS};
-use crate::session::Outcome;
+use crate::session::{Denial, Outcome};
 use crate::{Digest, Effects, Grant, Pinned};
 
 /// Something that can be previewed and, once permitted, run.
@@ -161,7 +161,10 @@ async fn live<E: Executor>(open: OpenCall, mut executor: E) -> Ended {
     let (mut permitted, mut previews) = (None, 0);
     loop {
         previews += 1;
-        match attempt(&call, &mut executor, &mut permitted).await {
+        // All that is foreign happens in it: a panic is a failure like any other.
+        let attempt = AssertUnwindSafe(attempt(&call, &mut executor, &mut permitted));
+        let done = attempt.catch_unwind().await;
+        match done.unwrap_or_else(|_| Err(Stop::Failed(Box::new(panicked())))) {
             Err(Stop::Failed(failure)) if failure.is_outdated && previews < PREVIEWS => {}
             Err(stop) => return stop.end(open),
             Ok(success) => return succeed(open, success),
@@ -190,29 +193,24 @@ async fn attempt<E: Executor>(
     if call.cancel().is_cancelled() || !call.start() {
         return Err(Stop::Cancelled { ran: Ran::No });
     }
-    let run = AssertUnwindSafe(executor.run(pinned, grant, call)).catch_unwind();
     let done = tokio::select! {
-        done = run => done,
+        done = executor.run(pinned, grant, call) => done,
         () = out_of_grace(call) => return Err(Stop::Cancelled { ran: Ran::Yes }),
     };
-    match done {
-        Ok(Ok(success)) => Ok(success),
-        Ok(Err(failure)) => {
-            if failure.is_outdated {
-                call.take_back();
-            }
-            Err(Stop::Failed(Box::new(failure)))
+    done.map_err(|failure| {
+        if failure.is_outdated {
+            call.take_back();
         }
-        Err(_) => Err(Stop::Failed(Box::new(panicked()))),
-    }
+        Stop::Failed(Box::new(failure))
+    })
 }
 
 /// Why a call ends before it is done.
 enum Stop {
     Cancelled { ran: Ran },
     Rejected { reason: Option<String> },
-    Denied,
-    Unanswered { error: String },
+    Denied(Denial),
+    Unanswered { why: String },
     TurnOver,
     Failed(Box<Failure>),
 }
@@ -224,7 +222,7 @@ enum Ran {
     No,
 }
 
-/// Previews and asks; a panic of the preview is a failure like any other.
+/// Previews and asks.
 ///
 /// What was permitted already and is the same still is not asked about again.
 async fn permit<E: Executor>(
@@ -232,18 +230,16 @@ async fn permit<E: Executor>(
     executor: &mut E,
     permitted: &mut Option<Permitted>,
 ) -> Result<(Pinned<E::Plan>, Grant), Stop> {
-    let preview = AssertUnwindSafe(executor.preview(call)).catch_unwind().await;
-    let Preview { patch, effects, is_whole, pinned } = match preview {
-        Ok(preview) => preview.map_err(|failure| Stop::Failed(Box::new(failure)))?,
-        Err(_) => return Err(Stop::Failed(Box::new(panicked()))),
-    };
+    let preview = executor.preview(call).await;
+    let Preview { patch, effects, is_whole, pinned } =
+        preview.map_err(|failure| Stop::Failed(Box::new(failure)))?;
     call.change(patch);
     let digest = pinned.digest();
     match permitted.take() {
         Some(before) if before.digest == digest && before.effects == effects => {
             // What is denied since then stays denied.
-            if call.denies(&effects) {
-                return Err(Stop::Denied);
+            if let Some(denial) = call.denies(&effects) {
+                return Err(Stop::Denied(denial));
             }
             *permitted = Some(before);
             return Ok((pinned, Grant::new(digest)));
@@ -252,14 +248,14 @@ async fn permit<E: Executor>(
         None => {}
     }
     match call.permit(&effects, digest, is_whole).await {
-        Some(Outcome::Granted(grant)) => {
+        Outcome::Granted(grant) => {
             *permitted = Some(Permitted { digest, effects });
             Ok((pinned, grant))
         }
-        Some(Outcome::Rejected { reason }) => Err(Stop::Rejected { reason }),
-        Some(Outcome::Denied) | None => Err(Stop::Denied),
-        Some(Outcome::Unanswered(error)) => Err(Stop::Unanswered { error }),
-        Some(Outcome::Cancelled) => Err(Stop::TurnOver),
+        Outcome::Rejected { reason } => Err(Stop::Rejected { reason }),
+        Outcome::Denied(denial) => Err(Stop::Denied(denial)),
+        Outcome::Unanswered(why) => Err(Stop::Unanswered { why }),
+        Outcome::Cancelled => Err(Stop::TurnOver),
     }
 }
 
@@ -346,14 +342,21 @@ impl Stop {
                 let text = "Cancelled by the user before it ran.";
                 told(End::cancelled(Reason::User), "cancelled", text, true)
             }
-            Self::Denied => {
-                let text =
-                    "Not permitted in this session, by a rule or by its mode. It did not run.";
+            Self::Denied(denial) => {
+                let text = match denial {
+                    Denial::Rule => "Not permitted by a rule. It did not run.",
+                    Denial::Policy => "Not permitted by the session's mode. It did not run.",
+                    Denial::Fault => {
+                        "Not permitted: what decides that failed by a fault of its own. It did \
+                         not run."
+                    }
+                    Denial::Ended => "It has ended already. It did not run.",
+                };
                 told(End::failed(Reason::Permission), "not_permitted", text, false)
             }
-            Self::Unanswered { error } => {
-                let error = crate::title::visible(&error);
-                let text = format!("The client gave no permission: {error}. It did not run.");
+            Self::Unanswered { why } => {
+                let why = crate::title::visible(why.trim_end_matches('.'));
+                let text = format!("Not run: {why}.");
                 told(End::failed(Reason::Permission), "not_permitted", &text, false)
             }
             Self::Rejected { reason } => {

@@ -121,7 +121,7 @@ pub(crate) enum Decision {
         /// What the user said about it, for the model.
         reason: Option<String>,
     },
-    /// What was chosen was not offered: the same as a no.
+    /// What was chosen was not offered; it may not run.
     Void,
     /// The client could not be asked; it may not run.
     Unanswered(String),

@@ -49,10 +49,24 @@ pub struct Session {
 pub enum Permit {
     /// It may.
     Granted(Grant),
-    /// It may not, by a rule or the policy.
-    Denied,
+    /// It may not.
+    Denied(Denial),
     /// The client was asked; the answer comes under this number.
     Asked(u64),
+}
+
+/// What denies a call without a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Denial {
+    /// A rule.
+    Rule,
+    /// The session's [`Policy`](crate::Policy): its mode.
+    Policy,
+    /// The policy panicked, which permits nothing.
+    Fault,
+    /// The call is not open.
+    Ended,
 }
 
 /// What became of a permission request.
@@ -66,9 +80,9 @@ pub enum Outcome {
         /// What the user said about it.
         reason: Option<String>,
     },
-    /// The client allowed it, but a rule has denied it since it was asked; the turn goes on.
-    Denied,
-    /// The client could not be asked; the call may not run, the turn goes on.
+    /// It is denied, in spite of an answer of the client too; the turn goes on.
+    Denied(Denial),
+    /// There is no answer of the user, for this reason; the call may not run, the turn goes on.
     Unanswered(String),
     /// The turn is over.
     Cancelled,
@@ -265,10 +279,14 @@ impl Session {
         if self.is_closing && end.reason == Some(Reason::Turn) {
             end.reason = Some(Reason::Shutdown);
         }
-        for child in self.board.children(id) {
-            let reason = end.reason.unwrap_or(Reason::Dropped);
-            self.finish(&child, End::cancelled(reason), now);
+        let reason = end.reason.unwrap_or(Reason::Dropped);
+        for descendant in self.board.descendants(id) {
+            self.finish_one(&descendant, End::cancelled(reason), now);
         }
+        self.finish_one(id, end, now);
+    }
+
+    fn finish_one(&mut self, id: &ToolCallId, end: End, now: Moment) {
         self.withdraw_of(id);
         let terminals = self.board.terminals_of(id);
         for terminal in &terminals {
@@ -352,9 +370,7 @@ impl Session {
 
     /// Ends a turn: every open call of it, then, behind all of that, the answer.
     pub fn end_turn(&mut self, turn: &str, reason: Reason, now: Moment) {
-        for id in self.board.open_calls(Some(turn)) {
-            self.finish(&id, End::cancelled(reason), now);
-        }
+        self.end_calls(Some(turn), reason, now);
         self.end_turn_rules();
         if self.ended_turns.len() >= limits::ENDED_TURNS {
             self.ended_turns.pop_front();
@@ -394,8 +410,16 @@ impl Session {
 
     /// Ends every open call, of every turn.
     pub fn end_all(&mut self, reason: Reason, now: Moment) {
-        for id in self.board.open_calls(None) {
-            self.finish(&id, End::cancelled(reason), now);
+        self.end_calls(None, reason, now);
+    }
+
+    /// Ends the open calls of a turn, of every turn without one, and those that they made.
+    fn end_calls(&mut self, turn: Option<&str>, reason: Reason, now: Moment) {
+        for id in self.board.open_calls(turn) {
+            // It may have ended with the call that made it.
+            if self.board.tool_call(&id).is_some() {
+                self.finish(&id, End::cancelled(reason), now);
+            }
         }
     }
 

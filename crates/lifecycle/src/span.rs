@@ -1,7 +1,7 @@
-//! The `tracing` span of a call: from its announcement to its end, with how it ended.
+//! The `tracing` span of a call, from its announcement to its end, and an event at each of the two.
 //!
-//! It holds names and numbers only: no arguments, no titles, no output. While nobody listens at
-//! the level `debug`, it costs one comparison.
+//! They hold names and numbers only: no arguments, no titles, no paths, no output. While nobody
+//! listens at the level `debug`, each costs one comparison.
 
 use acp_types::{ToolCallId, ToolCallReport};
 use serde::Serialize;
@@ -9,8 +9,8 @@ use tracing::Span;
 use tracing::field::Empty;
 
 /// Makes the span of a call that is announced, beneath the one that is current.
-pub(crate) fn of_call(id: &ToolCallId, tool: &str) -> Span {
-    tracing::debug_span!(
+pub(crate) fn begin(id: &ToolCallId, tool: &str) -> Span {
+    let span = tracing::debug_span!(
         "call",
         id = %id,
         tool,
@@ -22,20 +22,35 @@ pub(crate) fn of_call(id: &ToolCallId, tool: &str) -> Span {
         exit_code = Empty,
         // What OpenTelemetry calls the status of a span.
         otel.status_code = Empty,
-    )
+    );
+    tracing::debug!(parent: &span, call = %id, tool, "call started");
+    span
 }
 
-/// Notes on a call's span how the call ended.
+/// Notes on a call's span how the call ended, and logs it.
 ///
 /// Whoever listens is foreign code, and must not be called under the session's lock; `report` is
 /// asked for only if somebody does.
-pub(crate) fn end(span: &Span, report: impl FnOnce() -> Option<ToolCallReport>) {
+pub(crate) fn end(span: &Span, id: &ToolCallId, report: impl FnOnce() -> Option<ToolCallReport>) {
     if span.is_disabled() {
         return;
     }
-    if let Some(report) = report() {
-        record(span, &report);
-    }
+    // Of very many calls, the oldest are forgotten.
+    let Some(report) = report() else {
+        return tracing::debug!(parent: span, call = %id, "call ended");
+    };
+    let meta = &report.meta;
+    // Before the span has the same fields, which a line of the log begins with.
+    tracing::debug!(
+        parent: span,
+        call = %id,
+        tool = report.name,
+        status = word(&report.status),
+        reason = meta.reason.as_ref().map(word),
+        duration_ms = meta.duration_ms,
+        "call ended"
+    );
+    record(span, &report);
 }
 
 fn record(span: &Span, report: &ToolCallReport) {

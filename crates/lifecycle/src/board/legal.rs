@@ -96,9 +96,10 @@ impl Board {
 
     /// Whether an open call was made by another, by way of others perhaps: never in a circle.
     fn descends(&self, id: &str, other: &ToolCallId) -> bool {
-        let parent = self.calls.get(&ToolCallId::new(id)).map(|call| &call.report.meta.parent);
-        let parent = parent.and_then(Option::as_deref);
-        parent.is_some_and(|parent| *parent == *other.0 || self.descends(parent, other))
+        let parent_of =
+            |id: &str| self.calls.get(&ToolCallId::new(id))?.report.meta.parent.as_deref();
+        std::iter::successors(parent_of(id), |parent| parent_of(parent))
+            .any(|parent| *parent == *other.0)
     }
 }
 

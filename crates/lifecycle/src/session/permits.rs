@@ -8,8 +8,9 @@ use std::time::Instant;
 use acp_types::ToolCallId;
 use acp_types::schema::v1::PermissionOption;
 
-use super::{Outcome, Permit, Session};
+use super::{Denial, Outcome, Permit, Session};
 use crate::board::Moment;
+use crate::caught::caught;
 use crate::effects::Effects;
 use crate::limits::RULE_CHANGES;
 use crate::outbox::{IsFirst, Item};
@@ -160,13 +161,13 @@ impl Session {
         is_whole: bool,
         now: Moment,
     ) -> Permit {
-        let Some(call) = self.board.tool_call(id) else { return Permit::Denied };
+        let Some(call) = self.board.tool_call(id) else { return Permit::Denied(Denial::Ended) };
         let effects = effects.clone().by(&*call.name, call.kind);
         self.subtitle(id, None, now);
         match self.judge(&effects) {
-            Verdict::Allow => return Permit::Granted(Grant::new(digest)),
-            Verdict::Deny => return Permit::Denied,
-            Verdict::Ask => {}
+            Ok(Verdict::Allow) => return Permit::Granted(Grant::new(digest)),
+            Ok(_) => {}
+            Err(denial) => return Permit::Denied(denial),
         }
         let is_shown = self.board.is_whole(id);
         if !is_shown {
@@ -174,7 +175,7 @@ impl Session {
             self.offer_call(id, note, IsFirst::No, now);
         }
         let permits = &self.permits;
-        let memorable = permits.rules.memorable(&effects, &*permits.policy);
+        let memorable = caught(|| permits.rules.memorable(&effects, &*permits.policy)).flatten();
         let memorable = memorable.filter(|_| is_whole && is_shown);
         let mut memory = memorable.map(Memory::of).unwrap_or_default();
         let mut options = self.options(&memory);
@@ -193,9 +194,9 @@ impl Session {
     }
 
     /// Returns whether rules or policy deny a call by now what it was permitted before.
-    pub(crate) fn denies(&self, id: &ToolCallId, effects: &Effects) -> bool {
-        let Some(call) = self.board.tool_call(id) else { return true };
-        self.judge(&effects.clone().by(&*call.name, call.kind)) == Verdict::Deny
+    pub(crate) fn denies(&self, id: &ToolCallId, effects: &Effects) -> Option<Denial> {
+        let Some(call) = self.board.tool_call(id) else { return Some(Denial::Ended) };
+        self.judge(&effects.clone().by(&*call.name, call.kind)).err()
     }
 
     /// Returns a request that waits for its answer.
@@ -211,14 +212,14 @@ impl Session {
         // An answer that came before its question: the question is void.
         self.outbox.withdraw(number);
         match permission::decide(answer, &request.options) {
-            // What was denied since it was asked about stays denied.
-            Decision::Allowed { .. } if self.judge(&request.effects) == Verdict::Deny => {
-                Some(Outcome::Denied)
-            }
-            Decision::Allowed { remember } => {
-                self.remember(&request, remember, Verdict::Allow);
-                Some(Outcome::Granted(Grant::new(request.digest)))
-            }
+            Decision::Allowed { remember } => match self.judge(&request.effects) {
+                // What was denied since it was asked about stays denied.
+                Err(denial) => Some(Outcome::Denied(denial)),
+                Ok(_) => {
+                    self.remember(&request, remember, Verdict::Allow);
+                    Some(Outcome::Granted(Grant::new(request.digest)))
+                }
+            },
             Decision::Rejected { remember: None, reason: None } if self.permits.asks_why => {
                 let request = Request { question: Question::WhyNot, ..request };
                 let asked = request.asked;
@@ -230,8 +231,12 @@ impl Session {
                 self.remember(&request, remember, Verdict::Deny);
                 Some(Outcome::Rejected { reason })
             }
-            Decision::Void => Some(Outcome::Rejected { reason: None }),
-            Decision::Unanswered(error) => Some(Outcome::Unanswered(error)),
+            Decision::Void => Some(Outcome::Unanswered(
+                "the client's answer is none of the options that it was offered".to_owned(),
+            )),
+            Decision::Unanswered(error) => {
+                Some(Outcome::Unanswered(format!("no one could be asked for permission: {error}")))
+            }
             Decision::Cancelled => Some(Outcome::Cancelled),
         }
     }
@@ -259,7 +264,8 @@ impl Session {
     pub(super) fn withdraw_of(&mut self, id: &ToolCallId) {
         let requests = self.permits.requests.iter();
         let of_call = requests.filter(|(_, request)| request.call == *id);
-        let numbers: Vec<_> = of_call.map(|(number, _)| *number).collect();
+        let mut numbers: Vec<_> = of_call.map(|(number, _)| *number).collect();
+        numbers.sort_unstable();
         numbers.into_iter().for_each(|number| self.withdraw(number));
     }
 
@@ -268,8 +274,15 @@ impl Session {
         self.permits.rules.end(Scope::Turn);
     }
 
-    fn judge(&self, effects: &Effects) -> Verdict {
-        self.permits.rules.judge(effects, &*self.permits.policy)
+    /// Judges a call; what is denied comes with what denies it.
+    fn judge(&self, effects: &Effects) -> Result<Verdict, Denial> {
+        let Permits { rules, policy, .. } = &self.permits;
+        let judge = |rules: &Rules| caught(|| rules.judge(effects, &**policy)).ok_or(Denial::Fault);
+        match judge(rules)? {
+            Verdict::Deny if judge(&Rules::default())? == Verdict::Deny => Err(Denial::Policy),
+            Verdict::Deny => Err(Denial::Rule),
+            verdict => Ok(verdict),
+        }
     }
 
     fn take_request(&mut self, number: u64, question: Question) -> Option<Request> {

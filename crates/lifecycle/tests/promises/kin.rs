@@ -2,11 +2,13 @@
 
 use std::time::{Instant, SystemTime};
 
-use acp_lifecycle::{Board, Item, Moment, Session, perform};
+use acp_lifecycle::{Board, End, Item, Moment, Session, perform};
 use acp_types::observe::v1::Observer;
 use acp_types::schema::v1::ToolCallStatus;
 use acp_types::wire::v1::{Sent, Surface};
-use acp_types::{CallMeta, Capabilities, Content, Reason, Status, ToolCallPatch, ToolKind};
+use acp_types::{
+    CallMeta, Capabilities, Content, Progress, Reason, Status, ToolCallId, ToolCallPatch, ToolKind,
+};
 use pretty_assertions::assert_eq;
 use proptest::prelude::{ProptestConfig, Strategy, any, proptest};
 use proptest::{collection::vec, option::of, sample::select};
@@ -120,5 +122,79 @@ fn a_call_told_as_completed_at_once_has_run() {
         session.upsert(&id.into(), "t", patch, now);
         let report = session.board().history().get(&id.into()).unwrap();
         assert_eq!((report.status, report.meta.reason), expected, "{id}");
+    }
+}
+
+/// The ids of calls in the order of the final reports that a client gets.
+fn ends(session: &mut Session, now: Moment) -> Vec<String> {
+    let ended =
+        std::iter::from_fn(|| session.outbox_mut().poll(now.at)).filter_map(|item| match item {
+            Item::ToolCall(id, patch) => patch.status?.is_final().then(|| id.to_string()),
+            _ => None,
+        });
+    ended.collect()
+}
+
+#[test]
+fn calls_of_one_instant_end_in_the_order_of_their_announcement() {
+    let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+    for made_by_one in [false, true] {
+        let mut session = Session::new("/p");
+        session.announce(&"root".into(), "t", ToolCallPatch::new(), now);
+        // Neither by the instant nor by the name.
+        let ids: Vec<_> = (0..99).map(|number| format!("c{}", number * 37 % 99)).collect();
+        for id in &ids {
+            let mut patch = ToolCallPatch::new();
+            let parent = made_by_one.then(|| "root".to_owned());
+            patch.meta = Some(Box::new(CallMeta { parent, ..CallMeta::default() }));
+            session.announce(&ToolCallId::new(id.as_str()), "t", patch, now);
+        }
+        session.end_turn("t", Reason::Turn, now);
+        let mut expected = ids.clone();
+        expected.insert(if made_by_one { ids.len() } else { 0 }, "root".to_owned());
+        assert_eq!(ends(&mut session, now), expected);
+        assert_eq!(session.board().counters().late, 0, "each ends once");
+    }
+}
+
+/// A call made by a call made by a call: no depth of them may use up the stack.
+#[test]
+fn a_long_line_of_calls_ends_the_last_first() {
+    const DEPTH: usize = 2_000;
+    let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+    let session = std::thread::Builder::new().stack_size(256 * 1024).spawn(move || {
+        let mut session = Session::new("/p");
+        for number in 0..DEPTH {
+            let mut patch = ToolCallPatch::new();
+            let parent = number.checked_sub(1).map(|parent| format!("c{parent}"));
+            patch.meta = Some(Box::new(CallMeta { parent, ..CallMeta::default() }));
+            session.announce(&format!("c{number}").into(), "t", patch, now);
+        }
+        // It would close a circle, which only a walk through all of them finds.
+        let last = Some(format!("c{}", DEPTH - 1));
+        session.change_meta(&"c0".into(), |meta| meta.parent = last, now);
+        session.finish(&"c0".into(), End::completed(), now);
+        (ends(&mut session, now), session.board().open_calls(None).len())
+    });
+    let (ended, open) = session.unwrap().join().unwrap();
+    let expected: Vec<_> = (0..DEPTH).rev().map(|number| format!("c{number}")).collect();
+    assert!(ended == expected && open == 0, "{} ended", ended.len());
+}
+
+#[test]
+fn no_call_that_has_ended_says_how_far_it_is() {
+    let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+    for end in [End::completed(), End::failed(Reason::Error), End::cancelled(Reason::User)] {
+        let (mut session, id) = (Session::new("/p"), "c".into());
+        session.announce(&id, "t", ToolCallPatch::new(), now);
+        session.start(&id, now);
+        let far = Progress { current: 77.0, total: Some(100.0), message: Some("x".to_owned()) };
+        session.progress(&id, far.clone(), now);
+        assert_eq!(session.board().tool_call(&id).unwrap().meta.progress.as_ref(), Some(&far));
+        // The tool's own last words do not bring it back.
+        let meta = CallMeta { progress: Some(far), ..CallMeta::default() };
+        session.finish(&id, end.with(ToolCallPatch::new().meta(meta)), now);
+        let ended = session.board().history().get(&id).unwrap();
+        assert_eq!((&ended.meta.progress, ended.title.contains('%')), (&None, false));
     }
 }

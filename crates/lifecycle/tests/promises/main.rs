@@ -6,6 +6,7 @@
 
 mod answers;
 mod endings;
+mod foreign;
 mod kin;
 mod lines;
 mod lives;

@@ -79,7 +79,7 @@ fn a_call_that_has_ended_gets_no_permission() {
     session.finish(&id, End::cancelled(Reason::User), now);
     let digest = Digest::of_call("tool", &json!({}), "/".as_ref(), b"");
     let reads = Effects::from(Effect::Read("/p/x".into()));
-    assert!(matches!(session.permit(&id, &reads, digest, true, now), Permit::Denied));
+    assert!(matches!(session.permit(&id, &reads, digest, true, now), Permit::Denied(_)));
 }
 
 #[tokio::test]

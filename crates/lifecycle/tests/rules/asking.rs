@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use acp_lifecycle::rules::{Change, StoreError};
-use acp_lifecycle::session::{Outcome, Permit};
+use acp_lifecycle::session::{Denial, Outcome, Permit};
 use acp_lifecycle::{
     Answer, AskAlwaysPolicy, Digest, Effect, Effects, End, Item, Matcher, Moment, ReadOnlyPolicy,
     Rule, Scope, Session, Verdict, limits,
@@ -205,7 +205,8 @@ fn where_nothing_may_be_remembered_it_holds_once() {
         };
         assert_eq!(stage.options(number), once, "{effects:?}");
         // What was not offered is no answer.
-        assert_eq!(reason(stage.select(number, "allow_always")), None);
+        let outcome = stage.select(number, "allow_always");
+        assert!(matches!(&outcome, Some(Outcome::Unanswered(_))), "{outcome:?}");
         assert!(stage.rules().iter().all(|rule| rule.starts_with("ask about")));
     }
 }
@@ -252,7 +253,7 @@ fn stored_rules_hold_and_deny_wins() {
     let mut stage = Stage::with_store(Ok(vec![allowed.clone()]));
     assert!(matches!(stage.permit(&run("a")), Permit::Granted(_)));
     let mut stage = Stage::with_store(Ok(vec![allowed, of(Scope::User, Verdict::Deny)]));
-    assert!(matches!(stage.permit(&run("a")), Permit::Denied));
+    assert!(matches!(stage.permit(&run("a")), Permit::Denied(Denial::Rule)));
     // More rules than can hold: what is left out may deny anything.
     let many = (0..5000).map(|n| Rule {
         scope: Scope::User,
@@ -270,9 +271,9 @@ fn what_is_denied_after_it_was_asked_about_is_not_allowed_any_more() {
     let (first, second, third) =
         (stage.asked(&run("a")), stage.asked(&run("a")), stage.asked(&run("b")));
     stage.select(first, "reject_always");
-    assert!(matches!(stage.select(second, "allow"), Some(Outcome::Denied)));
+    assert!(matches!(stage.select(second, "allow"), Some(Outcome::Denied(Denial::Rule))));
     stage.session.set_policy(Arc::new(ReadOnlyPolicy));
-    assert!(matches!(stage.select(third, "allow_always"), Some(Outcome::Denied)));
+    assert!(matches!(stage.select(third, "allow_always"), Some(Outcome::Denied(Denial::Policy))));
     assert_eq!(stage.rules(), ["reject `a` in this session"]);
 }
 
@@ -303,7 +304,8 @@ fn a_reason_is_not_asked_for_where_it_is_known_or_of_no_use() {
     let said = stage.session.answer(number, selected("reject", Some("because")));
     assert_eq!(reason(said).as_deref(), Some("because"));
     let number = stage.asked(&run("a"));
-    assert_eq!(reason(stage.select(number, "nothing like that")), None);
+    let outcome = stage.select(number, "nothing like that");
+    assert!(matches!(&outcome, Some(Outcome::Unanswered(_))), "{outcome:?}");
     let number = stage.asked(&run("a"));
     assert_eq!(reason(stage.select(number, "reject_always")), None);
 }

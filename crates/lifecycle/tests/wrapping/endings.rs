@@ -35,7 +35,12 @@ async fn every_end_is_told_to_the_client_and_to_who_made_the_call() {
         (ALLOW, "panic", failed(Reason::Error), "The tool failed by a fault of its own."),
         (ALLOW, "hang", failed(Reason::Timeout), "Stopped after 5s."),
         (Some("reject"), "x", failed(Reason::User), "Rejected by the user. It did not run."),
-        (Some("nonsense"), "x", failed(Reason::User), "Rejected by the user. It did not run."),
+        (
+            Some("nonsense"),
+            "x",
+            failed(Reason::Permission),
+            "Not run: the client's answer is none of",
+        ),
     ] {
         let stage = Stage::new(option);
         let args = json!({ "n": 1 });
@@ -182,19 +187,25 @@ async fn kinds_are_declared_or_hinted_or_read_from_the_name() {
 
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_wants_to_can_tell_how_far_it_is() {
-    async fn tell(_: &str, _: Value) -> Result<(), String> {
+    async fn tell(_: &str, _: Value) -> Result<Value, String> {
         acp_lifecycle::progress(1.0, 4.0, "one\u{200b}");
         let call = CallHandle::current().expect("it is in a call");
         tokio::spawn(async move { assert!(CallHandle::current().is_none(), "{:?}", call.id()) })
             .await
             .unwrap();
-        Ok(())
+        let call = CallHandle::current().expect("it is in a call");
+        let shown = call.session().tool_call(call.id()).expect("it is open");
+        Ok(Value::Object(shown.meta.to_meta("callboard")))
     }
     let stage = Stage::new(Some("allow"));
-    tools(&stage).call("t", "a", "x", json!({}), &stage.cancel, tell).await.unwrap();
+    let told = tools(&stage).call("t", "a", "x", json!({}), &stage.cancel, tell).await.unwrap();
     acp_lifecycle::progress(1.0, None, "nobody is told");
     let (call, _) = stage.shown("t/a").await;
     let expected = json!({"current": 1.0, "total": 4.0, "message": "one\\u{200b}", "percent": 25});
-    assert_eq!(call["_meta"]["callboard"]["progress"], expected);
-    assert_eq!(call["rawOutput"], Value::Null);
+    assert_eq!(told["callboard"]["progress"], expected);
+    assert_eq!(
+        call["_meta"]["callboard"]["progress"],
+        Value::Null,
+        "it is not on its way any more"
+    );
 }

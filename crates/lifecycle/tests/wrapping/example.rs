@@ -62,7 +62,7 @@ async fn a_foreign_loop_sends_what_an_acp_agent_would() {
         ended,
         [
             ["turn1/call_1", "other", "completed", "5", "null"],
-            ["turn1/call_2", "fetch", "completed", "3 pages", "100"],
+            ["turn1/call_2", "fetch", "completed", "3 pages", "null"],
             ["turn1/call_3", "delete", "failed", rejected, "null"],
             ["turn1/call_4", "other", "failed", "there is no tool no_such_tool", "null"],
         ]

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
-use tracing::{Event, Metadata, Subscriber};
+use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::stage::Stage;
 
@@ -36,9 +36,12 @@ impl Visit for Told {
     }
 }
 
-/// A subscriber that notes every span, and what is said of fields that were left out.
+type Fields = BTreeMap<String, String>;
+
+/// A subscriber that notes every span, what is said of fields that were left out, and the other
+/// events for who looks for faults.
 #[derive(Clone, Default)]
-struct Notes(Arc<Mutex<Vec<Told>>>, Arc<Mutex<Vec<String>>>);
+struct Notes(Arc<Mutex<Vec<Told>>>, Arc<Mutex<Vec<String>>>, Arc<Mutex<Vec<Fields>>>);
 
 impl Notes {
     fn of(&self, id: &Id, note: impl FnOnce(&mut Told)) {
@@ -76,7 +79,11 @@ impl Subscriber for Notes {
     fn event(&self, event: &Event<'_>) {
         let mut told = Told::default();
         event.record(&mut told);
-        self.1.lock().unwrap().extend(told.fields.remove("dropped"));
+        if let Some(dropped) = told.fields.remove("dropped") {
+            self.1.lock().unwrap().push(dropped);
+        } else if *event.metadata().level() == Level::DEBUG {
+            self.2.lock().unwrap().push(told.fields);
+        }
     }
 
     fn enter(&self, id: &Id) {
@@ -158,5 +165,37 @@ async fn a_field_that_means_nothing_is_left_out_and_logged() {
     open.handle().change(ToolCallPatch::new().title("Work on"));
     assert_eq!(stage.session.tool_call(&"a".into()).unwrap().title, "Work on");
     assert_eq!(*notes.1.lock().unwrap(), ["1"]);
+    drop(listening);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_logged_when_it_starts_and_when_it_ends() {
+    let notes = Notes::default();
+    let listening = tracing::subscriber::set_default(notes.clone());
+    for (name, option, status, reason) in
+        [("work", "allow", "completed", None), ("edit", "reject", "failed", Some("user"))]
+    {
+        let stage = Stage::new(Some(option));
+        let tools = Middleware::new(stage.session.clone());
+        let args = json!({ "token": "hunter2" });
+        drop(tools.call("t", "a", name, args, &stage.cancel, tool).await);
+        let told = std::mem::take(&mut *notes.2.lock().unwrap());
+        let keys = |fields: &Fields| fields.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(keys(&told[0]), ["call", "message", "tool"]);
+        let mut expected = vec!["call", "duration_ms", "message", "reason", "status", "tool"];
+        expected.retain(|key| *key != "reason" || reason.is_some());
+        assert_eq!(
+            (keys(&told[1]), told.len()),
+            (expected.iter().map(ToString::to_string).collect(), 2)
+        );
+        for (event, message) in told.iter().zip(["call started", "call ended"]) {
+            assert_eq!((&*event["call"], &*event["tool"]), ("t/a", name));
+            assert_eq!(event["message"], message);
+        }
+        assert_eq!(
+            (&*told[1]["status"], told[1].get("reason").map(String::as_str)),
+            (status, reason)
+        );
+    }
     drop(listening);
 }

@@ -84,7 +84,7 @@ impl World {
         let effects = Effects::from(effect.clone());
         let permit = self.session.permit(&id, &effects, digest, wish != Wish::CutWrite, self.now);
         let Some(arguments) = arguments else {
-            assert!(matches!(permit, Permit::Denied), "a call that is not open: {permit:?}");
+            assert!(matches!(permit, Permit::Denied(_)), "a call that is not open: {permit:?}");
             return;
         };
         let remembered = self.permits.remembers(&effect);
@@ -92,7 +92,7 @@ impl World {
             (Permit::Granted(grant), Wish::Read, _) | (Permit::Granted(grant), _, Some(true)) => {
                 self.run(&id, arguments, grant);
             }
-            (Permit::Denied, _, Some(false)) => {}
+            (Permit::Denied(_), _, Some(false)) => {}
             (Permit::Asked(number), Wish::Write | Wish::CutWrite | Wish::Unknown, None) => {
                 let asked = Asked { call: id, wish, arguments, waits: true, is_void: false };
                 self.check_options(number, &asked);
@@ -135,9 +135,14 @@ impl World {
                 self.run(&asked.call, asked.arguments, grant);
             }
             (Some(Outcome::Rejected { .. }), Reply::Option(option)) => {
-                assert!(option != "allow" && !always, "{option} was taken for a no");
+                assert!(option.starts_with("reject"), "{option} was taken for a no");
             }
-            (Some(Outcome::Denied), Reply::Option("allow" | "allow_always")) => {
+            (Some(Outcome::Unanswered(_)), Reply::Option(option)) => {
+                let is_offered = !option.ends_with("_always") || asked.may_remember();
+                let is_known = ["allow", "reject", "allow_always", "reject_always"];
+                assert!(!is_offered || !is_known.contains(&option), "{option} was not taken");
+            }
+            (Some(Outcome::Denied(_)), Reply::Option("allow" | "allow_always")) => {
                 let denied = (effect_of(&asked), false);
                 assert!(self.permits.remembered.contains(&denied), "nobody denied it");
             }

@@ -1,0 +1,166 @@
+//! Code of an embedder that panics, wherever the life of a call leads into it: the call ends as
+//! failed, once, in time, and says what failed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use acp_lifecycle::{
+    AskPolicy, CallHandle, Digest, Effect, Effects, Executor, Failure, Grant, Middleware, Pinned,
+    Policy, Preview, Success, Verdict, perform,
+};
+use acp_types::{Reason, Status, ToolCallPatch};
+use pretty_assertions::assert_eq;
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
+
+use crate::performing::{Act, Client, Stage};
+
+/// Where an executor panics.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum At {
+    MakingPreview,
+    Preview,
+    MakingRun,
+    Run,
+    DropOfPlan,
+}
+
+struct Breaks(At);
+
+impl Breaks {
+    fn at(&self, at: At) {
+        assert!(self.0 != at, "a planted panic");
+    }
+}
+
+/// A plan that nobody drops without a panic, if it is to be so.
+struct Plan(bool);
+
+impl Drop for Plan {
+    fn drop(&mut self) {
+        assert!(!self.0 || std::thread::panicking(), "a planted panic");
+    }
+}
+
+#[expect(clippy::manual_async_fn, reason = "what makes the future may panic, too")]
+impl Executor for Breaks {
+    type Plan = Plan;
+
+    fn preview(
+        &mut self,
+        _: &CallHandle,
+    ) -> impl Future<Output = Result<Preview<Plan>, Failure>> + Send {
+        self.at(At::MakingPreview);
+        async {
+            self.at(At::Preview);
+            let digest = Digest::of_call("tool", &json!({}), "/".as_ref(), b"");
+            let effects = Effects::from(Effect::Write("/p/f".into()));
+            let pinned = Pinned::new(Plan(self.0 == At::DropOfPlan), digest);
+            Ok(Preview { patch: ToolCallPatch::new(), effects, is_whole: true, pinned })
+        }
+    }
+
+    fn run(
+        &mut self,
+        pinned: Pinned<Plan>,
+        grant: Grant,
+        _: &CallHandle,
+    ) -> impl Future<Output = Result<Success, Failure>> + Send {
+        self.at(At::MakingRun);
+        async move {
+            self.at(At::Run);
+            drop(pinned.release(grant).unwrap());
+            Ok(Success::default())
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_a_tool_fails_its_call_wherever_it_happens() {
+    for at in [At::MakingPreview, At::Preview, At::MakingRun, At::Run, At::DropOfPlan] {
+        let stage = Stage::new(Client::Answers("allow"));
+        let ended = tokio::spawn(perform(stage.announce(), Breaks(at))).await;
+        let ended = ended.unwrap_or_else(|error| panic!("{at:?}: {error}"));
+        assert_eq!((ended.status, ended.reason), (Status::Failed, Some(Reason::Error)), "{at:?}");
+        assert!(ended.text.starts_with("The tool failed by a fault of its own."), "{at:?}");
+        let shown = stage.session.tool_call(&"c".into()).unwrap();
+        assert_eq!(shown.raw_output.unwrap()["code"], "internal_error", "{at:?}");
+    }
+}
+
+/// Asks about everything, and panics instead from some question on.
+#[derive(Debug)]
+struct Fickle {
+    left: AtomicUsize,
+}
+
+impl Policy for Fickle {
+    fn judge(&self, effect: &Effect) -> Verdict {
+        let is_over = self.left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_err();
+        assert!(!is_over, "a planted panic");
+        AskPolicy.judge(effect)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_panics_permits_nothing_and_keeps_nobody_waiting() {
+    let mut endings = Vec::new();
+    for left in 0..9 {
+        let stage = Stage::new(Client::Answers("allow"));
+        let policy = Arc::new(Fickle { left: left.into() });
+        stage.session.with(|session, _| session.set_policy(policy));
+        let performed = tokio::spawn(perform(stage.announce(), stage.tool(Act::Succeed)));
+        let ended = tokio::time::timeout(Duration::from_secs(60), performed).await;
+        let ended = ended.unwrap_or_else(|_| panic!("{left}: it waits for ever")).unwrap();
+        assert_eq!(stage.has_run(), ended.status == Status::Completed, "{left}");
+        if ended.status != Status::Completed {
+            assert_eq!((ended.status, ended.reason), (Status::Failed, Some(Reason::Permission)));
+            assert!(ended.text.starts_with("Not permitted: what decides that failed"), "{left}");
+        }
+        endings.push(ended.status);
+    }
+    assert!(endings.contains(&Status::Completed) && endings.contains(&Status::Failed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_panics_keeps_nobody_waiting() {
+    let stage = Stage::new(Client::Panics);
+    let performed = tokio::spawn(perform(stage.announce(), stage.tool(Act::Succeed)));
+    let ended = tokio::time::timeout(Duration::from_secs(60), performed).await.unwrap().unwrap();
+    assert_eq!((ended.status, ended.reason), (Status::Failed, Some(Reason::Permission)));
+    assert_eq!(
+        ended.text,
+        "Not run: no one could be asked for permission: the client cannot be reached."
+    );
+}
+
+/// A result that cannot be shown.
+struct Unshown;
+
+impl Serialize for Unshown {
+    fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        panic!("a planted panic")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_describes_the_calls_of_a_middleware_may_panic() {
+    let stage = Stage::new(Client::Answers("allow"));
+    let broken = Middleware::new(stage.session.clone())
+        .titles(|_, _| panic!("a planted panic"))
+        .kinds(|_| panic!("a planted panic"))
+        .annotations(|_| panic!("a planted panic"));
+    let echo = async |_: &str, args: Value| Ok::<_, String>(args);
+    let done = broken.call("t", "a", "work", json!(1), &stage.cancel, |n, a| echo(n, a)).await;
+    assert_eq!(done.unwrap(), json!(1));
+    assert_eq!(stage.session.tool_call(&"t/a".into()).unwrap().title, "work");
+
+    let broken = Middleware::new(stage.session.clone()).effects(|_, _| panic!("a planted panic"));
+    let ended = broken.call("t", "b", "work", json!(1), &stage.cancel, |n, a| echo(n, a)).await;
+    assert_eq!(ended.unwrap_err().reason, Some(Reason::Error));
+    let whole = Middleware::new(stage.session.clone());
+    let unshown = async |_: &str, _: Value| Ok::<_, String>(Unshown);
+    let ended = whole.call("t", "c", "work", json!(1), &stage.cancel, |n, a| unshown(n, a)).await;
+    assert_eq!(ended.err().unwrap().reason, Some(Reason::Error));
+}
