@@ -399,6 +399,10 @@ pub const CLIENT_LOOK_MAX: Duration = Duration::from_secs(30);
 /// are over before a cancelled call is dropped.
 pub const CLIENT_CANCEL_GRACE: Duration = Duration::from_millis(300);
 
+/// How long the end of a command that was cancelled may take behind the client's answer that it is
+/// killed.
+pub const CLIENT_CANCEL_LINGER: Duration = Duration::from_millis(20);
+
 /// How long a client has to end a command after its timeout, and again to tell its output.
 pub const CLIENT_KILL_DEADLINE: Duration = Duration::from_secs(5);
 

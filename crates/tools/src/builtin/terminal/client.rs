@@ -11,7 +11,7 @@ use std::time::Duration;
 use acp_lifecycle::title::visible;
 use acp_types::text::{head, tail};
 use acp_types::{Exit, Output as Shown, TerminalId, TerminalPatch};
-use futures::future::{self, join};
+use futures::future;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -23,9 +23,9 @@ use crate::exec::escapes::Filter;
 use crate::exec::record::Recording;
 use crate::exec::{self, Command, End, Streams, or_never};
 use crate::limits::{
-    CLIENT_CANCEL_GRACE, CLIENT_ID_BYTES, CLIENT_KILL_DEADLINE, CLIENT_LOOK, CLIENT_LOOK_MAX,
-    CLIENT_LOOK_SOON, CLIENT_OUTPUT_BYTES, CLIENT_SETTLE, CLIENT_SETTLE_TRIES, CLIENT_SIGNAL_BYTES,
-    OUTPUT_FILE_BYTES,
+    CLIENT_CANCEL_GRACE, CLIENT_CANCEL_LINGER, CLIENT_ID_BYTES, CLIENT_KILL_DEADLINE, CLIENT_LOOK,
+    CLIENT_LOOK_MAX, CLIENT_LOOK_SOON, CLIENT_OUTPUT_BYTES, CLIENT_SETTLE, CLIENT_SETTLE_TRIES,
+    CLIENT_SIGNAL_BYTES, OUTPUT_FILE_BYTES,
 };
 use crate::tool::{Invocation, Output, blocking};
 
@@ -180,16 +180,34 @@ async fn follow(
     let (end, patience) = tokio::select! {
         biased;
         exit = &mut exited => {
-            return Ran { end: End::Exited, exit: exit.ok(), output: settled(terminal).await };
+            return Ran { end: End::Exited, exit: exit.ok(), output: settled(terminal, CLIENT_SETTLE_TRIES).await };
         }
         () = cancel.cancelled() => (End::Cancelled, CLIENT_CANCEL_GRACE),
         () = or_never(limit.map(sleep)) => (End::TimedOut, CLIENT_KILL_DEADLINE),
     };
+    // A command that the user cancelled is not waited for: once it is told to end, its end is
+    // there soon or does not matter, and so is its last output.
+    let (linger, tries) = match end {
+        End::Cancelled => (CLIENT_CANCEL_LINGER, 0),
+        _ => (patience, CLIENT_SETTLE_TRIES),
+    };
     let mut exit = None;
-    let killed = join(terminal.kill(), async { exit = exited.await.ok() });
+    let killed = async {
+        let mut kill = terminal.kill();
+        tokio::select! {
+            ended = &mut exited => {
+                exit = ended.ok();
+                drop(kill.await);
+            }
+            _ = &mut kill => {
+                let ended = timeout(linger, &mut exited).await;
+                exit = ended.ok().and_then(Result::ok);
+            }
+        }
+    };
     // What the client says of it or does not say, the terminal is released.
     drop(timeout(patience, killed).await);
-    let output = timeout(patience, settled(terminal)).await;
+    let output = timeout(patience, settled(terminal, tries)).await;
     let output = output.unwrap_or_else(|_| Err(ClientError::new("it did not answer in time")));
     let exit = exit.or_else(|| output.as_ref().ok()?.exit.clone());
     Ran { end, exit, output }
@@ -231,10 +249,10 @@ async fn look(terminal: &dyn ClientTerminal, mut pause: Duration) -> Result<Exit
 }
 
 /// Asks for the output of a command that has ended, some of which may still be on its way while
-/// the client has not noted the end there.
-async fn settled(terminal: &dyn ClientTerminal) -> Result<ClientOutput, ClientError> {
+/// the client has not noted the end there: so many times more.
+async fn settled(terminal: &dyn ClientTerminal, tries: u32) -> Result<ClientOutput, ClientError> {
     let mut output = terminal.output().await?;
-    for _ in 0..CLIENT_SETTLE_TRIES {
+    for _ in 0..tries {
         if output.exit.is_some() {
             break;
         }

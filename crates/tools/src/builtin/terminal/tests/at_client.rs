@@ -360,8 +360,8 @@ async fn stopped(client: &Client, is_aborted: bool) -> Option<Ended> {
 async fn a_cancelled_call_waits_for_no_client_longer_than_its_grace() {
     for (script, asked) in [
         (endless(), "create wait kill output release"),
-        (Script { kills: Never, ..endless() }, "create wait kill output output output release"),
-        (Script { kills: Fails, ..endless() }, "create wait kill output output output release"),
+        (Script { kills: Never, ..endless() }, "create wait kill output release"),
+        (Script { kills: Fails, ..endless() }, "create wait kill output release"),
         (Script { tells: Never, ..endless() }, "create wait kill output release"),
         (Script { kills: Never, tells: Never, ..endless() }, "create wait kill output release"),
         // What comes of it later, the backend releases.
@@ -372,6 +372,25 @@ async fn a_cancelled_call_waits_for_no_client_longer_than_its_grace() {
         assert_eq!((ended.status, ended.reason), (Status::Cancelled, Some(Reason::Turn)));
         assert!(ended.text.starts_with("[cancelled while it ran;"), "{}", ended.text);
         assert_eq!(client.asked(), asked, "{script:?}");
+    }
+}
+
+/// Some clients kill the shell only: what it started holds the output, and the end never comes.
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_call_does_not_wait_for_an_end_that_does_not_come() {
+    for script in [
+        endless(),
+        Script { kills: Fails, ..endless() },
+        Script { waits: Never, ..endless() },
+        Script { waits: Fails, ..endless() },
+        Script { waits: Never, kills: Fails, ..endless() },
+    ] {
+        let client = Client::new(script.clone());
+        let begun = Instant::now();
+        let asked = stopped(&client, false).await.unwrap();
+        // What it took before it was cancelled is a few milliseconds.
+        assert!(begun.elapsed() < Duration::from_millis(50), "{script:?}: {:?}", begun.elapsed());
+        assert_eq!(asked.status, Status::Cancelled);
     }
 }
 
