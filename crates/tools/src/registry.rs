@@ -4,6 +4,7 @@ mod changes;
 mod results;
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -385,8 +386,13 @@ impl<T: Tool> AnyTool for T {
     }
 
     fn describe(&self, args: &Value, context: &Context) -> Option<Description> {
-        let args = T::Args::deserialize(args).ok()?;
-        Some(Tool::describe(self, &args, context))
+        let about = || {
+            let args = T::Args::deserialize(args).ok()?;
+            Some(Tool::describe(self, &args, context))
+        };
+        // It is asked while arguments arrive, outside of what a call performs: a tool that panics
+        // over half of them says nothing, and no turn ends by it.
+        catch_unwind(AssertUnwindSafe(about)).ok().flatten()
     }
 
     fn preview<'a>(
@@ -438,9 +444,15 @@ pub const CATALOGUES: &[(&str, &str)] =
 
 #[cfg(test)]
 mod tests {
-    use super::Registry;
+    use super::{Context, Description, Draft, Invocation, Reach, Registry, Spec, Surface, Tool};
+    use crate::error::ToolError;
+    use crate::tool::Output;
+    use crate::workspace::Workspace;
+    use acp_lifecycle::{Grant, Pinned};
     use acp_types::ToolKind;
     use pretty_assertions::assert_eq;
+    use serde_json::{Value, json};
+    use std::sync::Arc;
 
     #[test]
     fn every_built_in_tool_has_titles_a_schema_and_a_description() {
@@ -457,6 +469,56 @@ mod tests {
             let undescribed = properties.iter().find(|(_, schema)| schema["description"].is_null());
             assert_eq!(undescribed, None, "{} has an argument without a word", spec.name);
         }
+    }
+
+    /// A tool that panics over its own arguments.
+    #[derive(Debug)]
+    struct Fragile;
+
+    impl Tool for Fragile {
+        type Args = Value;
+        type Plan = ();
+
+        fn spec(&self) -> Spec {
+            Spec {
+                name: "fragile",
+                aliases: &[],
+                description: "Panics when it is asked what it is about.",
+                kind: ToolKind::Other,
+                reach: Reach::Nothing,
+                title: "think",
+                surface: Surface::Content,
+            }
+        }
+
+        fn describe(&self, _: &Value, _: &Context) -> Description {
+            panic!("a planted panic")
+        }
+
+        async fn preview(&self, _: Value, _: &Context) -> Result<Draft<()>, ToolError> {
+            Ok(Draft::new(()))
+        }
+
+        async fn run(
+            &self,
+            pinned: Pinned<()>,
+            grant: Grant,
+            _: Invocation<'_>,
+        ) -> Result<Output, ToolError> {
+            pinned.release(grant)?;
+            Ok(Output::default())
+        }
+    }
+
+    #[test]
+    fn a_tool_that_panics_over_its_arguments_says_nothing_of_them() {
+        let mut registry = Registry::builtin().unwrap();
+        registry.add(Fragile);
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
+        let (workspace, env) = (Arc::new(workspace), Arc::default());
+        let context = Context { workspace, env, text: None, terminal: None };
+        assert_eq!(registry.locations("fragile", &json!({}), &context), []);
     }
 
     #[test]
