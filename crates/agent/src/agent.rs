@@ -15,9 +15,10 @@ use agent_client_protocol::v1::schema::{
     NewSessionRequest, PromptRequest, SetSessionConfigOptionRequest, SetSessionModeRequest,
 };
 use agent_client_protocol::{
-    Client, ConnectTo, Error, Result, on_receive_notification, on_receive_request,
+    Client, ConnectTo, Result, on_receive_notification, on_receive_request,
 };
 
+use crate::errors;
 use crate::keys::KeyStore;
 use crate::login;
 use crate::mode::{Decides, Mode};
@@ -139,7 +140,7 @@ impl Agent {
             found.map(|(_, value)| value.clone())
         };
         let locale = title::wanted(self.locale.as_deref(), variable).unwrap_or_default();
-        Registry::builtin_in(&locale).map_err(Error::into_internal_error)
+        Registry::builtin_in(&locale).map_err(|error| errors::fault(&error.to_string()))
     }
 
     /// Gives sessions these tools in the place of the built-in ones.
@@ -192,7 +193,7 @@ impl ConnectTo<Client> for Agent {
             .on_receive_request(
                 async move |request: InitializeRequest, responder, _| {
                     responder.respond(initialize.initialize(&request))?;
-                    drop(tokio::spawn(tell_of(request)));
+                    drop(tokio::spawn(log_client(request)));
                     Ok(())
                 },
                 on_receive_request!(),
@@ -257,13 +258,16 @@ impl ConnectTo<Client> for Agent {
 }
 
 /// Logs which client there is, once it has its answer: a line takes longer than that.
-async fn tell_of(request: InitializeRequest) {
+async fn log_client(request: InitializeRequest) {
     tokio::task::yield_now().await;
-    let client = request.client_info.as_ref();
-    tracing::info!(
+    let (client, can) = (request.client_info.as_ref(), &request.client_capabilities);
+    tracing::debug!(
         name = client.map(|info| info.name.as_str()),
         version = client.map(|info| info.version.as_str()),
-        capabilities = ?request.client_capabilities,
+        reads = can.fs.read_text_file,
+        writes = can.fs.write_text_file,
+        terminals = can.terminal,
+        forms = can.elicitation.as_ref().is_some_and(|it| it.form.is_some()),
         "a client is connected"
     );
 }

@@ -47,7 +47,7 @@ fn acp(args: ServeArgs) -> ExitCode {
     // First of all: the client's first line is read while the rest is made. And before any other
     // thread starts: nothing may write to the protocol's stream by accident.
     let transport = transport::stdio();
-    logging(LevelFilter::INFO, || match transport {
+    logging(LevelFilter::WARN, || match transport {
         Ok(transport) => serve_as(args.agent, transport),
         Err(error) => fail(&format!("cannot take over standard input and output: {error}")),
     })

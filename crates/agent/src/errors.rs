@@ -1,79 +1,417 @@
-//! The JSON-RPC errors that this agent answers with. None of them repeats what the client sent.
+//! The JSON-RPC errors that this agent answers with, all of one shape.
+//!
+//! | member | holds |
+//! |---|---|
+//! | `code` | the number that JSON-RPC or ACP has for it |
+//! | `message` | what happened and what to do next, for people, in one line |
+//! | `data.reason` | a stable word for programs, one of [`Reason`] |
+//! | `data.path` | the folder that cannot be used, of `folder_unusable` only |
+//!
+//! Every error is made by [`error`]. What the SDK answers by itself is brought into the same shape
+//! by [`of_sdk`], where the transport writes it. Of what the client sent, none repeats more than the
+//! path of a folder.
+
+use std::io;
+use std::path::Path;
 
 use acp_lifecycle::title;
 use acp_tools::WorkspaceError;
-use acp_types::text::head;
+use acp_types::text::{head, path_text};
 use agent_client_protocol::{Error, ErrorCode};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::limits;
 use crate::model::{Fault, ModelError};
 
-/// -32602: what is wrong with the parameters.
-pub(crate) fn invalid_params(what: impl Into<String>) -> Error {
-    Error::invalid_params().data(json!({ "reason": what.into() }))
+/// Why a request was not done: `data.reason`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// A bound is reached; the same may work later.
+    Busy,
+    /// The client cancelled the request before anything was done for it.
+    Cancelled,
+    /// The agent failed.
+    Fault,
+    /// A folder of a new session cannot be worked in.
+    FolderUnusable,
+    /// The parameters do not fit the method, or name what there is not.
+    InvalidParams,
+    /// The line is no message, or the message comes at the wrong time.
+    InvalidRequest,
+    /// There is no such method.
+    MethodNotFound,
+    /// The model has no key, or a wrong one.
+    ModelAuth,
+    /// The conversation is too long for the model.
+    ModelContextFull,
+    /// The model failed in another way.
+    ModelError,
+    /// The line is no JSON, or over a bound.
+    ParseError,
+    /// The session is not open.
+    UnknownSession,
 }
 
-/// -32602: a root that cannot be worked in.
-pub(crate) fn root(error: &WorkspaceError) -> Error {
-    invalid_params(match error {
-        WorkspaceError::NotAbsolute { .. } => "a root has to be an absolute path".to_owned(),
-        WorkspaceError::Unusable { source, .. } => {
-            format!("a root cannot be used: {}", source.kind())
+impl Reason {
+    fn code(self) -> ErrorCode {
+        match self {
+            Self::Busy | Self::Fault | Self::ModelContextFull | Self::ModelError => {
+                ErrorCode::INTERNAL_ERROR
+            }
+            Self::Cancelled => ErrorCode::REQUEST_CANCELLED,
+            Self::FolderUnusable | Self::InvalidParams => ErrorCode::INVALID_PARAMS,
+            Self::InvalidRequest => ErrorCode::INVALID_REQUEST,
+            Self::MethodNotFound => ErrorCode::METHOD_NOT_FOUND,
+            Self::ModelAuth => ErrorCode::AUTH_REQUIRED,
+            Self::ParseError => ErrorCode::PARSE_ERROR,
+            Self::UnknownSession => ErrorCode::RESOURCE_NOT_FOUND,
         }
-        _ => "a root cannot be used".to_owned(),
-    })
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Busy => "busy",
+            Self::Cancelled => "cancelled",
+            Self::Fault => "fault",
+            Self::FolderUnusable => "folder_unusable",
+            Self::InvalidParams => "invalid_params",
+            Self::InvalidRequest => "invalid_request",
+            Self::MethodNotFound => "method_not_found",
+            Self::ModelAuth => "model_auth",
+            Self::ModelContextFull => "model_context_full",
+            Self::ModelError => "model_error",
+            Self::ParseError => "parse_error",
+            Self::UnknownSession => "unknown_session",
+        }
+    }
 }
 
-/// -32002: a session that is not open.
+/// Makes an error. Its message is one visible line that begins with a capital letter.
+pub(crate) fn error(reason: Reason, message: &str) -> Error {
+    let shown = title::visible(message.trim());
+    let shown = head(&shown, limits::MAX_FAULT_BYTES);
+    let mut letters = shown.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    let message: String = first.chain(letters).collect();
+    Error::new(reason.code(), message).data(json!({ "reason": reason.as_str() }))
+}
+
+/// The parameters do not fit the method, or name what there is not.
+pub(crate) fn invalid_params(what: &str) -> Error {
+    error(Reason::InvalidParams, what)
+}
+
+/// A folder that cannot be worked in.
+pub(crate) fn folder(error: &WorkspaceError) -> Error {
+    let (path, why) = match error {
+        WorkspaceError::NotAbsolute { path } => {
+            (path, "is not an absolute path; send an absolute one".to_owned())
+        }
+        WorkspaceError::Unusable { path, source } => (path, unusable(source)),
+        error => return self::error(Reason::FolderUnusable, &error.to_string()),
+    };
+    let path = shown(path);
+    let message = format!("The project folder \"{path}\" {why}");
+    let mut error = self::error(Reason::FolderUnusable, &message);
+    if let Some(Value::Object(data)) = &mut error.data {
+        data.insert("path".to_owned(), path.into());
+    }
+    error
+}
+
+fn unusable(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "does not exist; create it or choose another one".to_owned(),
+        io::ErrorKind::NotADirectory => "is not a folder; choose a folder".to_owned(),
+        io::ErrorKind::PermissionDenied => {
+            "may not be read; change its permissions or choose another one".to_owned()
+        }
+        _ => format!("cannot be used: {error}; choose another one"),
+    }
+}
+
+/// A path in one visible line, within the bound of a message.
+fn shown(path: &Path) -> String {
+    head(&title::visible(&path_text(path)), limits::MAX_FAULT_BYTES / 2).to_owned()
+}
+
+/// A session that is not open.
 pub(crate) fn unknown_session() -> Error {
-    let code = ErrorCode::RESOURCE_NOT_FOUND;
-    Error::new(code, "Resource not found").data(json!({ "reason": "unknown_session" }))
+    let what = "This session is not open on this connection. Open one by `session/new`";
+    error(Reason::UnknownSession, what)
 }
 
-/// -32603: a bound is reached; the same may work later.
-pub(crate) fn busy(what: impl Into<String>) -> Error {
-    let data = json!({ "reason": "busy", "message": what.into() });
-    Error::internal_error().data(data)
+/// A bound is reached; the same may work later.
+pub(crate) fn busy(what: &str) -> Error {
+    error(Reason::Busy, what)
 }
 
-/// -32800: the client cancelled its request before anything was done for it.
+/// The client cancelled its request before anything was done for it.
 pub(crate) fn request_cancelled() -> Error {
-    agent_client_protocol::v1::schema::Error::request_cancelled().into()
+    error(Reason::Cancelled, "The request was cancelled")
 }
 
-/// -32603: a fault of the agent itself.
+/// A fault of the agent itself.
 pub(crate) fn fault(what: &str) -> Error {
-    let mut error = Error::internal_error();
-    error.message = format!("The agent failed: {}", title::visible(what));
-    error.data(json!({ "reason": "fault" }))
+    error(Reason::Fault, &format!("The agent failed: {what}"))
 }
 
-/// The model cannot go on. -32000 where it has no key, or a wrong one; else -32603.
+/// The model cannot go on.
 pub(crate) fn model(fault: &ModelError) -> Error {
     // One line, as clients show it; a provider may have said several, or a whole page.
     let said = title::visible(&fault.to_string());
-    let mut message = format!("The model failed: {}", head(&said, limits::MAX_FAULT_BYTES));
-    if let Some(pause) = fault.retry_after.filter(|pause| !pause.is_zero()) {
-        message.push_str(&format!(". It may work again in {} s", pause.as_secs().max(1)));
-    }
-    let (error, reason) = match fault.fault {
-        Fault::Auth => (Error::auth_required(), "model_auth"),
-        Fault::TooLong => (Error::internal_error(), "model_context_full"),
-        Fault::Transient | Fault::Idle | Fault::Other => (Error::internal_error(), "model_error"),
+    let pause = fault.retry_after.filter(|pause| !pause.is_zero());
+    let later = pause.map(|pause| format!(". It may work again in {} s", pause.as_secs().max(1)));
+    let later = later.unwrap_or_default();
+    let said = head(&said, limits::MAX_FAULT_BYTES - later.len() - MODEL_FAILED.len());
+    let reason = match fault.fault {
+        Fault::Auth => Reason::ModelAuth,
+        Fault::TooLong => Reason::ModelContextFull,
+        Fault::Transient | Fault::Idle | Fault::Other => Reason::ModelError,
     };
-    let mut error = error.data(json!({ "reason": reason }));
-    error.message = message;
-    error
+    error(reason, &format!("{MODEL_FAILED}{said}{later}"))
+}
+
+const MODEL_FAILED: &str = "The model failed: ";
+
+/// The shape of ours for an error that the SDK made, and none for one that an agent made itself.
+///
+/// The SDK's `message` is the name of the code. What happened is in `data`, beside what the client
+/// sent: its method, its parameters, or a value of them in the parser's complaint, which may be
+/// large, or a secret. Only words of the SDK's own are taken over.
+pub(crate) fn of_sdk(code: i32, message: &str, data: Option<&Value>) -> Option<Error> {
+    let said = data.and_then(Value::as_str).filter(|said| !said.contains('`'));
+    let complaint = data.filter(|data| data["phase"] == "deserialization");
+    let is_bare = data.is_none() || data.is_some_and(Value::is_string);
+    if complaint.is_none() && (!is_bare || !NAMES.contains(&(code, message))) {
+        return None;
+    }
+    let about = |what: &str| match said {
+        Some(said) => format!("{what}: {said}"),
+        None => what.to_owned(),
+    };
+    Some(match ErrorCode::new(code) {
+        ErrorCode::METHOD_NOT_FOUND => {
+            let what = "This agent does not have the method; what it has, the answer to \
+                        `initialize` says";
+            error(Reason::MethodNotFound, what)
+        }
+        ErrorCode::INVALID_PARAMS => {
+            let expected = complaint.and_then(|data| data["error"].as_str()).and_then(expected);
+            match expected {
+                Some(expected) => invalid_params(&format!("The parameters do not fit: {expected}")),
+                None => invalid_params(&about("The parameters do not fit the method")),
+            }
+        }
+        ErrorCode::INVALID_REQUEST if is_early(data) => {
+            let what = "The connection is not initialized; send `initialize` first";
+            error(Reason::InvalidRequest, what)
+        }
+        ErrorCode::INVALID_REQUEST => {
+            error(Reason::InvalidRequest, &about("The request is not valid"))
+        }
+        ErrorCode::PARSE_ERROR => error(Reason::ParseError, "The line is not a JSON-RPC message"),
+        ErrorCode::REQUEST_CANCELLED => request_cancelled(),
+        // It may have words of the system's.
+        _ => fault("it has a fault of its own. Please report it"),
+    })
+}
+
+/// What the SDK says where a request comes before `initialize` was answered.
+fn is_early(data: Option<&Value>) -> bool {
+    data.and_then(Value::as_str).is_some_and(|said| said.contains(" before `"))
+}
+
+/// The messages of the errors that the SDK makes.
+const NAMES: [(i32, &str); 6] = [
+    (-32700, "Parse error"),
+    (-32600, "Invalid request"),
+    (-32601, "Method not found"),
+    (-32602, "Invalid params"),
+    (-32603, "Internal error"),
+    (-32800, "Request cancelled"),
+];
+
+/// Returns the part of the parser's complaint that is about our types and not the client's bytes.
+fn expected(complaint: &str) -> Option<String> {
+    if complaint.starts_with("missing field `") {
+        return Some(complaint.to_owned());
+    }
+    let (_found, expected) = complaint.rsplit_once(", expected ")?;
+    Some(format!("expected {expected}"))
+}
+
+/// What clients may rely on of any error: fails with what is wrong. For tests.
+#[cfg(test)]
+pub(crate) fn check_shape(error: &Value) -> Result<(), String> {
+    let message = error["message"].as_str().ok_or("no message")?;
+    let is_name = NAMES.iter().any(|(_, name)| *name == message) || message == "Resource not found";
+    if is_name || message.len() < 12 || !message.starts_with(char::is_uppercase) {
+        return Err(format!("{message:?} does not say what happened"));
+    }
+    if message.contains(char::is_control) || message.len() > limits::MAX_FAULT_BYTES {
+        return Err(format!("{message:?} is not one line within its bound"));
+    }
+    let data = error["data"].as_object().ok_or("its data is no object")?;
+    let reason = data.get("reason").and_then(Value::as_str).unwrap_or_default();
+    let Some(known) = tests::ALL.iter().find(|known| known.as_str() == reason) else {
+        return Err(format!("{reason:?} is no reason: {error}"));
+    };
+    if error["code"] != i32::from(known.code()) {
+        return Err(format!("{reason} has another code: {error}"));
+    }
+    let is_known =
+        |key: &String| key == "reason" || (key == "path" && *known == Reason::FolderUnusable);
+    match data.keys().find(|key| !is_known(key)) {
+        None => Ok(()),
+        Some(key) => Err(format!("{key} is not documented: {error}")),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::model;
-
-    use crate::model::{Fault, ModelError};
-    use serde_json::json;
+    use std::io;
     use std::time::Duration;
+
+    use acp_tools::WorkspaceError;
+    use agent_client_protocol::Error;
+    use pretty_assertions::assert_eq;
+    use serde_json::{Value, json};
+
+    use super::{
+        Reason, busy, check_shape, fault, folder, invalid_params, model, of_sdk, request_cancelled,
+        unknown_session,
+    };
+    use crate::limits;
+    use crate::model::{Fault, ModelError};
+
+    pub(super) const ALL: [Reason; 12] = [
+        Reason::Busy,
+        Reason::Cancelled,
+        Reason::Fault,
+        Reason::FolderUnusable,
+        Reason::InvalidParams,
+        Reason::InvalidRequest,
+        Reason::MethodNotFound,
+        Reason::ModelAuth,
+        Reason::ModelContextFull,
+        Reason::ModelError,
+        Reason::ParseError,
+        Reason::UnknownSession,
+    ];
+
+    fn model_error(fault: Fault, message: &str) -> ModelError {
+        ModelError { fault, message: message.to_owned(), status: None, retry_after: None }
+    }
+
+    fn check(error: &Error) {
+        let error = serde_json::to_value(error).unwrap();
+        assert_eq!(check_shape(&error), Ok(()));
+    }
+
+    #[test]
+    fn every_error_has_the_one_shape() {
+        let hostile = format!("a\u{202e}\n{}", "x".repeat(limits::MAX_FAULT_BYTES * 2));
+        for text in ["too many sessions are open", &*hostile] {
+            [busy(text), fault(text), invalid_params(text)].iter().for_each(check);
+            for fault in [Fault::Auth, Fault::TooLong, Fault::Transient, Fault::Idle, Fault::Other]
+            {
+                let retry_after = Some(Duration::from_secs(10));
+                check(&model(&ModelError { retry_after, ..model_error(fault, text) }));
+            }
+            let path = std::path::PathBuf::from(text);
+            check(&folder(&WorkspaceError::NotAbsolute { path: path.clone() }));
+            let source = io::Error::other(text);
+            check(&folder(&WorkspaceError::Unusable { path, source }));
+        }
+        [unknown_session(), request_cancelled()].iter().for_each(check);
+        for (code, name) in super::NAMES {
+            for data in [None, Some(json!("The SDK's own words")), Some(json!("of `a`"))] {
+                check(&of_sdk(code, name, data.as_ref()).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn every_reason_is_documented() {
+        let readme = include_str!("../../../ARCHITECTURE.md");
+        for reason in ALL {
+            let row = format!("| `{}` | {} |", reason.as_str(), i32::from(reason.code()));
+            assert!(readme.contains(&row), "ARCHITECTURE.md has no row that begins with {row}");
+        }
+    }
+
+    #[test]
+    fn a_folder_is_named_with_what_is_wrong_and_what_to_do() {
+        for (kind, message) in [
+            (
+                io::ErrorKind::NotFound,
+                "The project folder \"/a b\" does not exist; create it or choose another one",
+            ),
+            (
+                io::ErrorKind::NotADirectory,
+                "The project folder \"/a b\" is not a folder; choose a folder",
+            ),
+            (
+                io::ErrorKind::PermissionDenied,
+                "The project folder \"/a b\" may not be read; change its permissions or choose \
+                 another one",
+            ),
+        ] {
+            let error = WorkspaceError::Unusable { path: "/a b".into(), source: kind.into() };
+            let error = folder(&error);
+            assert_eq!(error.message, message);
+            assert_eq!(error.data, Some(json!({"reason": "folder_unusable", "path": "/a b"})));
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_sdk_holds_nothing_of_the_message_that_it_answers() {
+        let params =
+            |error: &str| json!({"error": error, "json": {"k": "S"}, "phase": "deserialization"});
+        for (code, name, data, told) in [
+            (-32601, "Method not found", json!("S/method"), "This agent does not have the method"),
+            (
+                -32602,
+                "Invalid params",
+                params("missing field `cwd`"),
+                "The parameters do not fit: missing field `cwd`",
+            ),
+            (
+                -32602,
+                "Invalid params",
+                params("invalid type: string \"S, expected S\", expected u16"),
+                "The parameters do not fit: expected u16",
+            ),
+            (-32602, "Invalid params", params("S"), "The parameters do not fit the method"),
+            (
+                -32600,
+                "Invalid request",
+                json!("ACP initialization must complete before `S` can be used"),
+                "The connection is not initialized; send `initialize` first",
+            ),
+            (
+                -32600,
+                "Invalid request",
+                json!("It is done already"),
+                "The request is not valid: It is done already",
+            ),
+            (-32603, "Internal error", json!("of `S` without responding"), "The agent failed: it"),
+        ] {
+            let error = of_sdk(code, name, Some(&data)).unwrap();
+            assert!(error.message.starts_with(told), "{}", error.message);
+            let whole = serde_json::to_string(&error).unwrap();
+            assert!(!whole.contains("S/") && !whole.contains("\"S") && !whole.contains("`S`"));
+        }
+        // What an agent says itself is its own.
+        for (code, message, data) in [
+            (1, "m", json!([1])),
+            (-32603, "Too busy", json!("x")),
+            (-32603, "Internal error", json!({"reason": "busy"})),
+        ] {
+            assert_eq!(of_sdk(code, message, Some(&data)), None);
+        }
+    }
 
     #[test]
     fn a_fault_of_the_model_tells_what_to_do() {
@@ -98,10 +436,10 @@ mod tests {
                 "The model failed: no (status 429). It may work again in 10 s",
             ),
         ] {
-            let fault = ModelError { fault, message: "no".to_owned(), status, retry_after };
+            let fault = ModelError { status, retry_after, ..model_error(fault, "no") };
             let error = model(&fault);
             assert_eq!((i32::from(error.code), &*error.message), (code, message));
-            assert_eq!(error.data, Some(json!({ "reason": reason })));
+            assert_eq!(error.data, Some::<Value>(json!({ "reason": reason })));
         }
     }
 }

@@ -18,7 +18,7 @@ use agent_client_protocol::v1::schema::{
     RequestPermissionResponse, SelectedPermissionOutcome, SessionNotification, StopReason,
 };
 use agent_client_protocol::{
-    Client, ConnectTo, ErrorCode, Result, on_receive_notification, on_receive_request,
+    Client, ConnectTo, Error, ErrorCode, Result, on_receive_notification, on_receive_request,
 };
 
 use crate::limits::MAX_LINE_BYTES;
@@ -79,7 +79,13 @@ pub async fn run(
                         answer(&asked, &request, approval)
                     });
                     let outcome = answered.await.unwrap_or(RequestPermissionOutcome::Cancelled);
-                    responder.respond(RequestPermissionResponse::new(outcome))
+                    match unasked(approval) {
+                        // The user rejected nothing.
+                        Some(why) => {
+                            responder.respond_with_error(Error::new(ErrorCode::INTERNAL_ERROR, why))
+                        }
+                        None => responder.respond(RequestPermissionResponse::new(outcome)),
+                    }
                 })
             },
             on_receive_request!(),
@@ -145,19 +151,21 @@ impl Show for Arc<Mutex<Screen>> {
                 ExitCode::from(4)
             }
             Err(error) => {
-                Ui::stderr().line(&format!("callboard: {}", told(&error)));
+                Ui::stderr().line(&format!("callboard: {}", error.message));
                 ExitCode::FAILURE
             }
         }
     }
 }
 
-/// Returns what went wrong; the message of bad parameters does not say it.
-fn told(error: &agent_client_protocol::Error) -> &str {
-    let reason = error.data.as_ref().and_then(|data| data.get("reason")?.as_str());
-    match reason {
-        Some(reason) if error.code == ErrorCode::INVALID_PARAMS => reason,
-        _ => &error.message,
+/// Returns why no one is asked, where a request is rejected for that alone.
+fn unasked(approval: Approval) -> Option<&'static str> {
+    match approval {
+        Approval::None => Some("--deny-all rejects whatever is asked"),
+        Approval::Ask if !io::stdin().is_terminal() => {
+            Some("there is no terminal to ask at; see --approve-all")
+        }
+        _ => None,
     }
 }
 
@@ -212,21 +220,3 @@ fn ask<'a>(
 
 /// How often a question is repeated that gets no answer.
 const MAX_QUESTIONS: usize = 5;
-
-#[cfg(test)]
-mod tests {
-    use crate::model::{Fault, ModelError};
-
-    #[test]
-    fn a_folder_that_cannot_be_worked_in_is_told_as_what_is_wrong_with_it() {
-        let bad = crate::errors::invalid_params("a root cannot be used");
-        assert_eq!(super::told(&bad), "a root cannot be used");
-        let fault = ModelError {
-            fault: Fault::Other,
-            message: "no key".to_owned(),
-            status: None,
-            retry_after: None,
-        };
-        assert_eq!(super::told(&crate::errors::model(&fault)), "The model failed: no key");
-    }
-}

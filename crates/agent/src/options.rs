@@ -107,7 +107,8 @@ impl Options {
         request: &SetSessionConfigOptionRequest,
         responder: Responder<SetSessionConfigOptionResponse>,
     ) -> Result<()> {
-        let value = request.value.as_value_id().ok_or("an option has one of its values");
+        let value =
+            request.value.as_value_id().ok_or("The value of an option is one of those listed");
         let change = value.and_then(|value| {
             self.with(|selection| selection.change(&request.config_id.0, &value.0))
         });

@@ -150,11 +150,13 @@ impl Session {
         let place = match self.prompts.try_reserve() {
             Ok(place) => place,
             Err(mpsc::error::TrySendError::Full(())) => {
-                let what = format!("{} prompts wait already", limits::MAX_WAITING_PROMPTS);
-                return responder.respond_with_error(errors::busy(what));
+                let waiting = limits::MAX_WAITING_PROMPTS;
+                let what = format!("{waiting} prompts wait already; wait for the end of one");
+                return responder.respond_with_error(errors::busy(&what));
             }
             Err(mpsc::error::TrySendError::Closed(())) => {
-                return responder.respond_with_error(errors::busy("the session is closing"));
+                return responder
+                    .respond_with_error(errors::busy("The session is closing; open another one"));
             }
         };
         let begins = CancellationToken::new();

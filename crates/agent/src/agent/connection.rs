@@ -19,7 +19,7 @@ use agent_client_protocol::v1::schema::{
     SetSessionModeRequest, SetSessionModeResponse,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
-use agent_client_protocol::{Client, Error, Result};
+use agent_client_protocol::{Client, Result};
 use futures::FutureExt as _;
 use tokio::sync::Semaphore;
 use ulid::Ulid;
@@ -100,7 +100,7 @@ impl Connection {
     ) -> Result<()> {
         // Noted before the end of input can be heard.
         let Ok(opening) = self.opening.clone().try_acquire_owned() else {
-            let what = "too many sessions are being opened";
+            let what = "Too many sessions are being opened; try again in a moment";
             return responder.respond_with_error(errors::busy(what));
         };
         let is_alone = self.opening.available_permits() + 1 == limits::MAX_SESSIONS;
@@ -126,7 +126,8 @@ impl Connection {
         let connection = self.clone();
         let look = move || connection.context(request.cwd, request.additional_directories);
         let looked = tokio::task::spawn_blocking(look).await;
-        let looked = looked.unwrap_or_else(|_panic| Err(Error::internal_error()));
+        let looked =
+            looked.unwrap_or_else(|_panic| Err(errors::fault("a session could not be opened")));
         // The connection may be gone by now, and with it whoever asked.
         drop(match looked {
             Ok((context, tools, stored)) => self.open(context, tools, stored, responder, client),
@@ -146,7 +147,7 @@ impl Connection {
         let mut sessions = lock(&self.sessions);
         if sessions.len() >= limits::MAX_SESSIONS {
             let what = format!("{} sessions are open; close one first", limits::MAX_SESSIONS);
-            return responder.respond_with_error(errors::busy(what));
+            return responder.respond_with_error(errors::busy(&what));
         }
         // A disk may be slow: the first call waits for this.
         let workspace = context.workspace.clone();
@@ -185,7 +186,7 @@ impl Connection {
         };
         let additional = additional.into_iter().map(parsed).collect();
         let mut workspace =
-            Workspace::new(parsed(cwd), additional).map_err(|error| errors::root(&error))?;
+            Workspace::new(parsed(cwd), additional).map_err(|error| errors::folder(&error))?;
         if !workspace.is_kernel_fenced() {
             tracing::warn!("a program that swaps directories for links can lead tools outside");
         }

@@ -3,12 +3,12 @@
 //! Nothing needs a login: without a key there is the direct model. What a login stored, and what it
 //! took away, is looked at before each turn, so that `authenticate` has nothing to do.
 
+use agent_client_protocol::Result;
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{
     AuthMethod, AuthMethodAgent, AuthMethodTerminal, AuthenticateRequest, AuthenticateResponse,
     ClientCapabilities, LogoutResponse,
 };
-use agent_client_protocol::{Error, Result};
 use serde_json::{Map, Value, json};
 
 use crate::errors;
@@ -44,7 +44,7 @@ pub(crate) fn methods(client: &ClientCapabilities) -> Vec<AuthMethod> {
 pub(crate) fn authenticate(request: &AuthenticateRequest) -> Result<AuthenticateResponse> {
     match &*request.method_id.0 {
         SETUP | TERMINAL => Ok(AuthenticateResponse::new()),
-        _ => Err(errors::invalid_params("there is no such method")),
+        _ => Err(errors::invalid_params("There is no such way to log in; `initialize` lists them")),
     }
 }
 
@@ -54,7 +54,7 @@ pub(crate) async fn logout(keys: KeyStore, responder: Responder<LogoutResponse>)
     let answer = match removed {
         Ok(Ok(_)) => Ok(LogoutResponse::new()),
         Ok(Err(error)) => Err(errors::fault(&error.to_string())),
-        Err(_) => Err(Error::internal_error()),
+        Err(_) => Err(errors::fault("the keys could not be removed")),
     };
     // The connection may be gone by now, and with it whoever asked.
     drop(responder.respond_with_result(answer));

@@ -187,12 +187,12 @@ impl Selection {
             MODEL if self.models().iter().any(|choice| choice.value == value) => {
                 Ok(Change::Model(value.to_owned()))
             }
-            MODEL => Err("there is no such model among the option's values"),
+            MODEL => Err("There is no such model among the option's values"),
             MODE => self.mode(value).map(Change::Mode),
             THOUGHT_LEVEL if self.model.traits().efforts => {
                 parse_level(value).map(Change::Effort).ok_or(NO_LEVEL)
             }
-            _ => Err("there is no such option in this session"),
+            _ => Err("There is no such option in this session"),
         }
     }
 
@@ -202,7 +202,7 @@ impl Selection {
     /// What is wrong, without what was asked for.
     pub(crate) fn mode(&self, id: &str) -> Result<Mode, &'static str> {
         if self.mode.is_none() {
-            return Err("this session has no modes");
+            return Err("This session has no modes");
         }
         Mode::parse(id).ok_or(NO_MODE)
     }

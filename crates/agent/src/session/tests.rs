@@ -214,7 +214,7 @@ async fn openings_that_hang_are_bounded_and_hold_up_nobody() {
     let others = agent.flood(limits::MAX_SESSIONS, "session/new", &params).await.unwrap();
     let (last, others) = others.split_last().unwrap();
     let Err(Error::Refused(error)) = agent.answer(last).await else { panic!("it is opened") };
-    assert_eq!(error["data"]["message"], "too many sessions are being opened");
+    assert_eq!(error["data"]["reason"], "busy");
     assert!(others.iter().all(|id| agent.client.answer(id).is_none()));
     // The disk answers again.
     drop(open);

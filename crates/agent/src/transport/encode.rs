@@ -2,10 +2,11 @@
 //!
 //! Knows nothing of queues and streams.
 
-use agent_client_protocol::{ErrorCode, RawJsonRpcError, RawJsonRpcMessage, RawJsonRpcResponse};
+use agent_client_protocol::{RawJsonRpcError, RawJsonRpcMessage, RawJsonRpcResponse};
 use serde::Serialize;
-use serde_json::{Result, Value, json};
+use serde_json::{Result, json};
 
+use crate::errors;
 use crate::limits::{KEPT_BUFFER_BYTES, MAX_ERROR_BYTES, SMALL_DATA_BYTES};
 
 /// Puts the message's line, newline included, in place of what `line` held.
@@ -24,14 +25,16 @@ pub(super) fn encode(message: &mut RawJsonRpcMessage, line: &mut Vec<u8>) -> Res
 /// Writes an error short and without what the client sent.
 fn write_response(response: &mut RawJsonRpcResponse, line: &mut Vec<u8>) -> Result<()> {
     if let RawJsonRpcResponse::Error { error, .. } = response {
-        keep_own_words(error);
+        reshape(error);
     }
     write(response, line)?;
     if let RawJsonRpcResponse::Error { error, .. } = response
         && line.len() >= MAX_ERROR_BYTES
         && serde_json::to_vec(&error.data)?.len() > SMALL_DATA_BYTES
     {
-        error.data = Default::default();
+        // The word that programs act on stays.
+        let reason = error.data.value().and_then(|data| data.get("reason")).cloned();
+        error.data = reason.map(|reason| Some(json!({ "reason": reason }))).into();
         line.clear();
         write(response, line)?;
     }
@@ -50,37 +53,19 @@ fn write<T: Serialize>(message: &T, line: &mut Vec<u8>) -> Result<()> {
     serde_json::to_writer(line, &Line { jsonrpc: "2.0", message })
 }
 
-/// Takes out of an error what the SDK put there of the client's message: its method, its
-/// parameters, or a value of them in the parser's complaint. That may be large, or a secret.
-fn keep_own_words(error: &mut RawJsonRpcError) {
-    let Some(data) = error.data.value() else { return };
-    let data = match data {
-        _ if error.code == i32::from(ErrorCode::METHOD_NOT_FOUND) => None,
-        Value::String(text) => match text.split_once(" before `") {
-            Some((text, _method)) => Some(json!(format!("{text} first"))),
-            None => return,
-        },
-        data if data["phase"] == "deserialization" => {
-            data["error"].as_str().and_then(expected).map(|reason| json!({ "reason": reason }))
-        }
-        _ => return,
-    };
-    error.data = data.map(Some).into();
-}
-
-/// Returns the part of the parser's complaint that is about our types and not the client's bytes.
-fn expected(complaint: &str) -> Option<String> {
-    if complaint.starts_with("missing field `") {
-        return Some(complaint.to_owned());
+/// Brings what the SDK answers by itself into the shape of the agent's own errors; see
+/// [`errors::of_sdk`].
+fn reshape(error: &mut RawJsonRpcError) {
+    if let Some(ours) = errors::of_sdk(error.code, &error.message, error.data.value()) {
+        *error = ours.into();
     }
-    let (_found, expected) = complaint.rsplit_once(", expected ")?;
-    Some(format!("expected {expected}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use pretty_assertions::assert_eq;
+    use serde_json::Value;
 
     fn line(message: &Value) -> String {
         let mut line = b"left over".to_vec();
@@ -128,29 +113,19 @@ mod tests {
     }
 
     #[test]
-    fn an_error_holds_nothing_of_the_message_that_it_answers() {
-        let params =
-            |error: &str| json!({"error": error, "json": {"k": "S"}, "phase": "deserialization"});
-        let rows = [
-            (-32601, json!("S/method"), Value::Null),
-            (-32602, params("missing field `cwd`"), json!({"reason": "missing field `cwd`"})),
-            (
-                -32602,
-                params("invalid type: string \"S, expected S\", expected u16"),
-                json!({"reason": "expected u16"}),
-            ),
-            (-32602, params("S"), Value::Null),
-            (
-                -32600,
-                json!("It must be done before `S` can be used"),
-                json!("It must be done first"),
-            ),
-            (-32600, json!("It is done already"), json!("It is done already")),
-            (-32603, json!({"reason": "busy"}), json!({"reason": "busy"})),
-        ];
-        for (code, data, left) in rows {
-            let told = read(&error(code, "m", &data));
-            assert_eq!(told["error"]["data"], left, "{data}");
-        }
+    fn what_the_sdk_answers_by_itself_gets_the_shape_of_our_errors() {
+        let method = read(&error(-32601, "Method not found", &json!("S/method")));
+        assert_eq!(errors::check_shape(&method["error"]), Ok(()));
+        assert!(!method.to_string().contains('S'), "{method}");
+        let bare = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "Internal error"}});
+        assert_eq!(errors::check_shape(&read(&bare)["error"]), Ok(()));
+    }
+
+    #[test]
+    fn a_long_error_keeps_its_reason() {
+        let long = "m".repeat(MAX_ERROR_BYTES);
+        let data = json!({"reason": "folder_unusable", "path": "p".repeat(SMALL_DATA_BYTES)});
+        let told = read(&error(-32602, &long, &data));
+        assert_eq!(told["error"]["data"], json!({"reason": "folder_unusable"}));
     }
 }

@@ -90,7 +90,7 @@ fn answer(response: Result<RequestPermissionResponse>) -> Answer {
             _ => Answer::Failed("the client answered in an unknown way".to_owned()),
         },
         Err(error) => {
-            tracing::warn!(code = ?error.code, "a permission request was answered by an error");
+            tracing::debug!(code = i32::from(error.code), "a permission request got an error");
             Answer::Failed(error.message)
         }
     }

@@ -23,13 +23,13 @@ pub(super) struct Root {
 #[non_exhaustive]
 pub enum WorkspaceError {
     /// The path is relative. The client has to send absolute ones.
-    #[error("a root has to be an absolute path, not {}", path_text(path))]
+    #[error("the project folder has to be an absolute path, not {}", path_text(path))]
     NotAbsolute {
         /// The path as it was given.
         path: PathBuf,
     },
     /// The directory cannot be opened, or is none.
-    #[error("cannot use {} as a root: {source}", path_text(path))]
+    #[error("cannot use {} as a project folder: {source}", path_text(path))]
     Unusable {
         /// The path as it was given.
         path: PathBuf,
@@ -49,10 +49,17 @@ impl Root {
         if !path.is_absolute() {
             return Err(WorkspaceError::NotAbsolute { path });
         }
-        let path = normalise(&path);
-        match Pinned::pin(&path).and_then(|pinned| Ok((path.canonicalize()?, pinned))) {
+        // As it was given: what leads through a place that is not there leads nowhere, and what
+        // cannot be listed cannot be worked in.
+        let given = path;
+        let path = normalise(&given);
+        let pin = || -> io::Result<_> {
+            std::fs::read_dir(&given)?;
+            Ok((path.canonicalize()?, Pinned::pin(&path)?))
+        };
+        match pin() {
             Ok((real, pinned)) => Ok(Self { path, real, pinned }),
-            Err(source) => Err(WorkspaceError::Unusable { path, source }),
+            Err(source) => Err(WorkspaceError::Unusable { path: given, source }),
         }
     }
 }

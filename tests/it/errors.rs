@@ -1,0 +1,129 @@
+//! Every error that the program answers with is of one shape: a sentence for people, and a stable
+//! word for programs.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::script::Model;
+use crate::harness::{Agent, Options};
+
+/// Checks an error as a stranger would, and returns its reason and its message.
+fn told(error: &Value) -> (String, String) {
+    let message = error["message"].as_str().expect("a message");
+    let names = [
+        "Parse error",
+        "Invalid request",
+        "Method not found",
+        "Invalid params",
+        "Internal error",
+        "Resource not found",
+        "Request cancelled",
+    ];
+    assert!(!names.contains(&message) && message.split(' ').count() > 3, "{error}");
+    assert!(message.starts_with(char::is_uppercase) && !message.contains('\n'), "{error}");
+    let data = error["data"].as_object().unwrap_or_else(|| panic!("no data: {error}"));
+    assert!(data.keys().all(|key| ["reason", "path"].contains(&key.as_str())), "{error}");
+    let reason = data["reason"].as_str().expect("a reason");
+    assert!(reason.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_'), "{error}");
+    (reason.to_owned(), message.to_owned())
+}
+
+#[tokio::test]
+async fn every_request_that_cannot_be_done_is_answered_by_a_sentence_and_a_word() {
+    let mut agent = Agent::ready(Model::Direct, Options::default()).await;
+    let (session, cwd) = (agent.session_id(), agent.scratch.cwd());
+    let none = "sess_none";
+    let blocks = json!([{"type": "text", "text": "list"}]);
+    for (method, params, expected) in [
+        ("nope", json!({}), ("method_not_found", "initialize")),
+        ("session/load", json!({}), ("method_not_found", "initialize")),
+        ("session/new", json!({}), ("invalid_params", "missing field `cwd`")),
+        ("session/new", json!({"cwd": 5, "mcpServers": []}), ("invalid_params", "expected")),
+        ("session/prompt", json!({"sessionId": session}), ("invalid_params", "prompt")),
+        ("session/prompt", json!([1]), ("invalid_params", "do not fit")),
+        (
+            "session/prompt",
+            json!({"sessionId": none, "prompt": blocks}),
+            ("unknown_session", "`session/new`"),
+        ),
+        ("session/close", json!({"sessionId": none}), ("unknown_session", "not open")),
+        (
+            "session/set_mode",
+            json!({"sessionId": none, "modeId": "ask"}),
+            ("unknown_session", "not open"),
+        ),
+        (
+            "session/set_config_option",
+            json!({"sessionId": none, "configId": "mode", "value": "ask"}),
+            ("unknown_session", "not open"),
+        ),
+        (
+            "session/set_mode",
+            json!({"sessionId": session, "modeId": "yolo"}),
+            ("invalid_params", "There is no such"),
+        ),
+        (
+            "session/set_config_option",
+            json!({"sessionId": session, "configId": "colour", "value": "red"}),
+            ("invalid_params", "There is no such option"),
+        ),
+        ("authenticate", json!({"methodId": "magic"}), ("invalid_params", "log in")),
+    ] {
+        let error = agent.request_unchecked(method, params.clone()).await.unwrap_err();
+        let (reason, message) = told(&error);
+        assert_eq!(reason, expected.0, "{method} {params}: {error}");
+        assert!(message.contains(expected.1), "{method} {params}: {error}");
+    }
+    assert!(cwd.exists());
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_session_is_opened_in_folders_that_are_there_only() {
+    let mut agent = Agent::ready(Model::Direct, Options::default()).await;
+    let cwd = agent.scratch.cwd();
+    let here = |name: &str| cwd.join(name).to_str().unwrap().to_owned();
+    let whole = here("");
+    for (path, what) in [
+        ("".to_owned(), "absolute"),
+        ("here".to_owned(), "absolute"),
+        ("./".to_owned(), "absolute"),
+        (here("missing"), "does not exist"),
+        (here("missing/.."), "does not exist"),
+        (here("missing/../notes.txt"), "does not exist"),
+        (here("notes.txt"), "is not a folder"),
+        (here("notes.txt/.."), "is not a folder"),
+        (here("nul\0"), "cannot be used"),
+    ] {
+        for params in [
+            json!({"cwd": path, "mcpServers": []}),
+            json!({"cwd": whole, "additionalDirectories": [whole, path], "mcpServers": []}),
+        ] {
+            let error = agent.request_unchecked("session/new", params.clone()).await.unwrap_err();
+            let (reason, message) = told(&error);
+            assert_eq!((&*reason, &error["code"]), ("folder_unusable", &json!(-32602)), "{params}");
+            assert!(message.contains(what), "{params}: {error}");
+            let shown = error["data"]["path"].as_str().unwrap();
+            assert!(message.contains(&format!("\"{shown}\"")), "{params}: {error}");
+            assert!(path.contains('\0') || shown == path, "{error}");
+        }
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_bound_that_is_reached_is_named() {
+    let mut agent = Agent::ready(Model::Direct, Options::default()).await;
+    let params = json!({"cwd": agent.scratch.cwd(), "mcpServers": []});
+    let mut errors = Vec::new();
+    for _ in 0..64 {
+        errors.extend(agent.request("session/new", params.clone()).await.err());
+    }
+    let [error] = errors.as_slice() else { panic!("{errors:?}") };
+    assert_eq!(
+        told(error),
+        ("busy".to_owned(), "64 sessions are open; close one first".to_owned())
+    );
+    assert_eq!(error["code"], -32603);
+    agent.finish().await;
+}
