@@ -6,42 +6,74 @@
 use std::borrow::Cow;
 
 use agent_client_protocol::{
-    Error, ErrorCode, RawJsonRpcError, RawJsonRpcId, RawJsonRpcMessage, RawJsonRpcNotification,
+    Error, RawJsonRpcError, RawJsonRpcId, RawJsonRpcMessage, RawJsonRpcNotification,
     RawJsonRpcParams, RawJsonRpcRequest, RawJsonRpcResponse,
 };
 use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
-use serde_json::json;
 
 use super::scan;
 use super::strict::Strict;
+use crate::errors::{self, Reason};
 use crate::limits::{MAX_DEPTH, MAX_ID_BYTES, MAX_JSON_VALUES, MAX_LINE_BYTES};
 
 /// A line that may be parsed.
 #[derive(Debug)]
 pub(super) struct Checked<'a> {
-    text: &'a str,
+    /// Where the line is not UTF-8, with U+FFFD for what is wrong.
+    text: Cow<'a, str>,
     /// The estimated bytes of its message.
     pub(super) size: usize,
 }
 
 /// Checks what can be told of a line, which is not blank, without parsing it.
 pub(super) fn check(line: &[u8]) -> Result<Checked<'_>, Fault> {
-    let Ok(text) = str::from_utf8(line) else {
-        return Err(Fault::NotUtf8);
-    };
-    Ok(Checked { text, size: scan::check(line)? })
+    let text = String::from_utf8_lossy(line);
+    // What stands for a byte is longer than it.
+    if text.len() > MAX_LINE_BYTES {
+        return Err(Fault::TooLong);
+    }
+    let size = scan::check(text.as_bytes())?;
+    Ok(Checked { text, size })
 }
 
 impl Checked<'_> {
     /// Parses the line.
     pub(super) fn decode(self) -> Result<RawJsonRpcMessage, Refused> {
-        let text = self.text;
+        let text = &*self.text;
+        let is_utf8 = matches!(self.text, Cow::Borrowed(_));
         if !text.trim_start().starts_with('{') {
-            return Err(diagnose_other(text).into());
+            return Err(if is_utf8 { diagnose_other(text) } else { Fault::NotUtf8 }.into());
         }
         let envelope: Option<Envelope<'_>> = serde_json::from_str(text).ok();
-        envelope.and_then(Envelope::into_message).ok_or_else(|| diagnose_object(text))
+        match envelope.and_then(Envelope::into_message) {
+            // Clients send the bytes of a file as the text that they were asked for. An answer gets
+            // none, so that whoever waits for it takes it with the gaps that it has; what it must
+            // not be used for is to be seen from U+FFFD.
+            Some(message @ RawJsonRpcMessage::Response(_)) => Ok(message),
+            Some(message) if is_utf8 => Ok(message),
+            Some(message) => Err(Refused::Answered(whole_id(&message), Fault::NotUtf8)),
+            None if is_utf8 => Err(diagnose_object(text)),
+            None => Err(match diagnose_object(text) {
+                Refused::Answered(id, _) => Refused::Answered(whole(id), Fault::NotUtf8),
+                Refused::Dropped => Refused::Dropped,
+            }),
+        }
+    }
+}
+
+/// The id of a request that is refused; none where it may not be the one that was sent.
+fn whole_id(message: &RawJsonRpcMessage) -> RawJsonRpcId {
+    match message {
+        RawJsonRpcMessage::Request(request) => whole(request.id.clone()),
+        _ => RawJsonRpcId::Null,
+    }
+}
+
+fn whole(id: RawJsonRpcId) -> RawJsonRpcId {
+    match id {
+        RawJsonRpcId::Str(text) if text.contains(char::REPLACEMENT_CHARACTER) => RawJsonRpcId::Null,
+        id => id,
     }
 }
 
@@ -86,13 +118,12 @@ pub(super) enum Fault {
 impl Fault {
     /// The error response's `error`.
     pub(super) fn to_error(self) -> Error {
-        let code = match self {
-            Self::NotAnObject | Self::InvalidEnvelope => ErrorCode::INVALID_REQUEST,
-            Self::Busy => ErrorCode::INTERNAL_ERROR,
-            _ => ErrorCode::PARSE_ERROR,
+        let reason = match self {
+            Self::NotAnObject | Self::InvalidEnvelope => Reason::InvalidRequest,
+            Self::Busy => Reason::Busy,
+            _ => Reason::ParseError,
         };
-        let error = Error::new(code, self.to_string());
-        if self == Self::Busy { error.data(json!({ "reason": "busy" })) } else { error }
+        errors::error(reason, &self.to_string())
     }
 }
 
@@ -201,7 +232,7 @@ fn diagnose_other(text: &str) -> Fault {
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -236,7 +267,7 @@ mod tests {
     #[test]
     fn a_line_that_is_no_object_is_refused_without_an_id() {
         let rows: &[(Fault, &[&[u8]])] = &[
-            (Fault::NotUtf8, &[b"\xff", b"{\"id\":1,\"x\":\"\xc3\"}"]),
+            (Fault::NotUtf8, &[b"\xff", b"[\xff]", b"{\"x\":\"\xc3\"}", b"{\"id\":1,\xc3"]),
             (Fault::NotJson, &[b"garbage", b"[", b"\0", b"\xef\xbb\xbf{}", b"{\"id\":1", b"{}{}"]),
             (Fault::NotJson, &[b"{\"id\":1.5,\"method\":", b"{\"jsonrpc\":\"2.0\",\"id\":1"]),
             (Fault::NotAnObject, &[b"[]", b"[\"2.0\",1,\"m\"]", b"17", b"null", b"\"m\""]),
@@ -292,6 +323,36 @@ mod tests {
             let id = "i".repeat(length);
             let line = format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"m"}}"#);
             assert_eq!(decode(line.as_bytes()).is_ok(), is_valid, "{length}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_not_utf_8_is_taken_with_gaps() {
+        let line = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"content\":\"caf\xe9 \xff\xfe\"}}";
+        let whole = r#"{"jsonrpc":"2.0","id":1,"result":{"content":"caf\ufffd \ufffd\ufffd"}}"#;
+        assert_eq!(decode(line), Ok(serde_json::from_str(whole).unwrap()));
+        let line =
+            b"{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":1,\"message\":\"d\xe9j\xe0\"}}";
+        assert!(matches!(decode(line), Ok(RawJsonRpcMessage::Response(_))));
+        // The gaps count for the bound of a line.
+        let mut long = line.to_vec();
+        long.splice(60..60, vec![0xff; MAX_LINE_BYTES / 3 + 1]);
+        assert_eq!(decode(&long), Err(Fault::TooLong.into()));
+        let broken = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":1,\"error\":\"\xff\"}";
+        assert_eq!(decode(broken), Err(Refused::Dropped));
+    }
+
+    #[test]
+    fn a_request_that_is_not_utf_8_is_refused_with_the_id_that_it_surely_has() {
+        let rows: &[(Value, &[u8])] = &[
+            (json!(7), b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"m\",\"params\":[\"\xe9\"]}"),
+            (json!("a"), b"{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"\xe9\"}"),
+            (json!(7), b"{\"id\":7,\"method\":\"m\",\"\xe9\":1}"),
+            (json!(null), b"{\"jsonrpc\":\"2.0\",\"id\":\"\xe9\",\"method\":\"m\"}"),
+            (json!(null), b"{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"params\":[\"\xe9\"]}"),
+        ];
+        for (id, line) in rows {
+            assert_refused(line, id.clone(), Fault::NotUtf8);
         }
     }
 
