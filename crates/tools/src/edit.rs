@@ -4,6 +4,7 @@
 //! line ends, also mixed ones, a byte order mark, a missing last line end. A text that is not
 //! there exactly is looked for ever less strictly, see [`Rung`]; which rung found it is told.
 
+mod applied;
 mod ladder;
 mod near;
 mod placeholder;
@@ -15,7 +16,6 @@ use std::borrow::Cow;
 use std::num::NonZeroU32;
 
 use memchr::memchr_iter;
-use memchr::memmem::find;
 
 use crate::error::ToolError;
 use crate::limits::{EDIT_MATCHES, EDIT_MATCHES_SHOWN, EDIT_PLACES, FILE_BYTES};
@@ -30,6 +30,7 @@ pub use self::near::{Difference, Near};
 pub(crate) use self::placeholder::placeholder;
 pub use self::reason::{Around, EditError, EditReason};
 pub use self::splice::{Splice, spliced};
+pub(crate) use self::view::{has_lone_returns, normalised};
 
 /// New texts shorter than this are found by chance, which says nothing.
 const TELLING_BYTES: usize = 16;
@@ -37,9 +38,10 @@ const TELLING_BYTES: usize = 16;
 /// One replacement. Both texts are taken literally.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
-    /// The text that is there. Its line feeds match CRLF too.
+    /// The text that is there. Its line ends match those of the file, whichever these are.
     pub old_text: String,
-    /// The text that shall be there. Its lines get the ends that the lines around it have.
+    /// The text that shall be there. Its lines get the ends that the lines around it have, unless
+    /// the old text differs in its line ends only.
     pub new_text: String,
     /// Which of several places is meant.
     pub which: Which,
@@ -106,7 +108,8 @@ pub enum Done {
         /// How they were found.
         rung: Rung,
     },
-    /// The new text is there already, so nothing was done.
+    /// The new text is there already, as whole lines in the surroundings that the edit names, so
+    /// nothing was done.
     AlreadyApplied {
         /// The line where the new text begins, from 1.
         line: u32,
@@ -158,15 +161,31 @@ impl Edit {
         }
         // Of one too many it is told how many there are, of others the right one is to be found.
         let most = if self.which == Which::Only { EDIT_MATCHES } else { EDIT_PLACES + 1 };
-        let names_cr = self.old_text.contains('\r') || self.new_text.contains('\r');
-        if names_cr && text.contains(&self.old_text) {
+        let [old, new] = [&self.old_text, &self.new_text].map(|part| normalised(part, text));
+        if old == new {
             // It means these very line ends.
             let found = Found::as_is(text, Pair { old: &self.old_text, new: &self.new_text, most });
-            return self.replace(text, &found, Rung::Exact);
+            return match found.places.is_empty() {
+                true => Err(EditReason::SameLines),
+                false => self.replace(text, &found, Rung::Exact),
+            };
         }
-        let [old, new] = [&self.old_text, &self.new_text].map(|text| text.replace("\r\n", "\n"));
+        if new.contains('\r') && !has_lone_returns(text) {
+            return Err(EditReason::LoneReturn);
+        }
+        let pair = Pair { old: &old, new: &new, most };
+        if self.old_text.contains('\r') {
+            let found = Found::with_line_ends(text, &self.old_text, pair);
+            if !found.places.is_empty() {
+                return self.replace(text, &found, Rung::Exact);
+            }
+            if self.old_text.trim_matches(['\r', '\n']).is_empty() {
+                // Other line ends than those are not meant.
+                return Err(EditReason::NoMatch { near: Vec::new(), new_at: None });
+            }
+        }
         for rung in Rung::ALL {
-            let found = Found::on(rung, text, Pair { old: &old, new: &new, most });
+            let found = Found::on(rung, text, pair);
             if !found.places.is_empty() {
                 return self.replace(text, &found, rung);
             }
@@ -239,17 +258,17 @@ impl Edit {
 
     fn missing(&self, text: &str, old: &str, new: &str) -> Result<(Vec<Splice>, Done), EditReason> {
         let view = View::new(text, Level::LineEnds);
-        if self.is_telling()
-            && !old.contains(new)
-            && let Some(start) = find(view.text.as_bytes(), new.as_bytes())
-        {
-            let rest = &view.text.as_bytes()[start + new.len()..];
-            if self.which == Which::All || find(rest, new.as_bytes()).is_none() {
-                let line = line_at(&view.text, start);
-                return Ok((Vec::new(), Done::AlreadyApplied { line }));
+        let place = applied::find(&view.text, old, new);
+        let line = place.as_ref().map(|place| line_at(&view.text, place.start));
+        match (place, line) {
+            (Some(place), Some(line)) if place.is_certain => {
+                Ok((Vec::new(), Done::AlreadyApplied { line }))
             }
+            _ => Err(EditReason::NoMatch {
+                near: nearest(&view.text, old),
+                new_at: line.filter(|_| self.is_telling()),
+            }),
         }
-        Err(EditReason::NoMatch { near: nearest(&view.text, old) })
     }
 }
 

@@ -376,6 +376,23 @@ impl File {
         self.change.is_some() && !self.is_held
     }
 
+    /// Says which of its edits are made already.
+    fn applied_before(&self, workspace: &Workspace) -> Vec<String> {
+        let path = workspace.display(self.at.path());
+        let note = |(index, done): (usize, &Done)| {
+            let Done::AlreadyApplied { line } = done else { return None };
+            let edit = match self.done.len() {
+                1 => String::new(),
+                edits => format!(" by edit {} of {edits}", index + 1),
+            };
+            Some(format!(
+                "Nothing was changed in {path}{edit}: its new_text is there already, at line \
+                 {line}. If it is meant once more, set occurrence."
+            ))
+        };
+        self.done.iter().enumerate().filter_map(note).collect()
+    }
+
     fn to_be_written(&self) -> Change<'_> {
         Change { at: &self.at, found: Some(self.old.bytes()), bytes: &self.new }
     }
@@ -399,9 +416,8 @@ impl File {
                         text.push_str(&format!("In {path}, {how}.\n"));
                     }
                 }
-                Done::AlreadyApplied { line } => {
-                    text.push_str(&format!("{path} has the new text already, at line {line}.\n"));
-                }
+                // The notes name those.
+                Done::AlreadyApplied { .. } => {}
             }
         }
         if places > 0 {
@@ -438,7 +454,8 @@ fn draft(
         let path = workspace.display(file.at.path());
         format!("{path} has changed elsewhere since it was read.")
     });
-    let notes = stale.chain(held.notes_of_change()).chain(protection.notes());
+    let applied = files.iter().flat_map(|file| file.applied_before(workspace));
+    let notes = applied.chain(stale).chain(held.notes_of_change()).chain(protection.notes());
     let notes: Vec<_> = notes.collect();
     let is_guarded = protection.is_risky()
         || changed()

@@ -11,7 +11,7 @@ use memchr::memchr_iter;
 use memchr::memmem::Finder;
 
 use super::splice::Splice;
-use super::view::{Level, LineEnds, View};
+use super::view::{Level, LineEnds, View, is_within_line_end};
 use crate::limits::FILE_BYTES;
 
 /// How a text that was to be replaced was found.
@@ -73,19 +73,27 @@ struct Shift {
 }
 
 impl<'a> Found<'a> {
-    /// Finds a text just as it is, carriage returns too.
+    /// Finds a text just as it is, carriage returns too. What replaces it keeps its line ends.
     pub(super) fn as_is(text: &'a str, pair: Pair<'a>) -> Self {
-        let view = View::new(text, Level::Exact);
-        let places = Place::all_of(&view.text, pair.old, End::Anywhere, pair.most);
+        let places = Place::to_the_byte(text, pair.old, pair.most);
+        Self { view: View::new(text, Level::Exact), pair, places }
+    }
+
+    /// Finds the places that have the very line ends of `old`, a text that names carriage returns.
+    pub(super) fn with_line_ends(text: &'a str, old: &str, pair: Pair<'a>) -> Self {
+        let view = View::new(text, Level::LineEnds);
+        let places = Place::to_the_byte(text, old, pair.most).into_iter();
+        let places =
+            places.map(|place| Place { start: view.of_raw(place.start), ..place }).collect();
         Self { view, pair, places }
     }
 
     /// Finds a text on one rung.
     pub(super) fn on(rung: Rung, text: &'a str, pair: Pair<'a>) -> Self {
         let view = View::new(text, rung.level());
-        let old = View::new(pair.old, rung.level());
+        let old = View::of_normalised(pair.old, rung.level());
         if rung == Rung::Exact {
-            let places = Place::all_of(&view.text, &old.text, End::Anywhere, pair.most);
+            let places = Place::all_of(&view.text, &old.text, pair.most, |_, _| true);
             return Self { view, pair, places };
         }
         if old.text.trim().is_empty() {
@@ -96,13 +104,16 @@ impl<'a> Found<'a> {
             return Self { view, pair, places };
         }
         // Blanks that were passed over at the end say that the line ends there.
-        let end = if pair.old.ends_with([' ', '\t']) { End::Line } else { End::Anywhere };
-        let places = Place::all_of(&view.text, &old.text, end, pair.most);
+        let ends_line = pair.old.ends_with([' ', '\t']);
+        let is_line_end = |end| end == view.text.len() || view.text.as_bytes()[end] == b'\n';
+        let fits = |_, end| !ends_line || is_line_end(end);
+        let places = Place::all_of(&view.text, &old.text, pair.most, fits);
         let unended = pair.old.strip_suffix('\n').zip(pair.new.strip_suffix('\n'));
         match unended {
             Some((old, new)) if places.is_empty() && !view.text.ends_with('\n') => {
-                let old_view = View::new(old, rung.level());
-                let places = Place::all_of(&view.text, &old_view.text, End::Text, pair.most);
+                let old_view = View::of_normalised(old, rung.level());
+                let is_at_end = |_, end| end == view.text.len();
+                let places = Place::all_of(&view.text, &old_view.text, pair.most, is_at_end);
                 Self { view, pair: Pair { old, new, ..pair }, places }
             }
             _ => Self { view, pair, places },
@@ -114,13 +125,15 @@ impl<'a> Found<'a> {
         self.view.to_raw(place.start)
     }
 
-    /// Returns where in the text the new text begins, if it is at the place already, with the old
-    /// one as a part of it.
+    /// Returns where in the text the new text begins, if it is at the place already as whole lines,
+    /// with the old one as a part of it.
     pub(super) fn new_at(&self, place: &Place) -> Option<usize> {
-        let Pair { old, new, .. } = self.pair;
+        let (Pair { old, new, .. }, text) = (self.pair, &self.view.text);
         let mut starts = new.match_indices(old).filter_map(|(at, _)| place.start.checked_sub(at));
-        let is_there =
-            |start: &usize| self.view.text.as_bytes()[*start..].starts_with(new.as_bytes());
+        let is_there = |start: &usize| {
+            text.as_bytes()[*start..].starts_with(new.as_bytes())
+                && is_whole_lines(text, *start, *start + new.len())
+        };
         starts.find(is_there).map(|start| self.view.to_raw(start))
     }
 
@@ -138,7 +151,7 @@ impl<'a> Found<'a> {
                 let new = place.shift.apply_to(self.pair.new);
                 let pair = Pair { old: &old, new: &new, ..self.pair };
                 splices.push(self.splice(place.start, pair, &mut line_ends));
-                end = place.start + View::new(&old, self.view.level).text.len();
+                end = place.start + View::of_normalised(&old, self.view.level).text.len();
             }
         }
         Some(splices)
@@ -147,7 +160,7 @@ impl<'a> Found<'a> {
     fn splice(&self, start: usize, pair: Pair<'_>, line_ends: &mut LineEnds<'_>) -> Splice {
         let Pair { old, new, .. } = pair;
         let level = self.view.level;
-        let view = View::new(old, level);
+        let view = View::of_normalised(old, level);
         let (before, after) = common(old, new);
         let before = view.to_raw(view.of_raw(before));
         let places = view.of_raw(before)..view.of_raw(old.len() - after).max(view.of_raw(before));
@@ -164,27 +177,28 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Where a place has to end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    Anywhere,
-    Line,
-    Text,
-}
-
-impl End {
-    fn is_at(self, place: usize, text: &str) -> bool {
-        match self {
-            Self::Anywhere => true,
-            Self::Line => place == text.len() || text.as_bytes()[place] == b'\n',
-            Self::Text => place == text.len(),
-        }
-    }
+/// Whether a part of a text begins where a line does, and ends where one does.
+pub(super) fn is_whole_lines(text: &str, start: usize, end: usize) -> bool {
+    let bytes = text.as_bytes();
+    let begins = start == 0 || bytes[start - 1] == b'\n';
+    begins && (end == bytes.len() || bytes[end] == b'\n' || bytes[start..end].ends_with(b"\n"))
 }
 
 impl Place {
-    /// Returns all places, also those that overlap: they are as ambiguous as others.
-    fn all_of(text: &str, wanted: &str, end: End, most: usize) -> Vec<Self> {
+    /// Returns the places in a text as it is that cut no line end in two.
+    fn to_the_byte(text: &str, wanted: &str, most: usize) -> Vec<Self> {
+        let is_cut = |at| is_within_line_end(text, at);
+        Self::all_of(text, wanted, most, |start, end| !is_cut(start) && !is_cut(end))
+    }
+
+    /// Returns all places that fit by where they start and end, also those that overlap: they are
+    /// as ambiguous as others.
+    fn all_of(
+        text: &str,
+        wanted: &str,
+        most: usize,
+        fits: impl Fn(usize, usize) -> bool,
+    ) -> Vec<Self> {
         let step = wanted.chars().next().map_or(1, char::len_utf8);
         let finder = Finder::new(wanted);
         let mut from = 0;
@@ -193,7 +207,7 @@ impl Place {
             from = start + step;
             Some(start)
         });
-        let starts = starts.filter(|start| end.is_at(start + wanted.len(), text));
+        let starts = starts.filter(|start| fits(*start, start + wanted.len()));
         starts.take(most).map(|start| Self { start, shift: Shift::default() }).collect()
     }
 }
@@ -226,10 +240,10 @@ fn shifted(text: &str, wanted: &str, most: usize) -> Vec<Place> {
 impl Shift {
     /// Finds what makes one line of the other.
     fn between(wanted: &str, found: &str) -> Option<Self> {
-        if wanted.trim_start() != found.trim_start() {
+        if unindented(wanted) != unindented(found) {
             return None;
         }
-        let indent = |line: &str| line[..line.len() - line.trim_start().len()].to_owned();
+        let indent = |line: &str| line[..line.len() - unindented(line).len()].to_owned();
         let (wanted, found) = (indent(wanted), indent(found));
         let shift = |added: &str, removed: &str| {
             Some(Self { added: added.to_owned(), removed: removed.to_owned() })
@@ -246,7 +260,7 @@ impl Shift {
         if line.trim().is_empty() {
             return line.into();
         }
-        let line = line.strip_prefix(&self.removed).unwrap_or_else(|| line.trim_start());
+        let line = line.strip_prefix(&self.removed).unwrap_or_else(|| unindented(line));
         if self.added.is_empty() { line.into() } else { format!("{}{line}", self.added).into() }
     }
 
@@ -256,6 +270,11 @@ impl Shift {
         }
         text.split_inclusive('\n').map(|line| self.of_line(line)).collect::<String>().into()
     }
+}
+
+/// Returns a line without what indents it.
+fn unindented(line: &str) -> &str {
+    line.trim_start_matches(|letter: char| letter.is_whitespace() && letter != '\r')
 }
 
 /// Returns the bytes of what both texts begin with, whole lines before whole characters, and of

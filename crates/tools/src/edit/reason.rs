@@ -27,6 +27,10 @@ pub enum EditReason {
     EmptyOldText,
     /// The old and the new text are equal.
     SameText,
+    /// They differ in line ends only, and the file does not have those of the old text.
+    SameLines,
+    /// The new text has a carriage return that ends no line, and the file has none.
+    LoneReturn,
     /// The new text stands for text that it leaves out.
     Placeholder {
         /// The line that does.
@@ -36,6 +40,8 @@ pub enum EditReason {
     NoMatch {
         /// The places most like it, the best first.
         near: Vec<Near>,
+        /// The line of the only place that has the new text as whole lines, if there is one.
+        new_at: Option<u32>,
     },
     /// The old text is in several places, and only one was meant.
     Ambiguous {
@@ -107,13 +113,28 @@ impl fmt::Display for EditReason {
             Self::SameText => {
                 formatter.write_str("old_text and new_text are equal: nothing to change")
             }
+            Self::SameLines => formatter.write_str(
+                "old_text and new_text differ in line ends only, and the file does not have those \
+                 of old_text: nothing to change",
+            ),
+            Self::LoneReturn => formatter.write_str(
+                "new_text has a carriage return (\\r) without a line feed, which the file has \
+                 nowhere. End lines with \\n: they get the line ends of the file",
+            ),
             Self::Placeholder { line } => write!(
                 formatter,
                 "new_text leaves text out and says so (`{line}`), which would be lost. Give the \
                  whole text, or replace a smaller part"
             ),
-            Self::NoMatch { near } => {
+            Self::NoMatch { near, new_at } => {
                 formatter.write_str("old_text is not in the file")?;
+                if let Some(line) = new_at {
+                    write!(
+                        formatter,
+                        ", but new_text is, at line {line}. If this edit was made before, nothing \
+                         is left to do"
+                    )?;
+                }
                 if near.is_empty() {
                     return formatter.write_str(", nor is anything like it. Read the file again");
                 }
@@ -152,9 +173,11 @@ impl fmt::Display for EditReason {
 impl From<EditError> for ToolError {
     fn from(error: EditError) -> Self {
         let code = match error.reason {
-            EditReason::EmptyOldText | EditReason::SameText | EditReason::Placeholder { .. } => {
-                Code::InvalidArguments
-            }
+            EditReason::EmptyOldText
+            | EditReason::SameText
+            | EditReason::SameLines
+            | EditReason::LoneReturn
+            | EditReason::Placeholder { .. } => Code::InvalidArguments,
             EditReason::NoMatch { .. } | EditReason::NoSuchOccurrence { .. } => Code::NoMatch,
             EditReason::Ambiguous { .. } => Code::AmbiguousMatch,
             EditReason::TooManyPlaces | EditReason::TooLarge => Code::TooLarge,

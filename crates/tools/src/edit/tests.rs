@@ -64,14 +64,44 @@ fn line_ends_are_those_of_the_place() {
         ("a\nb\r\nc\n", edit("a", "a\nx"), "a\nx\nb\r\nc\n"),
         ("a\nb\r\nc\n", edit("b", "b\nx"), "a\nb\r\nx\r\nc\n"),
         ("x\r\ny\nx\r\nx\n", all("x", "1\n2"), "1\r\n2\r\ny\n1\r\n2\r\n1\n2\n"),
-        // Whoever names carriage returns means them where they are.
-        ("a\r\nb\r\n", edit("a\r\n", "a\n"), "a\nb\r\n"),
+        // Line ends are the file's, whichever the edit names.
         ("a\nb\n", edit("a\r\nb", "x\r\ny"), "x\ny\n"),
+        ("a\r\nb\r\n", edit("a\r\nb", "x\ny"), "x\r\ny\r\n"),
+        ("a\r\nb\r\n", edit("a\nb\r\n", "x\r\ny\nz\r\n"), "x\r\ny\r\nz\r\n"),
         ("a\rb\r", edit("a\rb", "a\rc"), "a\rc\r"),
+        ("a\rb\r", edit("a\r\nb", "a\r\nc\nd"), "a\rc\rd\r"),
+        // The very ones that it names, where lines have several.
+        ("a\nb\r\na\r\nb\n", edit("a\r\nb", "x\r\ny"), "a\nb\r\nx\r\ny\n"),
+        // Those that end no line are characters.
+        ("a\rb\nc\n", edit("a\rb", "a\rd"), "a\rd\nc\n"),
+        ("a\rb\r\nc\r\n", all("\r", " "), "a b\r\nc\r\n"),
+        // An edit that is about nothing else changes them.
+        ("a\r\nb\r\n", edit("a\r\n", "a\n"), "a\nb\r\n"),
+        ("a\r\nb\n", all("\r\n", "\n"), "a\nb\n"),
+        ("a\nb\r\n", all("\n", "\r\n"), "a\r\nb\r\n"),
+        ("a\rb\r", all("\r", "\n"), "a\nb\n"),
     ] {
         let result = apply(text, std::slice::from_ref(&edit));
         assert_eq!(result.map(|done| done.text).as_deref(), Ok(expected), "{text:?} {edit:?}");
     }
+}
+
+#[test]
+fn line_ends_that_a_file_does_not_have_are_refused() {
+    let none = |reason: &EditReason| matches!(reason, EditReason::NoMatch { .. });
+    for text in ["a\nb\n", "a\r\nb\r\n", "a\nb\r\n"] {
+        for old in ["\r", "a\r", "\rb", "a\rb"] {
+            assert!(none(&refused(text, all(old, ""))), "{text:?} {old:?}");
+        }
+        for (old, new) in [("a", "x\ry"), ("a", "x\r"), ("a\r\n", "x\r"), ("a\n", "\r\r\n")] {
+            assert_eq!(refused(text, all(old, new)), EditReason::LoneReturn, "{text:?} {old:?}");
+        }
+    }
+    assert!(none(&refused("a\nb\n", all("\r\n", ""))));
+    assert!(none(&refused("a\nb\n\n", all("\r\n\r\n", "\n"))));
+    assert_eq!(refused("a\nb\n", all("\r\n", "\n")), EditReason::SameLines);
+    assert_eq!(refused("a\r\nb\r\n", all("\n", "\r\n")), EditReason::SameLines);
+    assert_eq!(refused("a\nb\n", edit("a\r\nb", "a\nb")), EditReason::SameLines);
 }
 
 #[test]
@@ -117,7 +147,8 @@ fn a_missing_text_is_answered_with_what_is_like_it() {
         assert_eq!(error.code(), Some(Code::NoMatch));
         assert!(error.to_string().contains(expected), "{old:?}: {error}");
     }
-    let EditReason::NoMatch { near } = refused(&"let x = 1;\n".repeat(9), edit("let x = 2;", ""))
+    let EditReason::NoMatch { near, .. } =
+        refused(&"let x = 1;\n".repeat(9), edit("let x = 2;", ""))
     else {
         panic!("a match");
     };
@@ -125,25 +156,41 @@ fn a_missing_text_is_answered_with_what_is_like_it() {
 }
 
 #[test]
-fn an_edit_that_is_done_already_is_no_error() {
-    let text = "before\nlet answer = 42;\nafter\n";
-    let done = apply(text, &[edit("let answer = 41;", "let answer = 42;")]).unwrap();
-    assert_eq!(
-        (done.text.as_str(), &done.done[..]),
-        (text, &[Done::AlreadyApplied { line: 2 }][..])
-    );
-    for (old, new) in [
-        // A short text is found by chance, and a part of the old one proves nothing.
-        ("x", "after"),
-        ("let answer = 42;\nlet other = 1;", "let answer = 42;"),
-        ("gone", ""),
+fn an_edit_that_was_made_before_is_known_by_whole_lines_in_its_surroundings() {
+    let text = "before\nlet answer = 42;\nafter\n}\n}\n";
+    let lines = |middle: &str| ["before", middle, "after"].join("\n");
+    let made = edit(&lines("let answer = 41;"), &lines("let answer = 42;"));
+    let done = apply(text, std::slice::from_ref(&made)).unwrap();
+    assert_eq!((&*done.text, &done.done[..]), (text, &[Done::AlreadyApplied { line: 1 }][..]));
+    // A deletion too, if both of its neighbours are there.
+    let gone = edit("let answer = 42;\nlet x = 1;\nafter", "let answer = 42;\nafter");
+    assert_eq!(apply(text, &[gone]).unwrap().done, [Done::AlreadyApplied { line: 2 }]);
+    for (text, old, new) in [
+        // The new text is there, but nothing says that it is there because of this edit.
+        (text, "let answer = 41;", "let answer = 42;"),
+        (text, "let answer = 42;\nlet other = 1;", "let answer = 42;"),
+        (text, "before\nlet answer = 41;", "before\nlet answer = 42;"),
+        (text, "let answer = 41;\nafter", "let answer = 42;\nafter"),
+        // It is a part of other lines.
+        ("one before\nlet answer = 42;\nafter\n", &*made.old_text, &*made.new_text),
+        ("before\nlet answer = 42;\nafterwards\n", &*made.old_text, &*made.new_text),
+        ("let total = compute_all(1, 2);\n", "compute_all(1)", "compute_all(1, 2)"),
+        // What surrounds it is everywhere.
+        ("}\nlet answer = 42;\n}\n", "}\nlet answer = 41;\n}\n", "}\nlet answer = 42;\n}\n"),
+        // It is there twice.
+        (&text.repeat(2), &*made.old_text, &*made.new_text),
+        (text, "gone", ""),
+        (text, "gone\n\n", "\n"),
     ] {
-        assert!(matches!(refused(text, edit(old, new)), EditReason::NoMatch { .. }), "{old}");
+        assert!(matches!(refused(text, edit(old, new)), EditReason::NoMatch { .. }), "{old:?}");
+        assert!(matches!(refused(text, all(old, new)), EditReason::NoMatch { .. }), "{old:?}");
     }
-    let twice = text.repeat(2);
-    let again = edit("let answer = 41;", "let answer = 42;");
-    assert!(matches!(refused(&twice, again.clone()), EditReason::NoMatch { .. }));
-    assert_eq!(edited(&twice, Edit { which: Which::All, ..again }), twice);
+    // A stale edit is not swallowed among others.
+    let stale = edit("let answer = 41;", "let answer = 42;");
+    let error = apply(text, &[edit("before", "first"), stale]).unwrap_err();
+    assert_eq!((error.edit, error.edits), (2, 2));
+    let says = "but new_text is, at line 2. If this edit was made before, nothing is left to do";
+    assert!(error.to_string().contains(says), "{error}");
 }
 
 #[test]
@@ -303,6 +350,55 @@ proptest! {
             let inner = inner.map(|inner| if text.contains('\n') { inner } else { inner.replace('\r', "\n") });
             prop_assert_eq!(inner, Some(new.clone()));
         }
+    }
+
+    /// The model of an edit: the file with line feeds, in which the texts with line feeds are
+    /// replaced. Only a carriage return that the file has itself is a character.
+    #[test]
+    fn line_ends_are_those_of_the_file(
+        text in "[ab \n\r]{0,12}",
+        end in prop::sample::select(vec!["\n", "\r\n", "\r"]),
+        old in "([ab]|\n|\r|\r\n){1,5}",
+        new in "([abx]|\n|\r|\r\n){0,5}",
+        number in 0u32..3,
+    ) {
+        let which = NonZeroU32::new(number).map_or(Which::All, Which::Nth);
+        let text = text.replace('\r', "\n");
+        let file = text.replace('\n', end);
+        let lf = |part: &str| {
+            let part = part.replace("\r\n", "\n");
+            // What ends lines is said by the file.
+            if end == "\r" && file.contains('\r') { part.replace('\r', "\n") } else { part }
+        };
+        let (wanted, with) = (lf(&old), lf(&new));
+        let result = apply(&file, &[Edit { old_text: old.clone(), new_text: new.clone(), which }]);
+        let Ok(edited) = result else { return Ok(()) };
+        if wanted == with {
+            // It is about line ends, so it is made to the byte.
+            prop_assert!(file.contains(&old));
+            return Ok(());
+        }
+        let Done::Replaced { places, rung: Rung::Exact } = edited.done[0] else {
+            prop_assert!(!text.contains(&wanted) || edited.text == file);
+            return Ok(());
+        };
+        // No line has another end than before, and none is joined that was not named.
+        let has = |end: &str| file.contains(end);
+        prop_assert!(has("\r") || !edited.text.contains('\r'), "{:?}", edited.text);
+        prop_assert!(has("\n") || end == "\n" || !edited.text.contains('\n') || !has("\r"));
+        let found = edited.text.replace("\r\n", "\n");
+        let found = if end == "\r" { found.replace('\r', "\n") } else { found };
+        let expected = match which {
+            Which::All => text.replace(&wanted, &with),
+            _ => {
+                let mut starts = (0..text.len()).filter(|at| text[*at..].starts_with(&wanted));
+                let start = starts.nth(number as usize - 1).unwrap();
+                format!("{}{with}{}", &text[..start], &text[start + wanted.len()..])
+            }
+        };
+        prop_assert_eq!(found, expected, "{} places", places);
+        let feeds = |text: &str| text.matches('\n').count();
+        prop_assert!(feeds(&old) + old.matches('\r').count() > 0 || feeds(&edited.text) >= feeds(&file));
     }
 
     #[test]

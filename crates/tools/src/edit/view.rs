@@ -32,10 +32,20 @@ pub(super) struct View<'a> {
 }
 
 impl<'a> View<'a> {
+    /// Makes the view of the text of a file, whose line ends are those that [`line_feed`] finds.
     pub(super) fn new(raw: &'a str, level: Level) -> Self {
+        Self::of_lines(raw, level, Lines::of(raw))
+    }
+
+    /// Makes the view of a text that was [`normalised`] for a file: only line feeds end its lines.
+    pub(super) fn of_normalised(raw: &'a str, level: Level) -> Self {
+        Self::of_lines(raw, level, Lines { has_crlf: false, feed: b'\n', ..Lines::of(raw) })
+    }
+
+    fn of_lines(raw: &'a str, level: Level, lines: Lines<'a>) -> Self {
         let is_plain = match level {
             Level::Exact => true,
-            Level::LineEnds => memchr(b'\r', raw.as_bytes()).is_none(),
+            Level::LineEnds => !lines.has_crlf || memchr(b'\r', raw.as_bytes()).is_none(),
             Level::Blanks | Level::Alike => false,
         };
         if is_plain {
@@ -44,7 +54,7 @@ impl<'a> View<'a> {
         }
         let mut builder = Builder::default();
         let mut at = 0;
-        for line in Lines::of(raw) {
+        for line in lines {
             let content = match level {
                 Level::Blanks => raw[line.content.clone()].trim_end_matches([' ', '\t']),
                 Level::Alike => raw[line.content.clone()]
@@ -168,6 +178,8 @@ struct Lines<'a> {
     raw: &'a str,
     at: usize,
     feed: u8,
+    /// Whether a carriage return before a line feed is a part of the line end.
+    has_crlf: bool,
 }
 
 struct Line {
@@ -178,7 +190,7 @@ struct Line {
 
 impl<'a> Lines<'a> {
     fn of(raw: &'a str) -> Self {
-        Self { raw, at: 0, feed: line_feed(raw) }
+        Self { raw, at: 0, feed: line_feed(raw), has_crlf: true }
     }
 }
 
@@ -192,7 +204,9 @@ impl Iterator for Lines<'_> {
         }
         let feed = memchr(self.feed, &bytes[start..]).map(|at| start + at);
         self.at = feed.map_or(bytes.len(), |feed| feed + 1);
-        let is_crlf = |feed: usize| self.feed == b'\n' && feed > start && bytes[feed - 1] == b'\r';
+        let is_crlf = |feed: usize| {
+            self.has_crlf && self.feed == b'\n' && feed > start && bytes[feed - 1] == b'\r'
+        };
         let content_end = match feed {
             Some(feed) if is_crlf(feed) => feed - 1,
             Some(feed) => feed,
@@ -206,6 +220,28 @@ impl Iterator for Lines<'_> {
 fn line_feed(raw: &str) -> u8 {
     let has = |byte| memchr(byte, raw.as_bytes()).is_some();
     if !has(b'\n') && has(b'\r') { b'\r' } else { b'\n' }
+}
+
+/// Returns a part of an edit with line feeds as its line ends. Which bytes end lines is decided by
+/// the file: a carriage return alone does only in a file that has no line feeds.
+pub(crate) fn normalised<'a>(part: &'a str, file: &str) -> Cow<'a, str> {
+    if memchr(b'\r', part.as_bytes()).is_none() {
+        return part.into();
+    }
+    let part = part.replace("\r\n", "\n");
+    if line_feed(file) == b'\r' { part.replace('\r', "\n").into() } else { part.into() }
+}
+
+/// Whether a text has carriage returns that end no line.
+pub(crate) fn has_lone_returns(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    line_feed(text) == b'\n'
+        && memchr::memchr_iter(b'\r', bytes).any(|at| bytes.get(at + 1) != Some(&b'\n'))
+}
+
+/// Whether a place lies between the two bytes of a line end.
+pub(super) fn is_within_line_end(text: &str, place: usize) -> bool {
+    text.as_bytes()[..place].ends_with(b"\r") && text.as_bytes()[place..].starts_with(b"\n")
 }
 
 /// Returns the plain sign that a quote, dash or space looks like, itself too.

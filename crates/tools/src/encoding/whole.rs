@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use super::{Form, Text};
+use crate::edit::{has_lone_returns, normalised};
 
 /// A text with its bytes, and what it kept of the one that it replaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,8 +20,8 @@ pub struct Whole {
 }
 
 impl Text {
-    /// Returns a text that replaces all of this one, with the encoding and the byte order mark of
-    /// this one, and with its line ends if the new text has none but line feeds.
+    /// Returns a text that replaces all of this one, with the encoding, the byte order mark and the
+    /// line ends of this one, if it has any. Carriage returns that end no line stay.
     ///
     /// # Errors
     ///
@@ -28,11 +29,14 @@ impl Text {
     pub fn replaced(&self, new: &str) -> Result<Whole, char> {
         let mut kept = Vec::new();
         let mut text = Cow::Borrowed(new);
-        let line_end = line_end(self.as_str());
-        if line_end != "\n" && new.contains('\n') && !new.contains('\r') {
-            text = new.replace('\n', line_end).into();
-            let name = if line_end == "\r" { "CR" } else { "CRLF" };
-            kept.push(format!("line ends ({name})"));
+        if let Some((line_end, name)) = line_end(self.as_str()) {
+            let lines = normalised(new, if has_lone_returns(self.as_str()) { "\n" } else { new });
+            let lines = normalised(&lines, self.as_str());
+            let ended = if line_end == "\n" { lines } else { lines.replace('\n', line_end).into() };
+            if ended != new {
+                text = ended.into_owned().into();
+                kept.push(format!("line ends ({name})"));
+            }
         }
         if self.as_str().starts_with(MARK) && !text.starts_with(MARK) {
             text.to_mut().insert(0, MARK);
@@ -49,17 +53,14 @@ impl Text {
 /// The first character of a text that is marked as Unicode.
 const MARK: char = '\u{feff}';
 
-/// Returns the line end that most lines have; of several, the plainest.
-fn line_end(text: &str) -> &'static str {
-    let count = |end: &str| text.matches(end).count();
-    let both = count("\r\n");
-    let (feeds, returns) = (count("\n") - both, count("\r") - both);
-    if feeds >= both && feeds >= returns {
-        "\n"
-    } else if both >= returns {
-        "\r\n"
-    } else {
-        "\r"
+/// Returns the line end that most lines have, with its name; of several, the plainest.
+fn line_end(text: &str) -> Option<(&'static str, &'static str)> {
+    let returns = text.matches("\r\n").count();
+    match text.matches('\n').count() {
+        0 if text.contains('\r') => Some(("\r", "CR")),
+        0 => None,
+        all if returns > all - returns => Some(("\r\n", "CRLF")),
+        _ => Some(("\n", "LF")),
     }
 }
 
@@ -82,7 +83,14 @@ mod tests {
             // The most of several; what says how its lines end has it so.
             (b"a\r\nb\nc\r\n".to_vec(), "x\n", b"x\r\n".to_vec(), vec!["line ends (CRLF)"]),
             (b"a\r\nb\n".to_vec(), "x\n", b"x\n".to_vec(), vec![]),
-            (b"a\r\nb\r\n".to_vec(), "x\r\ny\n", b"x\r\ny\n".to_vec(), vec![]),
+            (b"a\r\nb\r\n".to_vec(), "x\r\ny\n", b"x\r\ny\r\n".to_vec(), vec!["line ends (CRLF)"]),
+            (b"a\nb\n".to_vec(), "x\r\ny\n", b"x\ny\n".to_vec(), vec!["line ends (LF)"]),
+            (b"a\nb\n".to_vec(), "x\ry\r", b"x\ny\n".to_vec(), vec!["line ends (LF)"]),
+            (b"a\rb\r".to_vec(), "x\r\ny\r", b"x\ry\r".to_vec(), vec!["line ends (CR)"]),
+            // Carriage returns that end no line are characters, and a text without lines has no form.
+            (b"a\rb\nc\n".to_vec(), "x\ry", b"x\ry".to_vec(), vec![]),
+            (b"a\nb\n".to_vec(), "x\ry\n", b"x\ry\n".to_vec(), vec![]),
+            (b"a".to_vec(), "x\r\ny\n", b"x\r\ny\n".to_vec(), vec![]),
             (b"a\r\nb\r\n".to_vec(), "x", b"x".to_vec(), vec![]),
             ("\u{feff}a\n".into(), "x\n", "\u{feff}x\n".into(), vec!["byte order mark"]),
             ("\u{feff}a\n".into(), "\u{feff}x\n", "\u{feff}x\n".into(), vec![]),

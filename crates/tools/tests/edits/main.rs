@@ -138,8 +138,8 @@ fn files_hold_what_the_edits_made_of_them() {
 fn an_edit_is_not_made_twice() {
     let text = "fn answer() -> u8 {\n    41\n}\n";
     let edit = Edit {
-        old_text: "-> u8 {\n    41".into(),
-        new_text: "-> u16 {\n    4_242".into(),
+        old_text: "fn answer() -> u8 {\n    41\n}".into(),
+        new_text: "fn answer() -> u8 {\n    4_242\n}".into(),
         which: acp_tools::edit::Which::Only,
     };
     let once = apply(text, std::slice::from_ref(&edit)).unwrap();
