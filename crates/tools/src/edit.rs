@@ -7,7 +7,9 @@
 mod applied;
 mod ladder;
 mod near;
+mod numbered;
 mod placeholder;
+mod quote;
 mod reason;
 mod splice;
 mod view;
@@ -19,16 +21,19 @@ use memchr::memchr_iter;
 
 use crate::error::ToolError;
 use crate::limits::{EDIT_MATCHES, EDIT_MATCHES_SHOWN, EDIT_PLACES, FILE_BYTES};
+use crate::workspace::Cancel;
 
 use self::ladder::{Found, Pair, Place};
 use self::near::nearest;
+use self::numbered::without_numbers;
 use self::splice::compose;
 use self::view::{Level, View};
 
 pub use self::ladder::Rung;
-pub use self::near::{Difference, Near};
+pub use self::near::Near;
 pub(crate) use self::placeholder::placeholder;
-pub use self::reason::{Around, EditError, EditReason};
+pub use self::quote::{Around, Quote};
+pub use self::reason::{EditError, EditReason};
 pub use self::splice::{Splice, spliced};
 pub(crate) use self::view::{has_lone_returns, normalised};
 
@@ -129,10 +134,22 @@ pub enum Done {
 /// assert_eq!(apply("one\r\ntwo\r\n", &[edit]).unwrap().text, "one\r\n2\r\n");
 /// ```
 pub fn apply(text: &str, edits: &[Edit]) -> Result<Edited, EditError> {
+    apply_until(text, edits, &|| false)
+}
+
+/// Does what [`apply`] does, unless it is cancelled.
+///
+/// # Errors
+///
+/// As [`apply`], and [`EditReason::Stopped`].
+pub fn apply_until(text: &str, edits: &[Edit], cancel: &Cancel<'_>) -> Result<Edited, EditError> {
     let (mut text, mut splices, mut done) = (Cow::Borrowed(text), Vec::new(), Vec::new());
     for (index, edit) in edits.iter().enumerate() {
         let fail = |reason| EditError { edit: index + 1, edits: edits.len(), reason };
-        let (step, became) = edit.apply_to(&text).map_err(fail)?;
+        let made = edit.apply_to(&text, cancel);
+        // What was found meanwhile may not be all.
+        let made = if cancel() { Err(EditReason::Stopped) } else { made };
+        let (step, became) = made.map_err(fail)?;
         done.push(became);
         if !step.is_empty() {
             let removed: usize = step.iter().map(|splice| splice.old.len()).sum();
@@ -149,11 +166,11 @@ pub fn apply(text: &str, edits: &[Edit]) -> Result<Edited, EditError> {
 }
 
 impl Edit {
-    fn apply_to(&self, text: &str) -> Result<(Vec<Splice>, Done), EditReason> {
+    fn apply_to(&self, text: &str, cancel: &Cancel<'_>) -> Result<(Vec<Splice>, Done), EditReason> {
         if self.old_text == self.new_text {
             return Err(EditReason::SameText);
         }
-        if let Some(line) = placeholder(&self.new_text, &self.old_text) {
+        if let Some(line) = placeholder(&self.new_text, text) {
             return Err(EditReason::Placeholder { line: line.to_owned() });
         }
         if self.old_text.is_empty() {
@@ -185,12 +202,20 @@ impl Edit {
             }
         }
         for rung in Rung::ALL {
-            let found = Found::on(rung, text, pair);
-            if !found.places.is_empty() {
+            let found = Found::on(rung, text, pair, cancel);
+            if !found.places.is_empty() || cancel() {
                 return self.replace(text, &found, rung);
             }
         }
-        self.missing(text, &old, &new)
+        let plain = without_numbers(&old, &new);
+        if let Some((old, new)) = &plain {
+            let found = Found::on(Rung::Numbered, text, Pair { old, new, most }, cancel);
+            if !found.places.is_empty() {
+                return self.replace(text, &found, Rung::Numbered);
+            }
+        }
+        let (old, new) = plain.unwrap_or_else(|| (old.into_owned(), new.into_owned()));
+        self.missing(text, &old, &new, cancel)
     }
 
     /// Fills an empty file.
@@ -215,8 +240,12 @@ impl Edit {
         {
             return Ok((Vec::new(), Done::AlreadyApplied { line: line_at(text, start) }));
         }
-        let splices = found.splices(places).ok_or(EditReason::TooLarge)?;
+        let mut splices = found.splices(places).ok_or(EditReason::TooLarge)?;
+        splices.retain(|splice| text[splice.old.clone()] != splice.new);
         let places = splices.len();
+        if places == 0 {
+            return Err(EditReason::NoChange);
+        }
         Ok((splices, Done::Replaced { places, rung }))
     }
 
@@ -256,7 +285,13 @@ impl Edit {
         self.new_text.trim().len() >= TELLING_BYTES
     }
 
-    fn missing(&self, text: &str, old: &str, new: &str) -> Result<(Vec<Splice>, Done), EditReason> {
+    fn missing(
+        &self,
+        text: &str,
+        old: &str,
+        new: &str,
+        cancel: &Cancel<'_>,
+    ) -> Result<(Vec<Splice>, Done), EditReason> {
         let view = View::new(text, Level::LineEnds);
         let place = applied::find(&view.text, old, new);
         let line = place.as_ref().map(|place| line_at(&view.text, place.start));
@@ -265,7 +300,7 @@ impl Edit {
                 Ok((Vec::new(), Done::AlreadyApplied { line }))
             }
             _ => Err(EditReason::NoMatch {
-                near: nearest(&view.text, old),
+                near: nearest(&view.text, old, cancel),
                 new_at: line.filter(|_| self.is_telling()),
             }),
         }

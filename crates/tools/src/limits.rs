@@ -157,13 +157,25 @@ pub const EDIT_MATCHES_SHOWN: usize = 10;
 /// Similar places that are told when an edit matches nowhere.
 pub const EDIT_NEAR: usize = 3;
 
+/// Places that are compared to find the most similar ones.
+pub const EDIT_NEAR_TRIED: usize = 8;
+
 /// Lines of the text to be replaced that are compared to find similar places.
-pub const EDIT_NEAR_LINES: usize = 8;
+pub const EDIT_NEAR_LINES: usize = 200;
+
+/// Lines of the most similar place that are shown.
+pub const EDIT_QUOTE_LINES: usize = 40;
+
+/// Bytes of the most similar place that are shown.
+pub const EDIT_QUOTE_BYTES: usize = 16 * 1024;
+
+/// How long the edits of one file may take before anything is written.
+pub const EDIT_TIME: Duration = Duration::from_secs(20);
 
 /// Bytes at the beginning of a file in which similar places are looked for.
 pub const EDIT_NEAR_BYTES: usize = 4 * 1024 * 1024;
 
-/// Bytes shown of a line in an error of an edit.
+/// Bytes shown of a line beside a place of an edit, and compared of one to find similar places.
 pub const EDIT_LINE_BYTES: usize = 200;
 
 /// Tries to open a path while its directories are being renamed.

@@ -135,8 +135,9 @@ const HINTS: &[Hint] = &[
     Hint {
         needs: &["read_file", "edit_file"],
         text: "- Read a file before you edit it. `old_text` is copied from it exactly, white \
-               space too, with as many lines as make it unique. If it is not found, read the \
-               place again instead of guessing. Put the edits of one step into one call.",
+               space too, with as many lines as make it unique. If it is not found, take it from the \
+               closest text that the error shows, instead of guessing. Put the edits of one step \
+               into one call.",
     },
     Hint {
         needs: &["edit_file", "write_file"],

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 use acp_lifecycle::{CallHandle, Effect, Effects, Grant, Pinned};
 use acp_types::{FileChange, Location, ToolKind};
@@ -11,17 +12,18 @@ use serde_json::json;
 
 use crate::backend::{Held, Rewrite, put_back, remember, require_as_on_disk, rewrite};
 use crate::diff::{self, locations};
-use crate::edit::{Done, Edit, Rung, Which, apply};
+use crate::edit::{Done, Edit, Rung, Which, apply_until};
 use crate::encoding::Text;
 use crate::error::{Code, ToolError};
-use crate::limits::{EDIT_FILES, EDITED_BYTES, EDITS, FILE_BYTES};
+use crate::limits::{EDIT_FILES, EDIT_TIME, EDITED_BYTES, EDITS, FILE_BYTES};
 use crate::progress::{Far, Teller};
 use crate::read::grouped;
 use crate::stamp::Stamp;
 use crate::tool::{
-    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, to_its_end,
+    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, redacted,
+    to_its_end,
 };
-use crate::workspace::{Resolved, Workspace};
+use crate::workspace::{Cancel, Resolved, Workspace};
 use crate::write::{Change, PreImage, Protection, read_whole, write_all_watched};
 
 /// Replaces text in files.
@@ -137,7 +139,8 @@ impl Tool for EditFile {
         given.dedup();
         let held = Held::to_change(context, &given).await?;
         let of_files = given.iter().collect::<BTreeSet<_>>().len();
-        let mut teller = Teller::of(CallHandle::current());
+        let call = CallHandle::current();
+        let mut teller = Teller::of(call.clone());
         let preview = context.on_files(move |workspace| {
             let mut files = Vec::new();
             for one in edits {
@@ -149,8 +152,19 @@ impl Tool for EditFile {
             }
             teller.forget();
             let mut room = EDITED_BYTES;
+            let deadline = Instant::now() + EDIT_TIME;
+            let is_over = || {
+                call.as_ref().is_some_and(|call| call.cancel().is_cancelled())
+                    || Instant::now() >= deadline
+            };
             for file in &mut files {
-                file.edit()?;
+                file.edit(&is_over).map_err(|error| match (&call, error) {
+                    // What a refusal quotes of the file.
+                    (Some(call), ToolError::Report(report)) => {
+                        ToolError::report(report.code, redacted(call, &report.message))
+                    }
+                    (_, error) => error,
+                })?;
                 room = room.checked_sub(file.new.len()).ok_or_else(too_large)?;
             }
             let changes: Vec<_> =
@@ -310,16 +324,16 @@ fn too_large() -> ToolError {
 }
 
 impl File {
-    fn edit(&mut self) -> Result<(), ToolError> {
+    fn edit(&mut self, cancel: &Cancel<'_>) -> Result<(), ToolError> {
         let given = self.at.given();
-        if self.is_stale && self.rests_on_a_number() {
+        if self.is_stale && self.rests_on_a_number(cancel) {
             let message = format!(
                 "{given} has changed since it was read, so an occurrence or a line may be another \
                  one now. Read it again"
             );
             return Err(ToolError::report(Code::ChangedSinceRead, message));
         }
-        let edited = apply(self.old.as_str(), &self.edits).map_err(|error| {
+        let edited = apply_until(self.old.as_str(), &self.edits, cancel).map_err(|error| {
             let code = ToolError::from(error.clone()).code().unwrap_or(Code::NoMatch);
             ToolError::report(code, format!("{given}: {error}"))
         })?;
@@ -341,7 +355,7 @@ impl File {
     }
 
     /// Whether a number decides which of several places is meant.
-    fn rests_on_a_number(&self) -> bool {
+    fn rests_on_a_number(&self, cancel: &Cancel<'_>) -> bool {
         let is_near = |edit: &Edit| matches!(edit.which, Which::Near(_));
         if self.edits.iter().any(|edit| matches!(edit.which, Which::Nth(_))) {
             return true;
@@ -354,7 +368,7 @@ impl File {
             false => edit.clone(),
         };
         let without: Vec<_> = self.edits.iter().map(without).collect();
-        apply(self.old.as_str(), &without)
+        apply_until(self.old.as_str(), &without, cancel)
             .is_err_and(|error| ToolError::from(error).code() == Some(Code::AmbiguousMatch))
     }
 
@@ -438,6 +452,11 @@ fn how(rung: Rung) -> Option<&'static str> {
         Rung::Blanks => Some("the old text was found with other blanks or line ends"),
         Rung::Indent => Some("the old text was found indented differently, and the new one is too"),
         Rung::Alike => Some("the old text was found with other quotes, dashes or spaces"),
+        Rung::Tabs => Some(
+            "the old text was found indented with tabs for spaces or spaces for tabs, and the new \
+             one is too",
+        ),
+        Rung::Numbered => Some("the line numbers of read_file were taken off both texts"),
     }
 }
 

@@ -2,9 +2,11 @@
 //!
 //! It knows nothing of how many places are meant. Each rung passes over more than the one before:
 //! how lines end and the blanks before that, an indentation that all lines share, quotes, dashes
-//! and spaces that look alike. Below the last rung nothing is replaced.
+//! and spaces that look alike, tabs where there are spaces. Below the last rung nothing is replaced.
+//! All but the first one match whole lines or words only.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::ops::Range;
 
 use memchr::memchr_iter;
@@ -13,6 +15,7 @@ use memchr::memmem::Finder;
 use super::splice::Splice;
 use super::view::{Level, LineEnds, View, is_within_line_end};
 use crate::limits::FILE_BYTES;
+use crate::workspace::Cancel;
 
 /// How a text that was to be replaced was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,16 +29,22 @@ pub enum Rung {
     Indent,
     /// With other signs for quotes, dashes and spaces, which look the same.
     Alike,
+    /// Once, indented with tabs instead of spaces or the other way round; the new text was indented
+    /// alike.
+    Tabs,
+    /// Once, without the line numbers of `read_file`, which the new text lost too.
+    Numbered,
 }
 
 impl Rung {
     /// From the strictest on.
-    pub(super) const ALL: [Self; 4] = [Self::Exact, Self::Blanks, Self::Indent, Self::Alike];
+    pub(super) const ALL: [Self; 5] =
+        [Self::Exact, Self::Blanks, Self::Indent, Self::Alike, Self::Tabs];
 
     fn level(self) -> Level {
         match self {
             Self::Exact => Level::LineEnds,
-            Self::Blanks | Self::Indent => Level::Blanks,
+            Self::Blanks | Self::Indent | Self::Tabs | Self::Numbered => Level::Blanks,
             Self::Alike => Level::Alike,
         }
     }
@@ -65,11 +74,17 @@ pub(super) struct Place {
     shift: Shift,
 }
 
-/// What all lines have more, or less, than those of the text that is searched.
+/// How the lines of a place are indented, where that is not as in the text that is searched.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Shift {
-    added: String,
-    removed: String,
+enum Shift {
+    #[default]
+    None,
+    /// All by the same more, or less.
+    Indent { added: String, removed: String },
+    /// With tabs for so many spaces each.
+    ToTabs(usize),
+    /// With so many spaces for each tab.
+    ToSpaces(usize),
 }
 
 impl<'a> Found<'a> {
@@ -88,31 +103,35 @@ impl<'a> Found<'a> {
         Self { view, pair, places }
     }
 
-    /// Finds a text on one rung.
-    pub(super) fn on(rung: Rung, text: &'a str, pair: Pair<'a>) -> Self {
+    /// Finds a text on one rung. Nothing, if it is cancelled meanwhile.
+    pub(super) fn on(rung: Rung, text: &'a str, pair: Pair<'a>, cancel: &Cancel<'_>) -> Self {
         let view = View::new(text, rung.level());
         let old = View::of_normalised(pair.old, rung.level());
-        if rung == Rung::Exact {
-            let places = Place::all_of(&view.text, &old.text, pair.most, |_, _| true);
-            return Self { view, pair, places };
-        }
-        if old.text.trim().is_empty() {
+        if rung != Rung::Exact && old.text.trim().is_empty() {
             return Self { view, pair, places: Vec::new() };
         }
-        if rung == Rung::Indent {
-            let places = shifted(&view.text, &old.text, pair.most);
-            return Self { view, pair, places };
-        }
-        // Blanks that were passed over at the end say that the line ends there.
-        let ends_line = pair.old.ends_with([' ', '\t']);
-        let is_line_end = |end| end == view.text.len() || view.text.as_bytes()[end] == b'\n';
-        let fits = |_, end| !ends_line || is_line_end(end);
-        let places = Place::all_of(&view.text, &old.text, pair.most, fits);
+        let lines = |start, end| is_whole_lines(&view.text, start, end);
+        let places = match rung {
+            Rung::Exact => Place::all_of(&view.text, &old.text, pair.most, |_, _| true),
+            Rung::Indent => shifted(&view.text, &old.text, pair.most, cancel),
+            Rung::Tabs => only(retabbed(&view.text, &old.text)),
+            Rung::Numbered => only(Place::all_of(&view.text, &old.text, 2, lines)),
+            Rung::Blanks | Rung::Alike => {
+                // Blanks that were passed over at the end say that the line ends there.
+                let ends_line = pair.old.ends_with([' ', '\t']);
+                let fits = |start, end| {
+                    is_whole_words(&view.text, start, end)
+                        && (!ends_line || is_line_end(&view.text, end))
+                };
+                Place::all_of(&view.text, &old.text, pair.most, fits)
+            }
+        };
         let unended = pair.old.strip_suffix('\n').zip(pair.new.strip_suffix('\n'));
         match unended {
-            Some((old, new)) if places.is_empty() && !view.text.ends_with('\n') => {
+            Some((old, new)) if rung != Rung::Exact && places.is_empty() => {
                 let old_view = View::of_normalised(old, rung.level());
-                let is_at_end = |_, end| end == view.text.len();
+                let is_at_end =
+                    |start, end| end == view.text.len() && is_whole_words(&view.text, start, end);
                 let places = Place::all_of(&view.text, &old_view.text, pair.most, is_at_end);
                 Self { view, pair: Pair { old, new, ..pair }, places }
             }
@@ -145,7 +164,14 @@ impl<'a> Found<'a> {
         let mut room = usize::try_from(FILE_BYTES).unwrap_or(usize::MAX);
         for place in places {
             if place.start >= end {
-                let more = new_lines.saturating_mul(place.shift.added.len());
+                let more = match &place.shift {
+                    Shift::None | Shift::ToTabs(_) => 0,
+                    Shift::Indent { added, .. } => new_lines.saturating_mul(added.len()),
+                    Shift::ToSpaces(width) => {
+                        let tabs = memchr_iter(b'\t', self.pair.new.as_bytes()).count();
+                        tabs.saturating_mul(*width)
+                    }
+                };
                 room = room.checked_sub(self.pair.new.len().saturating_add(more))?;
                 let old = place.shift.apply_to(self.pair.old);
                 let new = place.shift.apply_to(self.pair.new);
@@ -179,9 +205,32 @@ impl<'a> Found<'a> {
 
 /// Whether a part of a text begins where a line does, and ends where one does.
 pub(super) fn is_whole_lines(text: &str, start: usize, end: usize) -> bool {
-    let bytes = text.as_bytes();
-    let begins = start == 0 || bytes[start - 1] == b'\n';
-    begins && (end == bytes.len() || bytes[end] == b'\n' || bytes[start..end].ends_with(b"\n"))
+    is_line_start(text, start) && (is_line_end(text, end) || text[start..end].ends_with('\n'))
+}
+
+fn is_line_start(text: &str, place: usize) -> bool {
+    place == 0 || text.as_bytes()[place - 1] == b'\n'
+}
+
+fn is_line_end(text: &str, place: usize) -> bool {
+    place == text.len() || text.as_bytes()[place] == b'\n'
+}
+
+/// Whether a part of a text cuts no word at its beginning or its end, and has words or is whole
+/// lines.
+fn is_whole_words(text: &str, start: usize, end: usize) -> bool {
+    let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let cuts = |at: usize| {
+        text[..at].chars().next_back().is_some_and(is_word)
+            && text[at..].chars().next().is_some_and(is_word)
+    };
+    let has_words = text[start..end].contains(is_word);
+    !cuts(start) && !cuts(end) && (has_words || is_whole_lines(text, start, end))
+}
+
+/// Returns the place if it is the only one.
+fn only(places: Vec<Place>) -> Vec<Place> {
+    if places.len() == 1 { places } else { Vec::new() }
 }
 
 impl Place {
@@ -213,40 +262,91 @@ impl Place {
 }
 
 /// Returns the places of whole lines that are all indented by the same more, or less.
-fn shifted(text: &str, wanted: &str, most: usize) -> Vec<Place> {
+fn shifted(text: &str, wanted: &str, most: usize, cancel: &Cancel<'_>) -> Vec<Place> {
     let wanted: Vec<_> = wanted.split_terminator('\n').collect();
     let Some(telling) = wanted.iter().position(|line| !line.trim().is_empty()) else {
         return Vec::new();
     };
-    let lines: Vec<_> = text.split_terminator('\n').collect();
-    let mut starts = Vec::with_capacity(lines.len());
-    let mut at = 0;
-    for line in &lines {
-        starts.push(at);
-        at += line.len() + 1;
+    let mut numbers = HashMap::new();
+    for line in &wanted {
+        let number = numbers.len();
+        numbers.entry(unindented(line)).or_insert(number);
     }
-    let first_lines = lines.iter().enumerate().skip(telling);
-    let places = first_lines.filter_map(|(at, line)| {
-        let shift = Shift::between(wanted[telling], line)?;
-        let first = at - telling;
-        let candidates = lines.get(first..first + wanted.len())?;
-        let fits = |(wanted, line): (&&str, &&str)| shift.of_line(wanted) == **line;
-        let start = starts[first];
-        wanted.iter().zip(candidates).all(fits).then_some(Place { start, shift })
-    });
-    places.take(most).collect()
+    let number = |line| numbers.get(unindented(line)).copied().unwrap_or(usize::MAX);
+    let pattern: Vec<_> = wanted.iter().map(|line| number(line)).collect();
+    let borders = borders(&pattern);
+    let (mut lines, mut at, mut same, mut places) = (Vec::new(), 0, 0, Vec::new());
+    for (index, line) in text.split_terminator('\n').enumerate() {
+        lines.push((at, line));
+        at += line.len() + 1;
+        let number = number(line);
+        while same > 0 && pattern.get(same) != Some(&number) {
+            same = borders[same - 1];
+        }
+        same += usize::from(pattern[same] == number);
+        let is_candidate = same == pattern.len();
+        if (is_candidate || index % 4096 == 0) && (cancel() || places.len() == most) {
+            break;
+        }
+        if is_candidate {
+            same = borders[same - 1];
+            let found = &lines[index + 1 - pattern.len()..];
+            let shift = Shift::between(wanted[telling], found[telling].1);
+            let fits = |shift: &Shift| {
+                wanted.iter().zip(found).all(|(wanted, (_, line))| shift.makes(wanted, line))
+            };
+            let place = shift.filter(fits).map(|shift| Place { start: found[0].0, shift });
+            places.extend(place);
+        }
+    }
+    places
+}
+
+/// Returns for each beginning of a pattern the length of the longest shorter beginning that it ends
+/// with (Knuth, Morris and Pratt).
+fn borders(pattern: &[usize]) -> Vec<usize> {
+    let (mut borders, mut same) = (vec![0; pattern.len()], 0);
+    for at in 1..pattern.len() {
+        while same > 0 && pattern[same] != pattern[at] {
+            same = borders[same - 1];
+        }
+        same += usize::from(pattern[same] == pattern[at]);
+        borders[at] = same;
+    }
+    borders
+}
+
+/// Returns the places of whole lines that are indented with tabs instead of spaces, or with spaces
+/// instead of tabs. The first line may be without its indentation.
+fn retabbed(text: &str, wanted: &str) -> Vec<Place> {
+    let (mut tried, mut places) = (vec![wanted.to_owned()], Vec::new());
+    for width in [4, 2, 8, 3] {
+        for shift in [Shift::ToTabs(width), Shift::ToSpaces(width)] {
+            let wanted = shift.apply_to(wanted);
+            if tried.iter().any(|tried| *tried == wanted) {
+                continue;
+            }
+            let fits = |start: usize, end| {
+                let line = text[..start].rfind('\n').map_or(0, |at| at + 1);
+                let is_indented = wanted.starts_with([' ', '\t']);
+                (line == start || (!is_indented && text[line..start].trim().is_empty()))
+                    && (is_line_end(text, end) || wanted.ends_with('\n'))
+            };
+            let found = Place::all_of(text, &wanted, 2, fits).into_iter();
+            places.extend(found.map(|place| Place { shift: shift.clone(), ..place }));
+            tried.push(wanted.into_owned());
+        }
+    }
+    places
 }
 
 impl Shift {
     /// Finds what makes one line of the other.
     fn between(wanted: &str, found: &str) -> Option<Self> {
-        if unindented(wanted) != unindented(found) {
-            return None;
-        }
         let indent = |line: &str| line[..line.len() - unindented(line).len()].to_owned();
         let (wanted, found) = (indent(wanted), indent(found));
         let shift = |added: &str, removed: &str| {
-            Some(Self { added: added.to_owned(), removed: removed.to_owned() })
+            Some(Self::Indent { added: added.to_owned(), removed: removed.to_owned() })
         };
         match (found.strip_suffix(&wanted), wanted.strip_suffix(&found)) {
             (Some(added), _) => shift(added, ""),
@@ -255,13 +355,43 @@ impl Shift {
         }
     }
 
+    /// Whether it makes one line of the other.
+    fn makes(&self, wanted: &str, found: &str) -> bool {
+        match self {
+            Self::Indent { added, removed } if !wanted.trim().is_empty() => {
+                let rest = wanted.strip_prefix(&**removed).unwrap_or_else(|| unindented(wanted));
+                found.strip_prefix(&**added) == Some(rest)
+            }
+            _ => wanted == found,
+        }
+    }
+
     /// A line that has less than all are to lose loses all of it.
     fn of_line<'a>(&self, line: &'a str) -> Cow<'a, str> {
         if line.trim().is_empty() {
             return line.into();
         }
-        let line = line.strip_prefix(&self.removed).unwrap_or_else(|| unindented(line));
-        if self.added.is_empty() { line.into() } else { format!("{}{line}", self.added).into() }
+        let columns = |width: usize| {
+            let indent = &line[..line.len() - line.trim_start_matches([' ', '\t']).len()];
+            let column = |at: usize, letter| match letter {
+                '\t' => at / width * width + width,
+                _ => at + 1,
+            };
+            indent.chars().fold(0, column)
+        };
+        let rest = || line.trim_start_matches([' ', '\t']);
+        match self {
+            Self::None => line.into(),
+            Self::Indent { added, removed } => {
+                let line = line.strip_prefix(&**removed).unwrap_or_else(|| unindented(line));
+                if added.is_empty() { line.into() } else { format!("{added}{line}").into() }
+            }
+            Self::ToTabs(width) => {
+                let (tabs, spaces) = (columns(*width) / width, columns(*width) % width);
+                format!("{}{}{}", "\t".repeat(tabs), " ".repeat(spaces), rest()).into()
+            }
+            Self::ToSpaces(width) => format!("{}{}", " ".repeat(columns(*width)), rest()).into(),
+        }
     }
 
     fn apply_to<'a>(&self, text: &'a str) -> Cow<'a, str> {

@@ -54,11 +54,14 @@ const STAYS: [&str; 12] = [
 const REST: [&str; 8] =
     ["existing", "original", "other", "previous", "remaining", "rest", "same", "unchanged"];
 
-/// Returns the first line of `new` that is a comment and nothing else, stands for text which it
-/// leaves out, such as `// ... rest of the code unchanged`, and is no line of `old`.
-pub(crate) fn placeholder<'a>(new: &'a str, old: &str) -> Option<&'a str> {
-    let is_old = |line: &str| old.lines().any(|old| old.trim() == line);
-    new.lines().map(str::trim).find(|line| stands_for_more(line) && !is_old(line))
+/// Returns the first line of `new` that is a comment and nothing else, stands for text of the file
+/// which it leaves out, such as `// ... rest of the code unchanged`, and is no line of the file.
+pub(crate) fn placeholder<'a>(new: &'a str, file: &str) -> Option<&'a str> {
+    if file.trim().is_empty() {
+        return None;
+    }
+    let is_there = |line: &str| file.lines().any(|other| other.trim() == line);
+    new.lines().map(str::trim).find(|line| stands_for_more(line) && !is_there(line))
 }
 
 fn stands_for_more(line: &str) -> bool {
@@ -124,7 +127,8 @@ mod tests {
             "* ... previous tests ...",
         ] {
             let new = format!("one\n{line}\nfour\n");
-            assert_eq!(placeholder(&new, ""), Some(line.trim()), "{line}");
+            assert_eq!(placeholder(&new, "x"), Some(line.trim()), "{line}");
+            assert_eq!(placeholder(&new, "\n"), None, "there is nothing that could be left out");
             assert_eq!(placeholder(&new, &format!("x\n  {line}  \n")), None, "{line}");
         }
     }
@@ -150,7 +154,7 @@ mod tests {
             "//",
             "",
         ] {
-            assert_eq!(placeholder(line, ""), None, "{line}");
+            assert_eq!(placeholder(line, "x"), None, "{line}");
         }
     }
 }

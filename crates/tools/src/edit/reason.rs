@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use acp_types::text::head;
-
-use super::{Near, line_at};
+use super::Near;
+use super::quote::{Around, write_nearest};
 use crate::error::{Code, ToolError};
-use crate::limits::{EDIT_LINE_BYTES, EDIT_MATCHES, EDIT_PLACES, FILE_BYTES};
+use crate::limits::{EDIT_MATCHES, EDIT_PLACES, EDIT_TIME, FILE_BYTES};
 
 /// Why none of the edits was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,41 +54,14 @@ pub enum EditReason {
         /// How many there are.
         places: usize,
     },
+    /// The old text was found, and the new one makes no difference there.
+    NoChange,
+    /// It was cancelled, or took longer than [`EDIT_TIME`].
+    Stopped,
     /// It is in more than [`EDIT_PLACES`] places.
     TooManyPlaces,
     /// The text would have more than [`FILE_BYTES`] bytes afterwards.
     TooLarge,
-}
-
-/// A place of the old text, with the lines around it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Around {
-    /// The line where the place begins, from 1.
-    pub line: u32,
-    /// The lines before it, its own and behind it with their numbers, where there are such.
-    pub lines: Vec<(u32, String)>,
-}
-
-impl Around {
-    pub(super) fn of(text: &str, start: usize) -> Self {
-        let line = line_at(text, start);
-        let begin = |end: usize| text[..end].rfind('\n').map_or(0, |at| at + 1);
-        let own = begin(start);
-        let (first, from) = match own.checked_sub(1) {
-            Some(before) => (line - 1, begin(before)),
-            None => (line, 0),
-        };
-        let shown = 2 + (line - first) as usize;
-        let texts =
-            text[from..].lines().take(shown).map(|line| head(line, EDIT_LINE_BYTES).to_owned());
-        Self { line, lines: (first..).zip(texts).collect() }
-    }
-}
-
-impl fmt::Display for Around {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.lines.iter().try_for_each(|(line, text)| write!(formatter, "\n{line:>6}\t{text}"))
-    }
 }
 
 impl fmt::Display for EditError {
@@ -128,17 +100,18 @@ impl fmt::Display for EditReason {
             ),
             Self::NoMatch { near, new_at } => {
                 formatter.write_str("old_text is not in the file")?;
-                if let Some(line) = new_at {
-                    write!(
+                match new_at {
+                    Some(line) => write!(
                         formatter,
                         ", but new_text is, at line {line}. If this edit was made before, nothing \
-                         is left to do"
-                    )?;
+                         is left to do."
+                    )?,
+                    None if near.is_empty() => {
+                        formatter.write_str(", nor is anything like it. Read the file again")?;
+                    }
+                    None => formatter.write_str(".")?,
                 }
-                if near.is_empty() {
-                    return formatter.write_str(", nor is anything like it. Read the file again");
-                }
-                near.iter().try_for_each(|near| write!(formatter, "\n{near}"))
+                write_nearest(near, formatter)
             }
             Self::Ambiguous { places, around } => {
                 let more = if *places == EDIT_MATCHES { "at least " } else { "" };
@@ -156,6 +129,16 @@ impl fmt::Display for EditReason {
             Self::NoSuchOccurrence { places } => {
                 write!(formatter, "old_text is in {places} places only; occurrence is too large")
             }
+            Self::NoChange => formatter.write_str(
+                "the file would be the same afterwards: old_text was found but for blanks, \
+                 indentation or similar signs, and new_text differs from it in nothing else",
+            ),
+            Self::Stopped => write!(
+                formatter,
+                "cancelled, or not done after {} seconds. Nothing was changed. Make fewer edits at \
+                 once, or use a command",
+                EDIT_TIME.as_secs()
+            ),
             Self::TooManyPlaces => write!(
                 formatter,
                 "old_text is in more than {EDIT_PLACES} places. Give more of what is around them, \
@@ -177,9 +160,11 @@ impl From<EditError> for ToolError {
             | EditReason::SameText
             | EditReason::SameLines
             | EditReason::LoneReturn
+            | EditReason::NoChange
             | EditReason::Placeholder { .. } => Code::InvalidArguments,
             EditReason::NoMatch { .. } | EditReason::NoSuchOccurrence { .. } => Code::NoMatch,
             EditReason::Ambiguous { .. } => Code::AmbiguousMatch,
+            EditReason::Stopped => Code::TimedOut,
             EditReason::TooManyPlaces | EditReason::TooLarge => Code::TooLarge,
         };
         Self::report(code, error.to_string())

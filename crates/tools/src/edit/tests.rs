@@ -135,12 +135,22 @@ fn an_ambiguous_edit_lists_its_places() {
 
 #[test]
 fn a_missing_text_is_answered_with_what_is_like_it() {
-    let text = "fn one() {\n    call(1);\n}\n\nfn two() {\n\tcall(2);\n}\n";
+    let text = "fn one() {\n    call(1);\n}\n\nfn two() {\n\tcall(2);\n}\n\tcall(2);\n";
     for (old, expected) in [
-        ("fn two() {\n    call(2);\n}\n", "line 5 differs in white space only"),
-        ("fn two() {\n\tcall(3);\n}\n", "line 6 is `\tcall(2);`, not `\tcall(3);`"),
-        ("fn two() {\n\tcall(2);\n}\nend", "but the file ends before `end`"),
-        ("\n\nfn tow() {", "line 5 is 66 % alike; line 5 is `fn two() {`, not `fn tow() {`"),
+        (
+            "fn two() {\n\tcall(3);\n}\n",
+            "Lines 5 to 7 are closest, 88 % alike:\n```\nfn two() {\n\tcall(2);\n}\n```\nSend exactly this",
+        ),
+        // A line too many, and one that is missing.
+        (
+            "fn one() {\n    call(1);\n    call(1);\n}\n",
+            "\n```\nfn one() {\n    call(1);\n}\n```\n",
+        ),
+        ("fn two() {\n}\n", "\n```\nfn two() {\n\tcall(2);\n}\n```\n"),
+        ("// invented\nfn two() {\n\tcall(2);", "\n```\nfn two() {\n\tcall(2);\n```\n"),
+        ("\n\nfn tow() {", "Line 5 is closest, 66 % alike:\n```\nfn two() {\n```\n"),
+        ("\n\nfn tow() {", "\nLess alike: line 1 ("),
+        ("call(22);", "Send exactly this as old_text, and line 6, because it is in the file more"),
         ("completely different", "nor is anything like it"),
     ] {
         let error = ToolError::from(apply(text, &[edit(old, "x")]).unwrap_err());
@@ -152,7 +162,27 @@ fn a_missing_text_is_answered_with_what_is_like_it() {
     else {
         panic!("a match");
     };
-    assert_eq!(near.iter().map(|near| near.line).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(near.iter().map(|near| near.line).collect::<Vec<_>>(), [1, 4, 7]);
+}
+
+#[test]
+fn what_is_quoted_is_bounded_and_shows_what_differs() {
+    let lines = |from, to| (from..=to).map(|n| format!("line number {n}\n")).collect::<String>();
+    let near = |text: &str, old: &str| {
+        let EditReason::NoMatch { near, .. } = refused(text, edit(old, "x")) else { panic!() };
+        let best = near.into_iter().next().unwrap();
+        (best.line, best.last, best.quote.unwrap())
+    };
+    let text = lines(1, 300);
+    let (first, last, quote) = near(&text, &lines(51, 150).replace("number 131\n", "nr 131\n"));
+    assert_eq!((first, last, quote.line, quote.is_cut), (51, 150, 111, true));
+    assert_eq!(format!("{}\n", quote.text), lines(111, 150));
+    let (first, last, quote) = near(&text, &lines(51, 90).replace("number 60\n", "nr 60\n"));
+    assert_eq!((first, last, quote.line, quote.is_cut), (51, 90, 51, false));
+    assert_eq!(format!("{}\n", quote.text), lines(51, 90));
+    let long = "word ".repeat(10_000);
+    let (.., quote) = near(&long, &long.replacen("word", "wort", 1));
+    assert!(quote.is_cut && quote.text.len() <= crate::limits::EDIT_QUOTE_BYTES);
 }
 
 #[test]
@@ -249,10 +279,127 @@ fn what_is_not_there_exactly_is_found_less_strictly_and_it_is_said_how() {
 }
 
 #[test]
+fn tabs_and_line_numbers_are_passed_over_where_that_leaves_one_place() {
+    for (text, edit, expected, rung) in [
+        (
+            "\tif a {\n\t\tb();\n\t}\n",
+            edit(
+                "    if a {\n        b();\n    }\n",
+                "    if a {\n        c();\n        d();\n    }\n",
+            ),
+            "\tif a {\n\t\tc();\n\t\td();\n\t}\n",
+            Rung::Tabs,
+        ),
+        // By two spaces each, and the first line from its first word on.
+        (
+            "\tif a:\n\t\tb()\n",
+            edit("if a:\n    b()", "if a:\n    c()"),
+            "\tif a:\n\t\tc()\n",
+            Rung::Tabs,
+        ),
+        (
+            "  if a:\r\n    b()\r\n",
+            edit("\tif a:\n\t\tb()\n", "\tif a:\n\t\tb()\n\t\tc()\n"),
+            "  if a:\r\n    b()\r\n    c()\r\n",
+            Rung::Tabs,
+        ),
+        (
+            "a\n\tb\n\nc\n",
+            edit(
+                "     1\ta\n     2\t\tb\n     3\t\n     4\tc",
+                "     1\ta\n     2\t\tx\n     3\t\n     4\tc",
+            ),
+            "a\n\tx\n\nc\n",
+            Rung::Numbered,
+        ),
+        ("one\ntwo\n", edit("     2\ttwo\n", "     2\t2\nnew\n"), "one\n2\nnew\n", Rung::Numbered),
+        // What has numbers of its own is found as it is.
+        ("     2\ttwo\n", edit("     2\ttwo\n", "     2\t2\n"), "     2\t2\n", Rung::Exact),
+    ] {
+        assert_eq!(found(text, edit.clone()), (expected.to_owned(), rung), "{text:?} {edit:?}");
+    }
+    for (text, old) in [
+        ("\tx(1);\n}\n\tx(1);\n", "    x(1);\n"),
+        ("\tx(1);\n\t\tx(1);\n", "    x(1);\n"),
+        ("one\ntwo\none\n", "     1\tone\n"),
+        ("one\ntwo\n", "     1\tone\n     3\ttwo\n"),
+        ("\tone two\n", "    one tw"),
+        ("\tmax(1)\n", "    ax(1)\n"),
+    ] {
+        for edit in [edit(old, "y"), all(old, "y"), nth(old, "y", 1)] {
+            let reason = refused(text, edit);
+            assert!(matches!(reason, EditReason::NoMatch { .. }), "{text:?} {old:?} {reason:?}");
+        }
+    }
+}
+
+#[test]
+fn weaker_matches_are_whole_lines_or_words() {
+    for (text, old) in [
+        ("max\nyellow\n", "x \ny"),
+        ("max\nyellow\n", "max \ny"),
+        ("max\nyellow\n", "x \nyellow"),
+        ("émax \ny\n", "max\ny\n"),
+        ("max_1\u{a0}b\n", "x_1 b"),
+        ("its\u{a0}own\n", "ts own"),
+        ("its\u{a0}own\n", "its ow"),
+        ("a’b\n", "'"),
+        ("  \tab\n\tc\n", "b \n  c"),
+    ] {
+        for edit in [edit(old, "X \nY"), all(old, "X \nY")] {
+            let reason = refused(text, edit);
+            assert!(matches!(reason, EditReason::NoMatch { .. }), "{text:?} {old:?} {reason:?}");
+        }
+    }
+    assert_eq!(edited("let max \nyellow: u8\n", edit("max\nyellow", "m\ny")), "let m\ny: u8\n");
+}
+
+#[test]
+fn an_edit_that_changes_nothing_is_no_replacement() {
+    for (text, edit) in [
+        ("a\na\na\n", all("a \n", "a\n")),
+        ("“a”\n", edit("\"a\"", "“a”")),
+        ("\ta\n", edit("    a\n", "\ta\n")),
+    ] {
+        let reason = refused(text, edit.clone());
+        assert_eq!(reason, EditReason::NoChange, "{text:?} {edit:?}");
+    }
+    assert_eq!(refused("a\na\na\n", all("a", "a")), EditReason::SameText);
+    // Of several places those count that change.
+    let edited = apply("a \na\n", &[all("a \n", "a\n")]);
+    assert!(edited.is_ok_and(|edited| edited.text == "a\na\n"));
+}
+
+/// Lines of which each is like many others, which a search line by line would compare with each
+/// other.
+#[test]
+fn an_indentation_is_found_in_time_and_the_search_can_be_cancelled() {
+    let line = |n: usize| format!("    x{};\n", n % 3);
+    let text: String = (0..200_000).map(line).collect();
+    let old: String = (0..1_000).map(|n| line(n)[4..].to_owned()).collect::<String>() + "end\n";
+    let steps = std::sync::atomic::AtomicUsize::new(0);
+    let count = || {
+        steps.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        false
+    };
+    let edits = [edit(&old, "x")];
+    let reason = super::apply_until(&text, &edits, &count).unwrap_err().reason;
+    assert!(matches!(reason, EditReason::NoMatch { .. }), "{reason:?}");
+    let steps = steps.into_inner();
+    assert!((50..1_000).contains(&steps), "{steps}");
+    for limit in [0, 1, 10, 40] {
+        let left = std::sync::atomic::AtomicIsize::new(limit);
+        let is_over = || left.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) <= 0;
+        let reason = super::apply_until(&text, &edits, &is_over).unwrap_err().reason;
+        assert_eq!(reason, EditReason::Stopped);
+    }
+}
+
+#[test]
 fn a_weaker_match_is_told_and_not_replaced() {
     for (text, old) in [
         ("  a\n   b\n", "a\nb\n"),
-        ("\ta\n  b\n", "  a\n  b\n"),
+        ("\ta\n   b\n", "  a\n  b\n"),
         ("a b\n", "a  b\n"),
         ("foo(a, b);\n", "foo(a,b);\n"),
         ("ab\n", "a \n"),
@@ -315,6 +462,9 @@ fn a_text_that_leaves_text_out_is_refused() {
     assert_eq!(line, "// ... rest of the code unchanged");
     let kept = edited(new, edit(new, &new.replace("a()", "b()")));
     assert_eq!(kept, new.replace("a()", "b()"));
+    // A file that has such lines can have one more.
+    let more = edited(new, edit("fn a() {", "// ... rest of the code unchanged\nfn a() {"));
+    assert_eq!(more.matches("unchanged").count(), 2);
 }
 
 #[test]

@@ -100,7 +100,7 @@ impl Case {
         for _ in 0..=random.below(3) {
             let Some(span) = span(&mut random, &text[..end]) else { break };
             end = span.start.saturating_sub(1);
-            while !text.is_char_boundary(end) {
+            while !text.is_char_boundary(end) || is_cut(text, end) {
                 end -= 1;
             }
             let old = &text[span.clone()];
@@ -214,13 +214,17 @@ impl Random {
 
 /// Chooses a place that cuts no line end in two.
 fn span(random: &mut Random, text: &str) -> Option<Range<usize>> {
-    let is_cut = |at: usize| text.as_bytes()[..at].ends_with(b"\r") && text[at..].starts_with('\n');
-    let fits = |at: &usize| text.is_char_boundary(*at) && !is_cut(*at);
+    let fits = |at: &usize| text.is_char_boundary(*at) && !is_cut(text, *at);
     let start = random.below(text.len() + 1);
     let start = (start..text.len()).find(fits)?;
     let length = if random.one_in(4) { 1 + random.below(400) } else { 1 + random.below(40) };
     let end = (start + 1..=text.len()).skip(length - 1).find(fits).unwrap_or(text.len());
     Some(start..end)
+}
+
+/// Whether a place is between the two bytes of a line end.
+fn is_cut(text: &str, at: usize) -> bool {
+    text.as_bytes()[..at].ends_with(b"\r") && text.as_bytes()[at..].starts_with(b"\n")
 }
 
 fn new_text(random: &mut Random, old: &str) -> String {
@@ -253,7 +257,9 @@ fn exact_edit(
     let as_meant = |part: &str| if is_raw { part.to_owned() } else { lf(part) };
     let (old_text, text, before) = (as_meant(old), as_meant(text), as_meant(before));
     let mut places = (0..text.len()).filter(|at| {
-        text.is_char_boundary(*at) && text.as_bytes()[*at..].starts_with(old_text.as_bytes())
+        text.is_char_boundary(*at)
+            && text.as_bytes()[*at..].starts_with(old_text.as_bytes())
+            && !(is_raw && (is_cut(&text, *at) || is_cut(&text, *at + old_text.len())))
     });
     let number = places.position(|at| at == before.len()).unwrap() + 1;
     let is_only = number == 1 && places.next().is_none();

@@ -8,6 +8,7 @@
 
 mod case;
 mod random;
+mod repair;
 
 use acp_tools::Workspace;
 use acp_tools::diff;

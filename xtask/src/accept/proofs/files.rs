@@ -21,6 +21,14 @@ pub(super) const PROOFS: &[Proof] = &[
         prove: edits::prove,
     },
     Proof {
+        name: "edit-repair",
+        what: "percent of n edits with mistakes that are refused with a region 90 % alike and that \
+               the error alone does not put right; none is applied elsewhere than where it was meant",
+        n: 2_000,
+        target: 10.0,
+        prove: edit_repair,
+    },
+    Proof {
         name: "undone",
         what: "tests that find a trace of n random sequences of changes that were undone",
         n: 10_000,
@@ -57,6 +65,19 @@ pub(super) const PROOFS: &[Proof] = &[
         prove: escape::prove,
     },
 ];
+
+/// Makes edits with the mistakes of models, and puts right what is refused.
+fn edit_repair(ws: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
+    run.is_seeded = true;
+    ui.note(format_args!("edit-repair: seed {}", run.seed));
+    let mut command = cargo::tools_test(ws, "edits", "release");
+    command.env("EDIT_REPAIRS", run.n.to_string());
+    command.env("PROPTEST_RNG_SEED", run.seed.to_string());
+    let line = told(command.args(["--", "--nocapture", "repair"]), "edit-repair ")?;
+    let (percent, counts) = line.split_once(' ').unwrap_or((&line, ""));
+    run.more = json!({ "counts": counts });
+    percent.parse().map_err(|_nan| Stop::Failed(format!("it told {line:?}")))
+}
 
 /// Undoes random sequences of changes.
 fn undone(ws: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {

@@ -205,13 +205,13 @@ async fn what_cannot_be_done_any_more_or_is_never_the_same_is_told_to_the_model(
 
 #[tokio::test]
 async fn what_somebody_else_has_done_meanwhile_is_shown_as_done_by_nobody() {
-    let new_text = "nine, by a line that stands nowhere else\n";
-    let edit = json!({ "path": "f", "old_text": "9\n", "new_text": new_text });
-    let done = |tree: &Tree, _| {
-        tree.write("f", LINES.replace("9\n", "nine, by a line that stands nowhere else\n"));
-    };
+    let edit = json!({ "path": "f", "old_text": "8\n9\n10\n", "new_text": "8\nnine\n10\n" });
+    let done = |tree: &Tree, _| tree.write("f", LINES.replace("9\n", "nine\n"));
     let life = live("edit_file", edit, done).await;
     assert_eq!((life.code(), life.asked()), (None, 1), "{}", life.ended.text);
+    let says = "Nothing was changed in f: its new_text is there already, at line 8.";
+    assert!(life.ended.text.contains(says), "{}", life.ended.text);
+    assert!(format!("{:?}", life.report.content).contains(says), "{:?}", life.report.content);
     assert_eq!(change(&life.report), None, "{:?}", life.report.content);
 }
 

@@ -1,0 +1,55 @@
+//! Takes off the line numbers that `read_file` puts before lines, where they were copied with them.
+
+/// Returns both texts of an edit without line numbers, if each line of the old one has one and they
+/// follow each other. Of the new text those lines lose theirs that have one.
+pub(super) fn without_numbers(old: &str, new: &str) -> Option<(String, String)> {
+    let mut expected = None;
+    let mut numbered = |line| {
+        let (number, rest) = split(line).or_else(|| blank(line))?;
+        let follows = expected.is_none_or(|expected| expected == number);
+        expected = number.checked_add(1);
+        follows.then_some(rest)
+    };
+    let old_text: String = old.split_inclusive('\n').map(&mut numbered).collect::<Option<_>>()?;
+    let plain = |line| split(line).map_or(line, |(_, rest)| rest);
+    (!old_text.trim().is_empty())
+        .then(|| (old_text, new.split_inclusive('\n').map(plain).collect()))
+}
+
+/// Parts a line in its number and the rest behind the tab.
+fn split(line: &str) -> Option<(u32, &str)> {
+    let (number, rest) = line.split_once('\t')?;
+    let number = number.trim_start_matches(' ');
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+    Some((number.parse().ok().filter(|_| is_number)?, rest))
+}
+
+/// The number of a blank line whose tab was left out.
+fn blank(line: &str) -> Option<(u32, &str)> {
+    let number = line.trim_end_matches(['\r', '\n']);
+    let is_number = number.trim().bytes().all(|byte| byte.is_ascii_digit());
+    Some((number.trim().parse().ok().filter(|_| is_number)?, &line[number.len()..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_numbers;
+
+    #[test]
+    fn numbers_are_taken_off_where_each_line_has_the_next_one() {
+        let stripped = |old, new| without_numbers(old, new);
+        let texts = |old: &str, new: &str| Some((old.to_owned(), new.to_owned()));
+        for (old, new, expected) in [
+            ("     9\ta\n    10\t\tb\n", "     9\tx\nnew\n", texts("a\n\tb\n", "x\nnew\n")),
+            ("9\ta\n    10\n    11\tb", "x", texts("a\n\nb", "x")),
+            ("     9\ta\n    11\tb\n", "x", None),
+            ("     9\ta\nb\n", "x", None),
+            ("+9\ta\n", "x", None),
+            ("a", "x", None),
+            ("12", "x", None),
+            ("     9\t\n", "x", None),
+        ] {
+            assert_eq!(stripped(old, new), expected, "{old:?}");
+        }
+    }
+}
