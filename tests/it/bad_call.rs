@@ -82,12 +82,13 @@ async fn arguments_that_break_the_schema_say_which() {
     let bad = "invalid_arguments";
     fail(&[
         ("read_file", json!({}), bad, "path"),
-        ("read_file", json!({"path": 17}), bad, "path"),
-        ("read_file", json!({"path": "notes.txt", "colour": "red"}), bad, "colour"),
+        ("read_file", json!({"path": ["notes.txt"]}), bad, "path"),
+        ("read_file", json!({"path": "notes.txt", "file_path": "a"}), bad, "path"),
+        ("read_file", json!({"path": "missing.txt", "colour": "red"}), "not_found", "missing.txt"),
         ("read_file", json!(["notes.txt"]), bad, "object"),
         ("read_file", json!("{\"path\": \"no"), bad, "JSON"),
         ("read_file", json!("notes.txt"), bad, "JSON"),
-        ("todo_write", json!({"todos": [{"content": "a", "status": "soon"}]}), bad, "soon"),
+        ("todo_write", json!({"todos": [{"status": "pending"}]}), bad, "content"),
         ("terminal", json!({"command": "true", "timeout_ms": -1}), bad, "timeout_ms"),
     ])
     .await;

@@ -86,11 +86,11 @@ impl Arriving {
         &self.rest
     }
 
-    /// Returns the line, from 1, that has come of a field which is a text and not whole yet.
+    /// Returns the field that is a text and not whole yet, and the line of it, from 1, that has come.
     #[must_use]
-    pub fn line(&self, field: &str) -> Option<u32> {
+    pub fn text(&self) -> Option<(&str, u32)> {
         let is_text = self.place == Place::Value && self.depth == 0 && self.string != InString::No;
-        (is_text && self.key == field).then_some(self.line)
+        is_text.then_some((&*self.key, self.line))
     }
 
     fn byte(&mut self, byte: u8) {
@@ -255,9 +255,9 @@ mod tests {
             (r#"{"a": ["one\n"#, None),
             (r#"{"a": 12"#, None),
         ] {
-            assert_eq!(arrive(text).line("a"), line, "{text}");
+            assert_eq!(arrive(text).text(), line.map(|line| ("a", line)), "{text}");
         }
-        assert_eq!(arrive(r#"{"b": "one\ntwo"#).line("a"), None);
+        assert_eq!(arrive(r#"{"b": "one\ntwo"#).text(), Some(("b", 2)));
     }
 
     #[test]

@@ -43,7 +43,7 @@ const TELLING_BYTES: usize = 16;
 /// One replacement. Both texts are taken literally.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
-    /// The text that is there. Its line ends match those of the file, whichever these are.
+    /// The text that is there; empty for an empty file or to insert before a line. Its line ends match those of the file, whichever these are.
     pub old_text: String,
     /// The text that shall be there. Its lines get the ends that the lines around it have, unless
     /// the old text differs in its line ends only.
@@ -61,6 +61,7 @@ pub enum Which {
     /// One of several, counted from 1.
     Nth(NonZeroU32),
     /// The one whose first line is nearest to this line, from 1; two that are as near are an error.
+    /// For an empty old text the line before which the new one is inserted.
     Near(NonZeroU32),
     /// All of them.
     All,
@@ -174,7 +175,7 @@ impl Edit {
             return Err(EditReason::Placeholder { line: line.to_owned() });
         }
         if self.old_text.is_empty() {
-            return self.fill(text);
+            return self.insert(text);
         }
         // Of one too many it is told how many there are, of others the right one is to be found.
         let most = if self.which == Which::Only { EDIT_MATCHES } else { EDIT_PLACES + 1 };
@@ -218,13 +219,35 @@ impl Edit {
         self.missing(text, &old, &new, cancel)
     }
 
-    /// Fills an empty file.
-    fn fill(&self, text: &str) -> Result<(Vec<Splice>, Done), EditReason> {
-        if !text.trim_start_matches('\u{feff}').is_empty() {
-            return Err(EditReason::EmptyOldText);
+    /// Fills an empty file, or inserts lines before one.
+    fn insert(&self, text: &str) -> Result<(Vec<Splice>, Done), EditReason> {
+        let done = |place: usize, new: String| {
+            let splice = Splice { old: place..place, new };
+            Ok((vec![splice], Done::Replaced { places: 1, rung: Rung::Exact }))
+        };
+        let start = text.len() - text.trim_start_matches('\u{feff}').len();
+        if start == text.len() {
+            return done(start, self.new_text.clone());
         }
-        let splice = Splice { old: text.len()..text.len(), new: self.new_text.clone() };
-        Ok((vec![splice], Done::Replaced { places: 1, rung: Rung::Exact }))
+        let Which::Near(line) = self.which else { return Err(EditReason::EmptyOldText) };
+        let new = normalised(&self.new_text, text);
+        if new.contains('\r') && !has_lone_returns(text) {
+            return Err(EditReason::LoneReturn);
+        }
+        let view = View::new(text, Level::LineEnds);
+        let ends = memchr_iter(b'\n', view.text.as_bytes()).map(|at| at + 1);
+        let mut lines = std::iter::once(start).chain(ends);
+        let is_ended = view.text.ends_with('\n');
+        let (before, count) = (line.get() as usize - 1, lines.clone().count());
+        let (place, new) = match lines.nth(before) {
+            Some(place) if place == view.text.len() => (place, new.into_owned()),
+            Some(place) if new.ends_with('\n') => (place, new.into_owned()),
+            Some(place) => (place, format!("{new}\n")),
+            None if before == count && !is_ended => (view.text.len(), format!("\n{new}")),
+            None => return Err(EditReason::NoSuchLine { lines: count - usize::from(is_ended) }),
+        };
+        let place = view.to_raw(place);
+        done(place, new.replace('\n', view.line_ends().at(place)))
     }
 
     fn replace(

@@ -14,6 +14,7 @@
 //! # Ok::<(), acp_lifecycle::TitlesError>(())
 //! ```
 
+mod arguments;
 pub mod backend;
 pub mod background;
 pub mod builtin;

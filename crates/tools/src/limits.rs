@@ -157,6 +157,12 @@ pub const EDIT_MATCHES_SHOWN: usize = 10;
 /// Similar places that are told when an edit matches nowhere.
 pub const EDIT_NEAR: usize = 3;
 
+/// Notes about the arguments of one call.
+pub const ARGUMENT_NOTES: usize = 8;
+
+/// Bytes shown of the name of an argument that is unknown, and of a value.
+pub const ARGUMENT_NAME_BYTES: usize = 100;
+
 /// Places that are compared to find the most similar ones.
 pub const EDIT_NEAR_TRIED: usize = 8;
 

@@ -3,6 +3,7 @@
 mod changes;
 mod results;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::arguments::{self, Normalised};
 use crate::error::{Code, ToolError};
 use crate::partial;
 use crate::tool::{Context, Description, Draft, Invocation, Reach, Spec, Surface, Tool, end_patch};
@@ -79,9 +81,11 @@ impl Registry {
 
     /// Returns what the model is told of each tool.
     pub fn iter(&self) -> impl Iterator<Item = Listed> {
-        self.tools
-            .iter()
-            .map(|tool| Listed { spec: tool.spec(), input_schema: tool.input_schema() })
+        self.tools.iter().map(|tool| {
+            let mut input_schema = tool.schema();
+            arguments::publish(&mut input_schema);
+            Listed { spec: tool.spec(), input_schema }
+        })
     }
 
     /// Finds a tool by a name that a model calls it by.
@@ -124,7 +128,7 @@ impl Registry {
     /// files it names, the arguments themselves.
     pub fn describe(&self, call: &CallHandle, name: &str, args: &Value, context: &Context) {
         if let Some(tool) = self.find(name) {
-            describe(&*tool, &self.titles, call, args, context);
+            describe(&*tool, &self.titles, call, (args, &formed(&*tool, args)), context);
         }
     }
 
@@ -132,7 +136,7 @@ impl Registry {
     /// names each of them, or none at all.
     #[must_use]
     pub fn locations(&self, name: &str, args: &Value, context: &Context) -> Vec<Location> {
-        let about = self.find(name).and_then(|tool| tool.describe(args, context));
+        let about = self.find(name).and_then(|tool| tool.describe(&formed(&*tool, args), context));
         about.map(|about| about.locations).unwrap_or_default()
     }
 
@@ -140,11 +144,17 @@ impl Registry {
     /// whole, how much has come of the rest, and its title and files as soon as these are known.
     pub fn arriving(&self, call: &CallHandle, name: &str, args: &Arriving, context: &Context) {
         if let Some(tool) = self.find(name) {
-            let about = partial::describe(&tool.input_schema(), args.fields(), |args| {
-                tool.describe(args, context)
+            let schema = tool.schema();
+            let fields = Value::Object(args.fields().clone());
+            let fields = arguments::normalise(&schema, &fields).map(|formed| formed.args);
+            let about = fields.ok().and_then(|fields| {
+                partial::describe(&schema, fields.as_object()?, |args| tool.describe(args, context))
             });
             if let Some(Description { key, arguments, mut locations, lines, .. }) = about {
-                if let Some(line) = lines.and_then(|field| args.line(field)) {
+                let is_shown = |name: &str| {
+                    lines.is_some_and(|field| arguments::is_name_of(&schema, field, name))
+                };
+                if let Some((_, line)) = args.text().filter(|(name, _)| is_shown(name)) {
                     locations = locations.into_iter().map(|at| at.at_line(line)).collect();
                 }
                 let title = self.titles.render(key, &arguments);
@@ -168,6 +178,7 @@ impl Registry {
             names: self.tools.iter().map(|tool| tool.spec().name).collect(),
             name: name.to_owned(),
             args,
+            notes: Vec::new(),
             context: context.clone(),
             titles: self.titles.clone(),
             is_previewed: false,
@@ -190,7 +201,10 @@ pub struct ToolCall {
     tool: Option<Arc<dyn AnyTool>>,
     names: Vec<&'static str>,
     name: String,
+    /// As the model wrote them.
     args: Value,
+    /// What there is to tell it about them.
+    notes: Vec<String>,
     context: Context,
     titles: Arc<Titles>,
     /// What an earlier preview showed is there, and may not hold any more.
@@ -208,7 +222,9 @@ impl Executor for ToolCall {
             call.change(ToolCallPatch::new().raw_input(self.args.clone()));
             return Err(self.unknown());
         };
-        let is_told = describe(&*tool, &self.titles, call, &self.args, &self.context);
+        let formed = tool.normalise(&self.args);
+        let args = formed.as_ref().map_or(&self.args, |formed| &formed.args);
+        let is_told = describe(&*tool, &self.titles, call, (&self.args, args), &self.context);
         if !self.args.is_object() {
             let text = "The arguments have to be one JSON object.";
             return Err(Failure::report(Code::InvalidArguments.as_str(), text));
@@ -216,9 +232,12 @@ impl Executor for ToolCall {
         if tool.spec().reach != Reach::Nothing {
             self.context.recovered().await.map_err(failure)?;
         }
-        let draft = tool.preview(self.args.clone(), &self.context).await.map_err(failure)?;
+        let Normalised { args, notes } = formed.map_err(failure)?;
+        self.notes = notes;
+        let draft = tool.preview(args.clone(), &self.context).await;
+        let draft = draft.map_err(|error| self.noted_failure(failure(error)))?;
         let cwd = draft.cwd.as_deref().unwrap_or(self.context.workspace.cwd());
-        let digest = Digest::of_call(tool.spec().name, &self.args, cwd, &draft.pre_image);
+        let digest = Digest::of_call(tool.spec().name, &args, cwd, &draft.pre_image);
         let effects = self.context.workspace.judged(told_effects(tool.spec(), &draft));
         let outside: Vec<_> = effects.outside().map(Path::to_owned).collect();
         let mut patch = ToolCallPatch::new();
@@ -249,11 +268,12 @@ impl Executor for ToolCall {
         let Some(tool) = &self.tool else { return Err(self.unknown()) };
         self.staged.clear();
         let invocation = Invocation { call, context: &self.context };
-        let mut output = tool.run(pinned, grant, invocation).await.map_err(failure)?;
+        let ran = tool.run(pinned, grant, invocation).await;
+        let mut output = ran.map_err(|error| self.noted_failure(failure(error)))?;
         if tool.spec().surface == Surface::Content {
             results::keep(&mut output, call, &self.context).await;
         }
-        let (text, failed) = (output.text.clone(), output.failed);
+        let (text, failed) = (self.noted(&output.text), output.failed);
         let images = std::mem::take(&mut output.images);
         let patch = end_patch(output);
         match failed {
@@ -279,6 +299,19 @@ impl ToolCall {
         self.staged.drain(..).for_each(|uri| outputs.remove(&uri));
     }
 
+    /// Adds to a text for the model what there is to tell it about its arguments.
+    fn noted(&self, text: &str) -> String {
+        let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+        match &self.notes[..] {
+            [] => text.to_owned(),
+            notes => format!("{text}{end}{}", notes.join("\n")),
+        }
+    }
+
+    fn noted_failure(&self, failure: Failure) -> Failure {
+        Failure { text: self.noted(&failure.text), ..failure }
+    }
+
     fn unknown(&self) -> Failure {
         let names = self.names.join(", ");
         let text = format!("There is no tool {:?}. The tools are: {names}.", self.name);
@@ -293,16 +326,25 @@ fn linked(content: &Content) -> Option<String> {
     }
 }
 
-/// Tells the client what a call is about; returns whether its title shows all that it names.
+/// Returns arguments in the form that the tool takes, if they can be brought into it.
+fn formed<'a>(tool: &dyn AnyTool, args: &'a Value) -> Cow<'a, Value> {
+    match tool.normalise(args) {
+        Ok(formed) => Cow::Owned(formed.args),
+        Err(_) => Cow::Borrowed(args),
+    }
+}
+
+/// Tells the client what a call is about, by its arguments as they were written and as the tool takes
+/// them; returns whether its title shows all that it names.
 fn describe(
     tool: &dyn AnyTool,
     titles: &Titles,
     call: &CallHandle,
-    args: &Value,
+    (written, args): (&Value, &Value),
     context: &Context,
 ) -> bool {
     call.subtitle(None);
-    let patch = ToolCallPatch::new().raw_input(args.clone());
+    let patch = ToolCallPatch::new().raw_input(written.clone());
     let Some(description) = tool.describe(args, context) else {
         call.change(patch);
         return true;
@@ -356,7 +398,10 @@ fn failure(error: ToolError) -> Failure {
 /// A tool whose types were set aside, so that it can stand in a list.
 trait AnyTool: fmt::Debug + Send + Sync {
     fn spec(&self) -> Spec;
-    fn input_schema(&self) -> Value;
+    /// The schema of the arguments, with the keywords of [`arguments`].
+    fn schema(&self) -> Value;
+    /// Brings arguments into the form that it takes.
+    fn normalise(&self, args: &Value) -> Result<Normalised, ToolError>;
     fn describe(&self, args: &Value, context: &Context) -> Option<Description>;
     fn preview<'a>(
         &'a self,
@@ -376,13 +421,20 @@ impl<T: Tool> AnyTool for T {
         Tool::spec(self)
     }
 
-    fn input_schema(&self) -> Value {
+    fn schema(&self) -> Value {
         let mut schema = schemars::schema_for!(T::Args).to_value();
         if let Value::Object(schema) = &mut schema {
             // There are models' servers that want it of a tool without arguments too.
             schema.entry("properties").or_insert_with(|| json!({}));
         }
         schema
+    }
+
+    fn normalise(&self, args: &Value) -> Result<Normalised, ToolError> {
+        if !args.is_object() || T::Args::deserialize(args).is_ok() {
+            return Ok(Normalised { args: args.clone(), notes: Vec::new() });
+        }
+        arguments::normalise(&AnyTool::schema(self), args)
     }
 
     fn describe(&self, args: &Value, context: &Context) -> Option<Description> {
@@ -468,6 +520,71 @@ mod tests {
             let properties = tool.input_schema["properties"].as_object().unwrap();
             let undescribed = properties.iter().find(|(_, schema)| schema["description"].is_null());
             assert_eq!(undescribed, None, "{} has an argument without a word", spec.name);
+            assert!(!tool.input_schema.to_string().contains("\"x-"), "{}", spec.name);
+        }
+    }
+
+    #[test]
+    fn no_two_arguments_of_a_tool_share_a_name() {
+        let folded = |name: &str| name.replace(['_', '-'], "").to_lowercase();
+        for tool in Registry::builtin().unwrap().tools {
+            let schema = tool.schema();
+            let inner = schema["$defs"].as_object().into_iter().flatten().map(|(_, inner)| inner);
+            for schema in inner.chain([&schema]) {
+                let mut seen = std::collections::HashSet::new();
+                for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+                    let lists = [&property["x-aliases"], &property["x-opposites"]];
+                    let others = lists.into_iter().filter_map(Value::as_array).flatten();
+                    for name in others.filter_map(Value::as_str).chain([&**name]) {
+                        assert!(seen.insert(folded(name)), "{}: {name}", tool.spec().name);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Calls as Claude Code, Codex, Gemini CLI, OpenCode, Zed, Cline and Cursor have them, one a line: the
+    /// tool, the arguments, what they are taken for, and how many notes there are.
+    const CALLS: &str = r#"
+        ["read_file", {"file_path": "a", "offset": "3", "limit": 10.0}, {"path": "a", "offset": 3, "limit": 10}, 0]
+        ["read_file", {"absolute_path": "/a"}, {"path": "/a"}, 0]
+        ["edit_file", {"file_path": "a", "old_string": "x", "new_string": "", "replace_all": "true"}, {"path": "a", "old_text": "x", "new_text": "", "replace_all": true}, 0]
+        ["edit_file", {"filePath": "a", "oldString": "x", "newString": "y", "replaceAll": false}, {"path": "a", "old_text": "x", "new_text": "y", "replace_all": false}, 0]
+        ["replace", {"file_path": "a", "old_string": "x", "new_string": "y", "expected_replacements": 1}, {"path": "a", "old_text": "x", "new_text": "y"}, 1]
+        ["edit_file", {"file_path": "a", "edits": "[{\"old_string\": \"x\", \"new_string\": \"y\"}]"}, {"path": "a", "edits": [{"old_text": "x", "new_text": "y"}]}, 0]
+        ["write_file", {"filename": "a", "contents": "x"}, {"path": "a", "content": "x"}, 0]
+        ["write", {"file_path": "a", "file_text": 7}, {"path": "a", "content": "7"}, 0]
+        ["terminal", {"command": "ls", "description": "Lists", "timeout": "5000", "run_in_background": "false"}, {"command": "ls", "timeout_ms": 5000, "background": false}, 1]
+        ["terminal", {"cmd": "ls", "workdir": "src"}, {"command": "ls", "cwd": "src"}, 0]
+        ["terminal", {"command": "ls", "cd": "src"}, {"command": "ls", "cwd": "src"}, 0]
+        ["grep", {"pattern": "x", "include": "*.rs", "-i": true, "-C": 2, "head_limit": "9", "output_mode": "content"}, {"pattern": "x", "glob": "*.rs", "case_sensitive": false, "context": 2, "max_results": 9}, 1]
+        ["grep", {"regex": "x", "include_pattern": "*.rs", "directory": "src", "type": "rust"}, {"pattern": "x", "glob": "*.rs", "path": "src", "file_type": "rust"}, 0]
+        ["grep", {"query": "x", "isRegexp": true}, {"pattern": "x", "literal": false}, 0]
+        ["find_path", {"glob": "*.rs", "dir": "src"}, {"pattern": "*.rs", "path": "src"}, 0]
+        ["list_directory", {"dir_path": "src", "recursive": true}, {"path": "src"}, 1]
+        ["list_directory", {"path": "", "depth": null, "dir": null}, {"path": ""}, 0]
+        ["move_path", {"source_path": "a", "destination_path": "b"}, {"from": "a", "to": "b"}, 0]
+        ["delete_path", {"target_file": "a"}, {"path": "a"}, 0]
+        ["terminal_output", {"bash_id": 3}, {"id": "3"}, 0]
+        ["think", {"thinking": "x"}, {"thought": "x"}, 0]
+        ["undo", {"reason": "x"}, {}, 1]
+        ["todo_write", {"explanation": "x", "plan": [{"step": "a", "status": "in_progress"}]}, {"todos": [{"content": "a", "status": "in_progress"}]}, 1]
+        ["todo_write", {"todos": [{"content": "a", "status": "in-progress", "activeForm": "Doing a"}, {"content": "b", "status": "COMPLETED", "activeForm": "Doing b", "id": 2}, {"content": "c", "status": "todo", "priority": "HIGH"}, {"content": "d", "status": "soon", "priority": "urgent"}, {"description": "e", "status": "Done"}]}, {"todos": [{"content": "a", "status": "in_progress"}, {"content": "b", "status": "completed", "id": "2"}, {"content": "c", "status": "pending", "priority": "high"}, {"content": "d", "status": "pending", "priority": "medium"}, {"content": "e", "status": "completed"}]}, 3]
+    "#;
+
+    #[test]
+    fn arguments_that_models_know_from_elsewhere_are_understood() {
+        let registry = Registry::builtin().unwrap();
+        for call in CALLS.lines().filter(|line| !line.trim().is_empty()) {
+            let (tool, args, expected, notes): (String, Value, Value, usize) =
+                serde_json::from_str(call).unwrap();
+            let tool = registry.find(&tool).unwrap();
+            let formed = tool.normalise(&args).unwrap();
+            assert_eq!(formed.args, expected, "{args}");
+            assert_eq!(formed.notes.len(), notes, "{args} {:?}", formed.notes);
+            // They fit now, and stay so.
+            let again = tool.normalise(&formed.args).unwrap();
+            assert_eq!((again.args, again.notes.len()), (expected, 0));
         }
     }
 

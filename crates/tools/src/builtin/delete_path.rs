@@ -21,6 +21,7 @@ pub struct DeletePath;
 pub struct Args {
     /// The file, link or directory, absolute or relative to the working directory. A directory is
     /// deleted with all that is in it, a link without what it leads to.
+    #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target", "dir", "directory", "folder"]))]
     pub path: String,
 }
 

@@ -35,20 +35,27 @@ pub struct EditFile;
 #[serde(deny_unknown_fields)]
 pub struct Args {
     /// The file, absolute or relative to the working directory.
+    #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
     pub path: Option<String>,
     /// The text that is there, exactly. It must be there once, unless `occurrence` or
     /// `replace_all` says otherwise.
+    #[schemars(extend("x-aliases" = ["old_string", "old_str", "old", "original", "original_text", "old_content", "search", "search_text", "find"]))]
     pub old_text: Option<String>,
     /// The text that shall be there.
+    #[schemars(extend("x-aliases" = ["new_string", "new_str", "new", "updated", "updated_text", "new_content", "replace", "replacement", "replace_with"]))]
     pub new_text: Option<String>,
     /// Whether every place is meant.
+    #[schemars(extend("x-aliases" = ["all", "global", "all_occurrences", "allow_multiple"]))]
     #[serde(default)]
     pub replace_all: bool,
     /// Which of several places is meant, from 1.
     pub occurrence: Option<u32>,
-    /// A line near the place that is meant, from 1.
+    /// A line near the place that is meant, from 1; with an empty `old_text` the line before which
+    /// `new_text` is inserted.
+    #[schemars(extend("x-aliases" = ["line_number", "start_line", "near_line"]))]
     pub line: Option<u32>,
-    /// Several replacements, done in order; instead of the fields above.
+    /// Several replacements, done in order; instead of the fields above, but for `path`.
+    #[schemars(extend("x-aliases" = ["changes", "replacements", "multi_edits", "operations"]))]
     #[serde(default)]
     pub edits: Vec<One>,
 }
@@ -57,18 +64,25 @@ pub struct Args {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct One {
-    /// The file, absolute or relative to the working directory.
-    pub path: String,
-    /// The text that is there, exactly.
+    /// The file, absolute or relative to the working directory; that of the call if not given.
+    #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
+    pub path: Option<String>,
+    /// The text that is there, exactly; empty to insert before `line`.
+    #[schemars(extend("x-aliases" = ["old_string", "old_str", "old", "original", "original_text", "old_content", "search", "search_text", "find"]))]
+    #[serde(default)]
     pub old_text: String,
     /// The text that shall be there.
+    #[schemars(extend("x-aliases" = ["new_string", "new_str", "new", "updated", "updated_text", "new_content", "replace", "replacement", "replace_with"]))]
     pub new_text: String,
     /// Whether every place is meant.
+    #[schemars(extend("x-aliases" = ["all", "global", "all_occurrences", "allow_multiple"]))]
     #[serde(default)]
     pub replace_all: bool,
     /// Which of several places is meant, from 1.
     pub occurrence: Option<u32>,
-    /// A line near the place that is meant, from 1.
+    /// A line near the place that is meant, from 1; with an empty `old_text` the line before which
+    /// `new_text` is inserted.
+    #[schemars(extend("x-aliases" = ["line_number", "start_line", "near_line"]))]
     pub line: Option<u32>,
 }
 
@@ -111,8 +125,9 @@ impl Tool for EditFile {
             aliases: &["edit", "replace"],
             description: "Replaces text in a file. `old_text` has to be in the file exactly \
                           once, so give enough of the lines around it; or say `occurrence`, \
-                          `line` or `replace_all`. Several replacements, in one or more files, \
-                          go into `edits`: all are done, or none.",
+                          `line` or `replace_all`. An empty `old_text` and a `line` insert before \
+                          that line. Several replacements, in one or more files, go into `edits`: \
+                          all are done, or none.",
             kind: ToolKind::Edit,
             reach: Reach::Changes,
             title: "edit-file",
@@ -122,7 +137,7 @@ impl Tool for EditFile {
 
     fn describe(&self, args: &Args, context: &Context) -> Description {
         let mut paths: Vec<_> = args.path.iter().collect();
-        paths.extend(args.edits.iter().map(|edit| &edit.path));
+        paths.extend(args.edits.iter().filter_map(|edit| edit.path.as_ref()));
         paths.dedup();
         let shown = |given: &&String| {
             let at = context.workspace.resolve(given);
@@ -135,7 +150,7 @@ impl Tool for EditFile {
 
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
         let edits = args.into_edits()?;
-        let mut given: Vec<_> = edits.iter().map(|edit| edit.path.clone()).collect();
+        let mut given: Vec<_> = edits.iter().map(|(path, _)| path.clone()).collect();
         given.dedup();
         let held = Held::to_change(context, &given).await?;
         let of_files = given.iter().collect::<BTreeSet<_>>().len();
@@ -143,8 +158,8 @@ impl Tool for EditFile {
         let mut teller = Teller::of(call.clone());
         let preview = context.on_files(move |workspace| {
             let mut files = Vec::new();
-            for one in edits {
-                add(&mut files, one, workspace, &held)?;
+            for (path, edit) in edits {
+                add(&mut files, (&path, edit), workspace, &held)?;
                 // One file is read before anybody could see it.
                 if of_files > 1 {
                     teller.tell(read_so_far(&files, of_files), || places(files.last()));
@@ -221,36 +236,46 @@ impl Plan {
 }
 
 impl Args {
-    /// Returns the replacements; an error if both forms are used, or neither.
-    fn into_edits(self) -> Result<Vec<One>, ToolError> {
+    /// Returns the replacements with their files; an error if both forms are used, or neither.
+    fn into_edits(self) -> Result<Vec<(String, Edit)>, ToolError> {
         let Self { path, old_text, new_text, replace_all, occurrence, line, edits } = self;
-        match (path, old_text, new_text, edits.is_empty()) {
-            (None, None, None, false) if edits.len() > EDITS => {
+        // A text that is inserted replaces none.
+        let old_text =
+            old_text.or_else(|| line.filter(|_| edits.is_empty()).map(|_| String::new()));
+        let edits = match (old_text, new_text, edits.is_empty()) {
+            (None, None, false) if edits.len() > EDITS => {
                 let message = format!("more than {EDITS} replacements. Make them in several calls");
-                Err(ToolError::report(Code::TooLarge, message))
+                return Err(ToolError::report(Code::TooLarge, message));
             }
-            (None, None, None, false) => Ok(edits),
-            (Some(path), Some(old_text), Some(new_text), true) => {
-                Ok(vec![One { path, old_text, new_text, replace_all, occurrence, line }])
+            (None, None, false) => edits,
+            (Some(old_text), Some(new_text), true) => {
+                vec![One { path: None, old_text, new_text, replace_all, occurrence, line }]
             }
-            _ => Err(ToolError::invalid(
-                "Give path, old_text and new_text for one replacement, or edits for several.",
-            )),
-        }
+            _ => {
+                return Err(ToolError::invalid(
+                    "Give path, old_text and new_text for one replacement, or edits for several.",
+                ));
+            }
+        };
+        let edit = |one: One| {
+            let which = Which::from_arguments(one.replace_all, one.occurrence, one.line)?;
+            let path = one.path.or_else(|| path.clone());
+            let path = path.ok_or_else(|| ToolError::invalid("Give the path of each edit."))?;
+            Ok((path, Edit { old_text: one.old_text, new_text: one.new_text, which }))
+        };
+        edits.into_iter().map(edit).collect()
     }
 }
 
 /// Puts a replacement to its file, which is read when it comes up first.
 fn add(
     files: &mut Vec<File>,
-    one: One,
+    (path, edit): (&str, Edit),
     workspace: &Workspace,
     held: &Held,
 ) -> Result<(), ToolError> {
-    let at = workspace.look(&one.path)?;
+    let at = workspace.look(path)?;
     let real = workspace.settle(&at)?;
-    let which = Which::from_arguments(one.replace_all, one.occurrence, one.line)?;
-    let edit = Edit { old_text: one.old_text, new_text: one.new_text, which };
     if let Some(file) = files.iter_mut().find(|file| file.real.path() == real.path()) {
         file.edits.push(edit);
         return Ok(());
@@ -279,7 +304,7 @@ fn add(
     let stamp = Stamp::of(&bytes);
     // An edit that does not fit tells what is there; outside that needs a permission to read it.
     if workspace.is_outside(&at) && !workspace.stamps().holds(real.path(), stamp) {
-        let message = format!("{} is outside of the workspace. Read it first", one.path);
+        let message = format!("{path} is outside of the workspace. Read it first");
         return Err(ToolError::report(Code::NotPermitted, message));
     }
     let is_stale = workspace.stamps().is_stale(real.path(), stamp);
@@ -357,7 +382,12 @@ impl File {
     /// Whether a number decides which of several places is meant.
     fn rests_on_a_number(&self, cancel: &Cancel<'_>) -> bool {
         let is_near = |edit: &Edit| matches!(edit.which, Which::Near(_));
-        if self.edits.iter().any(|edit| matches!(edit.which, Which::Nth(_))) {
+        let is_counted = |edit: &Edit| match edit.which {
+            Which::Nth(_) => true,
+            Which::Near(_) => edit.old_text.is_empty(),
+            Which::Only | Which::All => false,
+        };
+        if self.edits.iter().any(is_counted) {
             return true;
         }
         if !self.edits.iter().any(is_near) {

@@ -21,14 +21,19 @@ pub struct FindPath;
 #[serde(deny_unknown_fields)]
 pub struct Args {
     /// A glob. Without a slash it matches names anywhere, with one it matches whole paths.
+    #[schemars(extend("x-aliases" = ["glob", "glob_pattern", "query", "name", "search", "file_pattern"]))]
     pub pattern: String,
     /// The directory to search; the working directory if not given.
+    #[schemars(extend("x-aliases" = ["dir", "directory", "folder", "dir_path", "directory_path", "target_directory", "root", "file_path", "relative_workspace_path", "cwd"]))]
     pub path: Option<String>,
     /// Take the pattern as letters that come in a path in their order, instead of a glob.
     pub fuzzy: Option<bool>,
     /// Find what .gitignore names too.
+    #[schemars(extend("x-opposites" = ["respect_gitignore"]))]
+    #[schemars(extend("x-aliases" = ["no_ignore"]))]
     pub include_ignored: Option<bool>,
     /// Paths to show, 1 to 1000; 1000 if not given.
+    #[schemars(extend("x-aliases" = ["limit", "head_limit", "max"]))]
     pub max_results: Option<u32>,
     /// Paths to pass over first, to go on with an earlier search; at most 20000.
     pub offset: Option<u32>,

@@ -20,11 +20,14 @@ pub struct ListDirectory;
 #[serde(deny_unknown_fields)]
 pub struct Args {
     /// The directory, absolute or relative to the working directory; `.` for that itself.
+    #[schemars(extend("x-aliases" = ["dir", "directory", "folder", "dir_path", "directory_path", "target_directory", "root", "file_path", "relative_workspace_path"]))]
     #[serde(default = "here")]
     pub path: String,
     /// How many levels to show, 1 to 10; 1 if not given.
+    #[schemars(extend("x-aliases" = ["max_depth", "levels"]))]
     pub depth: Option<u32>,
     /// Show what .gitignore names too.
+    #[schemars(extend("x-aliases" = ["no_ignore"]))]
     pub include_ignored: Option<bool>,
     /// Entries to pass over first, to go on with an earlier listing.
     pub offset: Option<u32>,

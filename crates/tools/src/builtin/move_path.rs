@@ -21,8 +21,10 @@ pub struct MovePath;
 #[serde(deny_unknown_fields)]
 pub struct Args {
     /// The file, link or directory, absolute or relative to the working directory.
+    #[schemars(extend("x-aliases" = ["source", "src", "source_path", "from_path", "old_path", "source_file"]))]
     pub from: String,
     /// Its new path, which nothing has yet. Missing directories are made.
+    #[schemars(extend("x-aliases" = ["destination", "dest", "dst", "target", "destination_path", "target_path", "to_path", "new_path"]))]
     pub to: String,
 }
 

@@ -29,10 +29,13 @@ pub struct ReadFile;
 #[serde(deny_unknown_fields)]
 pub struct Args {
     /// The file, absolute or relative to the working directory.
+    #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
     pub path: String,
     /// The first line, from 1. Negative: that many lines from the end.
+    #[schemars(extend("x-aliases" = ["start_line", "line_start", "from_line", "start", "line"]))]
     pub offset: Option<i64>,
     /// How many lines; 2000 if not given.
+    #[schemars(extend("x-aliases" = ["line_count", "num_lines", "max_lines", "count", "lines"]))]
     pub limit: Option<u32>,
 }
 

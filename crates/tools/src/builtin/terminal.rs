@@ -29,17 +29,22 @@ pub struct Terminal;
 #[serde(deny_unknown_fields)]
 pub struct Args {
     /// The command line, for a shell.
+    #[schemars(extend("x-aliases" = ["cmd", "command_line", "script", "shell_command", "bash"]))]
     pub command: String,
     /// The directory to run it in; the working directory if not given.
+    #[schemars(extend("x-aliases" = ["workdir", "working_directory", "working_dir", "directory", "dir", "cd", "path"]))]
     pub cwd: Option<String>,
     /// Milliseconds after which it is ended, at most 3600000. Without it, and in the foreground,
     /// it goes on in the background after 120000, or is ended then if the client runs it.
+    #[schemars(extend("x-aliases" = ["timeout", "timeout_millis", "timeout_milliseconds"]))]
     pub timeout_ms: Option<u64>,
     /// Whether it runs in the background: for servers, watchers and what takes long.
+    #[schemars(extend("x-aliases" = ["run_in_background", "is_background", "detach"]))]
     pub background: Option<bool>,
     /// Milliseconds after which it goes on in the background if it still runs.
     pub background_after_ms: Option<u64>,
     /// Whether it needs a terminal. Without one, which is faster, programs write plain text.
+    #[schemars(extend("x-aliases" = ["pty"]))]
     pub tty: Option<bool>,
 }
 

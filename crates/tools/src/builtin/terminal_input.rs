@@ -26,9 +26,11 @@ pub struct TerminalInput;
 #[serde(deny_unknown_fields)]
 pub struct Args {
     /// The id that the command got when it went to the background, such as `bg-1`.
+    #[schemars(extend("x-aliases" = ["bash_id", "shell_id", "session_id", "task_id", "terminal_id", "process_id", "command_id"]))]
     pub id: String,
     /// What is typed, at most 4000 bytes. A line break is the Enter key; U+0003 is Ctrl-C, U+0004
     /// is Ctrl-D.
+    #[schemars(extend("x-aliases" = ["input", "chars", "keys", "stdin", "data"]))]
     pub text: String,
 }
 

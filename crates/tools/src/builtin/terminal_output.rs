@@ -21,8 +21,10 @@ pub struct TerminalOutput;
 #[serde(deny_unknown_fields)]
 pub struct Args {
     /// The id that the command got when it went to the background, such as `bg-1`.
+    #[schemars(extend("x-aliases" = ["bash_id", "shell_id", "session_id", "task_id", "terminal_id", "process_id", "command_id"]))]
     pub id: String,
     /// Whether all that it wrote is told, not only what is new since the last look.
+    #[schemars(extend("x-aliases" = ["all", "full"]))]
     pub whole: Option<bool>,
 }
 

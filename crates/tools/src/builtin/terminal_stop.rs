@@ -18,6 +18,7 @@ pub struct TerminalStop;
 #[serde(deny_unknown_fields)]
 pub struct Args {
     /// The id that the command got when it went to the background, such as `bg-1`.
+    #[schemars(extend("x-aliases" = ["bash_id", "shell_id", "session_id", "task_id", "terminal_id", "process_id", "command_id"]))]
     pub id: String,
 }
 

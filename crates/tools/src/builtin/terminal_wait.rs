@@ -23,9 +23,11 @@ pub struct TerminalWait;
 #[serde(deny_unknown_fields)]
 pub struct Args {
     /// The id that the command got when it went to the background, such as `bg-1`.
+    #[schemars(extend("x-aliases" = ["bash_id", "shell_id", "session_id", "task_id", "terminal_id", "process_id", "command_id"]))]
     pub id: String,
     /// Milliseconds after which the wait is over though it runs on; 60000 if not given, at most
     /// 3600000.
+    #[schemars(extend("x-aliases" = ["timeout", "timeout_millis", "timeout_milliseconds"]))]
     pub timeout_ms: Option<u64>,
 }
 

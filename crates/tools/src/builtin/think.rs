@@ -18,6 +18,7 @@ pub struct Think;
 #[serde(deny_unknown_fields)]
 pub struct Args {
     /// What is thought.
+    #[schemars(extend("x-aliases" = ["thoughts", "thinking", "text", "content", "reasoning"]))]
     pub thought: String,
 }
 

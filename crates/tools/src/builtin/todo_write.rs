@@ -19,6 +19,7 @@ pub struct TodoWrite;
 #[serde(deny_unknown_fields)]
 pub struct Args {
     /// Every step, in order; an empty list removes the plan.
+    #[schemars(extend("x-aliases" = ["plan", "items", "tasks", "steps", "list", "todo_list"]))]
     pub todos: Vec<Todo>,
 }
 
@@ -27,11 +28,14 @@ pub struct Args {
 #[serde(deny_unknown_fields)]
 pub struct Todo {
     /// What is to be done.
+    #[schemars(extend("x-aliases" = ["text", "title", "task", "step", "description", "name", "subject"]))]
     pub content: String,
     /// How far it is.
+    #[schemars(extend("x-aliases" = ["state"], "x-fallback" = "pending"))]
     #[serde(default)]
     pub status: Status,
     /// How much it matters; medium if not given.
+    #[schemars(extend("x-aliases" = ["importance"], "x-fallback" = "medium"))]
     pub priority: Option<Priority>,
     /// An id of the model's own.
     pub id: Option<String>,
@@ -43,14 +47,16 @@ pub struct Todo {
 pub enum Status {
     /// Not begun.
     #[default]
+    #[schemars(extend("x-aliases" = ["todo", "open", "new", "not_started", "planned", "waiting"]))]
     Pending,
     /// Being done.
+    #[schemars(extend("x-aliases" = ["doing", "active", "started", "current", "running", "wip"]))]
     InProgress,
     /// Done.
-    #[serde(alias = "done")]
+    #[schemars(extend("x-aliases" = ["done", "complete", "finished", "closed", "resolved"]))]
     Completed,
     /// Given up.
-    #[serde(alias = "canceled")]
+    #[schemars(extend("x-aliases" = ["canceled", "skipped", "dropped", "abandoned"]))]
     Cancelled,
 }
 

@@ -32,8 +32,10 @@ pub struct WriteFile;
 #[serde(deny_unknown_fields)]
 pub struct Args {
     /// The file, absolute or relative to the working directory. Missing directories are made.
+    #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
     pub path: String,
     /// The whole content.
+    #[schemars(extend("x-aliases" = ["contents", "text", "file_text", "file_content", "new_content", "code", "data"]))]
     pub content: String,
 }
 

@@ -17,6 +17,9 @@ use crate::workspace::Cancel;
 /// Places less alike than this help nobody.
 const LIKE_ENOUGH: f32 = 0.5;
 
+/// The most that a line counts which only the file has: a line that is left out is often a long one.
+const SKIPPED: f32 = 8.0;
+
 /// Lines that a place may be away from where a word voted for it.
 const SPREAD: usize = 2;
 
@@ -58,7 +61,9 @@ pub(super) fn nearest(text: &str, wanted: &str, cancel: &Cancel<'_>) -> Vec<Near
         }
     }
     found.retain(|place| place.likeness >= LIKE_ENOUGH);
-    found.sort_by(|one, other| other.likeness.total_cmp(&one.likeness));
+    found.sort_by(|one, other| {
+        other.likeness.total_cmp(&one.likeness).then(one.first.cmp(&other.first))
+    });
     found.truncate(EDIT_NEAR);
     let number = |at: usize| u32::try_from(at + 1).unwrap_or(u32::MAX);
     let near = |(rank, place): (usize, &Aligned)| {
@@ -173,10 +178,13 @@ fn align(
             let mut best = (score[at - width] - own / 2.0, Step::Wanted);
             if column > 0 {
                 let (line, wanted) = (&found[column - 1], &pairs[row - 1]);
-                let both = own.max(line.weight()) * (2.0 * line.likeness(wanted) - 1.0);
+                let likeness = line.likeness(wanted);
+                // A short line that is the same is worth one that is skipped before it.
+                let least = if likeness >= 1.0 && own > 1.0 { SKIPPED } else { own };
+                let both = own.max(line.weight()).max(least) * (2.0 * likeness - 1.0);
                 let more = [
                     (score[at - width - 1] + both, Step::Both),
-                    (score[at - 1] - line.weight() / 2.0, Step::Found),
+                    (score[at - 1] - line.weight().min(SKIPPED), Step::Found),
                 ];
                 best = more.into_iter().fold(best, |best, more| match more.0 > best.0 {
                     true => more,
@@ -187,7 +195,9 @@ fn align(
         }
     }
     let end = pairs.len() * width;
-    let mut column = (0..width).max_by(|a, b| score[end + a].total_cmp(&score[end + b]))?;
+    // Of those that are as good, the first one.
+    let columns = (0..width).rev();
+    let mut column = columns.max_by(|a, b| score[end + a].total_cmp(&score[end + b]))?;
     let (mut row, mut both, mut alike) = (pairs.len(), Vec::new(), 0.0);
     while row > 0 {
         match steps[row * width + column] {

@@ -45,7 +45,7 @@ impl Quote {
 impl fmt::Display for Quote {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { line, text, is_cut, is_alone } = self;
-        write!(formatter, "{}\n", fenced("", &format!("{text}\n")))?;
+        writeln!(formatter, "{}", fenced("", &format!("{text}\n")))?;
         match (is_cut, is_alone) {
             (true, _) => write!(
                 formatter,

@@ -58,6 +58,11 @@ pub enum EditReason {
     NoChange,
     /// It was cancelled, or took longer than [`EDIT_TIME`].
     Stopped,
+    /// The new text is to be inserted before a line that the file does not have.
+    NoSuchLine {
+        /// How many lines it has.
+        lines: usize,
+    },
     /// It is in more than [`EDIT_PLACES`] places.
     TooManyPlaces,
     /// The text would have more than [`FILE_BYTES`] bytes afterwards.
@@ -79,8 +84,8 @@ impl fmt::Display for EditReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::EmptyOldText => formatter.write_str(
-                "old_text is empty, but the file is not. Give the text to be replaced, or use \
-                 write_file for the whole file",
+                "old_text is empty, but the file is not. Give the text to be replaced, or the line \
+                 before which new_text is inserted, or use write_file for the whole file",
             ),
             Self::SameText => {
                 formatter.write_str("old_text and new_text are equal: nothing to change")
@@ -139,6 +144,11 @@ impl fmt::Display for EditReason {
                  once, or use a command",
                 EDIT_TIME.as_secs()
             ),
+            Self::NoSuchLine { lines } => write!(
+                formatter,
+                "the file has {lines} lines. Give a line from 1 to {}",
+                lines.saturating_add(1)
+            ),
             Self::TooManyPlaces => write!(
                 formatter,
                 "old_text is in more than {EDIT_PLACES} places. Give more of what is around them, \
@@ -161,6 +171,7 @@ impl From<EditError> for ToolError {
             | EditReason::SameLines
             | EditReason::LoneReturn
             | EditReason::NoChange
+            | EditReason::NoSuchLine { .. }
             | EditReason::Placeholder { .. } => Code::InvalidArguments,
             EditReason::NoMatch { .. } | EditReason::NoSuchOccurrence { .. } => Code::NoMatch,
             EditReason::Ambiguous { .. } => Code::AmbiguousMatch,

@@ -442,6 +442,35 @@ fn the_place_nearest_to_a_line_is_meant() {
 }
 
 #[test]
+fn an_empty_old_text_with_a_line_inserts_before_it() {
+    let at = |line, new: &str| Edit {
+        which: Which::Near(NonZeroU32::new(line).unwrap()),
+        ..edit("", new)
+    };
+    for (text, edit, expected) in [
+        ("a\nb\n", at(1, "x\n"), "x\na\nb\n"),
+        ("a\nb\n", at(2, "x"), "a\nx\nb\n"),
+        ("a\nb\n", at(3, "x\ny\n"), "a\nb\nx\ny\n"),
+        ("a\nb", at(2, "x\n"), "a\nx\nb"),
+        ("a\nb", at(3, "x"), "a\nb\nx"),
+        ("a\r\nb\r\n", at(2, "x\ny"), "a\r\nx\r\ny\r\nb\r\n"),
+        ("a\rb\r", at(2, "x\r\n"), "a\rx\rb\r"),
+        ("a\n\nb\n", at(2, "x\n\n"), "a\nx\n\n\nb\n"),
+        ("\u{feff}a\n", at(1, "x"), "\u{feff}x\na\n"),
+        ("", at(1, "x"), "x"),
+        ("", at(7, "x\n"), "x\n"),
+    ] {
+        assert_eq!(edited(text, edit.clone()), expected, "{text:?} {edit:?}");
+    }
+    assert_eq!(refused("a\nb\n", at(4, "x")), EditReason::NoSuchLine { lines: 2 });
+    assert_eq!(refused("a\nb", at(4, "x")), EditReason::NoSuchLine { lines: 2 });
+    assert_eq!(refused("a\n", at(1, "x\ry")), EditReason::LoneReturn);
+    for which in [Which::Only, Which::All, Which::Nth(NonZeroU32::MIN)] {
+        assert_eq!(refused("a\n", Edit { which, ..edit("", "x") }), EditReason::EmptyOldText);
+    }
+}
+
+#[test]
 fn an_insertion_that_is_there_already_is_not_made_again() {
     let text = "use a;\nuse some_other::thing;\nfn main() {}\n";
     let insert = edit("use a;\n", "use a;\nuse some_other::thing;\n");

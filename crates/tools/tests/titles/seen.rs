@@ -54,7 +54,7 @@ fn forms(tool: &str) -> Vec<(&'static str, serde_json::Value)> {
             ("last line", json!({ "path": "a", "offset": -1 })),
             ("extreme", json!({ "path": "a", "offset": i64::MAX, "limit": u32::MAX })),
             ("extreme", json!({ "path": "a", "offset": i64::MIN })),
-            ("unreadable", json!({ "path": 1 })),
+            ("unreadable", json!({ "path": ["a"] })),
         ],
         "edit_file" => {
             vec![("one", json!({ "path": "src/a.rs", "old_text": "a", "new_text": "b" }))]

@@ -274,3 +274,23 @@ async fn a_project_folder_that_is_gone_is_said_to_be_gone() {
         }
     }
 }
+
+#[tokio::test]
+async fn what_arrives_by_another_name_is_what_the_call_is_about() {
+    let tree = tree(&[]);
+    let workspace = Workspace::new(tree.workspace.cwd().to_owned(), Vec::new()).unwrap();
+    let workspace = Arc::new(workspace);
+    let context = Context { workspace, env: Arc::default(), text: None, terminal: None };
+    let session = SessionHandle::new(Session::new(context.workspace.cwd()), SystemTime::now);
+    let registry = Registry::builtin().unwrap();
+    let (id, cancel) = ("t/c".into(), CancellationToken::new());
+    let open = registry.announce(&session, &id, "t", "write_file", &context, &cancel).unwrap();
+    let mut args = Arriving::default();
+    args.push(r#"{"filePath": "a.rs", "file_text": "one\ntwo"#);
+    registry.arriving(open.handle(), "write_file", &args, &context);
+    let report = session.tool_call(&id).unwrap();
+    assert!(report.title.contains("a.rs"), "{}", report.title);
+    assert_eq!(report.raw_input, Some(json!({ "filePath": "a.rs" })));
+    let lines: Vec<_> = report.locations.iter().map(|at| at.line().map(u32::from)).collect();
+    assert_eq!(lines, [Some(2)]);
+}

@@ -215,6 +215,32 @@ async fn what_somebody_else_has_done_meanwhile_is_shown_as_done_by_nobody() {
     assert_eq!(change(&life.report), None, "{:?}", life.report.content);
 }
 
+#[tokio::test]
+async fn a_call_is_shown_as_it_was_written_and_done_as_it_was_meant() {
+    let written = json!({
+        "file_path": "f", "why": "it fits", "edits": [{ "old_string": "9", "new_string": "nine" }],
+    });
+    let life = live("edit_file", written.clone(), |_, _| ()).await;
+    assert_eq!((life.code(), life.asked()), (None, 1), "{}", life.ended.text);
+    assert_eq!(life.tree.read("f"), LINES.replace('9', "nine"));
+    assert_eq!((life.report.raw_input.as_ref(), &*life.report.title), (Some(&written), "Edit f"));
+    let note = "The argument why is unknown and was ignored.";
+    assert!(life.ended.text.ends_with(note), "{}", life.ended.text);
+    // What failed says so too, and nothing is done where two names differ.
+    let missing = json!({ "path": "f", "old_str": "no such line", "new_str": "x", "why": "" });
+    let life = live("edit_file", missing, |_, _| ()).await;
+    assert_eq!(life.code(), Some("no_match"), "{}", life.ended.text);
+    assert!(life.ended.text.ends_with(note), "{}", life.ended.text);
+    let both = json!({ "path": "f", "file_path": "g", "old_text": "9", "new_text": "x" });
+    let life = live("edit_file", both, |_, _| ()).await;
+    assert_eq!((life.code(), life.asked()), (Some("invalid_arguments"), 0), "{}", life.ended.text);
+    assert!(life.ended.text.contains("path and "), "{}", life.ended.text);
+    // A line that is inserted rests on the number of a line.
+    let insert = json!({ "path": "f", "old_text": "", "new_text": "0", "line": "1" });
+    let life = live("edit_file", insert, above).await;
+    assert_eq!((life.code(), life.asked()), (None, 2), "{}", life.ended.text);
+}
+
 /// Somebody types into the editor, the first time.
 fn typed(tree: &Tree, before: u32) {
     if before == 0 {

@@ -1,0 +1,463 @@
+//! Arguments as models write them, brought into the form that a tool's schema has.
+//!
+//! What else models call a field or a value stands beside it, as a keyword of its schema:
+//! `x-aliases` of a field or a value, `x-opposites` for names of a boolean's opposite, `x-fallback`
+//! for the value of a field that stands for unknown ones. The schema that models get has none of
+//! these. Arguments that fit as they are stay as they are.
+
+use serde_json::{Map, Number, Value, json};
+
+use acp_lifecycle::title::visible;
+use acp_types::text::head;
+
+use crate::error::ToolError;
+use crate::limits::{ARGUMENT_NAME_BYTES, ARGUMENT_NOTES};
+
+/// Arguments that were brought into form, and what there is to tell the model of that.
+#[derive(Debug, Default)]
+pub(crate) struct Normalised {
+    pub(crate) args: Value,
+    pub(crate) notes: Vec<String>,
+}
+
+/// Takes from a schema what models need not know.
+pub(crate) fn publish(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            fields.retain(|name, _| !name.starts_with("x-"));
+            fields.values_mut().for_each(publish);
+        }
+        Value::Array(items) => items.iter_mut().for_each(publish),
+        _ => {}
+    }
+}
+
+/// Brings arguments into the form of a schema, as far as they can be understood.
+///
+/// # Errors
+///
+/// `invalid_arguments` for a field that is given by two names, with different values.
+pub(crate) fn normalise(schema: &Value, args: &Value) -> Result<Normalised, ToolError> {
+    let mut form = Form { root: schema, notes: Vec::new() };
+    let args = form.value(schema, args, "")?.unwrap_or(Value::Null);
+    Ok(Normalised { args, notes: form.notes })
+}
+
+/// Whether a name that a model wrote means the field.
+pub(crate) fn is_name_of(schema: &Value, field: &str, written: &str) -> bool {
+    let property = &schema["properties"][field];
+    written == field || names(field, property).any(|name| folded(name) == folded(written))
+}
+
+struct Form<'a> {
+    root: &'a Value,
+    notes: Vec<String>,
+}
+
+impl<'a> Form<'a> {
+    /// Brings a value into form; nothing, if it says no more than that the field is not given.
+    fn value(
+        &mut self,
+        schema: &'a Value,
+        value: &Value,
+        path: &str,
+    ) -> Result<Option<Value>, ToolError> {
+        let fallback = &schema["x-fallback"];
+        let schema = self.resolved(schema);
+        let spellings: Vec<_> = spellings(schema).collect();
+        if !spellings.is_empty() {
+            return Ok(Some(self.one_of(&spellings, fallback, value, path)));
+        }
+        let is = |kind: &str| match &schema["type"] {
+            Value::Array(kinds) => kinds.iter().any(|other| other == kind),
+            only => only == kind,
+        };
+        let read = || value.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
+        match value {
+            Value::Null => Ok(None),
+            Value::Object(fields) if is("object") => self.object(schema, fields, path).map(Some),
+            Value::Array(items) if is("array") => self.array(schema, items, path).map(Some),
+            _ if is("array") => match read() {
+                Some(Value::Array(items)) => self.array(schema, &items, path).map(Some),
+                _ => self.array(schema, std::slice::from_ref(value), path).map(Some),
+            },
+            Value::String(_) if is("object") => match read() {
+                Some(Value::Object(fields)) => self.object(schema, &fields, path).map(Some),
+                _ => Ok(Some(value.clone())),
+            },
+            Value::Number(_) | Value::Bool(_) if is("string") => Ok(Some(json!(value.to_string()))),
+            Value::String(text) if is("boolean") || is("integer") || is("number") => {
+                Ok(match text.trim() {
+                    "" => None,
+                    text if is("boolean") => Some(truth(text).unwrap_or_else(|| value.clone())),
+                    text => Some(number(text).unwrap_or_else(|| value.clone())),
+                })
+            }
+            Value::Number(number) if is("boolean") => {
+                Ok(Some(truth(&number.to_string()).unwrap_or_else(|| value.clone())))
+            }
+            Value::Number(given) if is("integer") => {
+                Ok(Some(number(&given.to_string()).unwrap_or_else(|| value.clone())))
+            }
+            _ => Ok(Some(value.clone())),
+        }
+    }
+
+    fn array(
+        &mut self,
+        schema: &'a Value,
+        items: &[Value],
+        path: &str,
+    ) -> Result<Value, ToolError> {
+        let form = |item| Ok(self.value(&schema["items"], item, path)?.unwrap_or(Value::Null));
+        items.iter().map(form).collect()
+    }
+
+    fn object(
+        &mut self,
+        schema: &'a Value,
+        fields: &Map<String, Value>,
+        path: &str,
+    ) -> Result<Value, ToolError> {
+        let Some(properties) = schema["properties"].as_object() else {
+            return Ok(Value::Object(self.unknown(schema, fields.clone(), path)));
+        };
+        let (mut formed, mut written) = (Map::new(), Map::new());
+        let mut others = Map::new();
+        for (name, value) in fields {
+            let Some((field, property, is_opposite)) = find(properties, name) else {
+                others.insert(name.clone(), value.clone());
+                continue;
+            };
+            let inner = if path.is_empty() { field.clone() } else { format!("{path}.{field}") };
+            let Some(mut value) = self.value(property, value, &inner)? else { continue };
+            if let (true, Value::Bool(is_so)) = (is_opposite, &value) {
+                value = Value::Bool(!is_so);
+            }
+            match formed.get(field) {
+                Some(other) if *other != value => {
+                    let first: &Value = &written[field];
+                    return Err(ToolError::invalid(format!(
+                        "{} and {} are names of the same argument, and their values differ. Give \
+                         only {field}.",
+                        first.as_str().unwrap_or(field),
+                        shown(name),
+                    )));
+                }
+                _ => {
+                    formed.insert(field.clone(), value);
+                    written.insert(field.clone(), json!(name));
+                }
+            }
+        }
+        formed.extend(self.unknown(schema, others, path));
+        Ok(Value::Object(formed))
+    }
+
+    /// Leaves out fields that are unknown, where a schema takes no others.
+    fn unknown(
+        &mut self,
+        schema: &Value,
+        fields: Map<String, Value>,
+        path: &str,
+    ) -> Map<String, Value> {
+        if schema["additionalProperties"] != false {
+            return fields;
+        }
+        for name in fields.keys() {
+            let dot = if path.is_empty() { "" } else { "." };
+            self.note(format!(
+                "The argument {path}{dot}{} is unknown and was ignored.",
+                shown(name)
+            ));
+        }
+        Map::new()
+    }
+
+    /// Finds the value of an enumeration that is meant.
+    fn one_of(
+        &mut self,
+        spellings: &[(&str, &Value)],
+        fallback: &Value,
+        value: &Value,
+        path: &str,
+    ) -> Value {
+        let text = value.as_str().map(str::to_owned).unwrap_or_else(|| value.to_string());
+        let is_meant = |name: &&str| folded(name) == folded(&text);
+        let meant =
+            spellings.iter().find(|(name, schema)| names(name, schema).any(|name| is_meant(&name)));
+        match (meant, fallback) {
+            (Some((name, _)), _) => json!(name),
+            (None, Value::Null) => value.clone(),
+            (None, fallback) => {
+                let known: Vec<_> = spellings.iter().map(|(name, _)| *name).collect();
+                self.note(format!(
+                    "{path} {:?} is unknown, so it is {}. Known are {}.",
+                    shown(&text),
+                    fallback.as_str().unwrap_or_default(),
+                    known.join(", ")
+                ));
+                fallback.clone()
+            }
+        }
+    }
+
+    /// Follows references, and looks past what only says that a value may be null.
+    fn resolved(&self, mut schema: &'a Value) -> &'a Value {
+        // A schema that refers to itself without end is none of ours.
+        for _ in 0..8 {
+            let name = schema["$ref"].as_str().and_then(|name| name.strip_prefix('#'));
+            let some = schema["anyOf"].as_array().into_iter().flatten();
+            let some = some.filter(|schema| schema["type"] != "null").collect::<Vec<_>>();
+            schema = match (name.and_then(|name| self.root.pointer(name)), &some[..]) {
+                (Some(schema), _) => schema,
+                (None, [only]) => only,
+                (None, _) => return schema,
+            };
+        }
+        schema
+    }
+
+    fn note(&mut self, note: String) {
+        if self.notes.len() < ARGUMENT_NOTES && !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+}
+
+/// Finds the field that a name means, and whether it means the opposite.
+fn find<'a>(
+    properties: &'a Map<String, Value>,
+    written: &str,
+) -> Option<(&'a String, &'a Value, bool)> {
+    if let Some((field, property)) = properties.get_key_value(written) {
+        return Some((field, property, false));
+    }
+    let written = folded(written);
+    properties.iter().find_map(|(field, property)| {
+        let is_name = names(field, property).any(|name| folded(name) == written);
+        let is_opposite = || strings(&property["x-opposites"]).any(|name| folded(name) == written);
+        (is_name || is_opposite()).then_some((field, property, !is_name))
+    })
+}
+
+/// The values of an enumeration, each with its schema.
+fn spellings(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let plain = strings(&schema["enum"]).map(|name| (name, &Value::Null));
+    let described = schema["oneOf"].as_array().into_iter().flatten();
+    plain.chain(described.filter_map(|schema| Some((schema["const"].as_str()?, schema))))
+}
+
+/// The names of a field or a value.
+fn names<'a>(name: &'a str, schema: &'a Value) -> impl Iterator<Item = &'a str> {
+    std::iter::once(name).chain(strings(&schema["x-aliases"]))
+}
+
+fn strings(list: &Value) -> impl Iterator<Item = &str> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// A name as it is compared: `filePath` and `FILE-PATH` are `file_path`.
+fn folded(name: &str) -> String {
+    let letters = name.chars().filter(|letter| letter.is_alphanumeric());
+    letters.flat_map(char::to_lowercase).collect()
+}
+
+fn truth(text: &str) -> Option<Value> {
+    match folded(text).as_str() {
+        "true" | "yes" | "1" => Some(json!(true)),
+        "false" | "no" | "0" => Some(json!(false)),
+        _ => None,
+    }
+}
+
+/// Reads a number; one without a fraction is whole, however it is written.
+fn number(text: &str) -> Option<Value> {
+    let whole = |float: f64| float.fract() == 0.0 && float.abs() < 9e15;
+    let float = || text.parse::<f64>().ok();
+    let integer =
+        text.parse::<i64>().ok().or_else(|| float().filter(|f| whole(*f)).map(|f| f as i64));
+    match integer {
+        Some(integer) => Some(json!(integer)),
+        None => Number::from_f64(float()?).map(Value::Number),
+    }
+}
+
+fn shown(name: &str) -> String {
+    visible(head(name, ARGUMENT_NAME_BYTES))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{normalise, publish};
+    use pretty_assertions::assert_eq;
+    use proptest::prelude::*;
+    use schemars::JsonSchema;
+    use serde::Deserialize;
+    use serde_json::{Value, json};
+
+    /// One of each kind.
+    #[derive(Debug, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "its schema is used")]
+    struct Args {
+        #[schemars(extend("x-aliases" = ["file_path", "file"]))]
+        path: String,
+        lines: Option<u32>,
+        #[serde(default)]
+        #[schemars(extend("x-opposites" = ["-i"]))]
+        exact: bool,
+        #[serde(default)]
+        edits: Vec<One>,
+    }
+
+    #[derive(Debug, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "its schema is used")]
+    struct One {
+        text: String,
+        #[serde(default)]
+        #[schemars(extend("x-fallback" = "new"))]
+        state: State,
+        kind: Option<State>,
+    }
+
+    #[derive(Debug, Default, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    enum State {
+        /// Nothing yet.
+        #[default]
+        #[schemars(extend("x-aliases" = ["todo"]))]
+        New,
+        /// On its way.
+        InWork,
+    }
+
+    fn formed(args: &Value) -> Result<(Value, Vec<String>), String> {
+        let schema = schemars::schema_for!(Args).to_value();
+        let formed = normalise(&schema, args).map_err(|error| error.to_string())?;
+        if let Err(error) = serde_json::from_value::<Args>(formed.args.clone()) {
+            return Err(error.to_string());
+        }
+        Ok((formed.args, formed.notes))
+    }
+
+    #[test]
+    fn arguments_get_the_form_of_the_schema() {
+        for (args, expected) in [
+            (json!({"file_path": "a"}), json!({"path": "a"})),
+            (json!({"filePath": "a"}), json!({"path": "a"})),
+            (json!({"FILE-PATH": "a"}), json!({"path": "a"})),
+            (json!({"path": "a", "file": "a", "file_path": null}), json!({"path": "a"})),
+            (json!({"path": 17, "lines": "12"}), json!({"path": "17", "lines": 12})),
+            (json!({"path": "a", "lines": " 12 "}), json!({"path": "a", "lines": 12})),
+            (json!({"path": "a", "lines": "12.0"}), json!({"path": "a", "lines": 12})),
+            (json!({"path": "a", "lines": 12.0}), json!({"path": "a", "lines": 12})),
+            (json!({"path": "a", "lines": ""}), json!({"path": "a"})),
+            (json!({"path": "a", "exact": "True"}), json!({"path": "a", "exact": true})),
+            (json!({"path": "a", "exact": 0}), json!({"path": "a", "exact": false})),
+            (json!({"path": "a", "exact": null}), json!({"path": "a"})),
+            (json!({"path": "a", "-i": "true"}), json!({"path": "a", "exact": false})),
+            (
+                json!({"path": "a", "edits": "[{\"text\": \"[1]\"}]"}),
+                json!({"path": "a", "edits": [{"text": "[1]"}]}),
+            ),
+            (
+                json!({"path": "a", "edits": {"Text": 1, "kind": "IN-WORK"}}),
+                json!({"path": "a", "edits": [{"text": "1", "kind": "in_work"}]}),
+            ),
+            (
+                json!({"path": "a", "edits": [{"text": "x", "state": "To Do"}]}),
+                json!({"path": "a", "edits": [{"text": "x", "state": "new"}]}),
+            ),
+        ] {
+            assert_eq!(formed(&args), Ok((expected, Vec::new())), "{args}");
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_is_left_out_and_noted() {
+        let args = json!({"path": "a", "color": 1, "edits": [
+            {"text": "x", "state": "soon", "why": 1}, {"text": "y", "state": 3, "why": 2},
+        ]});
+        let expected = json!({"path": "a", "edits": [
+            {"text": "x", "state": "new"}, {"text": "y", "state": "new"},
+        ]});
+        let notes = [
+            "edits.state \"soon\" is unknown, so it is new. Known are new, in_work.",
+            "The argument edits.why is unknown and was ignored.",
+            "edits.state \"3\" is unknown, so it is new. Known are new, in_work.",
+            "The argument color is unknown and was ignored.",
+        ];
+        let (args, mut found) = formed(&args).unwrap();
+        found.sort();
+        let mut notes = notes.map(str::to_owned);
+        notes.sort();
+        assert_eq!((args, &found[..]), (expected, &notes[..]));
+    }
+
+    #[test]
+    fn what_cannot_be_understood_is_an_error() {
+        for (args, says) in [
+            (json!({"path": "a", "file_path": "b"}), "are names of the same argument"),
+            (json!({"file": "a", "filePath": "b"}), "are names of the same argument"),
+            (json!({"path": "a", "lines": "many"}), "invalid type: string \"many\""),
+            (json!({"path": "a", "lines": 1.5}), "floating point"),
+            (json!({"path": ["a"]}), "invalid type: sequence"),
+            (json!({"path": "a", "edits": "no"}), "invalid type: string \"no\""),
+            (json!({"path": "a", "edits": [{"text": "x", "kind": "soon"}]}), "unknown variant"),
+            (json!({"lines": 1}), "missing field `path`"),
+            (json!([]), "invalid"),
+        ] {
+            let error = formed(&args).unwrap_err();
+            assert!(error.contains(says), "{args}: {error}");
+        }
+    }
+
+    #[test]
+    fn models_are_not_told_of_other_names() {
+        let mut schema = schemars::schema_for!(Args).to_value();
+        assert!(schema.to_string().contains("x-"));
+        publish(&mut schema);
+        assert!(!schema.to_string().contains("x-"), "{schema}");
+    }
+
+    fn any_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            "[a-z0-9{}\\[\\]\":.,]{0,6}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 24, 4, |inner| {
+            let name = prop_oneof![
+                "path",
+                "file",
+                "lines",
+                "exact",
+                "edits",
+                "text",
+                "state",
+                "[a-z-]{0,4}"
+            ];
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map(name, inner, 0..5)
+                    .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_in_form_stays_and_nothing_panics(args in any_value()) {
+            let schema = schemars::schema_for!(Args).to_value();
+            if let Ok(once) = normalise(&schema, &args) {
+                let twice = normalise(&schema, &once.args).unwrap();
+                prop_assert_eq!(&twice.args, &once.args);
+                prop_assert!(serde_json::from_value::<Args>(once.args).is_err() || twice.notes.is_empty());
+            }
+        }
+    }
+}
