@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use acp_types::schema::v1::SessionUpdate;
 use acp_types::{
@@ -102,10 +102,33 @@ impl SessionHandle {
         patch: ToolCallPatch,
         cancel: &CancellationToken,
     ) -> Option<OpenCall> {
+        self.post(id, patch, cancel, |session, patch, now| session.announce(id, turn, patch, now))
+    }
+
+    /// Posts a call whose arguments still stream; see [`Session::announce_streamed`].
+    pub fn announce_streamed(
+        &self,
+        id: &ToolCallId,
+        turn: &str,
+        patch: ToolCallPatch,
+        cancel: &CancellationToken,
+    ) -> Option<OpenCall> {
+        self.post(id, patch, cancel, |session, patch, now| {
+            session.announce_streamed(id, turn, patch, now)
+        })
+    }
+
+    fn post(
+        &self,
+        id: &ToolCallId,
+        patch: ToolCallPatch,
+        cancel: &CancellationToken,
+        post: impl FnOnce(&mut Session, ToolCallPatch, Moment) -> bool,
+    ) -> Option<OpenCall> {
         let patch = patch.capabilities(Capabilities { cancel: true });
         // The name as it is shown: a model may have made it up.
         let tool = self.with(|session, now| {
-            let is_posted = session.announce(id, turn, patch, now);
+            let is_posted = post(session, patch, now);
             is_posted.then(|| Some(session.board().tool_call(id)?.name.clone())).flatten()
         })?;
         let span = span::begin(id, &tool);
@@ -393,6 +416,12 @@ impl CallHandle {
     /// Changes the call.
     pub fn change(&self, patch: ToolCallPatch) {
         self.session.with(|session, now| session.change(&self.id, patch, now));
+    }
+
+    /// Lets the first report of a streamed call wait no longer than this from now on; see
+    /// [`Session::report_within`].
+    pub fn report_within(&self, wait: Duration) {
+        self.session.with(|session, now| session.report_within(&self.id, wait, now));
     }
 
     /// Changes what the call tells beside the protocol's own fields.

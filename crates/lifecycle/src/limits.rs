@@ -5,6 +5,9 @@ use std::time::Duration;
 /// The least time between two streamed updates of one call, terminal or message.
 pub const UPDATE_INTERVAL: Duration = Duration::from_millis(50);
 
+/// How long the first report of a call waits for the call's title while its arguments stream.
+pub const FIRST_REPORT_WAIT: Duration = Duration::from_millis(200);
+
 /// Bytes of message text joined into one chunk; what comes after starts another.
 pub const CHUNK_BYTES: usize = 32 * 1024;
 

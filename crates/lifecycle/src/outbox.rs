@@ -11,7 +11,7 @@ use acp_types::schema::v1::SessionUpdate;
 use acp_types::{Plan, Status, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch};
 use foldhash::HashMap;
 
-use crate::limits::{CHUNK_BYTES, UPDATE_INTERVAL};
+use crate::limits::{CHUNK_BYTES, FIRST_REPORT_WAIT, UPDATE_INTERVAL};
 
 /// One thing to send.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,6 +88,8 @@ struct Entry {
     lane: Lane,
     segment: Segment,
     is_fence: bool,
+    /// A first report that waits for its call's title.
+    is_held: bool,
     due: Instant,
 }
 
@@ -113,7 +115,7 @@ enum Segment {
 impl Outbox {
     /// Takes an item into the queue, or joins it to the one of its lane that waits.
     ///
-    /// `is_first` says that it is the first report of a call, which is a fence.
+    /// `is_first` says that it is the first report of a call, which is a fence, unless it is held.
     pub fn offer(&mut self, item: Item, is_first: IsFirst, now: Instant) {
         self.counters.offered += 1;
         let lane = lane(&item);
@@ -126,13 +128,52 @@ impl Outbox {
             self.counters.joined += 1;
             return;
         };
-        let due = self.due(&card(&lane), now);
+        let is_held = is_first == IsFirst::Held;
+        let due = match is_held {
+            true => now + FIRST_REPORT_WAIT,
+            false => self.due(&card(&lane), now),
+        };
         self.fences += usize::from(is_fence);
-        self.queue.push_back(Entry { item, lane, segment, is_fence, due });
+        self.queue.push_back(Entry { item, lane, segment, is_fence, is_held, due });
+    }
+
+    /// Makes a first report that is held due at `at`, if that is earlier.
+    pub fn hasten(&mut self, call: &ToolCallId, at: Instant, now: Instant) {
+        let is_of_call = |item: &Item| matches!(item, Item::ToolCall(id, _) if id == call);
+        let mut held = self.queue.iter_mut().filter(|entry| entry.is_held);
+        if let Some(entry) = held.find(|entry| is_of_call(&entry.item)) {
+            entry.due = entry.due.min(at);
+        }
+        self.release(now);
+    }
+
+    /// Makes each held report that is due a fence, behind everything but the reports that are
+    /// still held: those are reported later than this one, although they began earlier.
+    fn release(&mut self, now: Instant) {
+        let is_due = |entry: &Entry| entry.is_held && entry.due <= now;
+        while let Some(at) = self.queue.iter().position(is_due) {
+            let behind_fences = self.queue.iter().rposition(|entry| entry.is_fence);
+            let behind_fences = behind_fences.map_or(0, |at| at + 1);
+            let Some(entry) = self.queue.get_mut(at) else { return };
+            entry.is_held = false;
+            // What goes before a fence already goes at once.
+            if at >= behind_fences {
+                entry.is_fence = true;
+                self.fences += 1;
+                let (held, mut free): (VecDeque<_>, VecDeque<_>) =
+                    self.queue.drain(behind_fences..).partition(|entry| entry.is_held);
+                if let Some(fence) = free.iter().position(|entry| entry.is_fence) {
+                    let fence = free.remove(fence);
+                    free.extend(fence);
+                }
+                self.queue.extend(free.into_iter().chain(held));
+            }
+        }
     }
 
     /// Returns the next item that is due.
     pub fn poll(&mut self, now: Instant) -> Option<Item> {
+        self.release(now);
         let at = match self.fences {
             0 => self.queue.iter().position(|entry| entry.due <= now)?,
             _ => 0,
@@ -214,7 +255,7 @@ impl Outbox {
 
     /// Returns when the next update of a card may go, behind what was sent and what waits of it.
     fn due(&self, of: &Lane, now: Instant) -> Instant {
-        let waiting = self.queue.iter().filter(|entry| card(&entry.lane) == *of);
+        let waiting = self.queue.iter().filter(|entry| !entry.is_held && card(&entry.lane) == *of);
         let last = self.sent.get(of).copied().into_iter().chain(waiting.map(|entry| entry.due));
         last.max().map_or(now, |last| now.max(last + UPDATE_INTERVAL))
     }
@@ -225,7 +266,7 @@ impl Outbox {
             Item::ToolCall(_, patch) => match patch.status {
                 Some(status) if status.is_final() => (Segment::Final, true),
                 Some(Status::InProgress) => (Segment::Running, is_first == IsFirst::Yes),
-                _ if is_first == IsFirst::Yes => (Segment::Pending, true),
+                _ if is_first != IsFirst::No => (Segment::Pending, is_first == IsFirst::Yes),
                 _ => (self.waiting_segment(lane), false),
             },
             Item::Permission(_) | Item::Reason(_) | Item::Request(_) | Item::Answer(_) => {
@@ -313,6 +354,9 @@ impl Outbox {
 pub enum IsFirst {
     /// It is.
     Yes,
+    /// It is an announcement that waits for the call's title, at most [`FIRST_REPORT_WAIT`]: until
+    /// [`Outbox::hasten`], or until a fence is offered behind it.
+    Held,
     /// It is not.
     No,
 }

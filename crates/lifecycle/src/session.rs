@@ -7,7 +7,7 @@ mod permits;
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use acp_types::schema::v1::SessionUpdate;
 use acp_types::{
@@ -143,7 +143,38 @@ impl Session {
         &mut self,
         id: &ToolCallId,
         turn: &str,
+        patch: ToolCallPatch,
+        now: Moment,
+    ) -> bool {
+        self.post(id, turn, patch, IsFirst::Yes, now)
+    }
+
+    /// Posts a call whose arguments still stream; `patch` has the title for the time until it has
+    /// one of its own. Its first report waits for [`Session::report_within`], at most
+    /// [`FIRST_REPORT_WAIT`](limits::FIRST_REPORT_WAIT), but goes before anything that has to stand
+    /// behind it.
+    pub fn announce_streamed(
+        &mut self,
+        id: &ToolCallId,
+        turn: &str,
+        patch: ToolCallPatch,
+        now: Moment,
+    ) -> bool {
+        self.post(id, turn, patch, IsFirst::Held, now)
+    }
+
+    /// Lets the first report of a streamed call wait no longer than this from now on: its title is
+    /// known.
+    pub fn report_within(&mut self, id: &ToolCallId, wait: Duration, now: Moment) {
+        self.outbox.hasten(id, now.at + wait, now.at);
+    }
+
+    fn post(
+        &mut self,
+        id: &ToolCallId,
+        turn: &str,
         mut patch: ToolCallPatch,
+        is_first: IsFirst,
         now: Moment,
     ) -> bool {
         if self.ended_turns.iter().any(|ended| ended == turn) {
@@ -153,7 +184,7 @@ impl Session {
             patch.meta.get_or_insert_default().trace.clone_from(trace);
         }
         let patch = self.board.announce(id, turn, patch, now);
-        self.offer_call(id, patch, IsFirst::Yes, now)
+        self.offer_call(id, patch, is_first, now)
     }
 
     /// Changes an open call; see [`Board::change`].
@@ -466,6 +497,10 @@ impl Session {
         now: Moment,
     ) -> bool {
         let Some(patch) = patch else { return false };
+        // A call is reported before anything refers to it.
+        if let Some(parent) = patch.meta.as_ref().and_then(|meta| meta.parent.as_deref()) {
+            self.outbox.hasten(&ToolCallId::new(parent), now.at, now.at);
+        }
         self.offer(Item::ToolCall(id.clone(), patch), is_first, now);
         true
     }

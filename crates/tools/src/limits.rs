@@ -440,3 +440,7 @@ pub const TODO_BYTES: usize = 2 * 1024;
 
 /// Bytes of a thought that its title shows.
 pub const THOUGHT_TITLE_BYTES: usize = 80;
+
+/// How long a call whose title is known waits for further arguments before it is reported. What
+/// arrives in one piece is often read as several, and an optional argument may change the title.
+pub const TITLE_SETTLES: Duration = Duration::from_millis(3);

@@ -14,18 +14,22 @@ const TO_COME: &str = "\0";
 pub(crate) fn describe(
     schema: &Value,
     args: &Map<String, Value>,
-    describe: impl FnOnce(&Value) -> Option<Description>,
+    describe: impl Fn(&Value) -> Option<Description>,
 ) -> Option<Description> {
-    let mut args = args.clone();
     let required = schema["required"].as_array().into_iter().flatten();
-    for name in required.filter_map(Value::as_str) {
-        let is_text = schema["properties"][name]["type"] == "string";
-        if is_text && !args.contains_key(name) {
-            args.insert(name.to_owned(), TO_COME.into());
-        }
-    }
-    let about = describe(&Value::Object(args))?;
-    let is_known = |(_, value): &(&str, String)| !value.contains(TO_COME);
+    let is_text = |name: &&str| schema["properties"][*name]["type"] == "string";
+    let missing = required.filter_map(Value::as_str).filter(|name| !args.contains_key(*name));
+    let missing: Vec<_> = missing.filter(is_text).collect();
+    // One that came under another name fits only where nothing stands in for it.
+    let mut left_out = std::iter::once(None).chain(missing.iter().map(Some));
+    let about = left_out.find_map(|left_out| {
+        let mut args = args.clone();
+        let stood_in = missing.iter().filter(|name| Some(*name) != left_out);
+        args.extend(stood_in.map(|name| ((*name).to_owned(), TO_COME.into())));
+        describe(&Value::Object(args))
+    })?;
+    // An empty one is what a tool makes of an optional argument that may still come.
+    let is_known = |(_, value): &(&str, String)| !value.contains(TO_COME) && !value.is_empty();
     about.arguments.iter().all(is_known).then_some(about)
 }
 
@@ -42,7 +46,8 @@ mod tests {
         });
         let args = args.as_object().unwrap();
         let told = describe(&schema, args, |args| {
-            let (path, _) = (args["path"].as_str()?, args["text"].as_str()?);
+            args["text"].as_str()?;
+            let path = args["path"].as_str().xor(args["file"].as_str())?;
             Some(Description::new("edit").with("path", path))
         });
         told.map(|about| about.arguments)
@@ -54,5 +59,8 @@ mod tests {
         assert_eq!(about(&json!({"path": "a.rs"})), known);
         assert_eq!(about(&json!({"text": "x"})), None);
         assert_eq!(about(&json!({"path": 1, "text": "x"})), None);
+        assert_eq!(about(&json!({"path": "", "text": "x"})), None);
+        // Under another name, beside which the right one is refused.
+        assert_eq!(about(&json!({"file": "a.rs"})), known);
     }
 }

@@ -8,6 +8,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use acp_lifecycle::{
     AnyPlan, Arriving, CallHandle, Digest, Effect, Effects, Executor, Failure, Grant, OpenCall,
@@ -20,11 +21,12 @@ use acp_types::{
 };
 use futures::future::BoxFuture;
 use serde::Deserialize as _;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::arguments::{self, Normalised};
 use crate::error::{Code, ToolError};
+use crate::limits::TITLE_SETTLES;
 use crate::partial;
 use crate::tool::{Context, Description, Draft, Invocation, Reach, Spec, Surface, Tool, end_patch};
 
@@ -94,8 +96,9 @@ impl Registry {
         self.find(name).map(|tool| tool.spec())
     }
 
-    /// Posts a call of a tool whose arguments are not known yet. An unknown tool is posted too:
-    /// the user sees what the model tried.
+    /// Posts a call of a tool whose arguments are not known yet. Its first report waits for its
+    /// title, at most 200 ms, unless the tool needs no arguments. An unknown tool is posted too: the
+    /// user sees what the model tried.
     pub fn announce(
         &self,
         session: &SessionHandle,
@@ -105,10 +108,11 @@ impl Registry {
         context: &Context,
         cancel: &CancellationToken,
     ) -> Option<OpenCall> {
-        let Some(spec) = self.spec(name) else {
+        let Some(tool) = self.find(name) else {
             let patch = ToolCallPatch::announce(name, name, ToolKind::Other);
             return session.announce(id, turn, patch, cancel);
         };
+        let spec = tool.spec();
         let key = format!("{}-pending", spec.title);
         let title = self.titles.render(&key, &[]);
         let meta = CallMeta { title: Some(told_title(&key, &[])), ..CallMeta::default() };
@@ -121,7 +125,10 @@ impl Registry {
             session.with(|session, now| session.open_terminal(&terminal, open, now));
             patch = patch.content(vec![Content::Terminal(terminal)]);
         }
-        session.announce(id, turn, patch, cancel)
+        match tool.input_schema()["properties"].as_object().is_some_and(Map::is_empty) {
+            true => session.announce(id, turn, patch, cancel),
+            false => session.announce_streamed(id, turn, patch, cancel),
+        }
     }
 
     /// Tells the client what a call is about, as soon as its arguments are there: its title, the
@@ -160,6 +167,7 @@ impl Registry {
                 let title = self.titles.render(key, &arguments);
                 call.change(ToolCallPatch::new().title(title).locations(locations));
                 call.change_meta(|meta| meta.title = Some(told_title(key, &arguments)));
+                call.report_within(TITLE_SETTLES);
             }
         }
         if !args.fields().is_empty() {
@@ -358,6 +366,7 @@ fn describe(
         meta.title = Some(told_title(key, &arguments));
         meta.arriving.clear();
     });
+    call.report_within(Duration::ZERO);
     arguments.iter().all(|(_, argument)| title::is_whole(argument))
 }
 

@@ -1,7 +1,7 @@
 //! What waits, what is joined, and what goes first.
 
 use super::{Chunk, Counters, IsFirst, Item, Outbox, Role};
-use crate::limits::{CHUNK_BYTES, UPDATE_INTERVAL};
+use crate::limits::{CHUNK_BYTES, FIRST_REPORT_WAIT, UPDATE_INTERVAL};
 use acp_types::{Exit, Status, TerminalPatch, ToolCallPatch};
 use pretty_assertions::assert_eq;
 use std::time::{Duration, Instant};
@@ -247,4 +247,66 @@ fn a_terminal_keeps_its_rate_until_it_has_ended() {
     assert_eq!(taken(&mut outbox, due).len(), 1);
     // Nothing is remembered of what has ended.
     assert!(outbox.sent.is_empty());
+}
+
+fn pending(id: &'static str, title: &str) -> Item {
+    Item::ToolCall(id.into(), status(Status::Pending).title(title))
+}
+
+#[test]
+fn a_report_without_its_title_is_held_for_a_while_and_takes_what_changes_meanwhile() {
+    let (mut outbox, now) = (Outbox::default(), Instant::now());
+    outbox.offer(pending("c", "Edit a file"), IsFirst::Held, now);
+    outbox.offer(chunk(Role::Agent, "m", 1), IsFirst::No, now);
+    assert_eq!(taken(&mut outbox, now), [chunk(Role::Agent, "m", 1)]);
+    let due = now + FIRST_REPORT_WAIT;
+    assert_eq!(outbox.next_deadline(), Some(due));
+    outbox.offer(change("c", "Edit a.rs"), IsFirst::No, now);
+    assert_eq!(outbox.poll(due - Duration::from_nanos(1)), None);
+    assert_eq!(taken(&mut outbox, due), [pending("c", "Edit a.rs")]);
+    assert!(outbox.is_empty());
+}
+
+#[test]
+fn a_report_that_got_its_title_goes_at_once_behind_what_was_said_before_it() {
+    let (mut outbox, now) = held_back();
+    let text = chunk(Role::Agent, "m", 1);
+    outbox.offer(text.clone(), IsFirst::No, now);
+    outbox.offer(pending("a", "Edit a file"), IsFirst::Held, now);
+    outbox.offer(pending("b", "Edit a file"), IsFirst::Held, now);
+    outbox.hasten(&"x".into(), now, now);
+    outbox.hasten(&"b".into(), now, now);
+    // The one that still waits for its title is not driven on by the other.
+    let first = [change("c", "held"), text, pending("b", "Edit a file")];
+    assert_eq!(taken(&mut outbox, now), first);
+    let soon = now + Duration::from_millis(3);
+    outbox.hasten(&"a".into(), soon, now);
+    outbox.hasten(&"a".into(), now + FIRST_REPORT_WAIT * 2, now);
+    assert_eq!((outbox.poll(now), outbox.next_deadline()), (None, Some(soon)));
+    assert_eq!(taken(&mut outbox, soon), [pending("a", "Edit a file")]);
+}
+
+#[test]
+fn a_held_report_goes_before_whatever_has_to_stand_behind_it() {
+    for (fence, is_first) in [
+        (Item::Permission(1), IsFirst::No),
+        (Item::Answer("t".to_owned()), IsFirst::No),
+        (Item::ToolCall("c".into(), status(Status::InProgress)), IsFirst::Yes),
+        (Item::ToolCall("c".into(), status(Status::Failed)), IsFirst::No),
+    ] {
+        for is_titled in [false, true] {
+            let (mut outbox, now) = (Outbox::default(), Instant::now());
+            outbox.offer(pending("c", "Edit a file"), IsFirst::Held, now);
+            outbox.offer(fence.clone(), is_first, now);
+            if is_titled {
+                outbox.hasten(&"c".into(), now, now);
+            }
+            let expected = [pending("c", "Edit a file"), fence.clone()];
+            assert_eq!(taken(&mut outbox, now), expected);
+        }
+    }
+    let (mut outbox, now) = (Outbox::default(), Instant::now());
+    outbox.offer(pending("c", "Edit a file"), IsFirst::Held, now);
+    outbox.flush(now);
+    assert_eq!(taken(&mut outbox, now), [pending("c", "Edit a file")]);
 }

@@ -13,6 +13,9 @@ use proptest::strategy::Union;
 #[derive(Debug, Clone)]
 pub(crate) enum Event {
     Announce(u8),
+    /// A call whose arguments still stream, and the time that its first report may still take.
+    Stream(u8),
+    ReportWithin(u8, u64),
     Title(u8, &'static str),
     Append(u8, &'static str),
     Replace(u8, &'static str),
@@ -85,7 +88,14 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
     let wish = select(&[Wish::Read, Wish::Write, Wish::CutWrite, Wish::Unknown][..]);
     let reply = || select(REPLIES);
     Union::new_weighted(vec![
-        (6, call().prop_map(Event::Announce).boxed()),
+        (4, call().prop_map(Event::Announce).boxed()),
+        (4, call().prop_map(Event::Stream).boxed()),
+        (
+            2,
+            (call(), select(&[0, 0, 3, 300][..]))
+                .prop_map(|(call, wait)| Event::ReportWithin(call, wait))
+                .boxed(),
+        ),
         (2, (call(), text()).prop_map(|(call, text)| Event::Title(call, text)).boxed()),
         (4, (call(), text()).prop_map(|(call, text)| Event::Append(call, text)).boxed()),
         (1, (call(), text()).prop_map(|(call, text)| Event::Replace(call, text)).boxed()),

@@ -48,7 +48,13 @@ impl Order {
     pub(crate) fn take(&mut self, item: &Item) {
         self.handed_over += 1;
         match item {
-            Item::ToolCall(id, patch) => self.take_call(id, patch.status),
+            Item::ToolCall(id, patch) => {
+                self.take_call(id, patch.status);
+                let parent = patch.meta.as_ref().and_then(|meta| meta.parent.as_deref());
+                if let Some(parent) = parent.map(ToolCallId::new) {
+                    assert!(self.told.contains(&parent), "{id:?} refers to {parent:?}");
+                }
+            }
             Item::Terminal(id, _) => {
                 let call = ToolCallId::new(id.0.clone());
                 assert!(!self.ended.contains(&call), "output of {id:?} follows its call's end");

@@ -82,7 +82,12 @@ impl World {
     pub(crate) fn happen(&mut self, event: Event) {
         let now = self.now;
         match event {
-            Event::Announce(call) => self.announce(call),
+            Event::Announce(call) => self.announce(call, Session::announce),
+            Event::Stream(call) => self.announce(call, Session::announce_streamed),
+            Event::ReportWithin(call, wait) => {
+                let id = self.call_id(call);
+                self.session.report_within(&id, Duration::from_millis(wait), now);
+            }
             Event::Title(call, title) => {
                 let patch = ToolCallPatch::new().title(title);
                 self.change(call, patch, |call| {
@@ -171,7 +176,11 @@ impl World {
         self.calls.get_mut(id).filter(|call| !call.status.is_final())
     }
 
-    fn announce(&mut self, number: u8) {
+    fn announce(
+        &mut self,
+        number: u8,
+        post: fn(&mut Session, &ToolCallId, &str, ToolCallPatch, Moment) -> bool,
+    ) {
         let (id, now) = (self.call_id(number), self.now);
         let is_new = number < CALLS && !self.calls.contains_key(&id);
         let mut call = Call::titled("Title");
@@ -182,7 +191,7 @@ impl World {
             patch = patch.append(Content::Terminal(terminal.clone()));
             (call.items, call.terminal) = (1, Some(terminal));
         }
-        assert_eq!(self.session.announce(&id, turn_of(&id), patch, now), is_new);
+        assert_eq!(post(&mut self.session, &id, turn_of(&id), patch, now), is_new);
         if is_new {
             self.order.offer(Fence::Announced(id.clone()));
             self.calls.insert(id, call);
