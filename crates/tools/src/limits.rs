@@ -444,3 +444,14 @@ pub const THOUGHT_TITLE_BYTES: usize = 80;
 /// How long a call whose title is known waits for further arguments before it is reported. What
 /// arrives in one piece is often read as several, and an optional argument may change the title.
 pub const TITLE_SETTLES: Duration = Duration::from_millis(3);
+
+/// Changes that a permission request shows. Each may take a second item that says how much of it is
+/// cut, and a call has room for [`CONTENT_ITEMS`](acp_lifecycle::limits::CONTENT_ITEMS); the rest is
+/// counted and linked.
+pub const SHOWN_CHANGES: usize = 96;
+
+/// Further files that are named where their changes are not shown.
+pub const NAMED_CHANGES: usize = 20;
+
+/// Items that say something else about a call; what is over shares the last one.
+pub const NOTES: usize = 16;

@@ -255,7 +255,7 @@ impl Executor for ToolCall {
         self.staged.extend(shown.iter().filter_map(linked));
         let outside = outside.iter().map(|path| self.context.workspace.display(path));
         let outside = outside.map(|path| format!("Outside of the workspace: {path}"));
-        shown.extend(draft.notes.into_iter().chain(outside).map(Content::text));
+        shown.extend(changes::notes(draft.notes.into_iter().chain(outside).collect()));
         if tool.spec().surface == Surface::Terminal {
             // Its terminal stays.
             patch = shown.into_iter().fold(patch, ToolCallPatch::append);

@@ -194,7 +194,7 @@ impl Sent {
         }
         let shows = Shows { surface: self.surface, key: &self.meta_key, of: &self.terminals };
         update.fields.content = sent.content(patch.content, ending, now, &shows);
-        sent.tell(&mut update, is_final);
+        sent.tell(&mut update, is_final, &self.meta_key);
         update
     }
 

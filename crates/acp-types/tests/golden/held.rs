@@ -2,7 +2,9 @@
 
 use acp_types::wire;
 use acp_types::wire::v1::{Sent, Surface};
-use acp_types::{CallMeta, Content, Status, ToolCallPatch, Trace};
+use acp_types::{
+    CallMeta, Content, FileChange, Hunk, HunkLine, LineTag, Operation, Status, ToolCallPatch, Trace,
+};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -184,5 +186,45 @@ fn a_streamed_line_is_bounded_with_its_metadata() {
     let v2 = serde_json::to_string(&sent.tool_call(&id(), &patch)).unwrap();
     for line in [v1, v2] {
         assert!(line.len() <= 60 * 1024, "{}", line.len());
+    }
+}
+
+/// A change of so many lines of 100 bytes.
+fn change(path: &str, lines: usize) -> Content {
+    let line = HunkLine { tag: LineTag::Added, text: "x".repeat(99) + "\n" };
+    let hunks = vec![Hunk { old_start: 0, new_start: 1, lines: vec![line; lines] }];
+    Content::Change(FileChange { hunks, ..FileChange::new(Operation::Add, path) })
+}
+
+/// What a client shows that takes updates only, and no permission request: diffs and texts.
+fn shown(updates: &Value) -> (usize, Vec<String>) {
+    let items = updates[0]["content"].as_array().unwrap();
+    let diffs = items.iter().filter(|item| item["type"] == "diff").count();
+    let texts = items.iter().filter_map(|item| item["content"]["text"].as_str());
+    (diffs, texts.map(str::to_owned).collect())
+}
+
+#[test]
+fn of_a_change_too_large_for_an_update_a_part_is_shown_and_the_rest_counted() {
+    let many = (0..200).map(|file| change(&format!("/p/{file}"), 5)).collect();
+    for (content, diffs, rest) in [
+        (vec![change("/p/a", 1000)], 1, "+714 −0 more lines are not shown."),
+        (many, 58, "142 more files and +714 −0 more lines are not shown."),
+    ] {
+        let mut sent = Sent::new(Surface::Text);
+        drop(sent.tool_call(&id(), announce()));
+        let patch = ToolCallPatch::new().content(content);
+        let updates = crate::json(&sent.tool_call(&id(), &patch));
+        assert!(updates.to_string().len() <= 60 * 1024);
+        assert_eq!(shown(&updates), (diffs, vec![rest.to_owned()]));
+        // It is sent once.
+        assert_eq!(crate::json(&sent.tool_call(&id(), &patch)), json!([]));
+        // The request shows all of it, and nothing more is sent of it.
+        let request = crate::json(&sent.permission("s".into(), &id(), Vec::new()).unwrap());
+        assert!(request["toolCall"]["content"].to_string().len() > 90 * 1024);
+        assert_eq!(
+            crate::json(&sent.tool_call(&id(), end())),
+            update(json!({"status": "completed"}))
+        );
     }
 }

@@ -8,6 +8,7 @@ use acp_types::limits::CHANGE_BYTES;
 use acp_types::schema::v1::ResourceLink;
 use acp_types::{Content, ContentBlock, FileChange};
 
+use crate::limits::{NAMED_CHANGES, NOTES, SHOWN_CHANGES};
 use crate::outputs::{Outputs, uri};
 use crate::tool::{Context, blocking};
 
@@ -26,21 +27,59 @@ pub(super) async fn shown(changes: Vec<FileChange>, context: &Context) -> (Vec<C
 
 fn bounded(changes: &[FileChange]) -> (Vec<Content>, bool) {
     let (mut shown, mut room, mut is_whole) = (Vec::new(), CHANGE_BYTES, true);
+    let mut rest = Vec::new();
     for change in changes {
         let is_listed = change.byte_len() <= room && change.unlisted == (0, 0);
         let bounded = if is_listed { change.clone() } else { change.within(room) };
-        room = room.saturating_sub(bounded.byte_len());
         let cut = change.left_out_of(&bounded);
         // A change of which nothing is shown would look like one that empties the file.
-        if !bounded.hunks.is_empty() || (change.hunks.is_empty() && cut == (0, 0)) {
-            shown.push(Content::Change(bounded));
+        let is_empty = bounded.hunks.is_empty() && (!change.hunks.is_empty() || cut != (0, 0));
+        if is_empty || shown.len() >= SHOWN_CHANGES {
+            rest.push(change);
+            continue;
         }
+        room = room.saturating_sub(bounded.byte_len());
+        shown.push(Content::Change(bounded));
         if cut != (0, 0) {
             is_whole = false;
             shown.push(Content::text(left_out(&change.path, cut, "shown")));
         }
     }
-    (shown, is_whole)
+    shown.extend(not_shown(&rest).map(Content::text));
+    (shown, is_whole && rest.is_empty())
+}
+
+/// Says in words which changes are not shown at all.
+fn not_shown(rest: &[&FileChange]) -> Option<String> {
+    if let [only] = rest {
+        return Some(left_out(&only.path, only.counts(), "shown"));
+    }
+    let sum = |(added, removed), change: &&FileChange| {
+        let (more_added, more_removed) = change.counts();
+        (added + more_added, removed + more_removed)
+    };
+    let (added, removed) = rest.iter().fold((0, 0), sum);
+    let names: Vec<_> = rest.iter().map(|change| change.path.display().to_string()).collect();
+    let (named, unnamed) = names.split_at(names.len().min(NAMED_CHANGES));
+    let mut text = format!(
+        "{} more files would be changed, +{added} −{removed} lines, which are not shown: {}",
+        rest.len(),
+        named.join(", "),
+    );
+    if !unnamed.is_empty() {
+        text.push_str(&format!(" and {} more", unnamed.len()));
+    }
+    text.push('.');
+    (!rest.is_empty()).then_some(text)
+}
+
+/// Returns what else is said about a call, as so few items that none is lost.
+pub(super) fn notes(mut notes: Vec<String>) -> Vec<Content> {
+    if notes.len() > NOTES {
+        let rest = notes.split_off(NOTES - 1).join("\n");
+        notes.push(rest);
+    }
+    notes.into_iter().map(Content::text).collect()
 }
 
 fn left_out(path: &Path, (added, removed): (usize, usize), how: &str) -> String {
@@ -117,5 +156,49 @@ mod tests {
         assert!(patch.contains(&large.git_patch()) && patch.contains(&change(1).git_patch()));
         assert!(patch.ends_with("/p/a.txt: +7 −0 more lines are not listed.\n"), "{patch:.100}");
         assert_eq!(link.size, i64::try_from(patch.len()).ok());
+    }
+
+    #[tokio::test]
+    async fn of_more_files_than_are_shown_the_rest_is_counted_and_linked() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        std::fs::create_dir(&root).unwrap();
+        let workspace = Workspace::new(root, Vec::new()).unwrap();
+        let workspace = Arc::new(workspace.keeping(&folder.path().join("state")));
+        let context = Context { workspace, env: Arc::default(), text: None, terminal: None };
+        let of = |file| FileChange { path: format!("/p/{file}").into(), ..change(1) };
+        for count in [SHOWN_CHANGES, SHOWN_CHANGES + 1, 200, 1000] {
+            let (content, is_whole) = shown((0..count).map(of).collect(), &context).await;
+            let diffs = content.iter().filter(|item| matches!(item, Content::Change(_))).count();
+            assert_eq!((diffs, is_whole), (SHOWN_CHANGES, count == SHOWN_CHANGES), "{count}");
+            if is_whole {
+                continue;
+            }
+            let (path, _) = linked(content.last()).unwrap();
+            let patch = std::fs::read_to_string(&path).unwrap();
+            assert_eq!(patch.matches("diff --git").count(), count);
+            let rest = count - SHOWN_CHANGES;
+            let Content::Block(ContentBlock::Text(text)) = &content[SHOWN_CHANGES] else {
+                panic!()
+            };
+            let expected = match rest {
+                1 => format!("/p/{SHOWN_CHANGES}: +1 −0 more lines are not shown."),
+                _ => format!("{rest} more files would be changed, +{rest} −0 lines"),
+            };
+            assert!(text.text.starts_with(&expected), "{}", text.text);
+            assert!(content.len() + NOTES <= acp_lifecycle::limits::CONTENT_ITEMS);
+        }
+    }
+
+    #[test]
+    fn many_notes_are_few_items_and_none_is_lost() {
+        let all: Vec<_> = (0..300).map(|number| format!("note {number}.")).collect();
+        let items = notes(all.clone());
+        assert_eq!(items.len(), NOTES);
+        let text = |item: &Content| match item {
+            Content::Block(ContentBlock::Text(text)) => text.text.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(items.iter().map(text).collect::<Vec<_>>().join("\n"), all.join("\n"));
     }
 }

@@ -4,6 +4,7 @@ use foldhash::HashMap;
 use serde_json::Value;
 
 use super::{SentTerminal, Surface, encode, shown};
+use crate::limits::{REPEATED_BYTES, STREAMED_BYTES};
 use crate::schema::v1::{
     self, ContentBlock, TextContent, ToolCall, ToolCallContent, ToolCallStatus, ToolCallUpdate,
     ToolCallUpdateFields,
@@ -71,10 +72,16 @@ impl SentCall {
 
     /// Takes what is held back into an update, or holds back what is too large for a streamed
     /// one; then the client holds what the update says.
-    pub(super) fn tell(&mut self, update: &mut ToolCallUpdate, is_final: bool) {
+    ///
+    /// Of changes of files that are held back, as much goes as fits: a client that does not merge a
+    /// permission request into its card would show none of them.
+    pub(super) fn tell(&mut self, update: &mut ToolCallUpdate, is_final: bool, meta_key: &str) {
         let held = std::mem::take(&mut self.held);
         let large = Large::take(&mut update.fields).or(held);
         if self.told && !is_final && !self.may_stream(update, &large) {
+            if large.content.is_some() {
+                update.fields.content = self.excerpt(text::json_bytes(update), meta_key);
+            }
             self.held = large;
         } else {
             large.put(&mut update.fields);
@@ -86,6 +93,27 @@ impl SentCall {
             // A call that ends is forgotten, so nothing will be compared with it.
             self.call.update(update.fields.clone());
         }
+    }
+
+    /// Returns a part of the changes that fits a streamed update beside `rest` bytes, if the client
+    /// does not hold just that.
+    fn excerpt(&mut self, rest: usize, meta_key: &str) -> Option<Vec<ToolCallContent>> {
+        // What is repeated stays in proportion.
+        if self.streamed > REPEATED_BYTES {
+            return None;
+        }
+        // A byte of text may take six in JSON.
+        let sizes = [STREAMED_BYTES / 2, STREAMED_BYTES / 8, STREAMED_BYTES / 32];
+        let excerpts = sizes.iter().map_while(|max| encode::excerpt(&self.items, meta_key, *max));
+        let mut measured = excerpts.map(|items| (items.iter().map(item_len).sum::<usize>(), items));
+        let (len, items) = measured.find(|(len, items)| {
+            r#","content":[]"#.len() + items.len() + len + rest <= STREAMED_BYTES
+        })?;
+        if items == self.call.content {
+            return None;
+        }
+        self.streamed = self.streamed.saturating_add(len);
+        Some(items)
     }
 
     /// Returns all that the client is to hold, metadata included.

@@ -68,6 +68,54 @@ pub(super) fn items(
     items
 }
 
+/// Returns what changes of files show within so many bytes, with a count of the rest in words. None
+/// where there is no change, or something that cannot be shown in part.
+pub(super) fn excerpt(
+    content: &[Content],
+    meta_key: &str,
+    max: usize,
+) -> Option<Vec<ToolCallContent>> {
+    let (mut items, mut room) = (Vec::new(), max);
+    let (mut files, mut lines) = (0, (0, 0));
+    for item in content {
+        let change = match item {
+            Content::Change(change) => change,
+            Content::Block(block) => {
+                items.push(ToolCallContent::from(block.clone()));
+                continue;
+            }
+            Content::Terminal(_) => return None,
+        };
+        let is_whole = change.byte_len() <= room;
+        let part = if is_whole { change.clone() } else { change.within(room) };
+        if is_whole || !part.hunks.is_empty() {
+            let part = match is_whole {
+                true => part,
+                // Only hunks are shown, and the count says what they leave out.
+                false => FileChange { old_text: None, new_text: None, ..part },
+            };
+            room = room.saturating_sub(part.byte_len());
+            items.extend(self::change(&part, meta_key));
+            let (added, removed) = change.left_out_of(&part);
+            lines = (lines.0 + added, lines.1 + removed);
+        } else {
+            let (added, removed) = change.counts();
+            (files, lines) = (files + 1, (lines.0 + added, lines.1 + removed));
+        }
+    }
+    let (added, removed) = lines;
+    let rest = match files {
+        0 => format!("+{added} −{removed} more lines are not shown."),
+        1 => format!("1 more file and +{added} −{removed} more lines are not shown."),
+        _ => format!("{files} more files and +{added} −{removed} more lines are not shown."),
+    };
+    if lines != (0, 0) || files > 0 {
+        items.push(ToolCallContent::from(rest));
+    }
+    let has_change = content.iter().any(|item| matches!(item, Content::Change(_)));
+    has_change.then_some(items)
+}
+
 /// A small change is one diff of whole files; a large one a diff a hunk; one without text, a
 /// sentence.
 fn change(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
