@@ -499,7 +499,7 @@ async fn every_command_is_advertised_with_its_hint() {
         [
             (json!("model"), json!("[NAME]")),
             (json!("mode"), json!("[NAME]")),
-            (json!("permissions"), json!("[revoke NUMBER|all]")),
+            (json!("permissions"), json!("[keep NUMBER | revoke NUMBER|all]")),
             (json!("undo"), Value::Null),
             (json!("usage"), Value::Null),
             (json!("help"), Value::Null),

@@ -165,7 +165,6 @@ async fn a_question_offers_to_allow_and_reject_once_and_always() {
     let all = [
         PermissionOptionKind::AllowOnce,
         PermissionOptionKind::AllowAlways,
-        PermissionOptionKind::AllowAlways,
         PermissionOptionKind::RejectOnce,
         PermissionOptionKind::RejectAlways,
     ];

@@ -14,7 +14,6 @@ use crate::harness::scratch::Scratch;
 use crate::harness::script::Model;
 
 const ALLOW_SESSION: Permission = Permission::SelectId("allow_always");
-const ALLOW_PROJECT: Permission = Permission::SelectId("allow_project");
 
 fn rules_folder(scratch: &Scratch) -> PathBuf {
     PathBuf::from(&scratch.env()["XDG_STATE_HOME"]).join("callboard/permissions")
@@ -41,29 +40,44 @@ async fn said(agent: &mut Agent, prompt: &str) -> String {
 }
 
 #[tokio::test]
-async fn an_answer_for_the_project_holds_in_its_next_session_and_one_for_the_session_does_not() {
-    for (answer, asked) in [(ALLOW_PROJECT, 1), (ALLOW_SESSION, 2)] {
-        let mut agent = Agent::ready(Model::Direct, answer).await;
+async fn what_is_kept_for_the_project_holds_in_its_next_session_and_an_answer_alone_does_not() {
+    for (keeps, asked) in [(true, 1), (false, 2)] {
+        let mut agent = Agent::ready(Model::Direct, ALLOW_SESSION).await;
         agent.turn("run true").await;
         agent.turn("run true").await;
         assert_eq!(agent.client.asked.len(), 1);
+        if keeps {
+            let told = said(&mut agent, "/permissions keep 1").await;
+            assert_eq!(told, "- Kept: allow `true` in this project\n");
+        }
         let next = agent.new_session().await;
         turn_in(&mut agent, &next, "run true").await;
-        assert_eq!(agent.client.asked.len(), asked, "{answer:?}");
+        assert_eq!(agent.client.asked.len(), asked, "{keeps}");
         agent.finish().await;
     }
 }
 
 #[tokio::test]
-async fn a_turn_is_answered_when_what_it_remembers_is_stored() {
-    let mut agent = Agent::ready(Model::Direct, ALLOW_PROJECT).await;
+async fn an_answer_for_the_project_that_was_not_offered_is_a_no() {
+    let mut agent = Agent::ready(Model::Direct, Permission::SelectId("allow_project")).await;
+    agent.turn("write b.txt\n<<<\nb\n>>>").await;
+    assert_eq!(agent.session().calls()[0].status, ToolCallStatus::Failed);
+    assert_eq!(said(&mut agent, "/permissions").await, "Nothing is remembered.");
+    assert_eq!(stored(&agent.scratch), Vec::<Value>::new());
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_rule_is_stored_when_the_command_that_keeps_it_is_answered() {
+    let mut agent = Agent::ready(Model::Direct, ALLOW_SESSION).await;
     agent.turn("run true").await;
+    said(&mut agent, "/permissions keep 1").await;
+    agent.turn("run echo a").await;
     let (first, other) = (agent.session_id(), agent.new_session().await);
     // What another process does that changes its rules.
     let lock = fs::File::open(rules_folder(&agent.scratch).join("lock")).unwrap();
     lock.lock().unwrap();
-    let prompt = agent.prompt_in(&first, "run echo a").await;
-    agent.until(|client| client.session(&first).shows("a")).await;
+    let prompt = agent.prompt_in(&first, "/permissions keep 3").await;
     // Turns that remember nothing are not held up, and would be answered later.
     for _ in 0..3 {
         turn_in(&mut agent, &other, "run true").await;
@@ -76,15 +90,15 @@ async fn a_turn_is_answered_when_what_it_remembers_is_stored() {
 }
 
 #[tokio::test]
-async fn a_projects_rules_lie_in_the_state_folder_and_say_just_what_the_option_said() {
-    let mut agent = Agent::ready(Model::Direct, ALLOW_PROJECT).await;
+async fn one_option_of_a_kind_is_offered_and_a_projects_rules_say_just_what_it_said() {
+    let mut agent = Agent::ready(Model::Direct, ALLOW_SESSION).await;
     agent.turn("run true").await;
+    said(&mut agent, "/permissions keep 1").await;
     let options = &agent.client.asked[0].request.options;
     let names: Vec<_> = options.iter().map(|option| (option.kind, &*option.name)).collect();
     let expected = [
         (PermissionOptionKind::AllowOnce, "Allow once"),
         (PermissionOptionKind::AllowAlways, "Always allow `true` in this session"),
-        (PermissionOptionKind::AllowAlways, "Always allow `true` in this project"),
         (PermissionOptionKind::RejectOnce, "Reject once"),
         (PermissionOptionKind::RejectAlways, "Always reject `true` in this session"),
     ];
@@ -101,16 +115,18 @@ async fn a_projects_rules_lie_in_the_state_folder_and_say_just_what_the_option_s
 
 #[tokio::test]
 async fn rules_that_cannot_be_trusted_allow_nothing_and_are_not_added_to() {
-    let mut agent = Agent::ready(Model::Direct, ALLOW_PROJECT).await;
+    let mut agent = Agent::ready(Model::Direct, ALLOW_SESSION).await;
     agent.turn("run true").await;
     let folder = rules_folder(&agent.scratch);
-    // What was remembered is saved before a command of ours is answered.
-    said(&mut agent, "/permissions").await;
+    // What is kept is saved before the command is answered.
+    said(&mut agent, "/permissions keep 1").await;
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
     // What cannot be saved is told as what it is.
     agent.turn("run echo a").await;
+    let told = said(&mut agent, "/permissions keep 3").await;
+    assert!(told.contains("could not be changed"), "{told}");
     let list = said(&mut agent, "/permissions").await;
-    let rules = "- 1: allow `true` in this project\n- 3: allow `echo a` in this session\n";
+    let rules = "- 2: allow `true` in this project\n- 5: allow `echo a` in this session\n";
     assert!(list.starts_with(rules), "{list}");
     let next = agent.new_session().await;
     // Not even what is allowed to everyone: a rule that cannot be read may deny it.
@@ -168,8 +184,11 @@ async fn remembered_rules_are_listed_and_revoked() {
     for (command, expected) in [
         ("/permissions revoke 3", "There is no such rule."),
         ("/permissions revoke 0", "There is no such rule."),
-        ("/permissions revoke x", "`/permissions revoke NUMBER`"),
-        ("/permissions anything", "`/permissions revoke NUMBER`"),
+        ("/permissions keep 3", "There is no such rule."),
+        ("/permissions keep x", "`/permissions keep NUMBER`"),
+        ("/permissions keep", "`/permissions keep NUMBER`"),
+        ("/permissions revoke x", "`/permissions keep NUMBER`"),
+        ("/permissions anything", "`/permissions keep NUMBER`"),
         ("/permissions revoke 1", "- Revoked: allow `echo a` in this session"),
         // What was shown by that number is gone; nothing else took it.
         ("/permissions revoke 1", "There is no such rule."),
@@ -194,9 +213,12 @@ async fn remembered_rules_are_listed_and_revoked() {
 
 #[tokio::test]
 async fn a_rule_of_the_project_that_is_revoked_is_gone_from_the_store() {
-    let mut agent = Agent::ready(Model::Direct, ALLOW_PROJECT).await;
+    let mut agent = Agent::ready(Model::Direct, ALLOW_SESSION).await;
     agent.turn("run true").await;
-    let told = said(&mut agent, "/permissions revoke 1").await;
+    said(&mut agent, "/permissions keep 1").await;
+    let told = said(&mut agent, "/permissions keep 2").await;
+    assert_eq!(told, "It is kept already: allow `true` in this project");
+    let told = said(&mut agent, "/permissions revoke 2").await;
     assert_eq!(told, "- Revoked: allow `true` in this project\n");
     let next = agent.new_session().await;
     turn_in(&mut agent, &next, "run true").await;

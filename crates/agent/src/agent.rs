@@ -24,6 +24,7 @@ use crate::login;
 use crate::mode::{Decides, Mode};
 use crate::model::Model;
 use crate::model::catalogue::{BuiltIn, Catalogue};
+use crate::permission::OfferedScopes;
 use crate::rule_store::StateStore;
 use crate::secrets;
 use crate::transport::Counters;
@@ -55,6 +56,7 @@ pub struct Agent {
     counters: Option<Arc<Counters>>,
     decides: Decides,
     rules: Option<Arc<dyn RuleStore>>,
+    offered: OfferedScopes,
     keys: KeyStore,
 }
 
@@ -88,6 +90,7 @@ impl Agent {
             counters: None,
             decides,
             rules,
+            offered: OfferedScopes::default(),
             keys,
         }
     }
@@ -160,6 +163,17 @@ impl Agent {
     #[must_use]
     pub fn with_rule_store(self, rules: Option<Arc<dyn RuleStore>>) -> Self {
         Self { rules, ..self }
+    }
+
+    /// Offers answers that are remembered for the project beside those for the session: for a
+    /// client in this process that shows a person the text of each option, as `callboard exec` does.
+    ///
+    /// Nothing that a client sends can turn this on. Clients with one key for every option of a kind
+    /// would remember for the project what their user allowed for the session; their users have
+    /// `/permissions keep`.
+    #[must_use]
+    pub fn offering_project_answers(self) -> Self {
+        Self { offered: OfferedScopes::SessionAndProject, ..self }
     }
 
     /// Sends no faster than a transport writes: see [`Transport::counters`].

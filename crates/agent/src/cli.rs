@@ -106,7 +106,7 @@ fn late() -> ExitCode {
 
 fn exec(args: ExecArgs) -> ExitCode {
     let agent = match chosen::agent(args.agent) {
-        Ok(agent) => agent,
+        Ok(agent) => agent.offering_project_answers(),
         Err(why) => return fail(&why),
     };
     let approval = match (args.approve_all, args.deny_all) {

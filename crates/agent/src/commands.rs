@@ -67,6 +67,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) handle: &'a SessionHandle,
     pub(crate) options: &'a Arc<Options>,
     pub(crate) registry: &'a Registry,
+    /// Who saves its rules, if anyone does.
+    pub(crate) keeper: Option<&'a Arc<Keeper>>,
     /// What its replies used so far.
     pub(crate) spent: Spent,
 }
@@ -98,15 +100,11 @@ fn available_command(name: &str, description: &str, hint: &str) -> AvailableComm
 
 /// Does what a prompt says that is one of our commands, and returns what to say about it. To be
 /// awaited to its end, also after a cancel: it ends soon then, and what it runs must end first.
-pub(crate) async fn answer(
-    prompt: &str,
-    asked: Asked<'_>,
-    keeper: Option<&Arc<Keeper>>,
-) -> Option<String> {
+pub(crate) async fn answer(prompt: &str, asked: Asked<'_>) -> Option<String> {
     let line = prompt.trim().strip_prefix('/')?;
     let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let command = OURS.iter().find(|command| command.name == name)?;
-    let saved = async || match keeper {
+    let saved = async || match asked.keeper {
         Some(keeper) => asked.turn.cancel.run_until_cancelled(keeper.save()).await,
         None => Some(Ok(())),
     };

@@ -16,8 +16,19 @@ use crate::limits;
 pub(crate) struct Permission {
     pub(crate) decides: Decides,
     pub(crate) stored: Option<Stored>,
+    pub(crate) offered: OfferedScopes,
     /// Whether the client can show a form, and so be asked why it rejected a call.
     pub(crate) asks_why: bool,
+}
+
+/// For how long an answer to a permission request may be remembered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum OfferedScopes {
+    /// For the session. One option of each kind, so that a client's key for a kind is unambiguous.
+    #[default]
+    Session,
+    /// For the session or the project.
+    SessionAndProject,
 }
 
 /// The rules that are stored for a session.
@@ -45,7 +56,9 @@ impl Permission {
         if is_exposed {
             return None;
         }
-        session.offer_project_rules();
+        if self.offered == OfferedScopes::SessionAndProject {
+            session.offer_project_rules();
+        }
         Some(store)
     }
 }
@@ -124,5 +137,54 @@ impl Keeper {
         let (store, root) = (self.store.clone(), self.root.clone());
         let saved = tokio::task::spawn_blocking(move || store.save(&root, &[change])).await;
         saved.unwrap_or_else(|_| Err(StoreError::new("the store failed")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::Arc;
+    use std::time::{Instant, SystemTime};
+
+    use acp_lifecycle::{Digest, Effect, Effects, Moment, Permit, Session};
+    use acp_types::schema::v1::PermissionOptionKind;
+    use acp_types::{ToolCallPatch, ToolKind};
+
+    use super::{OfferedScopes, Permission, Stored};
+    use crate::mode::{Decides, Mode};
+    use crate::rule_store::StateStore;
+
+    #[test]
+    fn answers_for_the_project_are_offered_only_where_the_agent_was_built_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("state").display().to_string();
+        let store = StateStore::of_env(&[("XDG_STATE_HOME".to_owned(), state)]).unwrap();
+        let store: Arc<dyn acp_lifecycle::RuleStore> = Arc::new(store);
+        let root = folder.path().join("project");
+        for (offered, expected) in [
+            (OfferedScopes::default(), vec!["allow_always"]),
+            (OfferedScopes::SessionAndProject, vec!["allow_always", "allow_project"]),
+        ] {
+            let roots: [PathBuf; 1] = [root.clone()];
+            let stored = Stored::read(store.clone(), &roots);
+            let decides = Decides::Mode(Mode::default());
+            let mut session = Session::new(&root);
+            let permission = Permission { decides, stored, offered, asks_why: false };
+            assert!(permission.set_up(&mut session, &roots).is_some());
+            let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+            let id = "c".into();
+            let call = ToolCallPatch::announce("terminal", "Run `true`", ToolKind::Execute);
+            session.announce(&id, "t", call, now);
+            let effects =
+                Effects::from(Effect::Run { command: "true".to_owned(), cwd: root.clone() });
+            let digest = Digest::of_call("terminal", &serde_json::json!({}), &root, b"");
+            let Permit::Asked(number) = session.permit(&id, &effects, digest, true, now) else {
+                panic!("a command is asked about")
+            };
+            let options = &session.request(number).unwrap().options;
+            let always = options.iter().filter(|it| it.kind == PermissionOptionKind::AllowAlways);
+            let always: Vec<_> = always.map(|option| option.option_id.to_string()).collect();
+            assert_eq!(always, expected);
+        }
     }
 }

@@ -301,10 +301,10 @@ impl Runner {
             let running = async {
                 let (options, keeper) = (&self.options, self.keeper.as_ref());
                 let spent = *self.history.spent();
-                let asked =
-                    Asked { turn, handle: &self.handle, options, registry: &self.registry, spent };
+                let (handle, registry) = (&self.handle, &self.registry);
+                let asked = Asked { turn, handle, options, registry, keeper, spent };
                 let typed = prompt::typed(&blocks);
-                let said = commands::answer(&typed, asked, keeper);
+                let said = commands::answer(&typed, asked);
                 match said.await {
                     Some(said) => Ok(answer(&self.handle, said, &token)),
                     None => {

@@ -162,7 +162,8 @@ impl Connection {
         responder.respond(answer)?;
         let capabilities = lock(&self.client).clone();
         let forms = capabilities.elicitation.as_ref().and_then(|it| it.form.as_ref());
-        let permission = Permission { decides, stored, asks_why: forms.is_some() };
+        let offered = self.agent.offered;
+        let permission = Permission { decides, stored, offered, asks_why: forms.is_some() };
         let wire = |handle, answers| {
             Wire::new(id.clone(), handle, answers, &capabilities, client, counters)
         };

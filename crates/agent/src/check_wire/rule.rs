@@ -105,6 +105,8 @@ pub enum Rule {
     PermissionUnknownCall,
     /// Permission is asked without an option, or with two of the same id.
     PermissionOptions,
+    /// Two options are of one kind: a client with one key for a kind chooses one of them unseen.
+    PermissionKinds,
     /// An option is selected that was not offered.
     UnknownOption,
     /// A mode, an option or a value of one is set or told that is not offered.
@@ -143,6 +145,7 @@ impl Rule {
             | Self::StatusSkipped
             | Self::EmptyUpdate
             | Self::ArrayResent
+            | Self::PermissionKinds
             | Self::PlanEntry
             | Self::PlanPartial => Severity::Warning,
             _ => Severity::Error,

@@ -173,6 +173,10 @@ impl Session {
         } else if ids.is_empty() {
             faults.add(Rule::PermissionOptions, "there is no option");
         }
+        let mut kinds = HashSet::new();
+        if !items(&params["options"]).all(|option| kinds.insert(&option["kind"])) {
+            faults.add(Rule::PermissionKinds, "two options are of the same kind");
+        }
     }
 
     /// Takes the answer to a permission request in.

@@ -293,6 +293,11 @@ fn calls() -> Vec<Planted> {
             21,
             vec![replace(21, "\"optionId\":\"reject\"", "\"optionId\":\"allow\"")],
         ),
+        (
+            PermissionKinds,
+            21,
+            vec![replace(21, "\"kind\":\"reject_always\"", "\"kind\":\"allow_always\"")],
+        ),
         (UnknownOption, 17, vec![replace(17, "\"optionId\":\"allow\"", "\"optionId\":\"yes\"")]),
         (RanUnpermitted, 17, vec![Move(18, 17)]),
         (

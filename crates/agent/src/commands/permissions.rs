@@ -1,7 +1,9 @@
-//! `/permissions`: the rules that hold in a session, and taking them back.
+//! `/permissions`: the rules that hold in a session, keeping them for the project, and taking them
+//! back.
 
 use std::fmt::Write as _;
 
+use acp_lifecycle::rules::Scope;
 use acp_lifecycle::{Rule, Session};
 use futures::FutureExt as _;
 
@@ -9,14 +11,19 @@ use super::{Asked, SlashCommand};
 
 pub(super) const COMMAND: SlashCommand = SlashCommand {
     name: "permissions",
-    hint: "[revoke NUMBER|all]",
-    description: "list what is allowed and rejected without asking, or take it back",
+    hint: "[keep NUMBER | revoke NUMBER|all]",
+    description: "list what is allowed and rejected without asking, keep it for the project, or take it back",
     run: |asked, arguments| std::future::ready(run(asked, arguments)).boxed(),
 };
 
 fn run(asked: Asked<'_>, arguments: &str) -> String {
     asked.handle.with(|session, _| match words(arguments)[..] {
         [] => list(session),
+        ["keep", number] => match number.parse() {
+            Ok(number) if asked.keeper.is_some() => keep(session, number),
+            Ok(_) => NOT_SAVED.to_owned(),
+            Err(_) => USAGE.to_owned(),
+        },
         ["revoke", "all"] => revoke(session, |_| true),
         ["revoke", number] => match number.parse::<u64>() {
             Ok(number) => revoke(session, |at| at == number),
@@ -47,6 +54,25 @@ fn list(session: &Session) -> String {
     }
 }
 
+/// Makes a rule of the session one of the project, just as it is listed.
+fn keep(session: &mut Session, number: u64) -> String {
+    let found = session.rules().numbered().find(|(at, _)| *at == number);
+    let Some(rule) = found.map(|(_, rule)| rule.clone()) else { return NO_SUCH_RULE.to_owned() };
+    if session.rules().unreadable().is_some() {
+        return NOT_SAVED.to_owned();
+    }
+    if rule.scope.is_stored() {
+        return format!("It is kept already: {}", told(session, &rule));
+    }
+    let kept = Rule { scope: Scope::Project, ..rule.clone() };
+    session.revoke(&rule);
+    if !session.add_rule(kept.clone()) {
+        session.add_rule(rule);
+        return NOT_SAVED.to_owned();
+    }
+    format!("- Kept: {}\n", told(session, &kept))
+}
+
 /// Revokes the rules whose numbers are asked for.
 fn revoke(session: &mut Session, is_asked_for: impl Fn(u64) -> bool) -> String {
     let numbered = session.rules().numbered().filter(|(number, _)| is_asked_for(*number));
@@ -56,12 +82,17 @@ fn revoke(session: &mut Session, is_asked_for: impl Fn(u64) -> bool) -> String {
         session.revoke(&rule);
         let _ = writeln!(text, "- Revoked: {}", told(session, &rule));
     }
-    if text.is_empty() { "There is no such rule.".to_owned() } else { text }
+    if text.is_empty() { NO_SUCH_RULE.to_owned() } else { text }
 }
 
 fn told(session: &Session, rule: &Rule) -> String {
     rule.describe(|path| session.display(path))
 }
 
-const USAGE: &str =
-    "`/permissions revoke NUMBER` takes one of them back, `/permissions revoke all` all.";
+const USAGE: &str = "`/permissions keep NUMBER` keeps one of the session for later sessions in this \
+                     project, `/permissions revoke NUMBER` takes one back, `/permissions revoke all` \
+                     all of them.";
+
+const NO_SUCH_RULE: &str = "There is no such rule.";
+
+const NOT_SAVED: &str = "Rules of this session cannot be saved, so they end with it.";
