@@ -166,7 +166,7 @@ impl Output {
 /// Returns the line shown in the place of `bytes` bytes that are left out.
 #[must_use]
 pub fn gap_line(bytes: u64) -> String {
-    format!("\n[… {bytes} bytes left out …]\n")
+    format!("\n[… {} left out …]\n", text::counted(bytes, "byte", "bytes"))
 }
 
 /// Returns the same line for a terminal: what stands before it may leave a colour, or be cut within

@@ -23,6 +23,12 @@ pub fn head(text: &str, max: usize) -> &str {
     &text[..end]
 }
 
+/// Returns a number of things: `1 line`, `2 lines`.
+#[must_use]
+pub fn counted(number: u64, one: &str, more: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { more })
+}
+
 /// Returns the longest end of `text` of at most `max` bytes.
 #[must_use]
 pub fn tail(text: &str, max: usize) -> &str {

@@ -286,7 +286,10 @@ fn success(value: &impl Serialize) -> Success {
 fn short(text: String) -> String {
     match text.len().checked_sub(RESULT_TEXT_BYTES) {
         None | Some(0) => text,
-        Some(over) => format!("{}… and {over} more bytes", text::head(&text, RESULT_TEXT_BYTES)),
+        Some(over) => {
+            let over = text::counted(over as u64, "more byte", "more bytes");
+            format!("{}… and {over}", text::head(&text, RESULT_TEXT_BYTES))
+        }
     }
 }
 

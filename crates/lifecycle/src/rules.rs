@@ -27,7 +27,7 @@ pub use policy::{
 pub use protected::{is_protected, is_protected_beneath};
 pub use store::{Change, MemoryStore, RuleStore, StoreError};
 pub(crate) use told::common;
-pub(crate) use words::matched;
+pub(crate) use words::{catalogue, matched};
 
 /// What to do about a call. The later one is the stricter one, and wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -29,6 +29,7 @@ pub(crate) use visible::{bounded, bounded_or_cut};
 /// assert_eq!(titles.render("read", &[("path", "a.rs".to_owned())]), "a.rs lesen");
 /// # Ok::<(), acp_lifecycle::TitlesError>(())
 /// ```
+#[derive(Default)]
 pub struct Titles {
     /// In the order in which a message is looked for.
     bundles: Vec<FluentBundle<FluentResource>>,
@@ -96,8 +97,17 @@ impl Titles {
     /// gives itself and its arguments, so that a title is never empty.
     #[must_use]
     pub fn render(&self, key: &str, arguments: &[(&str, String)]) -> String {
-        let arguments: Vec<_> =
-            arguments.iter().map(|(name, value)| (*name, self.shortened(value))).collect();
+        let arguments = arguments.iter().map(|(name, value)| (*name, self.shortened(value)));
+        self.fill(key, arguments.collect())
+    }
+
+    /// Does the same with arguments that stay whole however long they are.
+    pub(crate) fn render_whole(&self, key: &str, arguments: &[(&str, String)]) -> String {
+        let arguments = arguments.iter().map(|(name, value)| (*name, visible(value)));
+        self.fill(key, arguments.collect())
+    }
+
+    fn fill(&self, key: &str, arguments: Vec<(&str, String)>) -> String {
         let mut values = FluentArgs::new();
         for (name, value) in &arguments {
             values.set(*name, FluentValue::from(value.as_str()));

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use crate::error::ToolError;
 use crate::limits::{DIRECTORY_ENTRIES, ENTRIES, ENTRIES_GATHERED, LIST_DEPTH};
 use crate::progress::Pace;
-use crate::read::grouped;
+use crate::read::{counted, grouped};
 use crate::sys::fs::Kind;
 use crate::workspace::{Budget, Cancel, Found, Ignored, Order, Resolved, Stop, Walk, Workspace};
 
@@ -165,7 +165,9 @@ impl Listing {
             // Writing to a String cannot fail.
             let _ = match kind {
                 EntryKind::Directory => writeln!(text, "{path}/"),
-                EntryKind::File { bytes } => writeln!(text, "{path} ({} bytes)", grouped(*bytes)),
+                EntryKind::File { bytes } => {
+                    writeln!(text, "{path} ({})", counted(*bytes, "byte", "bytes"))
+                }
                 EntryKind::Link { target } => writeln!(text, "{path} -> {}", path_text(target)),
                 EntryKind::Special => writeln!(text, "{path} (FIFO, socket or device)"),
             };
@@ -206,16 +208,21 @@ pub(crate) fn ending(
         Some(Stop::Enough) | None => {}
     }
     if unreadable > 0 {
-        let _ = writeln!(text, "[{unreadable} directories could not be read]");
+        let _ = writeln!(text, "[{} could not be read]", directories(unreadable));
     }
     if cut > 0 {
         let most = grouped(DIRECTORY_ENTRIES as u64);
         let _ = writeln!(
             text,
-            "[{cut} directories have more than {most} entries: the rest is not shown]"
+            "[{} with more than {most} entries: the rest is not shown]",
+            directories(cut)
         );
     }
     text
+}
+
+fn directories(count: usize) -> String {
+    counted(count as u64, "directory", "directories")
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use acp_lifecycle::CallHandle;
 use acp_types::{Location, Progress};
 
 use crate::limits::PROGRESS_INTERVAL;
-use crate::read::grouped;
+use crate::read::{counted, grouped};
 
 /// Says when it is time to tell of something again: every [`PROGRESS_INTERVAL`].
 #[derive(Debug)]
@@ -52,7 +52,8 @@ impl Far {
     fn progress(self) -> Progress {
         let bytes = |count| grouped(count as u64);
         let (current, total, message) = if self.of_files > 1 {
-            (self.files, Some(self.of_files), format!("files, {} bytes", bytes(self.bytes)))
+            let written = counted(self.bytes as u64, "byte", "bytes");
+            (self.files, Some(self.of_files), format!("files, {written}"))
         } else {
             let of = self.of_bytes.map_or_else(String::new, |all| format!("of {} ", bytes(all)));
             (self.bytes, self.of_bytes, format!("{of}bytes"))

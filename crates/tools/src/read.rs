@@ -217,9 +217,8 @@ impl<'a> Request<'a> {
         };
         let Some(bytes) = image::whole(file).map_err(explain)? else {
             let (given, most) = (self.at.given(), grouped(IMAGE_BYTES));
-            let bytes = grouped(self.bytes);
-            let message =
-                format!("{given} is {media_type} of {bytes} bytes; shown are up to {most}");
+            let bytes = counted(self.bytes, "byte", "bytes");
+            let message = format!("{given} is {media_type} of {bytes}; shown are up to {most}");
             return Err(ToolError::report(Code::TooLarge, message));
         };
         self.note(Some(Stamp::of(&bytes)));
@@ -236,8 +235,8 @@ impl<'a> Request<'a> {
             return Ok(window);
         }
         if let Some(kind) = binary_kind(&start) {
-            let (given, bytes) = (self.at.given(), grouped(self.bytes));
-            let message = format!("{given} is a binary file ({kind}, {bytes} bytes)");
+            let (given, bytes) = (self.at.given(), counted(self.bytes, "byte", "bytes"));
+            let message = format!("{given} is a binary file ({kind}, {bytes})");
             return Err(Trouble::Tool(ToolError::report(Code::BinaryFile, message)));
         }
         self.page(file, self.bytes <= FILE_BYTES)
@@ -335,15 +334,15 @@ impl<'a> Request<'a> {
         }
     }
 
-    fn beyond_end(&self, counted: u64, whole: bool) -> ToolError {
+    fn beyond_end(&self, lines: u64, whole: bool) -> ToolError {
         if !whole {
             return self.too_large();
         }
         ToolError::invalid(format!(
-            "offset {} is beyond the end: {} has {} lines",
+            "offset {} is beyond the end: {} has {}",
             self.offset,
             self.at.given(),
-            grouped(counted)
+            counted(lines, "line", "lines")
         ))
     }
 
@@ -407,6 +406,10 @@ pub(crate) fn binary_kind(start: &[u8]) -> Option<String> {
 }
 
 /// Writes a number with commas between the thousands.
+pub(crate) fn counted(number: u64, one: &str, more: &str) -> String {
+    format!("{} {}", grouped(number), if number == 1 { one } else { more })
+}
+
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();

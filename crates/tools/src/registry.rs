@@ -35,6 +35,8 @@ use crate::tool::{Context, Description, Draft, Invocation, Reach, Spec, Surface,
 pub struct Registry {
     tools: Vec<Arc<dyn AnyTool>>,
     titles: Arc<Titles>,
+    /// In which language they are wanted.
+    locale: String,
 }
 
 /// A tool in the list: what the model is told of it.
@@ -50,7 +52,7 @@ impl Registry {
     /// Makes an empty list whose titles come from a catalogue.
     #[must_use]
     pub fn new(titles: Titles) -> Self {
-        Self { tools: Vec::new(), titles: Arc::new(titles) }
+        Self { tools: Vec::new(), titles: Arc::new(titles), locale: String::new() }
     }
 
     /// Makes the list of all built-in tools, with English titles.
@@ -70,8 +72,15 @@ impl Registry {
     /// [`TitlesError`] if a built-in catalogue is broken, which a test rules out.
     pub fn builtin_in(locale: &str) -> Result<Self, TitlesError> {
         let mut registry = Self::new(Titles::negotiate(CATALOGUES, locale)?);
+        locale.clone_into(&mut registry.locale);
         crate::builtin::add_all(&mut registry);
         Ok(registry)
+    }
+
+    /// Returns the locale that titles are wanted in; empty for a catalogue of the caller's own.
+    #[must_use]
+    pub fn locale(&self) -> &str {
+        &self.locale
     }
 
     /// Adds a tool. One of the same name is replaced.

@@ -20,7 +20,7 @@ use crate::diff;
 use crate::encoding::Text;
 use crate::error::{Code, ToolError};
 use crate::limits::UNDO_BYTES;
-use crate::read::grouped;
+use crate::read::{counted, grouped};
 use crate::state_folder::Unkept;
 use crate::sys::fs::{Dir, Kind};
 use crate::undo::{Blob, Deed, Step};
@@ -129,10 +129,9 @@ impl Found {
     pub fn extent(&self) -> Option<String> {
         let Seen { entries, bytes, is_whole, .. } = self.seen;
         let least = if is_whole { "" } else { "at least " };
-        let (entries, bytes) = (grouped(entries), grouped(bytes));
-        self.is_directory().then(|| {
-            format!("A directory with {least}{entries} files and directories, {bytes} bytes.")
-        })
+        let entries = counted(entries, "file or directory", "files and directories");
+        let bytes = counted(bytes, "byte", "bytes");
+        self.is_directory().then(|| format!("A directory with {least}{entries}, {bytes}."))
     }
 
     /// Says if it cannot be restored once it is deleted, or not for long.

@@ -9,13 +9,14 @@ use super::{Answer, Decision};
 use crate::effects::Effect;
 use crate::limits::{OPTION_BYTES, REASON_BYTES};
 use crate::rules::{ArgvPrefix, Matcher, Scope, common, matched};
-use crate::title::visible;
+use crate::title::{Titles, visible};
 
 /// An option: what it does, and for how long that is remembered.
 struct Choice {
     id: &'static str,
     kind: PermissionOptionKind,
-    verb: &'static str,
+    /// The message that is its name.
+    name: &'static str,
     scope: Option<Scope>,
 }
 
@@ -23,24 +24,29 @@ struct Choice {
 ///
 /// A rejection is remembered for the session; what must never happen is a rule to be written down.
 const CHOICES: [Choice; 5] = [
-    Choice { id: "allow", kind: PermissionOptionKind::AllowOnce, verb: "Allow", scope: None },
+    Choice { id: "allow", kind: PermissionOptionKind::AllowOnce, name: "allow-once", scope: None },
     Choice {
         id: "allow_always",
         kind: PermissionOptionKind::AllowAlways,
-        verb: "Always allow",
+        name: "allow-always",
         scope: Some(Scope::Session),
     },
     Choice {
         id: "allow_project",
         kind: PermissionOptionKind::AllowAlways,
-        verb: "Always allow",
+        name: "allow-always",
         scope: Some(Scope::Project),
     },
-    Choice { id: "reject", kind: PermissionOptionKind::RejectOnce, verb: "Reject", scope: None },
+    Choice {
+        id: "reject",
+        kind: PermissionOptionKind::RejectOnce,
+        name: "reject-once",
+        scope: None,
+    },
     Choice {
         id: "reject_always",
         kind: PermissionOptionKind::RejectAlways,
-        verb: "Always reject",
+        name: "reject-always",
         scope: Some(Scope::Session),
     },
 ];
@@ -80,15 +86,19 @@ pub(crate) fn options(
     memory: &Memory,
     scopes: &[Scope],
     display: impl Fn(&Path) -> String,
+    titles: &Titles,
 ) -> Vec<PermissionOption> {
     let name = |choice: &Choice| match choice.scope {
-        None => Some(format!("{} once", choice.verb)),
+        None => Some(titles.render_whole(choice.name, &[])),
         Some(scope) if scopes.contains(&scope) => {
             let matchers = memory.matchers(scope);
-            let words: Vec<_> = matchers.iter().map(|matcher| matched(matcher, &display)).collect();
+            let words: Vec<_> = matchers.iter().map(|it| matched(it, &display, titles)).collect();
             let words = words.join(", ");
             let is_readable = (1..=OPTION_BYTES).contains(&words.len());
-            is_readable.then(|| format!("{} {words} {}", choice.verb, scope.words()))
+            let scope = if scope == Scope::Project { "project" } else { "session" };
+            is_readable.then(|| {
+                titles.render_whole(choice.name, &[("what", words), ("scope", scope.to_owned())])
+            })
         }
         Some(_) => None,
     };
@@ -121,4 +131,41 @@ pub(crate) fn heard(reason: impl AsRef<str>) -> Option<String> {
     let shown = visible(text::head(reason.as_ref().trim(), REASON_BYTES));
     let shown = text::head(&shown, REASON_BYTES);
     (!shown.is_empty()).then(|| shown.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Memory, options};
+    use crate::effects::Effect;
+    use crate::limits::OPTION_BYTES;
+    use crate::rules::{Scope, catalogue};
+
+    fn names(locale: &str, effect: Effect) -> Vec<String> {
+        let memory = Memory::of(vec![effect]);
+        let scopes = [Scope::Session, Scope::Project];
+        let display = |path: &std::path::Path| path.display().to_string();
+        let options = options(&memory, &scopes, display, &catalogue(locale));
+        options.into_iter().map(|option| option.name).collect()
+    }
+
+    #[test]
+    fn options_are_in_the_language_of_the_session() {
+        for (locale, always) in [
+            ("de_DE.UTF-8", "Ändern von a.rs in dieser Sitzung immer erlauben"),
+            ("fr", "Always allow changing a.rs in this session"),
+        ] {
+            let names = names(locale, Effect::Write("a.rs".into()));
+            assert!(names.iter().any(|name| name == always), "{names:?}");
+            let is_english =
+                names.iter().all(|name| name.contains("llow") || name.contains("eject"));
+            assert_eq!(is_english, locale == "fr", "{names:?}");
+        }
+    }
+
+    #[test]
+    fn a_command_that_no_button_can_show_is_not_remembered_by_one() {
+        let command = format!("ls\n{}", "x".repeat(OPTION_BYTES.max(8 << 10)));
+        let run = Effect::Run { command, cwd: "/p".into() };
+        assert_eq!(names("en", run), ["Allow once", "Reject once"]);
+    }
 }

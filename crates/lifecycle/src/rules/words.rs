@@ -1,11 +1,11 @@
 //! Rules in the words of people: on a permission option, in a list.
 
-use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use super::{Access, Matcher, Rule, Scope, Verdict};
 use crate::effects::Effect;
-use crate::title::visible;
+use crate::title::Titles;
 
 impl Rule {
     /// Says what it does, of what, and for how long: ``allow `cargo test` in this session``.
@@ -18,7 +18,7 @@ impl Rule {
             Verdict::Ask => "ask about",
             Verdict::Deny => "reject",
         };
-        format!("{verb} {} {}", matched(&self.matcher, &display), self.scope.words())
+        format!("{verb} {} {}", matched(&self.matcher, &display, &ENGLISH), self.scope.words())
     }
 }
 
@@ -35,55 +35,89 @@ impl Scope {
     }
 }
 
-/// Says what a rule speaks of.
-pub(crate) fn matched(matcher: &Matcher, display: &impl Fn(&Path) -> String) -> String {
+/// Says what a rule covers, in the language of `titles`: see [`catalogue`].
+pub(crate) fn matched(
+    matcher: &Matcher,
+    display: &impl Fn(&Path) -> String,
+    titles: &Titles,
+) -> String {
+    let say = |key: &str, arguments: &[(&str, String)]| titles.render_whole(key, arguments);
     match matcher {
-        Matcher::Effect(effect) => effect_words(effect, display),
-        Matcher::Tool(name) => format!("the tool {}", visible(name)),
-        Matcher::Kind(kind) => format!("tools of the kind {}", kind_word(*kind)),
+        Matcher::Effect(effect) => effect_words(effect, display, titles),
+        Matcher::Tool(name) => say("what-tool", &[("tool", name.clone())]),
+        Matcher::Kind(kind) => say("what-kind", &[("kind", kind_word(*kind))]),
         Matcher::Argv(prefix) => {
-            let words = prefix.words().iter().map(|word| visible(word)).collect::<Vec<_>>();
-            format!("commands that begin with `{}`", words.join(" "))
+            let words: Vec<_> = prefix.words().iter().map(AsRef::as_ref).collect();
+            say("what-commands", &[("prefix", words.join(" "))])
         }
         Matcher::Path { access, glob } => {
-            let verb = match access {
-                Access::Read => "reading",
-                Access::Write => "changing",
-                Access::Delete => "deleting",
+            let key = match access {
+                Access::Read => "what-read",
+                Access::Write => "what-write",
+                Access::Delete => "what-delete",
             };
-            format!("{verb} {}", visible(&glob.to_string()))
+            say(key, &[("path", glob.to_string())])
         }
-        Matcher::Host(host) => format!("connecting to {host}"),
-        Matcher::Mcp { server, tool } => {
-            let mut words = format!("all tools of {}", visible(server));
-            if let Some(tool) = tool {
-                words.clear();
-                // Writing to a string cannot fail.
-                let _ = write!(words, "{} of {}", visible(tool), visible(server));
-            }
-            words
-        }
+        Matcher::Host(host) => say("what-connect", &[("host", host.to_string())]),
+        Matcher::Mcp { server, tool } => match tool {
+            None => say("what-mcp-all", &[("server", server.clone())]),
+            Some(tool) => say("what-mcp", &[("tool", tool.clone()), ("server", server.clone())]),
+        },
     }
 }
 
 /// Says what an effect does: ``changing src/lib.rs``, `` `cargo test` in sub ``.
-fn effect_words(effect: &Effect, display: &impl Fn(&Path) -> String) -> String {
+fn effect_words(effect: &Effect, display: &impl Fn(&Path) -> String, titles: &Titles) -> String {
+    let say = |key: &str, arguments: &[(&str, String)]| titles.render_whole(key, arguments);
     match effect {
-        Effect::Read(path) => format!("reading {}", display(path)),
-        Effect::Search(path) => format!("searching {}", display(path)),
-        Effect::Write(path) => format!("changing {}", display(path)),
-        Effect::Delete(path) => format!("deleting {}", display(path)),
-        Effect::Run { command, cwd } => match display(cwd).as_str() {
-            "." => format!("`{}`", visible(command)),
-            cwd => format!("`{}` in {cwd}", visible(command)),
+        Effect::Read(path) => say("what-read", &[("path", display(path))]),
+        Effect::Search(path) => say("what-search", &[("path", display(path))]),
+        Effect::Write(path) => say("what-write", &[("path", display(path))]),
+        Effect::Delete(path) => say("what-delete", &[("path", display(path))]),
+        Effect::Run { command, cwd } => match display(cwd) {
+            cwd if cwd == "." => say("what-run", &[("command", command.clone())]),
+            cwd => say("what-run-in", &[("command", command.clone()), ("cwd", cwd)]),
         },
-        Effect::Connect(host) => format!("connecting to {}", visible(host)),
-        Effect::Mcp { server, tool } => format!("{} of {}", visible(tool), visible(server)),
-        Effect::Unknown => "what is not known".to_owned(),
+        Effect::Connect(host) => say("what-connect", &[("host", host.clone())]),
+        Effect::Mcp { server, tool } => {
+            say("what-mcp", &[("tool", tool.clone()), ("server", server.clone())])
+        }
+        Effect::Unknown => say("what-unknown", &[]),
     }
 }
+
+/// Returns the names of permission options, and what they cover, in the language of a locale, else
+/// in English.
+pub(crate) fn catalogue(locale: &str) -> Titles {
+    const ALL: &[(&str, &str)] = &[
+        ("en", include_str!("../../locales/en.ftl")),
+        ("de", include_str!("../../locales/de.ftl")),
+    ];
+    // They are valid, as the tests show; without any, their keys stand for them.
+    Titles::negotiate(ALL, locale).unwrap_or_default()
+}
+
+static ENGLISH: LazyLock<Titles> = LazyLock::new(|| catalogue("en"));
 
 fn kind_word(kind: acp_types::ToolKind) -> String {
     let word = serde_json::to_value(kind).ok();
     word.and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::catalogue;
+
+    #[test]
+    fn each_locale_has_every_message() {
+        let keys = |locale: &str| {
+            let lines = locale.lines().filter(|line| line.contains(" = "));
+            lines.map(|line| line.split(" = ").next().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let english = keys(include_str!("../../locales/en.ftl"));
+        assert_eq!(english, keys(include_str!("../../locales/de.ftl")));
+        for key in english {
+            assert!(catalogue("de").has(&key) && catalogue("en").has(&key), "{key}");
+        }
+    }
 }

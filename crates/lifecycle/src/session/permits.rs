@@ -15,7 +15,8 @@ use crate::effects::Effects;
 use crate::limits::RULE_CHANGES;
 use crate::outbox::{IsFirst, Item};
 use crate::permission::{self, Answer, Decision, Digest, Grant, Memory};
-use crate::rules::{AskPolicy, Change, Policy, Rule, Rules, Scope, StoreError, Verdict};
+use crate::rules::{AskPolicy, Change, Policy, Rule, Rules, Scope, StoreError, Verdict, catalogue};
+use crate::title::Titles;
 
 /// What a session knows of permissions.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub(super) struct Permits {
     changes: VecDeque<Change>,
     /// Whether the client can be asked why it rejected a call.
     asks_why: bool,
+    /// The names of options.
+    titles: Titles,
     requests: HashMap<u64, Request>,
     last_request: u64,
 }
@@ -40,6 +43,7 @@ impl Default for Permits {
             scopes: vec![Scope::Session],
             changes: VecDeque::new(),
             asks_why: false,
+            titles: catalogue("en"),
             requests: HashMap::new(),
             last_request: 0,
         }
@@ -76,6 +80,12 @@ impl Permits {
 }
 
 impl Session {
+    /// Names permission options in the language of a locale, such as `de`, from now on; in English
+    /// where there are no names in its language, and at first.
+    pub fn set_locale(&mut self, locale: &str) {
+        self.permits.titles = catalogue(locale);
+    }
+
     /// Sets what is done about effects that no rule speaks of.
     pub fn set_policy(&mut self, policy: Arc<dyn Policy>) {
         self.permits.policy = policy;
@@ -257,7 +267,8 @@ impl Session {
     }
 
     fn options(&self, memory: &Memory) -> Vec<PermissionOption> {
-        permission::options(memory, &self.permits.scopes, |path| self.display(path))
+        let Permits { scopes, titles, .. } = &self.permits;
+        permission::options(memory, scopes, |path| self.display(path), titles)
     }
 
     /// Takes the requests of a call back.

@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::runtime::Handle;
 
 use crate::error::{Code, ToolError};
-use crate::read::grouped;
+use crate::read::counted;
 use crate::search::{Query, Seen, search_at};
 use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
 use crate::workspace::{Resolved, Workspace};
@@ -165,7 +165,10 @@ pub(super) fn tell(call: &CallHandle, seen: Seen) {
     if let Some(locations) = seen.locations {
         call.locations(locations);
     }
-    let known = seen.known.map(|known| format!(", {} files found so far", grouped(known as u64)));
-    let message = format!("files, {} matches{}", seen.matches, known.unwrap_or_default());
+    let files = |count: usize| counted(count as u64, "file", "files");
+    let known = seen.known.map(|known| format!(", {} found so far", files(known)));
+    let matches = counted(seen.matches as u64, "match", "matches");
+    let unit = if seen.files == 1 { "file" } else { "files" };
+    let message = format!("{unit}, {matches}{}", known.unwrap_or_default());
     call.progress(Progress { current: seen.files as f64, total: None, message: Some(message) });
 }

@@ -121,7 +121,7 @@ impl Tool for TerminalInput {
         if typed == bytes {
             return Ok(output);
         }
-        let text = format!("Only {typed} of {bytes} bytes were taken.\n{}", output.text);
+        let text = format!("Of the {bytes} bytes only {typed} were taken.\n{}", output.text);
         Ok(Output { text, failed: Some((Code::TimedOut, acp_types::Reason::Error)), ..output })
     }
 }

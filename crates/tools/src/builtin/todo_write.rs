@@ -121,8 +121,8 @@ impl Tool for TodoWrite {
             matches!(entry.status, PlanStatus::Pending | PlanStatus::InProgress)
         };
         let open = plan.entries.iter().filter(open).count();
-        let (text, steps) =
-            (format!("The plan is set; {open} steps are open."), plan.entries.len());
+        let is_open = if open == 1 { "step is open" } else { "steps are open" };
+        let (text, steps) = (format!("The plan is set; {open} {is_open}."), plan.entries.len());
         invocation.call.session().plan(plan);
         Ok(Output { text, raw: Some(json!({ "steps": steps, "open": open })), ..Output::default() })
     }

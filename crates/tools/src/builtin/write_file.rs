@@ -16,6 +16,7 @@ use crate::encoding::{Text, Whole};
 use crate::error::{Code, ToolError};
 use crate::limits::FILE_BYTES;
 use crate::progress::Teller;
+use crate::read::counted;
 use crate::stamp::Stamp;
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, to_its_end,
@@ -189,7 +190,7 @@ impl Plan {
             PreImage::Bytes(_) => "Replaced",
         };
         let notes: String = self.notes.iter().map(|note| format!(" {note}")).collect();
-        let text = format!("{verb} {path} ({bytes} bytes).{notes}");
+        let text = format!("{verb} {path} ({}).{notes}", counted(bytes as u64, "byte", "bytes"));
         let raw = json!({ "path": path_text(self.at.path()), "bytes": bytes });
         Output::of_change(text, raw, workspace)
     }

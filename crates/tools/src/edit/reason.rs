@@ -6,6 +6,7 @@ use super::Near;
 use super::quote::{Around, write_nearest};
 use crate::error::{Code, ToolError};
 use crate::limits::{EDIT_MATCHES, EDIT_PLACES, EDIT_TIME, FILE_BYTES};
+use crate::read::counted;
 
 /// Why none of the edits was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,7 +133,8 @@ impl fmt::Display for EditReason {
                 Ok(())
             }
             Self::NoSuchOccurrence { places } => {
-                write!(formatter, "old_text is in {places} places only; occurrence is too large")
+                let places = counted(*places as u64, "place", "places");
+                write!(formatter, "old_text is in {places} only; occurrence is too large")
             }
             Self::NoChange => formatter.write_str(
                 "the file would be the same afterwards: old_text was found but for blanks, \

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::binary;
 use super::text::{Excerpt, HeadTail};
 use crate::limits::{COMMAND_KEPT_BYTES, COMMAND_OUTPUT_BYTES, SNIFF_BYTES};
-use crate::read::grouped;
+use crate::read::counted;
 
 mod look;
 
@@ -160,7 +160,10 @@ impl Place {
 
 /// Tells at the end of a file what is not in it.
 fn no_room(bytes: u64) -> String {
-    format!("\n[... {bytes} bytes have no room here]\n")
+    {
+        let what = if bytes == 1 { "byte has" } else { "bytes have" };
+        format!("\n[... {bytes} {what} no room here]\n")
+    }
 }
 
 impl Recorded {
@@ -179,20 +182,21 @@ impl Recorded {
     #[must_use]
     pub fn for_model(&self) -> String {
         let mut told = String::new();
-        let (bytes, lines) = (grouped(self.bytes), grouped(self.lines));
+        let bytes = counted(self.bytes, "byte", "bytes");
+        let lines = counted(self.lines, "line", "lines");
         // Writing to a String cannot fail.
         let _ = match &self.binary {
-            Some(kind) => writeln!(told, "[binary output: {bytes} bytes, {kind}]"),
+            Some(kind) => writeln!(told, "[binary output: {bytes}, {kind}]"),
             None => Ok(()),
         };
         let _ = match &self.file {
             None => Ok(()),
             Some(RecordedFile { path, bytes: in_file }) => {
                 let what = if *in_file >= self.bytes {
-                    format!("the whole output, {bytes} bytes in {lines} lines,")
+                    format!("the whole output, {bytes} in {lines},")
                 } else {
-                    let in_file = grouped(*in_file);
-                    format!("the first {in_file} bytes of the output of {bytes} bytes")
+                    let in_file = counted(*in_file, "byte", "bytes");
+                    format!("the first {in_file} of the output of {bytes}")
                 };
                 let path = path_text(path);
                 writeln!(told, "[{what} can be read with read_file, by lines: {path}]")
@@ -202,14 +206,20 @@ impl Recorded {
             let _ = writeln!(told, "[the output could not be kept in a file: {trouble}]");
         }
         if self.excerpt.hidden > 0 {
-            let hidden = self.excerpt.hidden;
-            let _ =
-                writeln!(told, "[{hidden} characters that hide or reorder others are left out]");
+            let _ = writeln!(told, "[{}]", hidden_left_out(self.excerpt.hidden));
         }
         if self.binary.is_none() {
             told.push_str(&self.excerpt.text);
         }
         told
+    }
+}
+
+/// Says how many characters were taken out because of what they do to others.
+pub(crate) fn hidden_left_out(count: u64) -> String {
+    match count {
+        1 => "1 character that hides or reorders others is left out".to_owned(),
+        count => format!("{count} characters that hide or reorder others are left out"),
     }
 }
 

@@ -202,11 +202,10 @@ fn end(text: &str, limit: usize) -> &str {
 
 fn excerpt(first: &str, gap: &Gap, last: &str, hidden: u64) -> Excerpt {
     let Gap { bytes, lines } = *gap;
-    let what = match lines {
-        0 => format!("{bytes} bytes"),
-        1 => format!("{bytes} bytes, 1 line"),
-        lines => format!("{bytes} bytes, {lines} lines"),
-    };
+    let mut what = text::counted(bytes, "byte", "bytes");
+    if lines > 0 {
+        what.push_str(&format!(", {}", text::counted(lines, "line", "lines")));
+    }
     let text = format!("{first}\n[... {what} left out ...]\n{last}");
     Excerpt { text, left_out_bytes: bytes, left_out_lines: lines, hidden }
 }

@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use infer::MatcherType;
 
-use super::{grouped, read_capped};
+use super::{counted, grouped, read_capped};
 use crate::limits::{IMAGE_BYTES, SHOWN_IMAGE_BYTES};
 use crate::outputs::uri;
 
@@ -46,7 +46,7 @@ impl Image {
 
     /// Says what the image is, for who cannot see it.
     pub(crate) fn to_text(&self) -> String {
-        format!("[{}, {} bytes]\n", self.media_type, grouped(self.bytes.len() as u64))
+        format!("[{}, {}]\n", self.media_type, counted(self.bytes.len() as u64, "byte", "bytes"))
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::{self, BufRead as _, BufReader};
 
 use memchr::{memchr, memchr_iter};
 
-use super::{Cut, grouped};
+use super::{Cut, counted};
 use crate::limits::{LINE_CHARS, LINES_BUFFER_BYTES, LINES_BYTES, WINDOW_BYTES};
 use crate::workspace::Cancel;
 
@@ -42,7 +42,7 @@ impl Page {
             line.truncate(end);
         }
         if hidden > 0 {
-            let _ = write!(line, "… [{} more bytes]", grouped(hidden as u64));
+            let _ = write!(line, "… [{}]", counted(hidden as u64, "more byte", "more bytes"));
         }
         if self.text.len() + line.len() > WINDOW_BYTES {
             self.cut = Some(Cut::Bytes);

@@ -83,7 +83,8 @@ pub(super) fn notes(mut notes: Vec<String>) -> Vec<Content> {
 }
 
 fn left_out(path: &Path, (added, removed): (usize, usize), how: &str) -> String {
-    format!("{}: +{added} −{removed} more lines are not {how}.", path.display())
+    let rest = if added + removed == 1 { "line is" } else { "lines are" };
+    format!("{}: +{added} −{removed} more {rest} not {how}.", path.display())
 }
 
 /// Writes changes as one patch into a file that only its owner can read.

@@ -39,15 +39,15 @@ fn matches_are_shown_by_file_in_the_order_of_the_names() {
     );
     assert_eq!(
         text(Query { case_sensitive: false, glob: Some("*.txt".into()), ..query() }),
-        "b/c.txt\n1:ONE\n\n[1 matching lines in 1 files]\n"
+        "b/c.txt\n1:ONE\n\n[1 matching line in 1 file]\n"
     );
     assert_eq!(
         text(Query { path: Some("a.rs".into()), context: 1, ..Query::new("^one$|^five$") }),
-        "a.rs\n1:one\n2-two\n--\n4-four\n5:five\n\n[2 matching lines in 1 files]\n"
+        "a.rs\n1:one\n2-two\n--\n4-four\n5:five\n\n[2 matching lines in 1 file]\n"
     );
     assert_eq!(
         text(Query { path: Some("b".into()), ..Query::new("two$") }),
-        "b/c.txt\n2:two\n\n[1 matching lines in 1 files]\n"
+        "b/c.txt\n2:two\n\n[1 matching line in 1 file]\n"
     );
     assert_eq!(text(Query { glob: Some("b/*".into()), ..query() }), "[no match]\n");
 }
@@ -222,10 +222,10 @@ fn matches_over_several_lines_are_bounded_line_by_line() {
     );
     let page = |offset| Query { max_results: Some(2), offset, context: 1, ..query() };
     let first = text(page(0));
-    assert!(first.starts_with("a\n1:x\n2:x\n\n[2 matching lines in 1 files]\n[there"), "{first}");
+    assert!(first.starts_with("a\n1:x\n2:x\n\n[2 matching lines in 1 file]\n[there"), "{first}");
     let second = text(page(2));
     assert!(second.starts_with("a\n3:x\n4-\n5-y\n6:x\n\n[matching lines 3 to 4"), "{second}");
-    assert_eq!(text(page(4)), "b\n1:x\n\n[matching lines 5 to 5, in 1 files]\n");
+    assert_eq!(text(page(4)), "b\n1:x\n\n[matching lines 5 to 5, in 1 file]\n");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::path::Path;
 use acp_types::Location;
 
 use crate::limits::MATCH_LOCATIONS;
+use crate::read::counted;
 use crate::workspace::{Stop, Workspace};
 
 use super::{FileEnd, FileMatches, MatchLine, Matches, Skipped};
@@ -70,10 +71,12 @@ impl Matches {
         let (files, first, last) = (self.files.len(), self.passed + 1, self.passed + self.count);
         let mut text = match (self.count, self.passed) {
             (0, 0) => "[no match]\n".to_owned(),
-            (0, passed) if self.truncated => format!("[{passed} matching lines passed over]\n"),
+            (0, passed) if self.truncated => {
+                format!("[{} passed over]\n", matching(passed))
+            }
             (0, passed) => format!("[no more matches: there are {passed}]\n"),
-            (count, 0) => format!("[{count} matching lines in {files} files]\n"),
-            (_, _) => format!("[matching lines {first} to {last}, in {files} files]\n"),
+            (count, 0) => format!("[{} in {}]\n", matching(count), in_files(files)),
+            (_, _) => format!("[matching lines {first} to {last}, in {}]\n", in_files(files)),
         };
         match self.next_offset() {
             Some(next) => {
@@ -104,4 +107,11 @@ impl Matches {
         }
         text
     }
+}
+fn matching(lines: usize) -> String {
+    counted(lines as u64, "matching line", "matching lines")
+}
+
+fn in_files(files: usize) -> String {
+    counted(files as u64, "file", "files")
 }

@@ -165,7 +165,8 @@ fn hunks(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
     let (added, removed) = change.left_out_of(&bounded);
     if (added, removed) != (0, 0) {
         let path = text::path_text(&change.path);
-        let note = format!("{path}: +{added} −{removed} more lines are not shown.");
+        let rest = if added + removed == 1 { "line is" } else { "lines are" };
+        let note = format!("{path}: +{added} −{removed} more {rest} not shown.");
         items.push(ToolCallContent::from(note));
     }
     items

@@ -12,9 +12,9 @@ use super::own::ending;
 use crate::background::{Command, Done, Phase};
 use crate::error::{Code, ToolError};
 use crate::exec::End;
-use crate::exec::record::Fresh;
+use crate::exec::record::{Fresh, hidden_left_out};
 use crate::limits::BACKGROUND_RUNNING;
-use crate::read::grouped;
+use crate::read::counted;
 use crate::tool::{Context, Description, Invocation, Output, blocking, redacted};
 
 /// Why a command goes on in the background.
@@ -166,12 +166,15 @@ fn told(fresh: &Fresh) -> String {
         let _ = writeln!(told, "[all of it can be read with read_file, by lines: {path}]");
     }
     if fresh.excerpt.hidden > 0 {
-        let hidden = fresh.excerpt.hidden;
-        let _ = writeln!(told, "[{hidden} characters that hide or reorder others are left out]");
+        let _ = writeln!(told, "[{}]", hidden_left_out(fresh.excerpt.hidden));
     }
     match &fresh.binary {
         Some(kind) => {
-            let _ = writeln!(told, "[binary output: {} bytes, {kind}]", grouped(fresh.bytes));
+            let _ = writeln!(
+                told,
+                "[binary output: {}, {kind}]",
+                counted(fresh.bytes, "byte", "bytes")
+            );
         }
         None => told.push_str(&fresh.excerpt.text),
     }

@@ -188,6 +188,7 @@ fn failed(exit: &exec::Exit) -> Option<(Code, Reason)> {
 pub(super) fn ending(exit: &exec::Exit, timeout: Option<Duration>) -> String {
     let left_over = match exit.left_over {
         0 => String::new(),
+        1 => "; 1 process that it left running was ended".to_owned(),
         count => format!("; {count} processes that it left running were ended"),
     };
     let how = match (exit.end, exit.code, &exit.signal) {
