@@ -54,7 +54,7 @@ async fn a_fault_is_named_with_its_line_and_fails() {
     let answer = without.lines().position(|line| line.contains("stopReason")).unwrap() + 1;
     let start = format!("-:{answer}: call-open-at-answer: agent: call t1/call_1: ");
     assert!(printed.starts_with(&start), "{printed}");
-    assert!(printed.ends_with("lines, 1 errors, 0 warnings\n"), "{printed}");
+    assert!(printed.ends_with("lines, 1 error, 0 warnings\n"), "{printed}");
     assert_eq!(output.status.code(), Some(1));
 }
 

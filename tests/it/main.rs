@@ -18,6 +18,7 @@ mod choosing;
 mod direct;
 mod environment;
 mod errors;
+mod exec;
 mod faults;
 mod file_names;
 mod harness;

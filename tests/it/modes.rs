@@ -24,8 +24,8 @@ fn a_mode_says_what_runs_without_asking() {
         ("ask", "read notes.txt", Some(0), false),
         ("ask-always", "read notes.txt", REFUSED, false),
         ("ask-always", "run touch made", REFUSED, false),
-        // Denied by the mode: nobody is asked, so nothing was rejected.
-        ("read-only", "run touch made", Some(0), false),
+        // Denied by the mode: nobody is asked, so nothing was rejected, but the call failed.
+        ("read-only", "run touch made", Some(1), false),
         ("read-only", "read notes.txt", Some(0), false),
         ("accept-edits", "run touch made", REFUSED, false),
         ("accept-edits", "write made\n<<<\nx\n>>>", Some(0), true),
@@ -38,7 +38,7 @@ fn a_mode_says_what_runs_without_asking() {
         ("auto", "run (cd sub; touch made); rm -rf *", REFUSED, false),
         ("auto", "run trap -- 'touch made; rm -rf .' EXIT", REFUSED, false),
         // Outside of the roots.
-        ("read-only", "read /etc/passwd", Some(0), false),
+        ("read-only", "read /etc/passwd", Some(1), false),
         ("ask", "read /etc/passwd", REFUSED, false),
         ("accept-edits", "list ..", REFUSED, false),
         ("auto", "write ../made\n<<<\nx\n>>>", REFUSED, false),

@@ -114,7 +114,7 @@ impl Stage {
 
     fn allow(&mut self, request: &RequestPermissionRequest) -> RequestPermissionOutcome {
         self.observer.permission(request);
-        let text = self.cards.permission(request, bytes(request));
+        let text = self.cards.decided(request, bytes(request));
         self.ui.print(&text);
         let allow = |option: &&agent_client_protocol::v1::schema::PermissionOption| {
             option.kind == PermissionOptionKind::AllowOnce

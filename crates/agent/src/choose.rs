@@ -3,7 +3,9 @@
 //! It knows nothing of sessions. The order is in [`Chooser::at_hand`] and, where the network has to
 //! be asked, in `lazy.rs`.
 
+mod advice;
 mod broken;
+mod explore;
 mod lazy;
 mod reach;
 mod report;
@@ -28,7 +30,11 @@ pub(crate) use reach::{Network, Reach};
 
 /// The models that the user can be given, as they are configured.
 #[derive(Debug, Clone)]
-pub(crate) struct Choices(Arc<Chooser>);
+pub(crate) struct Choices {
+    chooser: Arc<Chooser>,
+    /// The model of every new session, once [`Choices::settle`] has found it.
+    settled: Option<Lazy>,
+}
 
 /// What is known of the user's models, and how to reach them.
 #[derive(Debug)]
@@ -43,6 +49,26 @@ struct Chooser {
     /// Models that were opened, and how to reach those that no configuration tells of: on this
     /// machine.
     found: Mutex<Vec<(String, Option<Settings>)>>,
+    /// The models that servers listed, by the server.
+    listed: Mutex<Vec<(Server, Vec<String>)>>,
+    /// Held by the one who asks for them.
+    exploring: tokio::sync::Mutex<()>,
+    /// The last logins whose keys the keyring gave.
+    unlocked: Mutex<Vec<Login>>,
+}
+
+/// A server whose models are listed, and the login whose key it was asked with.
+type Server = (Provider, Option<String>, Option<Login>);
+
+/// Why there is no model.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoModel {
+    /// The user named one that there is not.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The one that was found cannot be used.
+    #[error(transparent)]
+    Model(#[from] ModelError),
 }
 
 /// What there is at hand to choose without asking the network or a keyring.
@@ -74,8 +100,40 @@ impl Choices {
             // A variable that the user named may have any name, and so look like no secret.
             config.provider(provider).key.iter().for_each(|key| secrets::learn(&key.value));
         }
-        let (logins, reading, found) = Default::default();
-        Self(Arc::new(Chooser { config, keys, reach: Box::new(reach), logins, reading, found }))
+        let chooser = Chooser {
+            config,
+            keys,
+            reach: Box::new(reach),
+            logins: Mutex::default(),
+            reading: Arc::default(),
+            found: Mutex::default(),
+            listed: Mutex::default(),
+            exploring: tokio::sync::Mutex::default(),
+            unlocked: Mutex::default(),
+        };
+        Self { chooser: Arc::new(chooser), settled: None }
+    }
+
+    /// Returns what is configured.
+    pub(crate) fn config(&self) -> &Config {
+        &self.chooser.config
+    }
+
+    /// Looks now for the model that a prompt gets. `callboard exec` runs with it, and `callboard
+    /// models` names it. None if nothing is set up: `direct` only stands in for a model.
+    ///
+    /// # Errors
+    ///
+    /// Why the model that was chosen cannot be used.
+    pub(crate) async fn settle(&mut self) -> Result<Option<Arc<dyn Model>>, NoModel> {
+        if let Some(named) = &self.chooser.config.model {
+            return Ok(Some(self.open(&named.value)?));
+        }
+        self.chooser.read_logins().await;
+        let lazy = self.lazy();
+        let found = lazy.settle().await?;
+        self.settled = Some(lazy.clone());
+        Ok(found.then(|| Arc::new(lazy) as Arc<dyn Model>))
     }
 
     /// Makes the model that new sessions get. What has to be looked for is looked for at the first
@@ -85,34 +143,38 @@ impl Choices {
     ///
     /// If the user named a model that there is not.
     pub(crate) fn chosen(&self) -> Result<Arc<dyn Model>, SpecError> {
-        match &self.0.config.model {
+        match &self.chooser.config.model {
             Some(named) => self.open(&named.value),
             None => {
-                self.0.take_in(self.0.keys.logins());
-                Ok(self.at_hand())
+                self.chooser.take_in(self.chooser.keys.logins());
+                Ok(Arc::new(self.lazy()))
             }
         }
     }
 
-    /// Makes the model that nobody named.
-    fn at_hand(&self) -> Arc<dyn Model> {
-        let chooser = self.0.clone();
-        Arc::new(match chooser.at_hand() {
+    /// Makes the model that the user did not name.
+    fn lazy(&self) -> Lazy {
+        let chooser = self.chooser.clone();
+        match chooser.at_hand() {
             AtHand::Provider { provider, model: Some(model), why } => {
                 Lazy::named(chooser, provider, model, Some(why))
             }
             _ => Lazy::any(chooser),
-        })
+        }
     }
 }
 
 impl Catalogue for Choices {
     fn refresh(&self) -> BoxFuture<'_, ()> {
-        self.0.read_logins().boxed()
+        self.chooser.read_logins().boxed()
+    }
+
+    fn explore(&self) -> BoxFuture<'_, ()> {
+        self.chooser.explore().boxed()
     }
 
     fn list(&self) -> Vec<Choice> {
-        let chooser = &self.0;
+        let chooser = &self.chooser;
         let mut names: Vec<String> = match chooser.at_hand() {
             AtHand::Named(name) => vec![name],
             AtHand::Provider { provider, model, .. } => {
@@ -128,6 +190,7 @@ impl Catalogue for Choices {
         names.extend(chooser.with_keys().filter_map(|provider| {
             chooser.model_of(provider).map(|(provider, model)| spec(provider, &model))
         }));
+        names.extend(chooser.listed_models());
         let mut choices = Vec::new();
         for name in names.into_iter().filter(|name| Provider::parse(name).is_some()) {
             if choices.iter().all(|choice: &Choice| choice.value != name) {
@@ -139,15 +202,18 @@ impl Catalogue for Choices {
     }
 
     fn first(&self) -> Option<Arc<dyn Model>> {
+        if self.chooser.config.model.is_some() {
+            return None;
+        }
         // There may have been a login since the last one.
-        self.0.config.model.is_none().then(|| self.at_hand())
+        Some(Arc::new(self.settled.clone().unwrap_or_else(|| self.lazy())))
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn Model>, SpecError> {
         match Provider::parse(name) {
             Some((provider, model)) => {
                 let model = model.to_owned();
-                Ok(Arc::new(Lazy::named(self.0.clone(), provider, model, None)))
+                Ok(Arc::new(Lazy::named(self.chooser.clone(), provider, model, None)))
             }
             None => model::parse(name),
         }
@@ -267,6 +333,11 @@ impl Chooser {
                 let key = key.map_err(|_panic| denied("asking for the key failed".to_owned()))?;
                 let key = key.map_err(|error| denied(error.to_string()))?;
                 secrets::learn(&key);
+                let mut unlocked = lock(&self.unlocked);
+                if !unlocked.contains(&login) {
+                    unlocked.truncate(Provider::ALL.len() - 1);
+                    unlocked.insert(0, login.clone());
+                }
                 Ok(Access { base_url, key: Some(key), login: Some(login) })
             }
             _ if !provider.needs_key(base_url.as_deref()) => {
@@ -284,10 +355,8 @@ impl Chooser {
     }
 
     fn no_key(&self, provider: Provider) -> String {
-        let own = self.config.provider(provider).key_env.as_ref().map(|name| &*name.value);
-        let names = own.as_ref().map_or(provider.key_variables(), std::slice::from_ref);
-        let name = provider.name();
-        format!("there is no key for {name}: set {}, or run `callboard login`", names.join(" or "))
+        let how = self.how_to_set_key(provider);
+        format!("there is no key for {}: {how}", provider.name())
     }
 
     fn settings(&self, provider: Provider, model: String, access: &Access) -> Settings {

@@ -5,25 +5,37 @@ mod chosen;
 mod plain;
 
 use std::io::IsTerminal as _;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use agent_client_protocol::ConnectTo as _;
+use agent_client_protocol::v1::schema::ContentBlock;
+use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory as _, Parser as _};
+
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::agent::Agent;
+use crate::exec::piped::{self, Context};
 use crate::exec::{self, Approval};
+use crate::model::direct;
 use crate::transport::{self, Transport};
 use crate::ui::Ui;
-use crate::{check_wire, limits, secrets, telemetry};
+use crate::{check_wire, commands, limits, secrets, telemetry};
 use args::{AgentArgs, Cli, Command, ExecArgs, ProviderArg, ServeArgs};
 
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = plain::read(std::env::args_os().skip(1)).unwrap_or_else(Cli::parse);
+    let cli = match plain::read(std::env::args_os().skip(1)) {
+        Some(cli) => cli,
+        None => match Cli::try_parse() {
+            Ok(cli) => cli,
+            Err(error) => return not_parsed(&error),
+        },
+    };
     let level = LevelFilter::WARN;
     match cli.command {
         Some(Command::Acp(args)) => acp(args),
@@ -105,29 +117,99 @@ fn late() -> ExitCode {
 }
 
 fn exec(args: ExecArgs) -> ExitCode {
-    let agent = match chosen::agent(args.agent) {
-        Ok(agent) => agent.offering_project_answers(),
-        Err(why) => return fail(&why),
+    run(async {
+        let mut interrupted = pin!(interrupted());
+        let prepared = tokio::select! {
+            signal = &mut interrupted => return ExitCode::from(128 + signal),
+            prepared = prepare(args) => prepared,
+        };
+        match prepared {
+            Ok(Prepared { agent, prompt, cwd, approval }) => {
+                exec::run(agent, prompt, cwd, approval, interrupted).await
+            }
+            Err(code) => code,
+        }
+    })
+}
+
+/// What `callboard exec` runs.
+struct Prepared {
+    agent: Agent,
+    prompt: Vec<ContentBlock>,
+    cwd: PathBuf,
+    approval: Approval,
+}
+
+/// Finds the model before anything is read from standard input, and the prompt before anything is
+/// started.
+async fn prepare(args: ExecArgs) -> Result<Prepared, ExitCode> {
+    let cwd = args.cwd.map_or_else(std::env::current_dir, std::path::absolute);
+    let cwd = cwd.map_err(|error| fail(&format!("cannot find the working directory: {error}")))?;
+    let (agent, model) = chosen::exec_agent(args.agent).await?;
+    let agent = agent.offering_project_answers();
+    let prompt = if args.prompt == "-" {
+        let read = tokio::task::spawn_blocking(piped::prompt).await;
+        let read = read.unwrap_or_else(|error| Err(error.into()));
+        read.map_err(|error| fail(&format!("cannot read the prompt: {error}")))?
+    } else {
+        args.prompt.clone()
     };
+    let is_direct = model == direct::NAME;
+    if is_direct
+        && !commands::is_ours(&prompt)
+        && let Some(why) = direct::misunderstood(&prompt)
+    {
+        return Err(unusable(&format!(
+            "{why} `callboard exec --model direct help` shows them all."
+        )));
+    }
+    let mut blocks = vec![ContentBlock::from(prompt)];
+    // `direct` does what its lines say, and has no use for more.
+    if args.prompt != "-" && !is_direct {
+        match tokio::task::spawn_blocking(piped::context).await {
+            Ok(Context::Text(text)) => blocks.push(ContentBlock::from(text)),
+            Ok(Context::Silent) => Ui::stderr().line(&format!(
+                "callboard: nothing came from standard input within {} s, so it is not read. If it \
+                 holds nothing, use `</dev/null`; if it takes longer, write it to a file first.",
+                limits::STDIN_FIRST_BYTE.as_secs()
+            )),
+            Ok(Context::None) | Err(_) => {}
+        }
+    }
     let approval = match (args.approve_all, args.deny_all) {
         (true, _) => Approval::All,
         (_, true) => Approval::None,
         _ => Approval::Ask,
     };
-    let prompt = match exec::read_prompt(args.prompt) {
-        Ok(prompt) => prompt,
-        Err(error) => return fail(&format!("cannot read the prompt: {error}")),
-    };
-    let cwd = match args.cwd.map_or_else(std::env::current_dir, std::path::absolute) {
-        Ok(cwd) => cwd,
-        Err(error) => return fail(&format!("cannot find the working directory: {error}")),
-    };
-    run(async {
-        tokio::select! {
-            code = exec::run(agent, prompt, cwd, approval) => code,
-            signal = interrupted() => ExitCode::from(128 + signal),
+    Ok(Prepared { agent, prompt: blocks, cwd, approval })
+}
+
+/// Prints what is wrong with the command line, or its help; names `exec` to a user who wrote a
+/// prompt where a subcommand belongs.
+fn not_parsed(error: &clap::Error) -> ExitCode {
+    let mut ui = if error.use_stderr() { Ui::stderr() } else { Ui::stdout() };
+    ui.print(&error.render().ansi().to_string());
+    let words: Vec<_> = std::env::args().skip(1).collect();
+    if let Some(prompt) = meant_prompt(error, &words) {
+        let prompt = acp_lifecycle::title::visible(&prompt);
+        ui.line(&format!("\nTo run a prompt in the terminal: callboard exec \"{prompt}\""));
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1))
+}
+
+/// Returns the words of a command line that are likely to be a prompt.
+fn meant_prompt(error: &clap::Error, words: &[String]) -> Option<String> {
+    let prompt = match (error.kind(), words) {
+        (ErrorKind::InvalidSubcommand, words)
+            if error.get(ContextKind::SuggestedSubcommand).is_none() =>
+        {
+            words
         }
-    })
+        (ErrorKind::UnknownArgument, [exec, prompt @ ..]) if exec == "exec" => prompt,
+        _ => return None,
+    };
+    let is_plain = prompt.iter().all(|word| !word.starts_with('-') && !word.contains('"'));
+    is_plain.then(|| prompt.join(" "))
 }
 
 /// Works with a log from `level` on. Not inlined: who serves a client would touch the stack of
@@ -183,6 +265,16 @@ async fn interrupted() -> u8 {
 }
 
 fn fail(what: &str) -> ExitCode {
-    Ui::stderr().line(&format!("callboard: {}", secrets::of_process().redact(what)));
+    say_error(what);
     ExitCode::FAILURE
+}
+
+/// Says why there is nothing to run: the command line makes no sense, or there is no model.
+fn unusable(what: &str) -> ExitCode {
+    say_error(what);
+    ExitCode::from(2)
+}
+
+fn say_error(what: &str) {
+    Ui::stderr().line(&format!("callboard: {}", secrets::of_process().redact(what)));
 }

@@ -101,9 +101,7 @@ fn available_command(name: &str, description: &str, hint: &str) -> AvailableComm
 /// Does what a prompt says that is one of our commands, and returns what to say about it. To be
 /// awaited to its end, also after a cancel: it ends soon then, and what it runs must end first.
 pub(crate) async fn answer(prompt: &str, asked: Asked<'_>) -> Option<String> {
-    let line = prompt.trim().strip_prefix('/')?;
-    let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-    let command = OURS.iter().find(|command| command.name == name)?;
+    let (command, arguments) = find(prompt)?;
     let saved = async || match asked.keeper {
         Some(keeper) => asked.turn.cancel.run_until_cancelled(keeper.save()).await,
         None => Some(Ok(())),
@@ -117,6 +115,17 @@ pub(crate) async fn answer(prompt: &str, asked: Asked<'_>) -> Option<String> {
         said.push_str(&format!("\nThe stored rules could not be changed: {error}"));
     }
     Some(said)
+}
+
+/// Whether a prompt is one of our commands, whatever the model is.
+pub(crate) fn is_ours(prompt: &str) -> bool {
+    find(prompt).is_some()
+}
+
+fn find(prompt: &str) -> Option<(&'static SlashCommand, &str)> {
+    let line = prompt.trim().strip_prefix('/')?;
+    let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    Some((OURS.iter().find(|command| command.name == name)?, arguments))
 }
 
 /// One line of a list of what can be chosen.

@@ -167,7 +167,7 @@ pub(crate) fn model(fault: &ModelError) -> Error {
     let reason = match fault.fault {
         Fault::Auth => Reason::ModelAuth,
         Fault::TooLong => Reason::ModelContextFull,
-        Fault::Transient | Fault::Idle | Fault::Other => Reason::ModelError,
+        Fault::Transient | Fault::Idle | Fault::Unreachable | Fault::Other => Reason::ModelError,
     };
     error(reason, &format!("{MODEL_FAILED}{said}{later}"))
 }

@@ -4,7 +4,9 @@
 
 #![expect(clippy::disallowed_methods, reason = "a client has no outbox")]
 
-use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
+pub(crate) mod piped;
+
+use std::io::{self, BufRead, IsTerminal as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,15 +15,17 @@ use acp_types::text::path_text;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
-    ContentBlock, Implementation, InitializeRequest, NewSessionRequest, PermissionOption,
-    PermissionOptionKind, PromptRequest, RequestPermissionOutcome, RequestPermissionRequest,
-    RequestPermissionResponse, SelectedPermissionOutcome, SessionNotification, StopReason,
+    ClientCapabilities, ContentBlock, Implementation, InitializeRequest, NewSessionRequest,
+    NewSessionResponse, PermissionOption, PermissionOptionKind, PromptRequest,
+    RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse,
+    SelectedPermissionOutcome, SessionConfigKind, SessionNotification, StopReason,
 };
 use agent_client_protocol::{
     Client, ConnectTo, Error, ErrorCode, Result, on_receive_notification, on_receive_request,
 };
+use serde_json::{Map, Value};
 
-use crate::limits::MAX_LINE_BYTES;
+use crate::model::direct;
 use crate::render::Cards;
 use crate::ui::Ui;
 
@@ -42,25 +46,35 @@ struct Screen {
     ui: Ui,
     cards: Cards,
     refused: bool,
+    /// Whether the model is `direct`, so that a call that failed is what the user asked for.
+    is_direct: bool,
 }
 
-/// Runs a prompt and prints what happens.
+/// How a turn came to its end.
+enum Ending {
+    Turn(Result<StopReason>),
+    Signal(u8),
+}
+
+/// Runs a prompt and prints what happens, until `interrupted` gives the number of a signal.
 ///
-/// Ends with 0 for a turn that came to its end, 1 for one that failed, 3 if something was rejected
-/// because nobody could be asked, 4 for a turn that stopped for another reason.
+/// The exit codes are those of the README.
 pub async fn run(
     agent: impl ConnectTo<Client> + 'static,
-    prompt: String,
+    prompt: Vec<ContentBlock>,
     cwd: PathBuf,
     approval: Approval,
+    interrupted: impl Future<Output = u8>,
 ) -> ExitCode {
     let ui = Ui::stdout();
     let cards = Cards::new(&cwd, ui.width()).coloured();
-    let screen = Arc::new(Mutex::new(Screen { ui, cards, refused: false }));
-    let (shown, asked) = (screen.clone(), screen.clone());
+    let cards = if ui.is_terminal() { cards.on_terminal() } else { cards };
+    let screen = Screen { ui, cards, refused: false, is_direct: false };
+    let screen = Arc::new(Mutex::new(screen));
+    let (shown, asked, begun) = (screen.clone(), screen.clone(), screen.clone());
     // One question at a time, from its card to its answer: nobody must answer another one.
     let asking = Arc::new(Mutex::new(()));
-    let result = Client
+    let turn = Client
         .v1()
         .name("callboard-exec")
         .on_receive_notification(
@@ -90,67 +104,85 @@ pub async fn run(
             },
             on_receive_request!(),
         )
-        .connect_with(agent, async |client: ConnectionTo<_>| turn(&client, prompt, cwd).await)
-        .await;
-    screen.finish(result)
-}
-
-/// Reads the prompt from standard input if it is `-`.
-///
-/// # Errors
-///
-/// Whatever reading standard input gives; a prompt over 16 MiB is cut.
-pub fn read_prompt(prompt: String) -> io::Result<String> {
-    if prompt != "-" {
-        return Ok(prompt);
-    }
-    let mut text = String::new();
-    io::stdin().lock().take(MAX_LINE_BYTES as u64).read_to_string(&mut text)?;
-    Ok(text)
+        .connect_with(agent, async |client: ConnectionTo<_>| {
+            turn(&client, prompt, cwd, &begun).await
+        });
+    let ending = tokio::select! {
+        signal = interrupted => Ending::Signal(signal),
+        result = turn => Ending::Turn(result),
+    };
+    screen.finish(ending)
 }
 
 async fn turn(
     client: &ConnectionTo<agent_client_protocol::Agent>,
-    prompt: String,
+    prompt: Vec<ContentBlock>,
     cwd: PathBuf,
+    screen: &Mutex<Screen>,
 ) -> Result<StopReason> {
+    let is_terminal = screen.lock().unwrap_or_else(PoisonError::into_inner).ui.is_terminal();
     let info = Implementation::new("callboard-exec", env!("CARGO_PKG_VERSION"));
-    let initialize = InitializeRequest::new(ProtocolVersion::V1).client_info(info);
+    // Commands get a terminal where there is one to show their output in.
+    let meta = Map::from_iter([("terminal_output".to_owned(), Value::Bool(is_terminal))]);
+    let initialize = InitializeRequest::new(ProtocolVersion::V1)
+        .client_info(info)
+        .client_capabilities(ClientCapabilities::new().meta(meta));
     client.send_request(initialize).block_task().await?;
     let session =
         client.send_request(NewSessionRequest::new(path_text(&cwd).as_ref())).block_task().await?;
-    let prompt = vec![ContentBlock::from(prompt)];
+    screen.lock().unwrap_or_else(PoisonError::into_inner).is_direct = is_direct(&session);
     let request = PromptRequest::new(session.session_id, prompt);
     Ok(client.send_request(request).block_task().await?.stop_reason)
 }
 
+/// Whether the model of a session is `direct`.
+fn is_direct(session: &NewSessionResponse) -> bool {
+    let mut options = session.config_options.iter().flatten();
+    options.any(|option| match &option.kind {
+        SessionConfigKind::Select(select) => {
+            &*option.id.0 == "model" && &*select.current_value.0 == direct::NAME
+        }
+        _ => false,
+    })
+}
+
 trait Show {
     fn show(&self, render: impl FnOnce(&mut Cards) -> String);
-    fn finish(&self, result: Result<StopReason>) -> ExitCode;
+    fn finish(&self, ending: Ending) -> ExitCode;
 }
 
 impl Show for Arc<Mutex<Screen>> {
     fn show(&self, render: impl FnOnce(&mut Cards) -> String) {
         let mut screen = self.lock().unwrap_or_else(PoisonError::into_inner);
         let Screen { ui, cards, .. } = &mut *screen;
+        cards.set_width(ui.width());
         ui.print(&render(cards));
     }
 
-    fn finish(&self, result: Result<StopReason>) -> ExitCode {
+    fn finish(&self, ending: Ending) -> ExitCode {
         let mut screen = self.lock().unwrap_or_else(PoisonError::into_inner);
-        let Screen { ui, cards, refused } = &mut *screen;
+        let Screen { ui, cards, refused, is_direct } = &mut *screen;
         ui.print(&cards.end_line());
-        match result {
-            Ok(_) if *refused => {
+        let background: Vec<_> = cards.background().collect();
+        if !background.is_empty() {
+            let commands = background.join(", ");
+            ui.line(&format!("Commands in the background end with this program: {commands}."));
+        }
+        match ending {
+            Ending::Signal(signal) => ExitCode::from(128 + signal),
+            Ending::Turn(Ok(_)) if *refused => {
                 ui.line("Something was rejected because nobody could be asked; see --approve-all.");
                 ExitCode::from(3)
             }
-            Ok(StopReason::EndTurn) => ExitCode::SUCCESS,
-            Ok(stop) => {
-                ui.line(&format!("The turn ended early: {stop:?}."));
+            Ending::Turn(Ok(StopReason::EndTurn)) if *is_direct && cards.has_failed() => {
+                ExitCode::FAILURE
+            }
+            Ending::Turn(Ok(StopReason::EndTurn)) => ExitCode::SUCCESS,
+            Ending::Turn(Ok(stop)) => {
+                ui.line(&format!("The turn ended early: {}.", why(stop)));
                 ExitCode::from(4)
             }
-            Err(error) => {
+            Ending::Turn(Err(error)) => {
                 Ui::stderr().line(&format!("callboard: {}", error.message));
                 ExitCode::FAILURE
             }
@@ -169,28 +201,49 @@ fn unasked(approval: Approval) -> Option<&'static str> {
     }
 }
 
+/// Says why a turn stopped.
+fn why(stop: StopReason) -> &'static str {
+    match stop {
+        StopReason::Cancelled => "it was cancelled",
+        StopReason::Refusal => "the model refused to go on",
+        StopReason::MaxTokens => "the reply reached the longest length that the model writes",
+        StopReason::MaxTurnRequests => "it made as many requests to the model as one turn may",
+        _ => "the agent stopped it",
+    }
+}
+
 /// Answers a permission request, by asking at the terminal where that is due.
 fn answer(
     screen: &Arc<Mutex<Screen>>,
     request: &RequestPermissionRequest,
     approval: Approval,
 ) -> RequestPermissionOutcome {
-    screen.show(|cards| cards.permission(request, 0));
     let of_kind = |kind| request.options.iter().find(|option| option.kind == kind);
+    let decided = |words: &str| {
+        screen.show(|cards| cards.decided(request, 0) + &format!("  ▸ {words}\n"));
+    };
     let chosen = match approval {
-        Approval::All => of_kind(PermissionOptionKind::AllowOnce),
-        Approval::None => of_kind(PermissionOptionKind::RejectOnce),
-        Approval::Ask if io::stdin().is_terminal() => ask(screen, &request.options),
-        Approval::Ask => {
-            screen.lock().unwrap_or_else(PoisonError::into_inner).refused = true;
+        Approval::All => {
+            decided("allowed by --approve-all");
+            of_kind(PermissionOptionKind::AllowOnce)
+        }
+        Approval::None => {
+            decided("rejected by --deny-all");
             of_kind(PermissionOptionKind::RejectOnce)
         }
+        Approval::Ask => {
+            let is_terminal =
+                screen.lock().unwrap_or_else(PoisonError::into_inner).ui.is_terminal();
+            if let Some(mut keyboard) = keyboard(is_terminal) {
+                screen.show(|cards| cards.permission(request, 0));
+                ask(screen, &request.options, &mut *keyboard)
+            } else {
+                decided("rejected: there is no terminal to ask at");
+                screen.lock().unwrap_or_else(PoisonError::into_inner).refused = true;
+                of_kind(PermissionOptionKind::RejectOnce)
+            }
+        }
     };
-    if approval != Approval::Ask
-        && let Some(option) = chosen
-    {
-        screen.show(|_| format!("  ▸ {}\n", option.name));
-    }
     match chosen {
         Some(option) => RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(
             option.option_id.clone(),
@@ -199,15 +252,30 @@ fn answer(
     }
 }
 
+/// Returns where a person can answer: standard input if it is a terminal. Where it was read as the
+/// context of the prompt, and a person sees the question, it is the terminal of the process.
+fn keyboard(is_seen: bool) -> Option<Box<dyn BufRead>> {
+    let stdin = io::stdin();
+    if stdin.is_terminal() {
+        return Some(Box::new(stdin.lock()));
+    }
+    if !is_seen || !piped::is_stream(&stdin) || cfg!(not(unix)) {
+        return None;
+    }
+    let terminal = std::fs::File::open("/dev/tty").ok()?;
+    Some(Box::new(io::BufReader::new(terminal)))
+}
+
 /// Asks for a number until there is one; the end of input cancels the turn.
 fn ask<'a>(
     screen: &Arc<Mutex<Screen>>,
     options: &'a [PermissionOption],
+    keyboard: &mut dyn BufRead,
 ) -> Option<&'a PermissionOption> {
     for _ in 0..MAX_QUESTIONS {
         screen.show(|_| format!("  Which? [1-{}] ", options.len()));
         let mut line = String::new();
-        if io::stdin().lock().read_line(&mut line).ok()? == 0 {
+        if keyboard.read_line(&mut line).ok()? == 0 {
             return None;
         }
         let number = line.trim().parse::<usize>().ok().and_then(|number| number.checked_sub(1));

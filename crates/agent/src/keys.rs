@@ -66,6 +66,11 @@ impl Login {
         Self { id: Ulid::generate().to_string(), base_url, key, keyring_has_another: false }
     }
 
+    /// Whether only the keyring can tell its key.
+    pub(crate) fn needs_keyring(&self) -> bool {
+        self.key.is_none()
+    }
+
     /// Whether the keyring may hold a key.
     fn is_in_keyring(&self) -> bool {
         self.key.is_none() || self.keyring_has_another

@@ -290,6 +290,16 @@ pub const TOLD_PLAN_BYTES: usize = 8 << 10;
 /// Time for what is not exported yet to be sent when the process ends (feature `otlp`).
 pub const EXPORT_FLUSH: Duration = Duration::from_millis(500);
 
+/// Bytes of standard input that `callboard exec` takes as the context of its prompt; the rest is cut
+/// off.
+pub const MAX_CONTEXT_BYTES: usize = 256 << 10;
+
+/// Time for the first byte of that context; a pipe that stays silent longer is not waited for.
+pub const STDIN_FIRST_BYTE: Duration = Duration::from_secs(5);
+
+/// Time for each further piece of it.
+pub const STDIN_NEXT_BYTE: Duration = Duration::from_secs(60);
+
 /// Bytes of a collector's answer that are read (feature `otlp`).
 pub const EXPORT_ANSWER_BYTES: u64 = 64 << 10;
 

@@ -45,9 +45,13 @@ async fn log_in(choices: &Choices, provider: Option<Provider>) -> Result<String,
     }
     let key = Key::new(&ask_hidden("Key: ")?).ok_or(NO_KEY)?;
     crate::secrets::learn(&key);
-    let tried = choices.try_key(provider, base_url.clone(), key.clone()).await;
+    let tried = choices.models(provider, base_url.clone(), Some(key.clone())).await;
     let said = match tried {
-        Ok(models) => told(&models),
+        Ok(models) => {
+            // A list that anyone is given proves nothing about the key.
+            let without_key = choices.models(provider, base_url.clone(), None).await;
+            told(&models, without_key.is_err_and(|error| error.fault == Fault::Auth))
+        }
         Err(ModelError { fault: Fault::Auth, message, .. }) => {
             return Err(format!("the key is refused, and not stored: {message}"));
         }
@@ -69,11 +73,19 @@ async fn log_in(choices: &Choices, provider: Option<Provider>) -> Result<String,
     Ok(format!("{said} It is stored in {place}.\n`callboard models` lists what there is now."))
 }
 
-fn told(models: &[String]) -> String {
-    match models {
-        [] => "The key works.".to_owned(),
-        [only] => format!("The key works: 1 model, {only}."),
-        [first, ..] => format!("The key works: {} models, such as {first}.", models.len()),
+/// Says what the list of models that a key was given tells of the key.
+fn told(models: &[String], needs_key: bool) -> String {
+    let models = match models {
+        [] => String::new(),
+        [only] => format!(": 1 model, {only}"),
+        [first, ..] => format!(": {} models, such as {first}", models.len()),
+    };
+    match needs_key {
+        true => format!("The key works{models}."),
+        false => format!(
+            "The server answers{models}. It gives that list without a key too, so the key is not \
+             verified; the first prompt shows whether it works."
+        ),
     }
 }
 

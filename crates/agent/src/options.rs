@@ -176,6 +176,18 @@ impl Options {
         self.tell(&mut self.lock(), By::Command);
     }
 
+    /// Looks for further models to choose among, beside everything else, and tells the client.
+    pub(crate) fn explore(self: &Arc<Self>) {
+        let catalogue = self.with(|selection| selection.catalogue().clone());
+        let options = Arc::downgrade(self);
+        drop(tokio::spawn(async move {
+            catalogue.explore().await;
+            if let Some(options) = options.upgrade() {
+                options.refresh();
+            }
+        }));
+    }
+
     /// Tells the client what it has not been told, and answers whoever asked. The news and the
     /// answer go out in this order, behind what went before.
     fn tell(&self, state: &mut State, by: By) {

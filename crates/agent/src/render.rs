@@ -4,11 +4,13 @@
 //! reasons in `_meta`. It knows nothing of connections, agents and screens: text comes out, to be
 //! appended, so that it reads as well in a pipe or a log.
 
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 
 use acp_types::schema::v1::{
-    Plan, PlanEntryStatus, RequestPermissionRequest, SessionUpdate, ToolCallId, ToolCallUpdate,
+    Plan, PlanEntryStatus, RequestPermissionRequest, SessionUpdate, ToolCallId, ToolCallStatus,
+    ToolCallUpdate,
 };
 use anstyle::Style;
 
@@ -19,6 +21,7 @@ mod diff;
 mod excerpt;
 mod input;
 mod limits;
+mod markdown;
 mod page;
 mod safe;
 mod table;
@@ -32,7 +35,7 @@ use table::Totals;
 /// The cards of one session: what was told so far and what of that was printed.
 ///
 /// Each message gives the text to print now, possibly none. All text of others in it is safe to
-/// show: it holds no escape sequence and no control character. What is remembered of a call is
+/// show: it holds no control character, and no escape sequence but the colours of a command. What is remembered of a call is
 /// bounded, and little of it is left after its end.
 ///
 /// ```
@@ -52,6 +55,9 @@ pub struct Cards {
     /// The calls before them.
     earlier: Totals,
     plan: u64,
+    /// The commands in the background, by their ids.
+    background: BTreeMap<String, String>,
+    has_failed: bool,
 }
 
 impl Cards {
@@ -64,6 +70,8 @@ impl Cards {
             calls: Vec::new(),
             earlier: Totals::default(),
             plan: hash_of(&[]),
+            background: BTreeMap::new(),
+            has_failed: false,
         }
     }
 
@@ -72,6 +80,20 @@ impl Cards {
     pub fn coloured(mut self) -> Self {
         self.page.palette = Palette::coloured();
         self
+    }
+
+    /// Prints for a terminal: the Markdown of messages is laid out, and a line of a command's output
+    /// that starts over is drawn over itself, with `\r`. Elsewhere messages are printed as they are,
+    /// and such a line once, when it has ended.
+    #[must_use]
+    pub fn on_terminal(mut self) -> Self {
+        self.page.on_terminal();
+        self
+    }
+
+    /// Sets the columns of what is printed from now on.
+    pub fn set_width(&mut self, width: usize) {
+        self.page.width = width;
     }
 
     /// Takes a `session/update`, which had `bytes` on the wire; returns the text to print now.
@@ -86,17 +108,21 @@ impl Cards {
                 self.page.thought(chunk.message_id.as_ref(), &text);
             }
             SessionUpdate::ToolCall(call) => {
+                self.page.end_message();
                 // An agent may use the id of a call again that has ended.
                 let id = &call.tool_call_id;
                 let at = self.place(id).filter(|at| !self.calls[*at].is_ended);
                 let at = at.unwrap_or_else(|| self.add(id));
                 let update = ToolCallUpdate::from(call.clone());
                 self.calls[at].update(&update, bytes, &mut self.page);
+                self.note(at);
             }
             SessionUpdate::ToolCallUpdate(update) => {
+                self.page.end_message();
                 let id = &update.tool_call_id;
                 let at = self.place(id).unwrap_or_else(|| self.add(id));
                 self.calls[at].update(update, bytes, &mut self.page);
+                self.note(at);
             }
             SessionUpdate::Plan(plan) => self.show_plan(plan),
             _ => {}
@@ -108,6 +134,15 @@ impl Cards {
     /// print before the user is asked: everything that is decided on, none of it cut, and the
     /// options by their number from 1.
     pub fn permission(&mut self, request: &RequestPermissionRequest, bytes: usize) -> String {
+        let text = self.decided(request, bytes);
+        card::print_options(&request.options, &mut self.page);
+        text + &self.page.take()
+    }
+
+    /// Takes a `session/request_permission` that nobody is asked about: the same text as
+    /// [`Cards::permission`] returns, without the options.
+    pub fn decided(&mut self, request: &RequestPermissionRequest, bytes: usize) -> String {
+        self.page.end_message();
         let id = &request.tool_call.tool_call_id;
         let at = self.place(id).unwrap_or_else(|| self.add(id));
         self.calls[at].ask(request, bytes, &mut self.page);
@@ -116,6 +151,7 @@ impl Cards {
 
     /// Returns the line end that is missing, before something else is printed.
     pub fn end_line(&mut self) -> String {
+        self.page.end_message();
         self.page.fresh();
         self.page.take()
     }
@@ -124,6 +160,30 @@ impl Cards {
     #[must_use]
     pub fn table(&self) -> String {
         table::table(&self.calls, self.earlier, self.page.width)
+    }
+
+    /// Returns whether a call has failed.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// Returns the commands that run in the background, as far as their calls told, with their ids.
+    pub fn background(&self) -> impl Iterator<Item = String> {
+        self.background.iter().map(|(id, command)| format!("`{command}` ({id})"))
+    }
+
+    /// Notes what outlives a call.
+    fn note(&mut self, at: usize) {
+        let card = &mut self.calls[at];
+        self.has_failed |= card.status == ToolCallStatus::Failed;
+        match card.background.take() {
+            Some((id, Some(command))) if self.background.len() < limits::BACKGROUND => {
+                self.background.insert(id, command);
+            }
+            Some((id, None)) => drop(self.background.remove(&id)),
+            _ => {}
+        }
     }
 
     /// Returns where the latest call of this id is.
@@ -158,6 +218,7 @@ impl Cards {
             return;
         }
         self.plan = hash;
+        self.page.end_message();
         self.page.blank();
         let head = if lines.is_empty() { "Plan: no steps" } else { "Plan" };
         self.page.write(self.page.palette.bold, head);

@@ -82,6 +82,7 @@ impl Session {
         let cwd = context.workspace.cwd().to_owned();
         let mut core = acp_lifecycle::Session::new(&cwd);
         core.set_secrets(secrets.clone());
+        core.set_locale(registry.locale());
         let roots: Vec<_> = context.workspace.roots().map(Path::to_owned).collect();
         let store = permission.set_up(&mut core, &roots);
         let handle = SessionHandle::new(core, SystemTime::now);
@@ -363,7 +364,7 @@ async fn pass_on(requested: &RequestCancellation, turn: &CancellationToken) {
 /// Lets the model look for what it needs, which nobody is shown from then on, and tells which one
 /// it is, unless that was told last.
 async fn take_up(
-    options: &Options,
+    options: &Arc<Options>,
     cancel: &CancellationToken,
     handle: &SessionHandle,
     secrets: &OfSession,
@@ -376,6 +377,7 @@ async fn take_up(
     };
     secrets.renew();
     options.refresh();
+    options.explore();
     if let Some(found) = found
         && told.as_ref() != Some(&found)
     {

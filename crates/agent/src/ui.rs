@@ -9,8 +9,9 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 
 use anstream::AutoStream;
+use terminal_size::{Height, Width, terminal_size_of};
 
-/// Columns taken where the environment does not say.
+/// Columns taken where neither the environment nor a terminal says.
 pub const DEFAULT_WIDTH: usize = 100;
 
 /// Columns below which nothing would be readable; a smaller terminal wraps.
@@ -33,7 +34,10 @@ pub struct Ui {
     stream: Box<dyn Write + Send>,
     is_terminal: bool,
     is_closed: bool,
-    width: usize,
+    /// As `COLUMNS` says.
+    columns: Option<usize>,
+    /// Asks the terminal for its columns.
+    terminal_columns: fn() -> Option<usize>,
 }
 
 impl Ui {
@@ -42,7 +46,8 @@ impl Ui {
     pub fn stdout() -> Self {
         let stdout = std::io::stdout();
         let is_terminal = stdout.is_terminal();
-        Self::with(Box::new(AutoStream::auto(stdout)), is_terminal)
+        let columns = || columns(terminal_size_of(std::io::stdout()));
+        Self::with(Box::new(AutoStream::auto(stdout)), is_terminal, columns)
     }
 
     /// Writes to standard error.
@@ -50,19 +55,25 @@ impl Ui {
     pub fn stderr() -> Self {
         let stderr = std::io::stderr();
         let is_terminal = stderr.is_terminal();
-        Self::with(Box::new(AutoStream::auto(stderr)), is_terminal)
+        let columns = || columns(terminal_size_of(std::io::stderr()));
+        Self::with(Box::new(AutoStream::auto(stderr)), is_terminal, columns)
     }
 
     /// Writes to something that is no terminal, without colours.
     #[must_use]
     pub fn new(writer: impl Write + Send + 'static) -> Self {
         let writer: Box<dyn Write + Send> = Box::new(writer);
-        Self::with(Box::new(AutoStream::never(writer)), false)
+        Self::with(Box::new(AutoStream::never(writer)), false, || None)
     }
 
-    fn with(stream: Box<dyn Write + Send>, is_terminal: bool) -> Self {
+    fn with(
+        stream: Box<dyn Write + Send>,
+        is_terminal: bool,
+        terminal_columns: fn() -> Option<usize>,
+    ) -> Self {
         let columns = std::env::var("COLUMNS").ok();
-        Self { stream, is_terminal, is_closed: false, width: width(columns.as_deref()) }
+        let columns = columns.and_then(|columns| columns.trim().parse().ok());
+        Self { stream, is_terminal, is_closed: false, columns, terminal_columns }
     }
 
     /// Writes `text` and a line end.
@@ -96,10 +107,13 @@ impl Ui {
         self.is_closed
     }
 
-    /// Returns the columns of a line: those of `COLUMNS`, else [`DEFAULT_WIDTH`].
+    /// Returns the columns of a line by now: those of `COLUMNS`, which a user sets to prefer others
+    /// (<https://pubs.opengroup.org/onlinepubs/9799919799/basedefs/V1_chap08.html>), else those of
+    /// the terminal, else [`DEFAULT_WIDTH`].
     #[must_use]
     pub fn width(&self) -> usize {
-        self.width
+        let columns = self.columns.or_else(|| (self.terminal_columns)());
+        columns.map_or(DEFAULT_WIDTH, |columns| columns.max(MIN_WIDTH))
     }
 }
 
@@ -123,13 +137,13 @@ impl fmt::Debug for Ui {
         let mut shown = formatter.debug_struct("Ui");
         shown.field("is_terminal", &self.is_terminal);
         shown.field("is_closed", &self.is_closed);
-        shown.field("width", &self.width).finish_non_exhaustive()
+        shown.field("width", &self.width()).finish_non_exhaustive()
     }
 }
 
-fn width(columns: Option<&str>) -> usize {
-    let columns = columns.and_then(|columns| columns.trim().parse::<usize>().ok());
-    columns.map_or(DEFAULT_WIDTH, |columns| columns.max(MIN_WIDTH))
+/// Takes the columns of a terminal that knows how many it has.
+fn columns(size: Option<(Width, Height)>) -> Option<usize> {
+    size.map(|(Width(columns), _)| usize::from(columns)).filter(|columns| *columns > 0)
 }
 
 #[cfg(test)]
@@ -137,7 +151,7 @@ mod tests {
     use std::io::{self, Write};
     use std::sync::{Arc, Mutex};
 
-    use super::{DEFAULT_WIDTH, MIN_WIDTH, Ui, width};
+    use super::{DEFAULT_WIDTH, Height, MIN_WIDTH, Ui, Width, columns};
 
     /// A pipe whose reader leaves after some writes.
     #[derive(Clone)]
@@ -191,16 +205,24 @@ mod tests {
     }
 
     #[test]
-    fn the_width_is_that_of_the_environment_if_it_is_one() {
-        for (columns, expected) in [
-            (None, DEFAULT_WIDTH),
-            (Some("80"), 80),
-            (Some(" 120\n"), 120),
-            (Some("0"), MIN_WIDTH),
-            (Some("-1"), DEFAULT_WIDTH),
-            (Some("wide"), DEFAULT_WIDTH),
+    fn the_width_is_that_of_the_environment_else_of_the_terminal() {
+        for (environment, terminal, expected) in [
+            (None, None, DEFAULT_WIDTH),
+            (None, Some(61), 61),
+            (None, Some(3), MIN_WIDTH),
+            (None, Some(0), DEFAULT_WIDTH),
+            (Some(80), Some(61), 80),
+            (Some(0), None, MIN_WIDTH),
         ] {
-            assert_eq!(width(columns), expected, "{columns:?}");
+            let mut ui = Ui::new(Vec::new());
+            ui.columns = environment;
+            ui.terminal_columns = match terminal {
+                None => || None,
+                Some(61) => || columns(Some((Width(61), Height(5)))),
+                Some(3) => || columns(Some((Width(3), Height(5)))),
+                _ => || columns(Some((Width(0), Height(0)))),
+            };
+            assert_eq!(ui.width(), expected, "{environment:?} {terminal:?}");
         }
     }
 }

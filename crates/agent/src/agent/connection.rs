@@ -170,6 +170,7 @@ impl Connection {
         let Tools { registry, secrets, .. } = tools;
         let session = telemetry::session(&id)
             .in_scope(|| Session::open(selection, registry, context, secrets, permission, wire));
+        session.options().explore();
         sessions.insert(id, session);
         Ok(())
     }

@@ -5,6 +5,8 @@ use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use acp_types::text::counted;
+
 use super::{Fault, Severity, Transcript, shown};
 use crate::limits::{MAX_LINE_BYTES, MAX_SHOWN_FAULTS};
 use crate::ui::Ui;
@@ -73,9 +75,14 @@ fn judge(mut input: impl BufRead, name: &str, ui: &mut Ui) -> io::Result<usize> 
     let Counts { lines, errors, warnings } = counts;
     let hidden = (errors + warnings).saturating_sub(MAX_SHOWN_FAULTS);
     if hidden > 0 {
-        ui.line(&format!("{name}: {hidden} more faults"));
+        ui.line(&format!("{name}: {}", counted(hidden as u64, "more fault", "more faults")));
     }
-    ui.line(&format!("{name}: {lines} lines, {errors} errors, {warnings} warnings"));
+    ui.line(&format!(
+        "{name}: {}, {}, {}",
+        counted(lines, "line", "lines"),
+        counted(errors as u64, "error", "errors"),
+        counted(warnings as u64, "warning", "warnings"),
+    ));
     Ok(errors)
 }
 

@@ -66,6 +66,17 @@ impl Lazy {
             looking: tokio::sync::Mutex::default(),
         }))
     }
+
+    /// Looks for the model, unless it is open. Returns whether there is one: `direct` only stands
+    /// in.
+    pub(super) async fn settle(&self) -> Result<bool, ModelError> {
+        let _one = self.0.looking.lock().await;
+        self.0.read_logins().await;
+        if !self.0.is_current() {
+            drop(self.0.look().await?);
+        }
+        Ok(self.0.name.get().is_some())
+    }
 }
 
 impl Model for Lazy {
@@ -82,11 +93,7 @@ impl Model for Lazy {
 
     fn prepare(&self) -> BoxFuture<'_, Option<String>> {
         async move {
-            let _one = self.0.looking.lock().await;
-            self.0.read_logins().await;
-            if !self.0.is_current() {
-                drop(self.0.look().await);
-            }
+            drop(self.settle().await);
             let (name, why) = (self.0.name.get()?, self.0.why.get()?);
             let is_open = matches!(&*lock(&self.0.state), Some(Ok(_)));
             is_open.then(|| format!("The model is `{name}`, because {why}."))
@@ -107,7 +114,16 @@ impl Model for Lazy {
                 }
             };
             match opened {
-                Ok(open) => open.model.reply(request),
+                Ok(open) => {
+                    let of = Provider::parse(&open.name).map(|(provider, _)| provider);
+                    let advised = move |event| match (event, of) {
+                        (Event::Error(error), Some(of)) => {
+                            Event::Error(inner.chooser.advised(of, error))
+                        }
+                        (event, _) => event,
+                    };
+                    open.model.reply(request).map(advised).boxed()
+                }
                 Err(error) => {
                     // Another attempt looks anew.
                     *lock(&inner.state) = None;
@@ -204,7 +220,8 @@ impl Inner {
         let decides = (!chooser.has_key(provider)).then(|| (provider, access.login.clone()));
         let mut settings = chooser.settings(provider, model.unwrap_or_default(), &access);
         if settings.model.is_empty() {
-            let models = chooser.reach.models(settings.clone()).await?;
+            let models = chooser.reach.models(settings.clone()).await;
+            let models = models.map_err(|error| chooser.advised(provider, error))?;
             settings.model = models.into_iter().next().ok_or_else(|| ModelError {
                 fault: Fault::Other,
                 message: format!("{} lists no model; name one", provider.name()),

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use acp_types::text::counted;
 use futures::future::join_all;
 use serde::Serialize;
 
@@ -16,8 +17,11 @@ use crate::model::provider::{Key, Provider, Settings};
 /// What providers and local servers say.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
-    /// The model of new sessions, as far as that is known without looking for it.
-    default: String,
+    /// The model that `callboard exec` runs with; none if nothing is set up.
+    default: Option<String>,
+    /// Why that model cannot be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
     providers: Vec<Listed>,
 }
 
@@ -34,8 +38,9 @@ struct Listed {
 
 impl Choices {
     /// Asks everybody at once that there is a key or an address for, and all servers on this machine.
-    pub(crate) async fn report(&self) -> Report {
-        let chooser = &self.0;
+    pub(crate) async fn report(&mut self) -> Report {
+        let settled = self.settle().await;
+        let chooser = &self.chooser;
         chooser.read_logins().await;
         let asked = Provider::ALL.into_iter().filter(|provider| chooser.is_reported(*provider));
         let asked = join_all(asked.map(|provider| chooser.list(provider)));
@@ -46,19 +51,22 @@ impl Choices {
         };
         let found = join_all(local.iter().filter(is_new).map(|it| chooser.listed(it))).await;
         providers.extend(found);
-        let default = self.chosen().map(|model| model.name().to_owned());
-        Report { default: default.unwrap_or_default(), providers }
+        let (default, error) = match settled {
+            Ok(model) => (model.map(|model| model.name().to_owned()), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        Report { default, error, providers }
     }
 
-    /// Asks a provider for its models with a key.
-    pub(crate) async fn try_key(
+    /// Asks a provider for its models, with a key or without one.
+    pub(crate) async fn models(
         &self,
         provider: Provider,
         base_url: Option<String>,
-        key: Key,
+        key: Option<Key>,
     ) -> Result<Vec<String>, ModelError> {
-        let access = Access { base_url, key: Some(key), login: None };
-        self.0.reach.models(self.0.settings(provider, String::new(), &access)).await
+        let access = Access { base_url, key, login: None };
+        self.chooser.reach.models(self.chooser.settings(provider, String::new(), &access)).await
     }
 
     /// Stores a key for one address of a provider.
@@ -68,20 +76,20 @@ impl Choices {
         base_url: Option<String>,
         key: Key,
     ) -> Result<Place, KeyError> {
-        let keys = self.0.keys.clone();
+        let keys = self.chooser.keys.clone();
         let stored = tokio::task::spawn_blocking(move || keys.store(provider, base_url, key));
         stored.await.unwrap_or_else(|_| Err(KeyError::new("storing the key failed")))
     }
 
     /// Returns the address that is configured for a provider, if it is not its own.
     pub(crate) fn base_url(&self, provider: Provider) -> Option<String> {
-        self.0.base_url(provider, None)
+        self.chooser.base_url(provider, None)
     }
 }
 
 impl Chooser {
     /// Whether there is a key or an address to ask a provider with.
-    fn is_reported(&self, provider: Provider) -> bool {
+    pub(super) fn is_reported(&self, provider: Provider) -> bool {
         let configured = self.config.provider(provider);
         let url = |of: &ProviderConfig| of.base_url.as_ref().map(|url| bare(&url.value).to_owned());
         if provider == Provider::OpenAiResponses {
@@ -108,7 +116,7 @@ impl Chooser {
         let provider = settings.provider;
         let (models, error) = match self.reach.models(settings.clone()).await {
             Ok(models) => (models, None),
-            Err(error) => (Vec::new(), Some(error.to_string())),
+            Err(error) => (Vec::new(), Some(self.advised(provider, error).to_string())),
         };
         let models = models.iter().map(|model| spec(provider, model)).collect();
         let base_url = settings.base_url.clone();
@@ -143,8 +151,8 @@ impl fmt::Display for Report {
             match error {
                 Some(error) => writeln!(formatter, "{provider}{at}: {error}")?,
                 None => {
-                    let plural = if models.len() == 1 { "" } else { "s" };
-                    writeln!(formatter, "{provider}{at}: {} model{plural}", models.len())?;
+                    let models = counted(models.len() as u64, "model", "models");
+                    writeln!(formatter, "{provider}{at}: {models}")?;
                 }
             }
             models.iter().try_for_each(|model| writeln!(formatter, "  {model}"))?;
@@ -153,6 +161,14 @@ impl fmt::Display for Report {
             writeln!(formatter, "Nothing is set up: run `callboard login`, or set a key.")?;
         }
         writeln!(formatter, "direct: needs nothing")?;
-        write!(formatter, "New sessions begin with {}.", self.default)
+        match (&self.default, &self.error) {
+            (Some(default), _) => write!(formatter, "New sessions begin with {default}."),
+            (None, Some(error)) => write!(formatter, "No session can begin: {error}"),
+            (None, None) => write!(
+                formatter,
+                "New sessions in an editor begin with direct. `callboard exec` needs a model, or \
+                 `--model direct`."
+            ),
+        }
     }
 }

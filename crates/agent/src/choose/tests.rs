@@ -453,7 +453,10 @@ async fn the_report_names_every_address_that_is_asked() {
             &silent,
             "",
             &[],
-            &["openai at http://h/v1: 1 model", "ollama at http://silent:11434: no (status 401)"],
+            &[
+                "openai at http://h/v1: 1 model",
+                "ollama at http://silent:11434: no (status 401). No key was sent: set OLLAMA_API_KEY, or run `callboard login`",
+            ],
         ),
     ] {
         let (user, fake) = (User::new(env, file), Fake::default());

@@ -6,29 +6,47 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::args::{AgentArgs, ConfigCommand, ModelsArgs, ProviderArg};
-use super::{fail, run};
+use super::{fail, run, unusable};
 use crate::agent::Agent;
-use crate::choose::{Broken, Choices, Network};
+use crate::choose::{Broken, Choices, Network, NoModel};
 use crate::config::{self, Config, Flags};
 use crate::keys::{KeyStore, LOGINS};
 use crate::mode::Mode;
+use crate::model::Model;
 use crate::ui::Ui;
 use crate::{login, secrets};
 
 type Env = Vec<(String, String)>;
 
-/// Makes the agent that flags, environment and file say.
+/// Makes the agent that flags, environment and file say, with the model that is there now, and
+/// returns the name of that.
 ///
 /// # Errors
 ///
-/// What is wrong with any of them.
-pub(super) fn agent(args: AgentArgs) -> Result<Agent, String> {
+/// The exit code, after saying what is wrong: a configuration that cannot be used, or no model.
+pub(super) async fn exec_agent(args: AgentArgs) -> Result<(Agent, String), ExitCode> {
     let env: Env = acp_tools::env::parent().collect();
-    let config = Config::load(&env, args.into()).map_err(|error| error.to_string())?;
-    agent_of(config, env)
+    let config = Config::load(&env, args.into()).map_err(|error| match error.is_of_flag() {
+        true => unusable(&error.to_string()),
+        false => fail(&error.to_string()),
+    })?;
+    let mut choices = Choices::new(config, KeyStore::of_env(&env), Network);
+    match choices.settle().await {
+        Ok(Some(model)) => {
+            let name = model.name().to_owned();
+            Ok((with_model(model, choices, env), name))
+        }
+        Ok(None) => Err(unusable(NO_MODEL)),
+        Err(NoModel::Spec(error)) => Err(unusable(&error.to_string())),
+        Err(NoModel::Model(error)) => Err(fail(&format!("The model failed: {error}"))),
+    }
 }
 
-/// Makes it as [`agent`] does. What is wrong with anything but a flag is told at the first prompt:
+const NO_MODEL: &str = "no model is set up. Run `callboard login`, set ANTHROPIC_API_KEY, \
+    OPENAI_API_KEY or GEMINI_API_KEY, or start Ollama, llama.cpp or LM Studio on this machine. \
+    `--model direct` runs commands without a model.";
+
+/// Makes the agent that flags, environment and file say. What is wrong with anything but a flag is told at the first prompt:
 /// a client shows that to its user, and hardly ever why an agent did not start.
 pub(super) fn serving_agent(args: AgentArgs) -> Result<Agent, String> {
     let env: Env = acp_tools::env::parent().collect();
@@ -45,16 +63,21 @@ pub(super) fn serving_agent(args: AgentArgs) -> Result<Agent, String> {
 }
 
 fn agent_of(config: Config, env: Env) -> Result<Agent, String> {
-    let (mode, locale) = (config.mode.value, config.locale.clone());
-    let env_pass = config.env_pass.as_ref().map(|names| names.value.clone()).unwrap_or_default();
     let choices = Choices::new(config, KeyStore::of_env(&env), Network);
     let model = choices.chosen().map_err(|error| error.to_string())?;
+    Ok(with_model(model, choices, env))
+}
+
+fn with_model(model: Arc<dyn Model>, choices: Choices, env: Env) -> Agent {
+    let config = choices.config();
+    let (mode, locale) = (config.mode.value, config.locale.clone());
+    let env_pass = config.env_pass.as_ref().map(|names| names.value.clone()).unwrap_or_default();
     let agent = Agent::new(model, env.into_iter()).with_mode(mode);
     let agent = agent.with_catalogue(Arc::new(choices)).with_env_pass(env_pass);
-    Ok(match locale {
+    match locale {
         Some(locale) => agent.with_locale(locale.value),
         None => agent,
-    })
+    }
 }
 
 /// An agent that says what is wrong and does nothing: what the user configured may have been
@@ -94,7 +117,7 @@ fn show(config: &Config, is_json: bool) -> String {
 
 /// `callboard models`
 pub(super) fn models(args: &ModelsArgs) -> ExitCode {
-    with_choices(async |choices| {
+    with_choices(async |mut choices| {
         let report = choices.report().await;
         print(&if args.json { format!("{:#}", json!(report)) } else { report.to_string() })
     })

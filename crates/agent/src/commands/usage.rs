@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use acp_lifecycle::{SessionUsage, title};
+use acp_types::text::counted;
 
 use futures::FutureExt as _;
 
@@ -60,7 +61,8 @@ fn tokens(spent: &Spent) -> String {
     }
     let mut text = format!(
         "Tokens: {input_tokens} in ({cached_tokens} of them from a cache), {output_tokens} out \
-         ({thought_tokens} of them thoughts), in {requests} requests.\n"
+         ({thought_tokens} of them thoughts), in {}.\n",
+        counted(*requests, "request", "requests")
     );
     if let Some(cost) = spent.cost_micros {
         // Writing to a string cannot fail.

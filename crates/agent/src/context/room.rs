@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use acp_lifecycle::SessionHandle;
 use acp_types::meta::DEFAULT_KEY;
+use acp_types::text::counted;
 use agent_client_protocol::v1::schema::{
     CompactionId, CompactionStatus, CompactionUpdate, ContentBlock, Meta, SessionUpdate,
 };
@@ -178,7 +179,12 @@ impl Notice<'_> {
              is about {after}."
         );
         if cleared > 0 {
-            words.push_str(&format!(" {cleared} older results of calls were left out."));
+            let what = counted(
+                cleared as u64,
+                "older result of a call was",
+                "older results of calls were",
+            );
+            words.push_str(&format!(" {what} left out."));
         }
         let is_summarised = made.text.is_some();
         if is_summarised {

@@ -17,6 +17,12 @@ pub trait Catalogue: Send + Sync + std::fmt::Debug {
         Box::pin(std::future::ready(()))
     }
 
+    /// Asks servers which models they list, for [`Catalogue::list`]. It may take seconds, and runs
+    /// beside the sessions: after one has begun, and after its model was found.
+    fn explore(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
     /// Lists the models that can be chosen, the default one first.
     fn list(&self) -> Vec<Choice>;
 

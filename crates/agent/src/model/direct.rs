@@ -85,6 +85,12 @@ pub fn help(has_tool: impl Fn(&str) -> bool) -> String {
     format!("{help}\n\n{THIS} {CONNECT}")
 }
 
+/// Says why a prompt is not understood; none if it is. Nothing of such a prompt is run.
+#[must_use]
+pub fn misunderstood(prompt: &str) -> Option<String> {
+    command::parse(prompt).err().map(|error| error.to_string())
+}
+
 /// The last prompt, and the messages after it.
 fn turn(messages: &[Arc<Message>]) -> (Cow<'_, str>, &[Arc<Message>]) {
     let mut prompts = messages.iter().enumerate().rev();
@@ -140,10 +146,7 @@ fn summary(since: &[Arc<Message>]) -> String {
         .flatten()
         .collect();
     let failed: Vec<_> = results.iter().filter(|result| result.is_error).collect();
-    let calls = match results.len() {
-        1 => "1 call".to_owned(),
-        count => format!("{count} calls"),
-    };
+    let calls = acp_types::text::counted(results.len() as u64, "call", "calls");
     if failed.is_empty() {
         return format!("Done: {calls}.");
     }

@@ -109,6 +109,8 @@ pub enum Fault {
     Auth,
     /// The request is longer than the model takes: compact the session.
     TooLong,
+    /// No server listens at an address of this machine: another attempt helps once it is started.
+    Unreachable,
     /// Anything else: the same request would fail again.
     #[default]
     Other,

@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn only_what_may_pass_is_tried_again_and_not_for_ever() {
-        for fault in [Fault::Auth, Fault::TooLong, Fault::Other] {
+        for fault in [Fault::Auth, Fault::TooLong, Fault::Unreachable, Fault::Other] {
             assert_eq!(pauses(&error(fault, None), Came::ToNothing).len(), 0);
         }
         let busy = pauses(&error(Fault::Transient, None), Came::ToNothing);

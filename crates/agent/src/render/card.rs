@@ -24,6 +24,7 @@ use super::{input, safe};
 mod ask;
 mod end;
 
+pub(super) use ask::print_options;
 pub(crate) use end::duration;
 
 /// A call as it was told so far.
@@ -39,6 +40,8 @@ pub(super) struct Card {
     pub(super) updates: usize,
     pub(super) bytes: usize,
     pub(super) duration_ms: Option<u64>,
+    /// A command that runs in the background: its id, and the command.
+    pub(super) background: Option<(String, Option<String>)>,
     live: Live,
 }
 
@@ -46,18 +49,25 @@ pub(super) struct Card {
 #[derive(Debug, Default)]
 struct Live {
     /// The title that was printed last.
-    named: Option<String>,
-    /// Whether permission was asked for and it has not run since.
-    is_asked: bool,
+    named: Option<Named>,
     input: Value,
     console: Console,
     /// Texts that are printed when the call ends: the last one, and before it all others.
     texts: Vec<Text>,
     shown: VecDeque<Shown>,
     end: CallMeta,
-    is_exit_shown: bool,
-    /// Of a display-only terminal.
+    /// How the command of a display-only terminal ended.
+    exit: (Option<i32>, Option<String>),
+    has_terminal: bool,
     is_command_shown: bool,
+}
+
+/// A title that is on the page.
+#[derive(Debug)]
+struct Named {
+    /// Without how far the call was.
+    title: String,
+    is_whole: bool,
 }
 
 /// A text that is held back.
@@ -86,6 +96,7 @@ impl Card {
             updates: 0,
             bytes: 0,
             duration_ms: None,
+            background: None,
             live: Live::default(),
         }
     }
@@ -101,6 +112,8 @@ impl Card {
             self.show_content(content, page);
         }
         if let Some(meta) = &update.meta {
+            self.live.has_terminal |= meta.contains_key("terminal_info");
+            self.show_command(page);
             self.show_events(meta, page);
         }
         if is_final(self.status) {
@@ -131,6 +144,15 @@ impl Card {
                 format!("… {bytes} bytes that are not shown").into()
             };
         }
+        if let Some(output) = &fields.raw_output
+            && let Some(id) = output.get("background").and_then(Value::as_str)
+        {
+            // Of one that has ended, only which it was.
+            let runs = output.get("running") == Some(&Value::Bool(true));
+            let command = output.get("command").and_then(Value::as_str).unwrap_or("a command");
+            let command = safe::cut(&safe::exact(command), LINE_CHARS);
+            self.background = Some((safe::exact(id), runs.then_some(command)));
+        }
         let meta = update.meta.as_ref().and_then(|meta| meta.get(DEFAULT_KEY));
         if let Some(Ok(meta)) = meta.map(|meta| serde_json::from_value::<CallMeta>(meta.clone())) {
             // A call that never ran took no time, which is not worth a word.
@@ -145,26 +167,48 @@ impl Card {
         }
     }
 
-    /// Prints the head: the first time, when it runs after a permission, and when what runs is
-    /// called something else.
+    /// Prints the head, once it runs or says how far it is, and when what runs is called something
+    /// else. Before that its title may still get better.
     fn announce(&mut self, page: &mut Page) {
         let is_running = self.status == ToolCallStatus::InProgress;
         let is_due = match &self.live.named {
-            None => !is_final(self.status),
-            Some(named) => is_running && (self.live.is_asked || differs(named, &self.title)),
+            None => !is_final(self.status) && (is_running || self.title.contains(SEPARATOR)),
+            Some(named) => is_running && differs(&named.title, &self.title),
         };
         if is_due {
             self.make_way(page);
-            let mark = if is_running { "● " } else { "○ " };
-            let kind = if self.live.named.is_none() { kind(self.kind) } else { "" };
-            let room = page.width.saturating_sub(kind.len() + 4);
-            page.write(Style::new(), &format!("{mark}{}", safe::cut(&self.title, room)));
-            page.write(page.palette.dim, format!("  {kind}").trim_end());
-            page.line("");
+            self.print_head(page);
             page.owner = Owner::Head(self.id.clone());
-            self.live.named = Some(self.title.clone());
         }
-        self.live.is_asked &= !is_running;
+    }
+
+    fn print_head(&mut self, page: &mut Page) {
+        let is_running = self.status == ToolCallStatus::InProgress;
+        let mark = if is_running { "● " } else { "○ " };
+        let kind = if self.live.named.is_none() { kind(self.kind) } else { "" };
+        let room = page.width.saturating_sub(kind.len() + 4);
+        let title = safe::cut(&self.title, room);
+        page.write(Style::new(), &format!("{mark}{title}"));
+        page.write(page.palette.dim, format!("  {kind}").trim_end());
+        page.line("");
+        self.note_title(title == self.title);
+    }
+
+    fn note_title(&mut self, is_whole: bool) {
+        self.live.named = Some(Named { title: base(&self.title).to_owned(), is_whole });
+    }
+
+    /// Whether the page says last what this call is called.
+    fn is_named_last(&self, page: &Page) -> bool {
+        let is_own = matches!(&page.owner, Owner::Head(id) | Owner::Call(id) if *id == self.id);
+        is_own && self.live.named.as_ref().is_some_and(|named| named.title == base(&self.title))
+    }
+
+    /// Whether the whole of a command is on the page, in the call's title.
+    fn is_command_named(&self, command: &str) -> bool {
+        let words = format!("`{}`", safe::exact(command));
+        let named = self.live.named.as_ref();
+        named.is_some_and(|named| named.is_whole && named.title.contains(&words))
     }
 
     /// Separates calls from what is no call, and a call from those that ran before.
@@ -177,15 +221,19 @@ impl Card {
     }
 
     /// Makes sure that what is printed next is seen to be this call's.
-    fn own(&self, page: &mut Page) {
+    fn own(&mut self, page: &mut Page) {
         let is_own = matches!(&page.owner, Owner::Head(id) | Owner::Call(id) if *id == self.id);
         if !is_own {
             match page.owner {
                 Owner::Head(_) | Owner::Call(_) => page.fresh(),
                 _ => page.blank(),
             }
-            let title = safe::cut(&self.title, page.width.saturating_sub(2));
-            page.write(page.palette.dim, &format!("● {title}\n"));
+            if self.live.named.is_none() {
+                self.print_head(page);
+            } else {
+                let title = safe::cut(&self.title, page.width.saturating_sub(2));
+                page.write(page.palette.dim, &format!("● {title}\n"));
+            }
         }
         page.owner = Owner::Call(self.id.clone());
     }
@@ -218,6 +266,18 @@ impl Card {
             }
         }
         if let Some(output) = console.filter(|output| !self.is_mere_command(output)) {
+            if self.live.named.is_none() {
+                self.own(page);
+            }
+            // The title has said it.
+            let command = input::command(&self.live.input);
+            let command = command.filter(|command| self.is_command_named(command));
+            let output = command
+                .and_then(|command| {
+                    let rest = output.strip_prefix("$ ")?.strip_prefix(&command)?;
+                    rest.strip_prefix('\n').or(rest.is_empty().then_some("")).map(str::to_owned)
+                })
+                .unwrap_or(output);
             let (joint, new) = self.live.console.replace(&output);
             self.print_output(joint, new, page);
         }
@@ -234,35 +294,42 @@ impl Card {
     /// Prints the events of a display-only terminal, a convention in `_meta`
     /// (<https://github.com/zed-industries/zed/pull/39419>).
     fn show_events(&mut self, meta: &Meta, page: &mut Page) {
-        // It is told again where a command runs elsewhere than it was opened.
-        if meta.contains_key("terminal_info")
-            && !self.live.is_command_shown
-            && let Some(command) = input::command(&self.live.input)
-        {
-            self.live.is_command_shown = true;
-            self.print_output(Joint::NewLine, &format!("$ {command}\n"), page);
-        }
         if let Some(Value::String(data)) = meta.get("terminal_output").and_then(|it| it.get("data"))
         {
-            let lines = self.live.console.append(data);
-            self.print_output(Joint::GoesOn, &lines, page);
+            self.print_output(Joint::GoesOn, data, page);
         }
         if let Some(exit) = meta.get("terminal_exit") {
             self.end_output(page);
+            // The last line tells it.
             let code = exit.get("exit_code").and_then(Value::as_i64);
+            let code = code.and_then(|code| i32::try_from(code).ok());
             let signal = exit.get("signal").and_then(Value::as_str);
-            if let Some(exit) = exit_text(code, signal) {
-                self.own(page);
-                page.fresh();
-                page.write(page.palette.dim, &format!("  │ {exit}\n"));
-                self.live.is_exit_shown = true;
-            }
+            self.live.exit = (code, signal.map(|signal| safe::cut(signal, LINE_CHARS)));
+        }
+    }
+
+    /// Prints the command of a display-only terminal when it runs, unless the title has said it.
+    fn show_command(&mut self, page: &mut Page) {
+        if !self.live.has_terminal
+            || self.live.is_command_shown
+            || self.status == ToolCallStatus::Pending
+        {
+            return;
+        }
+        self.live.is_command_shown = true;
+        if let Some(command) = input::command(&self.live.input)
+            && !self.is_command_named(&command)
+        {
+            self.print_output(Joint::GoesOn, &format!("$ {command}\n"), page);
         }
     }
 
     fn print_output(&mut self, joint: Joint, text: &str, page: &mut Page) {
         if !text.is_empty() {
-            self.own(page);
+            // Elsewhere than on a terminal, a line is printed when it has ended.
+            if page.is_terminal() || text.contains('\n') || joint == Joint::Gap {
+                self.own(page);
+            }
             self.live.console.print(joint, text, page);
         }
     }
@@ -328,12 +395,15 @@ fn hold(texts: &[String]) -> Vec<Text> {
 /// Returns whether a title says something else, not only more or less, with other numbers, or
 /// how far the call is.
 fn differs(old: &str, new: &str) -> bool {
-    let letters = |title: &str| {
-        let base = title.rsplit_once(SEPARATOR).map_or(title, |(base, _)| base);
-        base.chars().filter(|c| c.is_alphabetic()).collect::<String>()
-    };
+    let letters =
+        |title: &str| base(title).chars().filter(|c| c.is_alphabetic()).collect::<String>();
     let (old, new) = (letters(old), letters(new));
     !old.starts_with(&new) && !new.starts_with(&old)
+}
+
+/// Returns a title without how far its call is.
+fn base(title: &str) -> &str {
+    title.rsplit_once(SEPARATOR).map_or(title, |(base, _)| base)
 }
 
 /// Says how a command ended.

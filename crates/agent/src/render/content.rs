@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use acp_types::schema::v1::{ContentBlock, EmbeddedResourceResource};
+use acp_types::text::counted;
 
 /// Returns the text of a block, or what stands for one that is none.
 pub(super) fn block_text(block: &ContentBlock) -> Cow<'_, str> {
@@ -24,7 +25,7 @@ pub(super) fn block_text(block: &ContentBlock) -> Cow<'_, str> {
 }
 
 fn binary(kind: &str, base64_len: usize) -> Cow<'_, str> {
-    Cow::Owned(format!("[{kind}, {} bytes]", base64_len / 4 * 3))
+    Cow::Owned(format!("[{kind}, {}]", counted(base64_len as u64 / 4 * 3, "byte", "bytes")))
 }
 
 /// Returns the language and the inside of a text that is one Markdown fence as a whole; else no

@@ -4,6 +4,8 @@
 
 use std::collections::VecDeque;
 
+use acp_types::text::counted;
+
 use super::limits::LINE_CHARS;
 use super::safe;
 
@@ -78,8 +80,8 @@ impl Excerpt {
 
 /// Returns the line that stands for what is not shown.
 pub(super) fn more(count: usize, noun: &str) -> String {
-    let end = if count == 1 { "" } else { "s" };
-    format!("… {count} more {noun}{end}")
+    let more = format!("more {noun}");
+    format!("… {}", counted(count as u64, &more, &format!("{more}s")))
 }
 
 #[cfg(test)]

@@ -20,9 +20,6 @@ pub(super) const SEEN_BYTES: usize = 8 << 10;
 /// Lines by which the output of two messages is aligned.
 pub(super) const ALIGNED_LINES: usize = 64;
 
-/// Bytes of an unfinished line of a terminal that wait for its end.
-pub(super) const PARTIAL_BYTES: usize = 4 << 10;
-
 /// Bytes of a call's input that are remembered for its permission request, which usually brings
 /// its own.
 pub(super) const INPUT_BYTES: usize = 64 << 10;
@@ -38,3 +35,12 @@ pub(super) const SHOWN_ITEMS: usize = 256;
 
 /// Calls that are remembered for the table; the oldest count in the totals only.
 pub(super) const CALLS: usize = 1000;
+
+/// Bytes of a message that wait for the end of their block of Markdown.
+pub(super) const BLOCK_BYTES: usize = 16 << 10;
+
+/// Bytes of the sequences that colour a line of a command's output; at more, its colours end.
+pub(super) const COLOUR_BYTES: usize = 256;
+
+/// Commands in the background that are named when the program ends.
+pub(super) const BACKGROUND: usize = 64;

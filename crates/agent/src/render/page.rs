@@ -9,6 +9,7 @@ use acp_types::schema::v1::{MessageId, ToolCallId};
 use anstyle::{AnsiColor, Style};
 
 use super::limits::LINE_CHARS;
+use super::markdown::Markdown;
 use super::safe;
 
 /// What is printed now, and how everything looks.
@@ -27,6 +28,10 @@ pub(super) struct Page {
     line_ends: usize,
     /// Characters of the line that is not ended.
     column: usize,
+    /// Columns of that line, if it may be drawn again.
+    drawn: Option<usize>,
+    /// What is not printed of a message whose Markdown is laid out; none where it is printed as it is.
+    markdown: Option<Markdown>,
 }
 
 /// Whose text is on the page.
@@ -49,6 +54,10 @@ pub(super) struct Palette {
     pub(super) ask: Style,
     pub(super) dim: Style,
     pub(super) bold: Style,
+    pub(super) italic: Style,
+    pub(super) title: Style,
+    pub(super) strike: Style,
+    pub(super) code: Style,
 }
 
 impl Palette {
@@ -59,6 +68,10 @@ impl Palette {
             ask: AnsiColor::Yellow.on_default(),
             dim: Style::new().dimmed(),
             bold: Style::new().bold(),
+            italic: Style::new().italic(),
+            title: Style::new().bold().underline(),
+            strike: Style::new().strikethrough(),
+            code: AnsiColor::Cyan.on_default(),
         }
     }
 }
@@ -73,7 +86,19 @@ impl Page {
             text: String::new(),
             line_ends: 2,
             column: 0,
+            drawn: None,
+            markdown: None,
         }
+    }
+
+    /// Lays out Markdown, and draws again a line that is not ended.
+    pub(super) fn on_terminal(&mut self) {
+        self.markdown = Some(Markdown::default());
+    }
+
+    /// Whether a line can be drawn again.
+    pub(super) fn is_terminal(&self) -> bool {
+        self.markdown.is_some()
     }
 
     /// Hands over what was written since the last time.
@@ -86,6 +111,7 @@ impl Page {
         if text.is_empty() {
             return;
         }
+        self.drawn = None;
         let words = text.trim_end_matches('\n');
         if !words.is_empty() {
             self.text.push_str(&format!("{style}{words}{style:#}"));
@@ -101,6 +127,42 @@ impl Page {
     pub(super) fn line(&mut self, text: &str) {
         self.write(Style::new(), text);
         self.write(Style::new(), "\n");
+    }
+
+    /// Writes a line that holds colours.
+    pub(super) fn styled_line(&mut self, line: &str) {
+        self.fresh();
+        let is_empty = line.is_empty();
+        self.text.push_str(line);
+        self.text.push('\n');
+        (self.drawn, self.column) = (None, 0);
+        self.line_ends = if is_empty { self.line_ends + 1 } else { 1 };
+    }
+
+    /// Draws a line that holds colours and has so many columns, over the last one if that was drawn.
+    pub(super) fn draw(&mut self, line: &str, columns: usize) {
+        let before = self.begin_drawing();
+        self.text.push_str(line);
+        self.text.push_str(&" ".repeat(before.saturating_sub(columns)));
+        (self.drawn, self.line_ends, self.column) = (Some(columns), 0, columns);
+    }
+
+    /// Writes a line as [`Page::draw`] does, for good.
+    pub(super) fn end_drawing(&mut self, line: &str, columns: usize) {
+        self.draw(line, columns);
+        self.text.push('\n');
+        (self.drawn, self.line_ends, self.column) = (None, 1, 0);
+    }
+
+    /// Goes to the beginning of the line that was drawn, or begins one; returns the columns that are
+    /// to be covered.
+    fn begin_drawing(&mut self) -> usize {
+        if let Some(columns) = self.drawn {
+            self.text.push('\r');
+            return columns;
+        }
+        self.fresh();
+        0
     }
 
     /// Returns whether the next text begins a line.
@@ -125,7 +187,21 @@ impl Page {
     /// Writes a piece of a message as it streams.
     pub(super) fn message(&mut self, id: Option<&MessageId>, text: &str) {
         let text = self.begin(Owner::Message(id.cloned()), text);
-        self.write(Style::new(), &text);
+        match self.markdown.take() {
+            Some(mut markdown) => {
+                markdown.push(&text, self);
+                self.markdown = Some(markdown);
+            }
+            None => self.write(Style::new(), &text),
+        }
+    }
+
+    /// Prints what is left of a message, before anything else.
+    pub(super) fn end_message(&mut self) {
+        if let Some(mut markdown) = self.markdown.take() {
+            markdown.finish(self);
+            self.markdown = Some(markdown);
+        }
     }
 
     /// Writes a piece of a thought as it streams: dimmed, under its mark.
@@ -148,6 +224,7 @@ impl Page {
         if self.owner == owner {
             return text;
         }
+        self.end_message();
         let text = text.trim_start_matches('\n').to_owned();
         if !text.is_empty() {
             self.blank();

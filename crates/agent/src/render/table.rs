@@ -1,6 +1,7 @@
 //! The table of all calls, with what each of them cost on the wire.
 
 use acp_types::schema::v1::ToolCallStatus;
+use acp_types::text::counted;
 
 use super::card::{Card, kind};
 use super::safe;
@@ -36,11 +37,10 @@ pub(super) fn table(cards: &[Card], earlier: Totals, width: usize) -> String {
     let head = ["call", "kind", "status", "updates", "bytes", "ms"].map(str::to_owned);
     let mut rows = vec![head];
     if earlier.calls > 0 {
-        rows.push(sums(format!("{} earlier calls", earlier.calls), earlier));
+        rows.push(sums(counted(earlier.calls as u64, "earlier call", "earlier calls"), earlier));
     }
     rows.extend(cards.iter().map(row));
-    let noun = if totals.calls == 1 { "call" } else { "calls" };
-    rows.push(sums(format!("{} {noun}", totals.calls), totals));
+    rows.push(sums(counted(totals.calls as u64, "call", "calls"), totals));
     lay_out(rows, width)
 }
 

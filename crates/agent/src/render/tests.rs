@@ -108,9 +108,9 @@ fn a_call_is_a_head_its_text_and_its_end() {
 
 I will **read** it.
 
-○ Read  read
+● Read src/a.rs  read
   │ fn a() {}
-✓ Read src/a.rs  3 ms
+✓ 3 ms
 
 Done.
 ",
@@ -140,7 +140,7 @@ fn a_long_text_keeps_its_beginning_and_its_end() {
   │ 18
   │ 19
   │ 20
-✓ Read a
+✓ completed
 ",
     );
 }
@@ -162,7 +162,7 @@ fn an_edit_shows_its_diff_once_and_asks() {
             ended("1", "completed", 1_234),
         ],
         "
-○ Edit  edit
+○ Edit src/a.rs  edit
   src/a.rs  +1 −1
   @@ -4,5 +4,5 @@
     4
@@ -171,11 +171,10 @@ fn an_edit_shows_its_diff_once_and_asks() {
   - seven
   + 7
     8
-▸ Edit src/a.rs  edit  asks for permission
+▸ asks for permission
   1  Allow
   2  Reject
-● Edit src/a.rs
-✓ Edit src/a.rs  1.2 s
+✓ 1.2 s
 ",
     );
 }
@@ -238,7 +237,7 @@ fn a_permission_request_hides_nothing() {
   why: a\\u{{1b}}[8mb
   1  Allow
   2  Reject
-✗ Run `yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy…  failed: Rejected by the user.
+✗ failed: Rejected by the user.
 ",
             "y".repeat(100)
         ),
@@ -256,19 +255,18 @@ fn a_permission_request_without_details_shows_what_was_told_before() {
             ended("1", "completed", 1),
         ],
         "
-○ Plan
 ▸ Plan  asks for permission
   $ ls \"a b\"
   First
   then
   1  Allow
   2  Reject
-▸ Plan  asks for permission
+▸ asks for permission
   $ ls \"a b\"
   │ Step 1
   1  Allow
   2  Reject
-✓ Plan  1 ms
+✓ 1 ms
 ",
     );
 }
@@ -289,14 +287,11 @@ fn a_command_that_waits_is_shown_once() {
             ended("1", "completed", 1),
         ],
         "
-○ Run  execute
 ▸ Run `ls`  execute  asks for permission
   1  Allow
   2  Reject
-● Run `ls`
-  │ $ ls
   │ a
-✓ Run `ls`  1 ms
+✓ 1 ms
 ",
     );
 }
@@ -323,17 +318,17 @@ fn output_that_is_replaced_is_printed_as_it_grows() {
   │ one
   │ two
   │ three
-  │ 10%
 
 Wait.
 
 ● Run `make`
+  │ 10%
   │ 20%
   │ …
   │ [… 99 bytes left out …]
   │ later
   │ end
-✓ Run `make`  1 min 1 s
+✓ 1 min 1 s
 ",
     );
 }
@@ -348,7 +343,7 @@ fn endless_output_stops_and_shows_its_end() {
     ]);
     let end = format!("  │ {LIVE_LINES}\n  │ … 4 more lines\n  │ {}\n", LIVE_LINES + 5);
     assert!(text.contains(&end), "{text}");
-    assert!(text.ends_with(&format!("  │ {}\n✓ Run  1 ms\n", LIVE_LINES + 10)), "{text}");
+    assert!(text.ends_with(&format!("  │ {}\n✓ 1 ms\n", LIVE_LINES + 10)), "{text}");
 }
 
 #[test]
@@ -375,14 +370,70 @@ fn a_display_only_terminal_is_printed_by_lines() {
         ],
         "
 ● Run `make`  execute
-  │ $ make
   │ one
   │ red 2%
   │
   │ no end
-  │ exit code 2
-✗ Run `make`  failed: exit code 2  5 ms
+✗ failed: exit code 2  5 ms
 ",
+    );
+}
+
+#[test]
+fn a_request_that_nobody_is_asked_about_has_no_options() {
+    let mut cards = Cards::new("/p", 80);
+    let fields = json!({"title": "Run `ls`", "kind": "execute", "rawInput": {"command": "ls"}});
+    let request = serde_json::from_value(ask("1", fields)).unwrap();
+    assert_eq!(cards.decided(&request, 0), "▸ Run `ls`  execute  asks for permission\n");
+    assert_eq!(cards.permission(&request, 0), "▸ asks for permission\n  1  Allow\n  2  Reject\n");
+}
+
+#[test]
+fn a_long_title_that_was_cut_is_whole_where_it_is_decided_on() {
+    let title = format!("Run `echo {}; rm -rf x`", "y".repeat(100));
+    let input = json!({"command": format!("echo {}; rm -rf x", "y".repeat(100))});
+    let text = shown(&[
+        with(
+            call("1", &title, "execute"),
+            json!({"rawInput": input, "content": [diff("", "x\n")]}),
+        ),
+        ask("1", json!({"title": title, "rawInput": input})),
+    ]);
+    assert!(text.contains(&format!("▸ {title}  execute  asks for permission\n")), "{text}");
+}
+
+#[test]
+fn commands_in_the_background_are_known_until_their_end_is_told() {
+    let mut cards = Cards::new("/p", 80);
+    let told = |running: bool| json!({"rawOutput": {"background": "bg-1", "command": "sleep \u{1b}9", "running": running}});
+    tell(&mut cards, &[call("1", "Run", "execute"), change("1", told(true))]);
+    assert_eq!(cards.background().collect::<Vec<_>>(), ["`sleep \\u{1b}9` (bg-1)"]);
+    tell(&mut cards, &[call("2", "Look", "read"), change("2", told(false))]);
+    assert_eq!(cards.background().count(), 0);
+    assert!(!cards.has_failed());
+    tell(&mut cards, &[ended("2", "failed", 1)]);
+    assert!(cards.has_failed());
+}
+
+#[test]
+fn on_a_terminal_a_message_is_laid_out_and_progress_is_drawn_over() {
+    let mut cards = Cards::new("/p", 80).on_terminal();
+    let text = tell(
+        &mut cards,
+        &[
+            says("agent_message_chunk", "I will **re"),
+            says("agent_message_chunk", "ad** it."),
+            with(call("1", "Run", "execute"), json!({"status": "in_progress"})),
+            terminal("terminal_output", json!({"data": "1 %"})),
+            terminal("terminal_output", json!({"data": "\r2 %"})),
+            says("agent_message_chunk", "So.\n\n"),
+            terminal("terminal_output", json!({"data": "\rend\n"})),
+            ended("1", "completed", 1),
+        ],
+    );
+    assert_eq!(
+        text,
+        "I will read it.\n\n● Run  execute\n  │ 1 %\r  │ 2 %\n\nSo.\n\n● Run\n  │ end\n✓ 1 ms\n"
     );
 }
 
@@ -403,19 +454,14 @@ fn calls_side_by_side_are_told_apart() {
         "
 ● Run a  execute
 ● Run b  execute
+  │ b1
 ● Run a
   │ a1
-● Run b
-  │ b1
-  │ b
-● Run a
   │ a2
+✓ 1 ms
 ● Run b
   │ b2
-✓ Run a  1 ms
-✓ Run b  2 ms
-
-○ Think  think
+✓ 2 ms
 ",
     );
 }
@@ -449,7 +495,7 @@ fn a_call_that_does_not_complete_says_why() {
     for (fields, why) in cases {
         check(
             &[call("1", "Do", "other"), with(change("1", json!({"status": "failed"})), fields)],
-            &format!("○ Do\n✗ Do  {why}\n"),
+            &format!("✗ Do  {why}\n"),
         );
     }
 }
@@ -469,7 +515,7 @@ fn a_failure_of_several_lines_is_shown_before_its_end() {
   │ so far
   │ No.
   │ Try b.
-✗ Do  failed: No.
+✗ failed: No.
 ",
     );
 }
@@ -483,7 +529,7 @@ fn a_reason_that_does_not_fit_is_shown_before_the_end() {
             call("1", "Do", "other"),
             change("1", json!({"status": "failed", "content": [text(reason)]})),
         ],
-        &format!("○ Do\n  │ {reason}\n✗ Do  failed: {}…\n", &reason[..65]),
+        &format!("○ Do\n  │ {reason}\n✗ failed: {}…\n", &reason[..67]),
     );
 }
 
@@ -593,7 +639,7 @@ fn colours_are_added_and_can_be_taken_off() {
         coloured.contains("\u{1b}[31m  - a\u{1b}[0m\n\u{1b}[32m  + b\u{1b}[0m\n"),
         "{coloured:?}"
     );
-    assert!(coloured.contains("\u{1b}[32m✓ \u{1b}[0mEdit a"), "{coloured:?}");
+    assert!(coloured.contains("\u{1b}[32m✓ \u{1b}[0m\u{1b}[2m1 ms"), "{coloured:?}");
     assert_eq!(anstream::adapter::strip_str(&coloured).to_string(), shown(&messages));
 }
 

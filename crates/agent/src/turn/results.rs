@@ -1,6 +1,6 @@
 //! The results of one reply's calls within their bounds: each alone, and all together.
 
-use acp_types::text::{head, tail};
+use acp_types::text::{counted, head, tail};
 
 use crate::limits::{MAX_REPLY_IMAGE_BYTES, MAX_REPLY_RESULT_BYTES, MAX_RESULT_BYTES};
 use crate::model::{Part, ToolResult};
@@ -41,7 +41,10 @@ fn share(mut lens: Vec<usize>, mut room: usize) -> usize {
 fn cut(text: &str, max: usize) -> String {
     let (start, end) = (head(text, max / 2), tail(text, max / 2));
     let left_out = text.len() - start.len() - end.len();
-    format!("{start}\n[{left_out} bytes are left out here]\n{end}")
+    {
+        let what = counted(left_out as u64, "byte is left out here", "bytes are left out here");
+        format!("{start}\n[{what}]\n{end}")
+    }
 }
 
 const NOT_SHOWN: &str =

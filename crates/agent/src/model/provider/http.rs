@@ -24,7 +24,7 @@ use rig_core::http_client::{
 use tokio::time::timeout;
 
 use self::rest::Rest;
-use super::{Key, Provider, Settings, beginning::Telling, fault, memory::Memory};
+use super::{Key, Provider, Settings, beginning::Telling, fault, local, memory::Memory};
 use crate::{limits, model::Fault};
 
 /// Sends requests to one provider. Cheap to make and to clone: nothing of HTTP or TLS exists
@@ -81,13 +81,18 @@ impl Http {
         self.authorize(request.headers_mut()).map_err(Error::instance)?;
         let client = client::get(request.url(), self.way.ca_file.as_deref()).await;
         let client = client.map_err(Error::instance)?;
+        let url = request.url().clone();
         let answer = timeout(limits::MODEL_HEADERS, client.execute(request)).await;
         let answer = answer.map_err(|_elapsed| {
             let seconds = limits::MODEL_HEADERS.as_secs();
             let text = format!("{host} did not begin to answer within {seconds} s");
             Error::instance(Unreachable::new(Fault::Idle, text))
         })?;
-        let response = answer.map_err(|error| Error::instance(unsent(&error, &host)))?;
+        let response =
+            answer.map_err(|error| match is_refused(&error) && client::is_loopback(&url) {
+                true => Error::instance(not_running(&host, self.way.provider, url.port())),
+                false => Error::instance(unsent(&error, &host)),
+            })?;
         if response.status().is_success() {
             return Ok(response);
         }
@@ -299,6 +304,26 @@ fn causes(error: &reqwest::Error) -> String {
     causes.dedup();
     // The outer ones only say that there was an error.
     causes.pop().map_or_else(|| "no cause is known".to_owned(), |cause| fault::shown(&cause))
+}
+
+/// Whether nothing listens where a request was to go.
+fn is_refused(error: &reqwest::Error) -> bool {
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let io = cause.downcast_ref::<std::io::Error>();
+        if io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused) {
+            return true;
+        }
+        next = cause.source();
+    }
+    false
+}
+
+/// Says that no server runs at an address of this machine, and which one was expected there.
+fn not_running(host: &str, provider: Provider, port: Option<u16>) -> Unreachable {
+    let server = local::expected(provider, port);
+    let text = format!("nothing listens at {host}: is {server} running?");
+    Unreachable::new(Fault::Unreachable, text)
 }
 
 /// Says why a request got no answer. Everything but a certificate may be better the next time.

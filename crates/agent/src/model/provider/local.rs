@@ -35,6 +35,16 @@ impl Default for LocalServers {
     }
 }
 
+/// Names the server that is expected at an address of this machine.
+pub(super) fn expected(provider: Provider, port: Option<u16>) -> &'static str {
+    match (provider, port) {
+        (Provider::Ollama, _) | (_, Some(11434)) => "Ollama",
+        (_, Some(8080)) => "llama.cpp's server",
+        (_, Some(1234)) => "LM Studio",
+        _ => "the model server",
+    }
+}
+
 impl LocalServers {
     /// Returns the usual places, with Ollama where `OLLAMA_HOST` says.
     #[must_use]

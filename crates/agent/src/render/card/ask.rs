@@ -3,10 +3,10 @@
 use acp_types::schema::v1::{PermissionOption, RequestPermissionRequest, ToolCallContent};
 use anstyle::Style;
 
-use super::{Card, Extent, Owner, Page, block_text, diff, hash, input, kind, safe, unfence};
+use super::{Card, Extent, Named, Owner, Page, block_text, diff, hash, input, kind, safe, unfence};
 
 impl Card {
-    /// Prints what is asked, and of the call what was not shown as a whole.
+    /// Prints what is decided on: of the call what was not shown as a whole.
     pub(in crate::render) fn ask(
         &mut self,
         request: &RequestPermissionRequest,
@@ -17,10 +17,17 @@ impl Card {
         let fields = &request.tool_call.fields;
         let title = fields.title.as_deref().filter(|title| !title.trim().is_empty());
         let title = title.map_or_else(|| self.title.clone(), safe::exact);
+        let is_named = self.is_named_last(page)
+            && self.live.named.as_ref().is_some_and(|named| named.is_whole && named.title == title);
         self.make_way(page);
-        page.write(page.palette.ask, &format!("▸ {title}"));
-        page.write(page.palette.dim, format!("  {}", kind(self.kind)).trim_end());
-        page.write(page.palette.ask, "  asks for permission\n");
+        if is_named {
+            page.write(page.palette.ask, "▸ asks for permission\n");
+        } else {
+            page.write(page.palette.ask, &format!("▸ {title}"));
+            page.write(page.palette.dim, format!("  {}", kind(self.kind)).trim_end());
+            page.write(page.palette.ask, "  asks for permission\n");
+            self.live.named = Some(Named { title: title.clone(), is_whole: true });
+        }
         page.owner = Owner::Call(self.id.clone());
         let input = fields.raw_input.as_ref().unwrap_or(&self.live.input);
         let command = input::command(input);
@@ -39,9 +46,6 @@ impl Card {
         if request.tool_call.fields.content.is_none() {
             self.show_texts(page);
         }
-        print_options(&request.options, page);
-        self.live.named = Some(self.title.clone());
-        self.live.is_asked = true;
     }
 
     fn show_whole(&mut self, content: &[ToolCallContent], command: Option<&str>, page: &mut Page) {
@@ -71,7 +75,8 @@ impl Card {
     }
 }
 
-fn print_options(options: &[PermissionOption], page: &mut Page) {
+/// Prints what a person may answer.
+pub(in crate::render) fn print_options(options: &[PermissionOption], page: &mut Page) {
     for (at, option) in options.iter().enumerate() {
         page.write(page.palette.ask, &format!("  {}", at + 1));
         page.write(Style::new(), &format!("  {}\n", safe::exact(&option.name)));

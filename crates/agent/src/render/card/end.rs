@@ -22,12 +22,15 @@ impl Card {
     pub(super) fn end(&mut self, page: &mut Page) {
         self.end_output(page);
         let has_failed = self.status == ToolCallStatus::Failed;
-        let line = self.last_line(page.width);
+        let why = if has_failed { format!("  {}", self.reason()) } else { String::new() };
+        let line = self.last_line(page, &why);
         let is_said = has_failed && !line.is_cut;
         if is_said && self.live.texts.last().is_some_and(|last| last.excerpt.total() <= 1) {
             self.live.texts.pop();
         }
         self.show_texts(page);
+        // What was shown may have named the call.
+        let line = self.last_line(page, &why);
         match page.owner {
             Owner::Head(_) | Owner::Call(_) => page.fresh(),
             _ => page.blank(),
@@ -35,9 +38,19 @@ impl Card {
         let (mark, style) =
             if has_failed { ("✗ ", page.palette.bad) } else { ("✓ ", page.palette.good) };
         page.write(style, mark);
-        page.write(Style::new(), &line.title);
-        page.write(page.palette.bad, &line.why);
-        page.write(page.palette.dim, &line.details);
+        // What stands first stands behind the mark.
+        let parts = [
+            (Style::new(), line.title),
+            (page.palette.bad, line.why),
+            (page.palette.dim, line.details),
+        ];
+        let mut parts = parts.into_iter().filter(|(_, text)| !text.is_empty()).peekable();
+        if parts.peek().is_none() {
+            page.write(Style::new(), "completed");
+        }
+        for (at, (style, text)) in parts.enumerate() {
+            page.write(style, if at == 0 { text.trim_start() } else { &text });
+        }
         page.line("");
         page.owner = Owner::Call(self.id.clone());
         self.forget();
@@ -55,17 +68,17 @@ impl Card {
         }
     }
 
-    /// Fits the last line into `width`: first the title gives way, then the reason.
-    fn last_line(&mut self, width: usize) -> LastLine {
-        let has_failed = self.status == ToolCallStatus::Failed;
-        let why = if has_failed { format!("  {}", self.reason()) } else { String::new() };
+    /// Fits the last line into the width: first the title gives way, then the reason. No title where
+    /// the page says last what this call is called.
+    fn last_line(&self, page: &Page, why: &str) -> LastLine {
         let details = self.details();
         let len = |text: &str| text.chars().count();
-        let room = width.saturating_sub(2 + len(&details));
-        let title = safe::cut(&self.title, room.saturating_sub(len(&why)).max(MIN_TITLE));
+        let room = page.width.saturating_sub(2 + len(&details));
+        let title = if self.is_named_last(page) { "" } else { &*self.title };
+        let title = safe::cut(title, room.saturating_sub(len(why)).max(MIN_TITLE));
         let room = room.saturating_sub(len(&title));
-        let is_cut = len(&why) > room;
-        let why = if why.is_empty() { why } else { safe::cut(&why, room) };
+        let is_cut = len(why) > room;
+        let why = if why.is_empty() { String::new() } else { safe::cut(why, room) };
         LastLine { title, why, details, is_cut }
     }
 
@@ -80,19 +93,26 @@ impl Card {
         if self.is_cancelled {
             return format!("[cancelled] {}", said.unwrap_or_default());
         }
-        let exit = exit_text(end.exit_code.map(i64::from), end.signal.as_deref());
+        let (code, signal) = self.exit();
+        let exit = exit_text(code, signal);
         let why = said.map(str::to_owned).or(exit).or(sentence.map(str::to_owned));
         why.map_or_else(|| "failed".to_owned(), |why| format!("failed: {why}"))
     }
 
     /// Returns how its command ended, if that is worth a word, and how long it took.
     fn details(&self) -> String {
-        let end = &self.live.end;
-        let code = end.exit_code.filter(|code| *code != 0).map(i64::from);
-        let is_told = self.live.is_exit_shown || self.status == ToolCallStatus::Failed;
-        let exit = exit_text(code, end.signal.as_deref()).filter(|_| !is_told);
+        let (code, signal) = self.exit();
+        let is_told = self.status == ToolCallStatus::Failed;
+        let exit = exit_text(code.filter(|code| *code != 0), signal).filter(|_| !is_told);
         let parts = exit.into_iter().chain(self.duration_ms.map(duration));
         parts.map(|part| format!("  {part}")).collect()
+    }
+
+    /// Returns how its command ended, as the metadata say, else as its terminal did.
+    fn exit(&self) -> (Option<i64>, Option<&str>) {
+        let Live { end, exit: (code, signal), .. } = &self.live;
+        let code = end.exit_code.or(*code).map(i64::from);
+        (code, end.signal.as_deref().or(signal.as_deref()))
     }
 
     fn forget(&mut self) {

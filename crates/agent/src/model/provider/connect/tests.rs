@@ -417,14 +417,15 @@ async fn a_server_that_takes_a_request_and_never_answers_is_idle() {
 }
 
 #[tokio::test]
-async fn nobody_at_the_address_is_worth_another_attempt() {
+async fn a_server_of_this_machine_that_does_not_run_is_named_and_not_asked_again() {
     let (url, asked) = respond(Vec::new()).await;
     asked.await.unwrap();
     let heard = hear(&model(Provider::OpenAi, &url), request(vec![Message::user("hi")])).await;
     let [Event::Error(error)] = &*heard else { panic!("{heard:?}") };
-    assert_eq!(error.fault, Fault::Transient);
+    assert_eq!(error.fault, Fault::Unreachable);
     let host = url.trim_start_matches("http://");
-    assert!(error.message.starts_with(&format!("cannot connect to {host}: ")), "{error}");
+    let expected = format!("nothing listens at {host}: is the model server running?");
+    assert_eq!(error.message, expected);
 }
 
 #[tokio::test]

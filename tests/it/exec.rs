@@ -1,0 +1,387 @@
+//! `callboard exec` as a user and a script meet it: exit codes, what is piped in, what is printed.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Instant;
+
+use callboard::testing::models::{Dialect, ModelServer, Reply};
+use pretty_assertions::assert_eq;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::harness::CALLBOARD;
+use crate::harness::scratch::Scratch;
+
+const README: &str = include_str!("../../README.md");
+
+/// A port that nothing listens at, so that no server of this machine is found.
+const NO_SERVERS: [(&str, &str); 1] = [("OLLAMA_HOST", "127.0.0.1:1")];
+
+fn command(scratch: &Scratch, env: &[(&str, &str)], args: &[&str]) -> Command {
+    let mut command = Command::new(CALLBOARD);
+    command.args(args).current_dir(scratch.cwd()).env_clear().envs(scratch.env());
+    command.envs(NO_SERVERS).envs(env.iter().copied());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn run(scratch: &Scratch, env: &[(&str, &str)], args: &[&str]) -> (Option<i32>, String, String) {
+    outcome(command(scratch, env, args).output().unwrap())
+}
+
+fn outcome(output: Output) -> (Option<i32>, String, String) {
+    let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    assert!(!err.contains("panicked"), "{err}");
+    (output.status.code(), out, err)
+}
+
+/// Waits for a text on standard output, then sends a signal; returns all that was printed.
+fn interrupt_at(child: &mut Child, text: &str, signal: Signal) -> String {
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut said = String::new();
+    for line in lines.by_ref().map(Result::unwrap) {
+        said.push_str(&line);
+        said.push('\n');
+        if line.contains(text) {
+            kill_process(Pid::from_child(child), signal).unwrap();
+            break;
+        }
+    }
+    said.extend(lines.map(|line| line.unwrap() + "\n"));
+    said
+}
+
+/// A way through `callboard exec`: the exit code and the words of an example.
+fn rows() -> Vec<(i32, Vec<String>, bool)> {
+    let table = README.split("| exit code |").nth(1).unwrap();
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let rows = rows.map(|row| {
+        let cells: Vec<_> = row.split('|').map(str::trim).collect();
+        let example = cells[3].split('`').nth(1).unwrap();
+        let mut quoted = example.split('"');
+        let mut words: Vec<_> = quoted.next().unwrap().split_whitespace().collect();
+        words.extend(quoted.next());
+        assert_eq!(words.remove(0), "callboard");
+        let words = words.into_iter().map(str::to_owned).collect();
+        (cells[1].parse().unwrap(), words, cells[2].contains("Ctrl-C"))
+    });
+    rows.collect()
+}
+
+#[test]
+fn each_exit_code_is_that_of_the_documents() {
+    let rows = rows();
+    let codes: BTreeSet<_> = rows.iter().map(|(code, ..)| *code).collect();
+    assert_eq!(codes, BTreeSet::from([0, 1, 2, 3, 4, 130]));
+    for (code, words, is_interrupted) in rows {
+        let scratch = Scratch::new();
+        fs::write(scratch.path("error.jsonl"), r#"{"error":{"message":"no"}}"#).unwrap();
+        fs::write(scratch.path("refusal.jsonl"), r#"{"end":"refusal"}"#).unwrap();
+        let words: Vec<_> = words.iter().map(String::as_str).collect();
+        if is_interrupted {
+            let mut child = command(&scratch, &[], &words).spawn().unwrap();
+            interrupt_at(&mut child, "sleep 60", Signal::INT);
+            assert_eq!(child.wait().unwrap().code(), Some(code), "{words:?}");
+            continue;
+        }
+        let (exit, out, err) = run(&scratch, &[], &words);
+        assert_eq!(exit, Some(code), "{words:?}: {out}{err}");
+        let says_why = words.contains(&"missing.txt") || matches!(code, 1 | 2);
+        let is_said = !err.is_empty() || out.contains("failed");
+        assert!(!says_why || is_said, "{words:?}: {out}{err}");
+        if code == 2 {
+            assert_eq!(out, "", "{words:?}");
+        }
+        assert!(!scratch.path("made").exists());
+    }
+}
+
+#[test]
+fn without_a_model_nothing_is_run_and_the_way_to_one_is_named() {
+    for prompt in ["fix the bug", "run touch made", "think about it", ""] {
+        let scratch = Scratch::new();
+        let (exit, out, err) = run(&scratch, &[], &["exec", "--approve-all", prompt]);
+        assert_eq!((exit, &*out), (Some(2), ""), "{prompt}: {err}");
+        assert!(err.contains("callboard login") && err.contains("--model direct"), "{err}");
+        assert!(!scratch.path("made").exists());
+    }
+}
+
+#[test]
+fn a_prompt_where_a_subcommand_belongs_is_told_of_exec() {
+    let scratch = Scratch::new();
+    for words in [&["fix the bug"][..], &["fix", "the", "bug"], &["exec", "fix", "the", "bug"]] {
+        let (exit, _, err) = run(&scratch, &[], words);
+        assert_eq!(exit, Some(2), "{err}");
+        assert!(err.contains("callboard exec \"fix the bug\""), "{words:?}: {err}");
+    }
+    let (_, _, err) = run(&scratch, &[], &["modles"]);
+    assert!(err.contains("models") && !err.contains("callboard exec"), "{err}");
+}
+
+#[test]
+fn a_command_in_the_background_is_named_when_it_ends_with_the_program() {
+    let line = r#"tool terminal {"command":"sleep 61","background":true}"#;
+    let args = ["exec", "--approve-all", "--model", "direct", line];
+    let (exit, out, _) = run(&Scratch::new(), &[], &args);
+    assert_eq!(exit, Some(0), "{out}");
+    assert!(out.contains("end with this program: `sleep 61` (bg-1)."), "{out}");
+    let stopped = format!("{line}\ntool terminal_stop {{\"id\":\"bg-1\"}}");
+    let args = ["exec", "--approve-all", "--model", "direct", &stopped];
+    let (_, out, _) = run(&Scratch::new(), &[], &args);
+    assert!(!out.contains("end with this program"), "{out}");
+
+    let both = format!("{line}\nrun sleep 62");
+    let scratch = Scratch::new();
+    let args = ["exec", "--approve-all", "--model", "direct", &both];
+    let mut child = command(&scratch, &[], &args).spawn().unwrap();
+    let out = interrupt_at(&mut child, "sleep 62", Signal::INT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(out.contains("end with this program: `sleep 61` (bg-1)."), "{out}");
+}
+
+#[test]
+fn where_nobody_is_asked_no_options_are_printed_and_each_title_is_printed_once() {
+    for (flags, code) in [(&["--approve-all"][..], 0), (&["--deny-all"], 1), (&[], 3)] {
+        for (line, title) in [
+            ("run echo a title", "echo a title"),
+            ("write new.txt\n<<<\nx\n>>>", "Write new.txt"),
+            ("read notes.txt", "Read notes.txt"),
+        ] {
+            let scratch = Scratch::new();
+            let args = [&["exec", "--model", "direct"], flags, &[line]].concat();
+            let (exit, out, err) = run(&scratch, &[], &args);
+            let is_asked = !line.starts_with("read");
+            assert_eq!(exit, Some(if is_asked { code } else { 0 }), "{out}{err}");
+            assert_eq!(out.matches(title).count(), 1, "{out}");
+            assert!(!out.contains("Always allow") && !out.contains("  1  "), "{out}");
+        }
+    }
+}
+
+#[test]
+fn progress_of_a_command_is_one_line() {
+    let line = r"run for i in 1 2 3; do printf '\r%s %%' $i; sleep 0.3; done; echo; echo end";
+    let args = ["exec", "--approve-all", "--model", "direct", line];
+    let (_, out, _) = run(&Scratch::new(), &[], &args);
+    assert!(out.contains("  │ 3 %\n  │ end\n"), "{out}");
+    assert!(!out.contains("│ 1 %") && !out.contains("│ 2 %"), "{out}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_piped_in_is_context_for_the_model() {
+    let replies = ["one", "two", "three"].map(|text| Reply::new().text(text).into());
+    let server = ModelServer::start(replies).await.unwrap();
+    let url = server.base_url(Dialect::OpenAiChat);
+    let env = [("OPENAI_API_KEY", "sk-x"), ("OPENAI_BASE_URL", &*url)];
+    let scratch = Scratch::new();
+    let args = ["exec", "--model", "openai/m", "explain"];
+    let asked = |at: usize| server.replies()[at].json().to_string();
+
+    let mut child = command(&scratch, &env, &args).stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"+ a line of a diff\n").unwrap();
+    let (exit, out, err) = outcome(child.wait_with_output().unwrap());
+    assert_eq!(exit, Some(0), "{out}{err}");
+    assert!(asked(0).contains("Standard input:\\n```\\n+ a line of a diff\\n```"), "{}", asked(0));
+
+    let file = fs::File::open(scratch.path("notes.txt")).unwrap();
+    let (exit, out, err) = outcome(command(&scratch, &env, &args).stdin(file).output().unwrap());
+    assert_eq!(exit, Some(0), "{out}{err}");
+    assert!(asked(1).contains("Standard input:\\n```\\none\\ntwo\\nthree\\n```"), "{}", asked(1));
+
+    // A pipe that somebody inherited, and nobody closes.
+    let begun = Instant::now();
+    let mut child = command(&scratch, &env, &args).stdin(Stdio::piped()).spawn().unwrap();
+    let held = child.stdin.take();
+    let (exit, out, err) = outcome(child.wait_with_output().unwrap());
+    assert_eq!(exit, Some(0), "{out}{err}");
+    assert!(begun.elapsed().as_secs() < 30 && err.contains("</dev/null"), "{err}");
+    assert!(!asked(2).contains("Standard input"), "{}", asked(2));
+    drop(held);
+}
+
+/// Answers each request by its path and its key, for as long as the test runs.
+fn serve(answer: impl Fn(&str, bool) -> (u16, String) + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    drop(std::thread::spawn(move || {
+        for mut stream in listener.incoming().map(Result::unwrap) {
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let (mut head, mut line) = (String::new(), String::new());
+            while reader.read_line(&mut line).is_ok_and(|bytes| bytes > 2) {
+                head.push_str(&line.to_lowercase());
+                line.clear();
+            }
+            let length = head.split("content-length:").nth(1).and_then(|it| it.split('\r').next());
+            let length: usize = length.map_or(0, |it| it.trim().parse().unwrap());
+            assert!(reader.read_exact(&mut vec![0; length]).is_ok());
+            let (status, body) = answer(&head, head.contains("authorization: bearer good"));
+            let answer = format!(
+                "HTTP/1.1 {status} So\r\nconnection: close\r\ncontent-type: application/json\r\n\
+                 content-length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            drop(stream.write_all(answer.as_bytes()));
+        }
+    }));
+    url
+}
+
+fn list() -> String {
+    r#"{"data":[{"id":"a","object":"model"},{"id":"b","object":"model"}]}"#.to_owned()
+}
+
+#[test]
+fn models_names_the_model_that_exec_runs_with() {
+    let url = serve(|head, _| match head.starts_with("get") {
+        true => (200, list()),
+        false => (200, r#"{"choices":[{"message":{"content":"Hi."}}]}"#.to_owned()),
+    });
+    let env = [("OPENAI_API_KEY", "good"), ("OPENAI_BASE_URL", &*url)];
+    let scratch = Scratch::new();
+    let (_, out, _) = run(&scratch, &env, &["models"]);
+    assert!(out.contains("New sessions begin with openai/a."), "{out}");
+    let (_, out, _) = run(&scratch, &env, &["exec", "hello"]);
+    assert!(out.contains("The model is openai/a") || out.contains("`openai/a`"), "{out}");
+    let (exit, out, _) = run(&scratch, &[], &["models"]);
+    assert!(exit == Some(0) && out.contains("`callboard exec` needs a model"), "{out}");
+}
+
+#[test]
+fn a_server_that_does_not_run_is_named_at_once() {
+    let scratch = Scratch::new();
+    let begun = Instant::now();
+    let (exit, _, err) = run(&scratch, &[], &["exec", "--model", "ollama/x", "hello"]);
+    assert_eq!(exit, Some(1), "{err}");
+    assert!(err.contains("127.0.0.1:1") && err.contains("is Ollama running?"), "{err}");
+    let env = [("OPENAI_BASE_URL", "http://localhost:2/v1"), ("OPENAI_API_KEY", "x")];
+    let (exit, _, err) = run(&scratch, &env, &["exec", "--model", "openai/x", "hello"]);
+    assert_eq!(exit, Some(1), "{err}");
+    assert!(err.contains("is the model server running?"), "{err}");
+    assert!(begun.elapsed().as_secs() < 10);
+}
+
+#[test]
+fn a_refused_key_names_where_it_is_from_and_the_login() {
+    let url = serve(|_, _| (401, r#"{"error":{"message":"Wrong."}}"#.to_owned()));
+    let env = [("OPENAI_API_KEY", "sk-wrong-1"), ("OPENAI_BASE_URL", &*url)];
+    let scratch = Scratch::new();
+    for args in [&["exec", "--model", "openai/x", "hello"][..], &["exec", "hello"], &["models"]] {
+        let (_, out, err) = run(&scratch, &env, args);
+        let said = out + &err;
+        assert!(said.contains("Wrong. (status 401)"), "{said}");
+        assert!(said.contains("`OPENAI_API_KEY`") && said.contains("callboard login"), "{said}");
+    }
+}
+
+#[test]
+fn a_login_says_that_the_key_works_only_where_the_list_needs_it() {
+    for (is_public, verdict) in [(false, "The key works: 2 models"), (true, "not verified")] {
+        let url = serve(move |_, has_key| match is_public || has_key {
+            true => (200, list()),
+            false => (401, "{}".to_owned()),
+        });
+        let scratch = Scratch::new();
+        let mut child = command(&scratch, &[], &["login", "openai"]);
+        let mut child = child.stdin(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(format!("{url}\ngood\n").as_bytes()).unwrap();
+        let (exit, out, err) = outcome(child.wait_with_output().unwrap());
+        assert_eq!(exit, Some(0), "{out}{err}");
+        assert!(out.contains(verdict), "{out}");
+        assert_eq!(out.contains("The key works"), !is_public, "{out}");
+    }
+}
+
+#[tokio::test]
+async fn the_menu_of_models_is_filled_from_the_list_of_the_server_after_the_session_began() {
+    use crate::harness::{Agent, Options};
+
+    let (open, opened) = std::sync::mpsc::channel::<()>();
+    let opened = std::sync::Mutex::new(opened);
+    let url = serve(move |_, _| {
+        // No answer before the session has begun.
+        assert!(opened.lock().unwrap().recv().is_err());
+        (200, list())
+    });
+    let mut agent = Agent::start_changed(Scratch::new(), &["acp"], Options::default(), |command| {
+        command.envs(NO_SERVERS).env("OPENAI_API_KEY", "good").env("OPENAI_BASE_URL", url);
+    });
+    agent.initialize().await.unwrap();
+    let session = agent.new_session().await;
+    drop(open);
+    let has = |client: &crate::harness::client::Client| {
+        let update =
+            client.session(&session).updates.iter().rev().find_map(|update| match update {
+                acp_types::schema::v1::SessionUpdate::ConfigOptionUpdate(update) => Some(update),
+                _ => None,
+            });
+        let shown = serde_json::to_string(&update).unwrap();
+        shown.contains("openai/a") && shown.contains("openai/b")
+    };
+    agent.until(has).await;
+    agent.finish().await;
+}
+
+/// Words behind a count of one that are plural: `1 matches`.
+fn plurals_of_one(text: &str) -> Vec<String> {
+    let words: Vec<&str> =
+        text.split(|c: char| !c.is_alphanumeric() && c != ',' && c != '.').collect();
+    let is_plural = |word: &str| {
+        let is_unit =
+            matches!(word, "ms" | "s" | "is" | "was" | "has" | "ss" | "this" | "less" | "process");
+        word.ends_with('s') && word.chars().all(|c| c.is_ascii_lowercase()) && !is_unit
+    };
+    let pairs = words.windows(2).filter(|pair| pair[0] == "1" && is_plural(pair[1]));
+    pairs.map(|pair| pair.join(" ")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_counts_one_of_many() {
+    use callboard::testing::models::Call;
+    use serde_json::json;
+
+    let calls = [
+        ("grep", json!({"pattern": "two"})),
+        ("grep", json!({"pattern": "one", "path": "one", "context": 1})),
+        ("read_file", json!({"path": "one/one.txt"})),
+        ("read_file", json!({"path": "one/one.txt", "offset": 9})),
+        ("read_file", json!({"path": "one/zero.bin"})),
+        ("list_directory", json!({"path": "one"})),
+        ("find_path", json!({"pattern": "one.txt"})),
+        ("todo_write", json!({"todos": [{"content": "a", "status": "pending"}]})),
+        ("write_file", json!({"path": "made.txt", "content": "x"})),
+        ("edit_file", json!({"path": "made.txt", "old_text": "x", "new_text": "y"})),
+        (
+            "edit_file",
+            json!({"path": "made.txt", "old_text": "y", "new_text": "z", "occurrence": 2}),
+        ),
+        ("terminal", json!({"command": "printf x"})),
+        ("terminal", json!({"command": "printf '\\0'"})),
+        ("terminal", json!({"command": "sleep 63 & echo x"})),
+        ("delete_path", json!({"path": "one"})),
+        ("undo", json!({})),
+    ];
+    let mut replies: Vec<_> = Vec::new();
+    for (name, args) in &calls {
+        let reply = Reply::new().call(Call::new(name, args));
+        replies.push(reply.into());
+    }
+    replies.push(Reply::new().text("Done.").into());
+    let server = ModelServer::start(replies).await.unwrap();
+    let url = server.base_url(Dialect::OpenAiChat);
+    let env = [("OPENAI_API_KEY", "sk-x"), ("OPENAI_BASE_URL", &*url)];
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path("one")).unwrap();
+    fs::write(scratch.path("one/one.txt"), "one\n").unwrap();
+    fs::write(scratch.path("one/zero.bin"), "\0").unwrap();
+    let args = ["exec", "--approve-all", "--model", "openai/m", "count"];
+    let (exit, out, err) = run(&scratch, &env, &args);
+    assert_eq!(exit, Some(0), "{out}{err}");
+    let told = server.replies().last().unwrap().json()["messages"].to_string().replace("\\n", " ");
+    assert!(told.contains("1 matching line in 1 file"), "{told}");
+    assert_eq!(plurals_of_one(&out), Vec::<String>::new(), "{out}");
+    assert_eq!(plurals_of_one(&told), Vec::<String>::new(), "{told}");
+    assert_eq!(plurals_of_one("[1 matches in 21 files]"), ["1 matches"]);
+}
