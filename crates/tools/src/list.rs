@@ -214,8 +214,8 @@ pub(crate) fn ending(
         let most = grouped(DIRECTORY_ENTRIES as u64);
         let _ = writeln!(
             text,
-            "[{} with more than {most} entries: the rest is not shown]",
-            directories(cut)
+            "[{} more than {most} entries: the rest is not shown]",
+            counted(cut as u64, "directory has", "directories have")
         );
     }
     text

@@ -121,7 +121,8 @@ impl Tool for TerminalInput {
         if typed == bytes {
             return Ok(output);
         }
-        let text = format!("Of the {bytes} bytes only {typed} were taken.\n{}", output.text);
+        let were_taken = if bytes == 1 { "byte was taken" } else { "bytes were taken" };
+        let text = format!("Only {typed} of {bytes} {were_taken}.\n{}", output.text);
         Ok(Output { text, failed: Some((Code::TimedOut, acp_types::Reason::Error)), ..output })
     }
 }

@@ -360,7 +360,9 @@ mod tests {
             let (shown_bytes, left_out) = match shown.split_once("\n[... ") {
                 None => (shown.len(), 0),
                 Some((head, rest)) => {
-                    let (count, tail) = rest.split_once(" bytes left out ...]\n").unwrap();
+                    let (count, tail) = rest.split_once(" left out ...]\n").unwrap();
+                    let (count, noun) = count.split_once(' ').unwrap();
+                    prop_assert_eq!(noun, if count == "1" { "byte" } else { "bytes" });
                     (head.len() + tail.len(), count.parse().unwrap())
                 }
             };
