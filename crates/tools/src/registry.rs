@@ -134,7 +134,7 @@ impl Registry {
             session.with(|session, now| session.open_terminal(&terminal, open, now));
             patch = patch.content(vec![Content::Terminal(terminal)]);
         }
-        match tool.input_schema()["properties"].as_object().is_some_and(Map::is_empty) {
+        match tool.schema()["properties"].as_object().is_some_and(Map::is_empty) {
             true => session.announce(id, turn, patch, cancel),
             false => session.announce_streamed(id, turn, patch, cancel),
         }

@@ -25,8 +25,9 @@ fn tree() -> TempDir {
 
 /// What a folder says of a file that is to be written.
 macro_rules! holds_writable {
-    ($dir:expr) => {
-        let dir = $dir;
+    ($root:expr) => {
+        assert!(!$root.is_removed() && $root.dir(Path::new("dir/file")).is_err());
+        let dir = $root.dir(Path::new("dir")).unwrap();
         dir.require_taking().unwrap();
         dir.require_writable(OsStr::new("file")).unwrap();
         let missing = dir.require_writable(OsStr::new("nothing")).unwrap_err();
@@ -75,9 +76,7 @@ macro_rules! holds {
                 let looked = root.metadata(Path::new(path)).map(|metadata| metadata.is_file());
                 assert_eq!(looked.ok(), expected.ok().map(|_| true), "{path}");
             }
-            assert!(root.dir(Path::new("dir/file")).is_err());
-            assert!(!root.is_removed());
-            holds_writable!(root.dir(Path::new("dir")).unwrap());
+            holds_writable!(root);
             assert!(root.dir_straight(Path::new("out-dir")).is_err());
             let one = |path| root.dir_straight(Path::new(path)).unwrap().itself().unwrap();
             assert_eq!(one("dir"), one("dir"));
