@@ -122,7 +122,7 @@ async fn a_bound_that_is_reached_is_named() {
     let [error] = errors.as_slice() else { panic!("{errors:?}") };
     assert_eq!(
         told(error),
-        ("busy".to_owned(), "64 sessions are open; close one first".to_owned())
+        ("busy".to_owned(), "This agent has 64 sessions open; close one first".to_owned())
     );
     assert_eq!(error["code"], -32603);
     agent.finish().await;

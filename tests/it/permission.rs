@@ -53,6 +53,7 @@ async fn what_is_no_yes_fails_the_call_and_the_turn_goes_on() {
         assert!(!agent.session().observer.has_run(&call.tool_call_id.0), "{no:?}");
         let (words, code) = match no {
             Permission::Error => ("Not run: no one could be asked", "not_permitted"),
+            Permission::SelectId(_) => ("is none of the options", "not_permitted"),
             _ => ("Rejected by the user", "rejected"),
         };
         assert!(shown(&call).contains(words), "{no:?}: {}", shown(&call));

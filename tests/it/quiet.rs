@@ -1,7 +1,9 @@
 //! A plain client of raw bytes: what the program logs, and what it makes of answers that are no
 //! UTF-8.
 
+use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use pretty_assertions::assert_eq;
@@ -15,6 +17,7 @@ struct Agent {
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
     session: Value,
+    log_file: PathBuf,
 }
 
 impl Agent {
@@ -23,10 +26,14 @@ impl Agent {
         command.args(["acp", "--model", "direct"]).current_dir(scratch.cwd());
         command.env_clear().envs(scratch.env()).env_remove("CALLBOARD_LOG");
         command.envs(log.map(|level| ("CALLBOARD_LOG", level)));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Into a file: a pipe that is not read meanwhile would fill up.
+        let log_file = scratch.cwd().with_file_name("stderr");
+        let stderr = File::create(&log_file).unwrap();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr);
         let mut child = command.spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let mut agent = Self { child, stdin, stdout: BufReader::new(stdout), session: Value::Null };
+        let (stdout, session) = (BufReader::new(stdout), Value::Null);
+        let mut agent = Self { child, stdin, stdout, session, log_file };
         let client = json!({"fs": fs});
         agent.ask("initialize", &json!({"protocolVersion": 1, "clientCapabilities": client}), b"");
         let opened =
@@ -76,11 +83,10 @@ impl Agent {
         self.ask("session/prompt", &json!({"sessionId": self.session, "prompt": prompt}), held)
     }
 
-    fn log(self) -> String {
+    fn log(mut self) -> String {
         drop(self.stdin);
-        let output = self.child.wait_with_output().unwrap();
-        assert!(output.status.success());
-        String::from_utf8(output.stderr).unwrap()
+        assert!(self.child.wait().unwrap().success());
+        fs::read_to_string(self.log_file).unwrap()
     }
 }
 
@@ -126,8 +132,8 @@ fn a_text_that_is_not_utf_8_ends_no_turn_and_changes_no_other_byte() {
     const HELD: &[u8] = b"caf\xe9\\none\\nna\xefve\\n";
     let scratch = Scratch::new();
     std::fs::write(scratch.path("latin.txt"), b"caf\xe9\none\nna\xefve\n").unwrap();
-    let fs = json!({"readTextFile": true, "writeTextFile": true});
-    let mut agent = Agent::start(&scratch, None, &fs);
+    let texts = json!({"readTextFile": true, "writeTextFile": true});
+    let mut agent = Agent::start(&scratch, None, &texts);
     let edit = "read latin.txt\nedit latin.txt\n<<<\none\n===\ntwo\n>>>";
     let answer = agent.prompt(edit, HELD);
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");

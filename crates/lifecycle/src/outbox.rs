@@ -306,8 +306,20 @@ impl Outbox {
         }
     }
 
+    /// Whether a change names a parent whose report waits behind that of the call itself: joined
+    /// to it, the change would refer to a call that is not reported.
+    fn refers_behind(&self, item: &Item, lane: &Lane) -> bool {
+        let Item::ToolCall(_, patch) = item else { return false };
+        let parent = patch.meta.as_ref().and_then(|meta| meta.parent.as_deref());
+        let last = |lane: &Lane| self.queue.iter().rposition(|entry| entry.lane == *lane);
+        parent.is_some_and(|parent| last(&Lane::ToolCall(ToolCallId::new(parent))) > last(lane))
+    }
+
     /// Joins an item to the waiting one of its lane and segment; gives it back if there is none.
     fn join(&mut self, item: Item, lane: &Lane, segment: Segment) -> Option<Item> {
+        if self.refers_behind(&item, lane) {
+            return Some(item);
+        }
         let waiting = match lane {
             // Text goes in the order in which it was said, so only the very last can grow.
             Lane::Chunk => self.queue.back_mut(),

@@ -4,7 +4,6 @@
 //! `[redacted]`; raw input and output are cut to a budget, as JSON of the same shape. It knows
 //! nothing of what runs or what a model reads, and never touches the change of a file.
 
-use acp_types::text::path_text;
 use std::path::{Path, PathBuf};
 
 use acp_types::schema::v1::SessionUpdate;
@@ -250,7 +249,8 @@ impl<'a> Redactor<'a> {
 
     /// Returns a path without its secrets, if there are any.
     fn path(&mut self, path: &Path) -> Option<PathBuf> {
-        self.redacted(&path_text(path)).map(PathBuf::from)
+        // Not as it is shown, where quotes may stand in the middle of a secret.
+        self.redacted(&path.to_string_lossy()).map(PathBuf::from)
     }
 
     fn meta(&mut self, meta: &mut CallMeta) {

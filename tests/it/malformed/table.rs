@@ -12,7 +12,7 @@ use self::Part::{Bytes, Text, Times};
 pub(crate) const MARKER: &str = "XYZZY";
 
 /// The most bytes of an answer, newline included.
-const ANSWER_BYTES: usize = 512;
+const ANSWER_BYTES: usize = 1024;
 
 /// One line.
 pub(crate) struct Row {
@@ -366,7 +366,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "relative cwd",
         &[Text(
-            r#"{"jsonrpc":"2.0","id":$ID,"method":"session/new","params":{"cwd":"XYZZY","mcpServers":[]}}"#,
+            r#"{"jsonrpc":"2.0","id":$ID,"method":"session/new","params":{"cwd":"relative","mcpServers":[],"_meta":{"XYZZY":1}}}"#,
         )],
         Request(PARAMS),
     ),
@@ -374,7 +374,7 @@ pub(crate) const ROWS: &[Row] = &[
         "cwd of 1 MiB",
         &[
             Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"session/new","params":{"cwd":""#),
-            Times("/XYZZY", 175_000),
+            Times("/abcde", 175_000),
             Text(r#"","mcpServers":[]}}"#),
         ],
         Request(PARAMS),
@@ -382,7 +382,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "cwd with NUL",
         &[Text(
-            r#"{"jsonrpc":"2.0","id":$ID,"method":"session/new","params":{"cwd":"/XYZZY\u0000","mcpServers":[]}}"#,
+            r#"{"jsonrpc":"2.0","id":$ID,"method":"session/new","params":{"cwd":"/nul\u0000","mcpServers":[],"_meta":{"XYZZY":1}}}"#,
         )],
         Request(PARAMS),
     ),

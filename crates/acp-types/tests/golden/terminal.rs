@@ -77,7 +77,7 @@ fn a_terminal_as_text() {
         (
             TerminalPatch::open("a\nb", "/\u{202e}p"),
             Status::Pending,
-            console("$ a\nb\n[in /\\u{202e}p]\n"),
+            console("$ a\nb\n[in /$'\\xe2\\x80\\xaep']\n"),
         ),
         (output("a\n"), running, console("a\n")),
         (

@@ -146,7 +146,8 @@ impl Connection {
         // Held until it is there for whoever reads the answer.
         let mut sessions = lock(&self.sessions);
         if sessions.len() >= limits::MAX_SESSIONS {
-            let what = format!("{} sessions are open; close one first", limits::MAX_SESSIONS);
+            let what =
+                format!("This agent has {} sessions open; close one first", limits::MAX_SESSIONS);
             return responder.respond_with_error(errors::busy(&what));
         }
         // A disk may be slow: the first call waits for this.

@@ -134,6 +134,11 @@ mod tests {
         }
     }
 
+    /// Lets the clock, which is paused, go on.
+    async fn pass(time: Duration) {
+        drop(tokio::time::timeout(time, std::future::pending::<()>()).await);
+    }
+
     /// Streams fragments of arguments, each so many milliseconds after the one before, and returns
     /// when the call is reported and by which title.
     async fn first_report(tool: &str, fragments: &[(u64, &str)]) -> (u128, String) {
@@ -145,13 +150,13 @@ mod tests {
             let open = turn.begin("1", tool, "reply").unwrap();
             let mut begun = Begun::new(open, "1".to_owned(), tool.to_owned());
             for (wait, fragment) in fragments {
-                tokio::time::sleep(Duration::from_millis(*wait)).await;
+                pass(Duration::from_millis(*wait)).await;
                 match *fragment {
                     "END" => begun.end(turn),
                     fragment => begun.hear(fragment, turn),
                 }
             }
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            pass(Duration::from_secs(1)).await;
             stop.cancel();
             driver.await.unwrap();
             drop(begun);

@@ -183,7 +183,7 @@ mod tests {
                 panic!()
             };
             let expected = match rest {
-                1 => format!("/p/{SHOWN_CHANGES}: +1 −0 more lines are not shown."),
+                1 => format!("/p/{SHOWN_CHANGES}: +1 −0 more line is not shown."),
                 _ => format!("{rest} more files would be changed, +{rest} −0 lines"),
             };
             assert!(text.text.starts_with(&expected), "{}", text.text);

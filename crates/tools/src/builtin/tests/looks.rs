@@ -70,9 +70,12 @@ async fn a_search_tells_its_first_places_and_how_far_it_is() {
     assert!(ended.text.contains("[300 matching lines in 300 files]"), "{}", ended.text);
     let place = |name: &str| Location::try_new(tree.path(name)).unwrap().at_line(2);
     assert_eq!(report.locations[..2], [place("000"), place("001")]);
-    let progress = report.meta.progress.unwrap();
-    assert!((1.0..=300.0).contains(&progress.current), "{progress:?}");
-    assert!(progress.message.unwrap().starts_with("files, "));
+    assert_eq!(report.meta.progress, None, "the call has ended");
+    // A short call may have ended before any of it was due.
+    for progress in patches.iter().filter_map(|patch| patch.meta.as_ref()?.progress.clone()) {
+        assert!((1.0..=300.0).contains(&progress.current), "{progress:?}");
+        assert!(progress.message.unwrap().starts_with("files, "));
+    }
     // What was told of the places while it ran is the beginning of what is told at the end.
     let told: Vec<_> = patches.iter().filter_map(|patch| patch.locations.as_ref()).collect();
     assert!(told.iter().all(|told| report.locations.starts_with(told)), "{told:?}");
