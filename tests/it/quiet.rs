@@ -131,13 +131,13 @@ fn each_call_is_logged_when_it_starts_and_when_it_ends() {
 fn a_text_that_is_not_utf_8_ends_no_turn_and_changes_no_other_byte() {
     const HELD: &[u8] = b"caf\xe9\\none\\nna\xefve\\n";
     let scratch = Scratch::new();
-    std::fs::write(scratch.path("latin.txt"), b"caf\xe9\none\nna\xefve\n").unwrap();
+    fs::write(scratch.path("latin.txt"), b"caf\xe9\none\nna\xefve\n").unwrap();
     let texts = json!({"readTextFile": true, "writeTextFile": true});
     let mut agent = Agent::start(&scratch, None, &texts);
     let edit = "read latin.txt\nedit latin.txt\n<<<\none\n===\ntwo\n>>>";
     let answer = agent.prompt(edit, HELD);
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
-    let written = std::fs::read(scratch.path("latin.txt")).unwrap();
+    let written = fs::read(scratch.path("latin.txt")).unwrap();
     assert_eq!(written, b"caf\xe9\ntwo\nna\xefve\n", "{:?}", String::from_utf8_lossy(&written));
     // And the connection goes on.
     assert_eq!(agent.prompt("read latin.txt", HELD)["result"]["stopReason"], "end_turn");
