@@ -88,6 +88,8 @@ struct Entry {
     lane: Lane,
     segment: Segment,
     is_fence: bool,
+    /// The first report of a call.
+    is_report: bool,
     /// A first report that waits for its call's title.
     is_held: bool,
     due: Instant,
@@ -134,7 +136,8 @@ impl Outbox {
             false => self.due(&card(&lane), now),
         };
         self.fences += usize::from(is_fence);
-        self.queue.push_back(Entry { item, lane, segment, is_fence, is_held, due });
+        let is_report = is_first != IsFirst::No && segment == Segment::Pending;
+        self.queue.push_back(Entry { item, lane, segment, is_fence, is_report, is_held, due });
     }
 
     /// Makes a first report that is held due at `at`, if that is earlier.
@@ -311,8 +314,12 @@ impl Outbox {
     fn refers_behind(&self, item: &Item, lane: &Lane) -> bool {
         let Item::ToolCall(_, patch) = item else { return false };
         let parent = patch.meta.as_ref().and_then(|meta| meta.parent.as_deref());
-        let last = |lane: &Lane| self.queue.iter().rposition(|entry| entry.lane == *lane);
-        parent.is_some_and(|parent| last(&Lane::ToolCall(ToolCallId::new(parent))) > last(lane))
+        let Some(parent) = parent.map(|id| Lane::ToolCall(ToolCallId::new(id))) else {
+            return false;
+        };
+        let is_parents = |entry: &Entry| entry.is_report && entry.lane == parent;
+        self.queue.iter().position(is_parents)
+            > self.queue.iter().rposition(|entry| entry.lane == *lane)
     }
 
     /// Joins an item to the waiting one of its lane and segment; gives it back if there is none.
