@@ -100,5 +100,7 @@ async fn the_requests_of_a_session_come_on_one_connection() {
         let connections: Vec<_> = server.replies().iter().map(|it| it.connection).collect();
         all.push((dialect, connections));
     }
-    assert!(all.iter().all(|(_, connections)| *connections == [0, 0, 0]), "{all:?}");
+    // The list of models may have one of its own.
+    let is_one = |all: &[usize]| all.len() == 3 && all.iter().all(|one| *one == all[0]);
+    assert!(all.iter().all(|(_, connections)| is_one(connections)), "{all:?}");
 }
