@@ -156,6 +156,14 @@ mod tests {
             }
         }
 
+        /// Kills what is beneath the shell. All is found before: what a killed process leaves
+        /// has another parent.
+        fn kill(&self) {
+            let mut found = Vec::new();
+            each(self.top(), |it| found.push(it));
+            found.iter().for_each(|found| found.signal(Signal::KILL));
+        }
+
         fn top(&self) -> Pid {
             Pid::from_child(&self.0)
         }
@@ -163,7 +171,7 @@ mod tests {
 
     impl Drop for Tree {
         fn drop(&mut self) {
-            each(self.top(), |found| found.signal(Signal::KILL));
+            self.kill();
             drop(self.0.kill());
             drop(self.0.wait());
         }
@@ -192,7 +200,7 @@ mod tests {
         while !all(tree.top()).iter().all(|process| process.stopped) {
             assert_eq!(freeze(tree.top()).len(), 4);
         }
-        each(tree.top(), |found| found.signal(Signal::KILL));
+        tree.kill();
         tree.until(|found| found == 0);
     }
 }
