@@ -44,8 +44,14 @@ const TABLE: &[Row] = &[
         features: "v2",
     },
     Row {
+        member: "callboard-shell",
+        may_use: &[],
+        never: &["acp-types", "futures", "globset", "rustix", "serde", "tokio"],
+        features: "",
+    },
+    Row {
         member: "acp-lifecycle",
-        may_use: &["acp-types"],
+        may_use: &["acp-types", "callboard-shell"],
         never: &[
             "agent-client-protocol",
             "getrandom",
@@ -59,7 +65,7 @@ const TABLE: &[Row] = &[
     },
     Row {
         member: "acp-tools",
-        may_use: &["acp-types", "acp-lifecycle"],
+        may_use: &["acp-types", "callboard-shell", "acp-lifecycle"],
         never: &["agent-client-protocol", "clap"],
         features: "",
     },

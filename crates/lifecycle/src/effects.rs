@@ -6,7 +6,7 @@ use acp_types::ToolKind;
 use serde::{Deserialize, Serialize};
 
 /// One thing that a call would do, resolved: no relative path, no alias, no variable.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Effect {
@@ -65,7 +65,7 @@ pub struct Effects {
     effects: Vec<Effect>,
     tool: Option<(String, ToolKind)>,
     is_guarded: bool,
-    is_blind: bool,
+    is_sensitive: bool,
     /// Those of the paths that lie in no root.
     outside: Vec<PathBuf>,
 }
@@ -99,19 +99,19 @@ impl Effects {
         self.is_guarded
     }
 
-    /// Says that they replace what a file holds although the session has not read it. What is written
-    /// is judged by [`Policy::judge_blind`].
+    /// Says that they change more than text: a file that is run, or what a file holds that the session
+    /// has not read. They are judged by [`Policy::judge_sensitive`].
     ///
-    /// [`Policy::judge_blind`]: crate::Policy::judge_blind
+    /// [`Policy::judge_sensitive`]: crate::Policy::judge_sensitive
     #[must_use]
-    pub fn blind(self) -> Self {
-        Self { is_blind: true, ..self }
+    pub fn sensitive(self) -> Self {
+        Self { is_sensitive: true, ..self }
     }
 
-    /// Returns whether they replace what the session has not read.
+    /// Returns whether they change more than text.
     #[must_use]
-    pub fn is_blind(&self) -> bool {
-        self.is_blind
+    pub fn is_sensitive(&self) -> bool {
+        self.is_sensitive
     }
 
     /// Says which files and folders lie outside of the session's roots. What is done to them is

@@ -61,7 +61,7 @@ pub use outbox::{Chunk, IsFirst, Item, Outbox, Role};
 pub use permission::{Answer, AnyPlan, Digest, Grant, GrantMismatch, Pinned};
 pub use rules::{
     AcceptEditsPolicy, AllowPolicy, AskAlwaysPolicy, AskPolicy, Matcher, Policy, ReadOnlyPolicy,
-    Rule, RuleStore, Rules, Scope, Verdict, is_protected, is_protected_beneath,
+    Rule, RuleStore, Rules, Scope, Verdict, is_obeyed_beneath, is_protected, is_protected_beneath,
 };
 pub use sanitize::Secrets;
 pub use session::{Denial, Outcome, Permit, Request, Session};

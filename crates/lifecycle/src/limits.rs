@@ -110,6 +110,12 @@ pub const COMMAND_BYTES: usize = 4 * 1024;
 /// Bytes of what a user said of a rejection, as the model reads it.
 pub const REASON_BYTES: usize = 2 * 1024;
 
+/// Files that were changed without a question which a session remembers.
+pub const UNSEEN_FILES: usize = 256;
+
+/// Those of them that a question names.
+pub const NAMED_UNSEEN_FILES: usize = 12;
+
 /// Changes of stored rules that wait to be saved; what is over holds in the session only.
 pub const RULE_CHANGES: usize = 1024;
 

@@ -5,11 +5,9 @@
 mod argv;
 mod matcher;
 mod pattern;
-mod plain;
 mod policy;
 mod protected;
 mod store;
-mod told;
 mod words;
 
 use serde::{Deserialize, Serialize};
@@ -19,14 +17,14 @@ use crate::limits;
 use matcher::{Match, Seen};
 
 pub use argv::ArgvPrefix;
+pub(crate) use argv::{common, runs_files};
 pub use matcher::{Access, Matcher};
 pub use pattern::{HostPattern, PathGlob, PatternError};
 pub use policy::{
     AcceptEditsPolicy, AllowPolicy, AskAlwaysPolicy, AskPolicy, Policy, ReadOnlyPolicy,
 };
-pub use protected::{is_protected, is_protected_beneath};
+pub use protected::{is_obeyed_beneath, is_protected, is_protected_beneath};
 pub use store::{Change, MemoryStore, RuleStore, StoreError};
-pub(crate) use told::common;
 pub(crate) use words::{catalogue, matched};
 
 /// What to do about a call. The later one is the stricter one, and wins.
@@ -185,6 +183,28 @@ impl Rules {
         of_call.map(|rule| rule.verdict).fold(floor, Verdict::max)
     }
 
+    /// Says which words of a command keep the rules for its first words from allowing it.
+    pub(crate) fn not_understood(&self, effects: &Effects) -> Option<String> {
+        let prefixes = || {
+            self.iter().filter_map(|rule| match (&rule.matcher, rule.verdict) {
+                (Matcher::Argv(prefix), Verdict::Allow) => Some(prefix),
+                _ => None,
+            })
+        };
+        effects.iter().find_map(|effect| {
+            let seen = Seen::of(effect);
+            let (line, _) = seen.plain()?;
+            line.commands.iter().find_map(|command| {
+                let why = |prefix: &ArgvPrefix| {
+                    Some((prefix.words().join(" "), prefix.not_understood(command)?))
+                };
+                let (words, why) = prefixes().find_map(why)?;
+                let is_allowed = prefixes().any(|prefix| prefix.allows(command));
+                (!is_allowed).then(|| format!("Not covered by the rule for `{words}`: {why}."))
+            })
+        })
+    }
+
     fn judge_one(&self, effects: &Effects, effect: &Effect, policy: &dyn Policy) -> Verdict {
         match by_policy(effects, effect, policy) {
             Verdict::Deny => Verdict::Deny,
@@ -225,8 +245,8 @@ impl Rules {
 fn by_policy(effects: &Effects, effect: &Effect, policy: &dyn Policy) -> Verdict {
     if effects.is_outside(effect) {
         policy.judge_outside(effect)
-    } else if effects.is_blind() {
-        policy.judge_blind(effect)
+    } else if effects.is_sensitive() {
+        policy.judge_sensitive(effect)
     } else {
         policy.judge(effect)
     }

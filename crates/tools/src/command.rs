@@ -56,7 +56,7 @@ pub(crate) fn judge_typed(text: &str, home: Option<&Path>, workspace: &Workspace
 }
 
 fn judged(whole: Effect, risks: Risks, workspace: &Workspace) -> Judged {
-    let Risks { mut reasons, writes, reads, enters, empties } = risks;
+    let Risks { mut reasons, writes, reads, names, enters, empties } = risks;
     let mut effects = vec![whole];
     for path in writes {
         match written(&path, workspace) {
@@ -65,6 +65,15 @@ fn judged(whole: Effect, risks: Risks, workspace: &Workspace) -> Judged {
             Err(why) => reasons.push(format!("it writes {}, {why}", workspace.display(&path))),
         }
     }
+    let guarded = |path: &&PathBuf| {
+        let at = workspace.recall(path).or_else(|_| workspace.resolve_path(path));
+        at.is_ok_and(|at| workspace.is_guarded(&at))
+    };
+    let ours = |path: &&PathBuf| workspace.is_own_state(path);
+    let protected = names.iter().filter(guarded).chain(reads.iter().filter(ours));
+    reasons.extend(
+        protected.map(|path| format!("it names {}, which is protected", workspace.display(path))),
+    );
     effects.extend(reads.iter().filter_map(|path| read_elsewhere(path, workspace)));
     let linked = |verb: &str, path: &PathBuf| {
         let path = workspace.display(path);

@@ -69,6 +69,9 @@ pub const DIRECTORY_ENTRIES: usize = 500_000;
 /// Bytes of one `.gitignore` that are heeded.
 pub const IGNORE_FILE_BYTES: u64 = 256 * 1024;
 
+/// Largest part of git's configuration in which files are looked for that git runs.
+pub const GIT_CONFIG_BYTES: u64 = 256 * 1024;
+
 /// Lines of one `.gitignore` that are heeded.
 pub const IGNORE_FILE_LINES: usize = 5_000;
 

@@ -14,6 +14,7 @@
 mod durability;
 mod entry;
 mod failure;
+mod git;
 mod guard;
 mod look;
 mod opened;

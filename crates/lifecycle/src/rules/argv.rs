@@ -3,11 +3,12 @@
 //! It knows no shell's whole grammar. What it cannot be sure of is no plain command, and so is
 //! asked about.
 
+use callboard_shell::plain::{self, Plain};
+use callboard_shell::{NotUnderstood, button, interprets, runs_another, understand};
 use serde::{Deserialize, Serialize};
 
 use super::matcher::Match;
-use super::plain::{self, Plain};
-use super::told;
+use crate::effects::Effect;
 use crate::limits::{COMMAND_BYTES, PATTERN_BYTES};
 
 /// The first words of commands: the program and what follows it.
@@ -20,18 +21,15 @@ use crate::limits::{COMMAND_BYTES, PATTERN_BYTES};
 /// `/dev/null` and to files that the call says it writes. The rule holds in every folder. On
 /// Windows, whose shells read commands otherwise, no command is plain.
 ///
-/// What programs can be told that makes another command of them has to be in the rule: `find` does
-/// not allow `find -exec`, `git diff` not `--output`, `cat` and `pytest` no path that leads out of the
-/// folder they run in, `cd` one folder beneath, and `sh`, `env` or `xargs` nothing but what the rule
-/// says. The table is in `rules/told.rs`. It looks at words and not at the disk: that a path is a link
-/// to elsewhere has to be told as an effect of its own, as the terminal of `acp-tools` does for what
-/// its programs show.
+/// Words that follow those of the rule have to be understood: they stand in the table of
+/// [`callboard_shell`], which knows the options of common programs that build, test and look. Any
+/// other word, and any other program, is asked about unless the rule holds all of the command. Paths
+/// among the words must not lead out of the folder that the command runs in. That a path is a link to
+/// elsewhere has to be an effect of its own, as the terminal of `acp-tools` reports it.
 ///
 /// A rule that denies matches wherever the words stand one after the other, however they are
 /// quoted or joined with other commands, in any case and behind any path of the program. A command
 /// that holds only the first of them, or is not plain, is asked about.
-///
-/// Mind what a program can do: the table knows what is common, not everything.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
 pub struct ArgvPrefix(Vec<String>);
@@ -53,7 +51,13 @@ impl ArgvPrefix {
 
     /// Whether a rule for it speaks of one plain command.
     pub(super) fn allows(&self, command: &[String]) -> bool {
-        command.starts_with(&self.0) && told::is_same(command, self.0.len())
+        command.starts_with(&self.0) && understand(command, self.0.len()).is_ok()
+    }
+
+    /// Returns why a rule for it does not speak of a command that begins with its words.
+    pub(super) fn not_understood(&self, command: &[String]) -> Option<NotUnderstood> {
+        let begins = command.starts_with(&self.0);
+        begins.then(|| understand(command, self.0.len()).err()).flatten()
     }
 
     pub(super) fn denies(&self, command: &Command) -> Match {
@@ -100,7 +104,7 @@ impl Command {
     /// one runs what another may have written.
     fn is_unclear(&self) -> bool {
         let is_joint = |line: &Plain| line.commands.len() > 1;
-        let runs = |line: &Plain| line.commands.iter().any(|words| told::is_runner(words));
+        let runs = |line: &Plain| line.commands.iter().any(|words| runs_what_it_reads(&words[0]));
         self.plain.as_ref().is_none_or(|line| is_joint(line) && runs(line))
     }
 
@@ -116,6 +120,28 @@ impl Command {
             Match::No
         }
     }
+}
+
+/// Returns the first words of the one command in a line, if all commands that begin with them, and of
+/// which every word is understood, may be allowed by one button.
+pub(crate) fn common(line: &str) -> Option<ArgvPrefix> {
+    let plain = Command::read(line).plain?;
+    let [command] = &*plain.commands else { return None };
+    let held = button(command).filter(|_| plain.writes.is_empty())?;
+    ArgvPrefix::try_new(command[..held].to_vec())
+}
+
+/// Whether an effect is a command that may run files of the project, by itself or what it is told.
+pub(crate) fn runs_files(effect: &Effect) -> bool {
+    let Effect::Run { command, .. } = effect else { return false };
+    let line = Command::read(command).plain;
+    line.is_none_or(|line| line.commands.iter().any(|command| callboard_shell::runs_files(command)))
+}
+
+/// Whether a program runs what it is told or reads.
+fn runs_what_it_reads(program: &str) -> bool {
+    let name = program.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
+    runs_another(&name) || interprets(&name)
 }
 
 fn stand_for(words: &[String], denied: &[String]) -> bool {

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use acp_types::ToolKind;
+use callboard_shell::plain::Plain;
 use serde::{Deserialize, Serialize};
 
 use super::argv::{ArgvPrefix, Command};
 use super::pattern::{HostPattern, PathGlob};
-use super::plain::Plain;
 use crate::effects::{Effect, Effects};
 
 /// What a rule speaks of.

@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::{Verdict, is_protected_beneath};
+use super::{Verdict, is_obeyed_beneath};
 use crate::effects::Effect;
 
 /// What to do about effects that no rule speaks of.
@@ -43,9 +43,10 @@ pub trait Policy: std::fmt::Debug + Send + Sync {
         self.judge(effect).max(Verdict::Ask)
     }
 
-    /// Judges one effect that no rule speaks of, of a call that replaces what a file holds although
-    /// the session has not read it. It is judged like any other, unless the policy says otherwise.
-    fn judge_blind(&self, effect: &Effect) -> Verdict {
+    /// Judges one effect that no rule speaks of, of a call that changes more than text: see
+    /// [`Effects::sensitive`](crate::Effects::sensitive). It is judged like any other, unless the
+    /// policy says otherwise.
+    fn judge_sensitive(&self, effect: &Effect) -> Verdict {
         self.judge(effect)
     }
 }
@@ -61,8 +62,8 @@ impl Policy for AskPolicy {
     }
 }
 
-/// Reads are allowed, and so is making and changing files beneath the roots, unless they are
-/// [protected](is_protected_beneath), or replaced as a whole without having been read. Everything
+/// Reads are allowed, and so is making and changing files beneath the roots, unless other programs
+/// [obey](is_obeyed_beneath) them or the change is [sensitive](crate::Effects::sensitive). Everything
 /// else is asked about: commands, deletions, other places.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AcceptEditsPolicy {
@@ -78,11 +79,11 @@ impl AcceptEditsPolicy {
 
     fn may_edit(&self, path: &Path) -> bool {
         let is_resolved = !path.components().any(|part| part == Component::ParentDir);
-        // Of several roots that hold it, none may see a protected name on the way.
-        let is_protected = |root: &PathBuf| is_protected_beneath(root, path);
+        // Of several roots that hold it, none may see such a name on the way.
+        let is_obeyed = |root: &PathBuf| is_obeyed_beneath(root, path);
         is_resolved
             && self.roots.iter().any(|root| path.starts_with(root))
-            && !self.roots.iter().any(is_protected)
+            && !self.roots.iter().any(is_obeyed)
     }
 }
 
@@ -95,7 +96,7 @@ impl Policy for AcceptEditsPolicy {
         }
     }
 
-    fn judge_blind(&self, effect: &Effect) -> Verdict {
+    fn judge_sensitive(&self, effect: &Effect) -> Verdict {
         if effect.is_read() { Verdict::Allow } else { Verdict::Ask }
     }
 }

@@ -1,6 +1,7 @@
-//! The names of files that make other programs do something: hooks, settings of editors and agents,
-//! what a shell runs.
+//! Files that other programs run or obey, by the kinds of their names: hidden files, recipes and
+//! manifests of builds, instructions for agents, generated trees that are executed.
 
+use std::iter;
 use std::path::Path;
 
 use acp_types::text::is_invisible;
@@ -8,7 +9,8 @@ use acp_types::text::is_invisible;
 /// Returns whether a path leads to, or through, something that makes other programs run something
 /// or trust something, so that changing it is more than an edit. Whether it exists does not matter,
 /// and neither do case and what some file systems pass over in names. Give it the real path beneath
-/// a root: where the root lies is not in question.
+/// a root: where the root lies is not in question. What only the disk tells is for the caller to
+/// add: files that are executable, and what git's configuration names.
 #[must_use]
 pub fn is_protected(path: &Path) -> bool {
     is_one_protected("", path)
@@ -23,14 +25,26 @@ pub fn is_protected_beneath(root: &Path, path: &Path) -> bool {
     path.strip_prefix(root).is_ok_and(|beneath| is_one_protected(&name, beneath))
 }
 
+/// Returns whether other programs run or obey a file beneath a root because of its name: what is
+/// [protected](is_protected_beneath), and also recipes and manifests of builds, scripts that are run
+/// by a click, settings in the root itself.
+#[must_use]
+pub fn is_obeyed_beneath(root: &Path, path: &Path) -> bool {
+    let Ok(beneath) = path.strip_prefix(root) else { return false };
+    let name = beneath.file_name().map(|name| folded(&name.to_string_lossy()));
+    let is_first = beneath.iter().count() == 1;
+    let first = beneath.iter().next().map(|name| folded(&name.to_string_lossy()));
+    let is_built = |first: String| BUILT.contains(&&*first) || first.starts_with("cmake-build");
+    is_protected_beneath(root, path)
+        || name.is_some_and(|name| is_obeyed_file(&name, is_first))
+        || !is_first && first.is_some_and(is_built)
+}
+
 fn is_one_protected(folder: &str, path: &Path) -> bool {
-    let mut above = folded(folder);
-    path.iter().any(|name| {
-        let name = folded(&name.to_string_lossy());
-        let is_one = is_protected_in(&above, &name);
-        above = name;
-        is_one
-    })
+    let names: Vec<_> = path.iter().map(|name| folded(&name.to_string_lossy())).collect();
+    let above = iter::once(folded(folder)).chain(names.iter().cloned());
+    let leads_through = above.zip(&names).any(|(above, name)| is_protected_tree(&above, name));
+    leads_through || names.last().is_some_and(|name| is_instruction(name))
 }
 
 /// Returns a name as the least strict file systems compare it: without case, without characters
@@ -43,13 +57,169 @@ fn folded(name: &str) -> String {
     folded.trim_end_matches(['.', ' ']).to_owned()
 }
 
-fn is_protected_in(folder: &str, name: &str) -> bool {
-    NAMES.contains(&name)
-        || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
-        || ENDS.iter().any(|end| name.ends_with(end))
+/// Whether a file or folder, and all that lies in it, is protected by its name; `folder` is the name
+/// of the folder that holds it.
+fn is_protected_tree(folder: &str, name: &str) -> bool {
+    is_hidden(name)
+        || TREES.contains(&name)
+        || TREE_ENDS.iter().any(|end| name.ends_with(end))
         || WITHIN.contains(&(folder, name))
 }
 
+/// Whether programs obey a file by its name; `is_first` says that it lies in a root itself.
+fn is_obeyed_file(name: &str, is_first: bool) -> bool {
+    NAMES.contains(&name)
+        || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
+        || ENDS.iter().any(|end| name.len() > end.len() && name.ends_with(end))
+        || is_recipe(name)
+        || is_code_as_settings(name)
+        || is_first && is_setting(name)
+}
+
+/// Names that begin with a dot are for programs, all but a few that none runs or trusts.
+fn is_hidden(name: &str) -> bool {
+    let second = name.strip_prefix('.').and_then(|rest| rest.chars().next());
+    second.is_some_and(|letter| letter != '.') && !HARMLESS.contains(&name)
+}
+
+/// Names that begin with a dot and only leave something out, hold a folder open, or say how text is
+/// indented; and examples of files that matter.
+const HARMLESS: &[&str] = &[
+    ".dockerignore",
+    ".editorconfig",
+    ".empty",
+    ".env.dist",
+    ".env.example",
+    ".env.sample",
+    ".env.template",
+    ".eslintignore",
+    ".gitignore",
+    ".gitkeep",
+    ".ignore",
+    ".keep",
+    ".mailmap",
+    ".nojekyll",
+    ".npmignore",
+    ".placeholder",
+    ".prettierignore",
+    ".rgignore",
+    ".stylelintignore",
+    ".well-known",
+];
+
+/// Makefile, Dockerfile, Rakefile: what a program does, without an ending.
+fn is_recipe(name: &str) -> bool {
+    let (stem, end) = name.split_once('.').unwrap_or((name, ""));
+    let is_bare = end.is_empty() && stem.len() > "file".len() && !COMMON_FILES.contains(&stem);
+    let is_script = matches!(
+        stem,
+        "dockerfile" | "containerfile" | "makefile" | "gnumakefile" | "jenkinsfile" | "vagrantfile"
+    );
+    let is_task = matches!(
+        stem,
+        "cakefile"
+            | "dangerfile"
+            | "fabfile"
+            | "gruntfile"
+            | "gulpfile"
+            | "jakefile"
+            | "knexfile"
+            | "noxfile"
+            | "taskfile"
+    );
+    stem.ends_with("file") && is_bare || is_script && !CODE.contains(&end) || is_task
+}
+
+/// Words that end in "file" and are no recipes.
+const COMMON_FILES: &[&str] =
+    &["profile", "logfile", "pidfile", "lockfile", "testfile", "datafile"];
+
+/// Endings of source code: `dockerfile.rs` reads such files.
+const CODE: &[&str] = &["c", "cpp", "cs", "go", "java", "js", "kt", "md", "py", "rb", "rs", "ts"];
+
+/// `vite.config.ts`, `karma.conf.js`: settings that are a program, or name one.
+fn is_code_as_settings(name: &str) -> bool {
+    let mut parts = name.rsplit('.');
+    let (end, middle, first) = (parts.next(), parts.next(), parts.next());
+    let is_one = |middle| matches!(middle, "config" | "conf" | "setup" | "workspace" | "preset");
+    let is_settings = |end| {
+        matches!(
+            end,
+            "js" | "cjs"
+                | "mjs"
+                | "jsx"
+                | "ts"
+                | "cts"
+                | "mts"
+                | "json"
+                | "toml"
+                | "yaml"
+                | "yml"
+                | "py"
+                | "lua"
+                | "exs"
+                | "mk"
+        )
+    };
+    first.is_some() && middle.is_some_and(is_one) && end.is_some_and(is_settings)
+}
+
+/// AGENTS.md, CLAUDE.local.md: what agents do as they are told.
+fn is_instruction(name: &str) -> bool {
+    let (stem, end) = name.split_once('.').unwrap_or((name, ""));
+    let is_text = end.ends_with("md") || end.ends_with("mdc");
+    let is_one = INSTRUCTIONS.contains(&stem) || stem.ends_with("-instructions");
+    let is_role = [".instructions.md", ".prompt.md", ".agent.md", ".chatmode.md"];
+    is_text && is_one || is_role.iter().any(|end| name.ends_with(end))
+}
+
+const INSTRUCTIONS: &[&str] = &[
+    "agent",
+    "agents",
+    "amp",
+    "augment",
+    "claude",
+    "codex",
+    "conventions",
+    "copilot",
+    "crush",
+    "cursor",
+    "gemini",
+    "goose",
+    "grok",
+    "jules",
+    "kimi",
+    "opencode",
+    "qwen",
+    "replit",
+    "skill",
+    "warp",
+    "windsurf",
+];
+
+/// A file of settings in the project's own folder: tools look for theirs there.
+fn is_setting(name: &str) -> bool {
+    const ENDS: &[&str] = &[
+        ".cfg",
+        ".conf",
+        ".hcl",
+        ".ini",
+        ".json",
+        ".json5",
+        ".jsonc",
+        ".kdl",
+        ".plist",
+        ".pkl",
+        ".properties",
+        ".toml",
+        ".xml",
+        ".yaml",
+        ".yml",
+    ];
+    ENDS.iter().any(|end| name.len() > end.len() && name.ends_with(end))
+}
+
+/// What only has its meaning in a folder of a certain name.
 const WITHIN: &[(&str, &str)] = &[
     (".cargo", "config"),
     (".cargo", "config.toml"),
@@ -68,157 +238,299 @@ const WITHIN: &[(&str, &str)] = &[
     (".gitea", "workflows"),
     (".github", "actions"),
     (".github", "workflows"),
+    ("gradle", "wrapper"),
+    ("target", "debug"),
+    ("target", "release"),
+    ("vendor", "bin"),
+];
+
+/// Endings of folders that are projects of an editor.
+const TREE_ENDS: &[&str] = &[".xcodeproj", ".xcworkspace"];
+
+/// Folders in a root in which a build puts what is run.
+const BUILT: &[&str] = &["bin", "build", "obj", "target", "vendor"];
+
+/// Trees that are generated and run; and the name of `.git` on old disks.
+const TREES: &[&str] = &[
+    "__pycache__",
+    "_build",
+    "bower_components",
+    "deriveddata",
+    "git~1",
+    "nbproject",
+    "node_modules",
+    "pods",
+    "site-packages",
+    "venv",
+    "virtualenv",
 ];
 
 const NAMES: &[&str] = &[
-    // What git and other version control run, and where they look for what they run.
-    ".git",
-    ".gitattributes",
-    ".gitconfig",
-    ".gitmodules",
-    ".hg",
-    ".hgrc",
-    ".husky",
-    ".jj",
-    ".pre-commit-config.yaml",
-    ".pre-commit-config.yml",
-    ".pre-commit-hooks.yaml",
-    ".svn",
-    "git~1",
-    // Editors and agents.
-    ".agents",
-    ".aider.conf.yml",
-    ".amazonq",
-    ".augment",
-    ".claude",
-    ".claude.json",
-    ".clinerules",
-    ".codex",
-    ".continue",
-    ".crush",
-    ".cursor",
-    ".cursorrules",
-    ".devcontainer",
-    ".devcontainer.json",
-    ".dir-locals-2.el",
-    ".dir-locals.el",
-    ".emacs",
-    ".emacs.d",
-    ".exrc",
-    ".factory",
-    ".fleet",
-    ".gemini",
-    ".goosehints",
-    ".helix",
-    ".idea",
-    ".junie",
-    ".kilocode",
-    ".kimi",
-    ".kiro",
-    ".mcp.json",
-    ".nvim.lua",
-    ".nvimrc",
-    ".opencode",
-    ".qwen",
-    ".roo",
-    ".trae",
-    ".vim",
-    ".vimrc",
-    ".vs",
-    ".vscode",
-    ".windsurf",
-    ".windsurfrules",
-    ".zed",
-    ".zencoder",
-    // What continuous integration runs.
-    ".buildkite",
-    ".drone.yml",
-    ".travis.yml",
-    ".woodpecker",
-    ".woodpecker.yml",
-    "azure-pipelines.yml",
-    "bitbucket-pipelines.yml",
-    "jenkinsfile",
-    // What tools run or take their settings from, wherever they are started.
-    ".bazelrc",
-    ".bundle",
-    ".bunfig.toml",
-    ".curlrc",
-    ".envrc",
-    ".gdbinit",
-    ".inputrc",
-    ".irbrc",
-    ".lldbinit",
-    ".mise",
-    ".mise.local.toml",
-    ".mise.toml",
-    ".mvn",
-    ".netrc",
-    ".npmrc",
-    ".pdbrc",
-    ".pryrc",
-    ".pypirc",
-    ".pythonrc",
-    ".ripgreprc",
-    ".ssh",
-    ".tmux.conf",
-    ".tool-versions",
-    ".wgetrc",
+    // What packages are built by, and what runs with them.
+    "angular.json",
+    "terragrunt.hcl",
+    "schema.prisma",
+    "runtime.exs",
+    "rector.php",
+    "project.godot",
+    "nextflow.config",
+    "launchsettings.json",
+    "kbuild",
+    "hooks.json",
+    "hatch_build.py",
+    "gems.rb",
+    "foundry.toml",
+    "deps",
+    "conf.py",
+    "cdk.json",
+    "build.dart",
+    "buck",
+    "artisan",
+    "_targets.r",
+    "ansible.cfg",
+    "build",
+    "build.rs",
+    "build.sbt",
+    "build.sh",
+    "build.xml",
+    "build.zig",
+    "build.zig.zon",
     "bunfig.toml",
+    "bundle.json",
+    "cabal.project",
+    "cargo.lock",
+    "cargo.toml",
+    "cmakelists.txt",
+    "cmakepresets.json",
+    "composer.json",
+    "composer.lock",
+    "conanfile.py",
+    "conanfile.txt",
+    "config.ru",
+    "configure",
+    "configure.ac",
+    "configure.in",
+    "conftest.py",
+    "default.nix",
+    "deno.json",
+    "deno.jsonc",
+    "deno.lock",
+    "deps.edn",
+    "dodo.py",
+    "dub.json",
+    "dub.sdl",
+    "dune",
+    "dune-project",
+    "environment.yaml",
+    "environment.yml",
+    "flake.lock",
+    "flake.nix",
+    "gemfile.lock",
+    "global.json",
+    "go.mod",
+    "go.sum",
+    "go.work",
+    "gradlew",
+    "gradlew.bat",
+    "hatch.toml",
+    "justfile",
+    "lerna.json",
+    "mage.go",
+    "magefile.go",
+    "manage.py",
+    "manifest.in",
+    "meson.build",
+    "meson_options.txt",
+    "mill",
     "mise.local.toml",
     "mise.toml",
+    "mix.exs",
+    "mix.lock",
+    "module.bazel",
+    "mvnw",
+    "mvnw.cmd",
+    "nuget.config",
+    "nx.json",
+    "package-lock.json",
+    "package.json",
+    "package.swift",
+    "package.yaml",
+    "phpunit.xml",
+    "pipfile.lock",
+    "pixi.toml",
+    "pnpm-lock.yaml",
+    "pnpm-workspace.yaml",
+    "poetry.lock",
+    "poetry.toml",
+    "pom.xml",
+    "premake5.lua",
+    "project.clj",
+    "project.json",
+    "project.toml",
+    "pubspec.yaml",
+    "pyproject.toml",
+    "pytest.ini",
+    "pyvenv.cfg",
+    "rebar.config",
+    "requirements.txt",
+    "rush.json",
+    "sconscript",
+    "sconstruct",
+    "setup.cfg",
+    "setup.hs",
+    "setup.py",
+    "shadow-cljs.edn",
+    "shard.yml",
+    "shell.nix",
     "sitecustomize.py",
+    "stack.yaml",
+    "tasks.py",
+    "tox.ini",
+    "tsconfig.json",
+    "turbo.json",
     "usercustomize.py",
-    // What shells and sessions start with.
-    ".bash_aliases",
-    ".bash_completion",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_profile",
-    ".bashrc",
-    ".cshrc",
-    ".kshrc",
-    ".login",
-    ".logout",
-    ".mkshrc",
-    ".pam_environment",
-    ".profile",
-    ".tcshrc",
-    ".xinitrc",
-    ".xprofile",
-    ".xsession",
-    ".xsessionrc",
-    ".zlogin",
-    ".zlogout",
-    ".zprofile",
-    ".zshenv",
-    ".zshrc",
+    "uv.lock",
+    "uv.toml",
+    "vcpkg.json",
+    "waf",
+    "workspace",
+    "workspace.bazel",
+    "wscript",
+    "xmake.lua",
+    "yarn.lock",
+    // What continuous integration, containers and clouds run.
+    "action.yaml",
+    "action.yml",
+    "appveyor.yml",
+    "azure-pipelines.yaml",
+    "azure-pipelines.yml",
+    "bitbucket-pipelines.yml",
+    "buildspec.yml",
+    "chart.yaml",
+    "cloudbuild.yaml",
+    "cloudbuild.yml",
+    "codefresh.yml",
+    "crontab",
+    "fly.toml",
+    "helmfile.yaml",
+    "kustomization.yaml",
+    "netlify.toml",
+    "pulumi.yaml",
+    "serverless.yaml",
+    "serverless.yml",
+    "skaffold.yaml",
+    "template.yaml",
+    "tiltfile",
+    "vercel.json",
+    "wercker.yml",
+    "wrangler.json",
+    "wrangler.jsonc",
+    "wrangler.toml",
 ];
 
 const BEGINNINGS: &[&str] = &[
-    ".gitlab-ci",
-    ".lefthook",
-    ".pnpmfile.",
-    ".yarnrc",
-    "lefthook.",
+    "angular-cli.",
+    "build.gradle",
+    "compose.",
+    "docker-bake.",
+    "docker-compose",
     "lefthook-local.",
+    "lefthook.",
+    "opencode.json",
+    "requirements-",
     "rust-toolchain",
+    "settings.gradle",
+    "tsconfig.",
+    "values.y",
 ];
 
-const ENDS: &[&str] = &[".code-workspace", ".sublime-project", ".sublime-workspace"];
+const ENDS: &[&str] = &[
+    // Settings of editors.
+    ".code-workspace",
+    ".iml",
+    ".sublime-project",
+    ".sublime-workspace",
+    // Build systems.
+    ".bazel",
+    ".bzl",
+    ".cabal",
+    ".cmake",
+    ".csproj",
+    ".fsproj",
+    ".gemspec",
+    ".gradle",
+    ".gradle.kts",
+    ".mk",
+    ".nimble",
+    ".nix",
+    ".podspec",
+    ".props",
+    ".rockspec",
+    ".sln",
+    ".slnx",
+    ".targets",
+    ".vbproj",
+    ".vcxproj",
+    // What systems start, and what is run by a click.
+    ".bat",
+    ".cmd",
+    ".command",
+    ".desktop",
+    ".hta",
+    ".lnk",
+    ".ps1",
+    ".psm1",
+    ".pth",
+    ".pyc",
+    ".reg",
+    ".scpt",
+    ".service",
+    ".socket",
+    ".timer",
+    ".vbs",
+    ".wsf",
+    ".beam",
+    ".cake",
+    ".class",
+    ".container",
+    ".dll",
+    ".exe",
+    ".gn",
+    ".jar",
+    ".mill",
+    ".ninja",
+    ".neon",
+    ".opam",
+    ".rake",
+    ".sbt",
+    ".sls",
+    ".so",
+    ".wrap",
+    ".dylib",
+    ".gitlab-ci.yml",
+    ".wasm",
+    // Infrastructure.
+    ".tf",
+    ".tfvars",
+];
 
 #[cfg(test)]
 mod tests {
-    use super::{BEGINNINGS, ENDS, NAMES, WITHIN, is_protected, is_protected_beneath};
+    use super::{
+        BEGINNINGS, ENDS, NAMES, TREES, WITHIN, is_obeyed_beneath, is_protected,
+        is_protected_beneath,
+    };
     use std::path::Path;
 
     #[test]
     fn what_makes_other_programs_run_something_is_protected_however_it_is_written() {
         let within = WITHIN.iter().map(|(folder, name)| format!("{folder}/{name}"));
+        let trees = [".git", ".anything"].iter().chain(TREES).map(|name| (*name).to_owned());
+        let trees: Vec<_> = trees.chain(within).collect();
         let beginnings = BEGINNINGS.iter().map(|beginning| format!("{beginning}x"));
         let names = NAMES.iter().map(|name| (*name).to_owned());
         let ends = ENDS.iter().map(|end| format!("x{end}"));
-        for name in names.chain(within).chain(beginnings).chain(ends) {
+        for name in names.chain(trees.clone()).chain(beginnings).chain(ends) {
             let last = name.rsplit_once('/').map_or(0, |(folder, _)| folder.len() + 1);
             let hidden = format!("{}\u{200d}{}", &name[..last + 1], &name[last + 1..]);
             let stream = format!("{name}::$INDEX_ALLOCATION");
@@ -228,9 +540,11 @@ mod tests {
             for written in
                 [name.clone(), name.to_uppercase(), hidden, alike, ignored, stream, dot, space]
             {
-                for path in [written.clone(), format!("a/b/{written}"), format!("{written}/x/y")] {
-                    assert!(is_protected(Path::new(&path)), "{path:?}");
-                }
+                let obeyed =
+                    |path: &str| is_obeyed_beneath(Path::new("/p"), &Path::new("/p").join(path));
+                assert!(obeyed(&written) && obeyed(&format!("a/b/{written}")), "{written:?}");
+                let beneath = format!("{written}/x/y");
+                assert!(!trees.contains(&name) || is_protected(Path::new(&beneath)), "{beneath:?}");
             }
         }
     }
@@ -257,26 +571,56 @@ mod tests {
     }
 
     #[test]
+    fn names_are_protected_by_their_kind() {
+        for path in [
+            "AGENTS.md",
+            "docs/CLAUDE.local.md",
+            ".github/copilot-instructions.md",
+            "a/.anything-new",
+            ".githooks/pre-commit",
+            ".woodpecker.yaml",
+            ".venv/bin/activate",
+            "node_modules/.bin/x",
+            "opencode.json",
+            "web/opencode.jsonc",
+            "Makefile",
+            "sub/Rakefile",
+            "Dockerfile.dev",
+            "web/vite.config.mts",
+            "karma.conf.js",
+            "Gulpfile.js",
+            "app.toml",
+        ] {
+            assert!(is_obeyed_beneath(Path::new("/p"), &Path::new("/p").join(path)), "{path}");
+        }
+    }
+
+    #[test]
     fn other_names_are_not_protected() {
         for path in [
             "",
             "src/main.rs",
-            ".gitignore",
+            "src/.gitignore",
             "git/config",
-            ".github/dependabot.yml",
             "workflows/ci.yml",
-            "config.toml",
-            ".cargo/audit.toml",
-            ".config/other",
+            "src/config.toml",
             "x.vscode",
             "my.git",
             ".env.example",
-            "mvn/pom.xml",
             "src/mise.rs",
             "lefthook/readme.md",
             "git~10",
+            "src/profile.ts",
+            "src/profile",
+            "src/dockerfile.rs",
+            "docs/agents/overview.md",
+            "src/agent.rs",
+            "src/config.ts",
+            "assets/logo.svg",
+            "LICENSE",
         ] {
-            assert!(!is_protected(Path::new(path)), "{path}");
+            let path = Path::new("/p").join(path);
+            assert!(!is_obeyed_beneath(Path::new("/p"), &path), "{path:?}");
         }
     }
 }

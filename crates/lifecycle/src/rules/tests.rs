@@ -186,7 +186,8 @@ fn a_prefix_allows_simple_commands_that_begin_with_its_words() {
     for (command, expected) in [
         ("cargo test", Allow),
         ("cargo test --all", Allow),
-        ("cargo 'test' \"--\" 'a b|c'", Allow),
+        ("cargo 'test' \"--\" 'a b|c'", Ask),
+        ("cargo 'test' \"--\" 'a::b'", Allow),
         ("  cargo  test ", Allow),
         ("cargo testing", Ask),
         ("cargo", Ask),
@@ -201,7 +202,8 @@ fn a_prefix_allows_simple_commands_that_begin_with_its_words() {
     }
     check(Allow, &argv("cargo"), Effect::Write("cargo".into()), Ask);
     check(Allow, &argv("./run"), run("./run"), Ask);
-    check(Allow, &argv("/opt/run"), run("/opt/run a"), Allow);
+    check(Allow, &argv("/opt/run"), run("/opt/run"), Allow);
+    check(Allow, &argv("/opt/run"), run("/opt/run a"), Ask);
 }
 
 #[test]

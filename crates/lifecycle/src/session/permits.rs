@@ -1,7 +1,8 @@
 //! The part of a session that decides what may run: rules, questions, answers.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,12 +12,14 @@ use acp_types::schema::v1::PermissionOption;
 use super::{Denial, Outcome, Permit, Session};
 use crate::board::Moment;
 use crate::caught::caught;
-use crate::effects::Effects;
-use crate::limits::RULE_CHANGES;
+use crate::effects::{Effect, Effects};
+use crate::limits::{self, RULE_CHANGES};
 use crate::outbox::{IsFirst, Item};
 use crate::permission::{self, Answer, Decision, Digest, Grant, Memory};
-use crate::rules::{AskPolicy, Change, Policy, Rule, Rules, Scope, StoreError, Verdict, catalogue};
-use crate::title::Titles;
+use crate::rules::{
+    AskPolicy, Change, Policy, Rule, Rules, Scope, StoreError, Verdict, catalogue, runs_files,
+};
+use crate::title::{Titles, visible};
 
 /// What a session knows of permissions.
 #[derive(Debug)]
@@ -33,6 +36,9 @@ pub(super) struct Permits {
     titles: Titles,
     requests: HashMap<u64, Request>,
     last_request: u64,
+    /// Files that were changed without a question since a person last permitted a command in the
+    /// knowledge of them. At most 256 are named; the last one stands for more.
+    unseen: BTreeSet<PathBuf>,
 }
 
 impl Default for Permits {
@@ -46,6 +52,7 @@ impl Default for Permits {
             titles: catalogue("en"),
             requests: HashMap::new(),
             last_request: 0,
+            unseen: BTreeSet::new(),
         }
     }
 }
@@ -63,6 +70,8 @@ pub struct Request {
     memory: Memory,
     digest: Digest,
     asked: Instant,
+    /// Whether the request names the files that were changed without a question.
+    names_unseen: bool,
 }
 
 /// What the client is asked.
@@ -175,9 +184,21 @@ impl Session {
         let effects = effects.clone().by(&*call.name, call.kind);
         self.subtitle(id, None, now);
         match self.judge(&effects) {
-            Ok(Verdict::Allow) => return Permit::Granted(Grant::new(digest)),
+            Ok(Verdict::Allow) if !self.runs_unseen(&effects) => {
+                self.note_unseen(&effects);
+                return Permit::Granted(Grant::new(digest));
+            }
             Ok(_) => {}
             Err(denial) => return Permit::Denied(denial),
+        }
+        let names_unseen = self.runs_unseen(&effects);
+        if names_unseen {
+            let note = self.board.note(id, &self.unseen_words());
+            self.offer_call(id, note, IsFirst::No, now);
+        }
+        if let Some(why) = caught(|| self.permits.rules.not_understood(&effects)).flatten() {
+            let note = self.board.note(id, &visible(&why));
+            self.offer_call(id, note, IsFirst::No, now);
         }
         let is_shown = self.board.is_whole(id);
         if !is_shown {
@@ -197,16 +218,17 @@ impl Session {
         self.permits.last_request += 1;
         let number = self.permits.last_request;
         let (call, question, asked) = (id.clone(), Question::MayItRun, now.at);
-        let request = Request { call, options, question, effects, memory, digest, asked };
+        let request =
+            Request { call, options, question, effects, memory, digest, asked, names_unseen };
         self.permits.requests.insert(number, request);
         self.offer(Item::Permission(number), IsFirst::No, now);
         Permit::Asked(number)
     }
 
-    /// Returns whether rules or policy deny a call by now what it was permitted before.
-    pub(crate) fn denies(&self, id: &ToolCallId, effects: &Effects) -> Option<Denial> {
-        let Some(call) = self.board.tool_call(id) else { return Some(Denial::Ended) };
-        self.judge(&effects.clone().by(&*call.name, call.kind)).err()
+    /// Judges what a call would do, by rules and policy.
+    pub(crate) fn judge_call(&self, id: &ToolCallId, effects: &Effects) -> Result<Verdict, Denial> {
+        let call = self.board.tool_call(id).ok_or(Denial::Ended)?;
+        self.judge(&effects.clone().by(&*call.name, call.kind))
     }
 
     /// Returns a request that waits for its answer.
@@ -226,6 +248,9 @@ impl Session {
                 // What was denied since it was asked about stays denied.
                 Err(denial) => Some(Outcome::Denied(denial)),
                 Ok(_) => {
+                    if request.names_unseen {
+                        self.permits.unseen.clear();
+                    }
                     self.remember(&request, remember, Verdict::Allow);
                     Some(Outcome::Granted(Grant::new(request.digest)))
                 }
@@ -294,6 +319,41 @@ impl Session {
             Verdict::Deny => Err(Denial::Rule),
             verdict => Ok(verdict),
         }
+    }
+
+    /// Whether a call runs, by a rule alone, a command that may run files of the project while there are
+    /// some that were changed without a question.
+    fn runs_unseen(&self, effects: &Effects) -> bool {
+        let Permits { policy, unseen, .. } = &self.permits;
+        let is_by_policy = || {
+            let judged = caught(|| Rules::default().judge(effects, &**policy));
+            judged == Some(Verdict::Allow)
+        };
+        !unseen.is_empty() && effects.iter().any(runs_files) && !is_by_policy()
+    }
+
+    fn note_unseen(&mut self, effects: &Effects) {
+        for effect in effects.iter() {
+            if let Effect::Write(path) | Effect::Delete(path) = effect
+                && self.permits.unseen.len() < limits::UNSEEN_FILES
+            {
+                self.permits.unseen.insert(path.clone());
+            }
+        }
+    }
+
+    fn unseen_words(&self) -> String {
+        let Permits { unseen, .. } = &self.permits;
+        let named = unseen.iter().take(limits::NAMED_UNSEEN_FILES).map(|path| self.display(path));
+        let named = named.collect::<Vec<_>>().join(", ");
+        let more = match unseen.len().saturating_sub(limits::NAMED_UNSEEN_FILES) {
+            0 => String::new(),
+            more if unseen.len() == limits::UNSEEN_FILES => format!(" and {more} or more others"),
+            more => format!(" and {more} more"),
+        };
+        visible(&format!(
+            "Changed without a question before: {named}{more}. The command may run them."
+        ))
     }
 
     fn take_request(&mut self, number: u64, question: Question) -> Option<Request> {

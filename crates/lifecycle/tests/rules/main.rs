@@ -12,3 +12,4 @@ mod asking;
 mod bypasses;
 mod commands;
 mod laws;
+mod names;

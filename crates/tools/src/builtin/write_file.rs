@@ -80,6 +80,10 @@ impl Tool for WriteFile {
         Description { lines: Some("content"), ..description }
     }
 
+    async fn reads(&self, args: &Args, _: &Context) -> Result<Vec<String>, ToolError> {
+        Ok(vec![args.path.clone()])
+    }
+
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
         let held = Held::to_change(context, std::slice::from_ref(&args.path)).await?;
         let preview = context.on_files(move |workspace| {
@@ -113,7 +117,8 @@ impl Tool for WriteFile {
             let effects = Effects::from(Effect::Write(real.path().to_owned()));
             let holds_something = found.bytes().is_some_and(|found| !found.is_empty());
             let is_blind = holds_something && !workspace.stamps().knows(real.path());
-            let effects = if is_blind { effects.blind() } else { effects };
+            let is_sensitive = is_blind || workspace.is_run(&real, &bytes);
+            let effects = if is_sensitive { effects.sensitive() } else { effects };
             let blind = is_blind.then(|| {
                 let path = workspace.display(at.path());
                 format!("This session has not read {path}, whose whole content is replaced.")

@@ -8,6 +8,7 @@ mod tables;
 use std::path::{Path, PathBuf};
 
 use acp_types::location::normalise;
+use callboard_shell::{interprets, is_shell, reads_operands, runs_another};
 
 use self::folders::Folders;
 use super::reader::{self, Part, Simple, Word};
@@ -31,6 +32,8 @@ pub(super) struct Risks {
     pub(super) writes: Vec<PathBuf>,
     /// The files that it shows, by names of its own.
     pub(super) reads: Vec<PathBuf>,
+    /// The files that it may do anything to.
+    pub(super) names: Vec<PathBuf>,
     /// The folders that it goes to.
     pub(super) enters: Vec<PathBuf>,
     /// The folders in which it removes something with all that lies beneath.
@@ -157,7 +160,7 @@ impl Look<'_> {
     /// Returns where among the words of a program another one may stand.
     fn begins(&mut self, name: &str, words: &[Word]) -> Vec<usize> {
         let mut begins = vec![0];
-        if tables::WRAPPERS.contains(&name) {
+        if runs_another(name) {
             begins.extend(1..words.len());
         }
         if name == "find" {
@@ -181,8 +184,16 @@ impl Look<'_> {
         if let Some(word) = opened.find(|word| tables::is_secret(word)) {
             self.ask(format!("it names {}, which holds credentials or a history", word.text));
         }
-        if let Some(variable) = named().find_map(tables::running_variable) {
-            self.ask(format!("it sets {variable}, by which other programs run something"));
+        reads.iter().for_each(|word| self.named(word, true));
+        if !says {
+            let is_shown = reads_operands(&program) || matches!(&*program, "source" | ".");
+            for word in self.each(words.get(1..).unwrap_or_default()) {
+                self.named(word, is_shown);
+            }
+        }
+        let told = words.iter().skip(1).filter(|_| tables::SETTING.contains(&&*program));
+        if let Some(variable) = sets.iter().chain(told).find_map(tables::obeyed_variable) {
+            self.ask(format!("it sets {variable}, which may change what programs do"));
         }
         // A subscript is an expression, whatever was quoted.
         let evaluates = |word: &&Word| word.text.contains("[$(") || word.text.contains("[`");
@@ -191,6 +202,28 @@ impl Look<'_> {
         let evaluated = sets.iter().chain(told);
         if let Some(word) = evaluated.into_iter().find(evaluates) {
             self.ask(format!("{} may run what it holds", word.text));
+        }
+    }
+
+    /// Notes the files that a word may name: as a whole, as the value of an option, or behind an
+    /// option's letter.
+    fn named(&mut self, word: &Word, is_shown: bool) {
+        let text = word.text.as_str();
+        let value = text.split_once('=').map(|(_, value)| value);
+        let attached = text.strip_prefix('-').and_then(|letters| letters.get(1..));
+        let names = [Some(text), value, attached].into_iter().flatten();
+        for name in names.map(|name| name.trim_start_matches('@')) {
+            if name.is_empty() || name.starts_with('-') {
+                continue;
+            }
+            let word = Word { text: name.to_owned(), ..word.clone() };
+            let paths = self.paths(&word).unwrap_or_default();
+            if paths.iter().any(|path| tables::is_of_process(path)) {
+                self.ask(format!("it names {name}, which shows what other programs hold"));
+            }
+            let list: fn(&mut Risks) -> &mut Vec<PathBuf> =
+                if is_shown { |found| &mut found.reads } else { |found| &mut found.names };
+            paths.into_iter().for_each(|path| self.note(list, path));
         }
     }
 
@@ -242,11 +275,11 @@ impl Look<'_> {
             }
             "eval" => self.code(after_dashes(args), depth),
             "source" | "." => self.source(after_dashes(args), command, depth),
-            _ if tables::SHELLS.contains(&name) => self.shell(name, args, command, depth),
-            _ if tables::SHOWING.contains(&name) => {
+            _ if is_shell(name) => self.shell(name, args, command, depth),
+            _ if reads_operands(name) => {
                 self.operands(args).for_each(|file| self.read(file));
             }
-            _ if is_interpreter(name) && reads_program(&words) && command.input.is_none() => {
+            _ if interprets(name) && reads_program(&words) && command.input.is_none() => {
                 self.ask(format!("{name} runs what it reads"));
             }
             _ => {}
@@ -438,11 +471,6 @@ fn runs_for_each(word: &str) -> bool {
 /// Whether a program for `awk` runs commands.
 fn runs_commands(word: &str) -> bool {
     word.contains("system") || word.contains("getline") || word.replace("||", "").contains('|')
-}
-
-fn is_interpreter(name: &str) -> bool {
-    let bare = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
-    ["bun", "deno", "lua", "node", "perl", "php", "python", "pypy", "ruby"].contains(&bare)
 }
 
 /// Whether an interpreter that is told this reads its program.

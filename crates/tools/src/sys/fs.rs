@@ -19,11 +19,11 @@ mod tests;
 mod unix;
 
 #[cfg(not(unix))]
-pub(crate) use portable::{Dir, Root, copy_access, identity_of, links, look};
+pub(crate) use portable::{Dir, Root, copy_access, identity_of, is_executable, links, look};
 #[cfg(all(test, unix))]
 pub(crate) use unix::pretence;
 #[cfg(unix)]
-pub(crate) use unix::{Dir, Root, copy_access, identity_of, links, look};
+pub(crate) use unix::{Dir, Root, copy_access, identity_of, is_executable, links, look};
 
 use std::ffi::OsString;
 use std::fs::{File, FileType, Metadata};

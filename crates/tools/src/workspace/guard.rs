@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use acp_lifecycle::{Effect, Effects, is_protected, is_protected_beneath};
 
+use super::git;
 use super::resolved::spelt_out;
 use super::{Resolved, Root, Workspace};
 use crate::sys::fs::links;
@@ -21,16 +22,29 @@ impl Workspace {
         if self.is_outside(real) {
             return self.is_guarded_outside(&path);
         }
-        let is_of = |root: &Arc<Root>| is_protected_beneath(&root.real, &path);
-        self.roots.iter().any(is_of) || self.is_ours(&path)
+        let is_of = |root: &Arc<Root>| {
+            is_protected_beneath(&root.real, &path)
+                || path.strip_prefix(&root.real).is_ok_and(|beneath| {
+                    git::is_in_repository(&root.real, beneath) || git::names(&root.real, beneath)
+                })
+        };
+        self.roots.iter().any(is_of) || self.is_own_state(&path)
+    }
+
+    /// Whether a change of a file is more than one of text: the file is run, or will be as soon as it
+    /// may be.
+    pub(crate) fn is_run(&self, real: &Resolved, new: &[u8]) -> bool {
+        new.starts_with(b"#!")
+            || self.open_read(real).is_ok_and(|file| crate::sys::fs::is_executable(&file))
     }
 
     /// Where no root says what is meant to be worked on, the whole path counts.
     fn is_guarded_outside(&self, path: &Path) -> bool {
-        is_protected(path) || self.is_ours(path)
+        is_protected(path) || self.is_own_state(path)
     }
 
-    fn is_ours(&self, path: &Path) -> bool {
+    /// Whether a path lies where rules, keys and what is kept for undo are stored.
+    pub(crate) fn is_own_state(&self, path: &Path) -> bool {
         let is_in = |folder: &PathBuf| {
             let real = spelt_out(folder);
             path.starts_with(folder) || real.is_ok_and(|real| path.starts_with(real))
@@ -44,6 +58,14 @@ impl Workspace {
         let effects = effects.with_outside(|path| self.place("", path).is_none());
         let is_guarded = effects.outside().any(|path| self.is_guarded_outside(path));
         if is_guarded { effects.guarded() } else { effects }
+    }
+
+    /// Returns what reading a file does, by the path that names it and by its real one: what rules
+    /// about reading are asked with. Nothing of a file that has no place.
+    #[must_use]
+    pub fn effects_of_reading(&self, path: &Path) -> Effects {
+        let at = self.recall(path);
+        at.map_or_else(|_| Effects::none(), |at| self.judged(self.looked_at(&at, Effect::Read)))
     }
 
     /// Returns what looking at a place does: an effect on the path that was named, if that is in the

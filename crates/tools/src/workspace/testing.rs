@@ -16,7 +16,8 @@ pub(crate) struct Tree {
 /// Makes a workspace of files, given by path and text. A path that ends with a slash is an empty
 /// directory.
 pub(crate) fn tree(files: &[(&str, &str)]) -> Tree {
-    let outer = tempfile::tempdir().unwrap();
+    // Not hidden: what lies in a hidden folder is protected.
+    let outer = tempfile::Builder::new().prefix("tree").tempdir().unwrap();
     let root = outer.path().join("root");
     fs::create_dir(&root).unwrap();
     fs::create_dir(outer.path().join("root-evil")).unwrap();

@@ -26,6 +26,8 @@ pub(crate) enum Judged {
     Inside,
     /// It is asked about, because it lies elsewhere.
     Outside,
+    /// It is asked about, because programs obey files of that name.
+    Obeyed,
     /// It is asked about each time.
     Protected,
     /// It is refused, with this code.
@@ -81,7 +83,8 @@ async fn check(tree: &Tree, tool: &str, args: Value, policy: &dyn Policy, expect
                 Verdict::Allow => Judged::Inside,
                 _ if preview.effects.is_guarded() => Judged::Protected,
                 // Asked about because the file was not read, not because of its path.
-                _ if preview.effects.is_blind() && !is_outside => Judged::Inside,
+                _ if preview.effects.is_sensitive() && !is_outside => Judged::Inside,
+                _ if !is_outside => Judged::Obeyed,
                 _ => Judged::Outside,
             }
         }

@@ -1,6 +1,6 @@
 //! The table: a path as a model gives it, and what becomes of reading and of writing it.
 
-use crate::Judged::{self, Inside, Outside, Protected, Refused};
+use crate::Judged::{self, Inside, Obeyed, Outside, Protected, Refused};
 
 /// `{}` in a path is the folder around the roots.
 pub(crate) struct Row {
@@ -36,6 +36,7 @@ pub(crate) fn rows() -> Vec<Row> {
         DIRECTORY,
     );
     add(&[".git", ".git/hooks", "hooks"], Inside, DIRECTORY);
+    add(OBEYED, Inside, Obeyed);
     add(PROTECTED, Inside, Protected);
     add(ELSEWHERE, Outside, Outside);
     add(&["..", "/", "out-dir", "abs-out-dir", "../link-out", "../root-evil"], Outside, DIRECTORY);
@@ -96,7 +97,7 @@ const ONLY_NAMES: &[&str] = &[
     "dir/.. /x",
     "~",
     "~/x",
-    "~root/.x",
+    "~root/x",
     "$HOME/x",
     "%2e%2e/secret",
     "..%2fsecret",
@@ -122,7 +123,7 @@ const FORMS: &[&str] = &[
     "..\u{ff0f}secret",
     ".\u{200b}./secret",
     "..\u{200d}/secret",
-    "\u{202e}txt.exe",
+    "\u{202e}txt.elif",
     "\u{5e9}\u{5dc}\u{5d5}\u{5dd}/\u{627}",
     "\u{feff}file",
     "FILE",
@@ -151,17 +152,27 @@ const LINKED: &[&str] = &[
     "{}/link-in/new",
 ];
 
-const ORDINARY: &[&str] = &[
-    ".gitignore",
-    ".github/dependabot.yml",
-    "git/config",
-    "my.git/config",
-    ".env",
-    ".config/other",
-    ".cargo/audit.toml",
+const ORDINARY: &[&str] = &[".gitignore", ".env.example", "git/config", "my.git/config"];
+
+/// What programs obey, which a mode that accepts edits asks about.
+const OBEYED: &[&str] = &[
+    "x.code-workspace",
+    "lefthook.yml",
+    "mise.toml",
+    "rust-toolchain.toml",
+    "dir/package.json",
+    "Makefile",
+    "vite.config.ts",
+    "settings.json",
 ];
 
 const PROTECTED: &[&str] = &[
+    ".github/dependabot.yml",
+    ".env",
+    ".config/other",
+    ".cargo/audit.toml",
+    "AGENTS.md",
+    "venv/bin/python",
     ".git/config",
     ".git/new",
     ".git/hooks/pre-commit",
@@ -187,7 +198,6 @@ const PROTECTED: &[&str] = &[
     ".vscode/settings.json",
     ".VSCODE/tasks.json",
     ".v\u{17f}code/tasks.json",
-    "x.code-workspace",
     ".idea/workspace.xml",
     ".zed/settings.json",
     ".helix/config.toml",
@@ -201,12 +211,9 @@ const PROTECTED: &[&str] = &[
     ".gitlab-ci.yml",
     ".hus\u{212a}y/pre-commit",
     ".pre-commit-config.yaml",
-    "lefthook.yml",
     ".envrc",
-    "mise.toml",
     ".mvn/extensions.xml",
     ".cargo/config.toml",
-    "rust-toolchain.toml",
     ".npmrc",
     ".yarnrc.yml",
     ".pnpmfile.cjs",

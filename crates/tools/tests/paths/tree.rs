@@ -77,7 +77,9 @@ pub(crate) struct Tree {
 impl Tree {
     pub(crate) fn new() -> Self {
         // In memory, where there is such a place: a tree is made for each row.
-        let outer = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let mut folder = tempfile::Builder::new();
+        folder.prefix("tree");
+        let outer = folder.tempdir_in("/dev/shm").or_else(|_| folder.tempdir()).unwrap();
         let at = |path: &str| outer.path().join(path);
         let write = |path: &str, text: &str| {
             fs::create_dir_all(at(path).parent().unwrap()).unwrap();

@@ -84,7 +84,7 @@ async fn a_file_that_was_never_read_is_not_replaced_without_saying_so() {
         }
         let draft = preview(WriteFile, tree, json!({ "path": "f", "content": "new" })).await;
         let draft = draft.unwrap();
-        assert_eq!(draft.effects.is_blind(), is_blind, "{text:?} {is_read}");
+        assert_eq!(draft.effects.is_sensitive(), is_blind, "{text:?} {is_read}");
         assert_eq!(draft.notes.iter().any(|note| note == said), is_blind, "{:?}", draft.notes);
     }
 }

@@ -1,6 +1,9 @@
 //! The names by which programs, files and variables are known that are asked about.
 
+use std::path::Path;
+
 use crate::command::reader::Word;
+use crate::env::SET;
 
 /// Whether a word leads to a file that holds credentials or what was typed.
 pub(super) fn is_secret(word: &Word) -> bool {
@@ -26,6 +29,16 @@ pub(super) fn is_secret(word: &Word) -> bool {
     names.iter().any(is_one) || names.windows(2).any(is_pair)
 }
 
+/// Whether a path leads to what a process holds: its environment, its memory, its open files.
+pub(super) fn is_of_process(path: &Path) -> bool {
+    let Ok(name) = path.strip_prefix("/proc") else { return false };
+    !OF_MACHINE.iter().any(|known| name == Path::new(known))
+}
+
+/// What is in `/proc` of the machine as a whole, and tells no secret.
+const OF_MACHINE: &[&str] =
+    &["", "cpuinfo", "filesystems", "loadavg", "meminfo", "stat", "uptime", "version"];
+
 /// Whether a name is another one, or a pattern that begins like it.
 fn may_be(name: &str, other: &str, word: &Word) -> bool {
     let known = name.split(['*', '?', '[', '{']).next().unwrap_or_default();
@@ -34,45 +47,59 @@ fn may_be(name: &str, other: &str, word: &Word) -> bool {
     name == other || is_pattern && other.starts_with(known)
 }
 
-/// Returns the variable that a word sets, if other programs run what it names.
-pub(super) fn running_variable(word: &Word) -> Option<&str> {
+/// Returns the variable that an assignment sets, if it may change what programs do. Nothing that is
+/// started obeys a name in small letters without an underscore.
+pub(super) fn obeyed_variable(word: &Word) -> Option<&str> {
     let (name, value) = word.text.split_once('=')?;
     let name = name.trim_end_matches('+');
-    let is_one = RUNNING_VARIABLES.contains(&name) || name.starts_with("GIT_CONFIG");
-    let is_harmless = !word.expands && HARMLESS.contains(&value);
-    (is_one && !is_harmless).then_some(name)
+    let name = name.split('[').next().unwrap_or(name);
+    if SET.contains(&(name, value)) {
+        return None;
+    }
+    let is_own = name.bytes().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit());
+    let is_harmless = is_own || HARMLESS_VARIABLES.contains(&name) || name.starts_with("LC_");
+    (!is_harmless).then_some(name)
 }
 
-/// Variables that name what programs run, or where a shell goes.
-const RUNNING_VARIABLES: &[&str] = &[
-    "BASH_ENV",
-    "CDPATH",
-    "DYLD_INSERT_LIBRARIES",
-    "EDITOR",
-    "GIT_ASKPASS",
-    "GIT_EDITOR",
-    "GIT_EXEC_PATH",
-    "GIT_EXTERNAL_DIFF",
-    "GIT_PAGER",
-    "GIT_PROXY_COMMAND",
-    "GIT_SEQUENCE_EDITOR",
-    "GIT_SSH",
-    "GIT_SSH_COMMAND",
-    "GIT_TEMPLATE_DIR",
-    "LD_AUDIT",
-    "LD_PRELOAD",
-    "LESSCLOSE",
-    "LESSOPEN",
-    "MANPAGER",
-    "PAGER",
-    "PROMPT_COMMAND",
-    "PS4",
-    "SSH_ASKPASS",
-    "VISUAL",
+/// Variables that change how much programs print, in which language and colours, or that tests know
+/// by their names.
+const HARMLESS_VARIABLES: &[&str] = &[
+    "APP_ENV",
+    "CARGO_INCREMENTAL",
+    "CARGO_NET_OFFLINE",
+    "CARGO_TERM_COLOR",
+    "CARGO_TERM_VERBOSE",
+    "CI",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "COLUMNS",
+    "DEBUG",
+    "FORCE_COLOR",
+    "LANG",
+    "LANGUAGE",
+    "LINES",
+    "LOGLEVEL",
+    "LOG_LEVEL",
+    "NO_COLOR",
+    "NODE_ENV",
+    "PORT",
+    "PROPTEST_CASES",
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONUNBUFFERED",
+    "RACK_ENV",
+    "RAILS_ENV",
+    "RUST_BACKTRACE",
+    "RUST_LIB_BACKTRACE",
+    "RUST_LOG",
+    "RUST_TEST_THREADS",
+    "SOURCE_DATE_EPOCH",
+    "TERM",
+    "TZ",
+    "VERBOSE",
 ];
 
-/// What does nothing but show, or nothing.
-const HARMLESS: &[&str] = &["", ":", "cat", "echo", "false", "less", "more", "true"];
+/// Words of the shell, and a program, that set what they are told.
+pub(super) const SETTING: &[&str] = &["declare", "env", "export", "local", "readonly", "typeset"];
 
 /// Words of the shell that read what they are told as an expression.
 pub(super) const EVALUATING: &[&str] = &[
@@ -83,10 +110,6 @@ pub(super) const EVALUATING: &[&str] = &[
 /// Words of the shell that give another meaning to others, or run what they are told.
 pub(super) const ALIASING: &[&str] =
     &["alias", "bind", "compgen", "complete", "enable", "fc", "mapfile", "readarray"];
-
-/// Programs that show the files they name.
-pub(super) const SHOWING: &[&str] =
-    &["cat", "go", "grep", "head", "ls", "pytest", "rg", "tail", "wc"];
 
 /// Programs that run a text as a command: after which switch.
 pub(super) const TEXTS: &[(&str, &str, &str)] = &[
@@ -137,54 +160,6 @@ pub(super) const PROGRAMS: &[(&[&str], &str)] = &[
     (&["halt", "poweroff", "reboot", "shutdown"], "stops the machine"),
     (&["at", "batch", "launchctl"], "makes something run later"),
     (&["history"], "shows or changes what was typed"),
-];
-
-pub(super) const SHELLS: &[&str] =
-    &["ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "rbash", "sh", "tcsh", "zsh"];
-
-/// Programs that run another one which stands among their words.
-pub(super) const WRAPPERS: &[&str] = &[
-    "builtin",
-    "busybox",
-    "bwrap",
-    "caffeinate",
-    "chroot",
-    "chrt",
-    "command",
-    "doas",
-    "entr",
-    "env",
-    "exec",
-    "fakeroot",
-    "firejail",
-    "flock",
-    "gtimeout",
-    "hyperfine",
-    "ionice",
-    "ltrace",
-    "nice",
-    "nohup",
-    "nsenter",
-    "parallel",
-    "perf",
-    "pkexec",
-    "prlimit",
-    "setarch",
-    "setpriv",
-    "setsid",
-    "stdbuf",
-    "strace",
-    "sudo",
-    "systemd-run",
-    "taskset",
-    "time",
-    "timeout",
-    "unbuffer",
-    "unshare",
-    "valgrind",
-    "watch",
-    "xargs",
-    "xvfb-run",
 ];
 
 const SECRET_NAMES: &[&str] = &[

@@ -173,6 +173,7 @@ fn a_root_tells_its_fence() {
     let secret = fs::File::open(outer.path().join("secret")).unwrap();
     assert!(portable::copy_access(&secret, &copy).unwrap());
     assert_eq!(portable::links(&metadata), unix::links(&metadata));
+    assert!(!portable::is_executable(&secret) && !unix::is_executable(&secret));
     let secret = outer.path().join("secret");
     assert!(portable::look(&secret).unwrap().is_file() && unix::look(&secret).unwrap().is_file());
     let root = outer.path().canonicalize().unwrap().join("root");

@@ -459,6 +459,11 @@ pub(crate) fn identity_of(metadata: &Metadata) -> Identity {
     (metadata.dev(), metadata.ino())
 }
 
+/// Whether somebody may run the file.
+pub(crate) fn is_executable(file: &File) -> bool {
+    file.metadata().is_ok_and(|metadata| metadata.mode() & 0o111 != 0)
+}
+
 /// Returns how many names the file has.
 pub(crate) fn links(metadata: &Metadata) -> u64 {
     metadata.nlink()

@@ -1,23 +1,25 @@
-//! The command lines that are surely understood: what a rule that allows may speak of.
+//! Command lines that every POSIX shell reads alike.
 //!
-//! It reads no shell's whole grammar, on purpose: it knows what every POSIX shell reads alike, and
-//! gives up at the first letter beyond. It knows nothing of rules.
+//! This is not a shell's whole grammar, on purpose: the reader gives up at the first character
+//! beyond what is certain.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
 /// A line of simple commands, joined by `;`, `&&`, `||`, `|` or the end of a line.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Plain {
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Plain {
     /// The words of each command, as the program gets them. There is at least one command.
-    pub(super) commands: Vec<Vec<String>>,
+    pub commands: Vec<Vec<String>>,
     /// The files that output is redirected to, as they stand there.
-    pub(super) writes: Vec<String>,
+    pub writes: Vec<String>,
 }
 
-/// Reads a line; nothing if anything in it expands, escapes, assigns, groups, reads a file, runs
+/// Reads a line; `None` if anything in it expands, escapes, assigns, groups, reads a file, runs
 /// in the background, or is not plain ASCII.
-pub(super) fn read(line: &str) -> Option<Plain> {
+#[must_use]
+pub fn read(line: &str) -> Option<Plain> {
     let mut reader = Reader { letters: line.chars().peekable(), ..Reader::default() };
     while let Some(letter) = reader.letters.next() {
         reader.take(letter)?;

@@ -1,0 +1,589 @@
+//! The table of programs: of each, the words that are understood.
+//!
+//! A word stands in the table if, wherever it is given, the program only reads what lies in its
+//! folder, and writes and runs only what the bare command does. All other words are unknown, however
+//! harmless they are.
+
+/// A program, or a subcommand of one, and the words that may follow.
+#[derive(Debug, Clone, Copy)]
+pub struct Program {
+    /// The program's name and the subcommand: `cargo`, `test`.
+    pub words: &'static [&'static str],
+    /// Its options, separated by blanks; see [`option`] for what their last letter says.
+    pub(crate) options: &'static str,
+    pub(crate) style: Style,
+    pub(crate) operands: Operands,
+    /// What may follow `--`; without it, only operands.
+    pub(crate) behind: Option<Behind>,
+    /// Programs that it starts by itself, whatever it is told. `.` is what the project holds or
+    /// builds: scripts, tests, build scripts.
+    pub starts: &'static [&'static str],
+    /// Whether all commands that begin with `words` may be remembered by one button.
+    pub(crate) has_button: bool,
+}
+
+/// How options are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// `-abc`, `--long`, `--long=value`.
+    Gnu,
+    /// `-long`, `-long=value`, `--long` for the same: no clusters of letters.
+    Single,
+}
+
+/// What words are that are no options.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operands {
+    /// None may follow.
+    None,
+    /// Names, as of tests: see [`is_name`](crate::understand).
+    Names,
+    /// Paths that are read. Patterns of `grep` and revisions of `git` count as such.
+    Paths,
+    /// One folder, to which the shell goes.
+    Folder,
+    /// Any text.
+    Text,
+}
+
+/// What may follow `--`: options of another program, and names.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Behind {
+    pub(crate) options: &'static str,
+}
+
+/// What the value of an option is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Value {
+    /// A name or a number.
+    Name,
+    /// Any text.
+    Text,
+    /// A path that is read.
+    Path,
+    /// A format of git's, which may run nothing.
+    Format,
+}
+
+/// An option as it stands in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Opt {
+    /// With its dashes.
+    pub(crate) name: &'static str,
+    pub(crate) value: Option<Value>,
+    /// Whether a value has to be attached, as by `=`, and may be missing.
+    pub(crate) is_optional: bool,
+}
+
+/// Reads an option of the table. After its name: nothing for a flag, `:` for a name, `~` for any
+/// text, `@` for a path, `%` for a format; `=` before that for a value that is attached or missing.
+pub(crate) fn option(text: &'static str) -> Opt {
+    let (name, value) = match text.as_bytes().last() {
+        Some(b':') => (&text[..text.len() - 1], Some(Value::Name)),
+        Some(b'~') => (&text[..text.len() - 1], Some(Value::Text)),
+        Some(b'@') => (&text[..text.len() - 1], Some(Value::Path)),
+        Some(b'%') => (&text[..text.len() - 1], Some(Value::Format)),
+        _ => (text, None),
+    };
+    let bare = name.strip_suffix('=');
+    Opt { name: bare.unwrap_or(name), value, is_optional: bare.is_some() }
+}
+
+/// Returns the programs whose words are understood.
+#[must_use]
+pub fn programs() -> &'static [Program] {
+    PROGRAMS
+}
+
+/// Returns the entry that a command follows, the longest one.
+pub(crate) fn find(command: &[String]) -> Option<&'static Program> {
+    let follows = |program: &&Program| {
+        let named = command.first().map(|program| name(program)).into_iter();
+        let words = named.chain(command.iter().skip(1).map(String::as_str));
+        command.len() >= program.words.len()
+            && words.zip(program.words).all(|(word, known)| word == *known)
+    };
+    PROGRAMS.iter().filter(follows).max_by_key(|program| program.words.len())
+}
+
+/// The name of a program, without the folder it lies in.
+fn name(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or(program)
+}
+
+/// Whether a command may run files that lie in the project: scripts, tests, hooks. So may every program
+/// that is not in the table.
+#[must_use]
+pub fn runs_files(command: &[String]) -> bool {
+    find(command).is_none_or(|program| program.starts.contains(&"."))
+}
+
+/// Whether a program, by its name, is in the table and reads the files that its operands name.
+#[must_use]
+pub fn reads_operands(name: &str) -> bool {
+    let reads = |program: &&Program| program.operands == Operands::Paths;
+    PROGRAMS.iter().filter(reads).any(|program| program.words[0] == name)
+}
+
+/// Whether a program, by its name, runs another one that stands among its words, or commands of a
+/// text.
+#[must_use]
+pub fn runs_another(name: &str) -> bool {
+    WRAPPERS.contains(&name) || is_shell(name)
+}
+
+/// Whether a program, by its name, is a shell.
+#[must_use]
+pub fn is_shell(name: &str) -> bool {
+    SHELLS.contains(&name)
+}
+
+/// Whether a program, by its name and whatever its version is, runs a program that it reads.
+#[must_use]
+pub fn interprets(name: &str) -> bool {
+    let bare = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+    INTERPRETERS.contains(&name) || INTERPRETERS.contains(&bare)
+}
+
+const SHELLS: &[&str] =
+    &["ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "pwsh", "rbash", "sh", "tcsh", "zsh"];
+
+/// Programs that run another one which stands among their words.
+const WRAPPERS: &[&str] = &[
+    "builtin",
+    "bunx",
+    "busybox",
+    "bwrap",
+    "caffeinate",
+    "chroot",
+    "chrt",
+    "command",
+    "coproc",
+    "direnv",
+    "doas",
+    "docker",
+    "entr",
+    "env",
+    "eval",
+    "exec",
+    "expect",
+    "fakeroot",
+    "firejail",
+    "flock",
+    "gtimeout",
+    "hyperfine",
+    "ionice",
+    "just",
+    "ltrace",
+    "make",
+    "mise",
+    "nice",
+    "nix",
+    "nix-shell",
+    "nohup",
+    "npx",
+    "nsenter",
+    "parallel",
+    "perf",
+    "pipx",
+    "pkexec",
+    "podman",
+    "prlimit",
+    "runcon",
+    "runuser",
+    "script",
+    "setarch",
+    "setpriv",
+    "setsid",
+    "source",
+    "ssh",
+    "stdbuf",
+    "strace",
+    "su",
+    "sudo",
+    "systemd-run",
+    "taskset",
+    "time",
+    "timeout",
+    "tmux",
+    "trap",
+    "unbuffer",
+    "unshare",
+    "uv",
+    "uvx",
+    "valgrind",
+    "watch",
+    "xargs",
+    "xvfb-run",
+    ".",
+];
+
+/// Programs with a language that runs commands.
+const INTERPRETERS: &[&str] = &[
+    "awk",
+    "bun",
+    "deno",
+    "ed",
+    "emacs",
+    "ex",
+    "gawk",
+    "gdb",
+    "julia",
+    "less",
+    "lldb",
+    "lua",
+    "m4",
+    "man",
+    "mawk",
+    "more",
+    "nawk",
+    "node",
+    "nodejs",
+    "nvim",
+    "osascript",
+    "perl",
+    "php",
+    "pypy",
+    "python",
+    "rscript",
+    "ruby",
+    "sed",
+    "sqlite",
+    "tclsh",
+    "vi",
+    "vim",
+];
+
+const BASE: Program = Program {
+    words: &[],
+    options: "",
+    style: Style::Gnu,
+    operands: Operands::None,
+    behind: None,
+    starts: &[],
+    has_button: true,
+};
+
+/// Reads files that are named.
+const SHOWS: Program = Program { operands: Operands::Paths, ..BASE };
+
+/// What cargo starts to build.
+const RUSTC: &[&str] = &["rustc", "rustdoc", "cc", "gcc", "ld", "collect2", "rustup", "."];
+
+const CARGO: Program = Program { starts: RUSTC, ..BASE };
+
+/// Options of git that show commits and differences.
+macro_rules! git_shows {
+    ($($more:literal)?) => {
+        concat!(
+            "-p -u --patch -s --no-patch -U=: --unified=: --raw --minimal --patience --histogram \
+             --diff-algorithm: --stat=: --compact-summary --numstat --shortstat --dirstat \
+             --summary -z --name-only --name-status --color=: --no-color --color-words \
+             --word-diff=: --no-renames --check --full-index --binary --abbrev=: -M=: --find-renames=: -C=: --find-copies -D -R -a --text \
+             --ignore-cr-at-eol --ignore-space-at-eol -b --ignore-space-change -w \
+             --ignore-all-space --ignore-blank-lines -W --function-context --exit-code --quiet \
+             --no-ext-diff --no-textconv --ignore-submodules --submodule --no-prefix --diff-filter=: \
+             -S~ -G~ --pickaxe-all --pickaxe-regex ",
+            $($more)?
+        )
+    };
+}
+
+/// Options of git that choose and show commits.
+macro_rules! git_logs {
+    () => {
+        git_shows!(
+            "-n: -# --max-count: --skip: --since~ --after~ --until~ --before~ --author~ --committer~ \
+             --grep~ -i -E -F -P --all-match --invert-grep --merges --no-merges --first-parent --not \
+             --all --branches --tags --remotes --reverse --follow --oneline --graph --no-graph \
+             --decorate=: --no-decorate --date: --relative-date --parents --children \
+             --abbrev-commit --no-abbrev-commit --topo-order --date-order --author-date-order \
+             --left-right --cherry-pick --cherry-mark --boundary --source --full-history \
+             --simplify-merges --ancestry-path --no-walk --walk-reflogs -g --notes --no-notes \
+             --pretty=% --format=% --cc -c -m --log-size --no-mailmap --clear-decorations"
+        )
+    };
+}
+
+/// Options of cargo that build and test.
+macro_rules! cargo_builds {
+    ($($more:literal)?) => {
+        concat!(
+            "-v --verbose -q --quiet --offline --locked --frozen -r --release --workspace --all \
+             --all-features --no-default-features --all-targets --lib --bins --examples --tests \
+             --benches -p: --package: --exclude: --bin: --example: --test: --bench: -F: --features: \
+             -j: --jobs: --keep-going --profile: --message-format: --color: --timings \
+             --ignore-rust-version --future-incompat-report ",
+            $($more)?
+        )
+    };
+}
+
+/// Options of the test harness of Rust.
+const LIBTEST: &str = "--nocapture --no-capture --show-output --ignored --include-ignored --exact \
+                       --list -q --quiet --test --bench --test-threads: --skip: --color: --format: \
+                       --report-time --shuffle --force-run-in-process";
+
+const GO: Program = Program {
+    style: Style::Single,
+    operands: Operands::Paths,
+    starts: &["compile", "link", "asm", "cgo", "gcc", "cc", "git", "vet", "buildid", "pack", "."],
+    ..BASE
+};
+
+/// Options of go that build.
+macro_rules! go_builds {
+    ($($more:literal)?) => {
+        concat!(
+            "-a -n -p: -race -msan -asan -cover -covermode: -v -x -work -buildvcs=: -json \
+             -mod: -tags: -trimpath ",
+            $($more)?
+        )
+    };
+}
+
+/// Scripts of a package, as the project names them.
+const SCRIPT: Program =
+    Program { options: "-s --silent --if-present", starts: &["sh", "."], ..BASE };
+
+const PROGRAMS: &[Program] = &[
+    Program {
+        words: &["cargo", "bench"],
+        options: cargo_builds!("--no-run --no-fail-fast"),
+        operands: Operands::Names,
+        behind: Some(Behind { options: LIBTEST }),
+        ..CARGO
+    },
+    Program { words: &["cargo", "build"], options: cargo_builds!(), ..CARGO },
+    Program { words: &["cargo", "check"], options: cargo_builds!(), ..CARGO },
+    Program {
+        words: &["cargo", "clippy"],
+        options: cargo_builds!("--no-deps"),
+        behind: Some(Behind {
+            options: "-D: --deny: -W: --warn: -A: --allow: -F: --forbid: --force-warn: --cap-lints:",
+        }),
+        ..CARGO
+    },
+    Program {
+        words: &["cargo", "doc"],
+        options: cargo_builds!("--no-deps --document-private-items"),
+        ..CARGO
+    },
+    Program {
+        words: &["cargo", "fmt"],
+        options: "-v --verbose -q --quiet --all --check -p: --package: --message-format:",
+        behind: Some(Behind { options: "--check -v --verbose -q --quiet --color:" }),
+        starts: &["rustfmt", "rustup", "cargo", "cargo-fmt"],
+        ..BASE
+    },
+    Program {
+        words: &["cargo", "metadata"],
+        options: "-v --verbose -q --quiet --offline --locked --frozen --all-features -F: --features: \
+                  --no-default-features --no-deps --format-version: --filter-platform: --color:",
+        ..CARGO
+    },
+    Program {
+        words: &["cargo", "nextest", "run"],
+        options: cargo_builds!(
+            "--no-run --no-capture --nocapture --test-threads: -E~ --filterset~ --filter-expr~ \
+             --run-ignored: --partition: --retries: --fail-fast --no-fail-fast --max-fail: -P: \
+             --cargo-profile: --failure-output: --success-output: --status-level: \
+             --final-status-level: --no-tests: --hide-progress-bar --show-progress:"
+        ),
+        operands: Operands::Names,
+        starts: &["cargo-nextest", "cargo", "rustc", "rustdoc", "cc", "gcc", "ld", "rustup", "."],
+        ..BASE
+    },
+    Program {
+        words: &["cargo", "test"],
+        options: cargo_builds!("--doc --no-run --no-fail-fast"),
+        operands: Operands::Names,
+        behind: Some(Behind { options: LIBTEST }),
+        ..CARGO
+    },
+    Program {
+        words: &["cargo", "tree"],
+        options: "-v --verbose -q --quiet --offline --locked --frozen --workspace --all-features -F: \
+                  --features: --no-default-features -p: --package: --exclude: -e: --edges: -i= \
+                  --invert= --prune: --depth: --prefix: --no-dedupe -d --duplicates --charset: \
+                  --color:",
+        ..CARGO
+    },
+    Program {
+        words: &["cat"],
+        options: "-A --show-all -b --number-nonblank -e -E --show-ends -n --number -s \
+                  --squeeze-blank -t -T --show-tabs -u -v --show-nonprinting",
+        ..SHOWS
+    },
+    // Only for lines of several commands.
+    Program { words: &["cd"], operands: Operands::Folder, has_button: false, ..BASE },
+    Program {
+        words: &["diff"],
+        options: "-q --brief -s --report-identical-files -c -u -U: --unified=: -y --side-by-side \
+                  --width: -W: -p --show-c-function -t -T -r --recursive --no-dereference -N \
+                  --new-file -i --ignore-case -E -Z -b -w -B --text -a --strip-trailing-cr --color=: --minimal -d --speed-large-files",
+        ..SHOWS
+    },
+    Program { words: &["echo"], operands: Operands::Text, ..BASE },
+    Program { words: &["false"], operands: Operands::Text, ..BASE },
+    Program {
+        words: &["find"],
+        options: "-name~ -iname~ -path~ -ipath~ -wholename~ -regex~ -iregex~ -regextype: -type: \
+                  -maxdepth: -mindepth: -size: -mtime: -mmin: -newer@ -empty -print -print0 -printf~ \
+                  -ls -not -o -or -a -and -prune -depth -xdev -mount -perm: -readable -writable \
+                  -executable -true -false -quit",
+        style: Style::Single,
+        ..SHOWS
+    },
+    Program {
+        words: &["git", "add"],
+        options: "-A --all -u --update -v --verbose -n --dry-run -N --intent-to-add",
+        ..SHOWS
+    },
+    Program {
+        words: &["git", "blame"],
+        options: "-L~ -b --root --show-stats -l -t -s -e --show-email -w -M=: -C=: -f --show-name -n \
+                  --show-number -p --porcelain --line-porcelain --date: --first-parent --since~ \
+                  --abbrev=: --color-lines --color-by-age -c --minimal",
+        ..SHOWS
+    },
+    Program {
+        words: &["git", "branch"],
+        // A name makes one.
+        options: "-a --all -r --remotes -v -vv --verbose --list --show-current --merged \
+                  --no-merged --color=: --no-color --column --no-column",
+        ..BASE
+    },
+    Program {
+        words: &["git", "commit"],
+        options: "-a --all -m~ --message~ -v --verbose -q --quiet --amend --no-edit --allow-empty \
+                  --dry-run --short --porcelain -s --signoff --no-signoff",
+        // Its hooks.
+        starts: &["."],
+        has_button: false,
+        ..SHOWS
+    },
+    Program {
+        words: &["git", "diff"],
+        options: git_shows!("--cached --staged --merge-base -1 -2 -3 --ours --theirs --base"),
+        ..SHOWS
+    },
+    Program { words: &["git", "log"], options: git_logs!(), ..SHOWS },
+    Program {
+        words: &["git", "ls-files"],
+        options: "-c --cached -d --deleted -m --modified -o --others -i --ignored -s --stage -u \
+                  --unmerged -k --killed --directory --no-empty-directory --eol --deduplicate -x~ \
+                  --exclude~ --exclude-standard --error-unmatch --full-name --abbrev=: -z \
+                  -t -v -f",
+        ..SHOWS
+    },
+    Program {
+        words: &["git", "rev-parse"],
+        options: "--show-toplevel --show-prefix --show-cdup --is-inside-work-tree --abbrev-ref \
+                  --short=: --verify -q --quiet --symbolic-full-name --git-dir \
+                  --absolute-git-dir --is-bare-repository",
+        ..SHOWS
+    },
+    Program { words: &["git", "show"], options: git_logs!(), ..SHOWS },
+    Program {
+        words: &["git", "status"],
+        options: "-s --short -b --branch --show-stash --porcelain=: --long -v --verbose \
+                  -u=: --untracked-files=: --ignored=: -z --column \
+                  --no-column --ahead-behind --no-ahead-behind --renames --no-renames \
+                  --find-renames=: --ignore-submodules=:",
+        ..SHOWS
+    },
+    Program { words: &["go", "build"], options: go_builds!(), ..GO },
+    Program {
+        words: &["go", "test"],
+        options: go_builds!(
+            "-bench~ -benchtime: -benchmem -count: -cpu: -failfast -fullpath -list~ -parallel: \
+             -run~ -short -shuffle: -skip~ -timeout: -vet:"
+        ),
+        ..GO
+    },
+    Program { words: &["go", "vet"], options: go_builds!(), ..GO },
+    Program {
+        words: &["grep"],
+        options: "-# -A: --after-context: -B: --before-context: -C: --context: -E --extended-regexp \
+                  -F --fixed-strings -G --basic-regexp -P --perl-regexp -H --with-filename -I -L \
+                  --files-without-match -T --initial-tab -U --binary -Z --null -a --text -b \
+                  --byte-offset -c --count -e~ --regexp~ -f@ --file@ -h --no-filename -i \
+                  --ignore-case -y --no-ignore-case -l --files-with-matches -m: --max-count: -n \
+                  --line-number -o --only-matching -q --quiet --silent -r --recursive -s \
+                  --no-messages -v --invert-match -w --word-regexp -x --line-regexp -z --null-data \
+                  --color=: --colour=: --line-buffered --include~ --exclude~ \
+                  --exclude-dir~ --binary-files:",
+        ..SHOWS
+    },
+    Program {
+        words: &["head"],
+        options: "-# -c: --bytes: -n: --lines: -q --quiet --silent -v --verbose -z \
+                  --zero-terminated",
+        ..SHOWS
+    },
+    Program {
+        words: &["ls"],
+        options: "-1 -A --almost-all -B -C -F --classify -G -N -Q -R --recursive -S -U -X -Z -a \
+                  --all -b -c -d --directory -f -g -h --human-readable -i --inode -k -l -m -n -o -p \
+                  -q -r --reverse -s --size -t -u -v -x -w: --color=: --sort: --time: \
+                  --time-style: --format: --full-time --group-directories-first --no-group \
+                  --numeric-uid-gid --si -I~ --ignore~ --hide~",
+        ..SHOWS
+    },
+    Program {
+        words: &["npm", "test"],
+        options: "-s --silent --if-present -w: --workspace: --workspaces",
+        ..SCRIPT
+    },
+    Program { words: &["pnpm", "test"], ..SCRIPT },
+    Program { words: &["pushd"], operands: Operands::Folder, has_button: false, ..BASE },
+    Program { words: &["pwd"], options: "-L -P", ..BASE },
+    Program {
+        words: &["pytest"],
+        options: "-v --verbose -q --quiet -x --exitfirst -s -l --showlocals --no-showlocals -k~ -m~ \
+                  --tb: -r: --lf --last-failed --ff --failed-first --nf --new-first --sw --stepwise \
+                  --maxfail: --collect-only --co --durations: --durations-min: -n: --no-header \
+                  --no-summary --color: --disable-warnings --disable-pytest-warnings --capture: \
+                  --strict-markers --strict-config --fixtures --markers --full-trace --runxfail",
+        starts: &["python", "python3", "."],
+        ..SHOWS
+    },
+    Program {
+        words: &["rg"],
+        options: "-# -A: --after-context: -B: --before-context: -C: --context: -E: --encoding: -F \
+                  --fixed-strings -H --with-filename -I --no-filename -M: --max-columns: -N \
+                  --no-line-number -P --pcre2 -S --smart-case -T: --type-not: -U --multiline -a \
+                  --text -b --byte-offset -c --count --count-matches -d: --max-depth: -e~ --regexp~ \
+                  -f@ --file@ -g~ --glob~ --iglob~ -i --ignore-case -j: --threads: -l \
+                  --files-with-matches --files-without-match --files -m: --max-count: -n \
+                  --line-number -o --only-matching -p --pretty -q --quiet -r~ --replace~ -s \
+                  --case-sensitive -t: --type: -u --unrestricted -v --invert-match -w --word-regexp \
+                  -x --line-regexp -0 --null -. --hidden --no-hidden --no-ignore --no-ignore-vcs \
+                  --no-config --no-messages --no-heading --heading --column --trim --json --stats \
+                  --vimgrep --passthru --sort: --sortr: --color: --type-list --multiline-dotall \
+                  --max-filesize: --one-file-system --line-buffered",
+        ..SHOWS
+    },
+    Program {
+        words: &["sort"],
+        options: "-b -d -f -g -i -h -n -r -R -V -M -k~ -t~ -u --unique -s --stable -z -c -C -m \
+                  --ignore-leading-blanks --ignore-case --general-numeric-sort \
+                  --human-numeric-sort --numeric-sort --reverse --version-sort --key~ \
+                  --field-separator~ --check",
+        ..SHOWS
+    },
+    Program {
+        words: &["tail"],
+        options: "-# -c: --bytes: -n: --lines: -q --quiet --silent -v --verbose -z \
+                  --zero-terminated",
+        ..SHOWS
+    },
+    Program { words: &["true"], operands: Operands::Text, ..BASE },
+    Program {
+        words: &["wc"],
+        options: "-c --bytes -m --chars -l --lines -L --max-line-length -w --words --total:",
+        ..SHOWS
+    },
+    Program { words: &["yarn", "test"], ..SCRIPT },
+];

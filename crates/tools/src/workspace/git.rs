@@ -1,0 +1,136 @@
+//! What git runs because of files that are not called `.git`: repositories without a folder of that
+//! name, and what the repository's own configuration names.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::{Component, Path, PathBuf};
+
+use acp_types::location::normalise;
+
+use crate::limits::GIT_CONFIG_BYTES;
+
+/// Whether a file beneath a root lies in a folder that git takes for a repository, or would with it:
+/// one that holds `HEAD`, `objects` and `refs`. Its configuration says what git runs.
+pub(super) fn is_in_repository(root: &Path, beneath: &Path) -> bool {
+    let mut folder = root.to_owned();
+    beneath.iter().any(|name| {
+        let is_there = |part: &&&str| {
+            name.eq_ignore_ascii_case(part) || folder.join(part).symlink_metadata().is_ok()
+        };
+        let is_one = PARTS.iter().filter(is_there).count() == PARTS.len()
+            || name.eq_ignore_ascii_case("commondir");
+        folder.push(name);
+        is_one
+    })
+}
+
+/// What makes a folder a repository.
+const PARTS: &[&str] = &["HEAD", "objects", "refs"];
+
+/// Whether the configuration of the root's repository names a file beneath the root, or a folder
+/// above it: hooks, filters, further configuration.
+pub(super) fn names(root: &Path, beneath: &Path) -> bool {
+    let path = root.join(beneath);
+    let Some((folder, config)) = config_of(root) else { return false };
+    let is_split = |letter: char| letter.is_whitespace() || "\"';|&!".contains(letter);
+    let words =
+        values(&config).flat_map(|text| text.split(is_split).chain([text.trim_matches('"')]));
+    // Hooks are named from the root, further files from the one that names them.
+    let places = words
+        .filter(|word| !word.is_empty())
+        .flat_map(|word| [root, &folder].map(|base| normalise(&base.join(word))));
+    places.into_iter().any(|at| at != root && at.starts_with(root) && path.starts_with(at))
+}
+
+/// Returns the values of a configuration.
+fn values(config: &str) -> impl Iterator<Item = &str> {
+    let lines = config.lines().filter(|line| !line.trim_start().starts_with(['#', ';']));
+    lines.filter_map(|line| line.split_once('=')).map(|(_, value)| value.trim())
+}
+
+/// Returns the configuration of the root's repository, and the folder in which it lies.
+fn config_of(root: &Path) -> Option<(PathBuf, String)> {
+    let git = root.join(".git");
+    let folder = match read(&git) {
+        // A working tree or a submodule: a file that names the folder.
+        Some(text) => normalise(&root.join(text.strip_prefix("gitdir:")?.trim())),
+        None => git,
+    };
+    let common = read(&folder.join("commondir"));
+    let common: PathBuf =
+        common.map_or(folder.clone(), |text| normalise(&folder.join(text.trim())));
+    let of_tree = read(&folder.join("config.worktree")).unwrap_or_default();
+    let config = read(&common.join("config"))? + "\n" + &of_tree;
+    Some((common, config))
+}
+
+/// Reads the beginning of a small text file.
+fn read(path: &Path) -> Option<String> {
+    let is_plain = path.components().all(|part| part != Component::ParentDir);
+    if !is_plain || !fs::metadata(path).ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(GIT_CONFIG_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(root: &Path, path: &str, text: &str) {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn the_file_that_completes_a_repository_is_found_whichever_it_is() {
+        let files = ["sub/HEAD", "sub/objects/x", "sub/refs/x"];
+        for last in 0..files.len() {
+            let folder = tempfile::tempdir().unwrap();
+            let root = folder.path();
+            write(root, "sub/config", "");
+            let is_one = |path: &str| is_in_repository(root, Path::new(path));
+            assert!(!is_one(files[last]) && !is_one("sub/config"));
+            for (at, file) in files.iter().enumerate() {
+                if at != last {
+                    assert!(!is_one(file), "{file}");
+                    write(root, file, "");
+                }
+            }
+            assert!(is_one(files[last]) && is_one(&files[last].to_lowercase()));
+            assert!(!is_one("other/HEAD") && is_one("x/commondir"));
+            write(root, files[last], "");
+            assert!(is_one("sub/config") && is_one("sub/hooks/post-checkout"));
+        }
+    }
+
+    #[test]
+    fn what_the_configuration_names_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let config = "[core]\n\thooksPath = tools/hooks\n\tbare = false\n; path = not\n[filter \"x\"]\n\
+                      \tclean = \"sh scripts/clean.sh %f\"\n[include]\n\tpath = ../shared.inc\n";
+        write(root, ".git/config", config);
+        for (path, is_one) in [
+            ("tools/hooks/pre-commit", true),
+            ("tools/hooks", true),
+            ("tools/other", false),
+            ("shared.inc", true),
+            ("scripts/clean.sh", true),
+            ("scripts/x", false),
+            ("false", true),
+            ("not", false),
+            ("src/main.rs", false),
+        ] {
+            assert_eq!(names(root, Path::new(path)), is_one, "{path}");
+        }
+        let tree = tempfile::tempdir().unwrap();
+        write(tree.path(), ".git", &format!("gitdir: {}/.git/worktrees/a\n", root.display()));
+        write(root, ".git/worktrees/a/commondir", "../..\n");
+        assert!(names(tree.path(), Path::new("tools/hooks/pre-commit")));
+        assert!(!names(Path::new("/nowhere"), Path::new("a")));
+    }
+}
