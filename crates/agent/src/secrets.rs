@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, PoisonError, RwLock};
 
 use acp_lifecycle::{Secrets, SessionHandle};
+use acp_tools::env::{is_secret, password};
 
 use crate::model::provider::Key;
 
@@ -14,8 +15,11 @@ use crate::model::provider::Key;
 /// or folder is none: paths are shown everywhere, and what lies there is not in the environment.
 pub(crate) fn of_env<'a>(env: impl Iterator<Item = (&'a str, &'a str)>) -> Secrets {
     let is_path = |value: &str| Path::new(value).is_absolute() && Path::new(value).exists();
-    let secret = |(name, value): &(&str, &str)| acp_tools::env::is_secret(name) && !is_path(value);
-    let secrets = Secrets::new(env.filter(secret).map(|(_, value)| value));
+    let secret = |(name, value): (&'a str, &'a str)| match password(value) {
+        Some(password) => Some(password),
+        None => (is_secret(name, "") && !is_path(value)).then_some(value),
+    };
+    let secrets = Secrets::new(env.filter_map(secret));
     if secrets.left_out() > 0 {
         tracing::warn!(count = secrets.left_out(), "too many secrets; not all of them are hidden");
     }

@@ -149,7 +149,7 @@ fn to_variable(name: String) -> Result<String, String> {
 }
 
 fn to_passed(names: Vec<String>) -> Result<Vec<String>, String> {
-    match names.iter().find(|name| is_secret(name)) {
+    match names.iter().find(|name| is_secret(name, "")) {
         Some(name) => {
             Err(format!("env_pass: {name} is named like a secret, which no command gets"))
         }
