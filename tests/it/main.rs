@@ -12,6 +12,7 @@
 mod background;
 mod bad_call;
 mod bad_input;
+mod canary;
 mod cancel;
 mod check_wire;
 mod choosing;

@@ -7,6 +7,7 @@ mod budget;
 mod compact;
 pub(crate) mod date;
 mod instructions;
+mod reads;
 mod room;
 mod stamps;
 mod summary;
@@ -25,6 +26,7 @@ use acp_types::{Status, ToolCallReport, ToolKind};
 
 pub(crate) use budget::{Budget, weight};
 use instructions::Instructions;
+pub(crate) use reads::ReadRules;
 pub(crate) use room::{Made, Maker};
 use stamps::Stamps;
 
@@ -135,8 +137,14 @@ impl Surroundings {
     }
 
     /// Returns what the model is to be told before the next request: instructions that it has not
-    /// been told, files that changed; nothing of `secrets`. `window` is how many tokens it takes.
-    pub(crate) async fn news(&self, window: u64, secrets: Secrets) -> Vec<Message> {
+    /// been told, files that changed; nothing of `secrets`, nor of files that `rules` withhold.
+    /// `window` is how many tokens it takes.
+    pub(crate) async fn news(
+        &self,
+        window: u64,
+        secrets: Secrets,
+        rules: ReadRules,
+    ) -> Vec<Message> {
         let room = window.saturating_mul(limits::BYTES_PER_TOKEN) / limits::INSTRUCTIONS_SHARE;
         let room = usize::try_from(room).unwrap_or(usize::MAX);
         let (told, forgotten) = (self.told.clone(), self.forgotten.clone());
@@ -146,7 +154,7 @@ impl Surroundings {
             }
             // Changes first: a file of instructions that changed is told whole.
             let mut news: Vec<_> = known.stamps.news(workspace).into_iter().collect();
-            news.extend(known.instructions.news(workspace, &secrets, room));
+            news.extend(known.instructions.news(workspace, &secrets, &rules, room));
             lock(&told).untold.extend(news);
         };
         // Who does not wait for it any more is told the next time.
@@ -204,14 +212,22 @@ mod tests {
             assert!(hangs.now_or_never().is_none());
             for _ in 0..3 {
                 // Gives up at once, as a cancelled turn does.
-                assert!(surroundings.news(0, Secrets::default()).now_or_never().is_none());
+                assert!(
+                    surroundings
+                        .news(0, Secrets::default(), ReadRules::default())
+                        .now_or_never()
+                        .is_none()
+                );
             }
             let (ran, other) = std::sync::mpsc::channel();
             drop(tokio::task::spawn_blocking(move || ran.send(()).unwrap()));
             let is_free = other.recv_timeout(std::time::Duration::from_secs(5)).is_ok();
             drop(open);
             assert!(is_free, "all threads hang");
-            assert_eq!(surroundings.news(0, Secrets::default()).await.len(), 0);
+            assert_eq!(
+                surroundings.news(0, Secrets::default(), ReadRules::default()).await.len(),
+                0
+            );
         });
     }
 }

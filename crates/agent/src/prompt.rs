@@ -14,6 +14,7 @@ use acp_types::text::{fenced, head};
 use agent_client_protocol::v1::schema::{ContentBlock, EmbeddedResourceResource, ResourceLink};
 use url::Url;
 
+use crate::context::ReadRules;
 use crate::limits;
 use crate::model::{Part, Traits};
 
@@ -157,7 +158,11 @@ pub(crate) struct Linked {
 
 /// Reads the files in the workspace that a prompt links to; `None` if it links to none. Other links
 /// are named in the prompt and no more.
-pub(crate) async fn linked(blocks: &[ContentBlock], workspace: &Arc<Workspace>) -> Option<Linked> {
+pub(crate) async fn linked(
+    blocks: &[ContentBlock],
+    workspace: &Arc<Workspace>,
+    rules: ReadRules,
+) -> Option<Linked> {
     let links = blocks.iter().filter_map(|block| match block {
         ContentBlock::ResourceLink(link) => path_of(link),
         _ => None,
@@ -166,17 +171,20 @@ pub(crate) async fn linked(blocks: &[ContentBlock], workspace: &Arc<Workspace>) 
     if paths.is_empty() {
         return None;
     }
-    tokio::task::spawn_blocking(move || look(paths, &workspace)).await.ok()
+    tokio::task::spawn_blocking(move || look(paths, &workspace, &rules)).await.ok()
 }
 
-fn look(paths: Vec<PathBuf>, workspace: &Workspace) -> Linked {
+fn look(paths: Vec<PathBuf>, workspace: &Workspace, rules: &ReadRules) -> Linked {
     let mut text = "Files that the prompt links to:".to_owned();
     let mut files = Vec::new();
     for (place, path) in paths.into_iter().enumerate() {
         let shown = workspace.display(&path);
         let read = match place < limits::MAX_LINKED_FILES {
             true => {
-                let read = read(workspace, &path);
+                let read = match rules.permit(workspace, &path) {
+                    true => read(workspace, &path),
+                    false => Err("it lies elsewhere, or a rule forbids it".to_owned()),
+                };
                 files.push((path, read.is_ok()));
                 read
             }

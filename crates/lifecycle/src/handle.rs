@@ -20,7 +20,7 @@ use crate::outbox::{Chunk, Item};
 use crate::permission::Answer;
 use crate::session::{Denial, Outcome, Permit, Request, Session};
 use crate::span;
-use crate::{Digest, Effects, SessionUsage};
+use crate::{Digest, Effects, SessionUsage, Verdict};
 
 /// A session that many tasks work on. Cheap to clone.
 ///
@@ -492,8 +492,16 @@ impl CallHandle {
         self.session.release_ended();
     }
 
+    /// Judges effects by the rules and the policy of the session, as a permission of the call is.
+    #[must_use]
+    pub fn judge(&self, effects: &Effects) -> Verdict {
+        self.session
+            .with(|session, _| session.judge_call(&self.id, effects))
+            .unwrap_or(Verdict::Deny)
+    }
+
     pub(crate) fn denies(&self, effects: &Effects) -> Option<Denial> {
-        self.session.with(|session, _| session.denies(&self.id, effects))
+        self.session.with(|session, _| session.judge_call(&self.id, effects).err())
     }
 
     /// Decides whether the call may run, and waits for the client where it is asked. Dropping

@@ -4,11 +4,12 @@
 //! cancelled turn or by nobody waiting for it, it ends once and says why (G2, G4).
 
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 
 use acp_types::schema::v1::ImageContent;
 use acp_types::{Content, ContentBlock, ContentPatch, Reason, Status, ToolCallPatch};
 use futures::FutureExt as _;
-use serde_json::json;
+use serde_json::{Value, json};
 use tracing::Instrument as _;
 
 use crate::board::End;
@@ -21,6 +22,17 @@ use crate::{Digest, Effects, Grant, Pinned};
 pub trait Executor: Send {
     /// What the preview decided and the run will do.
     type Plan: Send;
+
+    /// Returns what the preview reports of the world: the files whose text it shows or quotes. This
+    /// is judged before the preview begins, and asked about where reading is.
+    ///
+    /// Nothing by default: right for a preview that only names things.
+    fn reads(
+        &mut self,
+        _call: &CallHandle,
+    ) -> impl Future<Output = Result<Effects, Failure>> + Send {
+        std::future::ready(Ok(Effects::none()))
+    }
 
     /// Finds out what would be done, without doing it.
     fn preview(
@@ -158,7 +170,7 @@ impl CallHandle {
 
 async fn live<E: Executor>(open: OpenCall, mut executor: E) -> Ended {
     let call = open.handle().clone();
-    let (mut permitted, mut previews) = (None, 0);
+    let (mut permitted, mut previews) = (Permitted::default(), 0);
     loop {
         previews += 1;
         // All that is foreign happens in it: a panic is a failure like any other.
@@ -172,17 +184,20 @@ async fn live<E: Executor>(open: OpenCall, mut executor: E) -> Ended {
     }
 }
 
-/// What a call was last permitted to do.
+/// What a call was permitted so far.
+#[derive(Default)]
 struct Permitted {
-    digest: Digest,
-    effects: Effects,
+    /// What its preview may report.
+    reads: Effects,
+    /// What it may do, where it was permitted to last.
+    run: Option<(Digest, Effects)>,
 }
 
 /// Previews, asks and runs.
 async fn attempt<E: Executor>(
     call: &CallHandle,
     executor: &mut E,
-    permitted: &mut Option<Permitted>,
+    permitted: &mut Permitted,
 ) -> Result<Success, Stop> {
     let (pinned, grant) = tokio::select! {
         biased;
@@ -228,30 +243,52 @@ enum Ran {
 async fn permit<E: Executor>(
     call: &CallHandle,
     executor: &mut E,
-    permitted: &mut Option<Permitted>,
+    permitted: &mut Permitted,
 ) -> Result<(Pinned<E::Plan>, Grant), Stop> {
+    let failed = |failure| Stop::Failed(Box::new(failure));
+    permit_reads(call, executor.reads(call).await.map_err(failed)?, permitted).await?;
     let preview = executor.preview(call).await;
-    let Preview { patch, effects, is_whole, pinned } =
-        preview.map_err(|failure| Stop::Failed(Box::new(failure)))?;
+    let Preview { patch, effects, is_whole, pinned } = preview.map_err(failed)?;
     call.change(patch);
     let digest = pinned.digest();
-    match permitted.take() {
-        Some(before) if before.digest == digest && before.effects == effects => {
+    match permitted.run.take() {
+        Some(before) if before == (digest, effects.clone()) => {
             // What is denied since then stays denied.
             if let Some(denial) = call.denies(&effects) {
                 return Err(Stop::Denied(denial));
             }
-            *permitted = Some(before);
+            permitted.run = Some(before);
             return Ok((pinned, Grant::new(digest)));
         }
         Some(_) => call.append(Content::text(OUTDATED)),
         None => {}
     }
-    match call.permit(&effects, digest, is_whole).await {
-        Outcome::Granted(grant) => {
-            *permitted = Some(Permitted { digest, effects });
-            Ok((pinned, grant))
-        }
+    let grant = granted(call.permit(&effects, digest, is_whole).await)?;
+    permitted.run = Some((digest, effects));
+    Ok((pinned, grant))
+}
+
+/// Asks for what a preview reports, unless that was permitted before.
+async fn permit_reads(
+    call: &CallHandle,
+    reads: Effects,
+    permitted: &mut Permitted,
+) -> Result<(), Stop> {
+    if let Some(denial) = call.denies(&reads) {
+        return Err(Stop::Denied(denial));
+    }
+    if reads != permitted.reads {
+        // Nothing is pinned by it.
+        let digest = Digest::of_call("", &Value::Null, Path::new(""), &[]);
+        granted(call.permit(&reads, digest, true).await)?;
+        permitted.reads = reads;
+    }
+    Ok(())
+}
+
+fn granted(outcome: Outcome) -> Result<Grant, Stop> {
+    match outcome {
+        Outcome::Granted(grant) => Ok(grant),
         Outcome::Rejected { reason } => Err(Stop::Rejected { reason }),
         Outcome::Denied(denial) => Err(Stop::Denied(denial)),
         Outcome::Unanswered(why) => Err(Stop::Unanswered { why }),

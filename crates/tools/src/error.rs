@@ -4,6 +4,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 /// Why a tool did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -18,14 +19,46 @@ pub enum ToolError {
 }
 
 /// What the model is told: a code for machines and a sentence that says what to do next.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// The kind of failure.
     pub code: Code,
     /// The text for the model. Paths are written as the model gave them.
     pub message: String,
+    /// Other files that may have been meant. To name one is to read its name: those that may not
+    /// be read are left out before the model is told.
+    pub(crate) suggested: Vec<Suggested>,
 }
+
+/// Files that may have been meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Suggested {
+    /// What they have in common with the one that was named: a sentence up to the colon.
+    pub(crate) why: &'static str,
+    /// Each with the text that names it.
+    pub(crate) files: Vec<(PathBuf, String)>,
+}
+
+impl Report {
+    /// Leaves out suggested files whose names may not be read.
+    pub(crate) fn suggest_only(&mut self, may_read: impl Fn(&Path) -> bool) {
+        self.suggested.iter_mut().for_each(|some| some.files.retain(|(path, _)| may_read(path)));
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.message)?;
+        for Suggested { why, files } in self.suggested.iter().filter(|some| !some.files.is_empty())
+        {
+            let names: Vec<_> = files.iter().map(|(_, name)| name.as_str()).collect();
+            write!(formatter, ". {why}: {}", names.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+impl StdError for Report {}
 
 /// The kind of a failure, stable across versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -82,7 +115,7 @@ impl ToolError {
     /// Makes an error that the model is told.
     #[must_use]
     pub fn report(code: Code, message: impl Into<String>) -> Self {
-        Self::Report(Report { code, message: message.into() })
+        Self::Report(Report { code, message: message.into(), suggested: Vec::new() })
     }
 
     /// Makes an error that ends the turn.

@@ -4,6 +4,7 @@ mod changes;
 mod results;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use acp_lifecycle::{
     AnyPlan, Arriving, CallHandle, Digest, Effect, Effects, Executor, Failure, Grant, OpenCall,
-    Pinned, Preview, SessionHandle, Success, Titles, TitlesError,
+    Pinned, Preview, SessionHandle, Success, Titles, TitlesError, Verdict,
     title::{self, visible},
 };
 use acp_types::{
@@ -26,9 +27,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::arguments::{self, Normalised};
 use crate::error::{Code, ToolError};
-use crate::limits::TITLE_SETTLES;
+use crate::limits::{FILE_BYTES, TITLE_SETTLES};
 use crate::partial;
+use crate::stamp::Stamp;
 use crate::tool::{Context, Description, Draft, Invocation, Reach, Spec, Surface, Tool, end_patch};
+use crate::workspace::{Resolved, Workspace};
+use crate::write::{PreImage, read_whole};
 
 /// The tools of a session, in the order in which they were added.
 #[derive(Debug, Clone)]
@@ -195,6 +199,7 @@ impl Registry {
             names: self.tools.iter().map(|tool| tool.spec().name).collect(),
             name: name.to_owned(),
             args,
+            formed: None,
             notes: Vec::new(),
             context: context.clone(),
             titles: self.titles.clone(),
@@ -220,6 +225,8 @@ pub struct ToolCall {
     name: String,
     /// As the model wrote them.
     args: Value,
+    /// As the tool takes them, once they are, and whether its title shows all that they name.
+    formed: Option<(Value, bool)>,
     /// What there is to tell it about them.
     notes: Vec<String>,
     context: Context,
@@ -234,25 +241,36 @@ pub struct ToolCall {
 impl Executor for ToolCall {
     type Plan = AnyPlan;
 
+    async fn reads(&mut self, call: &CallHandle) -> Result<Effects, Failure> {
+        let (tool, args, _) = self.prepared(call).await?;
+        let paths = tool.reads(args, &self.context).await.map_err(|error| failure(error, call))?;
+        if paths.is_empty() {
+            return Ok(Effects::none());
+        }
+        let shared = Arc::new(paths);
+        let paths = shared.clone();
+        let reads =
+            self.context.on_files(move |workspace| Ok(reads_of(workspace, &paths, |_| true)));
+        let reads = reads.await.map_err(|error| failure(error, call))?;
+        if call.judge(&reads) != Verdict::Ask {
+            return Ok(reads);
+        }
+        // What the session has read it knows.
+        let unread = self.context.on_files(move |workspace| {
+            Ok(reads_of(workspace, &shared, |at| !is_known(workspace, at)))
+        });
+        let unread = unread.await.map_err(|error| failure(error, call))?;
+        if call.judge(&unread) == Verdict::Ask {
+            call.append(Content::text(READS_FIRST));
+            self.is_previewed = true;
+        }
+        Ok(unread)
+    }
+
     async fn preview(&mut self, call: &CallHandle) -> Result<Preview<AnyPlan>, Failure> {
-        let Some(tool) = self.tool.clone() else {
-            call.change(ToolCallPatch::new().raw_input(self.args.clone()));
-            return Err(self.unknown());
-        };
-        let formed = tool.normalise(&self.args);
-        let args = formed.as_ref().map_or(&self.args, |formed| &formed.args);
-        let is_told = describe(&*tool, &self.titles, call, (&self.args, args), &self.context);
-        if !self.args.is_object() {
-            let text = "The arguments have to be one JSON object.";
-            return Err(Failure::report(Code::InvalidArguments.as_str(), text));
-        }
-        if tool.spec().reach != Reach::Nothing {
-            self.context.recovered().await.map_err(failure)?;
-        }
-        let Normalised { args, notes } = formed.map_err(failure)?;
-        self.notes = notes;
+        let (tool, args, is_told) = self.prepared(call).await?;
         let draft = tool.preview(args.clone(), &self.context).await;
-        let draft = draft.map_err(|error| self.noted_failure(failure(error)))?;
+        let draft = draft.map_err(|error| self.noted_failure(failure(error, call)))?;
         let cwd = draft.cwd.as_deref().unwrap_or(self.context.workspace.cwd());
         let digest = Digest::of_call(tool.spec().name, &args, cwd, &draft.pre_image);
         let effects = self.context.workspace.judged(told_effects(tool.spec(), &draft));
@@ -286,7 +304,7 @@ impl Executor for ToolCall {
         self.staged.clear();
         let invocation = Invocation { call, context: &self.context };
         let ran = tool.run(pinned, grant, invocation).await;
-        let mut output = ran.map_err(|error| self.noted_failure(failure(error)))?;
+        let mut output = ran.map_err(|error| self.noted_failure(failure(error, call)))?;
         if tool.spec().surface == Surface::Content {
             results::keep(&mut output, call, &self.context).await;
         }
@@ -311,6 +329,34 @@ impl Drop for ToolCall {
 }
 
 impl ToolCall {
+    /// Tells the client what the call is about, and returns the tool and what it is given.
+    async fn prepared(
+        &mut self,
+        call: &CallHandle,
+    ) -> Result<(Arc<dyn AnyTool>, Value, bool), Failure> {
+        let Some(tool) = self.tool.clone() else {
+            call.change(ToolCallPatch::new().raw_input(self.args.clone()));
+            return Err(self.unknown());
+        };
+        if let Some((args, is_told)) = self.formed.clone() {
+            return Ok((tool, args, is_told));
+        }
+        let formed = tool.normalise(&self.args);
+        let args = formed.as_ref().map_or(&self.args, |formed| &formed.args);
+        let is_told = describe(&*tool, &self.titles, call, (&self.args, args), &self.context);
+        if !self.args.is_object() {
+            let text = "The arguments have to be one JSON object.";
+            return Err(Failure::report(Code::InvalidArguments.as_str(), text));
+        }
+        if tool.spec().reach != Reach::Nothing {
+            self.context.recovered().await.map_err(|error| failure(error, call))?;
+        }
+        let Normalised { args, notes } = formed.map_err(|error| failure(error, call))?;
+        self.notes = notes;
+        self.formed = Some((args.clone(), is_told));
+        Ok((tool, args, is_told))
+    }
+
     fn discard(&mut self) {
         let outputs = self.context.workspace.outputs();
         self.staged.drain(..).for_each(|uri| outputs.remove(&uri));
@@ -341,6 +387,30 @@ fn linked(content: &Content) -> Option<String> {
         Content::Block(ContentBlock::ResourceLink(link)) => Some(link.uri.clone()),
         _ => None,
     }
+}
+
+/// What a call shows that waits for a permission to read what it would change.
+const READS_FIRST: &str = "What it would change is shown once it may be read.";
+
+/// Returns what reading those of the named files is that are meant. What has no place or does not
+/// exist has no text either.
+fn reads_of(
+    workspace: &Workspace,
+    paths: &[String],
+    is_meant: impl Fn(&Resolved) -> bool,
+) -> Effects {
+    let found = paths.iter().filter_map(|path| workspace.look(path).ok()).filter(is_meant);
+    let effects = found
+        .flat_map(|at| workspace.looked_at(&at, Effect::Read).iter().cloned().collect::<Vec<_>>());
+    let distinct: BTreeSet<_> = effects.collect();
+    workspace.judged(distinct.into_iter().collect())
+}
+
+/// Whether the session has read a file as it is now.
+fn is_known(workspace: &Workspace, at: &Resolved) -> bool {
+    let Ok(PreImage::Bytes(bytes)) = read_whole(workspace, at, FILE_BYTES) else { return false };
+    let real = workspace.settle(at);
+    real.is_ok_and(|real| workspace.stamps().holds(real.path(), Stamp::of(&bytes)))
 }
 
 /// Returns arguments in the form that the tool takes, if they can be brought into it.
@@ -401,12 +471,18 @@ fn located(paths: &[PathBuf]) -> Option<Vec<Location>> {
     (!located.is_empty()).then_some(located)
 }
 
-fn failure(error: ToolError) -> Failure {
+/// Says what an error means for a call, with no name of a file that the call may not read.
+fn failure(error: ToolError, call: &CallHandle) -> Failure {
     match error {
-        ToolError::Report(report) => Failure {
-            is_outdated: report.code == Code::ChangedSincePreview,
-            ..Failure::report(report.code.as_str(), report.message)
-        },
+        ToolError::Report(mut report) => {
+            let may_read =
+                |path: &Path| call.judge(&Effect::Read(path.to_owned()).into()) == Verdict::Allow;
+            report.suggest_only(may_read);
+            Failure {
+                is_outdated: report.code == Code::ChangedSincePreview,
+                ..Failure::report(report.code.as_str(), report.to_string())
+            }
+        }
         ToolError::Fatal(source) => {
             Failure { is_fatal: true, ..Failure::report("internal_error", source.to_string()) }
         }
@@ -421,6 +497,11 @@ trait AnyTool: fmt::Debug + Send + Sync {
     /// Brings arguments into the form that it takes.
     fn normalise(&self, args: &Value) -> Result<Normalised, ToolError>;
     fn describe(&self, args: &Value, context: &Context) -> Option<Description>;
+    fn reads<'a>(
+        &'a self,
+        args: Value,
+        context: &'a Context,
+    ) -> BoxFuture<'a, Result<Vec<String>, ToolError>>;
     fn preview<'a>(
         &'a self,
         args: Value,
@@ -465,19 +546,21 @@ impl<T: Tool> AnyTool for T {
         catch_unwind(AssertUnwindSafe(about)).ok().flatten()
     }
 
+    fn reads<'a>(
+        &'a self,
+        args: Value,
+        context: &'a Context,
+    ) -> BoxFuture<'a, Result<Vec<String>, ToolError>> {
+        Box::pin(async move { Tool::reads(self, &typed(self, args)?, context).await })
+    }
+
     fn preview<'a>(
         &'a self,
         args: Value,
         context: &'a Context,
     ) -> BoxFuture<'a, Result<Draft<AnyPlan>, ToolError>> {
         Box::pin(async move {
-            let args = serde_path_to_error::deserialize(args).map_err(|error| {
-                let (name, path) = (Tool::spec(self).name, error.path().to_string());
-                let place = if path == "." { String::new() } else { format!(" {path}:") };
-                let what = error.into_inner();
-                ToolError::invalid(format!("The arguments of {name} do not fit:{place} {what}."))
-            })?;
-            let draft = Tool::preview(self, args, context).await?;
+            let draft = Tool::preview(self, typed(self, args)?, context).await?;
             Ok(Draft {
                 plan: Box::new(draft.plan) as AnyPlan,
                 locations: draft.locations,
@@ -503,6 +586,16 @@ impl<T: Tool> AnyTool for T {
             }
         })
     }
+}
+
+/// Reads the arguments of a tool.
+fn typed<T: Tool>(tool: &T, args: Value) -> Result<T::Args, ToolError> {
+    serde_path_to_error::deserialize(args).map_err(|error| {
+        let (name, path) = (Tool::spec(tool).name, error.path().to_string());
+        let place = if path == "." { String::new() } else { format!(" {path}:") };
+        let what = error.into_inner();
+        ToolError::invalid(format!("The arguments of {name} do not fit:{place} {what}."))
+    })
 }
 
 /// The titles of the built-in tools, by locale: English, to which the others fall back, first.

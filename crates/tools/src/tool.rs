@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use acp_lifecycle::{CallHandle, Effect, Effects, Grant, GrantMismatch, Pinned};
 use acp_types::schema::v1::ImageContent;
+use acp_types::text::path_text;
 use acp_types::{Content, FileChange, Location, Reason, TerminalPatch, ToolCallPatch, ToolKind};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -298,6 +299,29 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
 
     /// Says what a call is about, by its arguments alone.
     fn describe(&self, args: &Self::Args, context: &Context) -> Description;
+
+    /// Returns the paths, as a model gives them, of the files whose text the preview shows or
+    /// quotes. Reading them is judged before the preview begins, and asked about where the session
+    /// asks about reads.
+    ///
+    /// By default, those of [`describe`](Self::describe) for a tool that changes files, and none for
+    /// others.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError`] if the call could not be done; then nobody is asked.
+    fn reads(
+        &self,
+        args: &Self::Args,
+        context: &Context,
+    ) -> impl Future<Output = Result<Vec<String>, ToolError>> + Send {
+        let locations = match self.spec().reach {
+            Reach::Changes => self.describe(args, context).locations,
+            _ => Vec::new(),
+        };
+        let paths = locations.iter().map(|location| path_text(location.path()).into_owned());
+        std::future::ready(Ok(paths.collect()))
+    }
 
     /// Finds out what a call would do, without doing it.
     ///

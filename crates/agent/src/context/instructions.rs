@@ -12,6 +12,7 @@ use acp_lifecycle::Secrets;
 use acp_tools::Workspace;
 use acp_types::text;
 
+use super::reads::ReadRules;
 use super::stamps::{Holds, Stamp};
 use crate::limits::{
     MAX_INSTRUCTION_BYTES, MAX_INSTRUCTION_FILES, MAX_INSTRUCTION_FOLDERS, MAX_INSTRUCTIONS_BYTES,
@@ -63,6 +64,7 @@ impl Instructions {
         &mut self,
         workspace: &Workspace,
         secrets: &Secrets,
+        rules: &ReadRules,
         room: usize,
     ) -> Option<String> {
         let mut folders = std::mem::take(&mut self.touched);
@@ -72,7 +74,7 @@ impl Instructions {
         for folder in folders {
             let told: usize = self.told.values().map(|told| told.bytes).sum();
             let room = room.min(MAX_INSTRUCTIONS_BYTES).saturating_sub(told);
-            self.look(workspace, secrets, folder, room, &mut news);
+            self.look(workspace, secrets, rules, folder, room, &mut news);
         }
         (!news.is_empty()).then(|| format!("{PREFACE}{news}"))
     }
@@ -81,6 +83,7 @@ impl Instructions {
         &mut self,
         workspace: &Workspace,
         secrets: &Secrets,
+        rules: &ReadRules,
         folder: PathBuf,
         room: usize,
         news: &mut String,
@@ -109,6 +112,11 @@ impl Instructions {
             self.told.remove(&folder);
             return;
         };
+        // It is looked at only where there is one: most folders have none.
+        if !rules.permit(workspace, &path) {
+            self.told.remove(&folder);
+            return;
+        }
         let mut bytes = Vec::new();
         // A file that cannot be read to its end is told as far as it could be.
         drop(file.take(MAX_INSTRUCTION_BYTES as u64 + 1).read_to_end(&mut bytes));

@@ -1,7 +1,7 @@
 //! Every kind of content a client may send, for models that take all of it and for one that reads
 //! text only.
 
-use super::{linked, parts, typed};
+use super::{ReadRules, linked, parts, typed};
 use crate::limits;
 use crate::model::{Part, Traits};
 use acp_tools::Workspace;
@@ -93,7 +93,8 @@ async fn linked_files_of_the_workspace_are_read_and_of_others_it_is_said() {
         (file(""), Err(". was not read: ")),
         (link("file:///etc/passwd".to_owned()), Err("/etc/passwd was not read: ")),
     ] {
-        let linked = linked(&blocks(json!([link])), &workspace).await.unwrap();
+        let linked =
+            linked(&blocks(json!([link])), &workspace, ReadRules::default()).await.unwrap();
         let [(file, is_read)] = &linked.files[..] else { panic!("{linked:?}") };
         assert_eq!((file.is_absolute(), *is_read), (true, told.is_ok()), "{linked:?}");
         let said = linked.text.strip_prefix("Files that the prompt links to:\n\n").unwrap();
@@ -110,12 +111,17 @@ async fn linked_files_of_the_workspace_are_read_and_of_others_it_is_said() {
         ("file:///a", false),
     ] {
         let link = blocks(json!([link(uri.to_owned())]));
-        assert_eq!(linked(&link, &workspace).await.is_none(), is_named, "{uri}");
+        assert_eq!(
+            linked(&link, &workspace, ReadRules::default()).await.is_none(),
+            is_named,
+            "{uri}"
+        );
         let note = if is_named { "\n[it is only named; what is there was not read]" } else { "" };
         assert_eq!(parts(link, &BLIND), [text(&format!("[it]({uri}){note}"))]);
     }
     let many = vec![file("a%20b.txt"); limits::MAX_LINKED_FILES + 1];
-    let linked = linked(&blocks(Value::Array(many)), &workspace).await.unwrap();
+    let linked =
+        linked(&blocks(Value::Array(many)), &workspace, ReadRules::default()).await.unwrap();
     assert_eq!(linked.text.matches("was not read: one of too many").count(), 1);
     assert_eq!(linked.files.len(), limits::MAX_LINKED_FILES);
 }

@@ -6,7 +6,7 @@ use agent_client_protocol::v1::schema::ContentBlock;
 
 use super::Turn;
 use super::history::History;
-use crate::context::{self, Made, Maker, System};
+use crate::context::{self, Made, Maker, ReadRules, System};
 use crate::options::Chosen;
 use crate::prompt;
 
@@ -95,7 +95,7 @@ impl Turn<'_> {
         tokio::select! {
             biased;
             () = self.cancel.cancelled() => {}
-            news = self.surroundings.news(window, self.secrets.all()) => {
+            news = self.surroundings.news(window, self.secrets.all(), self.read_rules()) => {
                 for message in news {
                     history.say(message);
                 }
@@ -107,7 +107,7 @@ impl Turn<'_> {
     /// is told of their surroundings, and of changes, as if it had read them itself.
     pub(super) async fn read_links(&self, blocks: &[ContentBlock]) -> Option<String> {
         let linked = async {
-            let linked = prompt::linked(blocks, &self.context.workspace).await?;
+            let linked = prompt::linked(blocks, &self.context.workspace, self.read_rules()).await?;
             self.surroundings.saw(linked.files).await;
             Some(linked.text)
         };
@@ -116,6 +116,10 @@ impl Turn<'_> {
             () = self.cancel.cancelled() => None,
             linked = linked => linked,
         }
+    }
+
+    fn read_rules(&self) -> ReadRules {
+        ReadRules(self.handle.with(|session, _| session.rules().clone()))
     }
 
     /// Notes which files a call has read or written.

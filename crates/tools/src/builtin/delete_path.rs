@@ -52,6 +52,10 @@ impl Tool for DeletePath {
             .at(&args.path, 0, context)
     }
 
+    async fn reads(&self, args: &Args, _: &Context) -> Result<Vec<String>, ToolError> {
+        Ok(vec![args.path.clone()])
+    }
+
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
         let preview = context.on_files(move |workspace| {
             let found = find_text(workspace, &workspace.resolve(&args.path)?)?;

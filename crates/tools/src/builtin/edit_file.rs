@@ -148,6 +148,16 @@ impl Tool for EditFile {
         paths.into_iter().fold(description, |all, path| all.at(path, 0, context))
     }
 
+    async fn reads(&self, args: &Args, _: &Context) -> Result<Vec<String>, ToolError> {
+        if args.edits.len() > EDITS {
+            // They are refused before any is read.
+            return Ok(Vec::new());
+        }
+        let of_edits = args.edits.iter().filter_map(|edit| edit.path.as_ref());
+        let distinct: BTreeSet<_> = args.path.iter().chain(of_edits).collect();
+        Ok(distinct.into_iter().cloned().collect())
+    }
+
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
         let edits = args.into_edits()?;
         let mut given: Vec<_> = edits.iter().map(|(path, _)| path.clone()).collect();
@@ -302,11 +312,6 @@ fn add(
         return Err(too_large());
     }
     let stamp = Stamp::of(&bytes);
-    // An edit that does not fit tells what is there; outside that needs a permission to read it.
-    if workspace.is_outside(&at) && !workspace.stamps().holds(real.path(), stamp) {
-        let message = format!("{path} is outside of the workspace. Read it first");
-        return Err(ToolError::report(Code::NotPermitted, message));
-    }
     let is_stale = workspace.stamps().is_stale(real.path(), stamp);
     let old = Text::decode(at.given(), bytes)?;
     let (is_held, new, change, done) = (text.is_some(), Vec::new(), None, Vec::new());
@@ -511,6 +516,8 @@ fn draft(
             .any(|file| workspace.is_guarded(&file.real) || workspace.is_shared(&file.real));
     let effects: Effects =
         changed().map(|file| Effect::Write(file.real.path().to_owned())).collect();
+    let is_run = changed().any(|file| workspace.is_run(&file.real, &file.new));
+    let effects = if is_run { effects.sensitive() } else { effects };
     let changes: Vec<_> = files.iter().filter_map(|file| file.change.clone()).collect();
     let pre_image = files.iter().flat_map(File::pre_image).chain(protection.pre_image()).collect();
     Draft {

@@ -59,6 +59,11 @@ impl Tool for MovePath {
             .at(&args.to, 0, context)
     }
 
+    async fn reads(&self, _: &Args, _: &Context) -> Result<Vec<String>, ToolError> {
+        // It shows names only.
+        Ok(Vec::new())
+    }
+
     async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
         let preview = context.on_files(move |workspace| {
             let found = find(workspace, &workspace.resolve(&args.from)?)?;
@@ -72,8 +77,11 @@ impl Tool for MovePath {
             // A directory may hold anything.
             let is_guarded = found.is_directory()
                 || [&found.entry.at, &to.at].into_iter().any(|at| workspace.is_guarded(at));
-            let effects: Effects =
-                [Effect::Delete(old.clone()), Effect::Write(new.clone())].into_iter().collect();
+            // By its new name it is another file for rules about reading.
+            let read = if found.is_directory() { Effect::Search } else { Effect::Read };
+            let effects =
+                [read(old.clone()), Effect::Delete(old.clone()), Effect::Write(new.clone())];
+            let effects: Effects = effects.into_iter().collect();
             Ok(Draft {
                 changes: vec![FileChange::new(Operation::Move { from: old }, new)],
                 effects,

@@ -48,6 +48,14 @@ impl Tool for Undo {
         Description::new("undo")
     }
 
+    async fn reads(&self, _: &Args, context: &Context) -> Result<Vec<String>, ToolError> {
+        let places = context.on_files(|workspace| {
+            let undoing = Undoing::last(workspace)?;
+            Ok(undoing.places().map(|(path, _)| path_text(path).into_owned()).collect())
+        });
+        places.await
+    }
+
     async fn preview(&self, _: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
         let preview = context.on_files(|workspace| {
             // Before it is read what would be restored: that has it then.

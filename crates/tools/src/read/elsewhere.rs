@@ -1,26 +1,25 @@
 //! Where else a name is that is not where it was looked for. It knows nothing of what is read.
 
-use crate::error::{Code, Report, ToolError};
+use std::path::PathBuf;
+
+use crate::error::{Code, Suggested, ToolError};
 use crate::limits::{ELSEWHERE_TIME, SIMILAR_NAMES};
 use crate::workspace::{Budget, Ignored, Order, Resolved, Walk, Workspace};
 
 /// Adds to what a missing file is told with in which places its name is, if in any.
 pub(super) fn told(error: ToolError, workspace: &Workspace, at: &Resolved) -> ToolError {
     match error {
-        ToolError::Report(Report { code: Code::NotFound, message }) => {
-            let places = places(workspace, at);
-            let more = match places.is_empty() {
-                true => String::new(),
-                false => format!(". The same name is at: {}", places.join(", ")),
-            };
-            ToolError::report(Code::NotFound, message + &more)
+        ToolError::Report(mut report) if report.code == Code::NotFound => {
+            let files = places(workspace, at);
+            report.suggested.push(Suggested { why: "The same name is at", files });
+            report.into()
         }
         other => other,
     }
 }
 
 /// Looks for the name in all roots, as far as time permits.
-fn places(workspace: &Workspace, at: &Resolved) -> Vec<String> {
+fn places(workspace: &Workspace, at: &Resolved) -> Vec<(PathBuf, String)> {
     let Some(name) = at.path().file_name().map(|name| name.to_string_lossy().to_lowercase()) else {
         return Vec::new();
     };
@@ -39,7 +38,9 @@ fn places(workspace: &Workspace, at: &Resolved) -> Vec<String> {
                 .file_name()
                 .is_some_and(|found| found.to_string_lossy().to_lowercase() == name);
             if is_same {
-                places.push(workspace.display(&walk.absolute(&found.path)));
+                let path = walk.absolute(&found.path);
+                let shown = workspace.display(&path);
+                places.push((path, shown));
             }
         }
     }

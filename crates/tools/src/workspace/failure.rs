@@ -9,7 +9,7 @@ use acp_types::text::{parse_path, path_text};
 use similar::get_close_matches;
 
 use super::{Resolved, Workspace};
-use crate::error::{Code, ToolError};
+use crate::error::{Code, Report, Suggested, ToolError};
 use crate::limits::{NAMES_COMPARED, SIMILAR_NAMES};
 use crate::sys::fs::Dir;
 
@@ -21,7 +21,7 @@ impl Workspace {
         }
         // What else there is outside of the roots is nobody's business.
         if error.kind() == io::ErrorKind::NotFound && !self.is_outside(at) {
-            return ToolError::report(Code::NotFound, missing(at));
+            return missing(at).into();
         }
         self.explain_given(&at.given, error)
     }
@@ -64,25 +64,30 @@ impl Workspace {
     }
 }
 
-fn missing(at: &Resolved) -> String {
+fn missing(at: &Resolved) -> Report {
     let given = &at.given;
+    let report = |message| Report { code: Code::NotFound, message, suggested: Vec::new() };
     let Some((parent, name)) = at.beneath.parent().zip(at.beneath.file_name()) else {
-        return format!("{given} does not exist");
+        return report(format!("{given} does not exist"));
     };
     let Ok(dir) = at.root.pinned.dir(parent) else {
-        return format!(
+        return report(format!(
             "{given} does not exist, nor does its directory. Look for the right path with \
              find_path or list_directory"
-        );
+        ));
     };
     let similar = similar_names(&dir, &name.to_string_lossy());
     if similar.is_empty() {
-        return format!("{given} does not exist, and nothing beside it has a similar name");
+        return report(format!("{given} does not exist, and nothing beside it has a similar name"));
     }
     let path = parse_path(given);
-    let similar: Vec<_> =
-        similar.iter().map(|name| path_text(&path.with_file_name(name)).into_owned()).collect();
-    format!("{given} does not exist. Similar: {}", similar.join(", "))
+    let named = |name: &OsString| {
+        let shown = path_text(&path.with_file_name(name)).into_owned();
+        (at.path.with_file_name(name), shown)
+    };
+    let files = similar.iter().map(named).collect();
+    let suggested = vec![Suggested { why: "Similar", files }];
+    Report { suggested, ..report(format!("{given} does not exist")) }
 }
 
 /// Says that a root was removed while the session is open.

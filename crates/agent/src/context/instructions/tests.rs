@@ -11,6 +11,7 @@ struct Project {
     folder: TempDir,
     workspace: Workspace,
     instructions: Instructions,
+    rules: ReadRules,
 }
 
 impl Project {
@@ -21,7 +22,12 @@ impl Project {
             write(folder.path(), path, text);
         }
         let workspace = Workspace::new(folder.path().join("root"), Vec::new()).unwrap();
-        Self { folder, workspace, instructions: Instructions::default() }
+        Self {
+            folder,
+            workspace,
+            instructions: Instructions::default(),
+            rules: ReadRules::default(),
+        }
     }
 
     fn touch(&mut self, path: &str) {
@@ -35,7 +41,7 @@ impl Project {
 
     fn news_within(&mut self, room: usize) -> String {
         let secrets = Secrets::new(["hunter2hunter2"]);
-        self.instructions.news(&self.workspace, &secrets, room).unwrap_or_default()
+        self.instructions.news(&self.workspace, &secrets, &self.rules, room).unwrap_or_default()
     }
 }
 

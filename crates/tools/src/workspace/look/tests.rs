@@ -2,18 +2,13 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
 use acp_lifecycle::{AllowPolicy, AskPolicy, Effect, Effects, ReadOnlyPolicy, Rules, Verdict};
 use pretty_assertions::assert_eq;
-use serde_json::json;
 
 use super::Resolved;
-use crate::builtin::edit_file::EditFile;
 use crate::error::{Code, ToolError};
-use crate::read::read_at;
 use crate::remove::find;
-use crate::tool::{Context, Tool};
 use crate::undo::Undoing;
 use crate::workspace::testing::{Tree, tree};
 use crate::write::{atomic_write, read_whole};
@@ -254,26 +249,4 @@ fn what_was_written_outside_is_undone_there() {
     assert_eq!(Rules::default().judge(&effects, &AllowPolicy), Verdict::Ask);
     undoing.run(&tree.workspace).unwrap();
     assert_eq!(fs::read_to_string(tree.outer().join("secret")).unwrap(), "secret");
-}
-
-#[tokio::test]
-async fn an_edit_outside_tells_nothing_of_what_was_not_read() {
-    let tree = tree(&[]);
-    let context = Context {
-        workspace: Arc::new(tree.workspace),
-        env: Arc::default(),
-        text: None,
-        terminal: None,
-    };
-    let edit = async |old_text: &str| {
-        let args = json!({ "path": "../secret", "old_text": old_text, "new_text": "x" });
-        code(Tool::preview(&EditFile, serde_json::from_value(args).unwrap(), &context).await)
-    };
-    for old_text in ["secret", "no such text"] {
-        assert_eq!(edit(old_text).await, Some(Code::NotPermitted));
-    }
-    let at = context.workspace.look("../secret").unwrap();
-    read_at(&context.workspace, &at, None, None, &|| false).unwrap();
-    assert_eq!(edit("no such text").await, Some(Code::NoMatch));
-    assert_eq!(edit("secret").await, None);
 }
