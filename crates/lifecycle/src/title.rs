@@ -2,6 +2,7 @@
 
 mod live;
 mod locale;
+mod markdown;
 mod visible;
 
 use std::fmt;
@@ -16,6 +17,7 @@ use crate::limits::TITLE_BYTES;
 pub use live::SEPARATOR;
 pub(crate) use live::{compose, one_line, progress};
 pub use locale::wanted;
+pub use markdown::plain_or_code;
 pub use visible::visible;
 pub(crate) use visible::{bounded, bounded_or_cut};
 
@@ -95,27 +97,80 @@ impl Titles {
 
     /// Returns the message of `key` with its arguments made visible. A key that has no message
     /// gives itself and its arguments, so that a title is never empty.
+    ///
+    /// Some clients read it as Markdown and most do not. So an argument with a character that
+    /// Markdown interprets stands in a code span that fits it, as does one that the message itself
+    /// puts between backticks; no character is added to it otherwise.
     #[must_use]
     pub fn render(&self, key: &str, arguments: &[(&str, String)]) -> String {
         let arguments = arguments.iter().map(|(name, value)| (*name, self.shortened(value)));
-        self.fill(key, arguments.collect())
+        self.fill(key, arguments.collect(), &[])
     }
 
     /// Does the same with arguments that stay whole however long they are.
     pub(crate) fn render_whole(&self, key: &str, arguments: &[(&str, String)]) -> String {
-        let arguments = arguments.iter().map(|(name, value)| (*name, visible(value)));
-        self.fill(key, arguments.collect())
+        self.render_with(key, arguments, &[])
     }
 
-    fn fill(&self, key: &str, arguments: Vec<(&str, String)>) -> String {
+    /// Does the same, with further arguments that are messages by themselves.
+    pub(crate) fn render_with(
+        &self,
+        key: &str,
+        arguments: &[(&str, String)],
+        messages: &[(&str, String)],
+    ) -> String {
+        let arguments = arguments.iter().map(|(name, value)| (*name, visible(value)));
+        self.fill(key, arguments.collect(), messages)
+    }
+
+    fn fill(
+        &self,
+        key: &str,
+        arguments: Vec<(&str, String)>,
+        messages: &[(&str, String)],
+    ) -> String {
         let mut values = FluentArgs::new();
+        // What Markdown may interpret is put in afterwards, when it is known what stands around it.
+        let mut later = Vec::new();
+        let mut set_later = |values: &mut FluentArgs<'_>, name: &str, text: Later| {
+            values.set(name.to_owned(), format!("{PLACE}{}{PLACE}", later.len()));
+            later.push(text);
+        };
         for (name, value) in &arguments {
-            values.set(*name, FluentValue::from(value.as_str()));
+            match markdown::interprets(value) {
+                true => set_later(&mut values, name, Later::Text(value.clone())),
+                false => values.set((*name).to_owned(), FluentValue::from(value.clone())),
+            }
         }
-        self.message(key, &values).unwrap_or_else(|| {
-            let words = arguments.into_iter().map(|(_, value)| value);
-            std::iter::once(visible(key)).chain(words).collect::<Vec<_>>().join(" ")
-        })
+        for (name, message) in messages {
+            set_later(&mut values, name, Later::Message(message.clone()));
+        }
+        let Some(message) = self.message(key, &values) else {
+            let words = arguments.into_iter().map(|(_, value)| plain_or_code(&value));
+            let words = words.chain(messages.iter().map(|(_, message)| message.clone()));
+            return std::iter::once(plain_or_code(&visible(key)))
+                .chain(words)
+                .collect::<Vec<_>>()
+                .join(" ");
+        };
+        let mut parts = message.split(PLACE);
+        let mut filled = parts.next().unwrap_or_default().to_owned();
+        while let (Some(number), Some(rest)) = (parts.next(), parts.next()) {
+            let text = number.parse().ok().and_then(|number: usize| later.get(number));
+            let mut rest = rest;
+            match text {
+                Some(Later::Text(text)) if filled.ends_with('`') && rest.starts_with('`') => {
+                    filled.pop();
+                    rest = &rest[1..];
+                    filled.push_str(&markdown::code(text));
+                }
+                Some(Later::Text(text)) => filled.push_str(&plain_or_code(text)),
+                Some(Later::Message(message)) => filled.push_str(message),
+                None => {}
+            }
+            filled.push_str(rest);
+        }
+        filled
     }
 
     /// Returns whether there is a message of `key`.
@@ -159,6 +214,15 @@ pub fn is_whole(argument: &str) -> bool {
     visible::head(argument, TITLE_BYTES).1
 }
 
+/// What is put into a message after it was written.
+enum Later {
+    Text(String),
+    Message(String),
+}
+
+/// Stands around the number of such a text: no message holds it.
+const PLACE: char = '\u{f8f0}';
+
 fn bundle(
     language: LanguageIdentifier,
     messages: &str,
@@ -197,6 +261,13 @@ mod tests {
     #[test]
     fn arguments_stand_in_the_message_whole_and_visible() {
         assert_eq!(render("read", "src/a b.rs"), "Read src/a b.rs");
+        assert_eq!(render("read", "src/a_b.rs"), "Read `src/a_b.rs`");
+        assert_eq!(render("read", "[a](b)"), "Read `[a](b)`");
+        assert_eq!(render("run", "echo `date`"), "Run `` echo `date` ``");
+        assert_eq!(
+            render("run", &format!("ls{}; rm x", " ".repeat(57))),
+            "Run `ls[57 spaces]; rm x`"
+        );
         assert_eq!(render("read", "{ $path }"), "Read { $path }");
         assert_eq!(render("run", "ls\nrm -rf ~"), "Run `ls\\nrm -rf ~`");
         assert_eq!(
@@ -213,7 +284,7 @@ mod tests {
     #[test]
     fn a_message_that_is_missing_still_gives_a_title() {
         assert_eq!(render("nothing", "x"), "nothing x");
-        assert_eq!(render("no\u{200b}thing", "x"), "no\\u{200b}thing x");
+        assert_eq!(render("no\u{200b}thing", "x"), "`no\\u{200b}thing` x");
         assert!(titles().has("run") && !titles().has("nothing"));
     }
 

@@ -122,7 +122,8 @@ impl Registry {
         cancel: &CancellationToken,
     ) -> Option<OpenCall> {
         let Some(tool) = self.find(name) else {
-            let patch = ToolCallPatch::announce(name, name, ToolKind::Other);
+            let title = title::plain_or_code(&visible(name));
+            let patch = ToolCallPatch::announce(name, title, ToolKind::Other);
             return session.announce(id, turn, patch, cancel);
         };
         let spec = tool.spec();

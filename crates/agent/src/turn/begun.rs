@@ -203,7 +203,7 @@ mod tests {
             ("read_file", &[(5, r#"{"p"#), (0, "END")], 5..10, "Read a file"),
             // Nothing to wait for.
             ("terminal_list", &[(50, "{}")], 0..5, "List the commands in the background"),
-            ("no_such_tool", &[], 0..5, "no_such_tool"),
+            ("no_such_tool", &[], 0..5, "`no_such_tool`"),
         ] {
             let (at, told) = first_report(tool, fragments).await;
             assert!(told.starts_with(title) && within.contains(&at), "{tool}: {told:?} at {at} ms");

@@ -97,7 +97,8 @@ pub(crate) fn options(
             let is_readable = (1..=OPTION_BYTES).contains(&words.len());
             let scope = if scope == Scope::Project { "project" } else { "session" };
             is_readable.then(|| {
-                titles.render_whole(choice.name, &[("what", words), ("scope", scope.to_owned())])
+                let scope = [("scope", scope.to_owned())];
+                titles.render_with(choice.name, &scope, &[("what", words)])
             })
         }
         Some(_) => None,

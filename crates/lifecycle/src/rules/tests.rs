@@ -472,11 +472,11 @@ fn a_rule_is_told_in_words() {
     for (matcher, words) in [
         (Matcher::Effect(run("a\nb")), "`a\\nb` in /p"),
         (Matcher::Effect(Effect::Search("/p".into())), "searching /p"),
-        (Matcher::Tool("t\u{202e}".to_owned()), "the tool t\\u{202e}"),
+        (Matcher::Tool("t\u{202e}".to_owned()), "the tool `t\\u{202e}`"),
         (Matcher::Kind(ToolKind::Edit), "tools of the kind edit"),
         (argv("cargo test"), "commands that begin with `cargo test`"),
-        (path(Access::Delete, "/p/**"), "deleting /p/**"),
-        (Matcher::Host(HostPattern::parse("*.a.b").unwrap()), "connecting to *.a.b"),
+        (path(Access::Delete, "/p/**"), "deleting `/p/**`"),
+        (Matcher::Host(HostPattern::parse("*.a.b").unwrap()), "connecting to `*.a.b`"),
         (mcp(None), "all tools of s"),
         (mcp(Some("t")), "t of s"),
     ] {

@@ -32,13 +32,23 @@ pub(crate) fn bounded_or_cut(text: &str, max: usize) -> (String, bool) {
 /// Shows the longest beginning of a text that takes at most `max` bytes, and tells whether that
 /// is all of it.
 pub(super) fn head(text: &str, max: usize) -> (String, bool) {
-    if text.len() <= max && text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+    let is_plain = |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    if text.len() <= max && is_plain(text) && !text.contains(&BLANKS[..COUNTED_BLANKS]) {
         return (text.to_owned(), true);
     }
     let mut shown = String::with_capacity(text.len().min(max));
-    for letter in text.chars() {
+    let mut rest = text;
+    while let Some(letter) = rest.chars().next() {
         let before = shown.len();
-        push(&mut shown, letter);
+        let blanks = rest.len() - rest.trim_start_matches(' ').len();
+        if blanks >= COUNTED_BLANKS {
+            shown.push_str(&format!("[{blanks} spaces]"));
+            rest = &rest[blanks..];
+        } else {
+            let taken = if blanks > 0 { &rest[..blanks] } else { &rest[..letter.len_utf8()] };
+            taken.chars().for_each(|letter| push(&mut shown, letter));
+            rest = &rest[taken.len()..];
+        }
         if shown.len() > max {
             shown.truncate(before);
             return (shown, false);
@@ -57,6 +67,11 @@ fn push(shown: &mut String, letter: char) {
 }
 
 const CUT: char = '…';
+
+/// Blanks in a row from which on they are counted: more would push what follows out of sight.
+const COUNTED_BLANKS: usize = 40;
+
+const BLANKS: &str = "                                        ";
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,111 @@
+//! Text of others in a line that some clients read as Markdown (<https://spec.commonmark.org>) and
+//! most show as it is.
+
+/// Returns a text as it is, or in a code span if Markdown would interpret a character of it.
+#[must_use]
+pub fn plain_or_code(text: &str) -> String {
+    if interprets(text) { code(text) } else { text.to_owned() }
+}
+
+/// Whether a text, anywhere in a line, holds something that Markdown interprets.
+pub(super) fn interprets(text: &str) -> bool {
+    let is_special = |byte: u8| b"\\`*_[]<>&!|~#@".contains(&byte);
+    // What becomes a link by itself.
+    let links = ["://", "www."];
+    // What begins a list, a line or a heading where it begins a line.
+    let begins_block = |byte: u8| b"-+=".contains(&byte) || byte.is_ascii_digit();
+    text.bytes().any(is_special)
+        || links.iter().any(|link| text.to_ascii_lowercase().contains(link))
+        || text.starts_with(' ')
+        || text.bytes().next().is_some_and(begins_block) && text.contains(['-', '+', '=', '.', ')'])
+}
+
+/// Returns a text in a code span whose fence is longer than any run of backticks in it.
+pub(super) fn code(text: &str) -> String {
+    let runs = text.split(|letter| letter != '`').map(str::len);
+    let fence = "`".repeat(runs.max().unwrap_or_default() + 1);
+    // One blank on either side is not part of what stands between fences, unless all are blanks.
+    let is_padded = text.starts_with('`')
+        || text.ends_with('`')
+        || text.starts_with(' ') && text.ends_with(' ') && !text.trim().is_empty();
+    let pad = if is_padded { " " } else { "" };
+    format!("{fence}{pad}{text}{pad}{fence}")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+    use pulldown_cmark::{Event, Options, Parser, Tag};
+
+    use super::plain_or_code;
+    use crate::title::{Titles, visible};
+
+    /// What a client shows that reads a line as Markdown.
+    fn shown(line: &str) -> Result<String, String> {
+        let mut text = String::new();
+        // Smart quotes change no meaning.
+        for event in Parser::new_ext(line, Options::all() - Options::ENABLE_SMART_PUNCTUATION) {
+            match event {
+                Event::Text(part) | Event::Code(part) => text.push_str(&part),
+                Event::Start(Tag::Paragraph) | Event::End(_) => {}
+                other => return Err(format!("{other:?}")),
+            }
+        }
+        Ok(text)
+    }
+
+    #[test]
+    fn what_looks_like_markdown_is_shown_as_it_is() {
+        for text in [
+            "a",
+            "src/main.rs",
+            "src/my_file.rs",
+            "[x](https://evil.example)",
+            "![x](y)",
+            "<img src=x>",
+            "<b>",
+            "&amp;",
+            "a `b` ``c``",
+            "`",
+            "``",
+            "**a**",
+            "~~a~~",
+            "https://evil.example",
+            "www.evil.example",
+            "ada@example.org",
+            "# a",
+            "- a",
+            "1. a",
+            "a\\b",
+            "$HOME",
+            "",
+            "x | y",
+        ] {
+            for line in [format!("Read {}", plain_or_code(text)), plain_or_code(text)] {
+                let seen = shown(&line).unwrap_or_else(|event| panic!("{line}: {event}"));
+                let seen = seen.strip_prefix("Read").unwrap_or(&seen);
+                assert_eq!(seen.trim_start(), text, "{line}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_becomes_a_link_an_image_or_markup(
+            text in prop_oneof!["[a-c`*_\\[\\]()<>!&#|~@:/.\\\\ \"'-]{0,24}", any::<String>()],
+        ) {
+            let text = visible(&text);
+            let titles = Titles::parse("en", "read = Read { $x }\nrun = Run `{ $x }` here\n").unwrap();
+            for (key, before, behind) in [("read", "Read ", ""), ("run", "Run ", " here")] {
+                let title = titles.render(key, &[("x", text.clone())]);
+                let seen = shown(&title);
+                prop_assert!(seen.is_ok(), "{title}: {seen:?}");
+                let seen = seen.unwrap();
+                let seen = seen.strip_prefix(before.trim_end()).unwrap_or(&seen);
+                let inner = seen.strip_suffix(behind).unwrap_or(seen);
+                // Blanks at the end of a line are nothing in Markdown.
+                prop_assert_eq!(inner.trim(), text.trim(), "{}", title);
+            }
+        }
+    }
+}
