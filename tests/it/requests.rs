@@ -50,6 +50,29 @@ fn a_handshake_that_is_refused_holds_nothing_back() {
     drop(agent.end());
 }
 
+/// The prompt waits for an answer that stands behind the second request.
+#[test]
+fn a_handshake_with_the_id_of_another_request_holds_nothing_back() {
+    let mut agent = Raw::start(&["--model", "direct"]);
+    agent.initialize();
+    let session = agent.new_session();
+    let prompt =
+        json!({ "sessionId": session, "prompt": [{ "type": "text", "text": "run true" }] });
+    agent.send(request("twice", "session/prompt", &prompt));
+    let asked = loop {
+        let message: Value = serde_json::from_str(&agent.receive()).unwrap();
+        if message["method"] == "session/request_permission" {
+            break message["id"].clone();
+        }
+    };
+    agent.send(request("twice", "initialize", &json!({ "protocolVersion": 1 })));
+    let outcome = json!({ "outcome": { "outcome": "selected", "optionId": "allow" } });
+    agent.send(json!({ "jsonrpc": "2.0", "id": asked, "result": outcome }).to_string());
+    assert_eq!(agent.answer("twice")["result"]["protocolVersion"], 1);
+    assert_eq!(agent.answer("twice")["result"]["stopReason"], "end_turn");
+    drop(agent.end());
+}
+
 /// One line of a client that has sessions open.
 #[derive(Debug, Clone)]
 enum Line {

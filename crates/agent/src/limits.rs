@@ -52,6 +52,10 @@ pub const SMALL_REQUEST_BYTES: usize = 64 << 10;
 /// to its input.
 pub const PARKED_LOOK: Duration = Duration::from_millis(250);
 
+/// The same without an answer to `initialize`. Longer, because what is behind it is lost then: the
+/// first `initialize` is read while the agent is still made.
+pub const HANDSHAKE_LOOK: Duration = Duration::from_secs(5);
+
 /// Bytes of answers that are queued and unwritten; above it, the next request or refused line
 /// waits. A client that asks and never reads fills this and then stalls itself.
 pub const MAX_QUEUED_ANSWER_BYTES: usize = 1 << 20;

@@ -7,13 +7,14 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use agent_client_protocol::RawJsonRpcId;
 
 use super::counters::{Counters, add};
 use crate::limits::{
-    KEPT_BUFFER_BYTES, MAX_QUEUED_ANSWER_BYTES, MAX_UNANSWERED_BYTES, MAX_UNANSWERED_REQUESTS,
-    PARKED_LOOK, SMALL_REQUEST_BYTES,
+    HANDSHAKE_LOOK, KEPT_BUFFER_BYTES, MAX_QUEUED_ANSWER_BYTES, MAX_UNANSWERED_BYTES,
+    MAX_UNANSWERED_REQUESTS, PARKED_LOOK, SMALL_REQUEST_BYTES,
 };
 
 /// The outgoing lines in order, and the room for more requests.
@@ -49,8 +50,8 @@ pub(super) struct Closed;
 /// Whether a request may be handed over.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// It may, and counts as unanswered.
-    Admitted,
+    /// It may, and counts as unanswered under this number. A client may use an id twice.
+    Admitted(u64),
     /// It is large, and so are those before it.
     Busy,
 }
@@ -65,11 +66,21 @@ struct State {
     written: usize,
     /// Bytes of those that are answers or refusals.
     answer_bytes: usize,
-    /// Requests admitted and not answered, with the bytes that each may take.
-    unanswered: VecDeque<(RawJsonRpcId, usize)>,
+    /// Requests admitted and not answered, oldest first.
+    unanswered: VecDeque<Unanswered>,
     /// Bytes of those.
     unanswered_bytes: usize,
+    /// The number of the request that was admitted last.
+    last_number: u64,
     closed: bool,
+}
+
+#[derive(Debug)]
+struct Unanswered {
+    number: u64,
+    id: RawJsonRpcId,
+    /// Estimated bytes of its message.
+    bytes: usize,
 }
 
 /// Lines that were wholly written.
@@ -95,19 +106,18 @@ impl Queue {
         if bytes > SMALL_REQUEST_BYTES && state.unanswered_bytes + bytes > MAX_UNANSWERED_BYTES {
             return Ok(Admission::Busy);
         }
-        state.unanswered.push_back((id.clone(), bytes));
+        state.last_number += 1;
+        let number = state.last_number;
+        state.unanswered.push_back(Unanswered { number, id: id.clone(), bytes });
         state.unanswered_bytes += bytes;
-        Ok(Admission::Admitted)
+        Ok(Admission::Admitted(number))
     }
 
-    /// Waits until a request that was admitted is answered.
+    /// Waits until the request that was admitted under this number is answered.
     ///
     /// There is no deadline: a request that its handler drops is answered by the SDK.
-    pub(super) fn wait_for_answer(&self, id: &RawJsonRpcId) -> Result<(), Closed> {
-        let waits = |state: &mut State| !state.closed && state.is_unanswered(id);
-        let state = self.drained.wait_while(self.lock(), waits);
-        let state = state.unwrap_or_else(PoisonError::into_inner);
-        if state.closed { Err(Closed) } else { Ok(()) }
+    pub(super) fn wait_for_answer(&self, number: u64) -> Result<(), Closed> {
+        self.wait(HANDSHAKE_LOOK, |state| !state.is_unanswered(number)).map(drop)
     }
 
     /// Waits until one more answer may be queued, and queues it.
@@ -181,13 +191,21 @@ impl Queue {
         self.drained.notify_all();
     }
 
-    /// Waits for room, but not for ever when nobody writes to the input any more: its end cannot
-    /// be read from behind what is held back.
     fn wait_for_room(&self, has_room: fn(&State) -> bool) -> Result<MutexGuard<'_, State>, Closed> {
-        let full = |state: &mut State| !state.closed && !has_room(state);
+        self.wait(PARKED_LOOK, has_room)
+    }
+
+    /// Waits for a state, but not for ever when nobody writes to the input any more: its end cannot
+    /// be read from behind what is held back. `look` is the time between two looks at the input.
+    fn wait(
+        &self,
+        look: Duration,
+        is_met: impl Fn(&State) -> bool,
+    ) -> Result<MutexGuard<'_, State>, Closed> {
+        let waits = |state: &mut State| !state.closed && !is_met(state);
         let mut state = self.lock();
         loop {
-            let waited = self.drained.wait_timeout_while(state, PARKED_LOOK, full);
+            let waited = self.drained.wait_timeout_while(state, look, waits);
             let timeout;
             (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
             if state.closed {
@@ -218,15 +236,16 @@ impl State {
         self.has_room_for_answer() && self.unanswered.len() < MAX_UNANSWERED_REQUESTS
     }
 
-    fn is_unanswered(&self, id: &RawJsonRpcId) -> bool {
-        self.unanswered.iter().any(|(asked, _)| asked == id)
+    fn is_unanswered(&self, number: u64) -> bool {
+        self.unanswered.iter().any(|request| request.number == number)
     }
 
-    /// Forgets the oldest request with this id.
+    /// Forgets the newest request with this id: of two with the same id, the one that is waited for
+    /// is the newest, and an older one may be answered only by a line that is behind it.
     fn settle(&mut self, id: &RawJsonRpcId) {
-        let at = self.unanswered.iter().position(|(asked, _)| asked == id);
-        if let Some((_, bytes)) = at.and_then(|at| self.unanswered.remove(at)) {
-            self.unanswered_bytes -= bytes;
+        let at = self.unanswered.iter().rposition(|request| request.id == *id);
+        if let Some(request) = at.and_then(|at| self.unanswered.remove(at)) {
+            self.unanswered_bytes -= request.bytes;
         }
     }
 
@@ -308,7 +327,7 @@ mod tests {
         let (queue, _) = queue();
         for _ in 0..MAX_UNANSWERED_REQUESTS {
             assert!(queue.lock().has_room_for_request());
-            assert_eq!(admit(&queue), Ok(Admission::Admitted));
+            assert!(admit(&queue).is_ok());
         }
         assert!(!queue.lock().has_room_for_request() && queue.lock().has_room_for_answer());
         queue.push(b"{}\n", Kind::Ours);
@@ -318,9 +337,26 @@ mod tests {
         thread::scope(|scope| {
             let waiting = scope.spawn(|| admit(&queue));
             queue.answer(b"{}\n", &ID);
-            assert_eq!(waiting.join().unwrap(), Ok(Admission::Admitted));
+            assert!(waiting.join().unwrap().is_ok());
         });
         assert!(!queue.lock().has_room_for_request());
+    }
+
+    #[test]
+    fn of_requests_with_one_id_the_newest_is_the_one_that_is_answered() {
+        let (queue, _) = queue();
+        assert_eq!(admit(&queue), Ok(Admission::Admitted(1)));
+        assert_eq!(admit(&queue), Ok(Admission::Admitted(2)));
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| queue.wait_for_answer(2));
+            queue.answer(b"{}\n", &ID);
+            assert_eq!(waiting.join().unwrap(), Ok(()));
+            assert!(queue.lock().is_unanswered(1));
+            // It waits, or comes too late; only if it did neither would it pass.
+            let waiting = scope.spawn(|| queue.wait_for_answer(1));
+            queue.close();
+            assert_eq!(waiting.join().unwrap(), Err(Closed));
+        });
     }
 
     #[test]
@@ -329,18 +365,18 @@ mod tests {
         let ids: [RawJsonRpcId; 3] = ["a", "b", "c"].map(|id| RawJsonRpcId::Str(id.to_owned()));
         let half = MAX_UNANSWERED_BYTES / 2;
         for (id, bytes, admission) in [
-            (&ids[0], half, Admission::Admitted),
+            (&ids[0], half, Admission::Admitted(1)),
             (&ids[1], half + 1, Admission::Busy),
-            (&ids[1], half, Admission::Admitted),
+            (&ids[1], half, Admission::Admitted(2)),
             (&ids[2], SMALL_REQUEST_BYTES + 1, Admission::Busy),
-            (&ids[2], SMALL_REQUEST_BYTES, Admission::Admitted),
+            (&ids[2], SMALL_REQUEST_BYTES, Admission::Admitted(3)),
         ] {
             assert_eq!(queue.admit(id, bytes), Ok(admission), "{id} {bytes}");
         }
         queue.answer(b"{}\n", &ids[2]);
         assert_eq!(queue.admit(&ids[2], half), Ok(Admission::Busy));
         queue.answer(b"{}\n", &ids[0]);
-        assert_eq!(queue.admit(&ids[2], half), Ok(Admission::Admitted));
+        assert_eq!(queue.admit(&ids[2], half), Ok(Admission::Admitted(4)));
     }
 
     #[test]

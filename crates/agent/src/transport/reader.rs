@@ -80,15 +80,15 @@ impl Reader {
             return self.handoff.send(message, size);
         };
         let id = request.id.clone();
-        if self.queue.admit(&id, size)? == Admission::Busy {
+        let Admission::Admitted(number) = self.queue.admit(&id, size)? else {
             drop(message);
             return self.refuse(Refused::Answered(id, Fault::Busy));
-        }
+        };
         let is_handshake = &*request.method == INITIALIZE;
         self.handoff.send(message, size)?;
         // Until the handshake is answered the SDK refuses all requests, those of a client that does
         // not wait for it too. What such a client sends meanwhile stays in its pipe.
-        if is_handshake { self.queue.wait_for_answer(&id) } else { Ok(()) }
+        if is_handshake { self.queue.wait_for_answer(number) } else { Ok(()) }
     }
 
     fn refuse(&mut self, refused: Refused) -> Result<(), Closed> {
