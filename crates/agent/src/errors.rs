@@ -141,6 +141,11 @@ pub(crate) fn unknown_session() -> Error {
     error(Reason::UnknownSession, what)
 }
 
+/// A session that is not open any more, or soon will not be.
+pub(crate) fn session_closing() -> Error {
+    busy("The session is closing; open another one")
+}
+
 /// A bound is reached; the same may work later.
 pub(crate) fn busy(what: &str) -> Error {
     error(Reason::Busy, what)

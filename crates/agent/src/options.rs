@@ -25,7 +25,7 @@ pub(crate) use selection::{Change, Chosen, LEVELS, Selection, level, parse_level
 
 use crate::mode::Mode;
 use crate::model::Effort;
-use crate::wire::Answers;
+use crate::wire::{AnswerSlot, Answers};
 use crate::{commands, errors, limits};
 
 /// What is chosen in an open session.
@@ -43,8 +43,8 @@ struct State {
     /// How many models were asked for; and which of these requests was the last to be met.
     asked: u64,
     met: u64,
-    /// How many requests were answered, which names their answers.
-    answered: u64,
+    /// How many requests were taken on, which names their answers.
+    requests: u64,
 }
 
 /// What the client was told last.
@@ -58,8 +58,16 @@ struct Told {
 /// Who asked for a change, and so hears of it by the answer.
 pub(crate) enum By {
     Command,
-    SetMode(Responder<SetSessionModeResponse>),
-    SetOption(Responder<SetSessionConfigOptionResponse>),
+    SetMode(ChangeRequest<SetSessionModeResponse>),
+    SetOption(ChangeRequest<SetSessionConfigOptionResponse>),
+}
+
+/// A request for a change. It is answered behind what was sent before when this is dropped, also by
+/// a panic, and by an error when its session ends first: opening a model may take for ever.
+pub(crate) struct ChangeRequest<T: JsonRpcResponse> {
+    handle: SessionHandle,
+    name: String,
+    slot: AnswerSlot<T>,
 }
 
 impl Options {
@@ -74,7 +82,7 @@ impl Options {
     ) -> Arc<Self> {
         let told = Told::new(&selection, &registry);
         handle.news(told.commands.clone());
-        let state = Mutex::new(State { selection, told, asked: 0, met: 0, answered: 0 });
+        let state = Mutex::new(State { selection, told, asked: 0, met: 0, requests: 0 });
         Arc::new(Self { handle, answers, registry, roots, state })
     }
 
@@ -95,7 +103,7 @@ impl Options {
         responder: Responder<SetSessionModeResponse>,
     ) -> Result<()> {
         match self.with(|selection| selection.mode(&request.mode_id.0)) {
-            Ok(mode) => self.set_mode(mode, By::SetMode(responder)),
+            Ok(mode) => self.set_mode(mode, By::SetMode(self.take_on(responder))),
             Err(what) => return responder.respond_with_error(errors::invalid_params(what)),
         }
         Ok(())
@@ -112,12 +120,15 @@ impl Options {
         let change = value.and_then(|value| {
             self.with(|selection| selection.change(&request.config_id.0, &value.0))
         });
-        let by = By::SetOption(responder);
+        let change = match change {
+            Ok(change) => change,
+            Err(what) => return responder.respond_with_error(errors::invalid_params(what)),
+        };
+        let by = By::SetOption(self.take_on(responder));
         match change {
-            Ok(Change::Mode(mode)) => self.set_mode(mode, by),
-            Ok(Change::Effort(effort)) => self.set_effort(effort, by),
-            Ok(Change::Model(name)) => drop(tokio::spawn(self.set_model(name, by))),
-            Err(what) => return by.refuse(what),
+            Change::Mode(mode) => self.set_mode(mode, by),
+            Change::Effort(effort) => self.set_effort(effort, by),
+            Change::Model(name) => drop(tokio::spawn(self.set_model(name, by))),
         }
         Ok(())
     }
@@ -209,20 +220,22 @@ impl Options {
         state.told = now;
         match by {
             By::Command => {}
-            By::SetMode(responder) => self.answer(state, responder, SetSessionModeResponse::new()),
-            By::SetOption(responder) => {
-                let answer = SetSessionConfigOptionResponse::new(state.told.options.clone());
-                self.answer(state, responder, answer);
+            By::SetMode(request) => request.answer(Ok(SetSessionModeResponse::new())),
+            By::SetOption(request) => {
+                let options = state.told.options.clone();
+                request.answer(Ok(SetSessionConfigOptionResponse::new(options)));
             }
         }
     }
 
-    fn answer<T: JsonRpcResponse>(&self, state: &mut State, responder: Responder<T>, answer: T) {
-        state.answered += 1;
+    /// Takes a request on, which is answered in any case from now on.
+    fn take_on<T: JsonRpcResponse>(&self, responder: Responder<T>) -> ChangeRequest<T> {
+        let mut state = self.lock();
+        state.requests += 1;
         // No turn has such a name.
-        let name = format!("option {}", state.answered);
-        self.answers.keep(&name, responder, answer);
-        self.handle.with(|session, now| session.respond(&name, now));
+        let name = format!("option {}", state.requests);
+        let slot = self.answers.keep(&name, responder);
+        ChangeRequest { handle: self.handle.clone(), name, slot }
     }
 
     fn redacted(&self, text: &str) -> String {
@@ -244,20 +257,31 @@ impl Told {
 }
 
 impl By {
-    /// Answers that what was asked for is not there.
-    fn refuse(self, what: &str) -> Result<()> {
-        let error = errors::invalid_params(what);
+    /// Answers that what was asked for is not there after all.
+    fn fail(self, what: String) -> std::result::Result<(), String> {
+        let error = errors::invalid_params(text::head(&what, limits::MAX_REASON_BYTES));
         match self {
-            Self::Command => Ok(()),
-            Self::SetMode(responder) => responder.respond_with_error(error),
-            Self::SetOption(responder) => responder.respond_with_error(error),
+            Self::Command => {}
+            Self::SetMode(request) => request.answer(Err(error)),
+            Self::SetOption(request) => request.answer(Err(error)),
         }
+        Err(what)
+    }
+}
+
+impl<T: JsonRpcResponse> ChangeRequest<T> {
+    fn answer(self, answer: Result<T>) {
+        *self.slot() = Some(answer);
     }
 
-    /// The same for what turned out only later.
-    fn fail(self, what: String) -> std::result::Result<(), String> {
-        // The connection may be gone by now, and with it whoever asked.
-        drop(self.refuse(text::head(&what, limits::MAX_REASON_BYTES)));
-        Err(what)
+    fn slot(&self) -> MutexGuard<'_, Option<Result<T>>> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: JsonRpcResponse> Drop for ChangeRequest<T> {
+    fn drop(&mut self) {
+        self.slot().get_or_insert_with(|| Err(errors::fault("something panicked")));
+        self.handle.with(|session, now| session.respond(&self.name, now));
     }
 }

@@ -123,15 +123,19 @@ impl Session {
         let life = async move {
             let sent = CancellationToken::new();
             let driver = tokio::spawn(drive(handle, wire, sent.clone()).in_current_span());
-            runner.run(waiting, &closing).await;
-            let ending = async {
-                context.workspace.background().end().await;
-                // No turn will tell of it, and nobody looks from now on.
-                for late in context.late_writes().await {
-                    tracing::warn!("{late}");
-                }
+            let work = async {
+                runner.run(waiting, &closing).await;
+                let ending = async {
+                    context.workspace.background().end().await;
+                    // No turn will tell of it, and nobody looks from now on.
+                    for late in context.late_writes().await {
+                        tracing::warn!("{late}");
+                    }
+                };
+                let _is_over = giving_up.run_until_cancelled(ending).await;
             };
-            let _is_over = giving_up.run_until_cancelled(ending).await;
+            // A panic outside of a turn ends the session, whose wire then answers every prompt.
+            drop(AssertUnwindSafe(work).catch_unwind().await);
             sent.cancel();
             // A driver that panicked has nothing more to send.
             drop(driver.await);
@@ -156,8 +160,7 @@ impl Session {
                 return responder.respond_with_error(errors::busy(&what));
             }
             Err(mpsc::error::TrySendError::Closed(())) => {
-                return responder
-                    .respond_with_error(errors::busy("The session is closing; open another one"));
+                return responder.respond_with_error(errors::session_closing());
             }
         };
         let begins = CancellationToken::new();

@@ -29,6 +29,7 @@ use self::requests::Requests;
 use self::shows::Shows;
 use self::terminals::ClientTerminals;
 use self::texts::ClientTexts;
+use crate::errors;
 use crate::permission::Keeper;
 use crate::transport::Counters;
 
@@ -180,6 +181,9 @@ struct Unanswered {
     is_over: bool,
 }
 
+/// The place for the answer to a request that is no prompt.
+pub(crate) type AnswerSlot<T> = Arc<Mutex<Option<Result<T>>>>;
+
 enum Pending {
     Turn(Box<(Responder<PromptResponse>, Option<Result<PromptResponse>>)>),
     Other(Box<dyn FnOnce() -> Result<()> + Send>),
@@ -191,9 +195,21 @@ impl Answers {
         self.add(turn, Pending::Turn(Box::new((responder, None))));
     }
 
-    /// Keeps the answer to a request that is no prompt.
-    pub(crate) fn keep<T: JsonRpcResponse>(&self, name: &str, responder: Responder<T>, answer: T) {
-        self.add(name, Pending::Other(Box::new(move || responder.respond(answer))));
+    /// Notes who waits for an answer that is no turn's, and returns the place for it. Where it is
+    /// empty when the session ends, the request is answered by an error.
+    pub(crate) fn keep<T: JsonRpcResponse>(
+        &self,
+        name: &str,
+        responder: Responder<T>,
+    ) -> AnswerSlot<T> {
+        let slot = AnswerSlot::default();
+        let kept = slot.clone();
+        let send = move || {
+            let answer = kept.lock().unwrap_or_else(PoisonError::into_inner).take();
+            responder.respond_with_result(answer.unwrap_or_else(|| Err(errors::session_closing())))
+        };
+        self.add(name, Pending::Other(Box::new(send)));
+        slot
     }
 
     /// Sets what the answer will be.

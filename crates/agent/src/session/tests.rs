@@ -3,6 +3,7 @@
 mod asked;
 mod late;
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
 
 use acp_lifecycle::rules::{Change, StoreError};
@@ -19,7 +20,8 @@ use serde_json::json;
 use tokio::task::yield_now;
 
 use super::*;
-use crate::model;
+use crate::model::catalogue::{Catalogue, Choice};
+use crate::model::{self, Model, Reply, Request, SpecError};
 use crate::testing::{Agent, Behaviour, Error, Permission as Answer, shown};
 
 /// Takes back what there is no more, and takes its time to end when it is cancelled.
@@ -221,4 +223,81 @@ async fn openings_that_hang_are_bounded_and_hold_up_nobody() {
     for id in std::iter::once(&first).chain(others) {
         agent.answer(id).await.unwrap();
     }
+}
+
+/// A model that panics over its name once it is told to.
+#[derive(Debug, Default)]
+struct Nameless(AtomicBool);
+
+impl Model for Nameless {
+    fn name(&self) -> &str {
+        assert!(!self.0.load(Relaxed), "it has no name");
+        "nameless"
+    }
+
+    fn reply(&self, _: Request) -> Reply {
+        Box::pin(futures::stream::empty())
+    }
+}
+
+#[tokio::test]
+async fn a_panic_outside_of_its_turn_leaves_no_prompt_without_an_answer() {
+    let model = Arc::new(Nameless::default());
+    let agent = crate::agent::Agent::new(model.clone(), std::iter::empty());
+    let mut agent = Agent::in_process(agent, Answer::default());
+    agent.initialize().await.unwrap();
+    let session = agent.new_session(&std::env::temp_dir()).await.unwrap();
+    model.0.store(true, Relaxed);
+    let first = agent.prompt(&session, "a").await.unwrap();
+    let second = agent.prompt(&session, "b").await.unwrap();
+    assert_eq!(agent.stop_reason(&first).await.unwrap(), "cancelled");
+    // It waited, or it came too late.
+    let second = agent.answer(&second).await;
+    assert!(matches!(second, Ok(_) | Err(Error::Refused(_))), "{second:?}");
+    agent.request("session/close", json!({ "sessionId": session })).await.unwrap();
+}
+
+/// Opens its only model, whose name nobody gets, when something is sent.
+#[derive(Debug)]
+struct Shelf(Mutex<mpsc::Receiver<()>>);
+
+impl Catalogue for Shelf {
+    fn list(&self) -> Vec<Choice> {
+        vec![Choice { value: "nameless".to_owned(), name: "N".to_owned(), description: None }]
+    }
+
+    fn open(&self, _: &str) -> std::result::Result<Arc<dyn Model>, SpecError> {
+        self.0.lock().unwrap().recv().unwrap_or(());
+        Ok(Arc::new(Nameless(true.into())))
+    }
+}
+
+/// Asks for that model; returns the session and the request too.
+async fn choosing() -> (Agent, String, serde_json::Value, mpsc::Sender<()>) {
+    let (open, gate) = mpsc::channel();
+    let agent = crate::agent::Agent::new(model::parse("direct").unwrap(), std::iter::empty());
+    let agent = agent.with_catalogue(Arc::new(Shelf(Mutex::new(gate))));
+    let mut agent = Agent::in_process(agent, Answer::default());
+    agent.initialize().await.unwrap();
+    let session = agent.new_session(&std::env::temp_dir()).await.unwrap();
+    let params = json!({ "sessionId": session, "configId": "model", "value": "nameless" });
+    let set = agent.send("session/set_config_option", params).await.unwrap();
+    (agent, session, set, open)
+}
+
+#[tokio::test]
+async fn a_change_of_the_model_that_hangs_is_answered_when_its_session_closes() {
+    let (mut agent, session, set, open) = choosing().await;
+    agent.request("session/close", json!({ "sessionId": session })).await.unwrap();
+    let Err(Error::Refused(error)) = agent.answer(&set).await else { panic!("it is set") };
+    assert_eq!(error["message"], errors::session_closing().message);
+    drop(open);
+}
+
+#[tokio::test]
+async fn a_change_of_the_model_that_panics_is_answered() {
+    let (mut agent, _, set, open) = choosing().await;
+    open.send(()).unwrap();
+    let Err(Error::Refused(error)) = agent.answer(&set).await else { panic!("it is set") };
+    assert_eq!(error["message"], errors::fault("something panicked").message);
 }
