@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 mod path;
 mod unseen;
 
-pub(crate) use path::{as_optional_text, as_text};
-pub use path::{parse_path, path_text, utf8_path};
+pub(crate) use path::as_optional_text;
+pub use path::{as_text, parse_path, path_text, utf8_path};
 pub use unseen::{is_hidden, is_invisible, push_visible};
 
 /// Returns the longest beginning of `text` of at most `max` bytes.

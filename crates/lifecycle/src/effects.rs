@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use acp_types::ToolKind;
+use acp_types::{ToolKind, text};
 use serde::{Deserialize, Serialize};
 
 /// One thing that a call would do, resolved: no relative path, no alias, no variable.
@@ -11,18 +11,19 @@ use serde::{Deserialize, Serialize};
 #[non_exhaustive]
 pub enum Effect {
     /// It reads a file, or the names in a folder.
-    Read(PathBuf),
+    Read(#[serde(with = "text::as_text")] PathBuf),
     /// It reads whatever lies beneath a folder.
-    Search(PathBuf),
+    Search(#[serde(with = "text::as_text")] PathBuf),
     /// It makes or changes a file.
-    Write(PathBuf),
+    Write(#[serde(with = "text::as_text")] PathBuf),
     /// It removes a file, or a folder and what lies beneath it.
-    Delete(PathBuf),
+    Delete(#[serde(with = "text::as_text")] PathBuf),
     /// It runs a command line in a folder.
     Run {
         /// The command line, exactly as the shell gets it.
         command: String,
         /// Where it runs.
+        #[serde(with = "text::as_text")]
         cwd: PathBuf,
     },
     /// It connects to a host.
@@ -163,5 +164,31 @@ impl FromIterator<Effect> for Effects {
 impl From<Effect> for Effects {
     fn from(effect: Effect) -> Self {
         Self { effects: vec![effect], ..Self::default() }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::path::PathBuf;
+
+    use pretty_assertions::assert_eq;
+
+    use super::Effect;
+
+    #[test]
+    fn effects_on_paths_of_any_bytes_can_be_stored() {
+        let path = || PathBuf::from(OsStr::from_bytes(b"/p/a\xff\n"));
+        for effect in [
+            Effect::Read(path()),
+            Effect::Search(path()),
+            Effect::Write(path()),
+            Effect::Delete(path()),
+            Effect::Run { command: "true".to_owned(), cwd: path() },
+        ] {
+            let text = serde_json::to_string(&effect).unwrap();
+            assert_eq!(serde_json::from_str::<Effect>(&text).unwrap(), effect, "{text}");
+        }
     }
 }

@@ -173,17 +173,28 @@ fn from_bytes(bytes: Vec<u8>) -> PathBuf {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }
 
-/// Writes a path of a document as its text, so that any path can be written.
-pub(crate) mod as_text {
+/// Serialises a path as its [text](path_text), so that any path can be written:
+/// `#[serde(with = "acp_types::text::as_text")]`.
+pub mod as_text {
     use std::path::{Path, PathBuf};
 
     use serde::{Deserialize as _, Deserializer, Serializer};
 
-    pub(crate) fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+    /// Writes a path.
+    ///
+    /// # Errors
+    ///
+    /// Only those of the serialiser.
+    pub fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&super::path_text(path))
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+    /// Reads a path.
+    ///
+    /// # Errors
+    ///
+    /// If it is no text.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
         Ok(super::parse_path(&String::deserialize(from)?).into_owned())
     }
 }
