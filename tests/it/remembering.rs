@@ -58,6 +58,23 @@ async fn what_is_kept_for_the_project_holds_in_its_next_session_and_an_answer_al
 }
 
 #[tokio::test]
+async fn a_common_command_is_kept_by_its_first_words_if_it_is_allowed() {
+    for (always, kept, asked) in [
+        ("allow_always", "allow commands that begin with `wc`", 1),
+        ("reject_always", "reject `wc -l notes.txt`", 2),
+    ] {
+        let mut agent = Agent::ready(Model::Direct, Permission::SelectId(always)).await;
+        agent.turn("run wc -l notes.txt").await;
+        let told = said(&mut agent, "/permissions keep 1").await;
+        assert_eq!(told, format!("- Kept: {kept} in this project\n"));
+        let next = agent.new_session().await;
+        turn_in(&mut agent, &next, "run wc -c notes.txt").await;
+        assert_eq!(agent.client.asked.len(), asked, "{always}");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn an_answer_for_the_project_that_was_not_offered_is_a_no() {
     let mut agent = Agent::ready(Model::Direct, Permission::SelectId("allow_project")).await;
     agent.turn("write b.txt\n<<<\nb\n>>>").await;

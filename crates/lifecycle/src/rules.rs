@@ -76,6 +76,18 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// Returns the rule as one of the project. A common command that builds, tests or looks is
+    /// allowed there by its first words, because it is never the same twice.
+    #[must_use]
+    pub fn for_project(&self) -> Self {
+        let prefix = match (&self.matcher, self.verdict) {
+            (Matcher::Effect(Effect::Run { command, .. }), Verdict::Allow) => common(command),
+            _ => None,
+        };
+        let matcher = prefix.map_or_else(|| self.matcher.clone(), Matcher::Argv);
+        Self { scope: Scope::Project, matcher, verdict: self.verdict }
+    }
+
     /// Judges an effect, if the rule speaks of it. What a denying rule may speak of is asked about.
     fn judge(&self, effects: &Effects, seen: &Seen<'_>) -> Option<Verdict> {
         if self.verdict == Verdict::Allow {

@@ -3,7 +3,6 @@
 
 use std::fmt::Write as _;
 
-use acp_lifecycle::rules::Scope;
 use acp_lifecycle::{Rule, Session};
 use futures::FutureExt as _;
 
@@ -54,7 +53,7 @@ fn list(session: &Session) -> String {
     }
 }
 
-/// Makes a rule of the session one of the project, just as it is listed.
+/// Makes a rule of the session one of the project; see [`Rule::for_project`].
 fn keep(session: &mut Session, number: u64) -> String {
     let found = session.rules().numbered().find(|(at, _)| *at == number);
     let Some(rule) = found.map(|(_, rule)| rule.clone()) else { return NO_SUCH_RULE.to_owned() };
@@ -64,7 +63,7 @@ fn keep(session: &mut Session, number: u64) -> String {
     if rule.scope.is_stored() {
         return format!("It is kept already: {}", told(session, &rule));
     }
-    let kept = Rule { scope: Scope::Project, ..rule.clone() };
+    let kept = rule.for_project();
     session.revoke(&rule);
     if !session.add_rule(kept.clone()) {
         session.add_rule(rule);
@@ -90,8 +89,9 @@ fn told(session: &Session, rule: &Rule) -> String {
 }
 
 const USAGE: &str = "`/permissions keep NUMBER` keeps one of the session for later sessions in this \
-                     project, `/permissions revoke NUMBER` takes one back, `/permissions revoke all` \
-                     all of them.";
+                     project, a common command such as `cargo test` by its first words. \
+                     `/permissions revoke NUMBER` takes one back, `/permissions revoke all` all of \
+                     them.";
 
 const NO_SUCH_RULE: &str = "There is no such rule.";
 
