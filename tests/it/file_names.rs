@@ -164,20 +164,24 @@ async fn files_of_any_name_are_reached_by_the_names_that_are_shown() {
 }
 
 #[tokio::test]
-async fn a_session_works_in_a_folder_whose_name_is_not_utf_8() {
+async fn a_session_works_in_a_folder_whose_name_is_not_utf_8_or_looks_quoted() {
     let mut agent = ready(Scratch::new()).await;
-    let folder = agent.scratch.path(OsString::from_vec(b"f\xff".to_vec()));
-    fs::create_dir(&folder).unwrap();
-    fs::write(folder.join("a.txt"), "a needle\n").unwrap();
-    let new = json!({ "cwd": path_text(&folder), "mcpServers": [] });
-    let opened = agent.request("session/new", new).await.expect("a session opens");
-    let session = opened["sessionId"].as_str().unwrap().to_owned();
-    for prompt in ["read a.txt", "run cat a.txt", "grep needle"] {
-        let id = agent.prompt_in(&session, prompt).await;
-        assert_eq!(agent.stop_reason(&id).await, "end_turn");
-    }
-    for call in agent.client.session(&session).calls() {
-        assert!(shown(call).contains("a needle"), "{call:?}");
+    for name in [&b"f\xff"[..], b"$'g'"] {
+        let folder = agent.scratch.path(OsString::from_vec(name.to_vec()));
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("a.txt"), "a needle\n").unwrap();
+        // A client sends the name that it has, if JSON can hold it.
+        let cwd = folder.to_str().map_or_else(|| path_text(&folder), Into::into);
+        let new = json!({ "cwd": cwd, "mcpServers": [] });
+        let opened = agent.request("session/new", new).await.expect("a session opens");
+        let session = opened["sessionId"].as_str().unwrap().to_owned();
+        for prompt in ["read a.txt", "run cat a.txt", "grep needle"] {
+            let id = agent.prompt_in(&session, prompt).await;
+            assert_eq!(agent.stop_reason(&id).await, "end_turn");
+        }
+        for call in agent.client.session(&session).calls() {
+            assert!(shown(call).contains("a needle"), "{call:?}");
+        }
     }
     agent.finish().await;
 }

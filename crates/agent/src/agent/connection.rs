@@ -182,10 +182,10 @@ impl Connection {
         cwd: PathBuf,
         additional: Vec<PathBuf>,
     ) -> Result<(Context, Tools, Option<Stored>)> {
-        // As `path_text` writes those that JSON cannot hold.
+        // The folder of that name, else the one that JSON cannot hold, as `path_text` writes it.
         let parsed = |path: PathBuf| match path.to_str() {
-            Some(text) => parse_path(text).into_owned(),
-            None => path,
+            Some(text) if !path.exists() => parse_path(text).into_owned(),
+            _ => path,
         };
         let additional = additional.into_iter().map(parsed).collect();
         let mut workspace =
