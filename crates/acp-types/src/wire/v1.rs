@@ -274,7 +274,7 @@ impl SentTerminal {
         self.told_cwd.clone_from(&self.report.cwd);
         let mut info = json!({ "terminal_id": self.report.id });
         if let Some(cwd) = &self.report.cwd {
-            info["cwd"] = json!(text::path_text(cwd));
+            info["cwd"] = json!(text::utf8_path(cwd));
         }
         info
     }

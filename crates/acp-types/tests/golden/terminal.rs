@@ -231,6 +231,8 @@ fn where_a_command_runs_after_all_is_told_until_it_writes() {
         (moved("/p"), json!([])),
         (moved("/p/src"), json!([info("/p/src")])),
         (moved("/p/src"), json!([])),
+        // For a program to open, so nothing that JSON can hold is quoted.
+        (moved("/p\u{a0}/$'s'"), json!([info("/p\u{a0}/$'s'")])),
         (moved("/p").then(output("a")), json!([info("/p"), told("a")])),
         (moved("/q").then(output("b")), json!([told("b")])),
     ] {
