@@ -21,7 +21,8 @@ impl JsonRpcMessage for UpdateNotification {
     }
 
     fn to_untyped_message(&self) -> Result<UntypedMessage> {
-        UntypedMessage::new(Notification::METHOD, self.0.to_json()?)
+        // `UntypedMessage::new` would copy the JSON.
+        Ok(UntypedMessage { method: self.method().to_owned(), params: self.0.to_json()? })
     }
 
     fn parse_message(_method: &str, _params: &Value) -> Result<Self> {
