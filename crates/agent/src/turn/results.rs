@@ -41,10 +41,8 @@ fn share(mut lens: Vec<usize>, mut room: usize) -> usize {
 fn cut(text: &str, max: usize) -> String {
     let (start, end) = (head(text, max / 2), tail(text, max / 2));
     let left_out = text.len() - start.len() - end.len();
-    {
-        let what = counted(left_out as u64, "byte is left out here", "bytes are left out here");
-        format!("{start}\n[{what}]\n{end}")
-    }
+    let what = counted(left_out as u64, "byte is left out here", "bytes are left out here");
+    format!("{start}\n[{what}]\n{end}")
 }
 
 const NOT_SHOWN: &str =

@@ -54,12 +54,6 @@ impl Update {
         };
         Some(Self(reduced))
     }
-
-    /// Returns the update as the schema crate's type, which omits fields when it is serialised.
-    #[must_use]
-    pub fn into_inner(self) -> SessionUpdate {
-        self.0
-    }
 }
 
 impl Notification {
