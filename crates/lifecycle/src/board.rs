@@ -368,6 +368,12 @@ impl Board {
         self.calls.get(id).map(|call| &*call.report)
     }
 
+    /// Returns the number of an open call, which grows from call to call.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn number(&self, id: &ToolCallId) -> Option<u64> {
+        self.calls.get(id).map(|call| call.number)
+    }
+
     /// Returns the document of a terminal.
     #[must_use]
     pub fn terminal(&self, id: &TerminalId) -> Option<&TerminalReport> {

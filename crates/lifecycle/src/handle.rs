@@ -1,7 +1,6 @@
 //! Async handles of a session and its calls. Dropping an open call ends it.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -36,8 +35,6 @@ struct Shared {
     changed: Notify,
     /// The open calls.
     calls: Mutex<HashMap<ToolCallId, Open>>,
-    /// How many calls were announced.
-    announced: AtomicU64,
     /// Whether the client has taken nothing for a while.
     stalled: watch::Sender<bool>,
     wall: fn() -> SystemTime,
@@ -45,7 +42,7 @@ struct Shared {
 
 /// What is held for an open call.
 struct Open {
-    /// Grows from call to call.
+    /// The board's number of it.
     number: u64,
     cancel: CancellationToken,
     kept: Vec<Box<dyn Send>>,
@@ -68,7 +65,6 @@ impl SessionHandle {
             waiting: Mutex::default(),
             changed: Notify::new(),
             calls: Mutex::default(),
-            announced: AtomicU64::new(0),
             stalled: watch::Sender::new(false),
             wall,
         };
@@ -127,13 +123,15 @@ impl SessionHandle {
     ) -> Option<OpenCall> {
         let patch = patch.capabilities(Capabilities { cancel: true });
         // The name as it is shown: a model may have made it up.
-        let tool = self.with(|session, now| {
-            let is_posted = post(session, patch, now);
-            is_posted.then(|| Some(session.board().tool_call(id)?.name.clone())).flatten()
+        let (tool, number) = self.with(|session, now| {
+            if !post(session, patch, now) {
+                return None;
+            }
+            let board = session.board();
+            Some((board.tool_call(id)?.name.clone(), board.number(id)?))
         })?;
         let span = span::begin(id, &tool);
         let (turn, cancel) = (cancel.clone(), cancel.child_token());
-        let number = self.shared.announced.fetch_add(1, Relaxed);
         let held = Open { number, cancel: cancel.clone(), kept: Vec::new() };
         self.calls().insert(id.clone(), held);
         let call = CallHandle { session: self.clone(), id: id.clone(), turn, cancel };
@@ -259,7 +257,9 @@ impl SessionHandle {
                 }
             }
         }
-        let numbers: Vec<_> = self.waiting().keys().copied().collect();
+        // The client is told in the order in which it was asked.
+        let mut numbers: Vec<_> = self.waiting().keys().copied().collect();
+        numbers.sort_unstable();
         for number in numbers {
             if self.request(number).is_none() {
                 drop(self.waiting().remove(&number));

@@ -175,6 +175,28 @@ pub(crate) async fn pass(seconds: u64) {
 }
 
 #[tokio::test(start_paused = true)]
+async fn requests_are_withdrawn_in_the_order_in_which_they_were_made() {
+    let stage = Stage::new(Client::IsSilent);
+    for number in 1..=32 {
+        let open = stage.announce_as(&format!("c{number}")).expect("the id is new");
+        tokio::spawn(perform(open, stage.tool(Act::Succeed)));
+    }
+    pass(1).await;
+    let withdrawn = Arc::<Mutex<Vec<u64>>>::default();
+    for number in 1..=32 {
+        let (session, withdrawn) = (stage.session.clone(), withdrawn.clone());
+        tokio::spawn(async move {
+            session.withdrawn(number).await;
+            withdrawn.lock().unwrap().push(number);
+        });
+    }
+    pass(1).await;
+    assert_eq!(*withdrawn.lock().unwrap(), []);
+    stage.status().await;
+    assert_eq!(*withdrawn.lock().unwrap(), (1..=32).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
 async fn every_way_to_end_ends_once_and_says_why() {
     use Client::{Answers, Errs, IsGone, SaysCancelled};
     const REJECTED: (Status, Option<Reason>) = (Status::Failed, Some(Reason::User));
