@@ -480,7 +480,12 @@ impl CallHandle {
     }
 
     pub(crate) fn start(&self) -> bool {
-        self.session.with(|session, now| session.start(&self.id, now))
+        let starts = self.session.with(|session, now| session.start(&self.id, now));
+        if starts {
+            let name = || Some(self.session.lock().board().tool_call(&self.id)?.name.clone());
+            span::start(&self.id, name);
+        }
+        starts
     }
 
     pub(crate) fn take_back(&self) {

@@ -1,4 +1,5 @@
-//! The `tracing` span of a call, from its announcement to its end, and an event at each of the two.
+//! The `tracing` span of a call, from its announcement to its end, and the events of its start and
+//! its end.
 //!
 //! They hold names and numbers only: no arguments, no titles, no paths, no output. While nobody
 //! listens at the level `debug`, each costs one comparison.
@@ -10,7 +11,7 @@ use tracing::field::Empty;
 
 /// Makes the span of a call that is announced, beneath the one that is current.
 pub(crate) fn begin(id: &ToolCallId, tool: &str) -> Span {
-    let span = tracing::debug_span!(
+    tracing::debug_span!(
         "call",
         id = %id,
         tool,
@@ -22,9 +23,13 @@ pub(crate) fn begin(id: &ToolCallId, tool: &str) -> Span {
         exit_code = Empty,
         // What OpenTelemetry calls the status of a span.
         otel.status_code = Empty,
-    );
-    tracing::debug!(parent: &span, call = %id, tool, "call started");
-    span
+    )
+}
+
+/// Logs that a call starts to run, in the span that is current: its own. `tool` is asked for only
+/// if somebody listens.
+pub(crate) fn start(id: &ToolCallId, tool: impl FnOnce() -> Option<String>) {
+    tracing::debug!(call = %id, tool = tool(), "call started");
 }
 
 /// Notes on a call's span how the call ended, and logs it.
