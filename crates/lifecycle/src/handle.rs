@@ -296,8 +296,9 @@ impl SessionHandle {
         Moment { at: tokio::time::Instant::now().into_std(), wall: (self.shared.wall)() }
     }
 
-    /// A panic while the lock was held can come only from foreign code in [`Self::with`] or a
-    /// [`Policy`](crate::Policy), which must not use this handle; the state is whole without it.
+    /// A panic while the lock was held can come only from foreign code in [`Self::with`], which
+    /// must not use this handle; the state is whole without it. That of a
+    /// [`Policy`](crate::Policy) is caught.
     fn lock(&self) -> MutexGuard<'_, Session> {
         self.shared.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
