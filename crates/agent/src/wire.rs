@@ -9,7 +9,6 @@ mod shows;
 mod terminals;
 mod texts;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -176,7 +175,8 @@ pub(crate) struct Answers(Arc<Mutex<Unanswered>>);
 
 #[derive(Default)]
 struct Unanswered {
-    requests: HashMap<String, Pending>,
+    /// By their names, in the order in which they came.
+    requests: Vec<(String, Pending)>,
     /// Whether the session's [`Wire`] is gone, so that nothing has a turn any more.
     is_over: bool,
 }
@@ -214,7 +214,9 @@ impl Answers {
 
     /// Sets what the answer will be.
     pub(crate) fn set(&self, turn: &str, answer: Result<PromptResponse>) {
-        if let Some(Pending::Turn(pending)) = self.lock().requests.get_mut(turn) {
+        let mut unanswered = self.lock();
+        let pending = unanswered.requests.iter_mut().find(|(name, _)| name == turn);
+        if let Some((_, Pending::Turn(pending))) = pending {
             pending.1 = Some(answer);
         }
     }
@@ -222,7 +224,7 @@ impl Answers {
     fn add(&self, name: &str, pending: Pending) {
         let mut unanswered = self.lock();
         if !unanswered.is_over {
-            unanswered.requests.insert(name.to_owned(), pending);
+            unanswered.requests.push((name.to_owned(), pending));
             return;
         }
         drop(unanswered);
@@ -231,7 +233,11 @@ impl Answers {
     }
 
     fn send(&self, name: &str) -> std::result::Result<(), Unreachable> {
-        let pending = self.lock().requests.remove(name);
+        let pending = {
+            let mut unanswered = self.lock();
+            let at = unanswered.requests.iter().position(|(other, _)| other == name);
+            at.map(|at| unanswered.requests.remove(at).1)
+        };
         pending.map_or(Ok(()), Pending::answer).map_err(|error| {
             tracing::debug!(code = ?error.code, "an answer could not be sent");
             Unreachable

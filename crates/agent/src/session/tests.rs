@@ -13,6 +13,7 @@ use acp_lifecycle::{
 use acp_tools::{Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolError};
 use acp_types::schema::v1::ToolCallStatus;
 use acp_types::{Content, ToolKind};
+use futures::StreamExt as _;
 use pretty_assertions::assert_eq;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -21,7 +22,7 @@ use tokio::task::yield_now;
 
 use super::*;
 use crate::model::catalogue::{Catalogue, Choice};
-use crate::model::{self, Model, Reply, Request, SpecError};
+use crate::model::{self, Event, Model, Reply, Request, SpecError};
 use crate::testing::{Agent, Behaviour, Error, Permission as Answer, shown};
 
 /// Takes back what there is no more, and takes its time to end when it is cancelled.
@@ -225,7 +226,7 @@ async fn openings_that_hang_are_bounded_and_hold_up_nobody() {
     }
 }
 
-/// A model that panics over its name once it is told to.
+/// A model that says one word and no more, and panics over its name once it is told to.
 #[derive(Debug, Default)]
 struct Nameless(AtomicBool);
 
@@ -236,24 +237,33 @@ impl Model for Nameless {
     }
 
     fn reply(&self, _: Request) -> Reply {
-        Box::pin(futures::stream::empty())
+        let word = futures::stream::iter([Event::Text("Hm".to_owned())]);
+        Box::pin(word.chain(futures::stream::pending()))
     }
 }
 
 #[tokio::test]
-async fn a_panic_outside_of_its_turn_leaves_no_prompt_without_an_answer() {
+async fn after_a_panic_outside_of_a_turn_every_prompt_is_answered_in_order() {
     let model = Arc::new(Nameless::default());
     let agent = crate::agent::Agent::new(model.clone(), std::iter::empty());
     let mut agent = Agent::in_process(agent, Answer::default());
     agent.initialize().await.unwrap();
     let session = agent.new_session(&std::env::temp_dir()).await.unwrap();
+    let mut prompts = vec![agent.prompt(&session, "a").await.unwrap()];
+    agent.until(|client| client.session(&session).said() == "Hm").await.unwrap();
+    for _ in 1..limits::MAX_WAITING_PROMPTS {
+        prompts.push(agent.prompt(&session, "b").await.unwrap());
+    }
     model.0.store(true, Relaxed);
-    let first = agent.prompt(&session, "a").await.unwrap();
-    let second = agent.prompt(&session, "b").await.unwrap();
-    assert_eq!(agent.stop_reason(&first).await.unwrap(), "cancelled");
-    // It waited, or it came too late.
-    let second = agent.answer(&second).await;
-    assert!(matches!(second, Ok(_) | Err(Error::Refused(_))), "{second:?}");
+    agent.cancel(&session).await.unwrap();
+    for prompt in &prompts {
+        assert_eq!(agent.stop_reason(prompt).await.unwrap(), "cancelled");
+    }
+    let transcript = agent.client.transcript();
+    let answer =
+        |prompt: &serde_json::Value| transcript.find(&format!("\"id\":{prompt},\"result\""));
+    let places: Vec<_> = prompts.iter().map(answer).collect();
+    assert!(places[0].is_some() && places.is_sorted(), "{places:?}\n{transcript}");
     agent.request("session/close", json!({ "sessionId": session })).await.unwrap();
 }
 

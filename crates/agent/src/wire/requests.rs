@@ -3,7 +3,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "this is where the outbox hands over")]
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::mem::take;
 use std::pin::pin;
@@ -40,7 +40,8 @@ type SendRequest = Box<dyn FnOnce(&Line) + Send>;
 
 #[derive(Default)]
 struct Waiting {
-    send: HashMap<u64, (Kind, SendRequest)>,
+    /// By their numbers, and so in their order.
+    send: BTreeMap<u64, (Kind, SendRequest)>,
     last: u64,
     /// Whether the session is over: then nothing is sent in its turn any more.
     is_over: bool,
