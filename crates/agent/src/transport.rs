@@ -2,7 +2,7 @@
 //!
 //! It stands in for the SDK's `Stdio` and survives what that does not: lines that are too long,
 //! too deep or not text, clients that ask and never read, clients that vanish. Of ACP it knows only
-//! that nothing may be asked before `initialize` is answered.
+//! that nothing may be asked before `initialize` is answered, and the cancels that the SDK sends.
 //!
 //! Three parties: a thread that reads (`reader`), a thread that writes (`writer`), and the
 //! connection's future (`drive`) that takes the SDK's frames. They meet in one `queue`. Every
@@ -17,7 +17,7 @@ use std::task::Poll;
 use std::thread;
 
 use agent_client_protocol::{
-    Channel, ConnectTo, ConnectionDriver, Error, Result, Role, TransportFrame,
+    Channel, ConnectTo, ConnectionDriver, Error, RawJsonRpcMessage, Result, Role, TransportFrame,
 };
 use futures::channel::{mpsc, oneshot};
 use futures::future::{Either, select};
@@ -230,11 +230,22 @@ async fn pump(frames: impl Stream<Item = TransportFrame>, queue: &Queue) -> Resu
         encode::encode(&mut message, &mut line).map_err(Error::into_internal_error)?;
         match message.response_id() {
             Some(id) => queue.answer(&line, id),
-            None => queue.push(&line, Kind::Ours),
+            None => queue.push(&line, kind_of(&message)),
         }
     }
     Ok(())
 }
+
+/// What a message is that is no answer.
+fn kind_of(message: &RawJsonRpcMessage) -> Kind {
+    match message {
+        RawJsonRpcMessage::Notification(it) if &*it.method == CANCEL_REQUEST => Kind::Cancel,
+        _ => Kind::Ours,
+    }
+}
+
+/// Takes a request back.
+const CANCEL_REQUEST: &str = "$/cancel_request";
 
 /// Lets the threads end, also when the transport or the connection's future is dropped.
 struct CloseOnDrop(Arc<Queue>);

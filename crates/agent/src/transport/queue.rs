@@ -41,6 +41,15 @@ pub(super) enum Kind {
     Refusal,
     /// A request or notification of ours; bounded by whoever sends it.
     Ours,
+    /// A `$/cancel_request` that the SDK sends for a request of ours that is dropped.
+    Cancel,
+}
+
+impl Kind {
+    /// Whether it counts for the bound of answers.
+    fn is_answer(self) -> bool {
+        matches!(self, Self::Answer | Self::Refusal)
+    }
 }
 
 /// The queue takes no more lines.
@@ -252,7 +261,7 @@ impl State {
     fn append(&mut self, line: &[u8], kind: Kind) {
         self.pending.extend_from_slice(line);
         self.unwritten.push_back((kind, line.len()));
-        if kind != Kind::Ours {
+        if kind.is_answer() {
             self.answer_bytes += line.len();
         }
     }
@@ -269,7 +278,7 @@ impl State {
             if kind == Kind::Ours {
                 done.ours += 1;
                 done.ours_bytes += length;
-            } else {
+            } else if kind.is_answer() {
                 self.answer_bytes -= length;
             }
             done.lines += 1;

@@ -3,11 +3,12 @@
 #![expect(clippy::disallowed_methods, reason = "this agent has no sessions")]
 
 use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter, pipe};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
 use agent_client_protocol::v1::schema::{InitializeRequest, InitializeResponse};
-use agent_client_protocol::{Agent, RawJsonRpcMessage, UntypedMessage};
+use agent_client_protocol::{Agent, UntypedMessage};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -312,6 +313,23 @@ fn asked_to_finish_the_driver_writes_what_it_accepted_and_needs_no_end_of_input(
     from_agent.read_to_string(&mut rest).unwrap();
     assert_eq!(rest, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":null}\n");
     assert!(channel.tx.is_closed());
+}
+
+#[test]
+fn cancels_of_the_sdk_are_no_messages_of_sessions() {
+    let (input, _open) = pipe().unwrap();
+    let transport = Transport::new(input, io::sink());
+    let counters = transport.counters();
+    let (channel, mut driver) = transport.into_parts();
+    for method in ["$/cancel_request", "session/update", "$/cancel_request"] {
+        let message = RawJsonRpcMessage::notification(method.into(), Value::Null).unwrap();
+        channel.tx.unbounded_send(TransportFrame::Single(message)).unwrap();
+    }
+    assert!(driver.request_finish());
+    assert_eq!(runtime().block_on(driver), Ok(()));
+    assert_eq!(counters.snapshot().lines_written, 3);
+    assert_eq!(counters.ours_written.load(Relaxed), 1);
+    assert_eq!(counters.ours_bytes.load(Relaxed), 0);
 }
 
 #[test]
