@@ -28,13 +28,45 @@ pub(super) struct Checked<'a> {
 
 /// Checks what can be told of a line, which is not blank, without parsing it.
 pub(super) fn check(line: &[u8]) -> Result<Checked<'_>, Fault> {
-    let text = String::from_utf8_lossy(line);
-    // What stands for a byte is longer than it.
-    if text.len() > MAX_LINE_BYTES {
-        return Err(Fault::TooLong);
-    }
+    let text = match str::from_utf8(line) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => Cow::Owned(lossy(line)?),
+    };
     let size = scan::check(text.as_bytes())?;
     Ok(Checked { text, size })
+}
+
+/// Which gaps of a text U+FFFD stands for.
+#[derive(Clone, Copy)]
+enum Gaps {
+    /// Each of them, as usual.
+    Each,
+    /// All that stand side by side.
+    Merged,
+}
+
+/// Decodes a line that is not UTF-8. What stands for a gap may be longer than it; where the text
+/// would be over the bound of a line, gaps are merged.
+fn lossy(line: &[u8]) -> Result<String, Fault> {
+    for gaps in [Gaps::Each, Gaps::Merged] {
+        // Counted first: it may come to three times the line.
+        let length = pieces(line, gaps).map(str::len).sum::<usize>();
+        if length <= MAX_LINE_BYTES {
+            let mut text = String::with_capacity(length);
+            text.extend(pieces(line, gaps));
+            return Ok(text);
+        }
+    }
+    Err(Fault::TooLong)
+}
+
+fn pieces(line: &[u8], gaps: Gaps) -> impl Iterator<Item = &str> {
+    let mut is_behind_gap = false;
+    line.utf8_chunks().flat_map(move |chunk| {
+        let is_merged = matches!(gaps, Gaps::Merged) && is_behind_gap && chunk.valid().is_empty();
+        is_behind_gap = !chunk.invalid().is_empty();
+        [chunk.valid(), if is_behind_gap && !is_merged { "\u{fffd}" } else { "" }]
+    })
 }
 
 impl Checked<'_> {
@@ -334,10 +366,16 @@ mod tests {
         let line =
             b"{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":1,\"message\":\"d\xe9j\xe0\"}}";
         assert!(matches!(decode(line), Ok(RawJsonRpcMessage::Response(_))));
-        // The gaps count for the bound of a line.
-        let mut long = line.to_vec();
-        long.splice(60..60, vec![0xff; MAX_LINE_BYTES / 3 + 1]);
-        assert_eq!(decode(&long), Err(Fault::TooLong.into()));
+        // Where they are too many for the bound of a line, they are merged; else they count for it.
+        let long =
+            |gaps: Vec<u8>| [&line[..line.len() - 3], &gaps, &line[line.len() - 3..]].concat();
+        let merged = r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"d\ufffdj\ufffd"}}"#;
+        let merged = Ok(serde_json::from_str(merged).unwrap());
+        assert_eq!(decode(&long(vec![0xff; MAX_LINE_BYTES / 3 + 1])), merged);
+        assert_eq!(
+            decode(&long(b"\xffa".repeat(MAX_LINE_BYTES / 4 + 1))),
+            Err(Fault::TooLong.into())
+        );
         let broken = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":1,\"error\":\"\xff\"}";
         assert_eq!(decode(broken), Err(Refused::Dropped));
     }
