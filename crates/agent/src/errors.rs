@@ -5,7 +5,7 @@
 //! | `code` | the number that JSON-RPC or ACP has for it |
 //! | `message` | what happened and what to do next, for people, in one line |
 //! | `data.reason` | a stable word for programs, one of [`Reason`] |
-//! | `data.path` | the folder that cannot be used, of `folder_unusable` only |
+//! | `data.path` | the folder that cannot be used, of `folder_unusable` only, up to 512 bytes |
 //!
 //! Every error is made by [`error`]. What the SDK answers by itself is brought into the same shape
 //! by [`of_sdk`], where the transport writes it. Of what the client sent, none repeats more than the
@@ -117,6 +117,11 @@ pub(crate) fn folder(error: &WorkspaceError) -> Error {
         data.insert("path".to_owned(), path.into());
     }
     error
+}
+
+/// Whether an error's data is that of [`folder`], whose path is bounded.
+pub(crate) fn is_of_folder(data: Option<&Value>) -> bool {
+    data.is_some_and(|data| data["reason"] == Reason::FolderUnusable.as_str())
 }
 
 fn unusable(error: &io::Error) -> String {

@@ -70,7 +70,7 @@ pub const MAX_HANDED_OVER_BYTES: usize = MAX_LINE_BYTES;
 // ---- The transport: lines to the client ----
 
 /// Bytes of an error's line, newline included; from a longer one its `data` is left out, unless
-/// that is at most [`SMALL_DATA_BYTES`].
+/// that is at most [`SMALL_DATA_BYTES`] or names a folder, whose path has a bound of its own.
 pub const MAX_ERROR_BYTES: usize = 512;
 
 /// Serialised bytes of an error's `data` that goes even with a long message: a word that programs

@@ -30,6 +30,7 @@ fn write_response(response: &mut RawJsonRpcResponse, line: &mut Vec<u8>) -> Resu
     write(response, line)?;
     if let RawJsonRpcResponse::Error { error, .. } = response
         && line.len() >= MAX_ERROR_BYTES
+        && !errors::is_of_folder(error.data.value())
         && serde_json::to_vec(&error.data)?.len() > SMALL_DATA_BYTES
     {
         // The word that programs act on stays.
@@ -64,6 +65,7 @@ fn reshape(error: &mut RawJsonRpcError) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use acp_tools::WorkspaceError;
     use pretty_assertions::assert_eq;
     use serde_json::Value;
 
@@ -124,8 +126,16 @@ mod tests {
     #[test]
     fn a_long_error_keeps_its_reason() {
         let long = "m".repeat(MAX_ERROR_BYTES);
-        let data = json!({"reason": "folder_unusable", "path": "p".repeat(SMALL_DATA_BYTES)});
-        let told = read(&error(-32602, &long, &data));
-        assert_eq!(told["error"]["data"], json!({"reason": "folder_unusable"}));
+        let data = json!({"reason": "model_error", "more": "m".repeat(SMALL_DATA_BYTES)});
+        let told = read(&error(-32603, &long, &data));
+        assert_eq!(told["error"]["data"], json!({"reason": "model_error"}));
+    }
+
+    #[test]
+    fn a_folder_is_named_in_the_data_however_long_its_path_is() {
+        let path = format!("/{}", "p".repeat(400));
+        let folder = errors::folder(&WorkspaceError::NotAbsolute { path: path.clone().into() });
+        let told = read(&error(-32602, &folder.message, &folder.data.clone().unwrap()));
+        assert_eq!(told["error"]["data"], json!({"reason": "folder_unusable", "path": path}));
     }
 }
