@@ -25,7 +25,7 @@ pub use policy::{
 };
 pub use protected::{is_obeyed_beneath, is_protected, is_protected_beneath};
 pub use store::{Change, MemoryStore, RuleStore, StoreError};
-pub(crate) use words::{catalogue, matched};
+pub(crate) use words::{ENGLISH, catalogue, matched};
 
 /// What to do about a call. The later one is the stricter one, and wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

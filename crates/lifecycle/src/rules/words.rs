@@ -1,7 +1,7 @@
 //! Rules in the words of people: on a permission option, in a list.
 
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use super::{Access, Matcher, Rule, Scope, Verdict};
 use crate::effects::Effect;
@@ -97,7 +97,8 @@ pub(crate) fn catalogue(locale: &str) -> Titles {
     Titles::negotiate(ALL, locale).unwrap_or_default()
 }
 
-static ENGLISH: LazyLock<Titles> = LazyLock::new(|| catalogue("en"));
+/// The names in English, which is parsed once.
+pub(crate) static ENGLISH: LazyLock<Arc<Titles>> = LazyLock::new(|| Arc::new(catalogue("en")));
 
 fn kind_word(kind: acp_types::ToolKind) -> String {
     let word = serde_json::to_value(kind).ok();

@@ -17,7 +17,8 @@ use crate::limits::{self, RULE_CHANGES};
 use crate::outbox::{IsFirst, Item};
 use crate::permission::{self, Answer, Decision, Digest, Grant, Memory};
 use crate::rules::{
-    AskPolicy, Change, Policy, Rule, Rules, Scope, StoreError, Verdict, catalogue, runs_files,
+    AskPolicy, Change, ENGLISH, Policy, Rule, Rules, Scope, StoreError, Verdict, catalogue,
+    runs_files,
 };
 use crate::title::{Titles, visible};
 
@@ -33,7 +34,7 @@ pub(super) struct Permits {
     /// Whether the client can be asked why it rejected a call.
     asks_why: bool,
     /// The names of options.
-    titles: Titles,
+    titles: Arc<Titles>,
     requests: HashMap<u64, Request>,
     last_request: u64,
     /// Files that were changed without a question since a person last permitted a command in the
@@ -49,7 +50,7 @@ impl Default for Permits {
             scopes: vec![Scope::Session],
             changes: VecDeque::new(),
             asks_why: false,
-            titles: catalogue("en"),
+            titles: ENGLISH.clone(),
             requests: HashMap::new(),
             last_request: 0,
             unseen: BTreeSet::new(),
@@ -92,7 +93,7 @@ impl Session {
     /// Names permission options in the language of a locale, such as `de`, from now on; in English
     /// where there are no names in its language, and at first.
     pub fn set_locale(&mut self, locale: &str) {
-        self.permits.titles = catalogue(locale);
+        self.permits.titles = Arc::new(catalogue(locale));
     }
 
     /// Sets what is done about effects that no rule speaks of.
