@@ -4,9 +4,10 @@
 
 #![expect(clippy::disallowed_methods, reason = "a client has no outbox")]
 
+mod keyboard;
 pub(crate) mod piped;
 
-use std::io::{self, BufRead, IsTerminal as _};
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,6 +29,7 @@ use serde_json::{Map, Value};
 use crate::model::direct;
 use crate::render::Cards;
 use crate::ui::Ui;
+use keyboard::Keyboard;
 
 /// Who answers permission requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,13 +94,11 @@ pub async fn run(
                         let _one = asking.lock().unwrap_or_else(PoisonError::into_inner);
                         answer(&asked, &request, approval)
                     });
-                    let outcome = answered.await.unwrap_or(RequestPermissionOutcome::Cancelled);
-                    match unasked(approval) {
-                        // The user rejected nothing.
-                        Some(why) => {
+                    match answered.await.unwrap_or(Ok(RequestPermissionOutcome::Cancelled)) {
+                        Ok(outcome) => responder.respond(RequestPermissionResponse::new(outcome)),
+                        Err(why) => {
                             responder.respond_with_error(Error::new(ErrorCode::INTERNAL_ERROR, why))
                         }
-                        None => responder.respond(RequestPermissionResponse::new(outcome)),
                     }
                 })
             },
@@ -190,17 +190,6 @@ impl Show for Arc<Mutex<Screen>> {
     }
 }
 
-/// Returns why no one is asked, where a request is rejected for that alone.
-fn unasked(approval: Approval) -> Option<&'static str> {
-    match approval {
-        Approval::None => Some("--deny-all rejects whatever is asked"),
-        Approval::Ask if !io::stdin().is_terminal() => {
-            Some("there is no terminal to ask at; see --approve-all")
-        }
-        _ => None,
-    }
-}
-
 /// Says why a turn stopped.
 fn why(stop: StopReason) -> &'static str {
     match stop {
@@ -213,77 +202,68 @@ fn why(stop: StopReason) -> &'static str {
 }
 
 /// Answers a permission request, by asking at the terminal where that is due.
+///
+/// # Errors
+///
+/// Why nobody was asked: the request is rejected, but not by the user.
 fn answer(
     screen: &Arc<Mutex<Screen>>,
     request: &RequestPermissionRequest,
     approval: Approval,
-) -> RequestPermissionOutcome {
-    let of_kind = |kind| request.options.iter().find(|option| option.kind == kind);
+) -> Result<RequestPermissionOutcome, &'static str> {
     let decided = |words: &str| {
         screen.show(|cards| cards.decided(request, 0) + &format!("  ▸ {words}\n"));
     };
     let chosen = match approval {
         Approval::All => {
             decided("allowed by --approve-all");
-            of_kind(PermissionOptionKind::AllowOnce)
+            request.options.iter().find(|it| it.kind == PermissionOptionKind::AllowOnce)
         }
         Approval::None => {
             decided("rejected by --deny-all");
-            of_kind(PermissionOptionKind::RejectOnce)
+            return Err("--deny-all rejects whatever is asked");
         }
         Approval::Ask => {
-            let is_terminal =
-                screen.lock().unwrap_or_else(PoisonError::into_inner).ui.is_terminal();
-            if let Some(mut keyboard) = keyboard(is_terminal) {
+            let keyboard =
+                Keyboard::open(&screen.lock().unwrap_or_else(PoisonError::into_inner).ui);
+            let asked = keyboard.and_then(|keyboard| {
                 screen.show(|cards| cards.permission(request, 0));
-                ask(screen, &request.options, &mut *keyboard)
-            } else {
+                ask(screen, &request.options, keyboard).ok()
+            });
+            let Some(chosen) = asked else {
                 decided("rejected: there is no terminal to ask at");
                 screen.lock().unwrap_or_else(PoisonError::into_inner).refused = true;
-                of_kind(PermissionOptionKind::RejectOnce)
-            }
+                return Err("there is no terminal to ask at; see --approve-all");
+            };
+            chosen
         }
     };
-    match chosen {
+    Ok(match chosen {
         Some(option) => RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(
             option.option_id.clone(),
         )),
         None => RequestPermissionOutcome::Cancelled,
-    }
-}
-
-/// Returns where a person can answer: standard input if it is a terminal. Where it was read as the
-/// context of the prompt, and a person sees the question, it is the terminal of the process.
-fn keyboard(is_seen: bool) -> Option<Box<dyn BufRead>> {
-    let stdin = io::stdin();
-    if stdin.is_terminal() {
-        return Some(Box::new(stdin.lock()));
-    }
-    if !is_seen || !piped::is_stream(&stdin) || cfg!(not(unix)) {
-        return None;
-    }
-    let terminal = std::fs::File::open("/dev/tty").ok()?;
-    Some(Box::new(io::BufReader::new(terminal)))
+    })
 }
 
 /// Asks for a number until there is one; the end of input cancels the turn.
 fn ask<'a>(
     screen: &Arc<Mutex<Screen>>,
     options: &'a [PermissionOption],
-    keyboard: &mut dyn BufRead,
-) -> Option<&'a PermissionOption> {
+    mut keyboard: Keyboard,
+) -> io::Result<Option<&'a PermissionOption>> {
     for _ in 0..MAX_QUESTIONS {
         screen.show(|_| format!("  Which? [1-{}] ", options.len()));
-        let mut line = String::new();
-        if keyboard.read_line(&mut line).ok()? == 0 {
-            return None;
+        let line = keyboard.line()?;
+        if line.is_empty() {
+            return Ok(None);
         }
         let number = line.trim().parse::<usize>().ok().and_then(|number| number.checked_sub(1));
         if let Some(option) = number.and_then(|number| options.get(number)) {
-            return Some(option);
+            return Ok(Some(option));
         }
     }
-    None
+    Ok(None)
 }
 
 /// How often a question is repeated that gets no answer.

@@ -1,0 +1,83 @@
+//! The terminal at which a person answers the questions of `callboard exec`.
+
+use std::io::{self, BufRead as _, ErrorKind, IsTerminal as _};
+
+use crate::ui::Ui;
+
+#[cfg(unix)]
+type Lines = io::BufReader<std::fs::File>;
+#[cfg(not(unix))]
+type Lines = io::StdinLock<'static>;
+
+/// A terminal that is read line by line.
+#[derive(Debug)]
+pub(super) struct Keyboard(Lines);
+
+impl Keyboard {
+    /// Opens standard input if it is a terminal. If it was read as the context of the prompt, and
+    /// the question is printed on a terminal, opens the terminal of the process.
+    #[cfg(unix)]
+    pub(super) fn open(ui: &Ui) -> Option<Self> {
+        use std::fs::File;
+        use std::os::fd::AsFd as _;
+
+        let stdin = io::stdin();
+        let file = if ui.is_closed() {
+            return None;
+        } else if stdin.is_terminal() {
+            File::from(stdin.as_fd().try_clone_to_owned().ok()?)
+        } else if ui.is_terminal() && super::piped::is_stream(&stdin) {
+            File::open("/dev/tty").ok()?
+        } else {
+            return None;
+        };
+        Some(Self(io::BufReader::new(file)))
+    }
+
+    /// Opens standard input if it is a terminal.
+    #[cfg(not(unix))]
+    pub(super) fn open(ui: &Ui) -> Option<Self> {
+        let stdin = io::stdin();
+        (!ui.is_closed() && stdin.is_terminal()).then(|| Self(stdin.lock()))
+    }
+
+    /// Reads a line; an empty one is the end of input. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::BrokenPipe`] if the reader of standard output leaves meanwhile, because nobody
+    /// sees the question then; whatever reading gives.
+    pub(super) fn line(&mut self) -> io::Result<String> {
+        self.wait()?;
+        let mut line = String::new();
+        self.0.read_line(&mut line)?;
+        Ok(line)
+    }
+
+    /// Waits for a line. A terminal gives one at a time, so none waits in the buffer.
+    #[cfg(unix)]
+    fn wait(&self) -> io::Result<()> {
+        use rustix::event::{PollFd, PollFlags, poll};
+
+        let stdout = io::stdout();
+        let mut ends = [
+            PollFd::new(self.0.get_ref(), PollFlags::IN),
+            PollFd::new(&stdout, PollFlags::empty()),
+        ];
+        while let Err(error) = poll(&mut ends, None) {
+            if error != rustix::io::Errno::INTR {
+                return Err(error.into());
+            }
+        }
+        match ends[1].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
+            true => Err(ErrorKind::BrokenPipe.into()),
+            false => Ok(()),
+        }
+    }
+
+    #[cfg(not(unix))]
+    #[expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "Unix can wait for both")]
+    fn wait(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
