@@ -117,8 +117,23 @@ fn a_prompt_where_a_subcommand_belongs_is_told_of_exec() {
         assert_eq!(exit, Some(2), "{err}");
         assert!(err.contains("callboard exec \"fix the bug\""), "{words:?}: {err}");
     }
+    let (_, _, err) = run(&scratch, &[], &["explain `ls` and $HOME"]);
+    assert!(err.contains("callboard exec 'explain `ls` and $HOME'"), "{err}");
     let (_, _, err) = run(&scratch, &[], &["modles"]);
     assert!(err.contains("models") && !err.contains("callboard exec"), "{err}");
+}
+
+#[test]
+fn an_argument_that_is_not_utf8_makes_no_sense() {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let scratch = Scratch::new();
+    let odd = std::ffi::OsStr::from_bytes(b"a\xff");
+    for words in [&[][..], &["exec"], &["exec", "--mode"], &["models"]] {
+        let (exit, out, err) = outcome(command(&scratch, &[], words).arg(odd).output().unwrap());
+        assert_eq!((exit, &*out), (Some(2), ""), "{words:?}: {err}");
+        assert!(!err.is_empty() && !err.contains("callboard exec \"a"), "{err}");
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod args;
 mod chosen;
 mod plain;
 
+use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::pin::pin;
@@ -189,17 +190,17 @@ async fn prepare(args: ExecArgs) -> Result<Prepared, ExitCode> {
 fn not_parsed(error: &clap::Error) -> ExitCode {
     let mut ui = if error.use_stderr() { Ui::stderr() } else { Ui::stdout() };
     ui.print(&error.render().ansi().to_string());
-    let words: Vec<_> = std::env::args().skip(1).collect();
-    if let Some(prompt) = meant_prompt(error, &words) {
-        let prompt = acp_lifecycle::title::visible(&prompt);
-        ui.line(&format!("\nTo run a prompt in the terminal: callboard exec \"{prompt}\""));
+    if let Some(prompt) = meant_prompt(error) {
+        ui.line(&format!("\nTo run a prompt in the terminal: callboard exec {prompt}"));
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1))
 }
 
-/// Returns the words of a command line that are likely to be a prompt.
-fn meant_prompt(error: &clap::Error, words: &[String]) -> Option<String> {
-    let prompt = match (error.kind(), words) {
+/// Returns the words of the command line, quoted for a shell, if they are likely to be a prompt.
+fn meant_prompt(error: &clap::Error) -> Option<String> {
+    let words = std::env::args_os().skip(1).map(OsString::into_string);
+    let words = words.collect::<Result<Vec<_>, _>>().ok()?;
+    let prompt = match (error.kind(), &*words) {
         (ErrorKind::InvalidSubcommand, words)
             if error.get(ContextKind::SuggestedSubcommand).is_none() =>
         {
@@ -208,8 +209,18 @@ fn meant_prompt(error: &clap::Error, words: &[String]) -> Option<String> {
         (ErrorKind::UnknownArgument, [exec, prompt @ ..]) if exec == "exec" => prompt,
         _ => return None,
     };
-    let is_plain = prompt.iter().all(|word| !word.starts_with('-') && !word.contains('"'));
-    is_plain.then(|| prompt.join(" "))
+    if prompt.iter().any(|word| word.starts_with('-')) {
+        return None;
+    }
+    quoted(&prompt.join(" "))
+}
+
+/// Quotes a text for a shell; returns none if that takes more than a pair of quotes, or if the text
+/// cannot be shown as it is.
+fn quoted(text: &str) -> Option<String> {
+    let quote = if text.contains(['"', '`', '$', '\\', '!']) { '\'' } else { '"' };
+    let is_plain = !text.contains(quote) && acp_lifecycle::title::visible(text) == text;
+    is_plain.then(|| format!("{quote}{text}{quote}"))
 }
 
 /// Works with a log from `level` on. Not inlined: who serves a client would touch the stack of
@@ -277,4 +288,26 @@ fn unusable(what: &str) -> ExitCode {
 
 fn say_error(what: &str) {
     Ui::stderr().line(&format!("callboard: {}", secrets::of_process().redact(what)));
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::quoted;
+
+    #[test]
+    fn a_shell_reads_a_quoted_text_as_it_is() {
+        for (text, expected) in [
+            ("fix the bug", Some("\"fix the bug\"")),
+            ("don't", Some("\"don't\"")),
+            ("cost $5 `x` a\\b now!", Some("'cost $5 `x` a\\b now!'")),
+            ("say \"hi\"", Some("'say \"hi\"'")),
+            ("don't pay $5", None),
+            ("two\nlines", None),
+            ("\u{202e}x", None),
+        ] {
+            assert_eq!(quoted(text).as_deref(), expected);
+        }
+    }
 }
