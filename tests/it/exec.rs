@@ -5,14 +5,14 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use callboard::testing::models::{Dialect, ModelServer, Reply};
 use pretty_assertions::assert_eq;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::harness::CALLBOARD;
 use crate::harness::scratch::Scratch;
+use crate::harness::{CALLBOARD, DEADLINE};
 
 const README: &str = include_str!("../../README.md");
 
@@ -155,6 +155,48 @@ fn a_command_in_the_background_is_named_when_it_ends_with_the_program() {
     let out = interrupt_at(&mut child, "sleep 62", Signal::INT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(out.contains("end with this program: `sleep 61` (bg-1)."), "{out}");
+}
+
+/// Waits until nothing more comes into a pipe that nobody reads.
+fn until_full(pipe: &impl std::os::fd::AsFd) {
+    let (begun, mut before) = (Instant::now(), 0);
+    while begun.elapsed() < DEADLINE {
+        std::thread::sleep(Duration::from_millis(300));
+        match rustix::io::ioctl_fionread(pipe).unwrap() {
+            now if now > 0 && now == before => return,
+            now => before = now,
+        }
+    }
+    panic!("the pipe is not filled: {before}")
+}
+
+/// Waits for the end of a program, and kills one that does not end.
+fn end_of(child: &mut Child) -> Option<i32> {
+    let begun = Instant::now();
+    while begun.elapsed() < DEADLINE {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    panic!("it did not end")
+}
+
+#[test]
+fn a_signal_ends_it_also_while_nobody_reads_its_output() {
+    let args = ["exec", "--approve-all", "--model", "direct", "run yes 'a line of output'"];
+    for signal in [Signal::INT, Signal::TERM] {
+        let scratch = Scratch::new();
+        let mut child = command(&scratch, &[], &args).spawn().unwrap();
+        let out = child.stdout.take().unwrap();
+        rustix::pipe::fcntl_setpipe_size(&out, 4096).unwrap();
+        until_full(&out);
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        assert_eq!(end_of(&mut child), Some(128 + signal.as_raw()));
+        drop(out);
+    }
 }
 
 #[test]

@@ -119,7 +119,7 @@ fn late() -> ExitCode {
 
 fn exec(args: ExecArgs) -> ExitCode {
     run(async {
-        let mut interrupted = pin!(interrupted());
+        let mut interrupted = pin!(first_interrupt());
         let prepared = tokio::select! {
             signal = &mut interrupted => return ExitCode::from(128 + signal),
             prepared = prepare(args) => prepared,
@@ -273,6 +273,35 @@ async fn interrupted() -> u8 {
         std::future::pending::<()>().await;
     }
     2
+}
+
+/// Waits for the first signal that asks this process to end. A second one, or
+/// [`limits::EXIT_DEADLINE`], ends the process as it is.
+///
+/// A thread of its own waits for them, because the runtime's stands still while nobody reads
+/// standard output. Commands do not outlive this process, however it ends.
+async fn first_interrupt() -> u8 {
+    let (sender, first) = tokio::sync::oneshot::channel();
+    let watch = async move {
+        let signal = interrupted().await;
+        // Nobody waits for it once the prompt has ended.
+        let _is_awaited = sender.send(signal).is_ok();
+        drop(tokio::time::timeout(limits::EXIT_DEADLINE, interrupted()).await);
+        signal
+    };
+    #[expect(clippy::exit, clippy::disallowed_methods, reason = "main may never return")]
+    let watching = std::thread::Builder::new().name("signals".into()).spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        if let Ok(runtime) = runtime {
+            let signal = runtime.block_on(watch);
+            std::process::exit(128 + i32::from(signal));
+        }
+    });
+    drop(watching);
+    match first.await {
+        Ok(signal) => signal,
+        Err(_) => interrupted().await,
+    }
 }
 
 fn fail(what: &str) -> ExitCode {

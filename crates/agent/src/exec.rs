@@ -10,7 +10,7 @@ pub(crate) mod piped;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use acp_types::text::path_text;
 use agent_client_protocol::schema::ProtocolVersion;
@@ -160,7 +160,14 @@ impl Show for Arc<Mutex<Screen>> {
     }
 
     fn finish(&self, ending: Ending) -> ExitCode {
-        let mut screen = self.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut screen = match (self.try_lock(), &ending) {
+            (Ok(screen), _) => screen,
+            // Whoever holds it waits for a reader that does not read.
+            (Err(TryLockError::WouldBlock), Ending::Signal(signal)) => {
+                return ExitCode::from(128 + signal);
+            }
+            _ => self.lock().unwrap_or_else(PoisonError::into_inner),
+        };
         let Screen { ui, cards, refused, is_direct } = &mut *screen;
         ui.print(&cards.end_line());
         let background: Vec<_> = cards.background().collect();
