@@ -25,6 +25,7 @@ use crate::model::{self, Fault, Model, ModelError, SpecError};
 use crate::{limits, secrets};
 
 pub(crate) use broken::Broken;
+use explore::ServerModels;
 use lazy::Lazy;
 pub(crate) use reach::{Network, Reach};
 
@@ -49,16 +50,13 @@ struct Chooser {
     /// Models that were opened, and how to reach those that no configuration tells of: on this
     /// machine.
     found: Mutex<Vec<(String, Option<Settings>)>>,
-    /// The models that servers listed, by the server.
-    listed: Mutex<Vec<(Server, Vec<String>)>>,
+    /// The models that servers listed.
+    listed: Mutex<Vec<ServerModels>>,
     /// Held by the one who asks for them.
     exploring: tokio::sync::Mutex<()>,
     /// The last logins whose keys the keyring gave.
     unlocked: Mutex<Vec<Login>>,
 }
-
-/// A server whose models are listed, and the login whose key it was asked with.
-type Server = (Provider, Option<String>, Option<Login>);
 
 /// Why there is no model.
 #[derive(Debug, thiserror::Error)]
@@ -190,14 +188,17 @@ impl Catalogue for Choices {
         names.extend(chooser.with_keys().filter_map(|provider| {
             chooser.model_of(provider).map(|(provider, model)| spec(provider, &model))
         }));
-        names.extend(chooser.listed_models());
+        let builtin = BuiltIn.list();
+        let room = limits::MAX_LISTED_CHOICES - builtin.len();
+        names.extend(chooser.listed_models(room.saturating_sub(names.len())));
         let mut choices = Vec::new();
         for name in names.into_iter().filter(|name| Provider::parse(name).is_some()) {
             if choices.iter().all(|choice: &Choice| choice.value != name) {
                 choices.push(Choice { name: name.clone(), value: name, description: None });
             }
         }
-        choices.extend(BuiltIn.list());
+        choices.truncate(room);
+        choices.extend(builtin);
         choices
     }
 

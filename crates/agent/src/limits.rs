@@ -375,6 +375,9 @@ pub const MAX_CHOICES: usize = 256;
 /// Models beside the catalogue's among them: those that the session has had last.
 pub const MAX_TAKEN_UP: usize = 16;
 
+/// Models of the catalogue among them; one more is what the session has.
+pub const MAX_LISTED_CHOICES: usize = MAX_CHOICES - MAX_TAKEN_UP - 1;
+
 /// Bytes of the reason why a model cannot be had, in the answer to whoever asked for it; it leaves
 /// the answer below [`MAX_ERROR_BYTES`].
 pub const MAX_REASON_BYTES: usize = 256;
@@ -478,6 +481,9 @@ pub const LONG_TEXT: usize = 256;
 
 /// Time for all of a provider's list of models.
 pub const MODEL_LIST_DEADLINE: Duration = Duration::from_secs(20);
+
+/// Time for which a server is not asked again for the models that it has listed.
+pub const MODEL_LIST_FRESH: Duration = Duration::from_secs(10 * 60);
 
 /// Models of one provider that are listed; the rest is left out.
 pub const MAX_LISTED_MODELS: usize = 1_000;

@@ -1,15 +1,47 @@
 //! Fills the list of models from what servers list, beside everything else.
 
+use std::time::Instant;
+
 use futures::future::join_all;
 
-use super::{Chooser, Provider, Server, Settings, lock, spec};
+use super::{AtHand, Chooser, Provider, Settings, lock, spec};
 use crate::keys::Login;
-use crate::limits::{MAX_CHOICES, MAX_FOUND_MODELS};
+use crate::limits::{MAX_CHOICES, MAX_FOUND_MODELS, MODEL_LIST_FRESH};
+
+/// The models that a server lists.
+#[derive(Debug, Clone)]
+pub(super) struct ServerModels {
+    /// The dialect that its models are used with.
+    by: Provider,
+    settings: Settings,
+    /// The login whose key it was asked with.
+    login: Option<Login>,
+    /// Whether it was found on this machine, so that no configuration tells how to reach it.
+    is_found: bool,
+    models: Vec<String>,
+    asked_at: Instant,
+}
+
+impl ServerModels {
+    fn new(by: Provider, settings: Settings, login: Option<Login>) -> Self {
+        let asked_at = Instant::now();
+        Self { by, settings, login, is_found: false, models: Vec::new(), asked_at }
+    }
+
+    fn found(settings: Settings) -> Self {
+        Self { is_found: true, ..Self::new(settings.provider, settings, None) }
+    }
+
+    fn is_same_server(&self, other: &Self) -> bool {
+        let address = |it: &Self| (it.settings.provider, it.settings.base_url.clone());
+        address(self) == address(other)
+    }
+}
 
 impl Chooser {
     /// Asks for their models: the servers that there is a key or an address for, that of the model
-    /// which the user named, and those that were found on this machine. Each is asked until it has
-    /// answered once, within [`limits::MODEL_LIST_DEADLINE`](crate::limits::MODEL_LIST_DEADLINE).
+    /// which the user named, and those that are found on this machine, which are looked for where
+    /// nothing else is at hand. What one has listed counts for [`MODEL_LIST_FRESH`].
     pub(super) async fn explore(&self) {
         // Of two sessions that begin together, the second one finds what the first one learned.
         let _one = self.exploring.lock().await;
@@ -18,9 +50,16 @@ impl Chooser {
             |of: &Provider| self.is_reported(*of) || named.is_some_and(|(named, _)| named == *of);
         let configured = Provider::ALL.into_iter().filter(is_asked);
         let configured = configured.map(|provider| self.explore_configured(provider));
-        let found: Vec<_> = lock(&self.found).iter().filter_map(|(_, it)| it.clone()).collect();
-        let found = found.into_iter().map(|it| self.explore_server(it.provider, it, None));
-        futures::join!(join_all(configured), join_all(found));
+        let is_none = self.at_hand() == AtHand::Nothing;
+        let local = async { if is_none { self.local().await } else { Vec::new() } };
+        let found = async {
+            let mut found: Vec<_> =
+                lock(&self.found).iter().filter_map(|(_, it)| it.clone()).collect();
+            found.extend(local.await);
+            join_all(found.into_iter().map(|it| self.explore_server(ServerModels::found(it))))
+                .await;
+        };
+        futures::join!(join_all(configured), found);
     }
 
     async fn explore_configured(&self, provider: Provider) {
@@ -34,32 +73,69 @@ impl Chooser {
         let settings = self.settings(provider, String::new(), &access);
         // The dialect that its models are used with.
         let by = self.model_of(provider).map_or(provider, |(by, _)| by);
-        self.explore_server(by, settings, access.login).await;
+        self.explore_server(ServerModels::new(by, settings, access.login)).await;
     }
 
-    async fn explore_server(&self, by: Provider, settings: Settings, login: Option<Login>) {
-        let server: Server = (settings.provider, settings.base_url.clone(), login);
-        if lock(&self.listed).iter().any(|(known, _)| *known == server) {
+    /// Asks a server, unless it has listed models lately.
+    async fn explore_server(&self, server: ServerModels) {
+        let is_known = |known: &ServerModels| {
+            let is_fresh = known.asked_at.elapsed() < MODEL_LIST_FRESH;
+            is_fresh && known.is_same_server(&server) && known.login == server.login
+        };
+        if lock(&self.listed).iter().any(is_known) {
             return;
         }
-        match self.reach.models(settings).await {
-            Ok(models) => {
-                let names = models.iter().take(MAX_CHOICES).map(|model| spec(by, model)).collect();
+        match self.reach.models(server.settings.clone()).await {
+            Ok(models) if models.is_empty() => {}
+            Ok(mut models) => {
+                models.truncate(MAX_CHOICES);
                 let mut listed = lock(&self.listed);
-                listed.retain(|(known, _)| (known.0, &known.1) != (server.0, &server.1));
+                listed.retain(|known| !known.is_same_server(&server));
                 if listed.len() < MAX_FOUND_MODELS {
-                    listed.push((server, names));
+                    listed.push(ServerModels { models, ..server });
                 }
             }
             Err(error) => tracing::debug!(%error, "a server did not list its models"),
         }
     }
 
-    /// Returns the models that servers listed, but for those of a login that is gone.
-    pub(super) fn listed_models(&self) -> Vec<String> {
-        let listed = lock(&self.listed).clone();
-        let is_current =
-            |(provider, _, login): &Server| login.is_none() || self.login_used(*provider) == *login;
-        listed.into_iter().filter(|(of, _)| is_current(of)).flat_map(|(_, names)| names).collect()
+    /// Returns the models that servers listed, at most `room`, which the servers share.
+    pub(super) fn listed_models(&self, room: usize) -> Vec<String> {
+        let servers = self.current_servers();
+        let taken =
+            |share: usize| servers.iter().map(|it| it.models.len().min(share)).sum::<usize>();
+        let share = (0..=room).rev().find(|share| taken(*share) <= room).unwrap_or(0);
+        let names = |it: ServerModels| {
+            it.models.into_iter().take(share).map(move |model| spec(it.by, &model))
+        };
+        servers.into_iter().flat_map(names).collect()
+    }
+
+    /// Returns how to reach a model that no configuration tells of: one that was found on this
+    /// machine, or another one that its server lists.
+    pub(super) fn found_model(&self, provider: Provider, model: &str) -> Option<Settings> {
+        let name = spec(provider, model);
+        let opened = lock(&self.found).iter().find(|(known, _)| *known == name).cloned();
+        if let Some((_, Some(settings))) = opened {
+            return Some(settings);
+        }
+        let lists = |it: &ServerModels| it.by == provider && it.models.iter().any(|it| it == model);
+        let server = self.current_servers().into_iter().find(lists).filter(|it| it.is_found)?;
+        // The server told the size of the model that was found, not of this one.
+        let tokens = self.config.provider(provider).context_tokens.as_ref();
+        let context_tokens = match server.settings.model == model {
+            true => server.settings.context_tokens,
+            false => tokens.map(|tokens| tokens.value),
+        };
+        Some(Settings { model: model.to_owned(), context_tokens, ..server.settings })
+    }
+
+    /// Returns the servers that listed models, but for those of a login that is gone.
+    fn current_servers(&self) -> Vec<ServerModels> {
+        let mut servers = lock(&self.listed).clone();
+        servers.retain(|server| {
+            server.login.is_none() || self.login_used(server.settings.provider) == server.login
+        });
+        servers
     }
 }

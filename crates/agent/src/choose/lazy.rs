@@ -210,11 +210,9 @@ impl Inner {
 
     async fn open(&self, provider: Provider, model: Option<String>) -> Result<Open, ModelError> {
         let chooser = &self.chooser;
-        let named = model.as_ref().map(|model| spec(provider, model));
-        let found =
-            lock(&chooser.found).iter().find(|(name, _)| Some(name) == named.as_ref()).cloned();
-        if let Some((_, Some(settings))) = found {
-            return Ok(self.connect(settings, None, None));
+        let found = model.as_ref().and_then(|model| chooser.found_model(provider, model));
+        if let Some(settings) = found {
+            return Ok(self.connect(settings.clone(), None, Some(settings)));
         }
         let access = chooser.access(provider).await?;
         let decides = (!chooser.has_key(provider)).then(|| (provider, access.login.clone()));

@@ -9,6 +9,7 @@ use pretty_assertions::assert_eq;
 use super::{Choices, Reach};
 use crate::config::{Config, Flags};
 use crate::keys::KeyStore;
+use crate::limits::MAX_LISTED_CHOICES;
 use crate::model::catalogue::Catalogue as _;
 use crate::model::provider::{Key, Provider, Settings, ToolCalling};
 use crate::model::{Event, Fault, Message, Model, ModelError, Reply, Request, Stop};
@@ -122,6 +123,10 @@ async fn prompt(model: &Arc<dyn Model>) -> (Option<String>, String) {
         other => panic!("{other:?}"),
     };
     (told, said)
+}
+
+fn names(choices: &Choices) -> Vec<String> {
+    choices.list().into_iter().map(|choice| choice.value).collect()
 }
 
 fn local() -> Settings {
@@ -316,11 +321,10 @@ async fn a_login_reaches_an_open_model_that_had_no_key() {
 async fn what_can_be_chosen_is_told_without_a_look_at_the_disk() {
     let (user, fake) = (User::new(&[], ""), Fake::default());
     let choices = user.choices(&fake);
-    let names = || choices.list().into_iter().map(|choice| choice.value).collect::<Vec<_>>();
     user.log_in(Provider::Anthropic, None, "stored");
-    assert_eq!(names(), ["direct"]);
+    assert_eq!(names(&choices), ["direct"]);
     choices.refresh().await;
-    assert_eq!(names(), ["anthropic/claude-sonnet-5-5", "direct"]);
+    assert_eq!(names(&choices), ["anthropic/claude-sonnet-5-5", "direct"]);
     assert_eq!(choices.first().unwrap().name(), "anthropic/claude-sonnet-5-5");
 }
 
@@ -363,7 +367,7 @@ fn every_model_that_is_configured_or_has_a_key_can_be_chosen() {
         [providers.ollama]\nmodels = ['qwen']";
     let (user, fake) = (User::new(&KEYS, file), Fake::default());
     let choices = user.choices(&fake);
-    let listed: Vec<_> = choices.list().into_iter().map(|choice| choice.value).collect();
+    let listed = names(&choices);
     assert_eq!(
         listed,
         [
@@ -469,4 +473,47 @@ async fn the_report_names_every_address_that_is_asked() {
         let told: Vec<_> = told.filter(|line| !line.starts_with("  ")).collect();
         assert_eq!(told, rows, "{report}");
     }
+}
+
+#[tokio::test]
+async fn every_model_that_a_server_on_this_machine_lists_can_be_taken() {
+    let (user, fake) = (User::new(&[], ""), Fake::default());
+    let base_url = Some("http://127.0.0.1:8080/v1".to_owned());
+    fake.with(|state| {
+        let found = Settings::new(Provider::OpenAi, "first");
+        state.local = vec![Settings { base_url, context_tokens: Some(7), ..found }];
+    });
+    let choices = user.choices(&fake);
+    choices.explore().await;
+    assert_eq!(names(&choices), ["direct"], "an empty list is asked for again");
+    fake.with(|state| state.listed = vec!["first".to_owned(), "second".to_owned()]);
+    choices.explore().await;
+    assert_eq!(names(&choices), ["openai/first", "openai/second", "direct"]);
+    // Again, once it is known from the first time.
+    for _ in 0..2 {
+        for (model, tokens) in [("first", Some(7)), ("second", None)] {
+            let name = format!("openai/{model}");
+            let said = prompt(&choices.open(&name).unwrap()).await.1;
+            assert_eq!(said, format!("{name} http://127.0.0.1:8080/v1 "));
+            let connected = fake.with(|state| state.connected.pop().unwrap());
+            assert_eq!(connected.context_tokens, tokens, "{model}");
+        }
+    }
+    fake.asked();
+    choices.explore().await;
+    assert_eq!(fake.asked(), ["local "], "what it has listed is known");
+}
+
+#[tokio::test]
+async fn servers_share_the_menu_and_direct_has_its_place_in_it() {
+    let env = [("OPENAI_API_KEY", "o"), ("ANTHROPIC_API_KEY", "a"), ("GEMINI_API_KEY", "wrong")];
+    let (user, fake) = (User::new(&env, ""), Fake::default());
+    fake.with(|state| state.listed = (0..300).map(|number| format!("m{number}")).collect());
+    let choices = user.choices(&fake);
+    choices.explore().await;
+    let names = names(&choices);
+    assert!(names.len() <= MAX_LISTED_CHOICES && names.len() > MAX_LISTED_CHOICES - 5);
+    assert_eq!(names.last().unwrap(), "direct");
+    let of = |provider: &str| names.iter().filter(|name| name.starts_with(provider)).count();
+    assert!(of("anthropic/").abs_diff(of("openai")) < 3, "{names:?}");
 }

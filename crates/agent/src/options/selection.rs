@@ -8,7 +8,7 @@ use agent_client_protocol::v1::schema::{
     SessionModeState,
 };
 
-use crate::limits::{MAX_CHOICES, MAX_TAKEN_UP};
+use crate::limits::{MAX_LISTED_CHOICES, MAX_TAKEN_UP};
 use crate::mode::Mode;
 use crate::model::catalogue::{Catalogue, Choice};
 use crate::model::{Effort, Model, Traits};
@@ -116,7 +116,7 @@ impl Selection {
     /// Returns the models that can be chosen: the catalogue's, and those that the session has had.
     pub(crate) fn models(&self) -> Vec<Choice> {
         let mut choices = self.catalogue.list();
-        choices.truncate(MAX_CHOICES - MAX_TAKEN_UP - 1);
+        choices.truncate(MAX_LISTED_CHOICES);
         // A model that is found late may have another name by now than when it was taken up.
         let current = self.model.name();
         for name in self.had.iter().map(String::as_str).chain([current]) {
