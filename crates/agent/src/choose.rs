@@ -67,6 +67,9 @@ pub(crate) enum NoModel {
     /// The one that was found cannot be used.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// Nothing is at hand, and the logins cannot be read: the user may have set one up.
+    #[error("no model is found, and the logins cannot be read: {0}")]
+    Logins(String),
 }
 
 /// What there is at hand to choose without asking the network or a keyring.
@@ -131,7 +134,14 @@ impl Choices {
         let lazy = self.lazy();
         let found = lazy.settle().await?;
         self.settled = Some(lazy.clone());
-        Ok(found.then(|| Arc::new(lazy) as Arc<dyn Model>))
+        if found {
+            return Ok(Some(Arc::new(lazy)));
+        }
+        match &*lock(&self.chooser.logins) {
+            Some(Ok(_)) => Ok(None),
+            Some(Err(error)) => Err(NoModel::Logins(error.to_string())),
+            None => Err(NoModel::Logins(LOGINS_UNREAD.to_owned())),
+        }
     }
 
     /// Makes the model that new sessions get. What has to be looked for is looked for at the first
@@ -324,7 +334,7 @@ impl Chooser {
         let login = match &*lock(&self.logins) {
             Some(Ok(logins)) => logins.of(provider).cloned(),
             Some(Err(error)) => return Err(denied(error.to_string())),
-            None => return Err(denied("the stored logins could not be read in time".to_owned())),
+            None => return Err(denied(LOGINS_UNREAD.to_owned())),
         };
         let base_url = self.base_url(provider, login.as_ref());
         match login {
@@ -373,6 +383,8 @@ impl Chooser {
         }
     }
 }
+
+const LOGINS_UNREAD: &str = "the stored logins could not be read in time";
 
 /// The providers that are looked for by a key or a server's address, in this order. Ollama is not
 /// among them: it is looked for where it runs.

@@ -517,3 +517,19 @@ async fn servers_share_the_menu_and_direct_has_its_place_in_it() {
     let of = |provider: &str| names.iter().filter(|name| name.starts_with(provider)).count();
     assert!(of("anthropic/").abs_diff(of("openai")) < 3, "{names:?}");
 }
+
+#[tokio::test]
+async fn logins_that_cannot_be_read_are_no_lack_of_a_model() {
+    let (user, fake) = (User::new(&[], ""), Fake::default());
+    user.log_in(Provider::OpenAi, Some("https://s/v1"), "stored");
+    let file = user.home.path().join(".local/state/callboard/keys/keys.json");
+    std::fs::write(&file, "{").unwrap();
+    let error = user.choices(&fake).settle().await.unwrap_err().to_string();
+    assert!(error.contains(&file.display().to_string()), "{error}");
+    // What else there is, is taken all the same.
+    fake.with(|state| state.local = vec![local()]);
+    assert!(user.choices(&fake).settle().await.unwrap().is_some());
+    std::fs::remove_file(&file).unwrap();
+    fake.with(|state| state.local.clear());
+    assert!(user.choices(&fake).settle().await.unwrap().is_none());
+}

@@ -39,6 +39,7 @@ pub(super) async fn exec_agent(args: AgentArgs) -> Result<(Agent, String), ExitC
         Ok(None) => Err(unusable(NO_MODEL)),
         Err(NoModel::Spec(error)) => Err(unusable(&error.to_string())),
         Err(NoModel::Model(error)) => Err(fail(&format!("The model failed: {error}"))),
+        Err(error @ NoModel::Logins(_)) => Err(fail(&error.to_string())),
     }
 }
 
