@@ -12,7 +12,7 @@ mod report;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures::future::{BoxFuture, FutureExt as _};
+use futures::future::{BoxFuture, FutureExt as _, ready};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
@@ -35,6 +35,16 @@ pub(crate) struct Choices {
     chooser: Arc<Chooser>,
     /// The model of every new session, once [`Choices::settle`] has found it.
     settled: Option<Lazy>,
+    menu: Menu,
+}
+
+/// Where the names of the models that can be chosen are from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Menu {
+    /// From what is configured, and from servers.
+    Explored,
+    /// From what is configured: nobody sees the menu.
+    Configured,
 }
 
 /// What is known of the user's models, and how to reach them.
@@ -112,7 +122,12 @@ impl Choices {
             exploring: tokio::sync::Mutex::default(),
             unlocked: Mutex::default(),
         };
-        Self { chooser: Arc::new(chooser), settled: None }
+        Self { chooser: Arc::new(chooser), settled: None, menu: Menu::Explored }
+    }
+
+    /// Asks no server for a menu, because nobody sees one.
+    pub(crate) fn without_menu(self) -> Self {
+        Self { menu: Menu::Configured, ..self }
     }
 
     /// Returns what is configured.
@@ -178,7 +193,10 @@ impl Catalogue for Choices {
     }
 
     fn explore(&self) -> BoxFuture<'_, ()> {
-        self.chooser.explore().boxed()
+        match self.menu {
+            Menu::Explored => self.chooser.explore().boxed(),
+            Menu::Configured => ready(()).boxed(),
+        }
     }
 
     fn list(&self) -> Vec<Choice> {

@@ -533,3 +533,12 @@ async fn logins_that_cannot_be_read_are_no_lack_of_a_model() {
     fake.with(|state| state.local.clear());
     assert!(user.choices(&fake).settle().await.unwrap().is_none());
 }
+
+#[tokio::test]
+async fn without_a_menu_no_server_is_asked_for_one() {
+    let (user, fake) = (User::new(&KEYS, ""), Fake::default());
+    user.choices(&fake).without_menu().explore().await;
+    assert_eq!(fake.asked(), [""; 0]);
+    user.choices(&fake).explore().await;
+    assert_eq!(fake.asked().len(), 3);
+}

@@ -30,7 +30,7 @@ pub(super) async fn exec_agent(args: AgentArgs) -> Result<(Agent, String), ExitC
         true => unusable(&error.to_string()),
         false => fail(&error.to_string()),
     })?;
-    let mut choices = Choices::new(config, KeyStore::of_env(&env), Network);
+    let mut choices = Choices::new(config, KeyStore::of_env(&env), Network).without_menu();
     match choices.settle().await {
         Ok(Some(model)) => {
             let name = model.name().to_owned();
