@@ -248,15 +248,18 @@ async fn what_is_piped_in_is_context_for_the_model() {
     assert_eq!(exit, Some(0), "{out}{err}");
     assert!(asked(1).contains("Standard input:\\n```\\none\\ntwo\\nthree\\n```"), "{}", asked(1));
 
-    // A pipe that somebody inherited, and nobody closes.
-    let begun = Instant::now();
+    // A program that takes its time.
     let mut child = command(&scratch, &env, &args).stdin(Stdio::piped()).spawn().unwrap();
-    let held = child.stdin.take();
-    let (exit, out, err) = outcome(child.wait_with_output().unwrap());
-    assert_eq!(exit, Some(0), "{out}{err}");
-    assert!(begun.elapsed().as_secs() < 30 && err.contains("</dev/null"), "{err}");
-    assert!(!asked(2).contains("Standard input"), "{}", asked(2));
-    drop(held);
+    let mut slow = child.stdin.take().unwrap();
+    let mut told = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    told.read_line(&mut line).unwrap();
+    assert!(line.contains("waiting for standard input") && line.contains("</dev/null"), "{line}");
+    slow.write_all(b"late\n").unwrap();
+    drop(slow);
+    let (exit, out, _) = outcome(child.wait_with_output().unwrap());
+    assert_eq!(exit, Some(0), "{out}");
+    assert!(asked(2).contains("Standard input:\\n```\\nlate\\n```"), "{}", asked(2));
 }
 
 /// Answers each request by its path and its key, for as long as the test runs.

@@ -19,7 +19,7 @@ use clap::{CommandFactory as _, Parser as _};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::agent::Agent;
-use crate::exec::piped::{self, Context};
+use crate::exec::piped::{self, Context, Note};
 use crate::exec::{self, Approval};
 use crate::model::direct;
 use crate::transport::{self, Transport};
@@ -167,13 +167,16 @@ async fn prepare(args: ExecArgs) -> Result<Prepared, ExitCode> {
     let mut blocks = vec![ContentBlock::from(prompt)];
     // `direct` does what its lines say, and has no use for more.
     if args.prompt != "-" && !is_direct {
-        match tokio::task::spawn_blocking(piped::context).await {
+        let tell = |note: Note| Ui::stderr().line(&format!("callboard: {note}"));
+        match tokio::task::spawn_blocking(move || piped::context(tell)).await {
             Ok(Context::Text(text)) => blocks.push(ContentBlock::from(text)),
-            Ok(Context::Silent) => Ui::stderr().line(&format!(
-                "callboard: nothing came from standard input within {} s, so it is not read. If it \
-                 holds nothing, use `</dev/null`; if it takes longer, write it to a file first.",
-                limits::STDIN_FIRST_BYTE.as_secs()
-            )),
+            Ok(Context::Silent) => {
+                let minutes = limits::STDIN_PATIENCE.as_secs() / 60;
+                return Err(unusable(&format!(
+                    "nothing came from standard input within {minutes} minutes. If it holds \
+                     nothing, use `</dev/null`; if it takes longer, write it to a file first."
+                )));
+            }
             Ok(Context::None) | Err(_) => {}
         }
     }

@@ -298,11 +298,11 @@ pub const EXPORT_FLUSH: Duration = Duration::from_millis(500);
 /// off.
 pub const MAX_CONTEXT_BYTES: usize = 256 << 10;
 
-/// Time for the first byte of that context; a pipe that stays silent longer is not waited for.
-pub const STDIN_FIRST_BYTE: Duration = Duration::from_secs(5);
+/// Time without a byte of that context after which the user is told that it is waited for.
+pub const STDIN_NOTE: Duration = Duration::from_secs(5);
 
-/// Time for each further piece of it.
-pub const STDIN_NEXT_BYTE: Duration = Duration::from_secs(60);
+/// Time for each piece of it from then on: a test suite may be silent for minutes.
+pub const STDIN_PATIENCE: Duration = Duration::from_secs(10 * 60);
 
 /// Bytes of a collector's answer that are read (feature `otlp`).
 pub const EXPORT_ANSWER_BYTES: u64 = 64 << 10;

@@ -1,8 +1,9 @@
 //! What is piped into `callboard exec`: its prompt (`-`), or the context of its prompt.
 //!
-//! The end of a pipe may never come, because a program inherited one that nobody closes. So each
-//! wait for context has a deadline.
+//! The end of a pipe may never come, because a program inherited one that nobody closes. So the user
+//! is told of a wait for context, and it has a deadline.
 
+use std::fmt;
 use std::io::{self, IsTerminal as _, Read};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use acp_types::text::fenced;
 
-use crate::limits::{MAX_CONTEXT_BYTES, MAX_LINE_BYTES, STDIN_FIRST_BYTE, STDIN_NEXT_BYTE};
+use crate::limits::{MAX_CONTEXT_BYTES, MAX_LINE_BYTES, STDIN_NOTE, STDIN_PATIENCE};
 
 /// Reads a prompt from standard input, to its end.
 ///
@@ -33,18 +34,51 @@ pub(crate) enum Context {
     None,
     /// A text for the model.
     Text(String),
-    /// Nothing came for [`STDIN_FIRST_BYTE`].
+    /// Nothing came for [`STDIN_PATIENCE`].
     Silent,
 }
 
+/// What the user is told while standard input is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Note {
+    /// Nothing has come for [`STDIN_NOTE`].
+    Waiting,
+    /// The rest is not read: it is over [`MAX_CONTEXT_BYTES`].
+    TooLong,
+    /// The rest is not read: nothing came for [`STDIN_PATIENCE`].
+    Unfinished,
+    /// The rest cannot be read.
+    Failed,
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Waiting => formatter.write_str(
+                "waiting for standard input, the context of the prompt. If it holds nothing, use \
+                 `</dev/null`.",
+            ),
+            Self::TooLong => {
+                let most = MAX_CONTEXT_BYTES >> 10;
+                write!(formatter, "standard input is cut off after its first {most} KiB.")
+            }
+            Self::Unfinished => {
+                let minutes = STDIN_PATIENCE.as_secs() / 60;
+                write!(formatter, "standard input is cut off: nothing came for {minutes} minutes.")
+            }
+            Self::Failed => formatter.write_str("standard input cannot be read to its end."),
+        }
+    }
+}
+
 /// Reads the context of a prompt where standard input is a pipe, a socket or a file: not from a
-/// terminal, and not from a device such as `/dev/null`. Blocks.
-pub(crate) fn context() -> Context {
+/// terminal, and not from a device such as `/dev/null`. Blocks. `tell` gets what the user is to know.
+pub(crate) fn context(tell: impl FnMut(Note)) -> Context {
     let stdin = io::stdin();
     if stdin.is_terminal() || !is_stream(&stdin) {
         return Context::None;
     }
-    read(stdin, [STDIN_FIRST_BYTE, STDIN_NEXT_BYTE])
+    read(stdin, [STDIN_NOTE, STDIN_PATIENCE], tell)
 }
 
 #[cfg(unix)]
@@ -59,10 +93,14 @@ pub(super) fn is_stream(_: &io::Stdin) -> bool {
     true
 }
 
-/// Reads until the end, until there is more than is taken, or until nothing comes: `first` is the
-/// time for the first byte, `next` for each further piece.
-fn read(mut source: impl Read + Send + 'static, [first, next]: [Duration; 2]) -> Context {
-    let (sender, pieces) = sync_channel::<Vec<u8>>(1);
+/// Reads until the end, until there is more than is taken, or until nothing comes for `patience`;
+/// after `quiet` without a byte, the user is told of the wait, once.
+fn read(
+    mut source: impl Read + Send + 'static,
+    [quiet, patience]: [Duration; 2],
+    mut tell: impl FnMut(Note),
+) -> Context {
+    let (sender, pieces) = sync_channel(1);
     let reading = thread::Builder::new().name("stdin".into()).spawn(move || {
         loop {
             let mut piece = vec![0; 16 << 10];
@@ -70,11 +108,12 @@ fn read(mut source: impl Read + Send + 'static, [first, next]: [Duration; 2]) ->
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Ok(bytes @ 1..) => {
                     piece.truncate(bytes);
-                    if sender.send(piece).is_err() {
+                    if sender.send(Some(piece)).is_err() {
                         return;
                     }
                 }
-                Ok(0) | Err(_) => return,
+                Ok(0) => return,
+                Err(_) => return drop(sender.send(None)),
             }
         }
     });
@@ -82,22 +121,30 @@ fn read(mut source: impl Read + Send + 'static, [first, next]: [Duration; 2]) ->
         return Context::None;
     }
     let mut bytes = Vec::new();
-    let note = loop {
-        let patience = if bytes.is_empty() { first } else { next };
-        match pieces.recv_timeout(patience) {
-            Ok(piece) => bytes.extend(piece),
-            Err(RecvTimeoutError::Disconnected) => break String::new(),
-            Err(RecvTimeoutError::Timeout) if bytes.is_empty() => return Context::Silent,
-            Err(RecvTimeoutError::Timeout) => {
-                break "\nIt was read until nothing came for a while; it may be incomplete.".into();
+    let mut is_told = false;
+    let cut = loop {
+        let wait = if is_told { patience } else { quiet };
+        match pieces.recv_timeout(wait) {
+            Ok(Some(piece)) => bytes.extend(piece),
+            Ok(None) => break Some(Note::Failed),
+            Err(RecvTimeoutError::Disconnected) => break None,
+            Err(RecvTimeoutError::Timeout) if !is_told => {
+                is_told = true;
+                tell(Note::Waiting);
             }
+            Err(RecvTimeoutError::Timeout) if bytes.is_empty() => return Context::Silent,
+            Err(RecvTimeoutError::Timeout) => break Some(Note::Unfinished),
         }
         if bytes.len() > MAX_CONTEXT_BYTES {
             bytes.truncate(MAX_CONTEXT_BYTES);
-            let most = MAX_CONTEXT_BYTES >> 10;
-            break format!("\nThese are its first {most} KiB; the rest was cut off.");
+            break Some(Note::TooLong);
         }
     };
+    let note = cut.map(|note| {
+        tell(note);
+        format!("\nNote: {note}")
+    });
+    let note = note.unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     if text.trim().is_empty() {
         return Context::None;
@@ -111,10 +158,10 @@ mod tests {
     use std::sync::mpsc::{Receiver, channel};
     use std::time::Duration;
 
-    use super::{Context, MAX_CONTEXT_BYTES, read};
+    use super::{Context, MAX_CONTEXT_BYTES, Note};
 
     const LONG: [Duration; 2] = [Duration::from_secs(60); 2];
-    const NONE: [Duration; 2] = [Duration::from_secs(60), Duration::ZERO];
+    const NONE: [Duration; 2] = [Duration::ZERO; 2];
 
     /// A pipe that somebody holds open and writes nothing more into.
     struct Open(Cursor<Vec<u8>>, Receiver<()>);
@@ -128,9 +175,16 @@ mod tests {
         }
     }
 
-    fn text(context: Context) -> String {
+    /// Reads, and returns what the user was told.
+    fn read(source: impl Read + Send + 'static, times: [Duration; 2]) -> (Context, Vec<Note>) {
+        let mut told = Vec::new();
+        let context = super::read(source, times, |note| told.push(note));
+        (context, told)
+    }
+
+    fn text((context, told): (Context, Vec<Note>)) -> (String, Vec<Note>) {
         match context {
-            Context::Text(text) => text,
+            Context::Text(text) => (text, told),
             other => panic!("{other:?}"),
         }
     }
@@ -138,29 +192,54 @@ mod tests {
     #[test]
     fn what_is_piped_is_fenced_so_that_it_cannot_end_its_fence() {
         let said = text(read(Cursor::new("a\n```\nb"), LONG));
-        assert_eq!(said, "Standard input:\n````\na\n```\nb\n````");
-        assert!(text(read(Cursor::new(b"caf\xe9"), LONG)).contains("caf\u{fffd}"));
+        assert_eq!(said, ("Standard input:\n````\na\n```\nb\n````".to_owned(), vec![]));
+        assert!(text(read(Cursor::new(b"caf\xe9"), LONG)).0.contains("caf\u{fffd}"));
         for nothing in ["", " \n\n"] {
-            assert_eq!(read(Cursor::new(nothing), LONG), Context::None);
+            assert_eq!(read(Cursor::new(nothing), LONG), (Context::None, vec![]));
         }
     }
 
     #[test]
-    fn what_is_too_long_is_cut_and_says_so() {
-        let said = text(read(io::repeat(b'x'), LONG));
-        assert_eq!(said.matches('x').count(), MAX_CONTEXT_BYTES);
-        assert!(said.ends_with("the rest was cut off."), "{said}");
-        let whole = text(read(Cursor::new(vec![b'x'; MAX_CONTEXT_BYTES]), LONG));
-        assert!(whole.ends_with("```"));
+    fn what_is_too_long_is_cut_and_both_are_told() {
+        let (said, told) = text(read(io::repeat(b'x'), LONG));
+        assert!(said.contains(&format!("\n{}\n```\n", "x".repeat(MAX_CONTEXT_BYTES))));
+        assert!(said.ends_with("Note: standard input is cut off after its first 256 KiB."));
+        assert_eq!(told, [Note::TooLong]);
+        let (whole, told) = text(read(Cursor::new(vec![b'x'; MAX_CONTEXT_BYTES]), LONG));
+        assert!(whole.ends_with("```") && told.is_empty());
     }
 
     #[test]
-    fn an_input_that_never_ends_is_not_waited_for() {
+    fn an_input_that_never_ends_is_waited_for_as_long_as_the_user_is_told() {
         let (_held, open) = channel();
         let silent = Open(Cursor::new(Vec::new()), open);
-        assert_eq!(read(silent, [Duration::ZERO; 2]), Context::Silent);
+        assert_eq!(read(silent, NONE), (Context::Silent, vec![Note::Waiting]));
         let (_held, open) = channel();
-        let said = text(read(Open(Cursor::new(b"a".to_vec()), open), NONE));
-        assert!(said.ends_with("it may be incomplete."), "{said}");
+        let times = [Duration::from_secs(1), Duration::ZERO];
+        let (said, told) = text(read(Open(Cursor::new(b"a".to_vec()), open), times));
+        assert!(said.ends_with("nothing came for 10 minutes."), "{said}");
+        assert_eq!(told, [Note::Waiting, Note::Unfinished]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_to_its_end_is_told() {
+        let (_, closed) = channel();
+        let (said, told) = text(read(Open(Cursor::new(b"a".to_vec()), closed), LONG));
+        assert!(said.ends_with("Note: standard input cannot be read to its end."), "{said}");
+        assert_eq!(told, [Note::Failed]);
+    }
+
+    #[test]
+    fn what_comes_late_is_read() {
+        let (held, open) = channel();
+        let times = [Duration::ZERO, Duration::from_secs(60)];
+        let late = Open(Cursor::new(Vec::new()), open).chain(Cursor::new("late"));
+        let mut told = Vec::new();
+        let context = super::read(late, times, |note| {
+            told.push(note);
+            held.send(()).unwrap();
+        });
+        assert_eq!(context, Context::Text("Standard input:\n```\nlate\n```".to_owned()));
+        assert_eq!(told, [Note::Waiting]);
     }
 }
