@@ -181,10 +181,13 @@ impl Show for Arc<Mutex<Screen>> {
                 ui.line("Something was rejected because nobody could be asked; see --approve-all.");
                 ExitCode::from(3)
             }
-            Ending::Turn(Ok(StopReason::EndTurn)) if *is_direct && cards.has_failed() => {
-                ExitCode::FAILURE
-            }
-            Ending::Turn(Ok(StopReason::EndTurn)) => ExitCode::SUCCESS,
+            Ending::Turn(Ok(StopReason::EndTurn)) => match cards.failure() {
+                Some(failure) if *is_direct => {
+                    Ui::stderr().line(&format!("callboard: {failure}"));
+                    ExitCode::FAILURE
+                }
+                _ => ExitCode::SUCCESS,
+            },
             Ending::Turn(Ok(stop)) => {
                 ui.line(&format!("The turn ended early: {}.", why(stop)));
                 ExitCode::from(4)

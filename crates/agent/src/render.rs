@@ -9,8 +9,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 
 use acp_types::schema::v1::{
-    Plan, PlanEntryStatus, RequestPermissionRequest, SessionUpdate, ToolCallId, ToolCallStatus,
-    ToolCallUpdate,
+    Plan, PlanEntryStatus, RequestPermissionRequest, SessionUpdate, ToolCallId, ToolCallUpdate,
 };
 use anstyle::Style;
 
@@ -57,7 +56,8 @@ pub struct Cards {
     plan: u64,
     /// The commands in the background, by their ids.
     background: BTreeMap<String, String>,
-    has_failed: bool,
+    /// Which call failed first, and why.
+    failure: Option<String>,
 }
 
 impl Cards {
@@ -71,7 +71,7 @@ impl Cards {
             earlier: Totals::default(),
             plan: hash_of(&[]),
             background: BTreeMap::new(),
-            has_failed: false,
+            failure: None,
         }
     }
 
@@ -162,10 +162,10 @@ impl Cards {
         table::table(&self.calls, self.earlier, self.page.width)
     }
 
-    /// Returns whether a call has failed.
+    /// Returns which call failed first, and why, in one line.
     #[must_use]
-    pub fn has_failed(&self) -> bool {
-        self.has_failed
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
     }
 
     /// Returns the commands that run in the background, as far as their calls told, with their ids.
@@ -176,7 +176,9 @@ impl Cards {
     /// Notes what outlives a call.
     fn note(&mut self, at: usize) {
         let card = &mut self.calls[at];
-        self.has_failed |= card.status == ToolCallStatus::Failed;
+        if let Some(failure) = card.failure.take() {
+            self.failure.get_or_insert(failure);
+        }
         match card.background.take() {
             Some((id, Some(command))) if self.background.len() < limits::BACKGROUND => {
                 self.background.insert(id, command);

@@ -42,6 +42,8 @@ pub(super) struct Card {
     pub(super) duration_ms: Option<u64>,
     /// A command that runs in the background: its id, and the command.
     pub(super) background: Option<(String, Option<String>)>,
+    /// What it is called and why it failed, in the update that ended it.
+    pub(super) failure: Option<String>,
     live: Live,
 }
 
@@ -97,6 +99,7 @@ impl Card {
             bytes: 0,
             duration_ms: None,
             background: None,
+            failure: None,
             live: Live::default(),
         }
     }

@@ -410,9 +410,9 @@ fn commands_in_the_background_are_known_until_their_end_is_told() {
     assert_eq!(cards.background().collect::<Vec<_>>(), ["`sleep \\u{1b}9` (bg-1)"]);
     tell(&mut cards, &[call("2", "Look", "read"), change("2", told(false))]);
     assert_eq!(cards.background().count(), 0);
-    assert!(!cards.has_failed());
-    tell(&mut cards, &[ended("2", "failed", 1)]);
-    assert!(cards.has_failed());
+    assert_eq!(cards.failure(), None);
+    tell(&mut cards, &[ended("2", "failed", 1), ended("1", "failed", 1)]);
+    assert_eq!(cards.failure(), Some("Look failed"));
 }
 
 #[test]

@@ -22,7 +22,9 @@ impl Card {
     pub(super) fn end(&mut self, page: &mut Page) {
         self.end_output(page);
         let has_failed = self.status == ToolCallStatus::Failed;
-        let why = if has_failed { format!("  {}", self.reason()) } else { String::new() };
+        let reason = has_failed.then(|| self.reason());
+        self.failure = reason.as_ref().map(|reason| format!("{} {reason}", self.title));
+        let why = reason.map(|reason| format!("  {reason}")).unwrap_or_default();
         let line = self.last_line(page, &why);
         let is_said = has_failed && !line.is_cut;
         if is_said && self.live.texts.last().is_some_and(|last| last.excerpt.total() <= 1) {
