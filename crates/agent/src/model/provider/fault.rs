@@ -7,6 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use acp_lifecycle::title::visible;
 use rig_core::{
     ProviderResponseError,
     error::ProviderError,
@@ -231,13 +232,14 @@ fn retry_delay(body: &Value) -> Option<f64> {
     delay.strip_suffix('s')?.parse().ok()
 }
 
-/// Makes a server's text fit to be shown: one line, bounded, without control characters.
+/// Makes a server's text fit to be shown: one line, bounded, without control characters; hidden ones
+/// are escapes.
 pub(super) fn shown(text: &str) -> String {
-    let visible = |character: char| if character.is_control() { ' ' } else { character };
-    let text: String = text.chars().map(visible).collect();
-    let text = text.trim();
+    let blank = |character: char| if character.is_control() { ' ' } else { character };
+    let text: String = text.chars().map(blank).collect();
+    let text = visible(text.trim());
     if text.len() <= limits::MAX_MODEL_ERROR_TEXT {
-        return text.to_owned();
+        return text;
     }
     format!("{}…", &text[..text.floor_char_boundary(limits::MAX_MODEL_ERROR_TEXT)])
 }
@@ -369,5 +371,10 @@ mod tests {
             let expected = expected.map(Duration::from_millis);
             assert_eq!(retry_after(Some(&map), &body, now), expected, "{headers:?}");
         }
+    }
+
+    #[test]
+    fn what_a_server_says_hides_nothing() {
+        assert_eq!(shown(" a\u{1b}[2J\nb\u{202e}c\n"), "a [2J b\\u{202e}c");
     }
 }

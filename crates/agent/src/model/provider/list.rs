@@ -1,5 +1,6 @@
 //! The models that a provider offers.
 
+use acp_lifecycle::title::visible;
 use tokio::time::timeout;
 
 use super::{Settings, dialect::Dialect, fault};
@@ -18,8 +19,8 @@ pub struct Listed {
 }
 
 /// Asks a provider which models it offers, in its own order: at most
-/// [`limits::MAX_LISTED_MODELS`], within [`limits::MODEL_LIST_DEADLINE`]. The settings' own model
-/// does not matter. Must be called inside a tokio runtime.
+/// [`limits::MAX_LISTED_MODELS`], within [`limits::MODEL_LIST_DEADLINE`]. Names with control or hidden
+/// characters are left out. The settings' own model does not matter. Must be called inside a tokio runtime.
 ///
 /// # Errors
 /// Those of a reply.
@@ -33,15 +34,23 @@ pub async fn models(settings: &Settings) -> Result<Vec<Listed>, ModelError> {
             return Err(fault::transient(format!("it did not list its models within {seconds} s")));
         }
     };
-    let models = list.iter().take(limits::MAX_LISTED_MODELS).map(|model| {
+    let shown = list.iter().filter(|model| is_visible(&model.id));
+    let models = shown.take(limits::MAX_LISTED_MODELS).map(|model| {
         let name = model.id.strip_prefix("models/").unwrap_or(&model.id);
+        let title = model.name.as_ref().filter(|title| **title != model.id);
         Listed {
             value: format!("{}/{name}", settings.provider.name()),
-            title: model.name.clone().filter(|title| *title != model.id),
+            title: title.map(|title| visible(title)),
             context_tokens: model.context_length.map(u64::from),
         }
     });
     Ok(models.collect())
+}
+
+/// Whether a model's name can be shown as it is. One that hides or draws something is no model's:
+/// it would reach terminals and the menus of clients.
+pub(super) fn is_visible(name: &str) -> bool {
+    visible(name) == name
 }
 
 #[cfg(test)]
@@ -54,8 +63,8 @@ mod tests {
 
     #[tokio::test]
     async fn each_provider_lists_its_models() {
-        let openai = r#"{"data":[{"id":"b","object":"model"},{"id":"a","object":"model"}]}"#;
-        let anthropic = r#"{"data":[{"type":"model","id":"claude-x","display_name":"Claude X","created_at":"2026-01-01T00:00:00Z"}],"has_more":false}"#;
+        let openai = r#"{"data":[{"id":"b","object":"model"},{"id":"\u001b[2Jc","object":"model"},{"id":"\u202ed","object":"model"},{"id":"a","object":"model"}]}"#;
+        let anthropic = r#"{"data":[{"type":"model","id":"claude-x","display_name":"Claude\u0007 X","created_at":"2026-01-01T00:00:00Z"}],"has_more":false}"#;
         let gemini = r#"{"models":[{"name":"models/gemini-x","displayName":"Gemini X","inputTokenLimit":1000,"outputTokenLimit":10,"supportedGenerationMethods":["generateContent"]}]}"#;
         let ollama = r#"{"models":[{"name":"qwen3:4b","model":"qwen3:4b","modified_at":"2026-01-01T00:00:00Z","size":1,"digest":"d","details":{}}]}"#;
         for (provider, body, path, expected) in [
@@ -72,6 +81,7 @@ mod tests {
                 ..Settings::new(provider, "")
             };
             let listed = models(&settings).await.unwrap();
+            assert!(listed.iter().flat_map(|model| &model.title).all(|it| is_visible(it)));
             let listed: Vec<_> = listed.iter().map(|model| model.value.as_str()).collect();
             assert_eq!(listed, expected);
             let head = &asked.await.unwrap()[0].head;

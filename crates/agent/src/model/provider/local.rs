@@ -11,6 +11,7 @@ use url::Url;
 use super::{
     Provider, Settings, env,
     http::{AtLimit, client, read},
+    list::is_visible,
 };
 use crate::limits;
 
@@ -63,7 +64,8 @@ impl LocalServers {
     pub async fn all(&self) -> Vec<Settings> {
         let (ollama, llama_cpp, lm_studio) =
             join!(ollama(&self.ollama), llama_cpp(&self.llama_cpp), lm_studio(&self.lm_studio));
-        [ollama, llama_cpp, lm_studio].into_iter().flatten().collect()
+        let found = [ollama, llama_cpp, lm_studio].into_iter().flatten();
+        found.filter(|it| is_visible(&it.model)).collect()
     }
 }
 
@@ -149,6 +151,9 @@ mod tests {
             { "id": "small", "type": "vlm", "state": "loaded", "loaded_context_length": 4096 },
         ] }));
         let not_it = says(&json!({ "hello": "world" }));
+        let hidden = says(&json!({ "data": [
+            { "id": "\u{1b}[2J", "type": "llm", "state": "loaded" },
+        ] }));
         let found = async |servers: LocalServers| {
             let found = servers.all().await.into_iter().next()?;
             Some((found.provider, found.model, found.base_url.unwrap(), found.context_tokens))
@@ -175,8 +180,11 @@ mod tests {
         let url = format!("{url}/v1");
         assert_eq!(found(servers).await, Some((Provider::OpenAi, "small".into(), url, Some(4096))));
 
-        let servers = LocalServers { ollama: no.clone(), llama_cpp: no.clone(), lm_studio: no };
-        assert_eq!(found(servers).await, None);
+        for nobody in [of(vec![hidden]).await, no.clone()] {
+            let servers =
+                LocalServers { ollama: no.clone(), llama_cpp: no.clone(), lm_studio: nobody };
+            assert_eq!(found(servers).await, None);
+        }
     }
 
     #[test]
