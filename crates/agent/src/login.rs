@@ -50,7 +50,7 @@ async fn log_in(choices: &Choices, provider: Option<Provider>) -> Result<String,
         Ok(models) => {
             // A list that anyone is given proves nothing about the key.
             let without_key = choices.models(provider, base_url.clone(), None).await;
-            told(&models, without_key.is_err_and(|error| error.fault == Fault::Auth))
+            told(&models, without_key.map(drop).map_err(|error| error.fault))
         }
         Err(ModelError { fault: Fault::Auth, message, .. }) => {
             return Err(format!("the key is refused, and not stored: {message}"));
@@ -73,19 +73,21 @@ async fn log_in(choices: &Choices, provider: Option<Provider>) -> Result<String,
     Ok(format!("{said} It is stored in {place}.\n`callboard models` lists what there is now."))
 }
 
-/// Says what the list of models that a key was given tells of the key.
-fn told(models: &[String], needs_key: bool) -> String {
+/// Says what the list of models that a key was given tells of the key, compared with what came
+/// `without_key`.
+fn told(models: &[String], without_key: Result<(), Fault>) -> String {
     let models = match models {
         [] => String::new(),
         [only] => format!(": 1 model, {only}"),
         [first, ..] => format!(": {} models, such as {first}", models.len()),
     };
-    match needs_key {
-        true => format!("The key works{models}."),
-        false => format!(
+    match without_key {
+        Err(Fault::Auth) => format!("The key works{models}."),
+        Ok(()) => format!(
             "The server answers{models}. It gives that list without a key too, so the key is not \
              verified; the first prompt shows whether it works."
         ),
+        Err(_) => format!("The key was accepted{models}. Whether one is needed is not known."),
     }
 }
 
