@@ -137,6 +137,9 @@ fn gutter(page: &Page, line: &str) -> String {
 /// Columns of what stands before each line.
 const GUTTER_COLUMNS: usize = 4;
 
+/// Columns from one tab stop to the next.
+const TAB: usize = 8;
+
 /// Bytes that the parser gets at once.
 const PARSED_BYTES: usize = 512;
 
@@ -155,6 +158,10 @@ struct Line {
 impl Line {
     fn is_empty(&self) -> bool {
         self.chars == 0
+    }
+
+    fn columns(&self) -> usize {
+        self.spans.iter().map(|(_, words)| columns_of(words)).sum()
     }
 
     fn clear(&mut self) {
@@ -208,7 +215,10 @@ impl Perform for Line {
     fn execute(&mut self, byte: u8) {
         match byte {
             b'\r' => self.starts_over = true,
-            b'\t' => self.print('\t'),
+            b'\t' => {
+                let column = if self.starts_over { 0 } else { self.columns() };
+                (column % TAB..TAB).for_each(|_| self.print(' '));
+            }
             // A spinner that turns in its place.
             b'\x08' => {
                 if let Some((_, words)) = self.spans.last_mut() {
@@ -403,6 +413,21 @@ mod tests {
         let shown = printed(&[&long], true);
         assert!(shown.starts_with(&format!("  │ {}…\r", "x".repeat(34))), "{shown}");
         assert!(shown.ends_with(&format!("{long}\n")), "{shown}");
+    }
+
+    #[test]
+    fn a_tab_leads_to_the_next_stop() {
+        for (given, expected) in [
+            ("a\tb\n", "a       b"),
+            ("\tb\n", "        b"),
+            ("漢字\u{1b}[31m\tb\u{1b}[0m\n", "漢字\u{1b}[31m    b\u{1b}[0m"),
+            ("abcdefgh\tb\n", "abcdefgh        b"),
+            ("abc\r\tb\n", "        b"),
+        ] {
+            assert_eq!(printed(&[given], false), format!("  │ {expected}\n"), "{given:?}");
+        }
+        let shown = printed(&["a\t\t\t\t\t\tb"], true);
+        assert!(shown.starts_with(&format!("  │ a{}…\r", " ".repeat(33))), "{shown:?}");
     }
 
     #[test]
