@@ -15,26 +15,37 @@ use super::safe;
 pub(super) struct Markdown {
     text: String,
     fence: Option<Fence>,
+    /// The text continues a block of which a part is printed.
+    continues: bool,
 }
 
-/// What ends the fence whose lines are printed.
+/// The fence whose lines are printed.
 #[derive(Debug, Clone, Copy)]
 struct Fence {
     mark: char,
     len: usize,
+    /// Spaces before the fence; as many are taken away from its lines.
+    indent: usize,
 }
 
 impl Fence {
-    fn opened_by(line: &str) -> Option<Self> {
-        let line = line.trim_start();
+    fn opened_by(line: &str, indent: usize) -> Option<Self> {
         let mark = line.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
         let len = line.chars().take_while(|letter| *letter == mark).count();
-        (len >= 3).then_some(Self { mark, len })
+        (len >= 3).then_some(Self { mark, len, indent })
     }
 
+    /// Whether a line ends it (<https://spec.commonmark.org/0.31.2/#fenced-code-blocks>).
     fn is_closed_by(self, line: &str) -> bool {
-        let rest = line.trim().trim_matches(self.mark);
-        rest.is_empty() && line.trim().chars().count() >= self.len
+        let fence = line.trim_start_matches(' ');
+        let indent = line.len() - fence.len();
+        let fence = fence.trim_end();
+        indent < 4 && fence.len() >= self.len && fence.chars().all(|letter| letter == self.mark)
+    }
+
+    fn print(self, line: &str, page: &mut Page) {
+        let spaces = line.len() - line.trim_start_matches(' ').len();
+        code_line(&line[spaces.min(self.indent)..], page);
     }
 }
 
@@ -53,9 +64,9 @@ impl Markdown {
         match self.fence.take() {
             Some(fence) => {
                 let lines = rest.lines().filter(|line| !fence.is_closed_by(line));
-                lines.for_each(|line| code_line(line, page));
+                lines.for_each(|line| fence.print(line, page));
             }
-            None => print(&rest, page),
+            None => print(&rest, std::mem::take(&mut self.continues), page),
         }
     }
 
@@ -69,19 +80,24 @@ impl Markdown {
             if fence.is_closed_by(&line) {
                 self.fence = None;
             } else {
-                code_line(line.trim_end_matches('\n'), page);
+                fence.print(line.trim_end_matches('\n'), page);
             }
             return true;
         }
         let lines = self.text.rfind('\n').map_or(0, |end| end + 1);
-        let (complete, fence) = match complete(&self.text[..lines]) {
-            // A block that does not end is printed in parts.
-            (0, None) if is_full => (self.text.len(), None),
-            found => found,
-        };
+        let (mut complete, fence) = complete(&self.text[..lines]);
+        // A block that does not end is printed in parts: lines, else words.
+        let is_part = complete == 0 && fence.is_none() && is_full;
+        if is_part {
+            let words = || self.text.rfind(' ').map_or(self.text.len(), |end| end + 1);
+            complete = if lines > 0 { lines } else { words() };
+        }
         let done: String = self.text.drain(..complete).collect();
-        print(&done, page);
+        if !done.is_empty() {
+            print(&done, std::mem::replace(&mut self.continues, is_part), page);
+        }
         if fence.is_some() {
+            self.continues = false;
             page.blank();
             let line = self.text.find('\n').map_or(self.text.len(), |end| end + 1);
             self.text.drain(..line);
@@ -123,7 +139,8 @@ fn complete(text: &str) -> (usize, Option<Fence>) {
         Tag::Heading { .. } => (text.len(), None),
         Tag::Paragraph | Tag::Table(_) | Tag::HtmlBlock if is_blank_behind => (text.len(), None),
         Tag::CodeBlock(CodeBlockKind::Fenced(_)) => {
-            let fence = block.lines().next().and_then(Fence::opened_by);
+            let indent = range.start - text[..range.start].rfind('\n').map_or(0, |end| end + 1);
+            let fence = block.lines().next().and_then(|line| Fence::opened_by(line, indent));
             let is_closed = |fence: Fence| {
                 block.lines().skip(1).last().is_some_and(|it| fence.is_closed_by(it))
             };
@@ -141,8 +158,8 @@ fn code_line(line: &str, page: &mut Page) {
     page.styled_line(&format!("    {code}{}{code:#}", safe::message(line)));
 }
 
-/// Prints whole blocks.
-fn print(text: &str, page: &mut Page) {
+/// Prints whole blocks; the first one may continue one that was printed.
+fn print(text: &str, continues: bool, page: &mut Page) {
     let mut writer = Writer {
         page,
         letters: Vec::new(),
@@ -153,6 +170,7 @@ fn print(text: &str, page: &mut Page) {
         rows: Vec::new(),
         links: Vec::new(),
         depth: 0,
+        continues: continues && !text.starts_with('\n'),
     };
     parser(text).for_each(|event| writer.event(event));
     writer.flush();
@@ -179,6 +197,8 @@ struct Writer<'a> {
     rows: Vec<Vec<String>>,
     links: Vec<String>,
     depth: usize,
+    /// No blank line stands before the next block.
+    continues: bool,
 }
 
 impl Writer<'_> {
@@ -212,7 +232,7 @@ impl Writer<'_> {
         );
         if is_block {
             self.flush();
-            if self.depth == 0 {
+            if self.depth == 0 && !std::mem::take(&mut self.continues) {
                 self.page.blank();
             }
             self.depth += 1;
@@ -506,11 +526,40 @@ end
         assert_eq!(page.take().matches("• word\n").count(), 5_000);
     }
 
+    #[test]
+    fn a_long_block_is_cut_between_lines_else_between_words() {
+        let list = "- word\n".repeat(5_000);
+        let whole = "• word\n".repeat(5_000);
+        for cut in [super::BLOCK_BYTES + 1, 20_000, 20_003, 20_006] {
+            let pieces = [&list[..cut], &list[cut..]];
+            assert!(printed(&pieces, 40) == whole, "{cut}");
+            assert!(printed(&pieces, 40) == printed(&[&list], 40), "{cut}");
+        }
+        let line = "word ".repeat(5_000);
+        let shown = printed(&[&line[..20_002], &line[20_002..]], 40);
+        assert_eq!(shown.split_whitespace().filter(|word| *word == "word").count(), 5_000);
+        assert!(!shown.contains("\n\n"));
+    }
+
+    #[test]
+    fn a_fence_that_streams_is_printed_as_the_parser_reads_it() {
+        for (text, expected) in [
+            ("```\na\n    ```\nb\n```\nc", "    a\n        ```\n    b\n\nc\n"),
+            ("  ```\n   a\n b\n   ```\nc", "     a\n    b\n\nc\n"),
+            ("```\n\t```\n``\n``` x\n````\nc", "    \t```\n    ``\n    ``` x\n\nc\n"),
+            ("~~~~\n~~~\n```\n~~~~ \nc", "    ~~~\n    ```\n\nc\n"),
+        ] {
+            for cut in 0..=text.len() {
+                assert_eq!(printed(&[&text[..cut], &text[cut..]], 40), expected, "{cut}");
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn no_word_is_lost_however_the_message_is_cut(
             lines in prop::collection::vec(prop::sample::select(vec![
-                "word", "", "- item", "  - sub", "1. one", "# head", "```", "````", "~~~", "    code",
+                "word", "", "- item", "  - sub", "1. one", "# head", "```", "   ```", "    ```", "````", "~~~", "    code",
                 "> quote", "a | b", "--- | ---", "**bold", "x**", "---", "<b>", "&amp;", "[a](b", "é😀",
             ]), 0..12),
             cut in 0..200usize,
