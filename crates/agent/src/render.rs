@@ -114,15 +114,13 @@ impl Cards {
                 let at = self.place(id).filter(|at| !self.calls[*at].is_ended);
                 let at = at.unwrap_or_else(|| self.add(id));
                 let update = ToolCallUpdate::from(call.clone());
-                self.calls[at].update(&update, bytes, &mut self.page);
-                self.note(at);
+                self.update_call(at, &update, bytes);
             }
             SessionUpdate::ToolCallUpdate(update) => {
                 self.page.end_message();
                 let id = &update.tool_call_id;
                 let at = self.place(id).unwrap_or_else(|| self.add(id));
-                self.calls[at].update(update, bytes, &mut self.page);
-                self.note(at);
+                self.update_call(at, update, bytes);
             }
             SessionUpdate::Plan(plan) => self.show_plan(plan),
             _ => {}
@@ -171,6 +169,23 @@ impl Cards {
     /// Returns the commands that run in the background, as far as their calls told, with their ids.
     pub fn background(&self) -> impl Iterator<Item = String> {
         self.background.iter().map(|(id, command)| format!("`{command}` ({id})"))
+    }
+
+    fn update_call(&mut self, at: usize, update: &ToolCallUpdate, bytes: usize) {
+        self.calls[at].learn(update, bytes);
+        self.announce();
+        self.calls[at].show(update, &mut self.page);
+        self.note(at);
+        self.announce();
+    }
+
+    /// Prints the head of a call that is open alone. Of several, each one's comes with its output or
+    /// its end, because it would be needed there again.
+    fn announce(&mut self) {
+        let mut open = self.calls.iter_mut().filter(|card| !card.is_ended);
+        if let (Some(only), None) = (open.next(), open.next()) {
+            only.announce(&mut self.page);
+        }
     }
 
     /// Notes what outlives a call.

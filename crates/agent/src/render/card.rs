@@ -104,13 +104,11 @@ impl Card {
         }
     }
 
-    /// Takes an update of `bytes` and prints what is new. After its end a call is only counted.
-    pub(super) fn update(&mut self, update: &ToolCallUpdate, bytes: usize, page: &mut Page) {
-        self.learn(update, bytes);
+    /// Prints what is new in an update that it has learnt.
+    pub(super) fn show(&mut self, update: &ToolCallUpdate, page: &mut Page) {
         if self.is_ended {
             return;
         }
-        self.announce(page);
         if let Some(content) = &update.fields.content {
             self.show_content(content, page);
         }
@@ -124,7 +122,8 @@ impl Card {
         }
     }
 
-    fn learn(&mut self, update: &ToolCallUpdate, bytes: usize) {
+    /// Takes an update of `bytes`. After its end a call is only counted.
+    pub(super) fn learn(&mut self, update: &ToolCallUpdate, bytes: usize) {
         self.updates += 1;
         self.bytes += bytes;
         if self.is_ended {
@@ -172,7 +171,7 @@ impl Card {
 
     /// Prints the head, once it runs or says how far it is, and when what runs is called something
     /// else. Before that its title may still get better.
-    fn announce(&mut self, page: &mut Page) {
+    pub(super) fn announce(&mut self, page: &mut Page) {
         let is_running = self.status == ToolCallStatus::InProgress;
         let is_due = match &self.live.named {
             None => !is_final(self.status) && (is_running || self.title.contains(SEPARATOR)),
@@ -298,7 +297,12 @@ impl Card {
     /// (<https://github.com/zed-industries/zed/pull/39419>).
     fn show_events(&mut self, meta: &Meta, page: &mut Page) {
         if let Some(Value::String(data)) = meta.get("terminal_output").and_then(|it| it.get("data"))
+            && !data.is_empty()
         {
+            if self.live.named.is_none() {
+                self.own(page);
+                self.show_command(page);
+            }
             self.print_output(Joint::GoesOn, data, page);
         }
         if let Some(exit) = meta.get("terminal_exit") {
@@ -315,6 +319,7 @@ impl Card {
     fn show_command(&mut self, page: &mut Page) {
         if !self.live.has_terminal
             || self.live.is_command_shown
+            || self.live.named.is_none()
             || self.status == ToolCallStatus::Pending
         {
             return;

@@ -467,6 +467,54 @@ fn calls_side_by_side_are_told_apart() {
 }
 
 #[test]
+fn calls_side_by_side_without_output_are_each_told_once() {
+    check(
+        &[
+            call("1", "Read a", "read"),
+            call("2", "Read b", "read"),
+            call("3", "Read c", "read"),
+            running("1"),
+            running("2"),
+            running("3"),
+            with(ended("2", "completed", 2), json!({"content": [text("b")]})),
+            ended("1", "completed", 1),
+            ended("3", "completed", 3),
+        ],
+        "
+○ Read b  read
+  │ b
+✓ 2 ms
+✓ Read a  1 ms
+
+● Read c  read
+✓ 3 ms
+",
+    );
+}
+
+#[test]
+fn a_command_beside_another_call_is_told_once_in_its_title() {
+    let runs = json!({
+        "status": "in_progress",
+        "rawInput": {"command": "make"},
+        "_meta": {"terminal_info": {"terminal_id": "t", "cwd": "/p"}},
+    });
+    check(
+        &[
+            call("2", "Read b", "read"),
+            with(call("1", "Run `make`", "execute"), runs),
+            terminal("terminal_output", json!({"data": "out\n"})),
+            ended("1", "completed", 1),
+        ],
+        "
+● Run `make`  execute
+  │ out
+✓ 1 ms
+",
+    );
+}
+
+#[test]
 fn a_call_that_does_not_complete_says_why() {
     let cases = [
         (json!({"content": [text("No such file.")]}), "failed: No such file."),
