@@ -125,6 +125,18 @@ fn a_prompt_where_a_subcommand_belongs_is_told_of_exec() {
 }
 
 #[test]
+fn a_prompt_is_read_from_standard_input() {
+    let scratch = Scratch::new();
+    let args = ["exec", "--model", "direct", "-"];
+    for (prompt, code) in [("read notes.txt\n", 0), ("read missing.txt", 1), ("fix it", 2)] {
+        let mut child = command(&scratch, &[], &args).stdin(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(prompt.as_bytes()).unwrap();
+        let (exit, out, err) = outcome(child.wait_with_output().unwrap());
+        assert_eq!(exit, Some(code), "{prompt}: {out}{err}");
+    }
+}
+
+#[test]
 fn an_argument_that_is_not_utf8_makes_no_sense() {
     use std::os::unix::ffi::OsStrExt as _;
 

@@ -20,6 +20,7 @@ mod direct;
 mod environment;
 mod errors;
 mod exec;
+mod exec_terminal;
 mod faults;
 mod file_names;
 mod harness;

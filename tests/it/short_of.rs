@@ -112,6 +112,9 @@ fn output_that_is_lost_is_a_failure_and_a_reader_that_has_read_enough_is_none() 
         ("\"$0\" config show >/dev/full", 1),
         ("\"$0\" config path >/dev/full", 1),
         ("\"$0\" exec --model direct 'read notes.txt' >/dev/full", 1),
+        ("\"$0\" --help >/dev/full", 1),
+        ("\"$0\" --version >/dev/full", 1),
+        ("\"$0\" exec --help >/dev/full", 1),
         ("\"$0\" --help >/dev/null", 0),
         ("exec 3>&1; { \"$0\" --help; echo $? >&3; } | :", 0),
     ] {

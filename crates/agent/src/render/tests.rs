@@ -634,7 +634,7 @@ Plan: no steps
 fn nothing_of_others_moves_the_cursor() {
     let evil = "\u{1b}[2J\u{1b}]0;x\u{7}\u{9b}1A\r\u{8}\u{202e}b";
     let input = json!({"command": evil, evil: evil});
-    let text = shown(&[
+    let messages = [
         says("agent_message_chunk", evil),
         says("agent_thought_chunk", evil),
         with(
@@ -654,11 +654,19 @@ fn nothing_of_others_moves_the_cursor() {
             {"content": evil, "status": "pending", "priority": "low"},
         ]}),
         change("1", json!({"status": "failed", "content": [text(evil)]})),
-    ]);
-    println!("{text}");
-    let harmful = |c: &char| (c.is_control() && *c != '\n') || *c == '\u{202e}';
-    assert_eq!(text.chars().find(harmful), None);
-    assert!(text.contains("○ \\u{1b}[2J\\u{1b}]0;x\\u{7}\\u{9b}1A\\r\\u{8}\\u{202e}b  execute\n"));
+    ];
+    // A terminal's line may be drawn again, by us.
+    for (mut cards, own) in
+        [(Cards::new("/p", 80), "\n"), (Cards::new("/p", 80).on_terminal(), "\n\r")]
+    {
+        let text = tell(&mut cards, &messages) + &cards.end_line();
+        println!("{text}");
+        let harmful = |c: &char| (c.is_control() && !own.contains(*c)) || *c == '\u{202e}';
+        assert_eq!(text.chars().find(harmful), None);
+        assert!(
+            text.contains("○ \\u{1b}[2J\\u{1b}]0;x\\u{7}\\u{9b}1A\\r\\u{8}\\u{202e}b  execute\n")
+        );
+    }
 }
 
 #[test]

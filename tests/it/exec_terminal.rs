@@ -1,0 +1,149 @@
+//! `callboard exec` at a terminal: its width and colours, and a person who answers.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use pretty_assertions::assert_eq;
+
+use crate::harness::scratch::Scratch;
+use crate::harness::{CALLBOARD, DEADLINE};
+
+const COLUMNS: u16 = 60;
+
+/// A shell whose controlling terminal is ours.
+struct Terminal {
+    shell: Box<dyn Child + Send + Sync>,
+    keyboard: Box<dyn std::io::Write + Send>,
+    pieces: Receiver<Vec<u8>>,
+    shown: String,
+    _master: Box<dyn MasterPty + Send>,
+}
+
+impl Terminal {
+    /// Runs a line in which `$0` is the program.
+    fn run(scratch: &Scratch, line: &str) -> Self {
+        let size = PtySize { rows: 24, cols: COLUMNS, ..PtySize::default() };
+        let pair = native_pty_system().openpty(size).unwrap();
+        let mut command = CommandBuilder::new("/bin/sh");
+        command.args(["-c", line, CALLBOARD]);
+        command.cwd(scratch.cwd());
+        command.env_clear();
+        let terminal = BTreeMap::from([("TERM".to_owned(), "xterm-256color".to_owned())]);
+        for (name, value) in scratch.env().into_iter().chain(terminal) {
+            command.env(name, value);
+        }
+        let shell = pair.slave.spawn_command(command).unwrap();
+        let mut reader = pair.master.try_clone_reader().unwrap();
+        let (sender, pieces) = channel();
+        drop(std::thread::spawn(move || {
+            let mut piece = vec![0; 4096];
+            while let Ok(bytes @ 1..) = reader.read(&mut piece) {
+                if sender.send(piece[..bytes].to_vec()).is_err() {
+                    return;
+                }
+            }
+        }));
+        let keyboard = pair.master.take_writer().unwrap();
+        Self { shell, keyboard, pieces, shown: String::new(), _master: pair.master }
+    }
+
+    /// Waits until a text is shown; returns all until then.
+    fn until(&mut self, text: &str) -> &str {
+        while !self.shown.contains(text) {
+            let piece = self.pieces.recv_timeout(DEADLINE);
+            let piece = piece.unwrap_or_else(|_| panic!("no {text:?} in {}", self.shown));
+            self.shown.push_str(&String::from_utf8_lossy(&piece));
+        }
+        &self.shown
+    }
+
+    fn types(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+        self.keyboard.flush().unwrap();
+    }
+
+    /// Waits for the end; returns the exit code and all that was shown.
+    fn end(mut self) -> (u32, String) {
+        loop {
+            match self.pieces.recv_timeout(DEADLINE) {
+                Ok(piece) => self.shown.push_str(&String::from_utf8_lossy(&piece)),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.shell.kill().unwrap();
+                    panic!("it did not end: {}", self.shown)
+                }
+            }
+        }
+        let status = self.shell.wait().unwrap();
+        (status.exit_code(), self.shown)
+    }
+}
+
+#[test]
+fn a_person_is_asked_at_the_terminal_also_where_standard_input_is_a_pipe() {
+    let exec = "\"$0\" exec --model direct 'run touch made'";
+    for line in [exec, &format!("echo context | {exec}")] {
+        for allows in [true, false] {
+            let scratch = Scratch::new();
+            let mut terminal = Terminal::run(&scratch, line);
+            let shown = terminal.until("] ");
+            let last = shown.rsplit_once("Which? [1-").unwrap().1;
+            let last = last.strip_suffix("] ").unwrap().to_owned();
+            terminal.types(&format!("{}\n", if allows { "1" } else { &last }));
+            let (code, shown) = terminal.end();
+            assert_eq!(code, u32::from(!allows), "{line}: {shown}");
+            assert_eq!(scratch.path("made").exists(), allows, "{shown}");
+            assert!(!shown.contains("no terminal to ask at"), "{shown}");
+        }
+    }
+}
+
+#[test]
+fn nobody_is_waited_for_who_cannot_see_the_question() {
+    let scratch = Scratch::new();
+    let exec = "\"$0\" exec --model direct 'run touch made'";
+    let terminal = Terminal::run(&scratch, &format!("{{ {exec}; echo code $? >&2; }} | head -c 1"));
+    let (_, shown) = terminal.end();
+    assert!(shown.contains("code 3"), "{shown}");
+    assert!(!scratch.path("made").exists());
+}
+
+#[test]
+fn a_key_ends_it() {
+    let scratch = Scratch::new();
+    let exec = "exec \"$0\" exec --approve-all --model direct 'run sleep 60'";
+    let mut terminal = Terminal::run(&scratch, exec);
+    terminal.until("sleep 60");
+    terminal.types("\u{3}");
+    assert_eq!(terminal.end().0, 130);
+}
+
+#[test]
+fn a_message_is_laid_out_for_the_terminal() {
+    let scratch = Scratch::new();
+    let words = "some **bold** words ".repeat(10);
+    let script = format!("{{\"text\":\"{words}\"}}\n{{\"end\":\"end_turn\"}}\n");
+    fs::write(scratch.path("script.jsonl"), script).unwrap();
+    let (code, shown) =
+        Terminal::run(&scratch, "exec \"$0\" exec --model script:script.jsonl hello").end();
+    assert_eq!(code, 0, "{shown}");
+    assert_eq!(shown.matches("\u{1b}[1mbold\u{1b}[0m").count(), 10, "{shown:?}");
+    let plain = anstream::adapter::strip_str(&shown).to_string();
+    assert!(plain.lines().all(|line| line.chars().count() <= COLUMNS.into()), "{plain}");
+    assert!(plain.lines().count() > 2, "{plain}");
+}
+
+#[test]
+fn a_command_keeps_its_colours_and_draws_its_progress() {
+    let scratch = Scratch::new();
+    let run = "run printf \"\\033[31mred\\033[0m\\n\"; for i in 1 2 3; do printf \"\\r$i %%\"; sleep 0.3; done";
+    let line = format!("exec \"$0\" exec --approve-all --model direct '{run}'");
+    let (code, shown) = Terminal::run(&scratch, &line).end();
+    assert_eq!(code, 0, "{shown}");
+    assert!(shown.contains("\u{1b}[31mred\u{1b}[0m"), "{shown:?}");
+    let plain = anstream::adapter::strip_str(&shown).to_string();
+    assert!(plain.contains(" %\r  │ 3 %"), "{plain:?}");
+}
