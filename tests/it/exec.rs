@@ -170,44 +170,35 @@ fn a_command_in_the_background_is_named_when_it_ends_with_the_program() {
     assert!(out.contains("end with this program: `sleep 61` (bg-1)."), "{out}");
 }
 
-/// Waits until nothing more comes into a pipe that nobody reads.
-fn until_full(pipe: &impl std::os::fd::AsFd) {
-    let (begun, mut before) = (Instant::now(), 0);
-    while begun.elapsed() < DEADLINE {
-        std::thread::sleep(Duration::from_millis(300));
-        match rustix::io::ioctl_fionread(pipe).unwrap() {
-            now if now > 0 && now == before => return,
-            now => before = now,
-        }
-    }
-    panic!("the pipe is not filled: {before}")
-}
+/// Waits for the end of a program; returns whether it came in time.
+fn ends_within(child: &Child, time: Duration) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::process::{PidfdFlags, pidfd_open};
 
-/// Waits for the end of a program, and kills one that does not end.
-fn end_of(child: &mut Child) -> Option<i32> {
-    let begun = Instant::now();
-    while begun.elapsed() < DEADLINE {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status.code();
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    panic!("it did not end")
+    let program = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).unwrap();
+    let time = Timespec::try_from(time).unwrap();
+    poll(&mut [PollFd::new(&program, PollFlags::IN)], Some(&time)).unwrap() > 0
 }
 
 #[test]
 fn a_signal_ends_it_also_while_nobody_reads_its_output() {
+    const ROOM: usize = 4096;
     let args = ["exec", "--approve-all", "--model", "direct", "run yes 'a line of output'"];
     for signal in [Signal::INT, Signal::TERM] {
         let scratch = Scratch::new();
         let mut child = command(&scratch, &[], &args).spawn().unwrap();
         let out = child.stdout.take().unwrap();
-        rustix::pipe::fcntl_setpipe_size(&out, 4096).unwrap();
-        until_full(&out);
+        rustix::pipe::fcntl_setpipe_size(&out, ROOM).unwrap();
+        let begun = Instant::now();
+        // A line more has no room.
+        while rustix::io::ioctl_fionread(&out).unwrap() < ROOM as u64 - 20 {
+            assert!(!ends_within(&child, Duration::from_millis(5)) && begun.elapsed() < DEADLINE);
+        }
         kill_process(Pid::from_child(&child), signal).unwrap();
-        assert_eq!(end_of(&mut child), Some(128 + signal.as_raw()));
+        if !ends_within(&child, DEADLINE) {
+            child.kill().unwrap();
+        }
+        assert_eq!(child.wait().unwrap().code(), Some(128 + signal.as_raw()));
         drop(out);
     }
 }
