@@ -52,7 +52,7 @@ pub struct Args {
     pub occurrence: Option<u32>,
     /// A line near the place that is meant, from 1; with an empty `old_text` the line before which
     /// `new_text` is inserted.
-    #[schemars(extend("x-aliases" = ["line_number", "start_line", "near_line"]))]
+    #[schemars(extend("x-aliases" = ["line_number", "near_line"]))]
     pub line: Option<u32>,
     /// Several replacements, done in order; instead of the fields above, but for `path`.
     #[schemars(extend("x-aliases" = ["changes", "replacements", "multi_edits", "operations"]))]
@@ -69,7 +69,6 @@ pub struct One {
     pub path: Option<String>,
     /// The text that is there, exactly; empty to insert before `line`.
     #[schemars(extend("x-aliases" = ["old_string", "old_str", "old", "original", "original_text", "old_content", "search", "search_text", "find"]))]
-    #[serde(default)]
     pub old_text: String,
     /// The text that shall be there.
     #[schemars(extend("x-aliases" = ["new_string", "new_str", "new", "updated", "updated_text", "new_content", "replace", "replacement", "replace_with"]))]
@@ -82,7 +81,7 @@ pub struct One {
     pub occurrence: Option<u32>,
     /// A line near the place that is meant, from 1; with an empty `old_text` the line before which
     /// `new_text` is inserted.
-    #[schemars(extend("x-aliases" = ["line_number", "start_line", "near_line"]))]
+    #[schemars(extend("x-aliases" = ["line_number", "near_line"]))]
     pub line: Option<u32>,
 }
 
@@ -249,9 +248,6 @@ impl Args {
     /// Returns the replacements with their files; an error if both forms are used, or neither.
     fn into_edits(self) -> Result<Vec<(String, Edit)>, ToolError> {
         let Self { path, old_text, new_text, replace_all, occurrence, line, edits } = self;
-        // A text that is inserted replaces none.
-        let old_text =
-            old_text.or_else(|| line.filter(|_| edits.is_empty()).map(|_| String::new()));
         let edits = match (old_text, new_text, edits.is_empty()) {
             (None, None, false) if edits.len() > EDITS => {
                 let message = format!("more than {EDITS} replacements. Make them in several calls");
@@ -263,7 +259,8 @@ impl Args {
             }
             _ => {
                 return Err(ToolError::invalid(
-                    "Give path, old_text and new_text for one replacement, or edits for several.",
+                    "Give path, old_text and new_text for one replacement, or edits for several. \
+                     To insert, set old_text to an empty string, and line.",
                 ));
             }
         };

@@ -7,6 +7,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::live_before;
+use crate::arguments::normalise;
 use crate::builtin::delete_path::DeletePath;
 use crate::builtin::edit_file::EditFile;
 use crate::builtin::move_path::MovePath;
@@ -17,6 +18,7 @@ use crate::read::read_window;
 use crate::tool::{Context, Draft, Tool};
 use crate::workspace::testing::{Tree, kept, tree};
 
+/// Previews a call, by the arguments as a model writes them.
 async fn preview<T: Tool>(tool: T, tree: Tree, args: Value) -> Result<Draft<T::Plan>, ToolError> {
     let context = Context {
         workspace: Arc::new(tree.workspace),
@@ -24,7 +26,9 @@ async fn preview<T: Tool>(tool: T, tree: Tree, args: Value) -> Result<Draft<T::P
         text: None,
         terminal: None,
     };
-    tool.preview(serde_json::from_value(args).unwrap(), &context).await
+    let args = normalise(&schemars::schema_for!(T::Args).to_value(), &args)?.args;
+    let args = serde_json::from_value(args).map_err(|why| ToolError::invalid(why.to_string()))?;
+    tool.preview(args, &context).await
 }
 
 fn code<P>(draft: Result<Draft<P>, ToolError>) -> Option<Code> {
@@ -39,6 +43,26 @@ async fn one_call_makes_so_many_replacements() {
         let edits = vec![edit; count];
         let draft = preview(EditFile, tree, json!({ "edits": edits })).await;
         assert_eq!(code(draft), refused, "{count}");
+    }
+}
+
+/// A range of lines is how other agents name what goes: inserting the new text there would double it.
+#[tokio::test]
+async fn only_an_old_text_that_is_given_as_empty_inserts() {
+    let tree = || tree(&[("f", "a\nb\n")]);
+    for (edit, is_done) in [
+        (json!({ "new_text": "x", "old_text": "", "line": 2 }), true),
+        (json!({ "new_text": "x", "line": 2 }), false),
+        (json!({ "new_text": "x", "line": 2, "old_text": null }), false),
+        (json!({ "new_text": "x", "start_line": 1, "end_line": 2 }), false),
+        (json!({ "new_text": "x", "old_text": "", "start_line": 1 }), false),
+    ] {
+        let mut one = edit.clone();
+        one["path"] = json!("f");
+        for args in [one, json!({ "path": "f", "edits": [edit] })] {
+            let draft = preview(EditFile, tree(), args.clone()).await;
+            assert_eq!(draft.is_ok(), is_done, "{args}: {draft:?}");
+        }
     }
 }
 
