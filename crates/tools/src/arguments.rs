@@ -2,8 +2,10 @@
 //!
 //! What else models call a field or a value stands beside it, as a keyword of its schema:
 //! `x-aliases` of a field or a value, `x-opposites` for names of a boolean's opposite, `x-fallback`
-//! for the value of a field that stands for unknown ones. The schema that models get has none of
-//! these. Arguments that fit as they are stay as they are.
+//! for the value of a field that stands for unknown ones. `x-refused` of an object names fields that
+//! it does not have and without which a call would do something else than the model asked for:
+//! `append` unless it is false, `mode=a` for that value only; `x-instead` is what to do then. The
+//! schema that models get has none of these. Arguments that fit as they are stay as they are.
 
 use serde_json::{Map, Number, Value, json};
 
@@ -36,7 +38,8 @@ pub(crate) fn publish(schema: &mut Value) {
 ///
 /// # Errors
 ///
-/// `invalid_arguments` for a field that is given by two names, with different values.
+/// `invalid_arguments` for a field that is given by two names, with different values, and for one
+/// that the schema refuses.
 pub(crate) fn normalise(schema: &Value, args: &Value) -> Result<Normalised, ToolError> {
     let mut form = Form { root: schema, notes: Vec::new() };
     let args = form.value(schema, args, "")?.unwrap_or(Value::Null);
@@ -120,7 +123,7 @@ impl<'a> Form<'a> {
         path: &str,
     ) -> Result<Value, ToolError> {
         let Some(properties) = schema["properties"].as_object() else {
-            return Ok(Value::Object(self.unknown(schema, fields.clone(), path)));
+            return Ok(Value::Object(self.unknown(schema, fields.clone(), path)?));
         };
         let (mut formed, mut written) = (Map::new(), Map::new());
         let mut others = Map::new();
@@ -150,7 +153,7 @@ impl<'a> Form<'a> {
                 }
             }
         }
-        formed.extend(self.unknown(schema, others, path));
+        formed.extend(self.unknown(schema, others, path)?);
         Ok(Value::Object(formed))
     }
 
@@ -160,18 +163,23 @@ impl<'a> Form<'a> {
         schema: &Value,
         fields: Map<String, Value>,
         path: &str,
-    ) -> Map<String, Value> {
+    ) -> Result<Map<String, Value>, ToolError> {
         if schema["additionalProperties"] != false {
-            return fields;
+            return Ok(fields);
         }
-        for name in fields.keys() {
+        for (name, value) in &fields {
             let dot = if path.is_empty() { "" } else { "." };
-            self.note(format!(
-                "The argument {path}{dot}{} is unknown and was ignored.",
-                shown(name)
-            ));
+            let name_shown = format!("{path}{dot}{}", shown(name));
+            if strings(&schema["x-refused"]).any(|refused| is_refused(refused, name, value)) {
+                return Err(ToolError::invalid(format!(
+                    "There is no argument {name_shown}, and without it the call would do something \
+                     else, so nothing was done. {}",
+                    schema["x-instead"].as_str().unwrap_or_default()
+                )));
+            }
+            self.note(format!("The argument {name_shown} is unknown and was ignored."));
         }
-        Map::new()
+        Ok(Map::new())
     }
 
     /// Finds the value of an enumeration that is meant.
@@ -239,6 +247,18 @@ fn find<'a>(
         let is_opposite = || strings(&property["x-opposites"]).any(|name| folded(name) == written);
         (is_name || is_opposite()).then_some((field, property, !is_name))
     })
+}
+
+/// Whether `x-refused` means a field with this value.
+fn is_refused(refused: &str, name: &str, value: &Value) -> bool {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    match refused.split_once('=') {
+        Some((refused, only)) => folded(refused) == folded(name) && folded(only) == folded(&text),
+        None => {
+            let is_empty = value.is_null() || text.trim().is_empty();
+            folded(refused) == folded(name) && !is_empty && truth(&text) != Some(json!(false))
+        }
+    }
 }
 
 /// The values of an enumeration, each with its schema.
@@ -313,6 +333,7 @@ mod tests {
 
     #[derive(Debug, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
+    #[schemars(extend("x-refused" = ["append", "mode=a"], "x-instead" = "Use another."))]
     #[expect(dead_code, reason = "its schema is used")]
     struct One {
         text: String,
@@ -379,13 +400,18 @@ mod tests {
     fn what_is_unknown_is_left_out_and_noted() {
         let args = json!({"path": "a", "color": 1, "edits": [
             {"text": "x", "state": "soon", "why": 1}, {"text": "y", "state": 3, "why": 2},
+            // What asks for nothing else than what is done is not refused.
+            {"text": "z", "append": false, "mode": "w"}, {"text": "z", "append": null},
         ]});
         let expected = json!({"path": "a", "edits": [
             {"text": "x", "state": "new"}, {"text": "y", "state": "new"},
+            {"text": "z"}, {"text": "z"},
         ]});
         let notes = [
             "edits.state \"soon\" is unknown, so it is new. Known are new, in_work.",
             "The argument edits.why is unknown and was ignored.",
+            "The argument edits.append is unknown and was ignored.",
+            "The argument edits.mode is unknown and was ignored.",
             "edits.state \"3\" is unknown, so it is new. Known are new, in_work.",
             "The argument color is unknown and was ignored.",
         ];
@@ -406,6 +432,9 @@ mod tests {
             (json!({"path": ["a"]}), "invalid type: sequence"),
             (json!({"path": "a", "edits": "no"}), "invalid type: string \"no\""),
             (json!({"path": "a", "edits": [{"text": "x", "kind": "soon"}]}), "unknown variant"),
+            (json!({"path": "a", "edits": [{"text": "x", "Append": true}]}), "edits.Append,"),
+            (json!({"path": "a", "edits": {"text": "x", "append": "yes"}}), "Use another."),
+            (json!({"path": "a", "edits": {"text": "x", "mode": "A"}}), "Use another."),
             (json!({"lines": 1}), "missing field `path`"),
             (json!([]), "invalid"),
         ] {

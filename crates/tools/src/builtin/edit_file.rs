@@ -33,6 +33,12 @@ pub struct EditFile;
 /// One replacement by its own fields, or several in `edits`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend(
+    "x-refused" = ["append", "mode=append", "mode=insert", "mode=a", "dry_run", "preview",
+        "end_line", "insert_line", "regex", "is_regex", "use_regex"],
+    "x-instead" = "edit_file replaces just the text that old_text gives, at once. To insert, give \
+                   an empty old_text and, as line, the line before which new_text goes.",
+))]
 pub struct Args {
     /// The file, absolute or relative to the working directory.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
@@ -63,6 +69,12 @@ pub struct Args {
 /// One replacement.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend(
+    "x-refused" = ["append", "mode=append", "mode=insert", "mode=a", "dry_run", "preview",
+        "end_line", "insert_line", "regex", "is_regex", "use_regex"],
+    "x-instead" = "edit_file replaces just the text that old_text gives, at once. To insert, give \
+                   an empty old_text and, as line, the line before which new_text goes.",
+))]
 pub struct One {
     /// The file, absolute or relative to the working directory; that of the call if not given.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]

@@ -31,6 +31,12 @@ pub struct WriteFile;
 /// Which file, and what it shall hold.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend(
+    "x-refused" = ["append", "mode=append", "mode=insert", "mode=a", "dry_run", "preview", "line",
+        "start_line", "end_line", "insert_line", "offset", "overwrite=false"],
+    "x-instead" = "write_file replaces the whole content of a file, at once. To add to a file or to \
+                   change a part of it, use edit_file.",
+))]
 pub struct Args {
     /// The file, absolute or relative to the working directory. Missing directories are made.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]

@@ -66,6 +66,39 @@ async fn only_an_old_text_that_is_given_as_empty_inserts() {
     }
 }
 
+#[tokio::test]
+async fn an_argument_without_which_a_call_would_do_something_else_is_refused() {
+    let tree = || tree(&[("f", "a\nb\n")]);
+    for (name, value, is_refused) in [
+        ("append", json!(true), true),
+        ("mode", json!("append"), true),
+        ("dry_run", json!("true"), true),
+        ("dryRun", json!(true), true),
+        ("end_line", json!(2), true),
+        ("insert_line", json!(2), true),
+        ("append", json!(false), false),
+        ("mode", json!("overwrite"), false),
+        ("explanation", json!("why"), false),
+    ] {
+        let mut whole = json!({ "path": "f", "content": "x\n" });
+        let mut one = json!({ "old_text": "a", "new_text": "x" });
+        whole[name] = value.clone();
+        one[name] = value;
+        let several = json!({ "path": "f", "edits": [one] });
+        one["path"] = json!("f");
+        let says = [
+            preview(WriteFile, tree(), whole).await.err(),
+            preview(EditFile, tree(), one).await.err(),
+            preview(EditFile, tree(), several).await.err(),
+        ];
+        for error in says {
+            assert_eq!(error.is_some(), is_refused, "{name}: {error:?}");
+            let names = |error: ToolError| error.to_string().contains(name);
+            assert!(error.is_none_or(names), "{name}");
+        }
+    }
+}
+
 /// Files full of one letter, as large as files may be, three of which are too much for a call.
 #[tokio::test]
 async fn one_call_edits_so_many_bytes() {
