@@ -73,12 +73,16 @@ impl Names {
         }
         let pin = |path: &OsString| Root::pin(Path::new(path))?.dir(Path::new(""));
         let copies = self.copies.as_ref().map(pin).transpose();
-        let cleaned = copies.and_then(|copies| match (pin(&self.dir), copies) {
-            (Ok(dir), None) => self.clean(&dir, &dir, left),
-            (Ok(dir), Some(copies)) => self.clean(&dir, &copies, left),
-            // Copies of a file whose folder is gone.
-            (Err(_), Some(copies)) => self.remove_beside(&copies, left),
-            (Err(error), None) => Err(error),
+        let is_ready = matches!(left, Left::Ready(_));
+        let cleaned = copies.and_then(|copies| match pin(&self.dir) {
+            Ok(dir) => self.clean(&dir, copies.as_ref().unwrap_or(&dir), left),
+            // Nothing of a folder that is gone needs its copies.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !is_ready => {
+                copies.map_or(Ok(()), |copies| self.remove_beside(&copies, left))
+            }
+            // It may be mounted later, and then the file is put in order; with its age the journal
+            // goes in any case.
+            Err(error) => Err(io::Error::other(error)),
         });
         let cleaned = cleaned.or_else(unless_missing);
         if !matches!(left, Left::Done(_)) {

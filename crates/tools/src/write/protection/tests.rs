@@ -2,7 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pretty_assertions::assert_eq;
 
@@ -212,35 +212,64 @@ fn a_state_folder_that_fails_after_the_preview_is_said_before_anything_is_writte
     });
 }
 
+/// Writes a file in place from copies in the state folder, until the process is killed. Returns the
+/// folder of its journal.
+fn killed(tree: &Tree, torn: &str) -> PathBuf {
+    let folder = tree.outer().join("state/journal");
+    fs::create_dir_all(&folder).unwrap();
+    let (at, temporary) = (tree.at("file"), temporary(call_number(), 0));
+    let names = Names {
+        dir: tree.workspace.cwd().into(),
+        name: "file".into(),
+        temporary: temporary.clone(),
+        made: Vec::new(),
+        copies: Some(folder.as_os_str().to_owned()),
+    };
+    let mut journal = Journal::begin(&folder, vec![names]).unwrap();
+    let manner = Manner { is_in_place: true, copies: Copies::State };
+    let change = Change { at: &at, found: Some(b"old text"), bytes: b"new" };
+    let staged = Staged::new(&tree.workspace, change, manner, temporary, &mut |_| {}).unwrap();
+    let prepared: Prepared = staged.prepared();
+    journal.ready(vec![prepared]).unwrap();
+    // As a process leaves it that is killed.
+    std::mem::forget(staged);
+    journal.leave();
+    drop(journal);
+    tree.write("file", torn);
+    assert_eq!(tree.names("."), ["file"]);
+    folder
+}
+
 #[test]
 fn after_a_kill_a_torn_file_is_made_whole_from_the_state_folder() {
     for torn in ["new", "old text", "new text", "theirs"] {
         let tree = kept(&[("file", "old text")]);
-        let folder = tree.outer().join("state/journal");
-        fs::create_dir_all(&folder).unwrap();
-        let (at, temporary) = (tree.at("file"), temporary(call_number(), 0));
-        let names = Names {
-            dir: tree.workspace.cwd().into(),
-            name: "file".into(),
-            temporary: temporary.clone(),
-            made: Vec::new(),
-            copies: Some(folder.as_os_str().to_owned()),
-        };
-        let mut journal = Journal::begin(&folder, vec![names]).unwrap();
-        let manner = Manner { is_in_place: true, copies: Copies::State };
-        let change = Change { at: &at, found: Some(b"old text"), bytes: b"new" };
-        let staged = Staged::new(&tree.workspace, change, manner, temporary, &mut |_| {}).unwrap();
-        let prepared: Prepared = staged.prepared();
-        journal.ready(vec![prepared]).unwrap();
-        // As a process leaves it that is killed.
-        std::mem::forget(staged);
-        journal.leave();
-        drop(journal);
-        tree.write("file", torn);
-        assert_eq!(tree.names("."), ["file"]);
+        let folder = killed(&tree, torn);
         replay(&folder);
         let expected = if torn == "theirs" { torn } else { "old text" };
         assert_eq!(tree.read("file"), expected, "{torn}");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    }
+}
+
+/// A folder on a disk that is not mounted yet, or that cannot be opened for another reason.
+#[test]
+fn the_copies_of_a_torn_file_stay_until_its_folder_can_be_opened() {
+    for is_blocked in [false, true] {
+        let tree = kept(&[("file", "old text")]);
+        let folder = killed(&tree, "new text");
+        let (root, elsewhere) = (tree.workspace.cwd(), tree.outer().join("elsewhere"));
+        fs::rename(root, &elsewhere).unwrap();
+        if is_blocked {
+            fs::write(root, "").unwrap();
+        }
+        replay(&folder);
+        if is_blocked {
+            fs::remove_file(root).unwrap();
+        }
+        fs::rename(&elsewhere, root).unwrap();
+        replay(&folder);
+        assert_eq!(tree.read("file"), "old text", "{is_blocked}");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
     }
 }
