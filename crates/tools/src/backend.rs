@@ -29,7 +29,7 @@ use crate::undo::{Deed, Step};
 use crate::workspace::{Resolved, Workspace};
 use crate::write::{PreImage, read_whole};
 
-use self::same::{Compared, compare};
+use self::same::{Compared, compare, lost_end};
 pub use terminals::{ClientCommand, ClientOutput, ClientTerminal, TerminalBackend};
 
 /// The texts of files as a client holds them.
@@ -92,6 +92,8 @@ struct HeldText {
     real: PathBuf,
     shown: String,
     text: String,
+    /// The last line end, which the client lost when it read the file.
+    end: &'static str,
     /// Whether there is a file on the disk.
     is_on_disk: bool,
 }
@@ -164,6 +166,11 @@ impl Held {
     /// than the disk's.
     pub(crate) fn text(&self, real: &Path) -> Option<&str> {
         self.texts.iter().find(|held| held.real == real).map(|held| held.text.as_str())
+    }
+
+    /// Returns the line end that this text lacks only because the client lost it.
+    pub(crate) fn lost_end(&self, real: &Path) -> &'static str {
+        self.texts.iter().find(|held| held.real == real).map_or("", |held| held.end)
     }
 
     /// Returns that text, where the client was asked about one file only.
@@ -271,7 +278,8 @@ async fn ask(context: &Context, backend: &dyn TextBackend, at: Resolved) -> Answ
         Ok(text) => match compare(&text, disk.as_ref()) {
             Compared::Same => Answer::AsOnDisk,
             Compared::Other => {
-                Answer::Held(HeldText { real, shown, text, is_on_disk: disk.is_some() })
+                let end = disk.as_ref().map_or("", |disk| lost_end(&text, disk.as_str()));
+                Answer::Held(HeldText { real, shown, text, end, is_on_disk: disk.is_some() })
             }
             Compared::Garbled => {
                 let why = "its text there is another one than on the disk, but with characters \
@@ -322,6 +330,8 @@ pub(crate) struct Rewrite<'a> {
     /// The real place, as the preview found it.
     pub(crate) real: &'a Path,
     pub(crate) found: &'a str,
+    /// The last line end that `found` lacks because the client lost it: it is put back with it.
+    pub(crate) end: &'static str,
     pub(crate) text: &'a str,
 }
 
@@ -373,8 +383,8 @@ pub(crate) async fn remember(context: &Context, texts: &[Rewrite<'_>]) {
 pub(crate) async fn put_back(context: &Context, texts: &[Rewrite<'_>]) -> String {
     let Some(backend) = &context.text else { return String::new() };
     let mut left = String::new();
-    for Rewrite { at, found, .. } in texts.iter().rev() {
-        if backend.write(at.path(), found).await.is_err() {
+    for Rewrite { at, found, end, .. } in texts.iter().rev() {
+        if backend.write(at.path(), &format!("{found}{end}")).await.is_err() {
             left.push_str(&format!(". {} could not be put back in the editor", at.given()));
         }
     }
@@ -408,7 +418,7 @@ impl Rewrite<'_> {
     /// saved as it was told, the change can be undone like any other.
     async fn note(&self, context: &Context) {
         let path = self.real.to_owned();
-        let (found, text) = (self.found.to_owned(), self.text.to_owned());
+        let (found, text) = (format!("{}{}", self.found, self.end), self.text.to_owned());
         let note = move |workspace: &Workspace| {
             // The client may have put another file in its place.
             let disk = read_whole(workspace, &workspace.recall(&path)?, CLIENT_TEXT_BYTES)?;

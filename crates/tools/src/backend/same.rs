@@ -39,6 +39,18 @@ pub(super) fn compare(client: &str, disk: Option<&Text>) -> Compared {
     if is_emptied || holes(client) > holes(text) { Compared::Garbled } else { Compared::Other }
 }
 
+/// Returns the line end that the last line of a client's text lacks and that of the disk has: clients
+/// that lose it when they read a file would leave it out when the text is written back.
+pub(super) fn lost_end(client: &str, disk: &str) -> &'static str {
+    let end = |text: &str| ["\r\n", "\n", "\r"].into_iter().find(|end| text.ends_with(end));
+    if client.is_empty() || end(client).is_some() {
+        return "";
+    }
+    // Where the client shows lines with other ends than the disk, it is one of these.
+    let shown = client.rfind('\n').and_then(|at| end(&client[..=at]));
+    end(disk).map_or("", |lost| shown.unwrap_or(lost))
+}
+
 /// Returns what a client may read that takes bytes for UTF-8 which are not, or UTF-8 for bytes of an
 /// older encoding.
 fn readings(bytes: &[u8]) -> impl Iterator<Item = Cow<'_, str>> {
@@ -101,7 +113,7 @@ fn merged(text: &str) -> String {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Compared, compare, readings};
+    use super::{Compared, compare, lost_end, readings};
     use crate::encoding::Text;
 
     fn compared(client: &str, disk: &[u8]) -> Compared {
@@ -145,6 +157,22 @@ mod tests {
         }
         assert_eq!(compare("", None), Compared::Same);
         assert_eq!(compare("a", None), Compared::Other);
+    }
+
+    #[test]
+    fn only_a_last_line_end_that_the_disk_has_is_lost() {
+        for (client, disk, expected) in [
+            ("a\nnew", "a\nb\n", "\n"),
+            ("a\r\nnew", "a\r\nb\r\n", "\r\n"),
+            ("a\nnew", "a\r\nb\r\n", "\n"),
+            ("new", "a\r\n", "\r\n"),
+            ("new", "a\r", "\r"),
+            ("new\n", "a\n", ""),
+            ("new", "a", ""),
+            ("", "a\n", ""),
+        ] {
+            assert_eq!(lost_end(client, disk), expected, "{client:?} {disk:?}");
+        }
     }
 
     proptest! {

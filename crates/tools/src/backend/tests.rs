@@ -86,7 +86,7 @@ impl Stage {
 }
 
 fn new<'a>((at, real): &'a (Resolved, Resolved), found: &'a str) -> Rewrite<'a> {
-    Rewrite { at, real: real.path(), found, text: "new text" }
+    Rewrite { at, real: real.path(), found, end: "", text: "new text" }
 }
 
 #[tokio::test]
@@ -155,6 +155,9 @@ async fn what_was_told_can_be_put_back() {
     assert_eq!(put_back(&stage.context, &texts).await, "");
     assert!(Undoing::last(&stage.context.workspace).is_err(), "there is nothing to undo");
     assert_eq!(stage.texts(), ["unsaved text"]);
+    let lost = texts.map(|text| Rewrite { end: "\n", ..text });
+    assert_eq!(put_back(&stage.context, &lost).await, "");
+    assert_eq!(stage.texts(), ["unsaved text\n"]);
 }
 
 #[tokio::test]

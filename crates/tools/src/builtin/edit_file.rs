@@ -114,7 +114,9 @@ struct File {
     at: Resolved,
     real: Resolved,
     edits: Vec<Edit>,
+    /// What it holds, with the last line end if the client lost that.
     old: Text,
+    lost_end: &'static str,
     stamp: Stamp,
     /// Whether the client holds it so, and the disk does not.
     is_held: bool,
@@ -308,7 +310,8 @@ fn add(
         Some(text) => PreImage::Bytes(text.into()),
         None => read_whole(workspace, &at, FILE_BYTES)?,
     };
-    let bytes = match found {
+    let lost_end = held.lost_end(real.path());
+    let mut bytes = match found {
         PreImage::Bytes(bytes) => bytes,
         PreImage::Missing => {
             // Opening it says what is missing, with names that are like it.
@@ -322,6 +325,7 @@ fn add(
     }
     let stamp = Stamp::of(&bytes);
     let is_stale = workspace.stamps().is_stale(real.path(), stamp);
+    bytes.extend_from_slice(lost_end.as_bytes());
     let old = Text::decode(at.given(), bytes)?;
     let (is_held, new, change, done) = (text.is_some(), Vec::new(), None, Vec::new());
     files.push(File {
@@ -329,6 +333,7 @@ fn add(
         real,
         edits: vec![edit],
         old,
+        lost_end,
         stamp,
         is_held,
         is_stale,
@@ -458,8 +463,10 @@ impl File {
     /// Returns what the client is told, if it holds another text of the file.
     fn to_be_told(&self) -> Option<Rewrite<'_>> {
         self.change.as_ref().filter(|_| self.is_held)?;
+        let (old, end) = (self.old.as_str(), self.lost_end);
+        let found = old.strip_suffix(end).unwrap_or(old);
         let text = str::from_utf8(&self.new).ok()?;
-        Some(Rewrite { at: &self.at, real: self.real.path(), found: self.old.as_str(), text })
+        Some(Rewrite { at: &self.at, real: self.real.path(), found, end, text })
     }
 
     /// Says what was done, and what there is to know about it.

@@ -52,8 +52,9 @@ pub struct Plan {
     at: Resolved,
     bytes: Vec<u8>,
     found: PreImage,
-    /// The real place of a file of which the client holds another text: that is what was found.
-    held: Option<PathBuf>,
+    /// The real place of a file of which the client holds another text: that is what was found, but
+    /// for this last line end, which the client lost.
+    held: Option<(PathBuf, &'static str)>,
     /// The file, if the client held what the disk holds of it.
     as_on_disk: Option<Resolved>,
     protection: Protection,
@@ -106,6 +107,7 @@ impl Tool for WriteFile {
                 PreImage::Bytes(_) => Operation::Modify,
             };
             let (old, Whole { text: new, bytes, kept }) = rewritten(&args, &found)?;
+            let old = old + held.lost_end(real.path());
             if let Some(line) = placeholder(&args.content, &old) {
                 return Err(ToolError::invalid(format!(
                     "content leaves text out and says so (`{line}`), which would be lost. Give \
@@ -144,7 +146,7 @@ impl Tool for WriteFile {
                 [&kind[..], stamp.as_bytes(), &protection.pre_image(), &[u8::from(is_blind)]]
                     .concat();
             let as_on_disk = held.is_as_on_disk(real.path()).then(|| at.clone());
-            let held = text.map(|_| real.path().to_owned());
+            let held = text.map(|_| (real.path().to_owned(), held.lost_end(real.path())));
             let notes_of_plan = notes.clone();
             let plan =
                 Plan { at, bytes, found, held, as_on_disk, protection, notes: notes_of_plan };
@@ -208,9 +210,9 @@ impl Plan {
 
     /// Returns what the client is told, if it holds another text of the file.
     fn rewrite(&self) -> Option<Rewrite<'_>> {
-        let real = self.held.as_ref()?;
+        let (real, end) = self.held.as_ref()?;
         let found = str::from_utf8(self.found.bytes()?).ok()?;
-        Some(Rewrite { at: &self.at, real, found, text: str::from_utf8(&self.bytes).ok()? })
+        Some(Rewrite { at: &self.at, real, found, end, text: str::from_utf8(&self.bytes).ok()? })
     }
 }
 

@@ -241,6 +241,28 @@ async fn a_call_is_shown_as_it_was_written_and_done_as_it_was_meant() {
     assert_eq!((life.code(), life.asked()), (None, 2), "{}", life.ended.text);
 }
 
+/// An editor that loses the last line end when it reads a file, and in which somebody types.
+fn typed_without_end(tree: &Tree, before: u32) {
+    if before == 0 {
+        fs::write(buffer(tree), format!("0\n{}", LINES.trim_end())).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_last_line_end_that_an_editor_lost_is_written_back_with_an_edit() {
+    for (args, after) in [
+        (edit(), format!("0\n{}", LINES.replace('9', "nine"))),
+        (
+            json!({ "path": "f", "old_text": "9\n10\n", "new_text": "x\n" }),
+            "0\n1\n2\n3\n4\n5\n6\n7\n8\nx\n".to_owned(),
+        ),
+    ] {
+        let life = live("edit_file", args.clone(), typed_without_end).await;
+        assert_eq!(life.code(), None, "{args}: {}", life.ended.text);
+        assert_eq!(fs::read_to_string(buffer(&life.tree)).unwrap(), after, "{args}");
+    }
+}
+
 /// Somebody types into the editor, the first time.
 fn typed(tree: &Tree, before: u32) {
     if before == 0 {
