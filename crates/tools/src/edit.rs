@@ -30,7 +30,7 @@ use self::splice::compose;
 use self::view::{Level, View};
 
 pub use self::ladder::Rung;
-pub use self::near::Near;
+pub use self::near::{Near, Uncompared};
 pub(crate) use self::placeholder::placeholder;
 pub use self::quote::{Around, Quote};
 pub use self::reason::{EditError, EditReason};
@@ -182,7 +182,8 @@ impl Edit {
         let [old, new] = [&self.old_text, &self.new_text].map(|part| normalised(part, text));
         if old == new {
             // It means these very line ends.
-            let found = Found::as_is(text, Pair { old: &self.old_text, new: &self.new_text, most });
+            let pair = Pair { old: &self.old_text, new: &self.new_text, most };
+            let found = Found::as_is(text, pair, cancel);
             return match found.places.is_empty() {
                 true => Err(EditReason::SameLines),
                 false => self.replace(text, &found, Rung::Exact),
@@ -193,13 +194,14 @@ impl Edit {
         }
         let pair = Pair { old: &old, new: &new, most };
         if self.old_text.contains('\r') {
-            let found = Found::with_line_ends(text, &self.old_text, pair);
+            let found = Found::with_line_ends(text, &self.old_text, pair, cancel);
             if !found.places.is_empty() {
                 return self.replace(text, &found, Rung::Exact);
             }
             if self.old_text.trim_matches(['\r', '\n']).is_empty() {
                 // Other line ends than those are not meant.
-                return Err(EditReason::NoMatch { near: Vec::new(), new_at: None });
+                let (near, uncompared) = (Vec::new(), Uncompared::default());
+                return Err(EditReason::NoMatch { near, uncompared, new_at: None });
             }
         }
         for rung in Rung::ALL {
@@ -322,10 +324,11 @@ impl Edit {
             (Some(place), Some(line)) if place.is_certain => {
                 Ok((Vec::new(), Done::AlreadyApplied { line }))
             }
-            _ => Err(EditReason::NoMatch {
-                near: nearest(&view.text, old, cancel),
-                new_at: line.filter(|_| self.is_telling()),
-            }),
+            _ => {
+                let (near, uncompared) = nearest(&view.text, old, cancel);
+                let new_at = line.filter(|_| self.is_telling());
+                Err(EditReason::NoMatch { near, uncompared, new_at })
+            }
         }
     }
 }

@@ -172,19 +172,26 @@ pub const EDIT_NEAR_TRIED: usize = 8;
 /// Lines of the text to be replaced that are compared to find similar places.
 pub const EDIT_NEAR_LINES: usize = 200;
 
+/// Bytes of these lines.
+pub const EDIT_NEAR_OLD_BYTES: usize = 64 * 1024;
+
+/// Lines of the text to be replaced that may have a word by which similar places are found.
+pub const EDIT_WORD_PLACES: usize = 8;
+
 /// Lines of the most similar place that are shown.
 pub const EDIT_QUOTE_LINES: usize = 40;
 
-/// Bytes of the most similar place that are shown.
+/// Bytes of the most similar place that are shown, and of a line that are compared to find it.
 pub const EDIT_QUOTE_BYTES: usize = 16 * 1024;
 
-/// How long the edits of one file may take before anything is written.
+/// How long the edits of one call may take, of all its files, before anything is written.
 pub const EDIT_TIME: Duration = Duration::from_secs(20);
 
 /// Bytes at the beginning of a file in which similar places are looked for.
 pub const EDIT_NEAR_BYTES: usize = 4 * 1024 * 1024;
 
-/// Bytes shown of a line beside a place of an edit, and compared of one to find similar places.
+/// Bytes shown of a line beside a place of an edit, and on each side of a part of a line that is
+/// similar.
 pub const EDIT_LINE_BYTES: usize = 200;
 
 /// Tries to open a path while its directories are being renamed.

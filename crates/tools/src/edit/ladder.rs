@@ -89,15 +89,20 @@ enum Shift {
 
 impl<'a> Found<'a> {
     /// Finds a text just as it is, carriage returns too. What replaces it keeps its line ends.
-    pub(super) fn as_is(text: &'a str, pair: Pair<'a>) -> Self {
-        let places = Place::to_the_byte(text, pair.old, pair.most);
+    pub(super) fn as_is(text: &'a str, pair: Pair<'a>, cancel: &Cancel<'_>) -> Self {
+        let places = Place::to_the_byte(text, pair.old, pair.most, cancel);
         Self { view: View::new(text, Level::Exact), pair, places }
     }
 
     /// Finds the places that have the very line ends of `old`, a text that names carriage returns.
-    pub(super) fn with_line_ends(text: &'a str, old: &str, pair: Pair<'a>) -> Self {
+    pub(super) fn with_line_ends(
+        text: &'a str,
+        old: &str,
+        pair: Pair<'a>,
+        cancel: &Cancel<'_>,
+    ) -> Self {
         let view = View::new(text, Level::LineEnds);
-        let places = Place::to_the_byte(text, old, pair.most).into_iter();
+        let places = Place::to_the_byte(text, old, pair.most, cancel).into_iter();
         let places =
             places.map(|place| Place { start: view.of_raw(place.start), ..place }).collect();
         Self { view, pair, places }
@@ -112,10 +117,10 @@ impl<'a> Found<'a> {
         }
         let lines = |start, end| is_whole_lines(&view.text, start, end);
         let places = match rung {
-            Rung::Exact => Place::all_of(&view.text, &old.text, pair.most, |_, _| true),
+            Rung::Exact => Place::all_of(&view.text, &old.text, pair.most, cancel, |_, _| true),
             Rung::Indent => shifted(&view.text, &old.text, pair.most, cancel),
-            Rung::Tabs => only(retabbed(&view.text, &old.text)),
-            Rung::Numbered => only(Place::all_of(&view.text, &old.text, 2, lines)),
+            Rung::Tabs => only(retabbed(&view.text, &old.text, cancel)),
+            Rung::Numbered => only(Place::all_of(&view.text, &old.text, 2, cancel, lines)),
             Rung::Blanks | Rung::Alike => {
                 // Blanks that were passed over at the end say that the line ends there.
                 let ends_line = pair.old.ends_with([' ', '\t']);
@@ -123,7 +128,7 @@ impl<'a> Found<'a> {
                     is_whole_words(&view.text, start, end)
                         && (!ends_line || is_line_end(&view.text, end))
                 };
-                Place::all_of(&view.text, &old.text, pair.most, fits)
+                Place::all_of(&view.text, &old.text, pair.most, cancel, fits)
             }
         };
         let unended = pair.old.strip_suffix('\n').zip(pair.new.strip_suffix('\n'));
@@ -132,7 +137,8 @@ impl<'a> Found<'a> {
                 let old_view = View::of_normalised(old, rung.level());
                 let is_at_end =
                     |start, end| end == view.text.len() && is_whole_words(&view.text, start, end);
-                let places = Place::all_of(&view.text, &old_view.text, pair.most, is_at_end);
+                let places =
+                    Place::all_of(&view.text, &old_view.text, pair.most, cancel, is_at_end);
                 Self { view, pair: Pair { old, new, ..pair }, places }
             }
             _ => Self { view, pair, places },
@@ -235,23 +241,32 @@ fn only(places: Vec<Place>) -> Vec<Place> {
 
 impl Place {
     /// Returns the places in a text as it is that cut no line end in two.
-    fn to_the_byte(text: &str, wanted: &str, most: usize) -> Vec<Self> {
+    fn to_the_byte(text: &str, wanted: &str, most: usize, cancel: &Cancel<'_>) -> Vec<Self> {
         let is_cut = |at| is_within_line_end(text, at);
-        Self::all_of(text, wanted, most, |start, end| !is_cut(start) && !is_cut(end))
+        Self::all_of(text, wanted, most, cancel, |start, end| !is_cut(start) && !is_cut(end))
+    }
+
+    /// Whether a text is in another one just once.
+    pub(super) fn is_alone(text: &str, wanted: &str, cancel: &Cancel<'_>) -> bool {
+        Self::all_of(text, wanted, 2, cancel, |_, _| true).len() == 1
     }
 
     /// Returns all places that fit by where they start and end, also those that overlap: they are
-    /// as ambiguous as others.
+    /// as ambiguous as others. If it is cancelled meanwhile, they are not all.
     fn all_of(
         text: &str,
         wanted: &str,
         most: usize,
+        cancel: &Cancel<'_>,
         fits: impl Fn(usize, usize) -> bool,
     ) -> Vec<Self> {
         let step = wanted.chars().next().map_or(1, char::len_utf8);
         let finder = Finder::new(wanted);
-        let mut from = 0;
+        let (mut from, mut check) = (0, CancelCheck::new(cancel));
         let starts = std::iter::from_fn(|| {
+            if check.is_over(wanted.len() + PLACE_WORK) {
+                return None;
+            }
             let start = from + finder.find(text.as_bytes().get(from..)?)?;
             from = start + step;
             Some(start)
@@ -260,6 +275,34 @@ impl Place {
         starts.take(most).map(|start| Self { start, shift: Shift::default() }).collect()
     }
 }
+
+/// Asks whether a search is cancelled, each time that it has done so much work.
+pub(super) struct CancelCheck<'a> {
+    cancel: &'a Cancel<'a>,
+    work: usize,
+}
+
+impl<'a> CancelCheck<'a> {
+    pub(super) fn new(cancel: &'a Cancel<'a>) -> Self {
+        Self { cancel, work: 0 }
+    }
+
+    /// Adds work, in bytes that are looked at. Returns whether the search has to end.
+    pub(super) fn is_over(&mut self, work: usize) -> bool {
+        self.work += work;
+        let asks = self.work >= CHECKED_BYTES;
+        if asks {
+            self.work = 0;
+        }
+        asks && (self.cancel)()
+    }
+}
+
+/// Bytes between two questions whether a search is cancelled.
+const CHECKED_BYTES: usize = 64 * 1024;
+
+/// What it costs to look at one place, in bytes.
+const PLACE_WORK: usize = 16;
 
 /// Returns the places of whole lines that are all indented by the same more, or less.
 fn shifted(text: &str, wanted: &str, most: usize, cancel: &Cancel<'_>) -> Vec<Place> {
@@ -318,7 +361,7 @@ fn borders(pattern: &[usize]) -> Vec<usize> {
 
 /// Returns the places of whole lines that are indented with tabs instead of spaces, or with spaces
 /// instead of tabs. The first line may be without its indentation.
-fn retabbed(text: &str, wanted: &str) -> Vec<Place> {
+fn retabbed(text: &str, wanted: &str, cancel: &Cancel<'_>) -> Vec<Place> {
     let (mut tried, mut places) = (vec![wanted.to_owned()], Vec::new());
     for width in [4, 2, 8, 3] {
         for shift in [Shift::ToTabs(width), Shift::ToSpaces(width)] {
@@ -326,13 +369,16 @@ fn retabbed(text: &str, wanted: &str) -> Vec<Place> {
             if tried.iter().any(|tried| *tried == wanted) {
                 continue;
             }
-            let fits = |start: usize, end| {
+            let is_begun = |start: usize| {
                 let line = text[..start].rfind('\n').map_or(0, |at| at + 1);
                 let is_indented = wanted.starts_with([' ', '\t']);
-                (line == start || (!is_indented && text[line..start].trim().is_empty()))
-                    && (is_line_end(text, end) || wanted.ends_with('\n'))
+                line == start || (!is_indented && text[line..start].trim().is_empty())
             };
-            let found = Place::all_of(text, &wanted, 2, fits).into_iter();
+            // A line begins far before most places of a long one, so its end is looked at first.
+            let fits = |start: usize, end| {
+                (is_line_end(text, end) || wanted.ends_with('\n')) && is_begun(start)
+            };
+            let found = Place::all_of(text, &wanted, 2, cancel, fits).into_iter();
             places.extend(found.map(|place| Place { shift: shift.clone(), ..place }));
             tried.push(wanted.into_owned());
         }

@@ -6,11 +6,12 @@
 use std::collections::HashMap;
 
 use acp_types::text::head;
-use memchr::memmem::find_iter;
 
+use super::ladder::{CancelCheck, Place};
 use super::quote::Quote;
 use crate::limits::{
-    EDIT_LINE_BYTES, EDIT_NEAR, EDIT_NEAR_BYTES, EDIT_NEAR_LINES, EDIT_NEAR_TRIED,
+    EDIT_NEAR, EDIT_NEAR_BYTES, EDIT_NEAR_LINES, EDIT_NEAR_OLD_BYTES, EDIT_NEAR_TRIED,
+    EDIT_QUOTE_BYTES, EDIT_WORD_PLACES,
 };
 use crate::workspace::Cancel;
 
@@ -23,6 +24,12 @@ const SKIPPED: f32 = 8.0;
 /// Lines that a place may be away from where a word voted for it.
 const SPREAD: usize = 2;
 
+/// How many times as long as a text of one line another line is, so that a part of it is compared.
+const PART: usize = 2;
+
+/// Bytes of two lines above which they are not compared if their lengths alone make them unlike.
+const LONG_BYTES: usize = 400;
+
 /// A place that is like the text that was searched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Near {
@@ -30,100 +37,174 @@ pub struct Near {
     pub line: u32,
     /// Its last line.
     pub last: u32,
-    /// How much alike it is, in percent; white space around lines does not count.
+    /// How much alike it is, in percent; 100 only if nothing but white space around lines differs.
     pub percent: u8,
     /// The text of the file there, as much of it as is shown; only of the best place.
     pub quote: Option<Quote>,
 }
 
-/// Returns the places most like `wanted`, the best first.
-pub(super) fn nearest(text: &str, wanted: &str, cancel: &Cancel<'_>) -> Vec<Near> {
-    let all: Vec<_> = head(text, EDIT_NEAR_BYTES).lines().collect();
+/// What was not compared, because there is too much of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Uncompared {
+    /// Whether it is the end of the text that was searched.
+    pub old_text: bool,
+    /// Whether it is the end of the file.
+    pub file: bool,
+}
+
+/// Returns the places most like `wanted`, the best first, and what was not compared.
+pub(super) fn nearest(text: &str, wanted: &str, cancel: &Cancel<'_>) -> (Vec<Near>, Uncompared) {
+    let searched = head(text, EDIT_NEAR_BYTES);
+    let all: Vec<_> = searched.lines().collect();
     let wanted: Vec<_> = wanted.lines().collect();
     let telling = |line: &&str| !line.trim().is_empty();
     let (Some(first), Some(last)) =
         (wanted.iter().position(telling), wanted.iter().rposition(telling))
     else {
-        return Vec::new();
+        return (Vec::new(), Uncompared::default());
     };
-    let wanted = &wanted[first..=last.min(first + EDIT_NEAR_LINES - 1)];
-    let pairs: Vec<_> = wanted.iter().map(|line| Pairs::of(line)).collect();
+    let whole = &wanted[first..=last];
+    let wanted = beginning(whole);
+    let uncompared =
+        Uncompared { old_text: wanted.len() < whole.len(), file: searched.len() < text.len() };
+    let mut check = CancelCheck::new(cancel);
+    let mut places = Vec::new();
+    for end in candidates(&all, wanted, &mut check) {
+        places.extend(match wanted {
+            [only] => closest(&all, only, end, &mut check),
+            _ => aligned(&all, wanted, end, &mut check),
+        });
+    }
+    places.retain(|place| place.likeness >= LIKE_ENOUGH);
+    let in_order_of = |places: &mut Vec<Aligned>, of: fn(&Aligned) -> f32| {
+        places
+            .sort_by(|one, other| of(other).total_cmp(&of(one)).then(one.first.cmp(&other.first)));
+    };
+    // Of places that overlap, one may lack the end that its window did not reach.
+    in_order_of(&mut places, |place| place.score);
     let mut found = Vec::<Aligned>::new();
-    // Lines that may be missing from the text, or be too many in it.
-    let slack = 4 + wanted.len() / 4;
-    for end in candidates(&all, wanted, cancel) {
-        let window = end.saturating_sub(wanted.len() + slack)..(end + slack).min(all.len());
-        if let Some(place) = align(&all, wanted, &pairs, window)
-            && !cancel()
-            && found.iter().all(|other| other.last < place.first || place.last < other.first)
-        {
+    for place in places {
+        if found.iter().all(|other| other.last < place.first || place.last < other.first) {
             found.push(place);
         }
     }
-    found.retain(|place| place.likeness >= LIKE_ENOUGH);
-    found.sort_by(|one, other| {
-        other.likeness.total_cmp(&one.likeness).then(one.first.cmp(&other.first))
-    });
+    in_order_of(&mut found, |place| place.likeness);
     found.truncate(EDIT_NEAR);
     let number = |at: usize| u32::try_from(at + 1).unwrap_or(u32::MAX);
     let near = |(rank, place): (usize, &Aligned)| {
         let lines = &all[place.first..=place.last];
-        let is_alone = || find_iter(text.as_bytes(), &lines.join("\n")).take(2).count() < 2;
+        let is_same = place.is_same && !uncompared.old_text;
+        let quote = || match place.part {
+            Some(start) => Quote::part(lines[0], place.first, start..start + wanted[0].len()),
+            None => {
+                let is_alone = |shown: &str| Place::is_alone(text, shown, cancel);
+                Quote::of(lines, place.first, (place.differs - place.first, place.column), is_alone)
+            }
+        };
         Near {
             line: number(place.first),
             last: number(place.last),
-            percent: (place.likeness * 100.0).min(100.0) as u8,
-            quote: (rank == 0)
-                .then(|| Quote::of(lines, place.first, place.differs - place.first, is_alone())),
+            percent: if is_same { 100 } else { (place.likeness * 100.0).min(99.0) as u8 },
+            quote: (rank == 0).then(quote),
         }
     };
-    found.iter().enumerate().map(near).collect()
+    (found.iter().enumerate().map(near).collect(), uncompared)
+}
+
+/// Returns the lines of a text that are compared, at least one.
+fn beginning<'a>(wanted: &'a [&'a str]) -> &'a [&'a str] {
+    let mut room = EDIT_NEAR_OLD_BYTES;
+    let fits = |line: &&&str| match room.checked_sub(line.len()) {
+        Some(rest) => {
+            room = rest;
+            true
+        }
+        None => false,
+    };
+    let count = wanted.iter().take(EDIT_NEAR_LINES).take_while(fits).count();
+    &wanted[..count.max(1)]
+}
+
+/// A word of the text that is searched.
+struct Word {
+    /// The lines that have it.
+    offsets: Vec<usize>,
+    /// How many lines of the file have it, and the last one of these.
+    lines: usize,
+    last: Option<usize>,
 }
 
 /// Returns places where the text may be: each is the number of the line behind its end.
-fn candidates(lines: &[&str], wanted: &[&str], cancel: &Cancel<'_>) -> Vec<usize> {
-    let mut words = HashMap::<&str, (Vec<usize>, usize)>::new();
+fn candidates(lines: &[&str], wanted: &[&str], check: &mut CancelCheck<'_>) -> Vec<usize> {
+    let mut words = HashMap::<&str, Word>::new();
     for (offset, line) in wanted.iter().enumerate() {
-        tokens(line).for_each(|word| words.entry(word).or_default().0.push(offset));
+        for word in tokens(line) {
+            let none = || Word { offsets: Vec::new(), lines: 0, last: None };
+            let offsets = &mut words.entry(word).or_insert_with(none).offsets;
+            if offsets.last() != Some(&offset) {
+                offsets.push(offset);
+            }
+        }
     }
-    for line in lines {
-        tokens(line).filter_map(|word| words.get_mut(word).map(|word| word.1 += 1)).for_each(drop);
-    }
-    let mut votes = vec![0.0_f32; lines.len() + wanted.len() + 1];
+    // One that is everywhere in it says nothing about its place.
+    words.retain(|_, word| word.offsets.len() <= EDIT_WORD_PLACES);
     for (at, line) in lines.iter().enumerate() {
-        if at % 4096 == 0 && cancel() {
+        if check.is_over(line.len()) {
             return Vec::new();
         }
-        for (offsets, count) in tokens(line).filter_map(|word| words.get(word)) {
-            let weight = 1.0 / (*count * offsets.len()) as f32;
-            offsets.iter().for_each(|offset| votes[at + wanted.len() - offset] += weight);
+        for word in tokens(line) {
+            if let Some(word) = words.get_mut(word).filter(|word| word.last != Some(at)) {
+                (word.lines, word.last) = (word.lines + 1, Some(at));
+            }
+        }
+    }
+    words.values_mut().for_each(|word| word.last = None);
+    let mut votes = vec![0.0_f32; lines.len() + wanted.len() + 1];
+    for (at, line) in lines.iter().enumerate() {
+        if check.is_over(line.len()) {
+            return Vec::new();
+        }
+        for word in tokens(line) {
+            if let Some(word) = words.get_mut(word).filter(|word| word.last != Some(at)) {
+                word.last = Some(at);
+                let weight = 1.0 / (word.lines * word.offsets.len()) as f32;
+                let places = word.offsets.iter().map(|offset| at + wanted.len() - offset);
+                places.for_each(|place| votes[place] += weight);
+            }
         }
     }
     if votes.iter().all(|votes| *votes == 0.0) {
-        like_the_longest(lines, wanted, &mut votes);
+        like_the_longest(lines, wanted, &mut votes, check);
     }
-    let mut sums: Vec<f32> = (0..votes.len())
-        .map(|at| votes[at.saturating_sub(SPREAD)..(at + SPREAD + 1).min(votes.len())].iter().sum())
-        .collect();
+    let around = |at: usize| at.saturating_sub(SPREAD)..(at + SPREAD + 1).min(votes.len());
+    let mut sums: Vec<f32> = (0..votes.len()).map(|at| votes[around(at)].iter().sum()).collect();
+    // Of those that are as good, the first one.
+    let highest = |of: &[f32], within: std::ops::Range<usize>| {
+        within.rev().max_by(|one, other| of[*one].total_cmp(&of[*other]))
+    };
     let best = std::iter::from_fn(|| {
-        let (at, votes) = sums.iter().enumerate().max_by(|(a, one), (b, other)| {
-            // Of those that are as good, the first one.
-            one.total_cmp(other).then(b.cmp(a))
-        })?;
-        let at = (*votes > 0.0).then_some(at)?;
-        let end = (at + SPREAD + 1).min(sums.len());
-        sums[at.saturating_sub(SPREAD)..end].fill(0.0);
-        Some(at)
+        let at = highest(&sums, 0..sums.len()).filter(|at| sums[*at] > 0.0)?;
+        let peak = highest(&votes, around(at))?;
+        sums[around(at.min(peak)).start..around(at.max(peak)).end].fill(0.0);
+        Some(peak)
     });
     best.take(EDIT_NEAR_TRIED).collect()
 }
 
 /// Votes for lines that are like the longest one, for a text of which no word is in the file.
-fn like_the_longest(lines: &[&str], wanted: &[&str], votes: &mut [f32]) {
+fn like_the_longest(
+    lines: &[&str],
+    wanted: &[&str],
+    votes: &mut [f32],
+    check: &mut CancelCheck<'_>,
+) {
     let longest = wanted.iter().enumerate().max_by_key(|(_, line)| line.trim().len());
     let Some((offset, line)) = longest else { return };
     let wanted_pairs = Pairs::of(line);
     for (at, line) in lines.iter().enumerate() {
+        if check.is_over(line.len() + wanted_pairs.0.len()) {
+            return;
+        }
         let likeness = Pairs::of(line).likeness(&wanted_pairs);
         if likeness >= LIKE_ENOUGH {
             votes[at + wanted.len() - offset] = likeness;
@@ -133,7 +214,7 @@ fn like_the_longest(lines: &[&str], wanted: &[&str], votes: &mut [f32]) {
 
 /// The words of a line, and all of it.
 fn tokens(line: &str) -> impl Iterator<Item = &str> {
-    let line = head(line.trim(), EDIT_LINE_BYTES);
+    let line = line.trim();
     let words = line.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
     words.chain([line]).filter(|word| !word.is_empty())
 }
@@ -142,9 +223,65 @@ fn tokens(line: &str) -> impl Iterator<Item = &str> {
 struct Aligned {
     first: usize,
     last: usize,
-    /// The first of them that differs.
+    /// The first of them that differs, and the byte of it from which on it does.
     differs: usize,
+    column: usize,
+    /// How well all of the text fits there, and how much alike it is to these lines.
+    score: f32,
     likeness: f32,
+    /// Whether nothing differs but white space around lines.
+    is_same: bool,
+    /// Where the text is in the only line, if it is like a part of that.
+    part: Option<usize>,
+}
+
+/// Finds the line most like a text of one line, among those around the one that ends before `end`; of
+/// a line that is much longer, the part that is most like it.
+fn closest(
+    lines: &[&str],
+    wanted: &str,
+    end: usize,
+    check: &mut CancelCheck<'_>,
+) -> Option<Aligned> {
+    let own = end.checked_sub(1)?;
+    let pairs = Pairs::of(wanted);
+    let mut best: Option<Aligned> = None;
+    let around = lines.iter().enumerate().take(own + SPREAD + 1).skip(own.saturating_sub(SPREAD));
+    for (at, line) in around {
+        if check.is_over(line.len() + wanted.len()) {
+            return None;
+        }
+        let is_long = line.trim().len() > PART * wanted.trim().len();
+        let part = is_long.then(|| pairs.most_like(line)).flatten();
+        let (likeness, part) = match part {
+            Some((likeness, start)) => (likeness, Some(start)),
+            None => (Pairs::of(line).likeness(&pairs), None),
+        };
+        let is_better = best.as_ref().is_none_or(|best| {
+            let away = |at: usize| at.abs_diff(own);
+            let nearer = away(best.first).cmp(&away(at));
+            likeness.total_cmp(&best.likeness).then(nearer).is_gt()
+        });
+        if is_better {
+            let (is_same, column) = (line.trim() == wanted.trim(), same_bytes(line, wanted));
+            best = Some(Aligned {
+                first: at,
+                last: at,
+                differs: at,
+                column,
+                score: likeness,
+                likeness,
+                is_same,
+                part,
+            });
+        }
+    }
+    best
+}
+
+/// Returns how many bytes two lines have in common at their beginnings.
+fn same_bytes(one: &str, other: &str) -> usize {
+    one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count()
 }
 
 /// How an alignment goes on.
@@ -160,13 +297,18 @@ enum Step {
     Found,
 }
 
-/// Aligns all of a text with a part of some lines of a file (Needleman and Wunsch).
-fn align(
+/// Aligns all of a text with a part of the lines of a file around the one that ends before `end`
+/// (Needleman and Wunsch).
+fn aligned(
     lines: &[&str],
     wanted: &[&str],
-    pairs: &[Pairs],
-    window: std::ops::Range<usize>,
+    end: usize,
+    check: &mut CancelCheck<'_>,
 ) -> Option<Aligned> {
+    // Lines that may be missing from the text, or be too many in it.
+    let slack = 4 + wanted.len() / 4;
+    let window = end.saturating_sub(wanted.len() + slack)..(end + slack).min(lines.len());
+    let pairs: Vec<_> = wanted.iter().map(|line| Pairs::of(line)).collect();
     let found: Vec<_> = lines[window.clone()].iter().map(|line| Pairs::of(line)).collect();
     let width = found.len() + 1;
     let mut score = vec![0.0_f32; (pairs.len() + 1) * width];
@@ -178,6 +320,9 @@ fn align(
             let mut best = (score[at - width] - own / 2.0, Step::Wanted);
             if column > 0 {
                 let (line, wanted) = (&found[column - 1], &pairs[row - 1]);
+                if check.is_over(line.0.len() + wanted.0.len()) {
+                    return None;
+                }
                 let likeness = line.likeness(wanted);
                 // A short line that is the same is worth one that is skipped before it.
                 let least = if likeness >= 1.0 && own > 1.0 { SKIPPED } else { own };
@@ -194,10 +339,14 @@ fn align(
             (score[at], steps[at]) = best;
         }
     }
-    let end = pairs.len() * width;
-    // Of those that are as good, the first one.
-    let columns = (0..width).rev();
-    let mut column = columns.max_by(|a, b| score[end + a].total_cmp(&score[end + b]))?;
+    let last_row = pairs.len() * width;
+    // Of those that are as good, the one nearest to where the words are, and the first one.
+    let away = |column: usize| column.abs_diff(end - window.start);
+    let mut column = (0..width).rev().max_by(|a, b| {
+        let better = score[last_row + a].total_cmp(&score[last_row + b]);
+        better.then(away(*b).cmp(&away(*a)))
+    })?;
+    let best = score[last_row + column];
     let (mut row, mut both, mut alike) = (pairs.len(), Vec::new(), 0.0);
     while row > 0 {
         match steps[row * width + column] {
@@ -215,12 +364,20 @@ fn align(
     let (&(_, last), &(_, first)) = (both.first()?, both.last()?);
     let all: f32 = pairs.iter().chain(&found[first..=last]).map(Pairs::weight).sum();
     both.reverse();
-    let differs = both.iter().enumerate().find(|(at, (row, column))| {
-        lines[window.start + column] != wanted[*row] || *column != first + at
+    let line = |column: usize| lines[window.start + column];
+    let is_whole = both.len() == wanted.len() && last - first + 1 == both.len();
+    let is_same =
+        is_whole && both.iter().all(|(row, column)| line(*column).trim() == wanted[*row].trim());
+    let differs = both
+        .iter()
+        .enumerate()
+        .find(|(at, (row, column))| line(*column) != wanted[*row] || *column != first + at);
+    let (differs, column) = differs.map_or((first, 0), |(_, (row, column))| {
+        (*column, same_bytes(line(*column), wanted[*row]))
     });
-    let differs = differs.map_or(first, |(_, (_, column))| *column);
     let [first, last, differs] = [first, last, differs].map(|at| window.start + at);
-    Some(Aligned { first, last, differs, likeness: alike / all })
+    let (score, likeness) = (best, alike / all);
+    Some(Aligned { first, last, differs, column, score, likeness, is_same, part: None })
 }
 
 /// The pairs of neighbouring bytes of a line, sorted.
@@ -228,7 +385,7 @@ struct Pairs(Vec<[u8; 2]>);
 
 impl Pairs {
     fn of(line: &str) -> Self {
-        let line = head(line.trim(), EDIT_LINE_BYTES).as_bytes();
+        let line = head(line.trim(), EDIT_QUOTE_BYTES).as_bytes();
         let mut pairs: Vec<_> = line.windows(2).map(|pair| [pair[0], pair[1]]).collect();
         if let [only] = line {
             pairs.push([*only, 0]);
@@ -248,6 +405,10 @@ impl Pairs {
         if all == 0 {
             return 1.0;
         }
+        let shorter = self.0.len().min(other.0.len());
+        if all > LONG_BYTES && ((2 * shorter) as f32) < LIKE_ENOUGH * all as f32 {
+            return 0.0;
+        }
         let (mut one, mut two, mut both) = (self.0.iter(), other.0.iter(), 0);
         let (mut left, mut right) = (one.next(), two.next());
         while let (Some(first), Some(second)) = (left, right) {
@@ -260,5 +421,34 @@ impl Pairs {
             }
         }
         (2 * both) as f32 / all as f32
+    }
+
+    /// Finds the part of a longer line, as long as this one, that has the most pairs of it. Returns the
+    /// share of the pairs and where the part begins.
+    fn most_like(&self, line: &str) -> Option<(f32, usize)> {
+        let (width, start) = (self.0.len(), line.len() - line.trim_start().len());
+        // How many of each pair are missing in the part; fewer than none are too many.
+        let mut missing = HashMap::<[u8; 2], i32>::new();
+        self.0.iter().for_each(|pair| *missing.entry(*pair).or_default() += 1);
+        let bytes = line.trim().as_bytes();
+        let pair = |at: usize| [bytes[at], bytes[at + 1]];
+        let (mut both, mut best) = (0_usize, None);
+        for at in 0..bytes.len().saturating_sub(1) {
+            if let Some(missing) = missing.get_mut(&pair(at)) {
+                both += usize::from(*missing > 0);
+                *missing -= 1;
+            }
+            if let Some(gone) = at.checked_sub(width)
+                && let Some(missing) = missing.get_mut(&pair(gone))
+            {
+                *missing += 1;
+                both -= usize::from(*missing > 0);
+            }
+            if best.is_none_or(|(most, _)| both > most) {
+                best = Some((both, (at + 1).saturating_sub(width)));
+            }
+        }
+        let (both, at) = best.filter(|_| width > 1)?;
+        Some((both as f32 / width as f32, start + at))
     }
 }

@@ -1,11 +1,18 @@
 //! What a refusal quotes of the file. It is the only way by which text of a file gets into one.
 
 use std::fmt;
+use std::ops::Range;
 
 use acp_types::text::{fenced, head};
 
 use super::{Near, line_at};
 use crate::limits::{EDIT_LINE_BYTES, EDIT_QUOTE_BYTES, EDIT_QUOTE_LINES};
+
+/// Places from so many percent on are taken for what is meant.
+const SURE_PERCENT: u8 = 85;
+
+/// Lines that are shown before the one that differs, where there are more than can be shown.
+const LINES_BEFORE: usize = 3;
 
 /// Lines of the file, as they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,58 +21,110 @@ pub struct Quote {
     pub line: u32,
     /// The lines with line feeds between them.
     pub text: String,
-    /// Whether there are more of them than are shown.
+    /// Whether there is more of them than is shown.
     pub is_cut: bool,
-    /// Whether they are in the file only once.
+    /// Whether it is only a part of one line.
+    pub is_part: bool,
+    /// Whether what is shown is in the file only once.
     pub is_alone: bool,
 }
 
 impl Quote {
-    /// Quotes lines, of which the first has the number `first`, from 0. Of too many lines those are
-    /// shown that are around the one at `differs`.
-    pub(super) fn of(lines: &[&str], first: usize, differs: usize, is_alone: bool) -> Self {
-        let skipped = match lines.len().checked_sub(EDIT_QUOTE_LINES) {
-            Some(most) => most.min(differs.saturating_sub(3)),
-            None => 0,
-        };
-        let (mut room, mut text) = (EDIT_QUOTE_BYTES, Vec::new());
-        for line in lines[skipped..].iter().take(EDIT_QUOTE_LINES) {
-            let Some(rest) = room.checked_sub(line.len() + 1) else { break };
-            (room, _) = (rest, text.push(*line));
+    /// Quotes lines, of which the first has the number `first`, from 0. Of too many those are shown
+    /// that are around the one that `differs`, and of one that is too long the bytes around the first
+    /// one that does.
+    pub(super) fn of(
+        lines: &[&str],
+        first: usize,
+        (differs, column): (usize, usize),
+        is_alone: impl Fn(&str) -> bool,
+    ) -> Self {
+        let (mut shown, mut room) = (differs..differs, EDIT_QUOTE_BYTES);
+        let steps = [
+            (Side::Behind, 1),
+            (Side::Before, LINES_BEFORE),
+            (Side::Behind, EDIT_QUOTE_LINES),
+            (Side::Before, EDIT_QUOTE_LINES),
+        ];
+        for (side, most) in steps {
+            for _ in 0..most.min(EDIT_QUOTE_LINES - shown.len()) {
+                let next = match side {
+                    Side::Before => shown.start.checked_sub(1),
+                    Side::Behind => Some(shown.end).filter(|at| *at < lines.len()),
+                };
+                let rest = next.and_then(|at| room.checked_sub(lines[at].len() + 1));
+                let (Some(at), Some(rest)) = (next, rest) else { break };
+                shown = shown.start.min(at)..shown.end.max(at + 1);
+                room = rest;
+            }
         }
-        let line = u32::try_from(first + skipped + 1).unwrap_or(u32::MAX);
-        let is_cut = text.len() < lines.len();
-        if let (true, Some(line)) = (text.is_empty(), lines.get(skipped)) {
-            text.push(head(line, EDIT_QUOTE_BYTES));
+        if shown.is_empty() {
+            let half = EDIT_QUOTE_BYTES / 2;
+            let around = column.saturating_sub(half)..column.saturating_add(half);
+            return Self::part_of(lines[differs], first + differs, around);
         }
-        Self { line, text: text.join("\n"), is_cut, is_alone }
+        let text = lines[shown.clone()].join("\n");
+        let (is_cut, is_alone) = (shown.len() < lines.len(), is_alone(&text));
+        Self { line: number(first + shown.start), text, is_cut, is_part: false, is_alone }
     }
-}
 
-impl fmt::Display for Quote {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { line, text, is_cut, is_alone } = self;
+    /// Quotes a part of a line, and what is beside it.
+    pub(super) fn part(line: &str, at: usize, part: Range<usize>) -> Self {
+        let part = part.start.saturating_sub(EDIT_LINE_BYTES)..part.end + EDIT_LINE_BYTES;
+        Self::part_of(line, at, part)
+    }
+
+    fn part_of(line: &str, at: usize, part: Range<usize>) -> Self {
+        let from = head(line, part.start).len();
+        let text = head(&line[from..], part.len().min(EDIT_QUOTE_BYTES)).to_owned();
+        Self { line: number(at), text, is_cut: true, is_part: true, is_alone: false }
+    }
+
+    /// Writes it with what to do, for a place that is so much alike.
+    fn write(&self, percent: u8, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { line, text, is_cut, is_part, is_alone } = self;
         writeln!(formatter, "{}", fenced("", &format!("{text}\n")))?;
-        match (is_cut, is_alone) {
-            (true, _) => write!(
+        let send = match percent {
+            SURE_PERCENT.. => "Send",
+            _ => "If this is what you mean, send",
+        };
+        match (is_part, is_cut, is_alone) {
+            (true, ..) => write!(
+                formatter,
+                "This is only a part of line {line}. Send what is to be replaced of it as old_text."
+            ),
+            (_, true, _) => write!(
                 formatter,
                 "There are more such lines than shown from line {line} on. Replace fewer lines at \
                  once."
             ),
-            (false, true) => formatter.write_str("Send exactly this as old_text."),
-            (false, false) => write!(
+            (_, false, true) => write!(formatter, "{send} exactly this as old_text."),
+            (_, false, false) => write!(
                 formatter,
-                "Send exactly this as old_text, and line {line}, because it is in the file more \
+                "{send} exactly this as old_text, and line {line}, because it is in the file more \
                  than once."
             ),
         }
     }
 }
 
+/// On which side of the lines that are shown there are more.
+#[derive(Clone, Copy)]
+enum Side {
+    Before,
+    Behind,
+}
+
+fn number(at: usize) -> u32 {
+    u32::try_from(at + 1).unwrap_or(u32::MAX)
+}
+
 /// Writes the places that are most like an old text, and what the best of them is.
 pub(super) fn write_nearest(near: &[Near], formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
     let [best, others @ ..] = near else { return Ok(()) };
+    let is_part = best.quote.as_ref().is_some_and(|quote| quote.is_part);
     let lines = match (best.line, best.last) {
+        (line, last) if line == last && is_part => format!("A part of line {line} is closest"),
         (line, last) if line == last => format!("Line {line} is closest"),
         (line, last) => format!("Lines {line} to {last} are closest"),
     };
@@ -75,7 +134,10 @@ pub(super) fn write_nearest(near: &[Near], formatter: &mut fmt::Formatter<'_>) -
     };
     write!(formatter, "\n{lines}, {alike}")?;
     match &best.quote {
-        Some(quote) => write!(formatter, ":\n{quote}")?,
+        Some(quote) => {
+            formatter.write_str(":\n")?;
+            quote.write(best.percent, formatter)?;
+        }
         None => formatter.write_str(".")?,
     }
     let others: Vec<_> =

@@ -2,11 +2,14 @@
 
 use std::fmt;
 
-use super::Near;
 use super::quote::{Around, write_nearest};
+use super::{Near, Uncompared};
 use crate::error::{Code, ToolError};
-use crate::limits::{EDIT_MATCHES, EDIT_PLACES, EDIT_TIME, FILE_BYTES};
-use crate::read::counted;
+use crate::limits::{
+    EDIT_MATCHES, EDIT_NEAR_BYTES, EDIT_NEAR_LINES, EDIT_NEAR_OLD_BYTES, EDIT_PLACES, EDIT_TIME,
+    FILE_BYTES,
+};
+use crate::read::{counted, grouped};
 
 /// Why none of the edits was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +43,8 @@ pub enum EditReason {
     NoMatch {
         /// The places most like it, the best first.
         near: Vec<Near>,
+        /// What was not compared to find these.
+        uncompared: Uncompared,
         /// The line of the only place that has the new text as whole lines, if there is one.
         new_at: Option<u32>,
     },
@@ -104,20 +109,8 @@ impl fmt::Display for EditReason {
                 "new_text leaves text out and says so (`{line}`), which would be lost. Give the \
                  whole text, or replace a smaller part"
             ),
-            Self::NoMatch { near, new_at } => {
-                formatter.write_str("old_text is not in the file")?;
-                match new_at {
-                    Some(line) => write!(
-                        formatter,
-                        ", but new_text is, at line {line}. If this edit was made before, nothing \
-                         is left to do."
-                    )?,
-                    None if near.is_empty() => {
-                        formatter.write_str(", nor is anything like it. Read the file again")?;
-                    }
-                    None => formatter.write_str(".")?,
-                }
-                write_nearest(near, formatter)
+            Self::NoMatch { near, uncompared, new_at } => {
+                write_no_match(near, *uncompared, *new_at, formatter)
             }
             Self::Ambiguous { places, around } => {
                 let more = if *places == EDIT_MATCHES { "at least " } else { "" };
@@ -163,6 +156,47 @@ impl fmt::Display for EditReason {
             ),
         }
     }
+}
+
+/// Writes what is like an old text that is nowhere, and what was not compared with it.
+fn write_no_match(
+    near: &[Near],
+    uncompared: Uncompared,
+    new_at: Option<u32>,
+    formatter: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    formatter.write_str("old_text is not in the file")?;
+    match new_at {
+        Some(line) => write!(
+            formatter,
+            ", but new_text is, at line {line}. If this edit was made before, nothing is left to \
+             do."
+        )?,
+        None if !near.is_empty() => formatter.write_str(".")?,
+        None if uncompared == Uncompared::default() => {
+            formatter.write_str(", nor is anything like it. Read the file again")?;
+        }
+        None => {
+            formatter.write_str(", and nothing like it was found. Read the file again.")?;
+        }
+    }
+    write_nearest(near, formatter)?;
+    if uncompared.old_text {
+        let (lines, bytes) = (EDIT_NEAR_LINES, grouped(EDIT_NEAR_OLD_BYTES as u64));
+        write!(
+            formatter,
+            "\nOnly the beginning of old_text was compared, up to {lines} lines and {bytes} bytes. \
+             Replace fewer lines at once."
+        )?;
+    }
+    if uncompared.file {
+        let bytes = grouped(EDIT_NEAR_BYTES as u64);
+        write!(
+            formatter,
+            "\nOnly the first {bytes} bytes of the file were searched for lines like it."
+        )?;
+    }
+    Ok(())
 }
 
 impl From<EditError> for ToolError {

@@ -150,6 +150,7 @@ fn a_missing_text_is_answered_with_what_is_like_it() {
         ("// invented\nfn two() {\n\tcall(2);", "\n```\nfn two() {\n\tcall(2);\n```\n"),
         ("\n\nfn tow() {", "Line 5 is closest, 66 % alike:\n```\nfn two() {\n```\n"),
         ("\n\nfn tow() {", "\nLess alike: line 1 ("),
+        ("\n\nfn tow() {", "\nIf this is what you mean, send exactly this as old_text."),
         ("call(22);", "Send exactly this as old_text, and line 6, because it is in the file more"),
         ("completely different", "nor is anything like it"),
     ] {
@@ -157,13 +158,62 @@ fn a_missing_text_is_answered_with_what_is_like_it() {
         assert_eq!(error.code(), Some(Code::NoMatch));
         assert!(error.to_string().contains(expected), "{old:?}: {error}");
     }
-    let EditReason::NoMatch { near, .. } =
-        refused(&"let x = 1;\n".repeat(9), edit("let x = 2;", ""))
-    else {
-        panic!("a match");
+    // Of places that are as good, those that are apart.
+    let lines = |text: &str, old| {
+        let EditReason::NoMatch { near, .. } = refused(text, edit(old, "")) else { panic!() };
+        near.iter().map(|near| (near.line, near.last)).collect::<Vec<_>>()
     };
-    let lines: Vec<_> = near.iter().map(|near| near.line).collect();
-    assert!(lines.len() == 3 && lines.is_sorted_by(|one, next| one < next), "{lines:?}");
+    assert_eq!(lines(&"let x = 1;\n".repeat(9), "let x = 2;"), [(1, 1), (4, 4), (7, 7)]);
+    let block = "fn x() {\n    a(1);\n}\n".repeat(9);
+    assert_eq!(lines(&block, "fn x() {\n    a(2);\n}\n"), [(1, 3), (4, 6), (7, 9)]);
+}
+
+#[test]
+fn what_is_said_of_the_closest_lines_is_true_of_long_ones_too() {
+    let says = |text: &str, old: &str| apply(text, &[edit(old, "x")]).unwrap_err().to_string();
+    assert!(says("\ta\n   b\n", "  a\n  b\n").contains("closest, alike but for white space"));
+    // They differ where only the beginnings of lines would be compared, or of the text.
+    let line = "one, two, three, ".repeat(40);
+    let error = says(&format!("{line}alpha\n"), &format!("{line}omega"));
+    assert!(error.contains("99 % alike") && error.contains("alpha"), "{error}");
+    let text: String = (1..=300).map(|n| format!("line {n}\n")).collect();
+    let old = text.replace("line 240\n", "line\n");
+    let error = says(&text, &old);
+    assert!(error.contains("Lines 1 to 200 are closest, 99 % alike"), "{error:.200}");
+    assert!(error.contains("Only the beginning of old_text was compared"), "{error}");
+    // A part of a long line.
+    let text = format!("{line}call(alpha, beta, gamma);{line}\n");
+    let error = says(&text, "call(alpha, beta, delta);");
+    assert!(error.contains("A part of line 1 is closest, "), "{error}");
+    assert!(error.contains("call(alpha, beta, gamma);"), "{error}");
+    assert!(error.contains("only a part of line 1") && !error.contains("exactly"), "{error}");
+    // Behind what is searched.
+    let filler = ("x".repeat(1_023) + "\n").repeat(crate::limits::EDIT_NEAR_BYTES / 1_024);
+    let text = filler + "let value = compute();\n";
+    let error = says(&text, "let value = compose();");
+    assert!(error.contains("nothing like it was found"), "{error}");
+    assert!(error.contains("Only the first 4,194,304 bytes of the file"), "{error}");
+}
+
+/// Texts in which everything is everywhere, and of which nothing fits.
+#[test]
+fn each_search_can_be_cancelled() {
+    let words = "a b ".repeat(50) + "\n";
+    for (text, old) in [
+        ("a".repeat(1 << 20), "aa ".to_owned()),
+        (words.repeat(4_000), words.replace('b', "c").repeat(60)),
+    ] {
+        let steps = std::sync::atomic::AtomicUsize::new(0);
+        let count = || {
+            steps.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            false
+        };
+        let edits = [edit(&old, "x")];
+        let reason = super::apply_until(&text, &edits, &count).unwrap_err().reason;
+        assert!(matches!(reason, EditReason::NoMatch { .. }), "{reason:?}");
+        let steps = steps.into_inner();
+        assert!((40..20_000).contains(&steps), "{steps}");
+    }
 }
 
 #[test]
@@ -184,6 +234,17 @@ fn what_is_quoted_is_bounded_and_shows_what_differs() {
     let long = "word ".repeat(10_000);
     let (.., quote) = near(&long, &long.replacen("word", "wort", 1));
     assert!(quote.is_cut && quote.text.len() <= crate::limits::EDIT_QUOTE_BYTES);
+    // What differs is shown, however long the lines are.
+    let (.., quote) = near(&format!("{long}alpha {long}"), &format!("{long}omega {long}"));
+    assert!(quote.is_part && quote.text.contains("alpha"), "{quote:?}");
+    let text: String = (10..40).map(|n| format!("{n} {}\n", &long[..1_000])).collect();
+    let (first, last, quote) = near(&text, &text.replace("\n38 ", "\n83 "));
+    assert_eq!((first, last, quote.is_cut), (1, 30, true));
+    assert!(quote.text.contains("\n38 "), "{}", quote.line);
+    // Places that overlap are several.
+    let text = "call(1);\nother(2);\n".repeat(2) + "call(1);\n";
+    let (.., quote) = near(&text, "call(1);\nother(3);\ncall(1);\n");
+    assert_eq!((quote.line, quote.is_alone), (1, false));
 }
 
 #[test]
