@@ -405,11 +405,12 @@ pub(crate) fn binary_kind(start: &[u8]) -> Option<String> {
     Some(format!("{} {noun}", kind.extension().to_uppercase()))
 }
 
-/// Writes a number with commas between the thousands.
+/// Writes a number of things: `1 line`, `2,000 lines`.
 pub(crate) fn counted(number: u64, one: &str, more: &str) -> String {
     format!("{} {}", grouped(number), if number == 1 { one } else { more })
 }
 
+/// Writes a number with commas between the thousands.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
