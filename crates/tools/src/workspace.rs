@@ -27,8 +27,9 @@ pub(crate) mod testing;
 mod tests;
 mod walk;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use acp_types::text::path_text;
 
@@ -76,6 +77,8 @@ pub struct Workspace {
     journal: Option<PathBuf>,
     /// Whether the journals are in order that others left.
     recovered: OnceLock<()>,
+    /// The real places of files that turned out to be written in place only.
+    unexchangeable: Mutex<HashSet<PathBuf>>,
     /// Places of the agent's own whose change is always asked about: the user's state folder, where
     /// both are, and others.
     guarded: Vec<PathBuf>,
@@ -103,6 +106,7 @@ impl Workspace {
             state: StateFolder::default(),
             journal: None,
             recovered: OnceLock::new(),
+            unexchangeable: Mutex::default(),
             guarded: Vec::new(),
         })
     }
@@ -149,6 +153,17 @@ impl Workspace {
     /// Whether there is nothing left to be put in order.
     pub(crate) fn is_recovered(&self) -> bool {
         self.journal.is_none() || self.recovered.get().is_some()
+    }
+
+    /// Notes that a file can only be written in place.
+    pub(crate) fn note_unexchangeable(&self, real: &Path) {
+        let mut files = self.unexchangeable.lock().unwrap_or_else(PoisonError::into_inner);
+        files.insert(real.to_owned());
+    }
+
+    /// Whether that was noted of a file.
+    pub(crate) fn is_unexchangeable(&self, real: &Path) -> bool {
+        self.unexchangeable.lock().unwrap_or_else(PoisonError::into_inner).contains(real)
     }
 
     /// Where changes note what they are about to do, once nothing is left there by others.

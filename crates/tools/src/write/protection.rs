@@ -26,6 +26,8 @@ pub(super) struct Manner {
     /// Whether its bytes are replaced, because the file itself cannot be.
     pub(super) is_in_place: bool,
     pub(super) copies: Copies,
+    /// Whether nobody was told that a crash could tear it, so that it is not written in place.
+    pub(super) is_exchanged_only: bool,
 }
 
 /// Where the copies lie that make a file whole again which is written in place.
@@ -58,8 +60,11 @@ impl Protection {
         let mut torn = Vec::new();
         for change in changes {
             let manner = Manner::of(workspace, *change, unkept.is_none())?;
-            let is_shared = || workspace.settle(change.at).is_ok_and(|at| workspace.is_shared(&at));
-            if unkept.is_some() && change.found.is_some() && (manner.is_in_place || is_shared()) {
+            let is_in_place = || {
+                let is_known = |at| workspace.is_shared(&at) || workspace.is_unexchangeable(at.path());
+                manner.is_in_place || workspace.settle(change.at).is_ok_and(is_known)
+            };
+            if unkept.is_some() && change.found.is_some() && is_in_place() {
                 torn.push(workspace.display(change.at.path()));
             }
         }
@@ -109,14 +114,15 @@ impl Protection {
         let manners = changes.iter().map(|change| {
             let manner = Manner::of(workspace, *change, self.is_kept())?;
             let path = workspace.display(change.at.path());
-            if manner.copies == Copies::Nowhere && !self.torn.contains(&path) {
+            let is_untold = !self.is_kept() && !self.torn.contains(&path);
+            if manner.copies == Copies::Nowhere && is_untold {
                 let message = format!(
                     "the folder of {path} takes no other files any more, so nothing was written. \
                      Try again"
                 );
                 return Err(ToolError::report(Code::ChangedSincePreview, message));
             }
-            Ok(manner)
+            Ok(Manner { is_exchanged_only: is_untold, ..manner })
         });
         manners.collect()
     }
@@ -157,11 +163,12 @@ impl Manner {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             other => other.map_err(explain)?,
         }
-        Ok(match (dir.require_taking().is_err(), is_kept) {
-            (false, _) => Self { is_in_place: dir.is_mounted(name), copies: Copies::Beside },
-            (true, true) => Self { is_in_place: true, copies: Copies::State },
-            (true, false) => Self { is_in_place: true, copies: Copies::Nowhere },
-        })
+        let (is_in_place, copies) = match (dir.require_taking().is_err(), is_kept) {
+            (false, _) => (dir.is_mounted(name), Copies::Beside),
+            (true, true) => (true, Copies::State),
+            (true, false) => (true, Copies::Nowhere),
+        };
+        Ok(Self { is_in_place, copies, is_exchanged_only: false })
     }
 }
 

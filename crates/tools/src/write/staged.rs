@@ -180,6 +180,10 @@ impl<'a> Staged<'a> {
         self.ours = self.beside().identity(&self.temporary)?;
         let is_in_place = self.manner.is_in_place || links(&metadata) > 1;
         if is_in_place || !copy_access(&file, &temporary)? {
+            if self.manner.is_exchanged_only {
+                self.workspace.note_unexchangeable(&self.path);
+                return Err(unexchangeable(self.change.at).into());
+            }
             self.way = Way::InPlace(file);
             // Both are beside it, so that a half of each can be told from anything else.
             let new = self.beside().create(&fresh(&self.temporary), Audience::Owner)?;
@@ -486,6 +490,16 @@ fn changed(at: &Resolved) -> ToolError {
     let message = format!(
         "{} was changed by something else since this change was prepared, so nothing was written. \
          Read it again",
+        at.given()
+    );
+    ToolError::report(Code::ChangedSincePreview, message)
+}
+
+/// Says that a file would be written in place, which the next preview knows.
+fn unexchangeable(at: &Resolved) -> ToolError {
+    let message = format!(
+        "{} can only be written in place, because its owner or attributes cannot be given to \
+         another file or it has another name, so nothing was written. Try again",
         at.given()
     );
     ToolError::report(Code::ChangedSincePreview, message)

@@ -15,7 +15,7 @@ use crate::remove::find;
 use crate::sys::fs::pretence::{self, FileSystem};
 use crate::undo::Undoing;
 use crate::workspace::Workspace;
-use crate::workspace::testing::{Tree, kept};
+use crate::workspace::testing::{Tree, kept, tree};
 
 const OWNER: u32 = 65534;
 
@@ -24,10 +24,10 @@ fn without_privileges(tree: &Tree, run: impl FnOnce()) {
     if rustix::process::geteuid().is_root() {
         let mut folders = vec![tree.outer().to_owned()];
         while let Some(folder) = folders.pop() {
-            chown(&folder, Some(OWNER), Some(OWNER)).unwrap();
+            chown(&folder, Some(OWNER), None).unwrap();
             for entry in fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();
-                chown(&path, Some(OWNER), Some(OWNER)).unwrap();
+                chown(&path, Some(OWNER), None).unwrap();
                 folders.extend(path.is_dir().then_some(path));
             }
         }
@@ -212,6 +212,33 @@ fn a_state_folder_that_fails_after_the_preview_is_said_before_anything_is_writte
     });
 }
 
+/// A file of another owner, whom no new file can be given to.
+#[test]
+fn a_file_that_turns_out_to_be_written_in_place_is_asked_about_with_that_first() {
+    let tree = tree(&[("file", "old")]);
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    without_privileges(&tree, || {
+        set_user(0);
+        chown(tree.path("file"), Some(0), None).unwrap();
+        fs::set_permissions(tree.path("file"), Permissions::from_mode(0o666)).unwrap();
+        set_user(OWNER);
+        let at = tree.at("file");
+        let change = Change { at: &at, found: Some(b"old"), bytes: b"new" };
+        let permitted = protection(&tree, Some(b"old")).unwrap();
+        assert!(!permitted.is_risky());
+        let write = |permitted| write_all_watched(&tree.workspace, &[change], permitted, &mut |_| {});
+        let error = write(&permitted).unwrap_err();
+        assert_eq!(error.code(), Some(Code::ChangedSincePreview), "{error}");
+        assert_eq!((tree.read("file"), tree.names(".")), ("old".into(), vec!["file".to_owned()]));
+        let again = protection(&tree, Some(b"old")).unwrap();
+        assert!(again.is_risky() && again.pre_image() != permitted.pre_image());
+        write(&again).unwrap();
+        assert_eq!(tree.read("file"), "new");
+    });
+}
+
 /// Writes a file in place from copies in the state folder, until the process is killed. Returns the
 /// folder of its journal.
 fn killed(tree: &Tree, torn: &str) -> PathBuf {
@@ -226,7 +253,7 @@ fn killed(tree: &Tree, torn: &str) -> PathBuf {
         copies: Some(folder.as_os_str().to_owned()),
     };
     let mut journal = Journal::begin(&folder, vec![names]).unwrap();
-    let manner = Manner { is_in_place: true, copies: Copies::State };
+    let manner = Manner { is_in_place: true, copies: Copies::State, ..Manner::default() };
     let change = Change { at: &at, found: Some(b"old text"), bytes: b"new" };
     let staged = Staged::new(&tree.workspace, change, manner, temporary, &mut |_| {}).unwrap();
     let prepared: Prepared = staged.prepared();
