@@ -379,7 +379,8 @@ pub const STATE_BYTES: u64 = UNDO_BYTES + OUTPUT_FILES_BYTES;
 /// Bytes that a session adds to it before it looks again how much there is.
 pub const STATE_LOOK_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Bytes that are written to the state folder to find out whether it takes any.
+/// Bytes that have to be free in the state folder beside what is to be kept, and that are written to
+/// find out whether it takes any.
 pub const STATE_PROBE_BYTES: usize = 4096;
 
 /// Files with whole outputs that a session keeps; the oldest go first.

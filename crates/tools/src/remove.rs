@@ -21,10 +21,10 @@ use crate::encoding::Text;
 use crate::error::{Code, ToolError};
 use crate::limits::UNDO_BYTES;
 use crate::read::{counted, grouped};
-use crate::state_folder::Unkept;
 use crate::sys::fs::{Dir, Kind};
 use crate::undo::{Blob, Deed, Step};
 use crate::workspace::{Entry, Resolved, Workspace};
+use crate::write::explain_kept;
 
 use self::aside::Aside;
 use self::seen::Seen;
@@ -186,7 +186,6 @@ impl Found {
     /// Removes it, if it still is what was seen. Nothing is returned of what is not kept.
     pub(crate) fn take(&self, workspace: &Workspace) -> Result<Option<Blob>, ToolError> {
         let Entry { parent, name, at } = &self.entry;
-        let explain = |error: io::Error| workspace.explain(at, &error);
         let dir = workspace.open_dir(parent)?;
         if !self.can_be_restored() {
             Aside::take(workspace, &dir, &self.entry, &self.seen)?.remove()?;
@@ -197,7 +196,8 @@ impl Found {
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
                 return self.copy(workspace, &dir).map(Some);
             }
-            other => other.map_err(explain)?.ok_or_else(|| not_kept(at))?,
+            Err(error) => return Err(explain_kept(workspace, at, &error)),
+            Ok(blob) => blob.ok_or_else(|| not_kept(at))?,
         };
         if undo.seen(&blob).is_ok_and(|now| now == self.seen) {
             return Ok(Some(blob));
@@ -240,7 +240,7 @@ impl Found {
                 Ok(blob)
             }
             Ok(None) => aside.put_back().and_then(|()| Err(changed(at))),
-            Err(error) => aside.put_back().and_then(|()| Err(workspace.explain(at, &error))),
+            Err(error) => aside.put_back().and_then(|()| Err(explain_kept(workspace, at, &error))),
         }
     }
 
@@ -315,21 +315,20 @@ impl Fate {
         let is_large = seen.bytes > UNDO_BYTES;
         let is_beside = workspace.undo().is_beside(dir);
         // Elsewhere it is copied.
-        let bytes = if is_beside == Some(false) && !is_large { seen.bytes } else { 0 };
+        let bytes = if !is_beside && !is_large { seen.bytes } else { 0 };
         if let Err(why) = workspace.state().require(bytes) {
             return Self::Lost(why.to_string());
         }
         match is_beside {
-            None => Self::Lost(Unkept::Nowhere.to_string()),
-            Some(true) if is_large => Self::KeptOnce,
-            Some(true) => Self::Kept,
-            Some(false) if seen.kind != Kind::File => {
+            true if is_large => Self::KeptOnce,
+            true => Self::Kept,
+            false if seen.kind != Kind::File => {
                 Self::Lost("it is no file, and on another file system than what is kept".into())
             }
-            Some(false) if is_large => Self::Lost(
+            false if is_large => Self::Lost(
                 "it has more than a GiB, and is on another file system than what is kept".into(),
             ),
-            Some(false) => Self::Kept,
+            false => Self::Kept,
         }
     }
 }

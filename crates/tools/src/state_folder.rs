@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::limits::STATE_PROBE_BYTES;
 use crate::sys::fs::Root;
@@ -11,7 +12,11 @@ use acp_types::text::path_text;
 
 /// Where a session keeps what it needs later, if it keeps anything.
 #[derive(Debug, Default)]
-pub(crate) struct StateFolder(Option<PathBuf>);
+pub(crate) struct StateFolder {
+    folder: Option<PathBuf>,
+    /// Whether it failed although it was found usable, so that only a write tells.
+    has_failed: AtomicBool,
+}
 
 /// Why nothing can be kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,25 +29,40 @@ pub(crate) enum Unkept {
 
 impl StateFolder {
     pub(crate) fn at(folder: &Path) -> Self {
-        Self(Some(folder.to_owned()))
+        Self { folder: Some(folder.to_owned()), has_failed: AtomicBool::default() }
     }
 
-    /// Checks that so many bytes can be kept, by writing a few: a full disk takes a name, too.
+    /// Checks that so many bytes can be kept, by what the system says of it. Once it has
+    /// [failed](Self::failed) although that said yes, as where a quota is full, by writing a few.
     pub(crate) fn require(&self, bytes: u64) -> Result<(), Unkept> {
-        let Some(folder) = &self.0 else { return Err(Unkept::Nowhere) };
+        let Some(folder) = &self.folder else { return Err(Unkept::Nowhere) };
         let folders = [UNDO, JOURNAL].map(|name| folder.join(name));
+        let writes = self.has_failed.load(Ordering::Relaxed);
         let checked = folders.iter().try_for_each(|folder| {
             make_private(folder)?;
             let dir = Root::pin(folder)?.dir(Path::new(""))?;
-            tempfile::tempfile_in(folder)?.write_all(&[0; STATE_PROBE_BYTES])?;
-            if dir.room()? < bytes { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+            dir.require_taking()?;
+            if writes {
+                tempfile::tempfile_in(folder)?.write_all(&[0; STATE_PROBE_BYTES])?;
+            }
+            // A full disk takes a name, too.
+            let wanted = bytes.saturating_add(STATE_PROBE_BYTES as u64);
+            if dir.room()? < wanted { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
         });
+        if writes && checked.is_ok() {
+            self.has_failed.store(false, Ordering::Relaxed);
+        }
         checked.map_err(|error| self.unusable(&error))
     }
 
-    /// Says that it cannot be written.
-    pub(crate) fn unusable(&self, error: &io::Error) -> Unkept {
-        match &self.0 {
+    /// Notes that it failed although it was found usable, and says why it cannot be written.
+    pub(crate) fn failed(&self, error: &io::Error) -> Unkept {
+        self.has_failed.store(true, Ordering::Relaxed);
+        self.unusable(error)
+    }
+
+    fn unusable(&self, error: &io::Error) -> Unkept {
+        match &self.folder {
             Some(folder) => Unkept::Unusable { folder: folder.clone(), why: error.to_string() },
             None => Unkept::Nowhere,
         }

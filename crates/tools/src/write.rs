@@ -254,8 +254,19 @@ fn journal(
 /// Says that the state folder failed since the change was previewed, which found it usable: another
 /// preview finds that it is not.
 fn unwritten(workspace: &Workspace, error: &io::Error) -> ToolError {
-    let message = format!("nothing was written: {}", workspace.state().unusable(error));
+    let message = format!("nothing was done: {}", workspace.state().failed(error));
     ToolError::report(Code::ChangedSincePreview, message)
+}
+
+/// Says why something could not be kept: the state folder is to blame if it takes nothing any more,
+/// or if there is no room.
+pub(crate) fn explain_kept(workspace: &Workspace, at: &Resolved, error: &io::Error) -> ToolError {
+    let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+    match workspace.undo().require_taking() {
+        Err(error) => unwritten(workspace, &error),
+        Ok(()) if is_full => unwritten(workspace, error),
+        Ok(()) => workspace.explain(at, error),
+    }
 }
 
 /// Adds to an error what could not be put back, if anything.

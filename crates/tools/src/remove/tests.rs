@@ -362,7 +362,7 @@ fn apart() -> Option<(Tree, TempDir)> {
     let state = tempfile::tempdir_in("/dev/shm").ok()?;
     let workspace = tree.workspace.keeping(state.path()).with_durability(Durability::System);
     let dir = workspace.open_dir(&workspace.resolve(".").unwrap()).unwrap();
-    let is_apart = workspace.undo().is_beside(&dir) == Some(false);
+    let is_apart = !workspace.undo().is_beside(&dir);
     is_apart.then_some((Tree { workspace, ..tree }, state))
 }
 

@@ -64,12 +64,19 @@ impl Undo {
         Self { folder: Some(folder), kept: Mutex::default() }
     }
 
-    /// Whether things can be moved from a directory to where they are kept; nothing, if nothing is
-    /// kept at all.
-    pub(crate) fn is_beside(&self, dir: &Dir) -> Option<bool> {
+    /// Whether things can be moved from a directory to where they are kept, if they are.
+    pub(crate) fn is_beside(&self, dir: &Dir) -> bool {
         // It is made with the first change, beneath what is there.
-        let existing = self.folder.as_ref()?.ancestors().find_map(|path| Root::pin(path).ok())?;
-        Some(existing.dir(Path::new("")).is_ok_and(|existing| existing.is_beside(dir)))
+        let mut above = self.folder.iter().flat_map(|folder| folder.ancestors());
+        let existing = above.find_map(|path| Root::pin(path).ok()?.dir(Path::new("")).ok());
+        existing.is_some_and(|existing| existing.is_beside(dir))
+    }
+
+    /// Checks that something can be kept, as far as the system tells without trying.
+    pub(crate) fn require_taking(&self) -> io::Result<()> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        let (store, _) = self.kept().next(folder)?;
+        if store.dir.is_removed() { Err(io::ErrorKind::NotFound.into()) } else { store.dir.require_taking() }
     }
 
     /// Moves something into the store. Nothing, if nothing is kept; an error if it cannot be

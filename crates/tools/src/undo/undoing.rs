@@ -312,7 +312,10 @@ impl Prepared {
                     return Err(Trouble::Stays(CHANGED));
                 }
                 let before = workspace.undo().read(before);
-                let before = before.map_err(|error| workspace.explain(&at, &error))?;
+                let before = before.map_err(|error| {
+                    let message = format!("what is kept of {} cannot be read: {error}", at.given());
+                    ToolError::report(Code::Io, message)
+                })?;
                 Self::Rewrite { at, now, before, deed: deed.clone() }
             }
             Deed::Deleted { path, before } => {

@@ -48,10 +48,7 @@ impl Protection {
     ///
     /// As [`atomic_write`](super::atomic_write), for what can be known before.
     pub(crate) fn of(workspace: &Workspace, changes: &[Change<'_>]) -> Result<Self, ToolError> {
-        let bytes = changes.iter().map(|change| {
-            // Two copies, of what is written in place.
-            change.found.map_or(0, |found| (2 * found.len() + change.bytes.len()) as u64)
-        });
+        let bytes = changes.iter().map(|change| kept_bytes(workspace, *change));
         let unkept = match changes {
             [] => None,
             _ => workspace.state().require(bytes.sum()).err(),
@@ -61,7 +58,8 @@ impl Protection {
         for change in changes {
             let manner = Manner::of(workspace, *change, unkept.is_none())?;
             let is_in_place = || {
-                let is_known = |at| workspace.is_shared(&at) || workspace.is_unexchangeable(at.path());
+                let is_known =
+                    |at| workspace.is_shared(&at) || workspace.is_unexchangeable(at.path());
                 manner.is_in_place || workspace.settle(change.at).is_ok_and(is_known)
             };
             if unkept.is_some() && change.found.is_some() && is_in_place() {
@@ -126,6 +124,17 @@ impl Protection {
         });
         manners.collect()
     }
+}
+
+/// Returns how many bytes the state folder has to take for a change: none if the old file is moved
+/// there.
+fn kept_bytes(workspace: &Workspace, change: Change<'_>) -> u64 {
+    let Some(found) = change.found else { return 0 };
+    let parent = workspace.settle(change.at).ok().and_then(|at| at.parent());
+    let dir = parent.and_then(|parent| workspace.open_dir(&parent).ok());
+    let is_moved =
+        dir.is_some_and(|dir| dir.require_taking().is_ok() && workspace.undo().is_beside(&dir));
+    if is_moved { 0 } else { (found.len() + change.bytes.len()) as u64 }
 }
 
 impl Manner {

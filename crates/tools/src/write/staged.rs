@@ -175,9 +175,11 @@ impl<'a> Staged<'a> {
             self.way = Way::InPlace(file);
             return Ok(());
         }
-        let temporary = self.beside().create(&self.temporary, Audience::Owner)?;
+        let temporary = self.beside().create(&self.temporary, Audience::Owner);
+        let temporary = temporary.map_err(|error| self.of_copies(error))?;
         self.way = Way::Replace;
-        self.ours = self.beside().identity(&self.temporary)?;
+        let ours = self.beside().identity(&self.temporary);
+        self.ours = ours.map_err(|error| self.of_copies(error))?;
         let is_in_place = self.manner.is_in_place || links(&metadata) > 1;
         if is_in_place || !copy_access(&file, &temporary)? {
             if self.manner.is_exchanged_only {
@@ -186,16 +188,27 @@ impl<'a> Staged<'a> {
             }
             self.way = Way::InPlace(file);
             // Both are beside it, so that a half of each can be told from anything else.
-            let new = self.beside().create(&fresh(&self.temporary), Audience::Owner)?;
-            fill(&new, self.change.bytes, filled)?;
-            self.workspace.durability().of(&new)?;
-            fill(&temporary, old, &mut |_| {})?;
-        } else {
-            fill(&temporary, self.change.bytes, filled)?;
-            // Writing may have taken the set-user-id bit away.
-            temporary.set_permissions(metadata.permissions())?;
+            let copied = self.beside().create(&fresh(&self.temporary), Audience::Owner);
+            let copied = copied.and_then(|new| {
+                fill(&new, self.change.bytes, filled)?;
+                self.workspace.durability().of(&new)?;
+                fill(&temporary, old, &mut |_| {})?;
+                self.workspace.durability().of(&temporary)
+            });
+            return copied.map_err(|error| self.of_copies(error));
         }
+        fill(&temporary, self.change.bytes, filled)?;
+        // Writing may have taken the set-user-id bit away.
+        temporary.set_permissions(metadata.permissions())?;
         Ok(self.workspace.durability().of(&temporary)?)
+    }
+
+    /// Blames the state folder for an error of the copies, where they lie there.
+    fn of_copies(&self, error: io::Error) -> Trouble {
+        match self.copies {
+            Some(_) => unwritten(self.workspace, &error).into(),
+            None => error.into(),
+        }
     }
 
     /// Where its copies lie, and the new file before it is in its place.

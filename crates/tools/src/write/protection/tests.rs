@@ -195,6 +195,41 @@ fn a_full_state_folder_keeps_no_edit_from_being_made() {
     assert_eq!(tree.names("."), ["file"]);
 }
 
+/// What the system says of it does not tell that it takes no more files: a write does.
+#[test]
+fn a_state_folder_that_takes_no_more_files_is_named_and_known_from_then_on() {
+    // Its own inode and those of two folders; then that of a journal, too.
+    for (is_closed, inodes) in [(false, 3), (true, 4)] {
+        let tree = kept(&[("file", "old")]);
+        let state = tree.outer().join("state");
+        fs::create_dir(&state).unwrap();
+        let options = format!("nr_inodes={inodes}");
+        if !mount("none".as_ref(), &state, "tmpfs", 0, &options) {
+            return;
+        }
+        without_privileges(&tree, || {
+            if is_closed {
+                close(&tree);
+            }
+            let at = tree.at("file");
+            let change = Change { at: &at, found: Some(b"old"), bytes: b"new" };
+            let permitted = protection(&tree, Some(b"old")).unwrap();
+            assert_eq!(permitted.notes().count(), 0);
+            let error = write_all_watched(&tree.workspace, &[change], &permitted, &mut |_| {});
+            let error = error.unwrap_err();
+            assert_eq!(error.code(), Some(Code::ChangedSincePreview), "{error}");
+            assert!(error.to_string().contains(state.to_str().unwrap()), "{error}");
+            assert_eq!(tree.read("file"), "old");
+            if !is_closed {
+                let notes = protection(&tree, Some(b"old")).unwrap().notes().collect::<String>();
+                assert!(notes.contains(state.to_str().unwrap()), "{notes}");
+                write(&tree, "new").unwrap();
+                assert_eq!(tree.read("file"), "new");
+            }
+        });
+    }
+}
+
 /// What was permitted is what is done: another preview says what changed.
 #[test]
 fn a_state_folder_that_fails_after_the_preview_is_said_before_anything_is_written() {
@@ -228,7 +263,8 @@ fn a_file_that_turns_out_to_be_written_in_place_is_asked_about_with_that_first()
         let change = Change { at: &at, found: Some(b"old"), bytes: b"new" };
         let permitted = protection(&tree, Some(b"old")).unwrap();
         assert!(!permitted.is_risky());
-        let write = |permitted| write_all_watched(&tree.workspace, &[change], permitted, &mut |_| {});
+        let write =
+            |permitted| write_all_watched(&tree.workspace, &[change], permitted, &mut |_| {});
         let error = write(&permitted).unwrap_err();
         assert_eq!(error.code(), Some(Code::ChangedSincePreview), "{error}");
         assert_eq!((tree.read("file"), tree.names(".")), ("old".into(), vec!["file".to_owned()]));
