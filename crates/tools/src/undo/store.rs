@@ -76,7 +76,10 @@ impl Undo {
     pub(crate) fn require_taking(&self) -> io::Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
         let (store, _) = self.kept().next(folder)?;
-        if store.dir.is_removed() { Err(io::ErrorKind::NotFound.into()) } else { store.dir.require_taking() }
+        match store.dir.is_removed() {
+            true => Err(io::ErrorKind::NotFound.into()),
+            false => store.dir.require_taking(),
+        }
     }
 
     /// Moves something into the store. Nothing, if nothing is kept; an error if it cannot be
@@ -229,7 +232,17 @@ impl Undo {
         kept.count += 1;
         let number = kept.count;
         kept.steps.push_back((number, step));
-        let room = kept.room();
+        let room = match kept.due_for_sweep() {
+            None => UNDO_BYTES,
+            Some(store) => {
+                // Others take the lock meanwhile, tasks among them.
+                drop(kept);
+                let surplus = session_folder::surplus(&store.path);
+                kept = self.kept();
+                kept.looked = kept.bytes.saturating_sub(surplus);
+                UNDO_BYTES.min(kept.looked)
+            }
+        };
         let mut forgotten = Vec::new();
         while kept.is_more_than(room) {
             let Some(oldest) = kept.pop_oldest() else { break };
@@ -298,14 +311,13 @@ impl Undo {
 }
 
 impl Kept {
-    /// Returns how many bytes the steps may have: where all sessions have too many, fewer than they
-    /// have.
-    fn room(&mut self) -> u64 {
+    /// Returns the store, if so much was kept that all of the state folder has to be looked at: where
+    /// all sessions have too many bytes, this one may have fewer than it has.
+    fn due_for_sweep(&mut self) -> Option<Arc<Store>> {
         self.looked = self.looked.min(self.bytes);
-        let store = self.store.as_ref().filter(|_| self.bytes >= self.looked + STATE_LOOK_BYTES);
-        let Some(store) = store else { return UNDO_BYTES };
-        self.looked = self.bytes.saturating_sub(session_folder::surplus(&store.path));
-        UNDO_BYTES.min(self.looked)
+        let store = self.store.as_ref().filter(|_| self.bytes >= self.looked + STATE_LOOK_BYTES)?;
+        self.looked = self.bytes;
+        Some(store.clone())
     }
 
     fn is_more_than(&self, bytes: u64) -> bool {
@@ -364,9 +376,7 @@ impl Store {
     }
 
     fn note(&self, step: &Step) -> io::Result<()> {
-        let deeds = Value::from_iter(step.deeds.iter().map(Deed::to_json));
-        // In one write, which a kill does not tear.
-        open_private(&self.path.join("steps.jsonl"))?.write_all(format!("{deeds}\n").as_bytes())
+        write_step(step, open_private(&self.path.join("steps.jsonl"))?)
     }
 
     fn remove(&self, name: &OsStr) {
@@ -374,6 +384,12 @@ impl Store {
         // What cannot be removed is removed with the folder, later.
         drop(fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path)));
     }
+}
+
+/// Writes a step as one line, in one write, which a kill does not tear.
+fn write_step(step: &Step, mut list: impl io::Write) -> io::Result<()> {
+    let deeds = Value::from_iter(step.deeds.iter().map(Deed::to_json));
+    list.write_all(format!("{deeds}\n").as_bytes())
 }
 
 /// Copies a file to a name that nothing has, with its owner, mode and attributes where they can be
@@ -385,4 +401,33 @@ fn copy(from: &Dir, name: &OsStr, to: &Dir, as_name: &OsStr) -> io::Result<u64> 
     copy_access(&from, &to)?;
     to.sync_data()?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pretty_assertions::assert_eq;
+
+    /// What each write has.
+    struct Writes<'a>(&'a mut Vec<String>);
+
+    impl io::Write for Writes<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.push(String::from_utf8_lossy(bytes).into_owned());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_step_is_one_line_and_one_write() {
+        let deeds = ["a", "b"].map(|path| Deed::MadeDirectory(path.into())).into();
+        let mut writes = Vec::new();
+        write_step(&Step { deeds }, Writes(&mut writes)).unwrap();
+        let line = "[{\"madeDirectory\":\"a\"},{\"madeDirectory\":\"b\"}]\n";
+        assert_eq!(writes, [line]);
+    }
 }
