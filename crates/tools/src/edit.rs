@@ -171,7 +171,7 @@ impl Edit {
         if self.old_text == self.new_text {
             return Err(EditReason::SameText);
         }
-        if let Some(line) = placeholder(&self.new_text, text) {
+        if let Some(line) = placeholder(&self.new_text, text, &self.old_text, 1) {
             return Err(EditReason::Placeholder { line: line.to_owned() });
         }
         if self.old_text.is_empty() {

@@ -108,7 +108,7 @@ impl Tool for WriteFile {
             };
             let (old, Whole { text: new, bytes, kept }) = rewritten(&args, &found)?;
             let old = old + held.lost_end(real.path());
-            if let Some(line) = placeholder(&args.content, &old) {
+            if let Some(line) = placeholder(&args.content, &old, &old, 0) {
                 return Err(ToolError::invalid(format!(
                     "content leaves text out and says so (`{line}`), which would be lost. Give \
                      the whole text, or use edit_file for a part of it"

@@ -54,14 +54,24 @@ const STAYS: [&str; 12] = [
 const REST: [&str; 8] =
     ["existing", "original", "other", "previous", "remaining", "rest", "same", "unchanged"];
 
-/// Returns the first line of `new` that is a comment and nothing else, stands for text of the file
-/// which it leaves out, such as `// ... rest of the code unchanged`, and is no line of the file.
-pub(crate) fn placeholder<'a>(new: &'a str, file: &str) -> Option<&'a str> {
+/// Returns the first line of `new` that is a comment and nothing else and stands for text of the file
+/// which it leaves out, such as `// ... rest of the code unchanged`. The file may have such lines of
+/// its own: those that are `replaced` are no others, and one that the file has may come `more` times.
+pub(crate) fn placeholder<'a>(
+    new: &'a str,
+    file: &str,
+    replaced: &str,
+    more: usize,
+) -> Option<&'a str> {
     if file.trim().is_empty() {
         return None;
     }
-    let is_there = |line: &str| file.lines().any(|other| other.trim() == line);
-    new.lines().map(str::trim).find(|line| stands_for_more(line) && !is_there(line))
+    let count = |text: &str, line: &str| text.lines().filter(|other| other.trim() == line).count();
+    let is_kept = |line: &str| {
+        let more = if count(file, line) > 0 { more } else { 0 };
+        count(new, line) <= count(replaced, line) + more
+    };
+    new.lines().map(str::trim).find(|line| stands_for_more(line) && !is_kept(line))
 }
 
 fn stands_for_more(line: &str) -> bool {
@@ -104,6 +114,11 @@ fn starts_with(line: &str, mark: &str) -> bool {
 mod tests {
     use super::placeholder;
 
+    /// For a text that replaces all of a file.
+    fn written<'a>(new: &'a str, file: &str) -> Option<&'a str> {
+        placeholder(new, file, file, 0)
+    }
+
     #[test]
     fn lines_that_stand_for_others_are_found() {
         for line in [
@@ -127,9 +142,16 @@ mod tests {
             "* ... previous tests ...",
         ] {
             let new = format!("one\n{line}\nfour\n");
-            assert_eq!(placeholder(&new, "x"), Some(line.trim()), "{line}");
-            assert_eq!(placeholder(&new, "\n"), None, "there is nothing that could be left out");
-            assert_eq!(placeholder(&new, &format!("x\n  {line}  \n")), None, "{line}");
+            assert_eq!(written(&new, "x"), Some(line.trim()), "{line}");
+            assert_eq!(written(&new, "\n"), None, "there is nothing that could be left out");
+            let file = format!("x\n  {line}  \n");
+            assert_eq!(written(&new, &file), None, "{line}");
+            // No more of them than the file has, but for one that an edit puts in.
+            assert_eq!(written(&new.repeat(2), &file), Some(line.trim()), "{line}");
+            assert_eq!(placeholder(&new, &file, "x", 1), None, "{line}");
+            assert_eq!(placeholder(&new.repeat(2), &file, "x", 1), Some(line.trim()), "{line}");
+            assert_eq!(placeholder(&new.repeat(2), &file, &file, 1), None, "{line}");
+            assert_eq!(placeholder(&new, "x", "x", 1), Some(line.trim()), "{line}");
         }
     }
 
@@ -154,7 +176,7 @@ mod tests {
             "//",
             "",
         ] {
-            assert_eq!(placeholder(line, "x"), None, "{line}");
+            assert_eq!(written(line, "x"), None, "{line}");
         }
     }
 }
