@@ -1,9 +1,11 @@
 //! The folders of sessions beneath the user's state folder, and the bound over all of them. It knows
 //! nothing of what is kept there.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -16,12 +18,18 @@ pub(crate) struct Held {
     _locked: Option<File>,
 }
 
+/// The state folders that this process has swept.
+static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
 /// Makes a folder that is its owner's alone beneath one of the state folder, which is
-/// [swept](sweep) on a thread of its own.
+/// [swept](sweep) once, on a thread of its own.
 pub(crate) fn make(folder: &Path) -> io::Result<(PathBuf, Held)> {
     make_private(folder)?;
     make_own(folder);
-    if let Some(state) = folder.parent().map(Path::to_owned) {
+    let is_new = |state: &PathBuf| {
+        SWEPT.lock().unwrap_or_else(PoisonError::into_inner).insert(state.clone())
+    };
+    if let Some(state) = folder.parent().map(Path::to_owned).filter(is_new) {
         make_own(&state);
         let sweeping = thread::Builder::new().name("state".into());
         // The next session sweeps it otherwise.
@@ -57,17 +65,23 @@ struct Stored {
     is_session: bool,
     is_old: bool,
     bytes: u64,
+    /// Whether it has more bytes, because there is too much of it to be counted.
+    is_more: bool,
 }
 
 /// Removes what is too old and what ended sessions left, the oldest first, until all of it has at
-/// most `bound` bytes. What an open session holds, of whatever process, stays. Returns how many bytes
-/// there are then.
+/// most `bound` bytes; before these, what has more than can be counted. What an open session holds,
+/// of whatever process, stays. Returns how many bytes there are then.
 pub(crate) fn sweep(state: &Path, bound: u64) -> u64 {
+    sweep_counting(state, bound, COUNTED_FILES)
+}
+
+fn sweep_counting(state: &Path, bound: u64, files: u64) -> u64 {
     let mut stored: Vec<_> = [(UNDO, UNDO_AGE), (OUTPUT, OUTPUT_AGE), (JOURNAL, UNDO_AGE)]
         .into_iter()
-        .flat_map(|(name, age)| stored(&state.join(name), age))
+        .flat_map(|(name, age)| stored(&state.join(name), age, files))
         .collect();
-    stored.sort_by_key(|stored| stored.modified);
+    stored.sort_by_key(|stored| (!stored.is_more, stored.modified));
     let mut total = stored.iter().map(|stored| stored.bytes).sum();
     for one in stored {
         let is_surplus = one.is_session && total > bound;
@@ -85,30 +99,29 @@ pub(crate) fn surplus(session: &Path) -> u64 {
     state.map_or(0, |state| sweep(state, STATE_BYTES).saturating_sub(STATE_BYTES))
 }
 
-fn stored(folder: &Path, age: Duration) -> Vec<Stored> {
+fn stored(folder: &Path, age: Duration, files: u64) -> Vec<Stored> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let entries = entries.filter_map(|entry| {
         let (path, metadata) = (entry.path(), entry.metadata().ok()?);
         let modified = metadata.modified().ok()?;
         let is_session = metadata.is_dir() && starts_with(&path, SESSION);
         let is_old = SystemTime::now().duration_since(modified).is_ok_and(|since| since > age);
-        let bytes = bytes_of(&path, &metadata, &mut { COUNTED_FILES }, 0);
-        Some(Stored { path, modified, is_session, is_old, bytes })
+        let mut left = files;
+        let bytes = bytes_of(&path, &metadata, &mut left, 0);
+        Some(Stored { path, modified, is_session, is_old, bytes, is_more: left == 0 })
     });
     entries.collect()
 }
 
-/// Counts what lies in a folder, as far as it is not too much to look at.
+/// Counts what lies in a folder, as far as it is not too much to look at: then none is left.
 fn bytes_of(path: &Path, metadata: &fs::Metadata, left: &mut u64, depth: usize) -> u64 {
-    *left = left.saturating_sub(1);
+    *left = if depth > COUNTED_DEPTH { 0 } else { left.saturating_sub(1) };
     if !metadata.is_dir() {
         return metadata.len();
     }
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
     entries.fold(0, |bytes, entry| match entry.metadata() {
-        Ok(metadata) if *left > 0 && depth <= COUNTED_DEPTH => {
-            bytes + bytes_of(&entry.path(), &metadata, left, depth + 1)
-        }
+        Ok(metadata) if *left > 0 => bytes + bytes_of(&entry.path(), &metadata, left, depth + 1),
         _ => bytes,
     })
 }
@@ -216,6 +229,19 @@ mod tests {
         assert_eq!(sweep(state.path(), 0), 100);
         drop(open);
         assert_eq!(sweep(state.path(), 0), 0);
+    }
+
+    #[test]
+    fn what_has_more_than_can_be_counted_goes_first() {
+        let state = tempfile::tempdir().unwrap();
+        let hours = |hours: u64| Duration::from_secs(3600 * hours);
+        let (old, _) = session(state.path(), UNDO, 100, hours(5));
+        let (large, _) = session(state.path(), UNDO, 100, hours(1));
+        for file in 2..9 {
+            fs::write(large.join(file.to_string()), [0; 100]).unwrap();
+        }
+        sweep_counting(state.path(), 250, 4);
+        assert_eq!((old.exists(), large.exists()), (true, false));
     }
 
     #[test]
