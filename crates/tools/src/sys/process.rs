@@ -29,6 +29,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use acp_types::text::path_text;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, ioctl_tiocsctty, setrlimit, setsid};
 use serde::{Deserialize, Serialize};
 
@@ -151,7 +152,7 @@ fn not_started(error: io::Error, cwd: &Path) -> io::Error {
         return error;
     }
     let why = if !cwd.is_dir() {
-        format!("the folder {} does not exist any more", cwd.display())
+        format!("the folder {} does not exist any more", path_text(cwd))
     } else if cfg!(target_os = "linux") && !Path::new(OWN_PROGRAM).exists() {
         "/proc is not mounted, and without it no command can be kept and ended. Ask the user to \
          mount it (mount -t proc proc /proc)"
