@@ -1,4 +1,5 @@
-//! The files that hold the whole outputs of one session's commands, in the user's state folder.
+//! The files that hold the whole outputs of one session's commands, and long results of other tools,
+//! in the user's state folder.
 //!
 //! They lie outside of the roots, so nothing but what reads may reach them, and that through a
 //! workspace of their own. It knows nothing of commands.
@@ -27,13 +28,22 @@ pub(crate) struct Outputs {
     readable: OnceLock<(PathBuf, Arc<Workspace>)>,
 }
 
+/// What a file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OutputKind {
+    /// What can be had nowhere else, such as what a command wrote.
+    Output,
+    /// What another call of its tool returns again: it goes before any output.
+    Result,
+}
+
 /// The folder of one session.
 #[derive(Debug)]
 struct Store {
     dir: Dir,
     path: PathBuf,
     /// The oldest first.
-    names: VecDeque<OsString>,
+    names: VecDeque<(OsString, OutputKind)>,
     count: u64,
     /// How many bytes they had when all of the state folder was looked at.
     looked: u64,
@@ -47,10 +57,10 @@ impl Outputs {
     }
 
     /// Makes a file that only its owner can read. Nothing, if none are kept.
-    pub(crate) fn create(&self) -> io::Result<Option<(File, PathBuf)>> {
+    pub(crate) fn create(&self, kind: OutputKind) -> io::Result<Option<(File, PathBuf)>> {
         let Some(folder) = &self.folder else { return Ok(None) };
-        let mut store = self.lock();
-        let store = match &mut *store {
+        let mut locked = self.lock();
+        let store = match &mut *locked {
             Some(store) => store,
             none => {
                 let made = Store::make(folder)?;
@@ -60,15 +70,25 @@ impl Outputs {
                 none.insert(made)
             }
         };
-        store.create().map(Some)
+        let mut room = OUTPUT_FILES_BYTES;
+        if let Some(path) = store.due_for_sweep() {
+            // Others take the lock meanwhile, tasks among them.
+            drop(locked);
+            let surplus = session_folder::surplus(&path);
+            locked = self.lock();
+            let Some(store) = &mut *locked else { return Ok(None) };
+            store.looked = store.bytes().saturating_sub(surplus);
+            room = room.min(store.looked);
+        }
+        locked.as_mut().map(|store| store.create(kind, room)).transpose()
     }
 
     /// Removes a file of this session, by its URI.
     pub(crate) fn remove(&self, of: &str) {
         let mut store = self.lock();
         let Some(Store { names, path, .. }) = &mut *store else { return };
-        if let Some(at) = names.iter().position(|name| uri(&path.join(name)) == of)
-            && let Some(name) = names.remove(at)
+        if let Some(at) = names.iter().position(|(name, _)| uri(&path.join(name)) == of)
+            && let Some((name, _)) = names.remove(at)
         {
             // One that is gone already is no error.
             drop(fs::remove_file(path.join(name)));
@@ -102,10 +122,10 @@ impl Store {
         Ok(Self { dir, path, names: VecDeque::new(), count: 0, looked: 0, _held: held })
     }
 
-    fn create(&mut self) -> io::Result<(File, PathBuf)> {
-        let room = self.room();
+    fn create(&mut self, kind: OutputKind, room: u64) -> io::Result<(File, PathBuf)> {
         while self.names.len() >= OUTPUT_FILES || self.bytes() > room {
-            let Some(oldest) = self.names.pop_front() else { break };
+            let result = self.names.iter().position(|(_, kind)| *kind == OutputKind::Result);
+            let Some((oldest, _)) = self.names.remove(result.unwrap_or(0)) else { break };
             // One that is gone already is no error; a command that still writes to it goes on.
             drop(fs::remove_file(self.path.join(oldest)));
         }
@@ -113,23 +133,21 @@ impl Store {
         let name = OsString::from(format!("output-{}.txt", self.count));
         let file = self.dir.create(&name, Audience::Owner)?;
         let path = self.path.join(&name);
-        self.names.push_back(name);
+        self.names.push_back((name, kind));
         Ok((file, path))
     }
 
-    /// Returns how many bytes they may have: where all sessions have too many, fewer than they have.
-    fn room(&mut self) -> u64 {
+    /// Returns its path, if so much was kept that all of the state folder has to be looked at: where
+    /// all sessions have too many bytes, this one may have fewer than it has.
+    fn due_for_sweep(&mut self) -> Option<PathBuf> {
         let bytes = self.bytes();
-        if bytes < self.looked + STATE_LOOK_BYTES {
-            self.looked = self.looked.min(bytes);
-            return OUTPUT_FILES_BYTES;
-        }
-        self.looked = bytes.saturating_sub(session_folder::surplus(&self.path));
-        OUTPUT_FILES_BYTES.min(self.looked)
+        let is_due = bytes >= self.looked + STATE_LOOK_BYTES;
+        self.looked = if is_due { bytes } else { self.looked.min(bytes) };
+        is_due.then(|| self.path.clone())
     }
 
     fn bytes(&self) -> u64 {
-        let sizes = self.names.iter().map(|name| fs::metadata(self.path.join(name)));
+        let sizes = self.names.iter().map(|(name, _)| fs::metadata(self.path.join(name)));
         sizes.map(|metadata| metadata.map_or(0, |metadata| metadata.len())).sum()
     }
 }
@@ -154,7 +172,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::{Duration, Instant, SystemTime};
 
-    use super::{Outputs, uri};
+    use super::{OutputKind, Outputs, uri};
     use crate::limits::{OUTPUT_AGE, OUTPUT_FILES, STATE_BYTES, STATE_LOOK_BYTES};
     use crate::read::read_window;
     use crate::session_folder;
@@ -168,7 +186,7 @@ mod tests {
         let (root, state) = (folder.path().join("root"), folder.path().join("state"));
         std::fs::create_dir(&root).unwrap();
         let workspace = Arc::new(Workspace::new(root.clone(), Vec::new()).unwrap().keeping(&state));
-        let (mut file, path) = workspace.outputs().create().unwrap().unwrap();
+        let (mut file, path) = workspace.outputs().create(OutputKind::Output).unwrap().unwrap();
         writeln!(file, "one\ntwo\nthree").unwrap();
         #[cfg(unix)]
         {
@@ -204,14 +222,27 @@ mod tests {
         std::fs::create_dir_all(&old).unwrap();
         let time = SystemTime::now() - OUTPUT_AGE - Duration::from_secs(9);
         std::fs::File::open(&old).unwrap().set_modified(time).unwrap();
-        let paths: Vec<_> =
-            (0..=OUTPUT_FILES).map(|_| outputs.create().unwrap().unwrap().1).collect();
+        let paths: Vec<_> = (0..=OUTPUT_FILES)
+            .map(|_| outputs.create(OutputKind::Output).unwrap().unwrap().1)
+            .collect();
         let deadline = Instant::now() + Duration::from_secs(20);
         while old.exists() {
             assert!(Instant::now() < deadline, "it is still there");
         }
         assert!(!paths[0].exists());
         assert_eq!(paths.iter().filter(|path| path.exists()).count(), OUTPUT_FILES);
+    }
+
+    #[test]
+    fn results_go_before_outputs() {
+        let folder = tempfile::tempdir().unwrap();
+        let outputs = Outputs::within(folder.path().join(OUTPUT));
+        let make = |kind| outputs.create(kind).unwrap().unwrap().1;
+        let output = make(OutputKind::Output);
+        let results: Vec<_> = (0..OUTPUT_FILES).map(|_| make(OutputKind::Result)).collect();
+        assert!(output.exists() && !results[0].exists() && results[1].exists());
+        make(OutputKind::Output);
+        assert!(output.exists() && !results[1].exists() && results[2].exists());
     }
 
     #[test]
@@ -224,7 +255,7 @@ mod tests {
             let outputs = Outputs::within(folder.path().join(OUTPUT));
             let paths: Vec<_> = (0..3)
                 .map(|_| {
-                    let (file, path) = outputs.create().unwrap().unwrap();
+                    let (file, path) = outputs.create(OutputKind::Output).unwrap().unwrap();
                     file.set_len(STATE_LOOK_BYTES).unwrap();
                     path
                 })

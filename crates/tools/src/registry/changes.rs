@@ -6,10 +6,11 @@ use std::path::Path;
 
 use acp_types::limits::CHANGE_BYTES;
 use acp_types::schema::v1::ResourceLink;
+use acp_types::text::path_text;
 use acp_types::{Content, ContentBlock, FileChange};
 
 use crate::limits::{NAMED_CHANGES, NOTES, SHOWN_CHANGES};
-use crate::outputs::{Outputs, uri};
+use crate::outputs::{OutputKind, Outputs, uri};
 use crate::tool::{Context, blocking};
 
 /// Bounds what is shown of changes, and tells whether that is everything. Where it is not, all that
@@ -59,7 +60,7 @@ fn not_shown(rest: &[&FileChange]) -> Option<String> {
         (added + more_added, removed + more_removed)
     };
     let (added, removed) = rest.iter().fold((0, 0), sum);
-    let names: Vec<_> = rest.iter().map(|change| change.path.display().to_string()).collect();
+    let names: Vec<_> = rest.iter().map(|change| path_text(&change.path)).collect();
     let (named, unnamed) = names.split_at(names.len().min(NAMED_CHANGES));
     let mut text = format!(
         "{} more files would be changed, +{added} −{removed} lines, which are not shown: {}",
@@ -84,12 +85,12 @@ pub(super) fn notes(mut notes: Vec<String>) -> Vec<Content> {
 
 fn left_out(path: &Path, (added, removed): (usize, usize), how: &str) -> String {
     let rest = if added + removed == 1 { "line is" } else { "lines are" };
-    format!("{}: +{added} −{removed} more {rest} not {how}.", path.display())
+    format!("{}: +{added} −{removed} more {rest} not {how}.", path_text(path))
 }
 
 /// Writes changes as one patch into a file that only its owner can read.
 fn stage(changes: &[FileChange], outputs: &Outputs) -> Option<Content> {
-    let (mut file, path) = outputs.create().ok()??;
+    let (mut file, path) = outputs.create(OutputKind::Output).ok()??;
     let mut bytes = 0;
     for change in changes {
         let mut patch = change.git_patch();
@@ -188,6 +189,16 @@ mod tests {
             };
             assert!(text.text.starts_with(&expected), "{}", text.text);
             assert!(content.len() + NOTES <= acp_lifecycle::limits::CONTENT_ITEMS);
+        }
+    }
+
+    #[test]
+    fn a_name_cannot_pass_for_other_words_of_the_text() {
+        let named = |name: &str| FileChange { path: format!("/p/{name}").into(), ..change(1) };
+        let (one, two) = (named("a\nb: +0 −0 more lines are not shown."), named("c, /p/d"));
+        for text in [not_shown(&[&one]), not_shown(&[&one, &two])] {
+            let text = text.unwrap();
+            assert!(text.contains("/p/$'a\\nb") && !text.contains('\n'), "{text}");
         }
     }
 

@@ -10,7 +10,7 @@ use acp_types::schema::v1::ResourceLink;
 use acp_types::{Content, ContentBlock};
 
 use crate::limits::{OUTPUT_FILE_BYTES, RESULT_BYTES};
-use crate::outputs::{Outputs, uri};
+use crate::outputs::{OutputKind, Outputs, uri};
 use crate::read::grouped;
 use crate::tool::{Context, Output, blocking};
 use acp_types::text::path_text;
@@ -46,7 +46,7 @@ pub(super) async fn keep(output: &mut Output, call: &CallHandle, context: &Conte
 
 /// Writes a result to a file; nothing, where none are kept.
 fn write(text: &str, outputs: &Outputs) -> io::Result<Option<PathBuf>> {
-    let Some((mut file, path)) = outputs.create()? else { return Ok(None) };
+    let Some((mut file, path)) = outputs.create(OutputKind::Result)? else { return Ok(None) };
     // Half of it would be taken for the whole.
     file.write_all(text.as_bytes()).inspect_err(|_| drop(fs::remove_file(&path)))?;
     Ok(Some(path))

@@ -27,6 +27,7 @@ use crate::limits::{
     CLIENT_LOOK_MAX, CLIENT_LOOK_SOON, CLIENT_OUTPUT_BYTES, CLIENT_SETTLE, CLIENT_SETTLE_TRIES,
     CLIENT_SIGNAL_BYTES, OUTPUT_FILE_BYTES,
 };
+use crate::outputs::OutputKind;
 use crate::tool::{Invocation, Output, blocking};
 
 /// Returns the client's terminals, if it is to run a command: not one that reads what is typed or
@@ -76,7 +77,9 @@ pub(super) async fn run(
     let workspace = Arc::clone(&context.workspace);
     let record = move || {
         let shown = Shown::new(&Filter::default().push(text.as_bytes()));
-        let recording = Recording::new(OUTPUT_FILE_BYTES, move || workspace.outputs().create());
+        let recording = Recording::new(OUTPUT_FILE_BYTES, move || {
+            workspace.outputs().create(OutputKind::Output)
+        });
         recording.push(text.as_bytes());
         Ok((shown, recording.finish()))
     };

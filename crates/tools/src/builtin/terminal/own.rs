@@ -22,7 +22,7 @@ use crate::exec::escapes::Filter;
 use crate::exec::record::{Recorded, RecordedFile, Recording};
 use crate::exec::{self, Command, End, Input, Piece, Size, SpawnError, Streams, Usage, or_never};
 use crate::limits::OUTPUT_FILE_BYTES;
-use crate::outputs::uri;
+use crate::outputs::{OutputKind, uri};
 use crate::tool::{Invocation, Output, blocking, redacted};
 
 /// Runs a command to its end, or until it goes on in the background.
@@ -84,7 +84,8 @@ fn begin(command: Command, job: &Job, invocation: Invocation<'_>) -> Live {
     let call = invocation.call.clone();
     // The files are gone with the session, and a command must not keep that.
     let workspace = Arc::downgrade(&invocation.context.workspace);
-    let open = move || workspace.upgrade().map_or(Ok(None), |it| it.outputs().create());
+    let open =
+        move || workspace.upgrade().map_or(Ok(None), |it| it.outputs().create(OutputKind::Output));
     let recording = Arc::new(Recording::new(OUTPUT_FILE_BYTES, open));
     let detached = CancellationToken::new();
     let (session, is_detached) = (call.session().clone(), detached.clone());
