@@ -137,7 +137,7 @@ impl Titles {
             later.push(text);
         };
         for (name, value) in &arguments {
-            match markdown::interprets(value) {
+            match value.is_empty() || markdown::interprets(value) {
                 true => set_later(&mut values, name, Later::Text(value.clone())),
                 false => values.set((*name).to_owned(), FluentValue::from(value.clone())),
             }

@@ -424,8 +424,8 @@ const PROGRAMS: &[Program] = &[
                   --new-file -i --ignore-case -E -Z -b -w -B --text -a --strip-trailing-cr --color=: --minimal -d --speed-large-files",
         ..SHOWS
     },
-    Program { words: &["echo"], operands: Operands::Text, ..BASE },
-    Program { words: &["false"], operands: Operands::Text, ..BASE },
+    Program { words: &["echo"], operands: Operands::Text, has_button: false, ..BASE },
+    Program { words: &["false"], operands: Operands::Text, has_button: false, ..BASE },
     Program {
         words: &["find"],
         options: "-name~ -iname~ -path~ -ipath~ -wholename~ -regex~ -iregex~ -regextype: -type: \
@@ -579,7 +579,7 @@ const PROGRAMS: &[Program] = &[
                   --zero-terminated",
         ..SHOWS
     },
-    Program { words: &["true"], operands: Operands::Text, ..BASE },
+    Program { words: &["true"], operands: Operands::Text, has_button: false, ..BASE },
     Program {
         words: &["wc"],
         options: "-c --bytes -m --chars -l --lines -L --max-line-length -w --words --total:",

@@ -81,7 +81,7 @@ pub fn understand(command: &[String], held: usize) -> Result<Understood<'_>, Not
 
 /// Whether a command is an interpreter that is given no script: its program is what it reads.
 fn reads_its_program(command: &[String]) -> bool {
-    let (program, words) = command.split_first().expect("a command has a program");
+    let Some((program, words)) = command.split_first() else { return true };
     let name = program.rsplit('/').next().unwrap_or(program);
     (interprets(name) || is_shell(name)) && words.iter().all(|word| is_option(word) || word == "-")
 }

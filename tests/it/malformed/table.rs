@@ -12,7 +12,7 @@ use self::Part::{Bytes, Text, Times};
 pub(crate) const MARKER: &str = "XYZZY";
 
 /// The most bytes of an answer, newline included.
-const ANSWER_BYTES: usize = 1024;
+const ANSWER_BYTES: usize = 2048;
 
 /// One line.
 pub(crate) struct Row {

@@ -22,6 +22,9 @@ pub(super) fn interprets(text: &str) -> bool {
 
 /// Returns a text in a code span whose fence is longer than any run of backticks in it.
 pub(super) fn code(text: &str) -> String {
+    if text.is_empty() {
+        return String::new();
+    }
     let runs = text.split(|letter| letter != '`').map(str::len);
     let fence = "`".repeat(runs.max().unwrap_or_default() + 1);
     // One blank on either side is not part of what stands between fences, unless all are blanks.
