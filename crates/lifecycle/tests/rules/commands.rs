@@ -58,7 +58,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("cargo test", "cargo -C /x test"),
     ("cargo test", "cargo --config x test"),
     // What the program is told, also where no table of harm holds it.
-    ("cargo test", "cargo test -- --logfile /home/ada/.bashrc"),
+    ("cargo test", "cargo test -- --logfile /etc/profile"),
     ("cargo test", "cargo test -- --debugger evil"),
     ("cargo clippy", "cargo clippy -- @file"),
     ("git blame", "git blame -S /etc/passwd a"),

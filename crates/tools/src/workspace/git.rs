@@ -112,13 +112,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         let config = "[core]\n\thooksPath = tools/hooks\n\tbare = false\n; path = not\n[filter \"x\"]\n\
-                      \tclean = \"sh scripts/clean.sh %f\"\n[include]\n\tpath = ../shared.inc\n";
+                      \tclean = \"sh scripts/clean.sh %f\"\n[include]\n\tpath = ../more.inc\n";
         write(root, ".git/config", config);
         for (path, is_one) in [
             ("tools/hooks/pre-commit", true),
             ("tools/hooks", true),
             ("tools/other", false),
-            ("shared.inc", true),
+            ("more.inc", true),
             ("scripts/clean.sh", true),
             ("scripts/x", false),
             ("false", true),
