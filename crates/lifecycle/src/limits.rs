@@ -110,6 +110,13 @@ pub const COMMAND_BYTES: usize = 4 * 1024;
 /// Bytes of what a user said of a rejection, as the model reads it.
 pub const REASON_BYTES: usize = 2 * 1024;
 
+/// Bytes of a stream that were shown and are looked at again with what follows: a word that stands
+/// before credentials may come in pieces.
+pub const STREAM_CONTEXT_BYTES: usize = 32;
+
+/// Longest escape sequence of a terminal that is waited for.
+pub const ESCAPE_BYTES: usize = 256;
+
 /// Files that were changed without a question which a session remembers.
 pub const UNSEEN_FILES: usize = 256;
 

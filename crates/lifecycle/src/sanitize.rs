@@ -21,6 +21,7 @@ mod keys;
 mod secrets;
 mod shapes;
 mod stream;
+mod visible;
 
 pub use fit::fit;
 pub use secrets::Secrets;

@@ -52,9 +52,6 @@ impl Terminals {
         secrets: &Secrets,
     ) -> Option<TerminalPatch> {
         let terminal = self.running(id)?;
-        if secrets.is_empty() && terminal.output.is_empty() {
-            return Some(terminal.apply(TerminalPatch::output(bytes), secrets));
-        }
         let shown = terminal.output.push(secrets, bytes);
         Some(terminal.apply(TerminalPatch::output(&shown), secrets))
     }

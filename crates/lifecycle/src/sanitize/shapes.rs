@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 
 use memchr::{memchr2_iter, memmem};
 
+use super::automaton::Scan;
+
 /// Returns where, in order and without overlap.
 ///
 /// - In `scheme://user:password@host`, the user and the password; also a user alone of 20 bytes
@@ -25,6 +27,56 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
         range.start < range.end
     });
     found
+}
+
+/// Looks for the same in a part of a stream, which may not be text, and tells how many of the last
+/// bytes may turn out to be before or in credentials.
+pub(super) fn scan(text: &[u8]) -> Scan {
+    let none = Scan { found: Vec::new(), open: 0 };
+    if !may_have_shape(text) {
+        return none;
+    }
+    // Byte for byte the same, as far as shapes go.
+    let ascii = text.iter().map(|byte| if byte.is_ascii() { *byte } else { b'x' }).collect();
+    let Ok(text) = String::from_utf8(ascii) else { return none };
+    Scan { found: find(&text), open: open(&text) }
+}
+
+/// Whether there is a word in it that all shapes begin with: in small letters, capitals, or with one
+/// capital.
+fn may_have_shape(text: &[u8]) -> bool {
+    let has = |finder: &memmem::Finder<'_>| finder.find(text).is_some();
+    has(&COLON) || BEGINNINGS.iter().any(has)
+}
+
+/// Returns how many of the last bytes of a text may be credentials, or stand before them, which is
+/// known when more has come.
+fn open(text: &str) -> usize {
+    let line = text.rfind('\n').map_or(0, |at| at + 1);
+    let line = &text[line.max(text.len().saturating_sub(OPEN_BYTES))..];
+    let is_word = |letter: char| !letter.is_whitespace() && !"\"'`<>\\,;".contains(letter);
+    // Words that something ends, and whether another one begins.
+    let is_over = |rest: &str, words: usize| {
+        let rest = rest.trim_start_matches(|letter| !is_word(letter));
+        let ended = rest.split(|letter| !is_word(letter)).filter(|word| !word.is_empty()).count();
+        let is_within = rest.ends_with(is_word);
+        ended > words || ended == words && !is_within
+    };
+    let header = words(line, "authorization", 8).last().filter(|end| {
+        let rest = line[*end..].trim_start_matches(['"', '\'', '\\', ' ']);
+        rest.is_empty() || rest.strip_prefix([':', '=']).is_some_and(|rest| !is_over(rest, 2))
+    });
+    let header = header.map(|end| end - "authorization".len());
+    let bearer = words(line, "bearer", 0).last().filter(|end| {
+        let rest = &line[*end..];
+        rest.is_empty() || rest.starts_with(' ') && !is_over(rest, 1)
+    });
+    let bearer = bearer.map(|end| end - "bearer".len());
+    let url = line.rfind("://").filter(|at| {
+        let is_end = |letter: char| letter.is_whitespace() || "/?#\"'`<>\\".contains(letter);
+        !line[at + "://".len()..].contains(is_end)
+    });
+    [header, bearer, url].into_iter().flatten().min().map_or(0, |at| line.len() - at)
 }
 
 fn urls(text: &str) -> impl Iterator<Item = Range<usize>> {
@@ -86,6 +138,12 @@ fn token(text: &str) -> &str {
 
 /// Finds what stands behind the scheme of a URL.
 static COLON: LazyLock<memmem::Finder<'_>> = LazyLock::new(|| memmem::Finder::new("://"));
+
+static BEGINNINGS: LazyLock<[memmem::Finder<'_>; 4]> =
+    LazyLock::new(|| ["uthoriz", "UTHORIZ", "earer", "EARER"].map(memmem::Finder::new));
+
+/// Bytes of a line in which credentials are waited for.
+const OPEN_BYTES: usize = 4096;
 
 /// Bytes from which on the user of a URL without a password is a token.
 const URL_TOKEN_BYTES: usize = 20;

@@ -1,37 +1,42 @@
 //! Finds secrets in what comes in pieces: a terminal's output, a message.
 
-use super::{MARKER, Secrets};
-use crate::limits::SECRET_SHOWN_BYTES;
+use std::ops::Range;
+
+use super::{MARKER, Secrets, shapes, visible};
+use crate::limits::{SECRET_SHOWN_BYTES, STREAM_CONTEXT_BYTES};
 
 /// What has come of a stream and is not decided yet.
 ///
-/// Only bytes that may be the beginning of a secret are held back, until the next piece tells, or
-/// until [`flush`](Self::flush). There is no clock here: the last bytes of a prompt that waits for
-/// its user come late if, and only if, a secret begins with them.
+/// Only bytes that may be the beginning of a secret, or stand right before credentials, are held
+/// back, until the next piece tells, or until [`flush`](Self::flush). There is no clock here: the last
+/// bytes of a prompt that waits for its user come late if, and only if, a secret may begin with them.
+/// Escape sequences of a terminal within a secret hide nothing of it.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
-    /// The last bytes, as far as they may be the beginning of a secret.
+    /// The last bytes: a few that were shown, and those that are held back.
     held: Vec<u8>,
     /// How many of them were shown, or a marker for them.
     shown: usize,
-    /// Whether it was a marker.
+    /// Whether the last of those was a marker.
     is_marked: bool,
+    /// How many of the last bytes may be the beginning of a known secret.
+    open: usize,
 }
 
 impl Stream {
-    /// Returns whether nothing is held back, and nothing remembered of what was.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.held.is_empty()
-    }
-
     /// Returns what can be shown now that `bytes` have come.
     pub(crate) fn push(&mut self, secrets: &Secrets, bytes: &[u8]) -> Vec<u8> {
         let mut text = std::mem::take(&mut self.held);
         text.extend_from_slice(bytes);
-        let scan = secrets.scan(&text);
-        let keep = text.len() - scan.open;
+        let scan = visible::scan(&text, |text| secrets.scan(text));
+        let shaped = visible::scan(&text, shapes::scan);
+        // Up to here it is decided.
+        let end = text.len() - scan.open.max(shaped.open);
         let (mut out, mut at) = (Vec::with_capacity(bytes.len()), self.shown);
-        for secret in scan.found.into_iter().filter(|secret| secret.end > self.shown) {
+        for secret in joined(scan.found, shaped.found) {
+            if secret.end <= self.shown {
+                continue;
+            }
             let is_more_of_marked = self.is_marked && secret.start < self.shown;
             out.extend_from_slice(&text[at..secret.start.max(at)]);
             if !is_more_of_marked {
@@ -39,14 +44,15 @@ impl Stream {
             }
             at = secret.end;
         }
-        if at > keep {
+        if at > end {
             // Nothing is held back that was not shown, if by a marker.
             self.is_marked |= at > self.shown;
         } else {
-            out.extend_from_slice(&text[at..keep]);
+            out.extend_from_slice(&text[at..end]);
             self.is_marked = false;
         }
-        self.shown = at.saturating_sub(keep);
+        let keep = end.min(text.len().saturating_sub(STREAM_CONTEXT_BYTES));
+        (self.shown, self.open) = (at.max(end) - keep, scan.open);
         text.drain(..keep);
         self.held = text;
         out
@@ -54,23 +60,49 @@ impl Stream {
 
     /// Returns what is held back, because nothing may come any more.
     ///
-    /// Of what may be the beginning of a secret, up to 3 bytes are shown; more are hidden like the
-    /// whole. If more comes all the same, and it was a secret, the rest of it is hidden.
+    /// Of what may be the beginning of a known secret, up to 3 bytes are shown; more are hidden like
+    /// the whole. If more comes all the same, and it was a secret, the rest of it is hidden.
     pub(crate) fn flush(&mut self) -> Vec<u8> {
-        let rest = &self.held[self.shown..];
-        let out = if rest.is_empty() {
-            return Vec::new();
-        } else if self.held.len() <= SECRET_SHOWN_BYTES {
+        let known = self.held.len() - self.open.min(self.held.len());
+        let plain = &self.held[self.shown..known.max(self.shown)];
+        let mut out = plain.to_vec();
+        if !out.is_empty() {
             self.is_marked = false;
-            rest.to_vec()
-        } else if std::mem::replace(&mut self.is_marked, true) {
-            Vec::new()
+        }
+        let rest = &self.held[known.max(self.shown)..];
+        if rest.is_empty() {
+            // All is shown.
+        } else if self.open <= SECRET_SHOWN_BYTES {
+            self.is_marked = false;
+            out.extend_from_slice(rest);
         } else {
-            MARKER.into()
-        };
+            if !std::mem::replace(&mut self.is_marked, true) {
+                out.extend_from_slice(MARKER.as_bytes());
+            }
+            // Colours end where they were meant to.
+            out.extend_from_slice(&visible::escapes(rest));
+        }
         self.shown = self.held.len();
         out
     }
+}
+
+/// Joins two lists of ranges in their order; those that overlap are one.
+fn joined(one: Vec<Range<usize>>, other: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    if other.is_empty() {
+        return one;
+    }
+    let mut all = one;
+    all.extend(other);
+    all.sort_by_key(|range| range.start);
+    let mut joined: Vec<Range<usize>> = Vec::with_capacity(all.len());
+    for range in all {
+        match joined.last_mut() {
+            Some(last) if range.start < last.end => last.end = last.end.max(range.end),
+            _ => joined.push(range),
+        }
+    }
+    joined
 }
 
 #[cfg(test)]
@@ -106,6 +138,28 @@ mod tests {
             (&["abababab", "c", "c", "."], "[redacted]."),
             (&["abababab", "c", "d"], "[redacted]cd"),
             (&["abababab", "ccabab", "aba."], "[redacted]."),
+        ] {
+            assert_eq!(shown(pieces), expected, "{pieces:?}");
+        }
+    }
+
+    #[test]
+    fn credentials_and_what_has_colours_in_it_are_hidden_in_pieces_too() {
+        for (pieces, expected) in [
+            (&["a secr\u{1b}[31met-of\u{1b}[0m-ada ."][..], "a [redacted] ."),
+            (&["a secr\u{1b}[3", "1met-of", "\u{1b}[0m-ada ."], "a [redacted] ."),
+            (&["\u{1b}[1msecret-of-ada\u{1b}[0m", "|"], "\u{1b}[1m[redacted]\u{1b}[0m"),
+            (&["\u{1b}[31mred\u{1b}[0m"], "\u{1b}[31mred\u{1b}[0m"),
+            (&["Authorization: Bearer abc123\nx"], "Authorization: Bearer [redacted]\nx"),
+            (
+                &["Auth", "orization: Bea", "rer ab", "c123", "456\nx"],
+                "Authorization: Bearer [redacted]\nx",
+            ),
+            (&["bear", "er 0123456", "789abcdef", "01 y"], "bearer [redacted] y"),
+            (&["bearer of news\n"], "bearer of news\n"),
+            (&["postgres://ada:", "pw@db/x"], "postgres://[redacted]@db/x"),
+            (&["see http://localhost:3000", "|"], "see http://localhost:3000"),
+            (&["see http://localhost:3000/", "a ."], "see http://localhost:3000/a ."),
         ] {
             assert_eq!(shown(pieces), expected, "{pieces:?}");
         }

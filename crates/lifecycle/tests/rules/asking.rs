@@ -6,8 +6,8 @@ use std::time::{Instant, SystemTime};
 use acp_lifecycle::rules::{Change, StoreError};
 use acp_lifecycle::session::{Denial, Outcome, Permit};
 use acp_lifecycle::{
-    Answer, AskAlwaysPolicy, Digest, Effect, Effects, End, Item, Matcher, Moment, ReadOnlyPolicy,
-    Rule, Scope, Session, Verdict, limits,
+    AcceptEditsPolicy, Answer, AskAlwaysPolicy, AskPolicy, Digest, Effect, Effects, End, Item,
+    Matcher, Moment, ReadOnlyPolicy, Rule, Scope, Session, Verdict, limits,
 };
 use acp_types::{Content, ContentBlock, Reason, ToolCallId, ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
@@ -372,4 +372,58 @@ fn changes_that_nobody_saves_are_bounded_and_what_is_over_holds_in_the_session()
     let changes = session.take_rule_changes();
     assert_eq!(changes.len(), limits::RULE_CHANGES);
     assert_eq!(changes.last().unwrap().rule(), &rule(limits::RULE_CHANGES - 1));
+}
+
+/// What a call shows beside its title.
+fn notes(stage: &Stage) -> String {
+    let id = ToolCallId::new(format!("c{}", stage.calls));
+    let report = stage.session.board().tool_call(&id).expect("it is open");
+    let texts = report.content.iter().filter_map(|item| match item {
+        Content::Block(ContentBlock::Text(text)) => Some(text.text.clone()),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_remembered_command_asks_again_once_files_were_changed_without_a_question() {
+    let mut stage = Stage::with_store(Ok(vec![]));
+    stage.session.set_policy(Arc::new(AcceptEditsPolicy::new(["/p"])));
+    for command in ["sh scripts/check.sh", "cargo test", "git status"] {
+        let number = stage.asked(&run(command));
+        assert!(matches!(stage.select(number, "allow_project"), Some(Outcome::Granted(_))));
+        assert!(matches!(stage.permit(&run(command)), Permit::Granted(_)), "{command}");
+    }
+    let edit = Effects::from(write("/p/scripts/check.sh"));
+    assert!(matches!(stage.permit(&edit), Permit::Granted(_)));
+    // It reads what lies there, and runs nothing of it.
+    assert!(matches!(stage.permit(&run("git status")), Permit::Granted(_)));
+    let number = stage.asked(&run("sh scripts/check.sh"));
+    assert!(
+        notes(&stage).contains("Changed without a question before: scripts/check.sh."),
+        "{}",
+        notes(&stage)
+    );
+    assert_eq!(stage.options(number), ["Allow once", "Reject once"]);
+    assert!(matches!(stage.select(number, "reject"), Some(Outcome::Rejected { .. })));
+    let number = stage.asked(&run("cargo test -q"));
+    assert!(matches!(stage.select(number, "allow"), Some(Outcome::Granted(_))));
+    // Whoever permitted that knew of the change.
+    assert!(matches!(stage.permit(&run("sh scripts/check.sh")), Permit::Granted(_)));
+    // What a person sees is no change unseen.
+    stage.session.set_policy(Arc::new(AskPolicy));
+    let number = stage.asked(&edit);
+    assert!(matches!(stage.select(number, "allow"), Some(Outcome::Granted(_))));
+    assert!(matches!(stage.permit(&run("cargo test")), Permit::Granted(_)));
+}
+
+#[test]
+fn a_question_names_the_word_that_a_rule_does_not_cover() {
+    let mut stage = Stage::with_store(Ok(vec![]));
+    let number = stage.asked(&run("cargo test"));
+    stage.select(number, "allow_project");
+    stage.asked(&run("cargo test -- --logfile x"));
+    let expected = "Not covered by the rule for `cargo test`: `--logfile` is not a word of `cargo test` \
+                    that is understood.";
+    assert!(notes(&stage).contains(expected), "{}", notes(&stage));
 }

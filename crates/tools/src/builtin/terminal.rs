@@ -1,6 +1,7 @@
 //! `terminal`: runs a shell command and shows its output as it comes.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use acp_lifecycle::{Grant, Pinned};
@@ -12,9 +13,11 @@ use crate::command;
 use crate::error::{Code, ToolError};
 use crate::exec::{Command, Size, Streams};
 use crate::limits::{BACKGROUND_SETTLE, COMMAND_TIMEOUT, COMMAND_TIMEOUT_MAX};
+use crate::sys::fs::Dir;
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
+use crate::workspace::Resolved;
 
 pub(super) mod background;
 mod client;
@@ -58,6 +61,9 @@ pub struct Plan {
     patience: Option<Duration>,
     /// Whether the background was asked for, now or later.
     asks_background: bool,
+    /// Where it runs, and that folder: another one that got its name is not meant.
+    at: Resolved,
+    folder: Arc<Dir>,
 }
 
 impl Args {
@@ -125,7 +131,9 @@ impl Tool for Terminal {
             return Err(ToolError::report(Code::NotADirectory, message));
         }
         // A directory that was removed is one still.
-        drop(context.workspace.open_dir(&at)?);
+        let folder = Arc::new(context.workspace.open_dir(&at)?);
+        let identity = folder.itself().map_err(|error| context.workspace.explain(&at, &error))?;
+        let pre_image = format!("{identity:?}").into_bytes();
         let is_background = args.background == Some(true);
         if is_background && context.workspace.background().reserve().is_none() {
             return Err(background::too_many());
@@ -150,9 +158,9 @@ impl Tool for Terminal {
         });
         let (command::Judged { effects, note }, command) = judged.await?;
         let asks_background = is_background || asks_later;
-        let plan = Plan { command, is_background, patience, asks_background };
+        let plan = Plan { command, at, folder, is_background, patience, asks_background };
         let notes = note.into_iter().collect();
-        Ok(Draft { effects, notes, cwd: Some(cwd), ..Draft::new(plan) })
+        Ok(Draft { effects, notes, pre_image, cwd: Some(cwd), ..Draft::new(plan) })
     }
 
     async fn run(
@@ -162,6 +170,7 @@ impl Tool for Terminal {
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
         let plan = pinned.release(grant)?;
+        invocation.context.workspace.require_folder(&plan.at, &plan.folder)?;
         match client::backend(&plan, invocation) {
             Some(backend) => client::run(plan, backend, invocation).await,
             None => own::run(plan, invocation).await,

@@ -73,6 +73,15 @@ impl Workspace {
         Ok(dir)
     }
 
+    /// Refuses another folder than the one that was opened at a place before.
+    pub(crate) fn require_folder(&self, at: &Resolved, before: &Dir) -> Result<(), ToolError> {
+        let now = self.open_dir(at)?;
+        match (before.itself(), now.itself()) {
+            (Ok(before), Ok(now)) if before == now => Ok(()),
+            _ => Err(changed(at)),
+        }
+    }
+
     /// Refuses something else than what was there when the place was looked at, if it was.
     pub(crate) fn require_same(
         &self,

@@ -23,11 +23,15 @@ use crate::exec::record::{Recorded, RecordedFile, Recording};
 use crate::exec::{self, Command, End, Input, Piece, Size, SpawnError, Streams, Usage, or_never};
 use crate::limits::OUTPUT_FILE_BYTES;
 use crate::outputs::{OutputKind, uri};
+use crate::sys::fs::Dir;
 use crate::tool::{Invocation, Output, blocking, redacted};
 
 /// Runs a command to its end, or until it goes on in the background.
 pub(super) async fn run(plan: Plan, invocation: Invocation<'_>) -> Result<Output, ToolError> {
-    let Plan { mut command, is_background, patience, .. } = plan;
+    let Plan { mut command, folder, is_background, patience, .. } = plan;
+    if let Some(path) = folder.path_by_descriptor() {
+        command.cwd = path;
+    }
     let call = invocation.call;
     if command.streams == Streams::Pipe && call.session().with(|it, _| it.shows_terminals()) {
         command.streams = Streams::Terminal(Size::default());
@@ -46,7 +50,7 @@ pub(super) async fn run(plan: Plan, invocation: Invocation<'_>) -> Result<Output
         stop: background.token(),
         input: (is_interactive && place.is_some()).then(Input::default),
     };
-    let Live { recording, mut running, detached } = begin(command, &job, invocation);
+    let Live { recording, mut running, detached } = begin(command, folder, &job, invocation);
     let mut may_go_on = true;
     let exit = loop {
         tokio::select! {
@@ -80,7 +84,7 @@ struct Live {
     detached: CancellationToken,
 }
 
-fn begin(command: Command, job: &Job, invocation: Invocation<'_>) -> Live {
+fn begin(command: Command, folder: Arc<Dir>, job: &Job, invocation: Invocation<'_>) -> Live {
     let call = invocation.call.clone();
     // The files are gone with the session, and a command must not keep that.
     let workspace = Arc::downgrade(&invocation.context.workspace);
@@ -90,6 +94,8 @@ fn begin(command: Command, job: &Job, invocation: Invocation<'_>) -> Live {
     let detached = CancellationToken::new();
     let (session, is_detached) = (call.session().clone(), detached.clone());
     let ready = move || {
+        // Open as long as the command runs: its folder is named by the descriptor.
+        let _open = &folder;
         let (session, is_detached) = (session.clone(), is_detached.clone());
         // Nobody waits for a client that is not shown it.
         async move {

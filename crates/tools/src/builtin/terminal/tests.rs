@@ -5,7 +5,9 @@ mod at_client;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use acp_lifecycle::{AllowPolicy, Ended, Secrets, Session, SessionHandle, perform};
+use acp_lifecycle::{
+    AllowPolicy, Effect, Ended, Policy, Secrets, Session, SessionHandle, Verdict, perform,
+};
 use acp_types::{Content, ContentBlock, Status, ToolCallId, ToolCallReport};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -74,6 +76,37 @@ impl Stage {
         let report = session.with(|session, _| session.board().history().get(&id).cloned());
         (ended, report.unwrap())
     }
+}
+
+/// Permits everything, and makes a folder a link to another one before it does.
+#[derive(Debug)]
+struct Swaps(std::path::PathBuf);
+
+impl Policy for Swaps {
+    fn judge(&self, _: &Effect) -> Verdict {
+        let sub = self.0.join("root/sub");
+        if std::fs::rename(&sub, self.0.join("root/old")).is_ok() {
+            std::os::unix::fs::symlink(self.0.join("elsewhere"), &sub).unwrap();
+        }
+        Verdict::Allow
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_runs_in_the_folder_that_was_shown_or_not_at_all() {
+    let mut stage = Stage::new();
+    for folder in ["root/sub", "elsewhere"] {
+        std::fs::create_dir(stage.folder.path().join(folder)).unwrap();
+    }
+    let swaps = Arc::new(Swaps(stage.folder.path().to_owned()));
+    stage.session.with(|session, _| session.set_policy(swaps));
+    let (ended, _) = stage.call("terminal", json!({"command": "touch made", "cwd": "sub"})).await;
+    assert_eq!(ended.status, Status::Failed, "{}", ended.text);
+    assert!(!stage.folder.path().join("elsewhere/made").exists());
+    assert!(!stage.folder.path().join("root/old/made").exists());
+    // By its descriptor a folder is found that has another name by then.
+    let (ended, _) = stage.call("terminal", json!({"command": "pwd", "cwd": "old"})).await;
+    assert!(ended.text.contains("/root/old\n"), "{}", ended.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]

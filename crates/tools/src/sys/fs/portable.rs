@@ -85,6 +85,12 @@ impl Dir {
         if path.is_dir() { Ok(Self(path)) } else { Err(io::ErrorKind::NotADirectory.into()) }
     }
 
+    /// There is no such path here.
+    #[cfg(not(unix))]
+    pub(crate) fn path_by_descriptor(&self) -> Option<PathBuf> {
+        None
+    }
+
     /// Returns what tells this directory from others, as far as can be told.
     pub(crate) fn itself(&self) -> io::Result<Identity> {
         Ok(identity_of(&fs::metadata(&self.0)?))

@@ -5,7 +5,7 @@ mod rename;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -260,6 +260,13 @@ impl Dir {
     pub(crate) fn kind(&self, name: &OsStr) -> io::Result<Kind> {
         let stat = sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok(FileType::from_raw_mode(stat.st_mode).into())
+    }
+
+    /// Returns a path to this directory whatever its name is, for processes that inherit it: it is to
+    /// be held until they have gone there.
+    pub(crate) fn path_by_descriptor(&self) -> Option<PathBuf> {
+        let path = || format!("/proc/self/fd/{}", self.0.as_raw_fd()).into();
+        cfg!(target_os = "linux").then(path)
     }
 
     /// Returns what tells this directory from all others of the system.
