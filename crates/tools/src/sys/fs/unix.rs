@@ -265,8 +265,9 @@ impl Dir {
     /// Returns a path to this directory whatever its name is, for processes that inherit it: it is to
     /// be held until they have gone there.
     pub(crate) fn path_by_descriptor(&self) -> Option<PathBuf> {
-        let path = || format!("/proc/self/fd/{}", self.0.as_raw_fd()).into();
-        cfg!(target_os = "linux").then(path)
+        let path = PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()));
+        // Without `/proc` no command runs, and says so itself.
+        (cfg!(target_os = "linux") && path.exists()).then_some(path)
     }
 
     /// Returns what tells this directory from all others of the system.
