@@ -150,8 +150,9 @@ impl Outbox {
         self.release(now);
     }
 
-    /// Makes each held report that is due a fence, behind everything but the reports that are
-    /// still held: those are reported later than this one, although they began earlier.
+    /// Makes each held report that is due a fence where it stands, and puts the reports that are
+    /// still held behind everything: they are reported later than this one, although they began
+    /// earlier.
     fn release(&mut self, now: Instant) {
         let is_due = |entry: &Entry| entry.is_held && entry.due <= now;
         while let Some(at) = self.queue.iter().position(is_due) {
@@ -163,12 +164,8 @@ impl Outbox {
             if at >= behind_fences {
                 entry.is_fence = true;
                 self.fences += 1;
-                let (held, mut free): (VecDeque<_>, VecDeque<_>) =
+                let (held, free): (VecDeque<_>, VecDeque<_>) =
                     self.queue.drain(behind_fences..).partition(|entry| entry.is_held);
-                if let Some(fence) = free.iter().position(|entry| entry.is_fence) {
-                    let fence = free.remove(fence);
-                    free.extend(fence);
-                }
                 self.queue.extend(free.into_iter().chain(held));
             }
         }

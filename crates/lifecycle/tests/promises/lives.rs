@@ -63,6 +63,19 @@ proptest! {
     }
 }
 
+/// A held report whose fence was taken back is released in front of the changes of its call.
+#[test]
+fn a_held_report_comes_before_the_changes_of_its_call() {
+    let events = vec![
+        Event::Stream(1),
+        Event::Stream(3),
+        Event::Ask(1, Wish::Write),
+        Event::Adopt(3, 1),
+        Event::Flush,
+    ];
+    live(Pace::Stuck, events);
+}
+
 #[test]
 fn lives_that_once_broke_a_promise() {
     let allow = || Event::Answer(0, Reply::Option("allow"));
