@@ -268,7 +268,7 @@ mod tests {
             render("run", &format!("ls{}; rm x", " ".repeat(57))),
             "Run `ls[57 spaces]; rm x`"
         );
-        assert_eq!(render("read", "{ $path }"), "Read { $path }");
+        assert_eq!(render("read", "{ $path }"), "Read `{ $path }`");
         assert_eq!(render("run", "ls\nrm -rf ~"), "Run `ls\\nrm -rf ~`");
         assert_eq!(
             render("run", "a\u{202e}b\u{200b}c\u{1b}[0m"),

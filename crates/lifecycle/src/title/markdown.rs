@@ -9,12 +9,13 @@ pub fn plain_or_code(text: &str) -> String {
 
 /// Whether a text, anywhere in a line, holds something that Markdown interprets.
 pub(super) fn interprets(text: &str) -> bool {
-    let is_special = |byte: u8| b"\\`*_[]<>&!|~#@".contains(&byte);
+    // No known dialect gives a meaning to these in the middle of a line; to others, some do.
+    let is_plain = |byte: u8| !byte.is_ascii_punctuation() || b"/.,:;'\"()?%=+-".contains(&byte);
     // What becomes a link by itself.
     let links = ["://", "www."];
     // What begins a list, a line or a heading where it begins a line.
     let begins_block = |byte: u8| b"-+=".contains(&byte) || byte.is_ascii_digit();
-    text.bytes().any(is_special)
+    !text.bytes().all(is_plain)
         || links.iter().any(|link| text.to_ascii_lowercase().contains(link))
         || text.starts_with(' ')
         || text.bytes().next().is_some_and(begins_block) && text.contains(['-', '+', '=', '.', ')'])
@@ -81,6 +82,8 @@ mod tests {
             "1. a",
             "a\\b",
             "$HOME",
+            "$a$",
+            "x^2^ {#id}",
             "",
             "x | y",
         ] {
