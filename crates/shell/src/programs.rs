@@ -268,7 +268,8 @@ const BASE: Program = Program {
 const SHOWS: Program = Program { operands: Operands::Paths, ..BASE };
 
 /// What cargo starts to build.
-const RUSTC: &[&str] = &["rustc", "rustdoc", "cc", "gcc", "ld", "collect2", "rustup", "."];
+const RUSTC: &[&str] =
+    &["rustc", "rustdoc", "cc", "gcc", "collect2", "ld", "ld.lld", "rust-lld", "rustup", "."];
 
 const CARGO: Program = Program { starts: RUSTC, ..BASE };
 
@@ -327,7 +328,10 @@ const LIBTEST: &str = "--nocapture --no-capture --show-output --ignored --includ
 const GO: Program = Program {
     style: Style::Single,
     operands: Operands::Paths,
-    starts: &["compile", "link", "asm", "cgo", "gcc", "cc", "git", "vet", "buildid", "pack", "."],
+    starts: &[
+        "compile", "link", "asm", "cgo", "gcc", "cc", "cc1", "as", "collect2", "ld", "git", "vet",
+        "cover", "buildid", "pack", ".",
+    ],
     ..BASE
 };
 
@@ -344,7 +348,7 @@ macro_rules! go_builds {
 
 /// Scripts of a package, as the project names them.
 const SCRIPT: Program =
-    Program { options: "-s --silent --if-present", starts: &["sh", "."], ..BASE };
+    Program { options: "-s --silent --if-present", starts: &["node", "sh", "."], ..BASE };
 
 const PROGRAMS: &[Program] = &[
     Program {
@@ -362,6 +366,19 @@ const PROGRAMS: &[Program] = &[
         behind: Some(Behind {
             options: "-D: --deny: -W: --warn: -A: --allow: -F: --forbid: --force-warn: --cap-lints:",
         }),
+        starts: &[
+            "cargo-clippy",
+            "clippy-driver",
+            "rustc",
+            "cc",
+            "gcc",
+            "collect2",
+            "ld",
+            "ld.lld",
+            "rust-lld",
+            "rustup",
+            ".",
+        ],
         ..CARGO
     },
     Program {
@@ -391,7 +408,18 @@ const PROGRAMS: &[Program] = &[
              --final-status-level: --no-tests: --hide-progress-bar --show-progress:"
         ),
         operands: Operands::Names,
-        starts: &["cargo-nextest", "cargo", "rustc", "rustdoc", "cc", "gcc", "ld", "rustup", "."],
+        starts: &[
+            "cargo-nextest",
+            "rustc",
+            "cc",
+            "gcc",
+            "collect2",
+            "ld",
+            "ld.lld",
+            "rust-lld",
+            "rustup",
+            ".",
+        ],
         ..BASE
     },
     Program {
@@ -419,8 +447,9 @@ const PROGRAMS: &[Program] = &[
     Program { words: &["cd"], operands: Operands::Folder, has_button: false, ..BASE },
     Program {
         words: &["diff"],
+        // Not `-r`: it follows links out of the folder.
         options: "-q --brief -s --report-identical-files -c -u -U: --unified=: -y --side-by-side \
-                  --width: -W: -p --show-c-function -t -T -r --recursive --no-dereference -N \
+                  --width: -W: -p --show-c-function -t -T --no-dereference -N \
                   --new-file -i --ignore-case -E -Z -b -w -B --text -a --strip-trailing-cr --color=: --minimal -d --speed-large-files",
         ..SHOWS
     },
@@ -458,8 +487,8 @@ const PROGRAMS: &[Program] = &[
         words: &["git", "commit"],
         options: "-a --all -m~ --message~ -v --verbose -q --quiet --amend --no-edit --allow-empty \
                   --dry-run --short --porcelain -s --signoff --no-signoff",
-        // Its hooks.
-        starts: &["."],
+        // Its hooks, and as editor what the environment of our commands names.
+        starts: &["true", "."],
         has_button: false,
         ..SHOWS
     },

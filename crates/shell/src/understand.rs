@@ -353,6 +353,19 @@ mod tests {
     }
 
     #[test]
+    fn what_follows_links_out_of_the_folder_is_not_understood() {
+        for (line, expected) in [
+            ("diff -u a b", None),
+            ("diff -r a b", Some("-r")),
+            ("diff -ur a b", Some("-ur")),
+            ("diff --recursive a b", Some("--recursive")),
+            ("diff --recursive=yes a b", Some("--recursive")),
+        ] {
+            assert_eq!(refused(line, 1).as_deref(), expected, "{line}");
+        }
+    }
+
+    #[test]
     fn the_paths_that_are_read_are_told() {
         for (line, paths) in [
             ("cat a -n b/c", &["a", "b/c"][..]),
