@@ -1,0 +1,191 @@
+//! Runs command lines that are understood, to find those that do more than the table says.
+//!
+//! Most lines are drawn at random from the options in the programs' own help and manuals, with values
+//! that lead out of the project. A line that [`understand`] accepts would run without a question, so
+//! it runs here: in namespaces, traced, and it fails the test if it reads or changes a canary, writes
+//! elsewhere, connects, or starts a program that is not in its row.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::expect_used, clippy::panic, reason = "a test fails by them")]
+#![expect(clippy::disallowed_methods, reason = "a test runs the programs that the crate may not")]
+#![expect(clippy::print_stderr, reason = "the report of a test that runs for minutes")]
+
+mod help;
+mod lines;
+mod scratch;
+#[expect(dead_code, unreachable_pub, reason = "the table is private to the crate")]
+#[path = "../../src/programs.rs"]
+mod table;
+mod trace;
+
+use std::collections::HashSet;
+use std::env;
+
+use callboard_shell::{plain, understand};
+
+use self::lines::{Drawer, Random};
+use self::scratch::{Ending, Scratch};
+use self::table::Program;
+
+const TEST: &str = "understood_lines_keep_to_the_project";
+/// Set for the run of the test inside the namespaces.
+const INSIDE: &str = "UNDERSTOOD_INSIDE";
+/// Random lines for each program.
+const CASES: &str = "UNDERSTOOD_CASES";
+const SEED: &str = "UNDERSTOOD_SEED";
+/// Runs only the programs whose words begin with one of these texts, separated by commas.
+const ONLY: &str = "UNDERSTOOD_ONLY";
+
+/// What a program does whatever its words are: its name, the violation, and why it may.
+const KNOWN: &[(&str, &str, &str)] = &[
+    (
+        "cargo doc",
+        "reads /srv/me/src/beside",
+        "lists folders behind links, and reads no file there",
+    ),
+    (
+        "pytest",
+        "reads /srv/me/src/beside",
+        "looks for tests behind links, as for tests of the project",
+    ),
+];
+
+#[test]
+#[ignore = "runs thousands of commands for minutes; see `cargo xtask accept understood`"]
+fn understood_lines_keep_to_the_project() {
+    if env::var_os(INSIDE).is_none() {
+        return scratch::run_inside(TEST, INSIDE);
+    }
+    let cases = number(CASES).unwrap_or(1_000);
+    let seed = number(SEED).unwrap_or_else(Random::any_seed);
+    let only = env::var(ONLY).unwrap_or_default();
+    let scratch = Scratch::create();
+    let mut total = Counts::default();
+    let (mut tested, mut missing) = (0, Vec::new());
+    for program in table::programs() {
+        let name = program.words.join(" ");
+        if !only.split(',').any(|only| name.starts_with(only)) {
+            continue;
+        }
+        if !scratch.is_installed(program) {
+            missing.push(name);
+            continue;
+        }
+        tested += 1;
+        let counts = test(program, &scratch, Random::new(seed ^ tested), cases);
+        eprintln!("{name}: {counts}");
+        assert!(counts.succeeded > 0, "no line of `{name}` succeeds, so nothing was tested");
+        total.add(&counts);
+    }
+    eprintln!(
+        "understood: {tested} programs, {} not installed ({}), seed {seed}: {total}",
+        missing.len(),
+        missing.join(", ")
+    );
+    assert!(tested > 0, "no program was tested");
+    assert_eq!(total.violations, 0, "understood lines do more than the table says");
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text}")))
+}
+
+/// Runs the entries of a program's row, and then random lines.
+fn test(program: &'static Program, scratch: &Scratch, random: Random, cases: u64) -> Counts {
+    scratch.reset_project();
+    let help = help::options(program, scratch);
+    let mut drawer = Drawer::new(program, help, random);
+    let mut seen = Seen { program, scratch, lines: HashSet::new(), counts: Counts::default() };
+    seen.counts.options = drawer.help_options() as u64;
+    for (entry, candidates) in drawer.table_lines() {
+        let understood = candidates.iter().filter(|words| seen.test(words)).count();
+        assert!(understood > 0, "no line with {entry} of {:?} is understood", program.words);
+    }
+    for _ in 0..cases {
+        seen.counts.drawn += 1;
+        seen.test(&drawer.draw());
+    }
+    seen.counts
+}
+
+/// The lines of a program that were tested.
+struct Seen<'a> {
+    program: &'static Program,
+    scratch: &'a Scratch,
+    lines: HashSet<String>,
+    counts: Counts,
+}
+
+impl Seen<'_> {
+    /// Runs a line if it is understood and new. Returns whether it is understood.
+    fn test(&mut self, words: &[String]) -> bool {
+        let Some(line) = lines::quote(words) else { return false };
+        let Some(read) = plain::read(&line) else { return false };
+        assert_eq!(read.commands, [words], "{line} is read as other words");
+        if understand(words, self.program.words.len()).is_err() {
+            return false;
+        }
+        self.counts.understood += 1;
+        if !self.lines.insert(line.clone()) {
+            return true;
+        }
+        if let ["git", "add" | "commit"] = self.program.words {
+            // The line before left nothing to add.
+            self.scratch.reset_project();
+        }
+        let (ending, violations) = self.scratch.run(&line, self.program);
+        self.counts.run += 1;
+        match ending {
+            Ending::Success => self.counts.succeeded += 1,
+            Ending::Failure => {}
+            Ending::Timeout => self.counts.timeouts += 1,
+        }
+        let name = self.program.words.join(" ");
+        let is_known = |violation: &String| {
+            KNOWN.iter().any(|(program, known, _)| *program == name && known == violation)
+        };
+        for violation in violations.iter().filter(|violation| !is_known(violation)) {
+            eprintln!("VIOLATION {line}\n    {violation}");
+            self.counts.violations += 1;
+        }
+        true
+    }
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    /// Options found in the program's help.
+    options: u64,
+    drawn: u64,
+    understood: u64,
+    /// Different understood lines, of the row and drawn.
+    run: u64,
+    succeeded: u64,
+    timeouts: u64,
+    violations: u64,
+}
+
+impl Counts {
+    fn add(&mut self, other: &Self) {
+        self.options += other.options;
+        self.drawn += other.drawn;
+        self.understood += other.understood;
+        self.run += other.run;
+        self.succeeded += other.succeeded;
+        self.timeouts += other.timeouts;
+        self.violations += other.violations;
+    }
+}
+
+impl std::fmt::Display for Counts {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { options, drawn, understood, run, succeeded, timeouts, violations } = self;
+        write!(
+            formatter,
+            "{options} options in help, {drawn} lines drawn, {understood} understood with those of \
+             the row, {run} different ones run, {succeeded} succeeded, {timeouts} timed out, \
+             {violations} violations"
+        )
+    }
+}
