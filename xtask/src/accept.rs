@@ -302,6 +302,30 @@ const CHECKS: &[Check] = &[
         target: Some(0.0),
         measure: rules::rules,
     },
+    Check {
+        name: "canary",
+        what: "bytes of files that may not be read which reach result, wire or log, in n random sets \
+               of edits and every tool's failures",
+        n: 25,
+        target: Some(0.0),
+        measure: properties::canary,
+    },
+    Check {
+        name: "understood",
+        what: "command lines that run without a question and read or change a canary, write \
+               elsewhere, connect or start another program, of n drawn from each program's help",
+        n: 1_000,
+        target: Some(0.0),
+        measure: properties::understood,
+    },
+    Check {
+        name: "names",
+        what: "names that programs obey and that are not asked about, or ordinary ones that are, \
+               beyond 5 and 2 percent",
+        n: 1,
+        target: Some(0.0),
+        measure: properties::names,
+    },
 ];
 
 /// The release binaries that are measured, and the randomness to do it with.
