@@ -139,7 +139,10 @@ impl Seen<'_> {
         match ending {
             Ending::Success => self.counts.succeeded += 1,
             Ending::Failure => {}
-            Ending::Timeout => self.counts.timeouts += 1,
+            Ending::Timeout => {
+                eprintln!("timed out: {line}");
+                self.counts.timeouts += 1;
+            }
         }
         let name = self.program.words.join(" ");
         let is_known = |violation: &String| {
