@@ -122,7 +122,8 @@ pub fn runs_files(command: &[String]) -> bool {
 #[must_use]
 pub fn reads_operands(name: &str) -> bool {
     let reads = |program: &&Program| program.operands == Operands::Paths;
-    PROGRAMS.iter().filter(reads).any(|program| program.words[0] == name)
+    // It has no row: between folders it follows the links in them, which no word of it shows.
+    name == "diff" || PROGRAMS.iter().filter(reads).any(|program| program.words[0] == name)
 }
 
 /// Whether a program, by its name, runs another one that stands among its words, or commands of a
@@ -445,14 +446,6 @@ const PROGRAMS: &[Program] = &[
     },
     // Only for lines of several commands.
     Program { words: &["cd"], operands: Operands::Folder, has_button: false, ..BASE },
-    Program {
-        words: &["diff"],
-        // Not `-r`: it follows links out of the folder.
-        options: "-q --brief -s --report-identical-files -c -u -U: --unified=: -y --side-by-side \
-                  --width: -W: -p --show-c-function -t -T --no-dereference -N \
-                  --new-file -i --ignore-case -E -Z -b -w -B --text -a --strip-trailing-cr --color=: --minimal -d --speed-large-files",
-        ..SHOWS
-    },
     Program { words: &["echo"], operands: Operands::Text, has_button: false, ..BASE },
     Program { words: &["false"], operands: Operands::Text, has_button: false, ..BASE },
     Program {

@@ -200,7 +200,6 @@ impl Drawer {
     fn line(&self, options: Vec<String>, is_behind: bool) -> Vec<String> {
         let operands: &[&str] = match self.program.words {
             ["cat" | "head" | "sort" | "tail" | "wc"] | ["git", "add" | "blame"] => &["many.txt"],
-            ["diff"] => &["one", "two"],
             ["find"] => &["."],
             ["ls"] => &["-R", "."],
             ["grep"] => &["-r", "word", "."],
