@@ -107,9 +107,13 @@ async fn create(
 }
 
 /// What the client is to run. It has an environment of its own, and what is in ours is none of its
-/// business: it is told only what keeps programs from asking and paging. Its terminal is its own.
+/// business: it is told only what keeps programs from asking and paging, and git's configuration. Its
+/// terminal is its own.
 fn asked(command: Command) -> ClientCommand {
-    let is_set = |name: &str| name != "TERM" && env::SET.iter().any(|(set, _)| *set == name);
+    let is_set = |name: &str| {
+        name != "TERM" && env::SET.iter().any(|(set, _)| *set == name)
+            || name.starts_with("GIT_CONFIG_")
+    };
     ClientCommand {
         program: "/bin/sh".to_owned(),
         args: vec!["-c".to_owned(), command.line],

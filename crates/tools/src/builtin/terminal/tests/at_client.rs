@@ -416,6 +416,9 @@ async fn the_client_is_told_a_shell_a_folder_and_nothing_of_our_environment() {
         program: "/bin/sh".to_owned(),
         args: ["-c", "a | b"].map(str::to_owned).into(),
         env: vec![
+            pair("GIT_CONFIG_COUNT", "1"),
+            pair("GIT_CONFIG_KEY_0", "safe.bareRepository"),
+            pair("GIT_CONFIG_VALUE_0", "explicit"),
             pair("GIT_EDITOR", "true"),
             pair("GIT_PAGER", "cat"),
             pair("GIT_TERMINAL_PROMPT", "0"),
