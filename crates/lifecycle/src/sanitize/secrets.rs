@@ -14,8 +14,9 @@ use crate::limits::{SECRET_MIN_BYTES, SECRET_SHOWN_BYTES, SECRETS, SECRETS_BYTES
 ///
 /// A value is found exactly, alone or inside of anything, and also as it looks in JSON, in Rust's
 /// debug output, in a URL or a form, and in Base64. Its beginning is found where a text was
-/// cut: before `…`, and before a line `[... n bytes left out ...]`. Nothing else is found: not its other parts, not its hash, not a value with
-/// escape sequences of a terminal in its midst.
+/// cut: before `…`, and before a line `[... n bytes left out ...]`. Nothing else is found: not its
+/// other parts, not its hash. A value with escape sequences of a terminal in its midst is found in
+/// the messages of a session and the output of its terminals, and in no other text.
 ///
 /// ```
 /// use acp_lifecycle::Secrets;
@@ -76,7 +77,8 @@ impl Secrets {
     }
 
     /// Returns a text without known secrets, passwords in URLs, and what follows `Authorization`
-    /// or `Bearer`. For what does not go through a session: logs, errors of the protocol.
+    /// or `Bearer`. For what does not go through a session: logs, errors of the protocol. Escape
+    /// sequences are not passed over.
     #[must_use]
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match Redactor::new(self).redacted(text) {

@@ -11,7 +11,7 @@ use super::automaton::Scan;
 ///
 /// - In `scheme://user:password@host`, the user and the password; also a user alone of 20 bytes
 ///   or more, which is a token.
-/// - After `Authorization` and `:` or `=`, the credentials behind the scheme.
+/// - After `Authorization` and `:` or `=`, the credentials behind the scheme, of 6 bytes or more.
 /// - After `Bearer`, a token of 16 bytes or more with a digit in it.
 pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     // Most texts are short and have none of the letters without which there is no shape.
@@ -30,7 +30,7 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
 }
 
 /// Looks for the same in a part of a stream, which may not be text, and tells how many of the last
-/// bytes may turn out to be before or in credentials.
+/// bytes may turn out to be before or in credentials: 4 KiB of the last line at most.
 pub(super) fn scan(text: &[u8]) -> Scan {
     let none = Scan { found: Vec::new(), open: 0 };
     if !may_have_shape(text) {

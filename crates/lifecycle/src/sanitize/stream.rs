@@ -1,4 +1,5 @@
-//! Finds secrets in what comes in pieces: a terminal's output, a message.
+//! Finds known secrets, and credentials by their shape, in what comes in pieces: a terminal's
+//! output, a message.
 
 use std::ops::Range;
 
@@ -10,7 +11,9 @@ use crate::limits::{SECRET_SHOWN_BYTES, STREAM_CONTEXT_BYTES};
 /// Only bytes that may be the beginning of a secret, or stand right before credentials, are held
 /// back, until the next piece tells, or until [`flush`](Self::flush). There is no clock here: the last
 /// bytes of a prompt that waits for its user come late if, and only if, a secret may begin with them.
-/// Escape sequences of a terminal within a secret hide nothing of it.
+/// A secret with escape sequences of a terminal in its midst is found, too; one with any other
+/// character in its midst is not. Of credentials over 4 KiB that come in pieces, the rest is not
+/// found.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
     /// The last bytes: a few that were shown, and those that are held back.
@@ -61,7 +64,8 @@ impl Stream {
     /// Returns what is held back, because nothing may come any more.
     ///
     /// Of what may be the beginning of a known secret, up to 3 bytes are shown; more are hidden like
-    /// the whole. If more comes all the same, and it was a secret, the rest of it is hidden.
+    /// the whole. Credentials that do not have their shape yet are shown. If more comes all the same,
+    /// and it was a secret, the rest of it is hidden.
     pub(crate) fn flush(&mut self) -> Vec<u8> {
         let known = self.held.len() - self.open.min(self.held.len());
         let plain = &self.held[self.shown..known.max(self.shown)];

@@ -1,4 +1,7 @@
-//! What of the output of a terminal is seen: its bytes without escape sequences.
+//! What of a terminal's output or a message is seen: its bytes without escape sequences.
+//!
+//! Those are the sequences that begin with ESC. Other control characters count as seen, and so does
+//! a sequence that has no end after 256 bytes.
 
 use std::borrow::Cow;
 use std::ops::Range;
