@@ -140,9 +140,9 @@ impl<'a> Redactor<'a> {
 
     /// Returns a text without its secrets, if there are any.
     fn redacted(&mut self, text: &str) -> Option<String> {
-        let known = self.secrets.scan_cut(text);
+        let known = visible::find(text, |text| self.secrets.scan_cut(text));
         let known = self.replaced(text, &known);
-        let shaped = shapes::find(known.as_deref().unwrap_or(text));
+        let shaped = visible::find(known.as_deref().unwrap_or(text), shapes::find);
         let shaped = self.replaced(known.as_deref().unwrap_or(text), &shaped);
         shaped.or(known)
     }

@@ -366,11 +366,9 @@ impl Session {
     /// The end of the piece may be the beginning of a secret. Then it is held back until the next
     /// piece, or until something else is sent that stands behind it.
     pub fn say(&mut self, mut chunk: Chunk, now: Moment) {
-        if !self.secrets().is_empty() || !self.speeches.is_empty() {
-            let (before, text) = self.speeches.push(&chunk, self.board.secrets());
-            self.offer_chunk(before, now.at);
-            chunk.text = text;
-        }
+        let (before, text) = self.speeches.push(&chunk, self.board.secrets());
+        self.offer_chunk(before, now.at);
+        chunk.text = text;
         self.offer_chunk(Some(chunk), now.at);
     }
 

@@ -20,11 +20,6 @@ struct Speech {
 }
 
 impl Speeches {
-    /// Returns whether no message was said while secrets were looked for.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Returns the end of the message before, if this piece belongs to another, and what can be
     /// shown of the piece.
     pub(crate) fn push(&mut self, piece: &Chunk, secrets: &Secrets) -> (Option<Chunk>, String) {

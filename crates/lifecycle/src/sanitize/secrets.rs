@@ -15,8 +15,7 @@ use crate::limits::{SECRET_MIN_BYTES, SECRET_SHOWN_BYTES, SECRETS, SECRETS_BYTES
 /// A value is found exactly, alone or inside of anything, and also as it looks in JSON, in Rust's
 /// debug output, in a URL or a form, and in Base64. Its beginning is found where a text was
 /// cut: before `…`, and before a line `[... n bytes left out ...]`. Nothing else is found: not its
-/// other parts, not its hash. A value with escape sequences of a terminal in its midst is found in
-/// the messages of a session and the output of its terminals, and in no other text.
+/// other parts, not its hash. Escape sequences of a terminal in its midst do not hide it.
 ///
 /// ```
 /// use acp_lifecycle::Secrets;
@@ -77,8 +76,7 @@ impl Secrets {
     }
 
     /// Returns a text without known secrets, passwords in URLs, and what follows `Authorization`
-    /// or `Bearer`. For what does not go through a session: logs, errors of the protocol. Escape
-    /// sequences are not passed over.
+    /// or `Bearer`. For what does not go through a session: logs, errors of the protocol.
     #[must_use]
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match Redactor::new(self).redacted(text) {
@@ -153,6 +151,21 @@ mod tests {
             ("-abcdefg-", "-abcdefg-"),
         ] {
             assert_eq!(secrets.redact(text), expected);
+        }
+    }
+
+    #[test]
+    fn escape_sequences_hide_no_secret() {
+        let secrets = Secrets::new(["secret-of-ada"]);
+        for (text, expected) in [
+            ("a secr\u{1b}[31met-of\u{1b}[0m-ada.", "a [redacted]."),
+            ("Bearer 01234567\u{1b}[1m89abcdef01 x", "Bearer [redacted] x"),
+            ("\u{1b}]0;secret-of-ada\u{7}x", "\u{1b}]0;[redacted]\u{7}x"),
+            ("\u{1b}]0;secret-of-ada", "\u{1b}]0;[redacted]"),
+            ("secret\u{1b}é-of-ada", "secret\u{1b}é-of-ada"),
+            ("\u{1b}\u{1b}[0msecret-of-ada", "\u{1b}\u{1b}[0m[redacted]"),
+        ] {
+            assert_eq!(secrets.redact(text), expected, "{text:?}");
         }
     }
 

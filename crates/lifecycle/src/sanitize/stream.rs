@@ -1,8 +1,6 @@
 //! Finds known secrets, and credentials by their shape, in what comes in pieces: a terminal's
 //! output, a message.
 
-use std::ops::Range;
-
 use super::{MARKER, Secrets, shapes, visible};
 use crate::limits::{SECRET_SHOWN_BYTES, STREAM_CONTEXT_BYTES};
 
@@ -36,7 +34,7 @@ impl Stream {
         // Up to here it is decided.
         let end = text.len() - scan.open.max(shaped.open);
         let (mut out, mut at) = (Vec::with_capacity(bytes.len()), self.shown);
-        for secret in joined(scan.found, shaped.found) {
+        for secret in visible::joined(scan.found, shaped.found) {
             if secret.end <= self.shown {
                 continue;
             }
@@ -89,24 +87,6 @@ impl Stream {
         self.shown = self.held.len();
         out
     }
-}
-
-/// Joins two lists of ranges in their order; those that overlap are one.
-fn joined(one: Vec<Range<usize>>, other: Vec<Range<usize>>) -> Vec<Range<usize>> {
-    if other.is_empty() {
-        return one;
-    }
-    let mut all = one;
-    all.extend(other);
-    all.sort_by_key(|range| range.start);
-    let mut joined: Vec<Range<usize>> = Vec::with_capacity(all.len());
-    for range in all {
-        match joined.last_mut() {
-            Some(last) if range.start < last.end => last.end = last.end.max(range.end),
-            _ => joined.push(range),
-        }
-    }
-    joined
 }
 
 #[cfg(test)]
@@ -162,6 +142,8 @@ mod tests {
             (&["bear", "er 0123456", "789abcdef", "01 y"], "bearer [redacted] y"),
             (&["bearer of news\n"], "bearer of news\n"),
             (&["postgres://ada:", "pw@db/x"], "postgres://[redacted]@db/x"),
+            // Also within a sequence, as the target of a link.
+            (&["\u{1b}]8;;x:secret-of-ada\u{1b}\\."], "\u{1b}]8;;x:[redacted]\u{1b}\\."),
             (&["see http://localhost:3000", "|"], "see http://localhost:3000"),
             (&["see http://localhost:3000/", "a ."], "see http://localhost:3000/a ."),
         ] {

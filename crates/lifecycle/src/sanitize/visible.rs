@@ -11,19 +11,50 @@ use crate::limits::ESCAPE_BYTES;
 
 const ESC: u8 = 0x1b;
 
-/// Scans a text as if it had no escape sequences, and returns where in the text itself that is.
+/// Scans a text as it is and as if it had no escape sequences, and returns where in the text itself
+/// that is.
 pub(super) fn scan(text: &[u8], scan: impl Fn(&[u8]) -> Scan) -> Scan {
-    let Seen { bytes, places, open } = seen(text);
+    let whole = scan(text);
+    let Seen { bytes, places: Some(places), open } = seen(text) else { return whole };
     let Scan { found, open: of_bytes } = scan(&bytes);
-    let Some(places) = places else { return Scan { found, open: of_bytes } };
     let place = |at: usize| places.get(at).copied().unwrap_or(text.len() - open);
-    let outer = |range: Range<usize>| place(range.start)..place(range.end - 1) + 1;
     let begin = place(bytes.len() - of_bytes);
-    Scan {
-        found: found.into_iter().map(outer).collect(),
-        // Without a secret before it, nothing has to wait for the end of a sequence.
-        open: if of_bytes > 0 { text.len() - begin } else { 0 },
+    // Without a secret before it, nothing has to wait for the end of a sequence.
+    let of_text = if of_bytes > 0 { text.len() - begin } else { 0 };
+    Scan { found: joined(whole.found, outer(found, &places)), open: whole.open.max(of_text) }
+}
+
+/// Finds something in a text as it is and as if it had no escape sequences, and returns where in the
+/// text itself that is.
+pub(super) fn find(text: &str, find: impl Fn(&str) -> Vec<Range<usize>>) -> Vec<Range<usize>> {
+    let whole = find(text);
+    let Seen { bytes, places: Some(places), .. } = seen(text.as_bytes()) else { return whole };
+    let Ok(seen) = str::from_utf8(&bytes) else { return whole };
+    joined(whole, outer(find(seen), &places))
+}
+
+/// Returns where the ranges of what is seen stand in the text.
+fn outer(found: Vec<Range<usize>>, places: &[usize]) -> Vec<Range<usize>> {
+    let outer = |range: Range<usize>| places[range.start]..places[range.end - 1] + 1;
+    found.into_iter().filter(|range| !range.is_empty()).map(outer).collect()
+}
+
+/// Joins two lists of ranges in their order; those that overlap are one.
+pub(super) fn joined(one: Vec<Range<usize>>, other: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    if other.is_empty() {
+        return one;
     }
+    let mut all = one;
+    all.extend(other);
+    all.sort_by_key(|range| range.start);
+    let mut joined: Vec<Range<usize>> = Vec::with_capacity(all.len());
+    for range in all {
+        match joined.last_mut() {
+            Some(last) if range.start < last.end => last.end = last.end.max(range.end),
+            _ => joined.push(range),
+        }
+    }
+    joined
 }
 
 /// Returns the escape sequences of a text, without what is seen.
@@ -81,6 +112,8 @@ fn length(text: &[u8]) -> Option<usize> {
             _ => None,
         }),
         0x20..=0x2f => end_of(&|rest| (0x30..=0x7e).contains(&rest[0]).then_some(1)),
-        _ => Some(2),
+        byte if byte.is_ascii() => Some(2),
+        // A character of several bytes begins.
+        _ => Some(1),
     }
 }

@@ -127,6 +127,23 @@ fn whatever_a_session_sends_goes_through_its_outbox() {
 }
 
 #[test]
+fn credentials_in_a_message_are_hidden_also_where_no_secret_is_known() {
+    let (mut session, now) = (Session::new("/p"), now());
+    for text in ["Send Authorization: Bea", "rer abc123456.\n"] {
+        let (role, message) = (Role::Agent, "m".to_owned());
+        session.say(Chunk { role, message, text: text.to_owned() }, now);
+    }
+    session.plan(Plan::default(), now);
+    let mut said = String::new();
+    while let Some(item) = session.outbox_mut().poll(now.at) {
+        if let Item::Chunk(chunk) = item {
+            said += &chunk.text;
+        }
+    }
+    assert_eq!(said, "Send Authorization: Bearer [redacted]\n");
+}
+
+#[test]
 fn progress_is_told_in_the_metadata_and_behind_the_title() {
     let (mut session, now, id) = (Session::new("/p"), now(), ToolCallId::from("c"));
     session.announce(&id, "t", announcement(), now);

@@ -125,9 +125,7 @@ impl Scratch {
         let ending = match status.code() {
             Some(0) => Ending::Success,
             // There is a difference, or nothing was found.
-            Some(1) if matches!(program.words, ["false" | "grep" | "rg"]) => {
-                Ending::Success
-            }
+            Some(1) if matches!(program.words, ["false" | "grep" | "rg"]) => Ending::Success,
             Some(124 | 137) | None => Ending::Timeout,
             Some(_) => Ending::Failure,
         };
