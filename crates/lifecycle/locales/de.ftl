@@ -24,3 +24,27 @@ what-tool = Das Werkzeug { $tool }
 what-kind = Werkzeuge der Art { $kind }
 what-commands = Befehle, die mit `{ $prefix }` beginnen,
 what-unknown = Unbekanntes
+
+# Hinweise zu einem Aufruf, der auf eine Erlaubnis wartet.
+
+unseen = Vorher ohne Frage geändert: { $named }. Der Befehl kann sie ausführen.
+unseen-more = Vorher ohne Frage geändert: { $named } und { $more } weitere. Der Befehl kann sie ausführen.
+unseen-at-least = Vorher ohne Frage geändert: { $named } und mindestens { $more } weitere. Der Befehl kann sie ausführen.
+not-covered = Von der Regel für `{ $words }` nicht gedeckt: { $why }.
+not-known = die Optionen von `{ $program }` sind nicht bekannt
+not-a-word = `{ $word }` ist kein Wort von `{ $program }`, das verstanden wird
+leads-out = `{ $word }` führt aus dem Ordner hinaus
+not-whole = Nicht alles von diesem Aufruf wird gezeigt: Geheimes ist verborgen, oder Langes ist gekürzt.
+outdated = Etwas anderes hat nach der Erlaubnis geändert, woran dieser Aufruf arbeitet; darum wurde nichts getan. Das hier tut er jetzt.
+
+# Warum ein Aufruf nicht ausgeführt wurde.
+
+denied-rule = Von einer Regel nicht erlaubt. Nicht ausgeführt.
+denied-mode = Vom Modus der Sitzung nicht erlaubt. Nicht ausgeführt.
+denied-fault = Nicht erlaubt: Was darüber entscheidet, ist durch einen eigenen Fehler gescheitert. Nicht ausgeführt.
+denied-ended = Schon zu Ende. Nicht ausgeführt.
+unanswered = Nicht ausgeführt: Niemand konnte um Erlaubnis gefragt werden: { $error }.
+unanswered-void = Nicht ausgeführt: Die Antwort des Clients ist keine von denen, die zur Wahl standen.
+unanswered-withdrawn = Nicht ausgeführt: Die Frage wurde zurückgezogen.
+rejected = Vom Benutzer abgelehnt. Nicht ausgeführt.
+rejected-said = Vom Benutzer abgelehnt. Nicht ausgeführt. Begründung: { $said }

@@ -17,7 +17,7 @@ use crate::board::{End, Moment};
 use crate::caught::caught;
 use crate::outbox::{Chunk, Item};
 use crate::permission::Answer;
-use crate::session::{Denial, Outcome, Permit, Request, Session};
+use crate::session::{Denial, NoAnswer, Outcome, Permit, Request, Session};
 use crate::span;
 use crate::{Digest, Effects, SessionUsage, Verdict};
 
@@ -537,7 +537,7 @@ impl CallHandle {
         };
         self.session.shared.changed.notify_one();
         let _withdraw = Withdraw { session: &self.session, number };
-        let withdrawn = |_| Outcome::Unanswered("the question was withdrawn".to_owned());
+        let withdrawn = |_| Outcome::Unanswered(NoAnswer::Withdrawn);
         answered.await.unwrap_or_else(withdrawn)
     }
 }

@@ -64,7 +64,7 @@ pub use rules::{
     Rule, RuleStore, Rules, Scope, Verdict, is_obeyed_beneath, is_protected, is_protected_beneath,
 };
 pub use sanitize::Secrets;
-pub use session::{Denial, Outcome, Permit, Request, Session};
+pub use session::{Denial, NoAnswer, Outcome, Permit, Request, Session};
 pub use title::{Titles, TitlesError};
 pub use usage::{SessionUsage, Updates, Usage};
 

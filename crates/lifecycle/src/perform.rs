@@ -5,6 +5,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
+use std::sync::Arc;
 
 use acp_types::schema::v1::ImageContent;
 use acp_types::{Content, ContentBlock, ContentPatch, Reason, Status, ToolCallPatch};
@@ -15,7 +16,9 @@ use tracing::Instrument as _;
 use crate::board::End;
 use crate::handle::{CallHandle, OpenCall};
 use crate::limits::{CANCEL_GRACE, PREVIEWS};
-use crate::session::{Denial, Outcome};
+use crate::rules::ENGLISH;
+use crate::session::{Denial, NoAnswer, Outcome};
+use crate::title::Titles;
 use crate::{Digest, Effects, Grant, Pinned};
 
 /// Something that can be previewed and, once permitted, run.
@@ -225,7 +228,7 @@ enum Stop {
     Cancelled { ran: Ran },
     Rejected { reason: Option<String> },
     Denied(Denial),
-    Unanswered { why: String },
+    Unanswered(NoAnswer),
     TurnOver,
     Failed(Box<Failure>),
 }
@@ -260,7 +263,7 @@ async fn permit<E: Executor>(
             permitted.run = Some(before);
             return Ok((pinned, Grant::new(digest)));
         }
-        Some(_) => call.append(Content::text(OUTDATED)),
+        Some(_) => call.append(Content::text(titles(call).sentence("outdated", &[], &[]))),
         None => {}
     }
     let grant = granted(call.permit(&effects, digest, is_whole).await)?;
@@ -291,14 +294,15 @@ fn granted(outcome: Outcome) -> Result<Grant, Stop> {
         Outcome::Granted(grant) => Ok(grant),
         Outcome::Rejected { reason } => Err(Stop::Rejected { reason }),
         Outcome::Denied(denial) => Err(Stop::Denied(denial)),
-        Outcome::Unanswered(why) => Err(Stop::Unanswered { why }),
+        Outcome::Unanswered(why) => Err(Stop::Unanswered(why)),
         Outcome::Cancelled => Err(Stop::TurnOver),
     }
 }
 
-/// What a call says that is asked about again.
-const OUTDATED: &str = "Something else changed what this call works on after it was permitted, so \
-                        nothing was done then. This is what it does now.";
+/// Returns the messages in the language of a call's session.
+fn titles(call: &CallHandle) -> Arc<Titles> {
+    call.session().with(|session, _| session.titles())
+}
 
 async fn out_of_grace(call: &CallHandle) {
     call.cancel().cancelled().await;
@@ -341,8 +345,8 @@ struct Told {
 impl Stop {
     /// Ends the call and tells the model what that means.
     fn end(self, open: OpenCall) -> Ended {
-        let cancelled = open.handle().cancelled_by();
-        let Told { end, text, code, note, ends_turn, is_fatal } = self.told(cancelled);
+        let (cancelled, titles) = (open.handle().cancelled_by(), titles(open.handle()));
+        let Told { end, text, code, note, ends_turn, is_fatal } = self.told(cancelled, &titles);
         let mut patch = ToolCallPatch::new().raw_output(json!({ "error": text, "code": code }));
         if end.status == Status::Failed
             && let Some(note) = note
@@ -355,7 +359,7 @@ impl Stop {
         Ended { ends_turn, is_fatal, ..Ended::new(status, reason, text) }
     }
 
-    fn told(self, cancelled: Option<Reason>) -> Told {
+    fn told(self, cancelled: Option<Reason>, titles: &Titles) -> Told {
         let told = |end, code: &str, text: &str, ends_turn| Told {
             end,
             text: text.to_owned(),
@@ -363,6 +367,11 @@ impl Stop {
             note: Some(text.to_owned()),
             ends_turn,
             is_fatal: false,
+        };
+        // The model reads it in English.
+        let not_run = |reason, code, key, texts: &[(&str, String)]| Told {
+            note: Some(titles.sentence(key, texts, &[])),
+            ..told(End::failed(reason), code, &ENGLISH.sentence(key, texts, &[]), false)
         };
         match self {
             Self::Failed(failure) => failure.told(cancelled),
@@ -380,26 +389,26 @@ impl Stop {
                 told(End::cancelled(Reason::User), "cancelled", text, true)
             }
             Self::Denied(denial) => {
-                let text = match denial {
-                    Denial::Rule => "Not permitted by a rule. It did not run.",
-                    Denial::Policy => "Not permitted by the session's mode. It did not run.",
-                    Denial::Fault => {
-                        "Not permitted: what decides that failed by a fault of its own. It did \
-                         not run."
-                    }
-                    Denial::Ended => "It has ended already. It did not run.",
+                let key = match denial {
+                    Denial::Rule => "denied-rule",
+                    Denial::Policy => "denied-mode",
+                    Denial::Fault => "denied-fault",
+                    Denial::Ended => "denied-ended",
                 };
-                told(End::failed(Reason::Permission), "not_permitted", text, false)
+                not_run(Reason::Permission, "not_permitted", key, &[])
             }
-            Self::Unanswered { why } => {
-                let why = crate::title::visible(why.trim_end_matches('.'));
-                let text = format!("Not run: {why}.");
-                told(End::failed(Reason::Permission), "not_permitted", &text, false)
+            Self::Unanswered(why) => {
+                let (key, error) = match why {
+                    NoAnswer::Failed(error) => ("unanswered", error),
+                    NoAnswer::NotOffered => ("unanswered-void", String::new()),
+                    NoAnswer::Withdrawn => ("unanswered-withdrawn", String::new()),
+                };
+                let error = crate::title::visible(error.trim_end_matches('.'));
+                not_run(Reason::Permission, "not_permitted", key, &[("error", error)])
             }
-            Self::Rejected { reason } => {
-                let said = reason.map(|said| format!(" They said: {said}")).unwrap_or_default();
-                let text = format!("Rejected by the user. It did not run.{said}");
-                told(End::failed(Reason::User), "rejected", &text, false)
+            Self::Rejected { reason: None } => not_run(Reason::User, "rejected", "rejected", &[]),
+            Self::Rejected { reason: Some(said) } => {
+                not_run(Reason::User, "rejected", "rejected-said", &[("said", said)])
             }
         }
     }

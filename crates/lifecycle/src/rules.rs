@@ -10,6 +10,7 @@ mod protected;
 mod store;
 mod words;
 
+use callboard_shell::NotUnderstood;
 use serde::{Deserialize, Serialize};
 
 use crate::effects::{Effect, Effects};
@@ -195,8 +196,8 @@ impl Rules {
         of_call.map(|rule| rule.verdict).fold(floor, Verdict::max)
     }
 
-    /// Says which words of a command keep the rules for its first words from allowing it.
-    pub(crate) fn not_understood(&self, effects: &Effects) -> Option<String> {
+    /// Returns the words of a rule for the first words of a command, and why it does not allow that.
+    pub(crate) fn not_understood(&self, effects: &Effects) -> Option<(String, NotUnderstood)> {
         let prefixes = || {
             self.iter().filter_map(|rule| match (&rule.matcher, rule.verdict) {
                 (Matcher::Argv(prefix), Verdict::Allow) => Some(prefix),
@@ -212,7 +213,7 @@ impl Rules {
                 };
                 let (words, why) = prefixes().find_map(why)?;
                 let is_allowed = prefixes().any(|prefix| prefix.allows(command));
-                (!is_allowed).then(|| format!("Not covered by the rule for `{words}`: {why}."))
+                (!is_allowed).then_some((words, why))
             })
         })
     }

@@ -69,6 +69,18 @@ pub enum Denial {
     Ended,
 }
 
+/// Why there is no answer of the user to a permission request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoAnswer {
+    /// The client answered with this error: it did not ask.
+    Failed(String),
+    /// The client answered with an option that it was not offered.
+    NotOffered,
+    /// The request was withdrawn before its answer came.
+    Withdrawn,
+}
+
 /// What became of a permission request.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -83,7 +95,7 @@ pub enum Outcome {
     /// It is denied, in spite of an answer of the client too; the turn goes on.
     Denied(Denial),
     /// There is no answer of the user, for this reason; the call may not run, the turn goes on.
-    Unanswered(String),
+    Unanswered(NoAnswer),
     /// The turn is over.
     Cancelled,
 }

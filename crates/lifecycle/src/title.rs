@@ -173,6 +173,38 @@ impl Titles {
         filled
     }
 
+    /// Returns the message of `key` with texts as they are: a sentence that stands by itself, and
+    /// not in a title. A key that has no message gives itself and its texts.
+    ///
+    /// A count `n` is there twice: as the number `n`, which selects a form, and as the text `n-text`,
+    /// with its thousands parted by the message `thousands`.
+    ///
+    /// ```
+    /// use acp_lifecycle::Titles;
+    ///
+    /// let messages = "thousands = .\nsize = { $path }: { $bytes-text } Byte";
+    /// let titles = Titles::parse("de", messages)?;
+    /// let path = ("path", "a.rs".to_owned());
+    /// assert_eq!(titles.sentence("size", &[path], &[("bytes", 1234)]), "a.rs: 1.234 Byte");
+    /// # Ok::<(), acp_lifecycle::TitlesError>(())
+    /// ```
+    #[must_use]
+    pub fn sentence(&self, key: &str, texts: &[(&str, String)], counts: &[(&str, u64)]) -> String {
+        let mut values = FluentArgs::new();
+        for (name, text) in texts {
+            values.set((*name).to_owned(), FluentValue::from(text.clone()));
+        }
+        for (name, count) in counts {
+            let separator = self.message("thousands", &FluentArgs::new()).unwrap_or_default();
+            values.set(format!("{name}-text"), grouped(*count, &separator));
+            values.set((*name).to_owned(), *count);
+        }
+        self.message(key, &values).unwrap_or_else(|| {
+            let texts = texts.iter().map(|(_, text)| text.as_str());
+            std::iter::once(key).chain(texts).collect::<Vec<_>>().join(" ")
+        })
+    }
+
     /// Returns whether there is a message of `key`.
     #[must_use]
     pub fn has(&self, key: &str) -> bool {
@@ -212,6 +244,19 @@ impl Titles {
 #[must_use]
 pub fn is_whole(argument: &str) -> bool {
     visible::head(argument, TITLE_BYTES).1
+}
+
+/// Writes a number with a separator between the thousands.
+fn grouped(number: u64, separator: &str) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push_str(separator);
+        }
+        grouped.push(digit);
+    }
+    grouped
 }
 
 /// What is put into a message after it was written.
@@ -286,6 +331,17 @@ mod tests {
         assert_eq!(render("nothing", "x"), "nothing x");
         assert_eq!(render("no\u{200b}thing", "x"), "`no\\u{200b}thing` x");
         assert!(titles().has("run") && !titles().has("nothing"));
+    }
+
+    #[test]
+    fn a_sentence_keeps_its_texts_and_counts_in_its_language() {
+        let messages = "thousands = .\nof = { $n ->\n    [one] 1 Zeile\n   *[other] { $n-text } Zeilen\n} von { $path }\n";
+        let titles = Titles::parse("de", messages).unwrap();
+        let of =
+            |path: &str, lines| titles.sentence("of", &[("path", path.into())], &[("n", lines)]);
+        assert_eq!(of("a_b_c.rs", 1), "1 Zeile von a_b_c.rs");
+        assert_eq!(of("007", 1_234_567), "1.234.567 Zeilen von 007");
+        assert_eq!(titles.sentence("nothing", &[("path", "a".into())], &[]), "nothing a");
     }
 
     #[test]

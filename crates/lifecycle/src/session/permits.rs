@@ -8,8 +8,9 @@ use std::time::Instant;
 
 use acp_types::ToolCallId;
 use acp_types::schema::v1::PermissionOption;
+use callboard_shell::NotUnderstood;
 
-use super::{Denial, Outcome, Permit, Session};
+use super::{Denial, NoAnswer, Outcome, Permit, Session};
 use crate::board::Moment;
 use crate::caught::caught;
 use crate::effects::{Effect, Effects};
@@ -33,7 +34,7 @@ pub(super) struct Permits {
     changes: VecDeque<Change>,
     /// Whether the client can be asked why it rejected a call.
     asks_why: bool,
-    /// The names of options.
+    /// The names of options, and notes.
     titles: Arc<Titles>,
     requests: HashMap<u64, Request>,
     last_request: u64,
@@ -87,13 +88,24 @@ impl Permits {
     pub(super) fn is_asked(&self, id: &ToolCallId) -> bool {
         self.requests.values().any(|request| request.call == *id)
     }
+
+    /// Writes a note in the language of the session.
+    fn sentence(&self, key: &str, texts: &[(&str, String)]) -> String {
+        self.titles.sentence(key, texts, &[])
+    }
 }
 
 impl Session {
-    /// Names permission options in the language of a locale, such as `de`, from now on; in English
-    /// where there are no names in its language, and at first.
+    /// Writes permission options and notes about permissions in the language of a locale, such as
+    /// `de`, from now on; in English where there are none in its language, and at first.
     pub fn set_locale(&mut self, locale: &str) {
         self.permits.titles = Arc::new(catalogue(locale));
+    }
+
+    /// Returns the messages in the language of the session.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn titles(&self) -> Arc<Titles> {
+        self.permits.titles.clone()
     }
 
     /// Sets what is done about effects that no rule speaks of.
@@ -197,13 +209,16 @@ impl Session {
             let note = self.board.note(id, &self.unseen_words());
             self.offer_call(id, note, IsFirst::No, now);
         }
-        if let Some(why) = caught(|| self.permits.rules.not_understood(&effects)).flatten() {
-            let note = self.board.note(id, &visible(&why));
+        if let Some((words, why)) = caught(|| self.permits.rules.not_understood(&effects)).flatten()
+        {
+            let why = not_understood(&why, &self.permits.titles);
+            let note = self.permits.sentence("not-covered", &[("words", words), ("why", why)]);
+            let note = self.board.note(id, &visible(&note));
             self.offer_call(id, note, IsFirst::No, now);
         }
         let is_shown = self.board.is_whole(id);
         if !is_shown {
-            let note = self.board.note(id, NOT_WHOLE);
+            let note = self.board.note(id, &self.permits.sentence("not-whole", &[]));
             self.offer_call(id, note, IsFirst::No, now);
         }
         let permits = &self.permits;
@@ -267,12 +282,8 @@ impl Session {
                 self.remember(&request, remember, Verdict::Deny);
                 Some(Outcome::Rejected { reason })
             }
-            Decision::Void => Some(Outcome::Unanswered(
-                "the client's answer is none of the options that it was offered".to_owned(),
-            )),
-            Decision::Unanswered(error) => {
-                Some(Outcome::Unanswered(format!("no one could be asked for permission: {error}")))
-            }
+            Decision::Void => Some(Outcome::Unanswered(NoAnswer::NotOffered)),
+            Decision::Unanswered(error) => Some(Outcome::Unanswered(NoAnswer::Failed(error))),
             Decision::Cancelled => Some(Outcome::Cancelled),
         }
     }
@@ -346,15 +357,14 @@ impl Session {
     fn unseen_words(&self) -> String {
         let Permits { unseen, .. } = &self.permits;
         let named = unseen.iter().take(limits::NAMED_UNSEEN_FILES).map(|path| self.display(path));
-        let named = named.collect::<Vec<_>>().join(", ");
-        let more = match unseen.len().saturating_sub(limits::NAMED_UNSEEN_FILES) {
-            0 => String::new(),
-            more if unseen.len() == limits::UNSEEN_FILES => format!(" and {more} or more others"),
-            more => format!(" and {more} more"),
+        let named = ("named", named.collect::<Vec<_>>().join(", "));
+        let more = unseen.len().saturating_sub(limits::NAMED_UNSEEN_FILES);
+        let key = match more {
+            0 => "unseen",
+            _ if unseen.len() == limits::UNSEEN_FILES => "unseen-at-least",
+            _ => "unseen-more",
         };
-        visible(&format!(
-            "Changed without a question before: {named}{more}. The command may run them."
-        ))
+        visible(&self.permits.sentence(key, &[named, ("more", more.to_string())]))
     }
 
     fn take_request(&mut self, number: u64, question: Question) -> Option<Request> {
@@ -382,6 +392,18 @@ impl Session {
     }
 }
 
-/// What a call says that waits for a permission which can be given only once for this reason.
-const NOT_WHOLE: &str =
-    "Not everything of this call is shown: secrets are hidden, or what is long is cut.";
+/// Says why the words of a command are not understood, as the end of a sentence.
+fn not_understood(why: &NotUnderstood, titles: &Titles) -> String {
+    let sentence = |key, texts: &[(&str, &String)]| {
+        let texts: Vec<_> = texts.iter().map(|(name, text)| (*name, (*text).clone())).collect();
+        titles.sentence(key, &texts, &[])
+    };
+    match why {
+        NotUnderstood::Program(program) => sentence("not-known", &[("program", program)]),
+        NotUnderstood::Word { word, program } => {
+            sentence("not-a-word", &[("word", word), ("program", program)])
+        }
+        NotUnderstood::Elsewhere { word } => sentence("leads-out", &[("word", word)]),
+        other => other.to_string(),
+    }
+}

@@ -427,3 +427,16 @@ fn a_question_names_the_word_that_a_rule_does_not_cover() {
                     that is understood.";
     assert!(notes(&stage).contains(expected), "{}", notes(&stage));
 }
+
+#[test]
+fn a_question_is_in_the_language_of_the_session() {
+    let mut stage = Stage::with_store(Ok(vec![]));
+    stage.session.set_locale("de");
+    let number = stage.asked(&run("cargo test"));
+    stage.select(number, "allow_project");
+    let number = stage.asked(&run("cargo test -- --logfile x"));
+    let expected = "Von der Regel für `cargo test` nicht gedeckt: `--logfile` ist kein Wort von \
+                    `cargo test`, das verstanden wird.";
+    assert_eq!(notes(&stage), expected);
+    assert_eq!(stage.options(number)[0], "Einmal erlauben");
+}

@@ -54,6 +54,17 @@ async fn every_end_is_told_to_the_client_and_to_who_made_the_call() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn why_a_call_did_not_run_is_shown_in_the_locale_and_told_to_the_model_in_english() {
+    let stage = Stage::new(Some("reject"));
+    stage.session.with(|session, _| session.set_locale("de"));
+    let result = tools(&stage).call("t", "a", "x", json!({}), &stage.cancel, tool).await;
+    assert_eq!(result.unwrap_err().text, "Rejected by the user. It did not run.");
+    let (call, _) = stage.shown("t/a").await;
+    let shown = call["content"][0]["content"]["text"].as_str().unwrap();
+    assert_eq!(shown, "Vom Benutzer abgelehnt. Nicht ausgeführt.");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_result_comes_back_and_is_shown() {
     let stage = Stage::new(Some("allow"));
     let tools = tools(&stage).titles(|name, args| format!("{name}\u{202e} {}", args["n"]));
