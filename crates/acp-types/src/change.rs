@@ -29,6 +29,10 @@ pub struct FileChange {
     /// How many lines come and go that no hunk lists, because there are too many of them.
     #[serde(default)]
     pub unlisted: (usize, usize),
+    /// The sentence that people read where it has neither texts nor hunks, in their language; an
+    /// English one if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sentence: Option<String>,
 }
 
 /// What was done to a file; the set of draft v2
@@ -109,7 +113,8 @@ impl FileChange {
     pub fn new(operation: Operation, path: impl Into<PathBuf>) -> Self {
         let (old_text, new_text) = (None, None);
         let (hunks, unlisted) = (Vec::new(), (0, 0));
-        Self { operation, path: path.into(), old_text, new_text, hunks, unlisted }
+        let sentence = None;
+        Self { operation, path: path.into(), old_text, new_text, hunks, unlisted, sentence }
     }
 
     /// Returns the bytes of its texts, or of its hunks where it has no texts.
@@ -169,6 +174,7 @@ impl FileChange {
             old_text: self.old_text.clone(),
             new_text: self.new_text.clone(),
             hunks,
+            sentence: self.sentence.clone(),
             ..Self::new(self.operation.clone(), &self.path)
         }
     }

@@ -189,6 +189,9 @@ fn diff(
 }
 
 fn sentence(change: &FileChange) -> ToolCallContent {
+    if let Some(sentence) = &change.sentence {
+        return ToolCallContent::from(sentence.clone());
+    }
     let path = text::path_text(&change.path);
     ToolCallContent::from(match &change.operation {
         Operation::Add => format!("Adds {path}"),
