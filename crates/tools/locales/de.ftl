@@ -1,4 +1,4 @@
-# Titel von Werkzeugaufrufen, in Form und Reihenfolge wie in en.ftl.
+# Titel von Werkzeugaufrufen und Hinweise, in Form und Reihenfolge wie in en.ftl.
 
 read-file = { $path } lesen
 read-file-lines = { $path } lesen, Zeilen { $first }–{ $last }
@@ -65,3 +65,131 @@ shortened = { $start } … ({ $lines ->
     [one] 1 Zeile
    *[other] { $lines } Zeilen
 }, { $bytes } Byte)
+
+# Hinweise: was wissen soll, wer einen Aufruf erlaubt.
+
+text = { $text }
+thousands = .
+
+reads-first = Was sich ändern würde, wird gezeigt, sobald es gelesen werden darf.
+outside = Außerhalb des Arbeitsbereichs: { $path }
+
+change-add = Legt { $path } an
+change-modify = Ändert { $path }
+change-delete = Löscht { $path }
+change-move = Verschiebt { $from } nach { $path }
+change-copy = Kopiert { $from } nach { $path }
+
+lines-not-shown = { $path }: +{ $added } −{ $removed } weitere { $lines ->
+    [one] Zeile wird
+   *[other] Zeilen werden
+} nicht gezeigt.
+lines-not-listed = { $path }: +{ $added } −{ $removed } weitere { $lines ->
+    [one] Zeile ist
+   *[other] Zeilen sind
+} nicht aufgeführt.
+files-not-shown = { $files } weitere Dateien würden geändert, +{ $added } −{ $removed } Zeilen, die nicht gezeigt werden: { $named }.
+files-not-shown-more = { $files } weitere Dateien würden geändert, +{ $added } −{ $removed } Zeilen, die nicht gezeigt werden: { $named } und { $more } mehr.
+whole-change = Die ganze Änderung
+
+unread = Diese Sitzung hat { $path } nicht gelesen, und der ganze Inhalt wird ersetzt.
+kept = Die Datei behält { $what }.
+kept-encoding = ihre Kodierung ({ $encoding })
+kept-guessed-encoding = ihre Kodierung ({ $encoding }, geraten)
+kept-line-ends = ihre Zeilenenden ({ $name })
+kept-mark = ihr Byte Order Mark
+
+applied = In { $path } ändert sich nichts: new_text steht schon dort, in Zeile { $line }. Wenn es ein weiteres Mal gemeint ist, braucht es occurrence.
+applied-of = In { $path } ändert sich durch Ersetzung { $edit } von { $edits } nichts: new_text steht schon dort, in Zeile { $line }. Wenn es ein weiteres Mal gemeint ist, braucht es occurrence.
+stale = { $path } wurde anderswo geändert, seit sie gelesen wurde.
+
+unsaved = { $path } hat im Editor Änderungen, die nicht gespeichert sind: Geändert wird der Text des Editors, nicht der auf der Platte.
+not-on-disk = { $path } ist noch nicht auf der Platte: Geändert wird der Text im Editor.
+unknown = Ob { $path } im Editor Änderungen hat, die nicht gespeichert sind, ist nicht bekannt: { $why }.
+unknown-too-large = sie ist zu groß, um danach zu fragen
+unknown-garbled = ihr Text dort ist ein anderer als auf der Platte, aber ihm fehlen Zeichen, die der Editor nicht lesen konnte
+
+torn = Wird an Ort und Stelle geschrieben, ohne Kopie für eine Reparatur: { $paths }. Ein Absturz währenddessen kann Teile des alten und des neuen Texts hinterlassen.
+unkept = Was ersetzt wird, lässt sich danach nicht wiederherstellen: { $why }.
+keeps-nothing = diese Sitzung hebt nichts von dem auf, was sie ändert
+keeps-nowhere = in den Zustandsordner { $folder } lässt sich nicht schreiben ({ $why }); machen Sie dort Platz, machen Sie ihn beschreibbar, oder setzen Sie XDG_STATE_HOME auf einen beschreibbaren Ordner
+
+directory = Ein Verzeichnis mit { $entries ->
+    [one] einer Datei oder einem Verzeichnis
+   *[other] { $entries-text } Dateien und Verzeichnissen
+}, { $bytes ->
+    [one] { $bytes-text } Byte
+   *[other] { $bytes-text } Byte
+}.
+directory-at-least = Ein Verzeichnis mit mindestens { $entries ->
+    [one] einer Datei oder einem Verzeichnis
+   *[other] { $entries-text } Dateien und Verzeichnissen
+}, { $bytes ->
+    [one] { $bytes-text } Byte
+   *[other] { $bytes-text } Byte
+}.
+kept-once = Wiederherstellen lässt es sich nur bis zur nächsten Änderung einer Datei: Es hat mehr als { $bytes-text } Byte.
+lost = Danach lässt es sich nicht wiederherstellen: { $why }.
+lost-no-file = es ist keine Datei und liegt auf einem anderen Dateisystem als das, was aufgehoben wird
+lost-large = es hat mehr als ein GiB und liegt auf einem anderen Dateisystem als das, was aufgehoben wird
+
+stays = { $path } bleibt, wie es ist: { $why }.
+stays-kept = { $path } bleibt, wie es ist: { $why }. Was es vor der letzten Änderung war, liegt in { $kept }.
+stays-not-kept = was vorher da war, ist nicht aufgehoben
+stays-changed = etwas anderes hat es seitdem geändert
+stays-gone = es ist nicht mehr da
+stays-taken = etwas anderes hat inzwischen diesen Namen
+stays-former-taken = etwas anderes hat inzwischen den früheren Namen
+undo-before = Beim nächsten Mal wird die Änderung davor zurückgenommen.
+late = Ein anderes Programm hat in { $path } geschrieben, nachdem sie ersetzt war, was man ihr nicht ansieht. Was es schrieb, liegt in { $kept }.
+late-undoable = Ein anderes Programm hat in { $path } geschrieben, nachdem sie ersetzt war, was man ihr nicht ansieht. Was es schrieb, liegt in { $kept }; es kommt wieder, wenn jene Änderung zurückgenommen wird und sich die Datei vorher nicht ändert.
+late-in-place = Ein anderes Programm hat in { $path } geschrieben, während sie an Ort und Stelle geschrieben wurde: Sie enthält vielleicht Teile von beidem. Sie sollte noch einmal gelesen werden.
+
+# Warum nach einem Befehl jedes Mal gefragt wird.
+
+risks = Danach wird jedes Mal gefragt: { $reasons }.
+risks-more = Danach wird jedes Mal gefragt: { $reasons }; und { $more } weitere Gründe.
+risk-part-of-line = es ist ein Teil einer Zeile oder enthält Tasten, die eine ändern
+risk-too-long = er ist zu lang, um gelesen zu werden
+risk-too-many-parts = er hat zu viele Teile, um gelesen zu werden
+risk-too-deep = er ist zu tief verschachtelt, um gelesen zu werden
+risk-unclear = er hat kein Ende oder enthält, was nicht verstanden wird
+risk-too-many-texts = er enthält zu viele Befehle für andere Shells, um gelesen zu werden
+risk-too-many-files = er nennt zu viele Dateien, um nach allen zu sehen
+risk-many-words = welches Programm er unter so vielen Wörtern startet, wird nicht gesucht
+risk-writes-outside = er schreibt { $path }, außerhalb der Wurzeln
+risk-writes-protected = er schreibt { $path }, was geschützt ist
+risk-writes-dangling = er schreibt { $path }, einen Link, der noch ins Leere führt
+risk-writes-shared = er schreibt { $path }, was anderswo weitere Namen hat
+risk-names-protected = er nennt { $path }, was geschützt ist
+risk-names-secret = er nennt { $name }, was Zugangsdaten oder einen Verlauf enthält
+risk-names-process = er nennt { $name }, was zeigt, was andere Programme enthalten
+risk-enters-link = er geht nach { $path }, was durch einen Link ein anderer Ort ist
+risk-empties-link = er löscht in { $path }, was durch einen Link ein anderer Ort ist
+risk-removes-vital = er löscht { $path }, was eine Wurzel, ein Home-Verzeichnis, alles darin, was git aufhebt, oder außerhalb der Wurzeln sein kann
+risk-unknown-program = welches Programm { $program } ist, weiß man erst, wenn er läuft
+risk-unknown-removal = welche Dateien er löscht, weiß man erst, wenn er läuft
+risk-unknown-script = welches Skript er startet, weiß man erst, wenn er läuft
+risk-unknown-code = was eine Shell ausführen soll, weiß man erst dann
+risk-unknown-target = wohin er { $path } schreibt, weiß man erst, wenn er läuft
+risk-sets-variable = er setzt { $variable }, was ändern kann, was Programme tun
+risk-evaluates = { $word } kann ausführen, was darin steht
+risk-aliases = { $name } lässt die Shell etwas anderes ausführen
+risk-other-user = { $name } führt etwas als anderer Benutzer aus
+risk-overwrites = { $name } überschreibt Dateien oder Platten endgültig
+risk-overwrites-device = dd überschreibt ein Gerät
+risk-stops-machine = { $name } hält den Rechner an
+risk-runs-later = { $name } lässt etwas später laufen
+risk-shows-typed = { $name } zeigt oder ändert, was getippt wurde
+risk-runs-text = { $name } führt einen Text als Befehl aus
+risk-runs-own = { $name } führt eigene Befehle aus
+risk-runs-input = { $name } führt aus, was es liest
+risk-publishes = { $name } publish lässt sich nicht zurücknehmen
+risk-lets-write = chmod lässt alle schreiben
+risk-git-sets = er setzt, was git ausführt
+risk-git-clean = git clean löscht, was git nicht aufhebt
+risk-git-push = git push überschreibt oder löscht, was dort ist
+risk-git-runs = git führt aus, was ihm gesagt wird
+risk-shell-first = einer Shell wird gesagt, was sie zuerst ausführen soll
+risk-shell-input = eine Shell führt aus, was sie liest
+risk-shell-unclear = wie eine Shell gestartet wird, wird nicht verstanden

@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::encoding::Text;
 use crate::error::{Code, ToolError};
 use crate::limits::{CLIENT_REASON_BYTES, CLIENT_TEXT_BYTES, CLIENT_TEXTS_AT_ONCE};
+use crate::note::Note;
 use crate::stamp::Stamp;
 use crate::tool::Context;
 use crate::undo::{Deed, Step};
@@ -81,7 +82,8 @@ struct Doubt {
     /// The real place.
     real: PathBuf,
     shown: String,
-    why: String,
+    /// As the end of a sentence.
+    why: Note,
     /// Whether it holds another text, with holes: neither that text nor the disk's may be written.
     is_garbled: bool,
 }
@@ -185,15 +187,10 @@ impl Held {
     }
 
     /// Returns what whoever permits a change is to know, and the model too, one sentence each.
-    pub(crate) fn notes_of_change(&self) -> Vec<String> {
-        let held = self.texts.iter().map(|HeldText { shown, is_on_disk, .. }| match is_on_disk {
-            true => format!(
-                "{shown} has changes in the editor that are not saved: it is the editor's text \
-                 that is changed, not what is on the disk."
-            ),
-            false => format!(
-                "{shown} is not on the disk yet: it is the text in the editor that is changed."
-            ),
+    pub(crate) fn notes_of_change(&self) -> Vec<Note> {
+        let held = self.texts.iter().map(|HeldText { shown, is_on_disk, .. }| {
+            let key = if *is_on_disk { "unsaved" } else { "not-on-disk" };
+            Note::new(key).with("path", shown)
         });
         held.chain(self.doubts()).collect()
     }
@@ -207,15 +204,13 @@ impl Held {
             }
             false => "these are the lines in the user's editor: the file is not on the disk yet",
         });
-        held.map(str::to_owned).chain(self.doubts()).collect()
+        let doubts = self.doubts().map(|note| note.to_string());
+        held.map(str::to_owned).chain(doubts).collect()
     }
 
-    fn doubts(&self) -> impl Iterator<Item = String> {
+    fn doubts(&self) -> impl Iterator<Item = Note> {
         let doubt = |Doubt { shown, why, .. }: &Doubt| {
-            format!(
-                "It is not known whether {shown} has changes in the editor that are not saved: \
-                 {why}."
-            )
+            Note::new("unknown").with("path", shown).with_notes("why", [why.clone()], "")
         };
         self.unknown.iter().map(doubt)
     }
@@ -270,7 +265,7 @@ async fn ask(context: &Context, backend: &dyn TextBackend, at: Resolved) -> Answ
         Disk::Missing => None,
         Disk::Text(text) => Some(text),
         Disk::TooLarge => {
-            let why = "it is too large to ask".to_owned();
+            let why = Note::new("unknown-too-large");
             return Answer::Unknown(Doubt { real, shown, why, is_garbled: false });
         }
     };
@@ -282,15 +277,14 @@ async fn ask(context: &Context, backend: &dyn TextBackend, at: Resolved) -> Answ
                 Answer::Held(HeldText { real, shown, text, end, is_on_disk: disk.is_some() })
             }
             Compared::Garbled => {
-                let why = "its text there is another one than on the disk, but with characters \
-                           missing that the editor could not decode";
-                Answer::Unknown(Doubt { real, shown, why: why.to_owned(), is_garbled: true })
+                let why = Note::new("unknown-garbled");
+                Answer::Unknown(Doubt { real, shown, why, is_garbled: true })
             }
         },
         // It does not know the file either.
         Err(_) if disk.is_none() => Answer::AsOnDisk,
         Err(error) => {
-            let why = error.to_string();
+            let why = Note::from(error.to_string());
             Answer::Unknown(Doubt { real, shown, why, is_garbled: false })
         }
     }

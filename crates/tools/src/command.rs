@@ -16,11 +16,10 @@ mod risks;
 
 use std::path::{Path, PathBuf};
 
-use acp_lifecycle::title::visible;
 use acp_lifecycle::{Effect, Effects};
-use acp_types::text;
 
-use crate::limits::{COMMAND_RISK_BYTES, COMMAND_RISKS};
+use crate::limits::{COMMAND_RISK_TEXT_BYTES, COMMAND_RISKS};
+use crate::note::Note;
 use crate::workspace::Workspace;
 use risks::{Place, Risks};
 
@@ -31,7 +30,7 @@ pub(crate) struct Judged {
     /// shows by a name inside.
     pub(crate) effects: Effects,
     /// Why it is asked about each time, if it is.
-    pub(crate) note: Option<String>,
+    pub(crate) note: Option<Note>,
 }
 
 /// Judges a command line that would run in a folder. It asks the file system about the files that
@@ -50,7 +49,7 @@ pub(crate) fn judge_typed(text: &str, home: Option<&Path>, workspace: &Workspace
     let is_key = |letter: char| letter.is_control() && letter != '\n';
     let lines = text.trim_end_matches(is_key);
     if !lines.is_empty() && (!lines.ends_with('\n') || lines.contains(is_key)) {
-        risks.reasons.push("it is part of a line, or holds keys that edit one".to_owned());
+        risks.reasons.push(Note::new("risk-part-of-line"));
     }
     judged(Effect::Unknown, risks, workspace)
 }
@@ -62,7 +61,7 @@ fn judged(whole: Effect, risks: Risks, workspace: &Workspace) -> Judged {
         match written(&path, workspace) {
             Ok(effect) if effects.contains(&effect) => {}
             Ok(effect) => effects.push(effect),
-            Err(why) => reasons.push(format!("it writes {}, {why}", workspace.display(&path))),
+            Err(key) => reasons.push(Note::new(key).with("path", workspace.display(&path))),
         }
     }
     let guarded = |path: &&PathBuf| {
@@ -71,17 +70,12 @@ fn judged(whole: Effect, risks: Risks, workspace: &Workspace) -> Judged {
     };
     let ours = |path: &&PathBuf| workspace.is_own_state(path);
     let protected = names.iter().filter(guarded).chain(reads.iter().filter(ours));
-    reasons.extend(
-        protected.map(|path| format!("it names {}, which is protected", workspace.display(path))),
-    );
+    let named = |key, path: &PathBuf| Note::new(key).with("path", workspace.display(path));
+    reasons.extend(protected.map(|path| named("risk-names-protected", path)));
     effects.extend(reads.iter().filter_map(|path| read_elsewhere(path, workspace)));
-    let linked = |verb: &str, path: &PathBuf| {
-        let path = workspace.display(path);
-        format!("it {verb} {path}, which is another place by a link")
-    };
     let is_linked = |path: &&PathBuf| is_linked(path, workspace);
-    reasons.extend(enters.iter().filter(is_linked).map(|path| linked("goes to", path)));
-    reasons.extend(empties.iter().filter(is_linked).map(|path| linked("removes from", path)));
+    reasons.extend(enters.iter().filter(is_linked).map(|path| named("risk-enters-link", path)));
+    reasons.extend(empties.iter().filter(is_linked).map(|path| named("risk-empties-link", path)));
     let effects = Effects::from_iter(effects);
     let note = note(&reasons);
     Judged { effects: if note.is_some() { effects.guarded() } else { effects }, note }
@@ -103,35 +97,35 @@ fn is_linked(path: &Path, workspace: &Workspace) -> bool {
     at.is_ok_and(|at| workspace.settle(&at).map_or(true, |real| real.path() != at.path()))
 }
 
-/// Returns what writing a file is, or why it is asked about each time.
+/// Returns what writing a file is, or the key of why it is asked about each time.
 fn written(path: &Path, workspace: &Workspace) -> Result<Effect, &'static str> {
     let at = workspace.resolve_path(path);
     let Ok(real) = at.and_then(|at| workspace.settle(&at)) else {
-        return Err("outside of the roots");
+        return Err("risk-writes-outside");
     };
     if workspace.is_guarded(&real) {
-        return Err("which is protected");
+        return Err("risk-writes-protected");
     }
     if workspace.read_link(&real).is_some() {
-        return Err("a link that leads to nothing yet");
+        return Err("risk-writes-dangling");
     }
     if workspace.is_shared(&real) {
-        return Err("which has further names elsewhere");
+        return Err("risk-writes-shared");
     }
     Ok(Effect::Write(real.path().to_owned()))
 }
 
-fn note(reasons: &[String]) -> Option<String> {
+fn note(reasons: &[Note]) -> Option<Note> {
     if reasons.is_empty() {
         return None;
     }
-    let shown = reasons.iter().take(COMMAND_RISKS);
-    let shown: Vec<_> = shown.map(|why| visible(text::head(why, COMMAND_RISK_BYTES))).collect();
-    let more = match reasons.len().saturating_sub(COMMAND_RISKS) {
-        0 => String::new(),
-        more => format!("; and {more} more"),
+    let note = match reasons.len().saturating_sub(COMMAND_RISKS) {
+        0 => Note::new("risks"),
+        more => Note::new("risks-more").with("more", more.to_string()),
     };
-    Some(format!("This is asked about each time: {}{more}.", shown.join("; ")))
+    let shown = reasons.iter().take(COMMAND_RISKS);
+    let shown = shown.map(|why| why.clone().bounded(COMMAND_RISK_TEXT_BYTES));
+    Some(note.with_notes("reasons", shown, "; "))
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ pub mod exec;
 pub mod find;
 pub mod limits;
 pub mod list;
+pub mod note;
 mod outputs;
 mod partial;
 mod progress;
@@ -48,6 +49,7 @@ pub use backend::{
     ClientCommand, ClientError, ClientOutput, ClientTerminal, TerminalBackend, TextBackend,
 };
 pub use error::{Code, Report, ToolError};
+pub use note::Note;
 pub use registry::{CATALOGUES, Listed, Registry, ToolCall};
 pub use tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
 pub use workspace::{Workspace, WorkspaceError};

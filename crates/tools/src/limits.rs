@@ -267,8 +267,8 @@ pub const WRAPPED_WORDS: usize = 128;
 /// Reasons that are told why a command is asked about each time; the rest is counted.
 pub const COMMAND_RISKS: usize = 4;
 
-/// Bytes of one of them.
-pub const COMMAND_RISK_BYTES: usize = 200;
+/// Bytes of a path or word that one of them names.
+pub const COMMAND_RISK_TEXT_BYTES: usize = 200;
 
 /// Bytes of one string that the system passes to a program: a command line, or one variable of the
 /// environment with its name. (32 pages on Linux, less what ends and joins the strings.)

@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 use crate::arguments::{self, Normalised};
 use crate::error::{Code, ToolError};
 use crate::limits::{FILE_BYTES, TITLE_SETTLES};
+use crate::note::Note;
 use crate::partial;
 use crate::stamp::Stamp;
 use crate::tool::{Context, Description, Draft, Invocation, Reach, Spec, Surface, Tool, end_patch};
@@ -262,7 +263,7 @@ impl Executor for ToolCall {
         });
         let unread = unread.await.map_err(|error| failure(error, call))?;
         if call.judge(&unread) == Verdict::Ask {
-            call.append(Content::text(READS_FIRST));
+            call.append(Content::text(Note::new("reads-first").render(&self.titles)));
             self.is_previewed = true;
         }
         Ok(unread)
@@ -278,12 +279,14 @@ impl Executor for ToolCall {
         let outside: Vec<_> = effects.outside().map(Path::to_owned).collect();
         let mut patch = ToolCallPatch::new();
         patch.locations = draft.locations.or_else(|| located(&outside));
-        let (mut shown, is_shown) = changes::shown(draft.changes, &self.context).await;
+        let titles = self.titles.clone();
+        let (mut shown, is_shown) = changes::shown(draft.changes, &self.context, &titles).await;
         self.discard();
         self.staged.extend(shown.iter().filter_map(linked));
         let outside = outside.iter().map(|path| self.context.workspace.display(path));
-        let outside = outside.map(|path| format!("Outside of the workspace: {path}"));
-        shown.extend(changes::notes(draft.notes.into_iter().chain(outside).collect()));
+        let outside = outside.map(|path| Note::new("outside").with("path", path));
+        let notes = draft.notes.into_iter().chain(outside).map(|note| note.render(&titles));
+        shown.extend(changes::notes(notes.collect()));
         if tool.spec().surface == Surface::Terminal {
             // Its terminal stays.
             patch = shown.into_iter().fold(patch, ToolCallPatch::append);
@@ -389,9 +392,6 @@ fn linked(content: &Content) -> Option<String> {
         _ => None,
     }
 }
-
-/// What a call shows that waits for a permission to read what it would change.
-const READS_FIRST: &str = "What it would change is shown once it may be read.";
 
 /// Returns what reading those of the named files is that are meant. What has no place or does not
 /// exist has no text either.
@@ -599,7 +599,7 @@ fn typed<T: Tool>(tool: &T, args: Value) -> Result<T::Args, ToolError> {
     })
 }
 
-/// The titles of the built-in tools, by locale: English, to which the others fall back, first.
+/// The titles and notes of the built-in tools, by locale: English, to which the others fall back, first.
 ///
 /// An agent with tools of its own joins its catalogues to these:
 /// `Titles::negotiate(&[CATALOGUES, MINE].concat(), locale)`.

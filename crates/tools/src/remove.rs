@@ -20,7 +20,7 @@ use crate::diff;
 use crate::encoding::Text;
 use crate::error::{Code, ToolError};
 use crate::limits::UNDO_BYTES;
-use crate::read::{counted, grouped};
+use crate::note::Note;
 use crate::sys::fs::{Dir, Kind};
 use crate::undo::{Blob, Deed, Step};
 use crate::workspace::{Entry, Resolved, Workspace};
@@ -47,7 +47,7 @@ enum Fate {
     /// It is kept until the next change, because it is so large.
     KeptOnce,
     /// It is gone for good, for this reason.
-    Lost(String),
+    Lost(Note),
 }
 
 /// Looks at what is to be deleted or moved.
@@ -126,25 +126,20 @@ impl Found {
 
     /// Says how much is in a directory.
     #[must_use]
-    pub fn extent(&self) -> Option<String> {
+    pub fn extent(&self) -> Option<Note> {
         let Seen { entries, bytes, is_whole, .. } = self.seen;
-        let least = if is_whole { "" } else { "at least " };
-        let entries = counted(entries, "file or directory", "files and directories");
-        let bytes = counted(bytes, "byte", "bytes");
-        self.is_directory().then(|| format!("A directory with {least}{entries}, {bytes}."))
+        let key = if is_whole { "directory" } else { "directory-at-least" };
+        let note = || Note::new(key).with_count("entries", entries).with_count("bytes", bytes);
+        self.is_directory().then(note)
     }
 
     /// Says if it cannot be restored once it is deleted, or not for long.
     #[must_use]
-    pub fn caveat(&self) -> Option<String> {
+    pub fn caveat(&self) -> Option<Note> {
         match &self.fate {
             Fate::Kept => None,
-            Fate::KeptOnce => Some(format!(
-                "It can be restored only until the next change of a file: it has more than {} \
-                 bytes.",
-                grouped(UNDO_BYTES)
-            )),
-            Fate::Lost(why) => Some(format!("It cannot be restored afterwards: {why}.")),
+            Fate::KeptOnce => Some(Note::new("kept-once").with_count("bytes", UNDO_BYTES)),
+            Fate::Lost(why) => Some(Note::new("lost").with_notes("why", [why.clone()], "")),
         }
     }
 
@@ -317,17 +312,13 @@ impl Fate {
         // Elsewhere it is copied.
         let bytes = if !is_beside && !is_large { seen.bytes } else { 0 };
         if let Err(why) = workspace.state().require(bytes) {
-            return Self::Lost(why.to_string());
+            return Self::Lost(why.note());
         }
         match is_beside {
             true if is_large => Self::KeptOnce,
             true => Self::Kept,
-            false if seen.kind != Kind::File => {
-                Self::Lost("it is no file, and on another file system than what is kept".into())
-            }
-            false if is_large => Self::Lost(
-                "it has more than a GiB, and is on another file system than what is kept".into(),
-            ),
+            false if seen.kind != Kind::File => Self::Lost(Note::new("lost-no-file")),
+            false if is_large => Self::Lost(Note::new("lost-large")),
             false => Self::Kept,
         }
     }

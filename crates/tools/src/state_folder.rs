@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::limits::STATE_PROBE_BYTES;
+use crate::note::Note;
 use crate::sys::fs::Root;
 use acp_types::text::path_text;
 
@@ -69,18 +70,21 @@ impl StateFolder {
     }
 }
 
-/// The end of a sentence.
+impl Unkept {
+    /// Says why, as the end of a sentence.
+    pub(crate) fn note(&self) -> Note {
+        match self {
+            Self::Nowhere => Note::new("keeps-nothing"),
+            Self::Unusable { folder, why } => {
+                Note::new("keeps-nowhere").with("folder", path_text(folder)).with("why", why)
+            }
+        }
+    }
+}
+
 impl fmt::Display for Unkept {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Nowhere => formatter.write_str("this session keeps nothing of what it changes"),
-            Self::Unusable { folder, why } => write!(
-                formatter,
-                "the state folder {} cannot be written ({why}); make room there, make it writable, \
-                 or set XDG_STATE_HOME to a folder that is",
-                path_text(folder)
-            ),
-        }
+        self.note().fmt(formatter)
     }
 }
 

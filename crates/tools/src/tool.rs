@@ -19,6 +19,7 @@ use tokio::task::JoinError;
 use crate::backend::{TerminalBackend, TextBackend};
 use crate::error::{Code, ToolError};
 use crate::limits::{UNDO_BYTES, UNDO_STEPS};
+use crate::note::Note;
 use crate::read::grouped;
 use crate::workspace::{Resolved, Workspace};
 
@@ -105,8 +106,8 @@ pub struct Draft<P> {
     /// not asked about again where this and its effects are the same: then what is done has to be
     /// what was permitted.
     pub pre_image: Vec<u8>,
-    /// What else there is to know before it is permitted, one text each.
-    pub notes: Vec<String>,
+    /// What else there is to know before it is permitted, one sentence each.
+    pub notes: Vec<Note>,
 }
 
 impl<P> Draft<P> {

@@ -16,6 +16,7 @@ use crate::edit::{Done, Edit, Rung, Which, apply_until};
 use crate::encoding::Text;
 use crate::error::{Code, ToolError};
 use crate::limits::{EDIT_FILES, EDIT_TIME, EDITED_BYTES, EDITS, FILE_BYTES};
+use crate::note::Note;
 use crate::progress::{Far, Teller};
 use crate::read::grouped;
 use crate::stamp::Stamp;
@@ -105,7 +106,7 @@ pub struct Plan {
     as_on_disk: Vec<Resolved>,
     protection: Protection,
     /// What there is to know of what the files were, and of what the client holds.
-    notes: Vec<String>,
+    notes: Vec<Note>,
 }
 
 /// A file as it was found, and as it will be.
@@ -440,18 +441,17 @@ impl File {
     }
 
     /// Says which of its edits are made already.
-    fn applied_before(&self, workspace: &Workspace) -> Vec<String> {
+    fn applied_before(&self, workspace: &Workspace) -> Vec<Note> {
         let path = workspace.display(self.at.path());
         let note = |(index, done): (usize, &Done)| {
             let Done::AlreadyApplied { line } = done else { return None };
-            let edit = match self.done.len() {
-                1 => String::new(),
-                edits => format!(" by edit {} of {edits}", index + 1),
+            let note = match self.done.len() {
+                1 => Note::new("applied"),
+                edits => Note::new("applied-of")
+                    .with("edit", (index + 1).to_string())
+                    .with("edits", edits.to_string()),
             };
-            Some(format!(
-                "Nothing was changed in {path}{edit}: its new_text is there already, at line \
-                 {line}. If it is meant once more, set occurrence."
-            ))
+            Some(note.with("path", &path).with("line", line.to_string()))
         };
         self.done.iter().enumerate().filter_map(note).collect()
     }
@@ -520,10 +520,10 @@ fn draft(
     let changed = || files.iter().filter(|file| file.change.is_some());
     let as_on_disk = changed().filter(|file| held.is_as_on_disk(file.real.path()));
     let as_on_disk = as_on_disk.map(|file| file.at.clone()).collect();
-    let stale = files.iter().filter(|file| file.is_stale).map(|file| {
-        let path = workspace.display(file.at.path());
-        format!("{path} has changed elsewhere since it was read.")
-    });
+    let stale = files
+        .iter()
+        .filter(|file| file.is_stale)
+        .map(|file| Note::new("stale").with("path", workspace.display(file.at.path())));
     let applied = files.iter().flat_map(|file| file.applied_before(workspace));
     let notes = applied.chain(stale).chain(held.notes_of_change()).chain(protection.notes());
     let notes: Vec<_> = notes.collect();

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::diff::locations;
 use crate::error::ToolError;
+use crate::note::Note;
 use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
 use crate::undo::{Staying, Undoing};
 use crate::workspace::Workspace;
@@ -71,11 +72,10 @@ impl Tool for Undo {
                 .collect();
             let is_guarded =
                 undoing.pinned().any(|(at, _)| workspace.is_guarded(at) || workspace.is_shared(at));
-            let mut notes = String::new();
-            workspace.tell_late_writes(&mut notes);
-            notes.insert_str(0, &staying(&undoing, workspace));
+            let late = workspace.late_writes().into_iter().map(|late| late.note(workspace));
             let protection = undoing.protection();
-            let notes = (!notes.is_empty()).then_some(notes).into_iter().chain(protection.notes());
+            let notes = staying(&undoing, workspace).into_iter().chain(late);
+            let notes = notes.chain(protection.notes());
             let is_guarded = is_guarded || protection.is_risky();
             Ok(Draft {
                 locations: Some(locations(&changes)),
@@ -100,12 +100,13 @@ impl Tool for Undo {
         let run = invocation.context.on_files(move |workspace| {
             let paths: Vec<_> = undoing.places().map(|(path, _)| workspace.display(path)).collect();
             let staying = staying(&undoing, workspace);
+            let staying: Vec<_> = staying.iter().map(Note::to_string).collect();
             undoing.run(workspace)?;
             let mut text = match &paths[..] {
                 [] => String::new(),
                 paths => format!("Took back the last change, of {}.\n", paths.join(", ")),
             };
-            text.push_str(&staying);
+            text.push_str(&staying.join("\n"));
             let raw = Some(json!({ "paths": paths }));
             Ok(Output { text, raw, ..Output::default() })
         });
@@ -114,20 +115,16 @@ impl Tool for Undo {
 }
 
 /// Says what of the last change cannot be taken back.
-fn staying(undoing: &Undoing, workspace: &Workspace) -> String {
-    let mut text = String::new();
-    for Staying { path, why, kept } in undoing.staying() {
-        text.push_str(&format!("{} is left alone: {why}.", workspace.display(path)));
-        if let Some(kept) = kept {
-            text.push_str(&format!(
-                " What it was before the last change lies in {}.",
-                path_text(kept)
-            ));
-        }
-        text.push('\n');
+fn staying(undoing: &Undoing, workspace: &Workspace) -> Vec<Note> {
+    let note = |Staying { path, why, kept }: &Staying| {
+        let key = if kept.is_some() { "stays-kept" } else { "stays" };
+        let note = Note::new(key).with("path", workspace.display(path));
+        let note = note.with_notes("why", [why.clone()], "");
+        kept.iter().fold(note, |note, kept| note.with("kept", path_text(kept)))
+    };
+    let mut notes: Vec<_> = undoing.staying().map(note).collect();
+    if !notes.is_empty() {
+        notes.push(Note::new("undo-before"));
     }
-    if !text.is_empty() {
-        text.push_str("The next undo takes back the change before it.");
-    }
-    text
+    notes
 }

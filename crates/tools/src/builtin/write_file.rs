@@ -15,6 +15,7 @@ use crate::edit::placeholder;
 use crate::encoding::{Text, Whole};
 use crate::error::{Code, ToolError};
 use crate::limits::FILE_BYTES;
+use crate::note::Note;
 use crate::progress::Teller;
 use crate::read::counted;
 use crate::stamp::Stamp;
@@ -60,7 +61,7 @@ pub struct Plan {
     protection: Protection,
     /// What there is to know of what the client holds, and of what is kept of the form of the file,
     /// one sentence each.
-    notes: Vec<String>,
+    notes: Vec<Note>,
 }
 
 impl Tool for WriteFile {
@@ -127,13 +128,11 @@ impl Tool for WriteFile {
             let is_blind = holds_something && !workspace.stamps().knows(real.path());
             let is_sensitive = is_blind || workspace.is_run(&real, &bytes);
             let effects = if is_sensitive { effects.sensitive() } else { effects };
-            let blind = is_blind.then(|| {
-                let path = workspace.display(at.path());
-                format!("This session has not read {path}, whose whole content is replaced.")
-            });
+            let blind =
+                is_blind.then(|| Note::new("unread").with("path", workspace.display(at.path())));
             let is_guarded = workspace.is_guarded(&real) || workspace.is_shared(&real);
-            let kept =
-                (!kept.is_empty()).then(|| format!("The file keeps its {}.", kept.join(", its ")));
+            let keeps = !kept.is_empty();
+            let kept = keeps.then(|| Note::new("kept").with_notes("what", kept, ", "));
             let notes = kept.into_iter().chain(blind).chain(held.notes_of_change());
             let written = Change { at: &at, found: found.bytes(), bytes: &bytes };
             // What the client holds, the client writes.

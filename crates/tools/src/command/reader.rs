@@ -61,16 +61,24 @@ impl Simple {
 }
 
 /// Why a line cannot be split.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unread {
-    #[error("it is too long to be read")]
     TooLong,
-    #[error("it has too many parts to be read")]
     TooMany,
-    #[error("it is nested too deeply to be read")]
     TooDeep,
-    #[error("it has no end, or holds what is not understood")]
     Unclear,
+}
+
+impl Unread {
+    /// Returns the key of why it is asked about.
+    pub(super) fn key(self) -> &'static str {
+        match self {
+            Self::TooLong => "risk-too-long",
+            Self::TooMany => "risk-too-many-parts",
+            Self::TooDeep => "risk-too-deep",
+            Self::Unclear => "risk-unclear",
+        }
+    }
 }
 
 /// Splits a line that stands `depth` levels within another one.

@@ -13,6 +13,7 @@ use callboard_shell::{interprets, is_shell, reads_operands, runs_another};
 use self::folders::Folders;
 use super::reader::{self, Part, Simple, Word};
 use crate::limits::{COMMAND_PATHS, COMMAND_TEXTS, WRAPPED_WORDS};
+use crate::note::Note;
 
 /// Where a line would run.
 #[derive(Debug)]
@@ -27,7 +28,7 @@ pub(super) struct Place<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Risks {
     /// Why it is asked about.
-    pub(super) reasons: Vec<String>,
+    pub(super) reasons: Vec<Note>,
     /// The files that it redirects to.
     pub(super) writes: Vec<PathBuf>,
     /// The files that it shows, by names of its own.
@@ -61,11 +62,11 @@ impl Look<'_> {
     fn line(&mut self, line: &str, depth: usize) {
         self.texts += 1;
         if self.texts > COMMAND_TEXTS {
-            return self.ask("it holds too many commands for other shells to be read");
+            return self.ask(Note::new("risk-too-many-texts"));
         }
         match reader::read(line, depth) {
             Ok(parts) => self.parts(&parts, depth),
-            Err(unread) => self.ask(unread.to_string()),
+            Err(unread) => self.ask(Note::new(unread.key())),
         }
     }
 
@@ -90,8 +91,7 @@ impl Look<'_> {
         self.folders.rejoin();
     }
 
-    fn ask(&mut self, why: impl Into<String>) {
-        let why = why.into();
+    fn ask(&mut self, why: Note) {
         let reasons = &mut self.found.reasons;
         if reasons.len() < COMMAND_PATHS && !reasons.contains(&why) {
             reasons.push(why);
@@ -102,7 +102,7 @@ impl Look<'_> {
     fn note(&mut self, list: fn(&mut Risks) -> &mut Vec<PathBuf>, path: PathBuf) {
         let paths = list(&mut self.found);
         if paths.len() >= COMMAND_PATHS {
-            self.ask("it names too many files to be looked at");
+            self.ask(Note::new("risk-too-many-files"));
         } else if !paths.contains(&path) {
             paths.push(path);
         }
@@ -111,7 +111,7 @@ impl Look<'_> {
     /// Returns as many words as are looked at one by one.
     fn each<'w>(&mut self, words: &'w [Word]) -> &'w [Word] {
         if words.len() > COMMAND_PATHS {
-            self.ask("it names too many files to be looked at");
+            self.ask(Note::new("risk-too-many-files"));
         }
         &words[..words.len().min(COMMAND_PATHS)]
     }
@@ -128,7 +128,7 @@ impl Look<'_> {
         let words = &command.words;
         let Some((program, args)) = words.split_first() else { return };
         if program.expands {
-            self.ask(format!("which program {} is, is known only when it runs", program.text));
+            self.ask(Note::new("risk-unknown-program").with("program", &program.text));
         }
         let name = name(program);
         // One with a path is a program, which leads its own process only.
@@ -142,7 +142,7 @@ impl Look<'_> {
             let wrapped = self::name(program);
             let is_told = begin > 0 && matches!(&*name, "xargs" | "parallel");
             if is_told && wrapped == "rm" && has_switch(&texts(args), "rR", "--recursive") {
-                self.ask("which files it removes is known only when it runs");
+                self.ask(Note::new("risk-unknown-removal"));
             }
             if begin == 0 || begin == 1 && matches!(&*name, "builtin" | "command") {
                 self.builtin(&wrapped);
@@ -153,7 +153,7 @@ impl Look<'_> {
 
     fn builtin(&mut self, name: &str) {
         if tables::ALIASING.contains(&name) {
-            self.ask(format!("{name} makes the shell run something else"));
+            self.ask(Note::new("risk-aliases").with("name", name));
         }
     }
 
@@ -168,7 +168,7 @@ impl Look<'_> {
             begins.extend(words.iter().enumerate().filter_map(runs));
         }
         if begins.len() > WRAPPED_WORDS {
-            self.ask("which program it runs among so many words is not looked for");
+            self.ask(Note::new("risk-many-words"));
             begins.truncate(WRAPPED_WORDS);
         }
         begins
@@ -182,7 +182,7 @@ impl Look<'_> {
         let named = || sets.iter().chain(words.iter().skip(1).filter(|_| !says));
         let mut opened = reads.iter().chain(writes).chain(named());
         if let Some(word) = opened.find(|word| tables::is_secret(word)) {
-            self.ask(format!("it names {}, which holds credentials or a history", word.text));
+            self.ask(Note::new("risk-names-secret").with("name", &word.text));
         }
         reads.iter().for_each(|word| self.named(word, true));
         if !says {
@@ -193,7 +193,7 @@ impl Look<'_> {
         }
         let told = words.iter().skip(1).filter(|_| tables::SETTING.contains(&&*program));
         if let Some(variable) = sets.iter().chain(told).find_map(tables::obeyed_variable) {
-            self.ask(format!("it sets {variable}, which may change what programs do"));
+            self.ask(Note::new("risk-sets-variable").with("variable", variable));
         }
         // A subscript is an expression, whatever was quoted.
         let evaluates = |word: &&Word| word.text.contains("[$(") || word.text.contains("[`");
@@ -201,7 +201,7 @@ impl Look<'_> {
         let told = words.iter().chain(&command.input).filter(|_| is_builtin);
         let evaluated = sets.iter().chain(told);
         if let Some(word) = evaluated.into_iter().find(evaluates) {
-            self.ask(format!("{} may run what it holds", word.text));
+            self.ask(Note::new("risk-evaluates").with("word", &word.text));
         }
     }
 
@@ -219,7 +219,7 @@ impl Look<'_> {
             let word = Word { text: name.to_owned(), ..word.clone() };
             let paths = self.paths(&word).unwrap_or_default();
             if paths.iter().any(|path| tables::is_of_process(path)) {
-                self.ask(format!("it names {name}, which shows what other programs hold"));
+                self.ask(Note::new("risk-names-process").with("name", name));
             }
             let list: fn(&mut Risks) -> &mut Vec<PathBuf> =
                 if is_shown { |found| &mut found.reads } else { |found| &mut found.names };
@@ -231,13 +231,13 @@ impl Look<'_> {
     fn program(&mut self, name: &str, args: &[Word], command: &Simple, depth: usize) {
         let words = texts(args);
         let bare = if name.starts_with("mkfs.") { "mkfs" } else { name };
-        if let Some((_, why)) = tables::PROGRAMS.iter().find(|(names, _)| names.contains(&bare)) {
-            self.ask(format!("{name} {why}"));
+        if let Some((_, key)) = tables::PROGRAMS.iter().find(|(names, _)| names.contains(&bare)) {
+            self.ask(Note::new(key).with("name", name));
         }
         if let Some((_, letter, long)) = tables::TEXTS.iter().find(|(other, ..)| *other == name)
             && has_switch(&words, letter, long)
         {
-            self.ask(format!("{name} runs a text as a command"));
+            self.ask(Note::new("risk-runs-text").with("name", name));
         }
         match name {
             _ if is_cd(name) => {
@@ -260,18 +260,20 @@ impl Look<'_> {
                 lines.for_each(|line| self.other_shell(std::slice::from_ref(line), depth));
             }
             "cargo" | "npm" | "pnpm" | "yarn" | "poetry" | "uv" if words.contains(&"publish") => {
-                self.ask(format!("{name} publish cannot be taken back"));
+                self.ask(Note::new("risk-publishes").with("name", name));
             }
             "chmod" if has_switch(&words, "R", "--recursive") && lets_all_write(&words) => {
-                self.ask("chmod lets everybody write");
+                self.ask(Note::new("risk-lets-write"));
             }
             "dd" if words.iter().any(|word| word.starts_with("of=/dev/")) => {
-                self.ask("dd overwrites a device");
+                self.ask(Note::new("risk-overwrites-device"));
             }
-            "crontab" if words != ["-l"] => self.ask("crontab makes something run later"),
-            "git" => git::reasons(&words).into_iter().for_each(|why| self.ask(why)),
+            "crontab" if words != ["-l"] => {
+                self.ask(Note::new("risk-runs-later").with("name", name));
+            }
+            "git" => git::reasons(&words).into_iter().for_each(|key| self.ask(Note::new(key))),
             "awk" | "gawk" | "mawk" | "nawk" if words.iter().any(|word| runs_commands(word)) => {
-                self.ask(format!("{name} runs commands of its own"));
+                self.ask(Note::new("risk-runs-own").with("name", name));
             }
             "eval" => self.code(after_dashes(args), depth),
             "source" | "." => self.source(after_dashes(args), command, depth),
@@ -280,7 +282,7 @@ impl Look<'_> {
                 self.operands(args).for_each(|file| self.read(file));
             }
             _ if interprets(name) && reads_program(&words) && command.input.is_none() => {
-                self.ask(format!("{name} runs what it reads"));
+                self.ask(Note::new("risk-runs-input").with("name", name));
             }
             _ => {}
         }
@@ -299,9 +301,9 @@ impl Look<'_> {
             match long.unwrap_or(letters) {
                 "help" | "version" => return,
                 known if tables::SHELL_SWITCHES.contains(&known) => {}
-                "rcfile" | "init-file" => return self.ask("a shell is told what to run first"),
+                "rcfile" | "init-file" => return self.ask(Note::new("risk-shell-first")),
                 _ if long.is_some() || name == "fish" && letters != "c" => {
-                    return self.ask("how a shell is started is not understood");
+                    return self.ask(Note::new("risk-shell-unclear"));
                 }
                 _ => {
                     takes_code |= letters.contains('c');
@@ -321,7 +323,7 @@ impl Look<'_> {
     fn source(&mut self, args: &[Word], command: &Simple, depth: usize) {
         let Some(script) = args.first() else { return };
         if script.expands {
-            self.ask("which script it runs is known only when it runs");
+            self.ask(Note::new("risk-unknown-script"));
         }
         if ["/dev/stdin", "/dev/fd/", "/proc/"].iter().any(|own| script.text.starts_with(own)) {
             self.input(command, depth);
@@ -334,7 +336,7 @@ impl Look<'_> {
             Some(text) if command.reads.is_empty() => {
                 self.other_shell(std::slice::from_ref(text), depth);
             }
-            _ => self.ask("a shell runs what it reads"),
+            _ => self.ask(Note::new("risk-shell-input")),
         }
     }
 
@@ -349,7 +351,7 @@ impl Look<'_> {
     /// Looks at the text of commands.
     fn code(&mut self, words: &[Word], depth: usize) {
         if words.iter().any(|word| word.expands) {
-            return self.ask("what a shell is told to run is known only then");
+            return self.ask(Note::new("risk-unknown-code"));
         }
         self.line(&texts(words).join(" "), depth + 1);
     }
@@ -367,7 +369,7 @@ impl Look<'_> {
             return;
         }
         let Some(paths) = self.paths(target) else {
-            return self.ask(format!("where it writes {} is known only when it runs", target.text));
+            return self.ask(Note::new("risk-unknown-target").with("path", &target.text));
         };
         paths.into_iter().for_each(|path| self.note(|found| &mut found.writes, path));
         self.climb(target);

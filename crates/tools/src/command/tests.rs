@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::{Judged, judge};
 use crate::limits::COMMAND_LINE_BYTES;
 use crate::workspace::testing::{Tree, tree};
-use crate::{Context, Registry, Workspace};
-use acp_lifecycle::{Effect, Executor as _, Session, SessionHandle};
+use crate::{CATALOGUES, Context, Registry, Workspace};
+use acp_lifecycle::{Effect, Executor as _, Session, SessionHandle, Titles};
 use acp_types::{Content, ToolCallId};
 use pretty_assertions::assert_eq;
 use serde_json::json;
@@ -396,11 +396,15 @@ fn what_is_dangerous_is_asked_about_and_says_why() {
     tree.link("nowhere", "/tmp/nowhere/at/all");
     #[cfg(unix)]
     tree.link("way", ".");
+    let titles = Titles::negotiate(CATALOGUES, "de").unwrap();
     for (line, why) in RISKY {
         let Judged { effects, note } = judged(&tree, line);
         assert!(effects.is_guarded(), "{line:?}");
         let note = note.unwrap();
+        let (german, note) = (note.render(&titles), note.to_string());
         assert!(note.starts_with("This is asked about each time: "), "{note}");
+        assert!(german.starts_with("Danach wird jedes Mal gefragt: "), "{german}");
+        assert!(!german.contains("risk-"), "{german}");
         assert!(note.contains(why), "{line:?}: {note}");
     }
 }
@@ -476,11 +480,11 @@ fn what_is_shown_by_a_link_that_leads_out_is_an_effect_of_its_own() {
 fn a_note_is_bounded_and_shows_what_cannot_be_seen() {
     let tree = tree(&[]);
     let many: String = (0..20).map(|n| format!("a > /x{n}; ")).collect();
-    let note = judged(&tree, &many).note.unwrap();
+    let note = judged(&tree, &many).note.unwrap().to_string();
     assert!(note.ends_with("; and 16 more."), "{note}");
-    let note = judged(&tree, "a > '/x\u{202e}'").note.unwrap();
+    let note = judged(&tree, "a > '/x\u{202e}'").note.unwrap().to_string();
     assert!(note.contains(r"$'x\xe2\x80\xae'"), "{note}");
-    let note = judged(&tree, &format!("a > /{}", "x".repeat(5000))).note.unwrap();
+    let note = judged(&tree, &format!("a > /{}", "x".repeat(5000))).note.unwrap().to_string();
     assert!(note.len() < 300, "{note}");
 }
 

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use super::{Form, Text};
 use crate::edit::{has_lone_returns, normalised};
+use crate::note::Note;
 
 /// A text with its bytes, and what it kept of the one that it replaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub struct Whole {
     /// The bytes of it.
     pub bytes: Vec<u8>,
     /// What was kept, for people; empty if it would be the same without.
-    pub kept: Vec<String>,
+    pub kept: Vec<Note>,
 }
 
 impl Text {
@@ -35,17 +36,24 @@ impl Text {
             let ended = if line_end == "\n" { lines } else { lines.replace('\n', line_end).into() };
             if ended != new {
                 text = ended.into_owned().into();
-                kept.push(format!("line ends ({name})"));
+                kept.push(Note::new("kept-line-ends").with("name", name));
             }
         }
         if self.as_str().starts_with(MARK) && !text.starts_with(MARK) {
             text.to_mut().insert(0, MARK);
-            kept.push("byte order mark".to_owned());
+            kept.push(Note::new("kept-mark"));
         }
         let bytes = self.form.encode(&text)?.into_owned();
-        if self.form != Form::Utf8 {
-            kept.insert(0, format!("encoding ({})", self.encoding().unwrap_or_default()));
-        }
+        let encoding = match self.form {
+            Form::Utf8 => None,
+            Form::Legacy(encoding) => {
+                Some(Note::new("kept-guessed-encoding").with("encoding", encoding.name()))
+            }
+            Form::Utf16(_) => {
+                self.encoding().map(|name| Note::new("kept-encoding").with("encoding", name))
+            }
+        };
+        kept.splice(..0, encoding);
         Ok(Whole { text: text.into_owned(), bytes, kept })
     }
 }
@@ -66,7 +74,7 @@ fn line_end(text: &str) -> Option<(&'static str, &'static str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::Text;
+    use super::{Note, Text};
     use pretty_assertions::assert_eq;
 
     fn utf16(text: &str) -> Vec<u8> {
@@ -110,8 +118,8 @@ mod tests {
         ] {
             let whole = Text::decode("f", old).unwrap().replaced(new).unwrap();
             assert_eq!(
-                (whole.bytes, whole.kept),
-                (expected, kept.iter().map(ToString::to_string).collect())
+                (whole.bytes, whole.kept.iter().map(Note::to_string).collect::<Vec<_>>()),
+                (expected, kept.iter().map(|kept| format!("its {kept}")).collect())
             );
         }
     }

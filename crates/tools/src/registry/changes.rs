@@ -4,29 +4,36 @@
 use std::io::Write as _;
 use std::path::Path;
 
+use acp_lifecycle::Titles;
 use acp_types::limits::CHANGE_BYTES;
 use acp_types::schema::v1::ResourceLink;
 use acp_types::text::path_text;
-use acp_types::{Content, ContentBlock, FileChange};
+use acp_types::{Content, ContentBlock, FileChange, Operation};
 
 use crate::limits::{NAMED_CHANGES, NOTES, SHOWN_CHANGES};
+use crate::note::Note;
 use crate::outputs::{OutputKind, Outputs, uri};
 use crate::tool::{Context, blocking};
 
 /// Bounds what is shown of changes, and tells whether that is everything. Where it is not, all that
 /// is listed of them lies in a file of the session, to which the last content is a link.
-pub(super) async fn shown(changes: Vec<FileChange>, context: &Context) -> (Vec<Content>, bool) {
-    let (mut shown, is_whole) = bounded(&changes);
+pub(super) async fn shown(
+    changes: Vec<FileChange>,
+    context: &Context,
+    titles: &Titles,
+) -> (Vec<Content>, bool) {
+    let (mut shown, is_whole) = bounded(&changes, titles);
     if !is_whole {
         let workspace = context.workspace.clone();
-        let staged = blocking(move || Ok(stage(&changes, workspace.outputs())));
+        let title = Note::new("whole-change").render(titles);
+        let staged = blocking(move || Ok(stage(&changes, workspace.outputs(), title)));
         // Without the file the request is still a true one: it says how much it leaves out.
         shown.extend(staged.await.ok().flatten());
     }
     (shown, is_whole)
 }
 
-fn bounded(changes: &[FileChange]) -> (Vec<Content>, bool) {
+fn bounded(changes: &[FileChange], titles: &Titles) -> (Vec<Content>, bool) {
     let (mut shown, mut room, mut is_whole) = (Vec::new(), CHANGE_BYTES, true);
     let mut rest = Vec::new();
     for change in changes {
@@ -40,20 +47,40 @@ fn bounded(changes: &[FileChange]) -> (Vec<Content>, bool) {
             continue;
         }
         room = room.saturating_sub(bounded.byte_len());
-        shown.push(Content::Change(bounded));
+        let sentence = sentence(change).map(|note| note.render(titles));
+        shown.push(Content::Change(FileChange { sentence, ..bounded }));
         if cut != (0, 0) {
             is_whole = false;
-            shown.push(Content::text(left_out(&change.path, cut, "shown")));
+            let rest = left_out("lines-not-shown", &change.path, cut);
+            shown.push(Content::text(rest.render(titles)));
         }
     }
-    shown.extend(not_shown(&rest).map(Content::text));
+    shown.extend(not_shown(&rest).map(|note| Content::text(note.render(titles))));
     (shown, is_whole && rest.is_empty())
 }
 
+/// Says in words what a change does of which there is nothing else to be shown.
+fn sentence(change: &FileChange) -> Option<Note> {
+    let is_shown = change.old_text.is_some() || change.new_text.is_some();
+    if is_shown || !change.hunks.is_empty() {
+        return None;
+    }
+    let (key, from) = match &change.operation {
+        Operation::Add => ("change-add", None),
+        Operation::Modify => ("change-modify", None),
+        Operation::Delete => ("change-delete", None),
+        Operation::Move { from } => ("change-move", Some(from)),
+        Operation::Copy { from } => ("change-copy", Some(from)),
+        _ => return None,
+    };
+    let note = Note::new(key).with("path", path_text(&change.path));
+    Some(from.into_iter().fold(note, |note, from| note.with("from", path_text(from))))
+}
+
 /// Says in words which changes are not shown at all.
-fn not_shown(rest: &[&FileChange]) -> Option<String> {
+fn not_shown(rest: &[&FileChange]) -> Option<Note> {
     if let [only] = rest {
-        return Some(left_out(&only.path, only.counts(), "shown"));
+        return Some(left_out("lines-not-shown", &only.path, only.counts()));
     }
     let sum = |(added, removed), change: &&FileChange| {
         let (more_added, more_removed) = change.counts();
@@ -62,16 +89,12 @@ fn not_shown(rest: &[&FileChange]) -> Option<String> {
     let (added, removed) = rest.iter().fold((0, 0), sum);
     let names: Vec<_> = rest.iter().map(|change| path_text(&change.path)).collect();
     let (named, unnamed) = names.split_at(names.len().min(NAMED_CHANGES));
-    let mut text = format!(
-        "{} more files would be changed, +{added} −{removed} lines, which are not shown: {}",
-        rest.len(),
-        named.join(", "),
-    );
-    if !unnamed.is_empty() {
-        text.push_str(&format!(" and {} more", unnamed.len()));
-    }
-    text.push('.');
-    (!rest.is_empty()).then_some(text)
+    let key = if unnamed.is_empty() { "files-not-shown" } else { "files-not-shown-more" };
+    let note = Note::new(key).with("named", named.join(", "));
+    let numbers =
+        [("files", rest.len()), ("added", added), ("removed", removed), ("more", unnamed.len())];
+    let with = |note: Note, (name, number): (_, usize)| note.with(name, number.to_string());
+    (!rest.is_empty()).then(|| numbers.into_iter().fold(note, with))
 }
 
 /// Returns what else is said about a call, as so few items that none is lost.
@@ -83,19 +106,21 @@ pub(super) fn notes(mut notes: Vec<String>) -> Vec<Content> {
     notes.into_iter().map(Content::text).collect()
 }
 
-fn left_out(path: &Path, (added, removed): (usize, usize), how: &str) -> String {
-    let rest = if added + removed == 1 { "line is" } else { "lines are" };
-    format!("{}: +{added} −{removed} more {rest} not {how}.", path_text(path))
+fn left_out(key: &'static str, path: &Path, (added, removed): (usize, usize)) -> Note {
+    let note = Note::new(key).with_count("lines", (added + removed) as u64);
+    let note = note.with("path", path_text(path));
+    note.with("added", added.to_string()).with("removed", removed.to_string())
 }
 
 /// Writes changes as one patch into a file that only its owner can read.
-fn stage(changes: &[FileChange], outputs: &Outputs) -> Option<Content> {
+fn stage(changes: &[FileChange], outputs: &Outputs, title: String) -> Option<Content> {
     let (mut file, path) = outputs.create(OutputKind::Output).ok()??;
     let mut bytes = 0;
     for change in changes {
         let mut patch = change.git_patch();
         if change.unlisted != (0, 0) {
-            patch.push_str(&left_out(&change.path, change.unlisted, "listed"));
+            let rest = left_out("lines-not-listed", &change.path, change.unlisted);
+            patch.push_str(&rest.to_string());
             patch.push('\n');
         }
         bytes += patch.len();
@@ -107,7 +132,7 @@ fn stage(changes: &[FileChange], outputs: &Outputs) -> Option<Content> {
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let link = ResourceLink::new(name, uri(&path))
-        .title("The whole change".to_owned())
+        .title(title)
         .mime_type("text/x-diff".to_owned())
         .size(i64::try_from(bytes).ok());
     Some(Content::Block(ContentBlock::ResourceLink(link)))
@@ -117,7 +142,7 @@ fn stage(changes: &[FileChange], outputs: &Outputs) -> Option<Content> {
 mod tests {
     use std::{path::PathBuf, sync::Arc};
 
-    use acp_types::{Hunk, HunkLine, LineTag, Operation};
+    use acp_types::{Hunk, HunkLine, LineTag};
     use pretty_assertions::assert_eq;
 
     use super::*;
@@ -129,6 +154,10 @@ mod tests {
         let lines = vec![HunkLine { tag: LineTag::Added, text }; lines];
         let hunks = vec![Hunk { old_start: 0, new_start: 1, lines }];
         FileChange { hunks, ..FileChange::new(Operation::Add, "/p/a.txt") }
+    }
+
+    async fn in_english(changes: Vec<FileChange>, context: &Context) -> (Vec<Content>, bool) {
+        shown(changes, context, &Titles::default()).await
     }
 
     fn linked(content: Option<&Content>) -> Option<(PathBuf, ResourceLink)> {
@@ -145,11 +174,11 @@ mod tests {
         let workspace = Arc::new(workspace.keeping(&folder.path().join("state")));
         let context = Context { workspace, env: Arc::default(), text: None, terminal: None };
 
-        let (content, is_whole) = shown(vec![change(100)], &context).await;
+        let (content, is_whole) = in_english(vec![change(100)], &context).await;
         assert_eq!((content.len(), is_whole), (1, true));
 
         let large = FileChange { unlisted: (7, 0), ..change(300) };
-        let (content, is_whole) = shown(vec![change(1), large.clone()], &context).await;
+        let (content, is_whole) = in_english(vec![change(1), large.clone()], &context).await;
         assert!(!is_whole);
         let note = Content::text("/p/a.txt: +52 −0 more lines are not shown.");
         assert_eq!(content[2], note);
@@ -170,7 +199,7 @@ mod tests {
         let context = Context { workspace, env: Arc::default(), text: None, terminal: None };
         let of = |file| FileChange { path: format!("/p/{file}").into(), ..change(1) };
         for count in [SHOWN_CHANGES, SHOWN_CHANGES + 1, 200, 1000] {
-            let (content, is_whole) = shown((0..count).map(of).collect(), &context).await;
+            let (content, is_whole) = in_english((0..count).map(of).collect(), &context).await;
             let diffs = content.iter().filter(|item| matches!(item, Content::Change(_))).count();
             assert_eq!((diffs, is_whole), (SHOWN_CHANGES, count == SHOWN_CHANGES), "{count}");
             if is_whole {
@@ -197,7 +226,7 @@ mod tests {
         let named = |name: &str| FileChange { path: format!("/p/{name}").into(), ..change(1) };
         let (one, two) = (named("a\nb: +0 −0 more lines are not shown."), named("c, /p/d"));
         for text in [not_shown(&[&one]), not_shown(&[&one, &two])] {
-            let text = text.unwrap();
+            let text = text.unwrap().to_string();
             assert!(text.contains("/p/$'a\\nb") && !text.contains('\n'), "{text}");
         }
     }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::limits::TIME_TICK;
+use crate::note::Note;
 use crate::stamp::{Stamp, Stamping};
 use crate::sys::fs::{Dir, Look};
 use crate::tool::Context;
@@ -50,7 +51,7 @@ impl Workspace {
     pub(crate) fn tell_late_writes(&self, text: &mut String) {
         for late in self.late_writes() {
             text.push('\n');
-            text.push_str(&late.told(self));
+            text.push_str(&late.note(self).to_string());
         }
     }
 }
@@ -70,28 +71,19 @@ impl Context {
             drop(self.on_files(look).await);
         }
         let late = self.workspace.undo().late();
-        late.iter().map(|late| late.told(&self.workspace)).collect()
+        late.iter().map(|late| late.note(&self.workspace).to_string()).collect()
     }
 }
 
 impl LateWrite {
-    fn told(&self, workspace: &Workspace) -> String {
+    /// Says what was written, and where it lies.
+    pub(crate) fn note(&self, workspace: &Workspace) -> Note {
         let path = workspace.display(&self.path);
         let Some(kept) = &self.kept else {
-            return format!(
-                "Another program wrote to {path} just when it was written, which is done in place: \
-                 it may hold parts of both. Read it again."
-            );
+            return Note::new("late-in-place").with("path", path);
         };
-        let undoing = match self.can_be_undone {
-            true => "; undoing that change restores it, if the file is not changed before.",
-            false => ".",
-        };
-        format!(
-            "Another program wrote to {path} after it was replaced, which does not show in it. \
-             What it wrote lies in {}{undoing}",
-            path_text(kept)
-        )
+        let key = if self.can_be_undone { "late-undoable" } else { "late" };
+        Note::new(key).with("path", path).with("kept", path_text(kept))
     }
 }
 

@@ -12,6 +12,7 @@ use crate::diff;
 use crate::encoding::Text;
 use crate::error::{Code, ToolError};
 use crate::limits::FILE_BYTES;
+use crate::note::Note;
 use crate::remove::{Found, find, find_text};
 use crate::stamp::Stamp;
 use crate::workspace::{Entry, Resolved, Workspace};
@@ -72,7 +73,7 @@ pub struct Staying {
     /// The file.
     pub path: PathBuf,
     /// Why, as the end of a sentence about it.
-    pub why: &'static str,
+    pub why: Note,
     /// Where that lies which was there before the step, if it is kept. It stays there for as long as
     /// what can be undone.
     pub kept: Option<PathBuf>,
@@ -141,7 +142,7 @@ impl Undoing {
             }
             Prepared::Stay(staying, _) => {
                 let path = staying.path.as_os_str().as_encoded_bytes();
-                Stamp::of(&[path, staying.why.as_bytes()].concat()).as_bytes().to_vec()
+                Stamp::of(&[path, staying.why.to_string().as_bytes()].concat()).as_bytes().to_vec()
             }
             Prepared::Restore { .. } | Prepared::RemoveDirectory(_) => Vec::new(),
         });
@@ -255,7 +256,7 @@ fn rewrites(deeds: &[Prepared]) -> Vec<Change<'_>> {
 
 /// Why a deed is not undone.
 enum Trouble {
-    /// It stays, for a reason that lasts.
+    /// It stays, for a reason that lasts: the key of its message.
     Stays(&'static str),
     /// It cannot be looked at now.
     Tool(ToolError),
@@ -284,7 +285,8 @@ impl Prepared {
             Err(Trouble::Tool(error)) => Err(error),
             Err(Trouble::Stays(why)) => {
                 let kept = deed.before().and_then(|before| workspace.undo().found(before));
-                Ok(Self::Stay(Staying { path: deed.place().to_owned(), why, kept }, deed))
+                let (path, why) = (deed.place().to_owned(), Note::new(why));
+                Ok(Self::Stay(Staying { path, why, kept }, deed))
             }
         }
     }
@@ -359,11 +361,11 @@ impl Prepared {
     }
 }
 
-const NOT_KEPT: &str = "what was there before is not kept";
-const CHANGED: &str = "it was changed by something else since";
-const GONE: &str = "it is not there any more";
-const TAKEN: &str = "something else has its name by now";
-const FORMER_TAKEN: &str = "something else has its former name by now";
+const NOT_KEPT: &str = "stays-not-kept";
+const CHANGED: &str = "stays-changed";
+const GONE: &str = "stays-gone";
+const TAKEN: &str = "stays-taken";
+const FORMER_TAKEN: &str = "stays-former-taken";
 
 fn is_taken(workspace: &Workspace, to: &Entry) -> bool {
     workspace.open_dir(&to.parent).is_ok_and(|dir| dir.kind(&to.name).is_ok())

@@ -5,6 +5,7 @@ use std::io;
 
 use super::Change;
 use crate::error::{Code, ToolError};
+use crate::note::Note;
 use crate::state_folder::Unkept;
 use crate::sys::fs::Dir;
 use crate::workspace::{Resolved, Workspace};
@@ -75,23 +76,17 @@ impl Protection {
     }
 
     /// Returns what whoever permits the change is to know, and the model, one sentence each.
-    pub(crate) fn notes(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn notes(&self) -> impl Iterator<Item = Note> {
         let unkept = self.unkept.as_ref().filter(|_| self.replaces);
-        let unkept =
-            unkept.map(|why| format!("What is replaced cannot be restored afterwards: {why}."));
-        let torn = (!self.torn.is_empty()).then(|| {
-            format!(
-                "Written in place, and without a copy to repair it from: {}. A crash meanwhile \
-                 may leave parts of the old text and of the new one.",
-                self.torn.join(", ")
-            )
-        });
+        let unkept = unkept.map(|why| Note::new("unkept").with_notes("why", [why.note()], ""));
+        let is_torn = !self.torn.is_empty();
+        let torn = is_torn.then(|| Note::new("torn").with("paths", self.torn.join(", ")));
         torn.into_iter().chain(unkept)
     }
 
     /// Returns what a permission rests on.
     pub(crate) fn pre_image(&self) -> Vec<u8> {
-        self.notes().collect::<Vec<_>>().concat().into_bytes()
+        self.notes().map(|note| note.to_string()).collect::<String>().into_bytes()
     }
 
     /// Whether what is replaced is kept, and what a killed process leaves is put in order.

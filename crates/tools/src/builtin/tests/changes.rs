@@ -14,6 +14,7 @@ use crate::builtin::move_path::MovePath;
 use crate::builtin::write_file::WriteFile;
 use crate::error::{Code, ToolError};
 use crate::limits::EDITS;
+use crate::note::Note;
 use crate::read::read_window;
 use crate::tool::{Context, Draft, Tool};
 use crate::workspace::testing::{Tree, kept, tree};
@@ -120,7 +121,7 @@ async fn a_file_that_is_written_whole_keeps_its_form_and_the_request_says_so() {
     let draft = draft.unwrap();
     assert_eq!(draft.changes[0].counts(), (1, 1), "only what changes is shown to change");
     let form = "The file keeps its encoding (UTF-16LE), its line ends (CRLF), its byte order mark.";
-    assert_eq!(draft.notes[0], form);
+    assert_eq!(draft.notes[0].to_string(), form);
 }
 
 #[tokio::test]
@@ -142,7 +143,12 @@ async fn a_file_that_was_never_read_is_not_replaced_without_saying_so() {
         let draft = preview(WriteFile, tree, json!({ "path": "f", "content": "new" })).await;
         let draft = draft.unwrap();
         assert_eq!(draft.effects.is_sensitive(), is_blind, "{text:?} {is_read}");
-        assert_eq!(draft.notes.iter().any(|note| note == said), is_blind, "{:?}", draft.notes);
+        assert_eq!(
+            draft.notes.iter().any(|note| note.to_string() == said),
+            is_blind,
+            "{:?}",
+            draft.notes
+        );
     }
 }
 
@@ -178,7 +184,8 @@ async fn a_request_to_change_a_file_says_where_nothing_is_kept_of_it() {
             notes.push(preview(EditFile, stage(), edit.clone()).await.unwrap().notes);
         }
         for notes in notes {
-            let says = notes.iter().any(|note| note.contains("cannot be restored afterwards"));
+            let says =
+                notes.iter().any(|it| it.to_string().contains("cannot be restored afterwards"));
             assert_eq!(says, is_said, "{path} {is_kept}: {notes:?}");
         }
     }
@@ -188,7 +195,8 @@ async fn a_request_to_change_a_file_says_where_nothing_is_kept_of_it() {
 async fn a_request_says_how_much_is_in_a_directory_that_goes() {
     let tree = tree(&[("dir/a", "a"), ("dir/deep/b", "bb")]);
     let draft = preview(MovePath, tree, json!({ "from": "dir", "to": "new" })).await.unwrap();
-    assert_eq!(draft.notes, ["A directory with 3 files and directories, 3 bytes."]);
+    let notes: Vec<_> = draft.notes.iter().map(Note::to_string).collect();
+    assert_eq!(notes, ["A directory with 3 files and directories, 3 bytes."]);
     assert_eq!((draft.pre_image.len(), draft.effects.is_guarded()), (33, true));
 }
 
@@ -202,7 +210,7 @@ async fn a_line_chooses_no_place_in_a_file_that_has_changed_since_it_was_read() 
         let draft = preview(EditFile, tree, edit).await;
         assert_eq!(draft.as_ref().err().and_then(ToolError::code), refused, "{text:?}");
         if let Ok(draft) = draft {
-            assert_eq!(draft.notes[0], "f has changed elsewhere since it was read.");
+            assert_eq!(draft.notes[0].to_string(), "f has changed elsewhere since it was read.");
         }
     }
 }

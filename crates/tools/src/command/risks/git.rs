@@ -2,7 +2,7 @@
 
 use super::has_switch;
 
-/// Returns why it is asked about.
+/// Returns the keys of why it is asked about.
 pub(super) fn reasons(words: &[&str]) -> Vec<&'static str> {
     let mut rest = words;
     let mut sets = false;
@@ -21,16 +21,10 @@ pub(super) fn reasons(words: &[&str]) -> Vec<&'static str> {
     let reads = args.iter().any(|word| word.starts_with("--get") || *word == "--list");
     sets |= subcommand == "config" && !reads && args.iter().any(|word| runs_something(word));
     let found = [
-        (sets, "it sets what git runs"),
-        (
-            subcommand == "clean" && has_switch(args, "f", "--force"),
-            "git clean removes what git does not keep",
-        ),
-        (
-            subcommand == "push" && args.iter().any(|word| overwrites(word)),
-            "git push overwrites or removes what is there",
-        ),
-        (args.iter().any(|word| runs_text(subcommand, word)), "git runs what it is told to"),
+        (sets, "risk-git-sets"),
+        (subcommand == "clean" && has_switch(args, "f", "--force"), "risk-git-clean"),
+        (subcommand == "push" && args.iter().any(|word| overwrites(word)), "risk-git-push"),
+        (args.iter().any(|word| runs_text(subcommand, word)), "risk-git-runs"),
     ];
     found.into_iter().filter_map(|(is_so, why)| is_so.then_some(why)).collect()
 }

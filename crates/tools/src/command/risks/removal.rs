@@ -6,6 +6,7 @@ use acp_types::location::normalise;
 
 use super::{Look, name, runs_for_each};
 use crate::command::reader::Word;
+use crate::note::Note;
 
 /// How much of what a word names goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,11 +46,7 @@ impl Look<'_> {
 
     fn remove_one(&mut self, target: &Word, extent: Extent) {
         if self.folders.iter().any(|folder| self.is_vital(target, folder, extent)) {
-            self.ask(format!(
-                "it removes {}, which may be a root, a home, all that is in one, what git keeps, \
-                 or outside of the roots",
-                target.text
-            ));
+            self.ask(Note::new("risk-removes-vital").with("path", &target.text));
         }
         let target = Word { expands: false, ..target.clone() };
         self.climb(&target);

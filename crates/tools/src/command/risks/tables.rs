@@ -133,9 +133,9 @@ pub(super) const SHELL_SWITCHES: &[&str] = &[
     "verbose",
 ];
 
-/// Programs that are always asked about.
+/// Programs that are always asked about, and the key of why.
 pub(super) const PROGRAMS: &[(&[&str], &str)] = &[
-    (&["sudo", "doas", "su", "pkexec", "run0", "runuser"], "runs something as another user"),
+    (&["sudo", "doas", "su", "pkexec", "run0", "runuser"], "risk-other-user"),
     (
         &[
             "blkdiscard",
@@ -155,11 +155,11 @@ pub(super) const PROGRAMS: &[(&[&str], &str)] = &[
             "vgremove",
             "wipefs",
         ],
-        "overwrites files or disks for good",
+        "risk-overwrites",
     ),
-    (&["halt", "poweroff", "reboot", "shutdown"], "stops the machine"),
-    (&["at", "batch", "launchctl"], "makes something run later"),
-    (&["history"], "shows or changes what was typed"),
+    (&["halt", "poweroff", "reboot", "shutdown"], "risk-stops-machine"),
+    (&["at", "batch", "launchctl"], "risk-runs-later"),
+    (&["history"], "risk-shows-typed"),
 ];
 
 const SECRET_NAMES: &[&str] = &[

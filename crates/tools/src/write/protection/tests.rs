@@ -89,6 +89,10 @@ fn protection(tree: &Tree, found: Option<&[u8]>) -> Result<Protection, ToolError
     Protection::of(&tree.workspace, &[Change { at: &at, found, bytes: b"new" }])
 }
 
+fn words(protection: &Protection) -> String {
+    protection.notes().map(|note| note.to_string()).collect()
+}
+
 fn write(tree: &Tree, text: &str) -> Result<(), ToolError> {
     let at = tree.at("file");
     let seen = read_whole(&tree.workspace, &at, 99)?;
@@ -160,7 +164,7 @@ fn a_state_folder_that_cannot_be_written_keeps_no_edit_from_being_made() {
                 close(&tree);
             }
             let protection = protection(&tree, Some(b"old")).unwrap();
-            let notes = protection.notes().collect::<Vec<_>>().join("\n");
+            let notes = words(&protection);
             let state = tree.outer().join("state").display().to_string();
             assert!(notes.contains(&state) && notes.contains("cannot be restored"), "{notes}");
             assert_eq!(notes.contains("crash"), is_closed, "{notes}");
@@ -169,7 +173,7 @@ fn a_state_folder_that_cannot_be_written_keeps_no_edit_from_being_made() {
             assert_eq!(tree.read("file"), "new");
             if !is_closed {
                 let found = find(&tree.workspace, &tree.at("goes")).unwrap();
-                assert!(found.caveat().unwrap().contains(&state));
+                assert!(found.caveat().unwrap().to_string().contains(&state));
                 found.delete(&tree.workspace).unwrap();
             }
             assert_eq!(tree.names(".").len(), if is_closed { 2 } else { 1 });
@@ -187,7 +191,7 @@ fn a_full_state_folder_keeps_no_edit_from_being_made() {
         return;
     }
     fs::write(state.join("other"), vec![0; 1 << 17]).unwrap_err();
-    let notes = protection(&tree, Some(b"old")).unwrap().notes().collect::<String>();
+    let notes = words(&protection(&tree, Some(b"old")).unwrap());
     assert!(notes.contains(state.to_str().unwrap()), "{notes}");
     write(&tree, "new").unwrap();
     assert_eq!(tree.read("file"), "new");
@@ -221,7 +225,7 @@ fn a_state_folder_that_takes_no_more_files_is_named_and_known_from_then_on() {
             assert!(error.to_string().contains(state.to_str().unwrap()), "{error}");
             assert_eq!(tree.read("file"), "old");
             if !is_closed {
-                let notes = protection(&tree, Some(b"old")).unwrap().notes().collect::<String>();
+                let notes = words(&protection(&tree, Some(b"old")).unwrap());
                 assert!(notes.contains(state.to_str().unwrap()), "{notes}");
                 write(&tree, "new").unwrap();
                 assert_eq!(tree.read("file"), "new");

@@ -1,0 +1,139 @@
+//! Sentences about a call for the person who permits it, in the language of the session, and for the
+//! model, in English.
+
+use std::fmt;
+use std::sync::LazyLock;
+
+use acp_lifecycle::Titles;
+use acp_lifecycle::title::visible;
+use acp_types::text;
+
+use crate::registry::CATALOGUES;
+
+/// A sentence, or a part of one: a message of a catalogue with its arguments.
+///
+/// People read it as [`Note::render`] writes it, the model as `Display` does, which is in English.
+///
+/// ```
+/// use acp_lifecycle::Titles;
+/// use acp_tools::{CATALOGUES, Note};
+///
+/// let note = Note::new("stale").with("path", "a.rs");
+/// assert_eq!(note.to_string(), "a.rs has changed elsewhere since it was read.");
+/// let titles = Titles::negotiate(CATALOGUES, "de")?;
+/// assert_eq!(note.render(&titles), "a.rs wurde anderswo geändert, seit sie gelesen wurde.");
+/// # Ok::<(), acp_lifecycle::TitlesError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    key: &'static str,
+    texts: Vec<(&'static str, String)>,
+    counts: Vec<(&'static str, u64)>,
+    notes: Vec<(&'static str, Joined)>,
+}
+
+/// Notes that stand in another one, and what stands between them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Joined {
+    notes: Vec<Note>,
+    joint: &'static str,
+}
+
+impl Note {
+    /// Begins a note by the key of its message.
+    #[must_use]
+    pub fn new(key: &'static str) -> Self {
+        Self { key, texts: Vec::new(), counts: Vec::new(), notes: Vec::new() }
+    }
+
+    /// Adds an argument, which is shown as it is.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, text: impl Into<String>) -> Self {
+        self.texts.push((name, text.into()));
+        self
+    }
+
+    /// Adds a number: see [`Titles::sentence`].
+    #[must_use]
+    pub fn with_count(mut self, name: &'static str, count: u64) -> Self {
+        self.counts.push((name, count));
+        self
+    }
+
+    /// Adds notes as an argument, with `joint` between them.
+    #[must_use]
+    pub fn with_notes(
+        mut self,
+        name: &'static str,
+        notes: impl IntoIterator<Item = Note>,
+        joint: &'static str,
+    ) -> Self {
+        self.notes.push((name, Joined { notes: notes.into_iter().collect(), joint }));
+        self
+    }
+
+    /// Cuts each of its texts to so many bytes, and shows what cannot be seen in it.
+    #[must_use]
+    pub(crate) fn bounded(mut self, bytes: usize) -> Self {
+        for (_, text) in &mut self.texts {
+            *text = visible(text::head(text, bytes));
+        }
+        self
+    }
+
+    /// Writes it with the messages of a catalogue, or in English where that has none of its key.
+    #[must_use]
+    pub fn render(&self, titles: &Titles) -> String {
+        let titles = if titles.has(self.key) { titles } else { &*ENGLISH };
+        let within = self.notes.iter().map(|(name, Joined { notes, joint })| {
+            let notes: Vec<_> = notes.iter().map(|note| note.render(titles)).collect();
+            (*name, notes.join(joint))
+        });
+        let texts: Vec<_> = self.texts.iter().cloned().chain(within).collect();
+        titles.sentence(self.key, &texts, &self.counts)
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.render(&ENGLISH))
+    }
+}
+
+/// A text that is the same in every language.
+impl From<String> for Note {
+    fn from(text: String) -> Self {
+        Self::new("text").with("text", text)
+    }
+}
+
+/// The messages that the model reads.
+static ENGLISH: LazyLock<Titles> = LazyLock::new(|| {
+    // It is valid, as the tests show; without it, keys stand for their messages.
+    Titles::negotiate(CATALOGUES, "en").unwrap_or_default()
+});
+
+#[cfg(test)]
+mod tests {
+    use super::{CATALOGUES, Note};
+    use acp_lifecycle::Titles;
+    use pretty_assertions::assert_eq;
+
+    #[test]
+    fn a_catalogue_without_a_note_leaves_it_in_english() {
+        let own = Titles::parse("de", "thousands = .\nown = Eigenes").unwrap();
+        let note = Note::new("outside").with("path", "/x");
+        assert_eq!(note.render(&own), "Outside of the workspace: /x");
+        assert_eq!(Note::new("own").render(&own), "Eigenes");
+        assert_eq!(Note::from("as it is".to_owned()).render(&own), "as it is");
+    }
+
+    #[test]
+    fn notes_within_a_note_are_in_its_language() {
+        let kept = ["kept-mark", "kept-mark"].map(Note::new);
+        let note = Note::new("kept").with_notes("what", kept, ", ");
+        assert_eq!(note.to_string(), "The file keeps its byte order mark, its byte order mark.");
+        let german = note.render(&Titles::negotiate(CATALOGUES, "de").unwrap());
+        assert_eq!(german, "Die Datei behält ihr Byte Order Mark, ihr Byte Order Mark.");
+    }
+}
