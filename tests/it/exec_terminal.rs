@@ -102,6 +102,22 @@ fn a_person_is_asked_at_the_terminal_also_where_standard_input_is_a_pipe() {
 }
 
 #[test]
+fn a_person_is_asked_in_the_language_of_the_locale() {
+    let scratch = Scratch::new();
+    let write = "write notes.txt\n<<<\neins\n>>>";
+    let exec = format!("\"$0\" exec --model direct --locale de '{write}'");
+    let mut terminal = Terminal::run(&scratch, &exec);
+    terminal.until("Welche? [1-");
+    terminal.types("1\n");
+    let (code, shown) = terminal.end();
+    assert_eq!((code, scratch.read("notes.txt").as_str()), (0, "eins\n"), "{shown}");
+    let shown = anstream::adapter::strip_str(&shown).to_string();
+    for words in ["bittet um Erlaubnis", "nicht gelesen", "1  Einmal erlauben", "Einmal ablehnen"] {
+        assert!(shown.contains(words), "no {words:?} in {shown}");
+    }
+}
+
+#[test]
 fn nobody_is_waited_for_who_cannot_see_the_question() {
     let scratch = Scratch::new();
     let exec = "\"$0\" exec --model direct 'run touch made'";

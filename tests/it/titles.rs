@@ -1,5 +1,6 @@
-//! The language of titles, by the command line and the environment.
+//! The language of titles, notes and the words of `exec`, by the command line and the environment.
 
+use pretty_assertions::assert_eq;
 use tokio::process::Command;
 
 use crate::harness::CALLBOARD;
@@ -34,5 +35,62 @@ async fn titles_are_in_the_language_that_is_configured_or_that_of_the_environmen
         let shown = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{locale:?} {env:?}: {output:?}");
         assert!(shown.contains(title), "{locale:?} {env:?}: {shown}");
+    }
+}
+
+#[tokio::test]
+async fn questions_are_german_and_what_the_model_reads_is_english() {
+    let refused = "
+  │ Nicht ausgeführt: Niemand konnte um Erlaubnis gefragt werden: --deny-all lehnt jede Frage ab.
+✗ fehlgeschlagen: Nicht ausgeführt: Niemand konnte um Erlaubnis gefragt werden: --deny-all lehnt …";
+    let told =
+        "Not run: no one could be asked for permission: --deny-all rejects whatever is asked.";
+    for (prompt, question) in [
+        (
+            "write notes.txt\n<<<\neins\n>>>",
+            "
+○ notes.txt schreiben  Änderung
+  notes.txt  +1 −3
+  @@ -1,3 +1,1 @@
+  - one
+  - two
+  - three
+  + eins
+▸ bittet um Erlaubnis
+  Diese Sitzung hat notes.txt nicht gelesen, und der ganze Inhalt wird ersetzt.
+  ▸ abgelehnt durch --deny-all",
+        ),
+        (
+            r#"tool move_path {"from": "src", "to": "b"}"#,
+            "
+▸ src nach b verschieben  Verschiebung  bittet um Erlaubnis
+  from: src
+  to: b
+  Verschiebt /p/src nach /p/b
+  Ein Verzeichnis mit einer Datei oder einem Verzeichnis, 27 Byte.
+  ▸ abgelehnt durch --deny-all
+  │ Verschiebt /p/src nach /p/b
+  │ Ein Verzeichnis mit einer Datei oder einem Verzeichnis, 27 Byte.",
+        ),
+        (
+            "run sudo true",
+            "
+▸ `sudo true` ausführen  Befehl  bittet um Erlaubnis
+  Danach wird jedes Mal gefragt: sudo führt etwas als anderer Benutzer aus.
+  ▸ abgelehnt durch --deny-all",
+        ),
+    ] {
+        let scratch = Scratch::new();
+        let output = Command::new(CALLBOARD)
+            .args(["exec", prompt, "--model", "direct", "--locale", "de", "--deny-all"])
+            .current_dir(scratch.cwd())
+            .env_clear()
+            .envs(scratch.env())
+            .output();
+        let shown = String::from_utf8(output.await.unwrap().stdout).unwrap();
+        let shown = shown.replace(&scratch.cwd().display().to_string(), "/p");
+        let (calls, said) = shown.split_at(shown.find("\n1 call").unwrap());
+        assert_eq!(calls.trim(), format!("{question}{refused}").trim(), "{prompt}");
+        assert!(said.contains(told), "{prompt}: {said}");
     }
 }

@@ -108,8 +108,8 @@ impl Agent {
         Self { decides: Decides::Mode(mode), ..self }
     }
 
-    /// Writes titles in the language of a locale, such as `de`, whatever the environment says;
-    /// in English where there are none in that language.
+    /// Writes titles, options and notes in the language of a locale, such as `de`, whatever the
+    /// environment says; in English where there are none in that language.
     #[must_use]
     pub fn with_locale(mut self, locale: impl Into<String>) -> Self {
         self.locale = Some(locale.into());
@@ -137,13 +137,17 @@ impl Agent {
         Ok(self.tools.get_or_init(|| Tools { registry, env, secrets }).clone())
     }
 
-    fn builtin(&self) -> Result<Registry> {
+    /// Returns the locale of what people read: that which was set, else that of the environment.
+    pub(crate) fn locale(&self) -> String {
         let variable = |name: &str| {
             let found = self.env.iter().find(|(other, _)| other == name);
             found.map(|(_, value)| value.clone())
         };
-        let locale = title::wanted(self.locale.as_deref(), variable).unwrap_or_default();
-        Registry::builtin_in(&locale).map_err(|error| errors::fault(&error.to_string()))
+        title::wanted(self.locale.as_deref(), variable).unwrap_or_default()
+    }
+
+    fn builtin(&self) -> Result<Registry> {
+        Registry::builtin_in(&self.locale()).map_err(|error| errors::fault(&error.to_string()))
     }
 
     /// Gives sessions these tools in the place of the built-in ones.

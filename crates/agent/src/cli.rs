@@ -126,7 +126,8 @@ fn exec(args: ExecArgs) -> ExitCode {
         };
         match prepared {
             Ok(Prepared { agent, prompt, cwd, approval }) => {
-                exec::run(agent, prompt, cwd, approval, interrupted).await
+                let locale = agent.locale();
+                exec::run(agent, prompt, cwd, approval, &locale, interrupted).await
             }
             Err(code) => code,
         }

@@ -27,7 +27,7 @@ use agent_client_protocol::{
 use serde_json::{Map, Value};
 
 use crate::model::direct;
-use crate::render::Cards;
+use crate::render::{Cards, ENGLISH};
 use crate::ui::Ui;
 use keyboard::Keyboard;
 
@@ -58,7 +58,8 @@ enum Ending {
     Signal(u8),
 }
 
-/// Runs a prompt and prints what happens, until `interrupted` gives the number of a signal.
+/// Runs a prompt and prints what happens, until `interrupted` gives the number of a signal; its own
+/// words are in the language of a locale.
 ///
 /// The exit codes are those of the README.
 pub async fn run(
@@ -66,10 +67,11 @@ pub async fn run(
     prompt: Vec<ContentBlock>,
     cwd: PathBuf,
     approval: Approval,
+    locale: &str,
     interrupted: impl Future<Output = u8>,
 ) -> ExitCode {
     let ui = Ui::stdout();
-    let cards = Cards::new(&cwd, ui.width()).coloured();
+    let cards = Cards::new(&cwd, ui.width()).coloured().in_locale(locale);
     let cards = if ui.is_terminal() { cards.on_terminal() } else { cards };
     let screen = Screen { ui, cards, refused: false, is_direct: false };
     let screen = Arc::new(Mutex::new(screen));
@@ -170,15 +172,14 @@ impl Show for Arc<Mutex<Screen>> {
         };
         let Screen { ui, cards, refused, is_direct } = &mut *screen;
         ui.print(&cards.end_line());
-        let background: Vec<_> = cards.background().collect();
+        let (words, background) = (cards.words(), cards.background().collect::<Vec<_>>());
         if !background.is_empty() {
-            let commands = background.join(", ");
-            ui.line(&format!("Commands in the background end with this program: {commands}."));
+            ui.line(&words.say_with("background", "commands", background.join(", ")));
         }
         match ending {
             Ending::Signal(signal) => ExitCode::from(128 + signal),
             Ending::Turn(Ok(_)) if *refused => {
-                ui.line("Something was rejected because nobody could be asked; see --approve-all.");
+                ui.line(&words.say("nobody-asked"));
                 ExitCode::from(3)
             }
             Ending::Turn(Ok(StopReason::EndTurn)) => match cards.failure() {
@@ -189,7 +190,7 @@ impl Show for Arc<Mutex<Screen>> {
                 _ => ExitCode::SUCCESS,
             },
             Ending::Turn(Ok(stop)) => {
-                ui.line(&format!("The turn ended early: {}.", why(stop)));
+                ui.line(&words.say(early(stop)));
                 ExitCode::from(4)
             }
             Ending::Turn(Err(error)) => {
@@ -200,14 +201,14 @@ impl Show for Arc<Mutex<Screen>> {
     }
 }
 
-/// Says why a turn stopped.
-fn why(stop: StopReason) -> &'static str {
+/// Returns the key of why a turn ended early.
+fn early(stop: StopReason) -> &'static str {
     match stop {
-        StopReason::Cancelled => "it was cancelled",
-        StopReason::Refusal => "the model refused to go on",
-        StopReason::MaxTokens => "the reply reached the longest length that the model writes",
-        StopReason::MaxTurnRequests => "it made as many requests to the model as one turn may",
-        _ => "the agent stopped it",
+        StopReason::Cancelled => "early-cancelled",
+        StopReason::Refusal => "early-refusal",
+        StopReason::MaxTokens => "early-tokens",
+        StopReason::MaxTurnRequests => "early-requests",
+        _ => "early-other",
     }
 }
 
@@ -215,23 +216,24 @@ fn why(stop: StopReason) -> &'static str {
 ///
 /// # Errors
 ///
-/// Why nobody was asked: the request is rejected, but not by the user.
+/// Why nobody was asked, in English: the request is rejected, but not by the user.
 fn answer(
     screen: &Arc<Mutex<Screen>>,
     request: &RequestPermissionRequest,
     approval: Approval,
-) -> Result<RequestPermissionOutcome, &'static str> {
-    let decided = |words: &str| {
-        screen.show(|cards| cards.decided(request, 0) + &format!("  ▸ {words}\n"));
+) -> Result<RequestPermissionOutcome, String> {
+    let decided = |key: &str| {
+        screen
+            .show(|cards| cards.decided(request, 0) + &format!("  ▸ {}\n", cards.words().say(key)));
     };
     let chosen = match approval {
         Approval::All => {
-            decided("allowed by --approve-all");
+            decided("allowed-all");
             request.options.iter().find(|it| it.kind == PermissionOptionKind::AllowOnce)
         }
         Approval::None => {
-            decided("rejected by --deny-all");
-            return Err("--deny-all rejects whatever is asked");
+            decided("rejected-all");
+            return Err(ENGLISH.say("sent-rejected-all"));
         }
         Approval::Ask => {
             let keyboard =
@@ -241,9 +243,9 @@ fn answer(
                 ask(screen, &request.options, keyboard).ok()
             });
             let Some(chosen) = asked else {
-                decided("rejected: there is no terminal to ask at");
+                decided("rejected-unasked");
                 screen.lock().unwrap_or_else(PoisonError::into_inner).refused = true;
-                return Err("there is no terminal to ask at; see --approve-all");
+                return Err(ENGLISH.say("sent-unasked"));
             };
             chosen
         }
@@ -263,7 +265,8 @@ fn ask<'a>(
     mut keyboard: Keyboard,
 ) -> io::Result<Option<&'a PermissionOption>> {
     for _ in 0..MAX_QUESTIONS {
-        screen.show(|_| format!("  Which? [1-{}] ", options.len()));
+        let last = options.len().to_string();
+        screen.show(|cards| format!("  {} ", cards.words().say_with("which", "last", last)));
         let line = keyboard.line()?;
         if line.is_empty() {
             return Ok(None);

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use acp_types::schema::v1::{
     Plan, PlanEntryStatus, RequestPermissionRequest, SessionUpdate, ToolCallId, ToolCallUpdate,
@@ -24,12 +25,14 @@ mod markdown;
 mod page;
 mod safe;
 mod table;
+mod words;
 
 use card::Card;
 pub(crate) use card::duration;
 use content::block_text;
 use page::{Owner, Page, Palette};
 use table::Totals;
+pub(crate) use words::{ENGLISH, Words};
 
 /// The cards of one session: what was told so far and what of that was printed.
 ///
@@ -82,6 +85,18 @@ impl Cards {
         self
     }
 
+    /// Writes its own words in the language of a locale, such as `de`; in English where there are
+    /// none in that language, and at first.
+    #[must_use]
+    pub fn in_locale(mut self, locale: &str) -> Self {
+        self.page.words = Arc::new(Words::in_locale(locale));
+        self
+    }
+
+    pub(crate) fn words(&self) -> Arc<Words> {
+        self.page.words.clone()
+    }
+
     /// Prints for a terminal: the Markdown of messages is laid out, and a line of a command's output
     /// that starts over is drawn over itself, with `\r`. Elsewhere messages are printed as they are,
     /// and such a line once, when it has ended.
@@ -100,11 +115,11 @@ impl Cards {
     pub fn update(&mut self, update: &SessionUpdate, bytes: usize) -> String {
         match update {
             SessionUpdate::AgentMessageChunk(chunk) => {
-                let text = block_text(&chunk.content);
+                let text = block_text(&chunk.content, &self.page.words);
                 self.page.message(chunk.message_id.as_ref(), &text);
             }
             SessionUpdate::AgentThoughtChunk(chunk) => {
-                let text = block_text(&chunk.content);
+                let text = block_text(&chunk.content, &self.page.words);
                 self.page.thought(chunk.message_id.as_ref(), &text);
             }
             SessionUpdate::ToolCall(call) => {
@@ -172,7 +187,7 @@ impl Cards {
     }
 
     fn update_call(&mut self, at: usize, update: &ToolCallUpdate, bytes: usize) {
-        self.calls[at].learn(update, bytes);
+        self.calls[at].learn(update, bytes, &self.page.words);
         self.announce();
         self.calls[at].show(update, &mut self.page);
         self.note(at);
@@ -212,7 +227,7 @@ impl Cards {
         if self.calls.len() == limits::CALLS {
             self.earlier.add(&self.calls.remove(0));
         }
-        self.calls.push(Card::new(id.clone()));
+        self.calls.push(Card::new(id.clone(), self.page.words.say("tool-call")));
         self.calls.len() - 1
     }
 
@@ -237,8 +252,8 @@ impl Cards {
         self.plan = hash;
         self.page.end_message();
         self.page.blank();
-        let head = if lines.is_empty() { "Plan: no steps" } else { "Plan" };
-        self.page.write(self.page.palette.bold, head);
+        let head = self.page.words.say(if lines.is_empty() { "plan-empty" } else { "plan" });
+        self.page.write(self.page.palette.bold, &head);
         self.page.write(Style::new(), "\n");
         lines.iter().for_each(|line| self.page.line(line));
         self.page.owner = Owner::Plan;

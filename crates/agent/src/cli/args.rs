@@ -58,7 +58,7 @@ pub(super) struct AgentArgs {
     /// reply). Else that of CALLBOARD_MODEL, the configuration, or the first that is found.
     #[arg(long, value_name = "MODEL")]
     pub(super) model: Option<String>,
-    /// The language of titles, such as `de`; else that of CALLBOARD_LOCALE, the configuration,
+    /// The language of what is shown, such as `de`; else that of CALLBOARD_LOCALE, the configuration,
     /// LC_ALL, LC_MESSAGES or LANG. English where there are none in it.
     #[arg(long, value_name = "LOCALE")]
     pub(super) locale: Option<String>,

@@ -19,6 +19,7 @@ use super::limits::{
     DIFF_LINES, ENDED_TITLE_BYTES, INPUT_BYTES, LINE_CHARS, SHOWN_ITEMS, TEXT_LINES, TITLE_BYTES,
 };
 use super::page::{Owner, Page};
+use super::words::Words;
 use super::{input, safe};
 
 mod ask;
@@ -87,10 +88,11 @@ struct Shown {
 }
 
 impl Card {
-    pub(super) fn new(id: ToolCallId) -> Self {
+    /// Begins a card whose call is called `title` until it has a title.
+    pub(super) fn new(id: ToolCallId, title: String) -> Self {
         Self {
             id,
-            title: "Tool call".to_owned(),
+            title,
             kind: ToolKind::default(),
             status: ToolCallStatus::default(),
             is_cancelled: false,
@@ -123,7 +125,7 @@ impl Card {
     }
 
     /// Takes an update of `bytes`. After its end a call is only counted.
-    pub(super) fn learn(&mut self, update: &ToolCallUpdate, bytes: usize) {
+    pub(super) fn learn(&mut self, update: &ToolCallUpdate, bytes: usize, words: &Words) {
         self.updates += 1;
         self.bytes += bytes;
         if self.is_ended {
@@ -140,19 +142,17 @@ impl Card {
         self.status = fields.status.unwrap_or(self.status);
         if let Some(input) = &fields.raw_input {
             let bytes = serde_json::to_vec(input).map_or(0, |bytes| bytes.len());
-            self.live.input = if bytes <= INPUT_BYTES {
-                input.clone()
-            } else {
-                format!("… {bytes} bytes that are not shown").into()
-            };
+            self.live.input =
+                if bytes <= INPUT_BYTES { input.clone() } else { words.input_bytes(bytes).into() };
         }
         if let Some(output) = &fields.raw_output
             && let Some(id) = output.get("background").and_then(Value::as_str)
         {
             // Of one that has ended, only which it was.
             let runs = output.get("running") == Some(&Value::Bool(true));
-            let command = output.get("command").and_then(Value::as_str).unwrap_or("a command");
-            let command = safe::cut(&safe::exact(command), LINE_CHARS);
+            let command = output.get("command").and_then(Value::as_str);
+            let command = command.map_or_else(|| words.say("a-command"), safe::exact);
+            let command = safe::cut(&command, LINE_CHARS);
             self.background = Some((safe::exact(id), runs.then_some(command)));
         }
         let meta = update.meta.as_ref().and_then(|meta| meta.get(DEFAULT_KEY));
@@ -187,8 +187,9 @@ impl Card {
     fn print_head(&mut self, page: &mut Page) {
         let is_running = self.status == ToolCallStatus::InProgress;
         let mark = if is_running { "● " } else { "○ " };
-        let kind = if self.live.named.is_none() { kind(self.kind) } else { "" };
-        let room = page.width.saturating_sub(kind.len() + 4);
+        let is_first = self.live.named.is_none();
+        let kind = if is_first { page.words.kind(self.kind) } else { String::new() };
+        let room = page.width.saturating_sub(kind.chars().count() + 4);
         let title = safe::cut(&self.title, room);
         page.write(Style::new(), &format!("{mark}{title}"));
         page.write(page.palette.dim, format!("  {kind}").trim_end());
@@ -256,7 +257,7 @@ impl Card {
                     }
                 }
                 ToolCallContent::Content(item) => {
-                    let text = block_text(&item.content);
+                    let text = block_text(&item.content, &page.words);
                     match unfence(&text) {
                         ("console", output) if console.is_none() => {
                             console = Some(output.to_owned());
@@ -415,10 +416,10 @@ fn base(title: &str) -> &str {
 }
 
 /// Says how a command ended.
-fn exit_text(code: Option<i64>, signal: Option<&str>) -> Option<String> {
+fn exit_text(code: Option<i64>, signal: Option<&str>, words: &Words) -> Option<String> {
     match (signal, code) {
-        (Some(signal), _) => Some(format!("ended by {}", safe::exact(signal))),
-        (None, Some(code)) => Some(format!("exit code {code}")),
+        (Some(signal), _) => Some(words.say_with("ended-by", "signal", safe::exact(signal))),
+        (None, Some(code)) => Some(words.say_with("exit-code", "code", code.to_string())),
         (None, None) => None,
     }
 }

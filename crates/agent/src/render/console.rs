@@ -12,7 +12,6 @@ use acp_types::text;
 use anstyle::Style;
 use vte::{Params, Parser, Perform};
 
-use super::excerpt::more;
 use super::limits::{ALIGNED_LINES, COLOUR_BYTES, LINE_CHARS, LIVE_LINES, SEEN_BYTES, TEXT_LINES};
 use super::markdown::columns_of;
 use super::page::Page;
@@ -118,7 +117,7 @@ impl Console {
         let left_out = self.lines.saturating_sub(LIVE_LINES + self.held.len());
         if left_out > 0 {
             page.fresh();
-            page.gutter(&format!("{}\n", more(left_out, "line")));
+            page.gutter(&format!("{}\n", page.words.more_lines(left_out)));
         }
         mem::take(&mut self.held).iter().for_each(|line| print_line(line, page));
     }

@@ -3,20 +3,21 @@
 use std::borrow::Cow;
 
 use acp_types::schema::v1::{ContentBlock, EmbeddedResourceResource};
-use acp_types::text::counted;
+
+use super::words::Words;
 
 /// Returns the text of a block, or what stands for one that is none.
-pub(super) fn block_text(block: &ContentBlock) -> Cow<'_, str> {
+pub(super) fn block_text<'a>(block: &'a ContentBlock, words: &Words) -> Cow<'a, str> {
     match block {
         ContentBlock::Text(text) => Cow::Borrowed(&text.text),
-        ContentBlock::Image(image) => binary(&image.mime_type, image.data.len()),
-        ContentBlock::Audio(audio) => binary(&audio.mime_type, audio.data.len()),
+        ContentBlock::Image(image) => binary(&image.mime_type, image.data.len(), words),
+        ContentBlock::Audio(audio) => binary(&audio.mime_type, audio.data.len(), words),
         ContentBlock::ResourceLink(link) => Cow::Owned(format!("[{}]({})", link.name, link.uri)),
         ContentBlock::Resource(resource) => match &resource.resource {
             EmbeddedResourceResource::TextResourceContents(text) => Cow::Borrowed(&text.text),
             EmbeddedResourceResource::BlobResourceContents(blob) => {
                 let kind = blob.mime_type.as_deref().unwrap_or(&blob.uri);
-                binary(kind, blob.blob.len())
+                binary(kind, blob.blob.len(), words)
             }
             _ => Cow::Borrowed(""),
         },
@@ -24,8 +25,8 @@ pub(super) fn block_text(block: &ContentBlock) -> Cow<'_, str> {
     }
 }
 
-fn binary(kind: &str, base64_len: usize) -> Cow<'_, str> {
-    Cow::Owned(format!("[{kind}, {}]", counted(base64_len as u64 / 4 * 3, "byte", "bytes")))
+fn binary<'a>(kind: &str, base64_len: usize, words: &Words) -> Cow<'a, str> {
+    Cow::Owned(words.binary(kind, base64_len as u64 / 4 * 3))
 }
 
 /// Returns the language and the inside of a text that is one Markdown fence as a whole; else no

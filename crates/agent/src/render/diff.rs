@@ -8,7 +8,6 @@ use acp_types::schema::v1::Diff;
 use acp_types::{FileChange, Hunk, LineTag, Operation};
 use anstyle::Style;
 
-use super::excerpt::more;
 use super::limits::LINE_CHARS;
 use super::page::Page;
 use super::safe;
@@ -49,7 +48,8 @@ pub(super) fn print(diff: &Diff, extent: &mut Extent, page: &mut Page) -> bool {
         *left -= shown;
     }
     if shown < lines.len() {
-        page.write(page.palette.dim, &format!("  {}\n", more(lines.len() - shown, "line")));
+        let more = page.words.more_lines(lines.len() - shown);
+        page.write(page.palette.dim, &format!("  {more}\n"));
     }
     is_whole
 }
@@ -67,9 +67,9 @@ fn file_change(diff: &Diff) -> FileChange {
 fn print_title(change: &FileChange, page: &mut Page) {
     let (added, removed) = change.counts();
     let what = match change.operation {
-        Operation::Add => "new, ",
-        Operation::Delete => "deleted, ",
-        _ => "",
+        Operation::Add => page.words.say("diff-new") + ", ",
+        Operation::Delete => page.words.say("diff-deleted") + ", ",
+        _ => String::new(),
     };
     let path = page.path(&change.path);
     page.write(page.palette.bold, &format!("  {path}"));

@@ -4,10 +4,9 @@
 
 use std::collections::VecDeque;
 
-use acp_types::text::counted;
-
 use super::limits::LINE_CHARS;
 use super::safe;
+use super::words::Words;
 
 /// The lines of a text that are shown.
 #[derive(Debug, Clone, Default)]
@@ -70,23 +69,18 @@ impl Excerpt {
     }
 
     /// Returns the lines to show; one of them counts those that are not.
-    pub(super) fn lines(&self) -> impl Iterator<Item = String> {
+    pub(super) fn lines(&self, words: &Words) -> impl Iterator<Item = String> {
         let left = self.total - self.head.len() - self.tail.len();
-        let gap = (left > 0).then(|| more(left, "line"));
+        let gap = (left > 0).then(|| words.more_lines(left));
         let kept = self.head.iter().cloned().chain(gap);
         kept.chain(self.tail.iter().cloned())
     }
 }
 
-/// Returns the line that stands for what is not shown.
-pub(super) fn more(count: usize, noun: &str) -> String {
-    let more = format!("more {noun}");
-    format!("… {}", counted(count as u64, &more, &format!("{more}s")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::{Excerpt, LINE_CHARS};
+    use crate::render::ENGLISH;
 
     #[test]
     fn the_middle_is_counted() {
@@ -98,7 +92,7 @@ mod tests {
         ] {
             let mut excerpt = Excerpt::new(1, 2);
             pieces.iter().for_each(|piece| excerpt.push(piece));
-            assert_eq!(excerpt.lines().collect::<Vec<_>>().join("|"), expected);
+            assert_eq!(excerpt.lines(&ENGLISH).collect::<Vec<_>>().join("|"), expected);
         }
     }
 

@@ -4,6 +4,7 @@
 
 use acp_types::text::path_text;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use acp_types::schema::v1::{MessageId, ToolCallId};
 use anstyle::{AnsiColor, Style};
@@ -11,6 +12,7 @@ use anstyle::{AnsiColor, Style};
 use super::limits::LINE_CHARS;
 use super::markdown::Markdown;
 use super::safe;
+use super::words::Words;
 
 /// What is printed now, and how everything looks.
 #[derive(Debug)]
@@ -21,6 +23,8 @@ pub(super) struct Page {
     pub(super) width: usize,
     /// The colours.
     pub(super) palette: Palette,
+    /// Its own words.
+    pub(super) words: Arc<Words>,
     /// Whose text was printed last.
     pub(super) owner: Owner,
     text: String,
@@ -82,6 +86,7 @@ impl Page {
             cwd,
             width,
             palette: Palette::default(),
+            words: Arc::new(Words::in_locale("en")),
             owner: Owner::Nobody,
             text: String::new(),
             line_ends: 2,

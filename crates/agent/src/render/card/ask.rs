@@ -3,7 +3,7 @@
 use acp_types::schema::v1::{PermissionOption, RequestPermissionRequest, ToolCallContent};
 use anstyle::Style;
 
-use super::{Card, Extent, Named, Owner, Page, block_text, diff, hash, input, kind, safe, unfence};
+use super::{Card, Extent, Named, Owner, Page, block_text, diff, hash, input, safe, unfence};
 
 impl Card {
     /// Prints what is decided on: of the call what was not shown as a whole.
@@ -13,7 +13,8 @@ impl Card {
         bytes: usize,
         page: &mut Page,
     ) {
-        self.learn(&request.tool_call, bytes);
+        self.learn(&request.tool_call, bytes, &page.words);
+        let asks = page.words.say("asks");
         let fields = &request.tool_call.fields;
         let title = fields.title.as_deref().filter(|title| !title.trim().is_empty());
         let title = title.map_or_else(|| self.title.clone(), safe::exact);
@@ -21,11 +22,11 @@ impl Card {
             && self.live.named.as_ref().is_some_and(|named| named.is_whole && named.title == title);
         self.make_way(page);
         if is_named {
-            page.write(page.palette.ask, "▸ asks for permission\n");
+            page.write(page.palette.ask, &format!("▸ {asks}\n"));
         } else {
             page.write(page.palette.ask, &format!("▸ {title}"));
-            page.write(page.palette.dim, format!("  {}", kind(self.kind)).trim_end());
-            page.write(page.palette.ask, "  asks for permission\n");
+            page.write(page.palette.dim, format!("  {}", page.words.kind(self.kind)).trim_end());
+            page.write(page.palette.ask, &format!("  {asks}\n"));
             self.live.named = Some(Named { title: title.clone(), is_whole: true });
         }
         page.owner = Owner::Call(self.id.clone());
@@ -59,7 +60,7 @@ impl Card {
                     }
                 }
                 ToolCallContent::Content(item) => {
-                    let text = block_text(&item.content);
+                    let text = block_text(&item.content, &page.words);
                     let (_, text) = unfence(&text);
                     let is_command = command.is_some_and(|it| input::is_mere_command(text, it));
                     if !is_command && self.shown(hash(text)) != Some(true) {

@@ -3,7 +3,10 @@
 use acp_types::schema::v1::ToolCallStatus;
 use anstyle::Style;
 
-use super::{Card, ENDED_TITLE_BYTES, Live, Owner, Page, exit_text, safe, text};
+use super::{
+    Card, ENDED_TITLE_BYTES, Excerpt, Live, Owner, Page, TEXT_LINES, Text, Words, exit_text, safe,
+    text,
+};
 
 /// Columns of a title that its end does not take away.
 const MIN_TITLE: usize = 20;
@@ -22,7 +25,7 @@ impl Card {
     pub(super) fn end(&mut self, page: &mut Page) {
         self.end_output(page);
         let has_failed = self.status == ToolCallStatus::Failed;
-        let reason = has_failed.then(|| self.reason());
+        let reason = has_failed.then(|| self.reason(&page.words));
         self.failure = reason.as_ref().map(|reason| format!("{} {reason}", self.title));
         let why = reason.map(|reason| format!("  {reason}")).unwrap_or_default();
         let line = self.last_line(page, &why);
@@ -48,7 +51,7 @@ impl Card {
         ];
         let mut parts = parts.into_iter().filter(|(_, text)| !text.is_empty()).peekable();
         if parts.peek().is_none() {
-            page.write(Style::new(), "completed");
+            page.write(Style::new(), &page.words.say("completed"));
         }
         for (at, (style, text)) in parts.enumerate() {
             page.write(style, if at == 0 { text.trim_start() } else { &text });
@@ -60,11 +63,12 @@ impl Card {
 
     /// Prints the texts that were held back.
     pub(super) fn show_texts(&mut self, page: &mut Page) {
+        let words = page.words.clone();
         for text in std::mem::take(&mut self.live.texts) {
             if self.shown(text.hash).is_none() && text.excerpt.total() > 0 {
                 self.own(page);
                 page.fresh();
-                text.excerpt.lines().for_each(|line| page.gutter(&format!("{line}\n")));
+                text.excerpt.lines(&words).for_each(|line| page.gutter(&format!("{line}\n")));
                 self.remember(text.hash, false);
             }
         }
@@ -73,7 +77,7 @@ impl Card {
     /// Fits the last line into the width: first the title gives way, then the reason. No title where
     /// the page says last what this call is called.
     fn last_line(&self, page: &Page, why: &str) -> LastLine {
-        let details = self.details();
+        let details = self.details(&page.words);
         let len = |text: &str| text.chars().count();
         let room = page.width.saturating_sub(2 + len(&details));
         let title = if self.is_named_last(page) { "" } else { &*self.title };
@@ -85,27 +89,33 @@ impl Card {
     }
 
     /// Says why it did not complete: by its last text, else by how its command ended.
-    fn reason(&mut self) -> String {
+    fn reason(&mut self, words: &Words) -> String {
+        let last = self.live.texts.last_mut().filter(|text| text.excerpt.total() == 1);
+        if let Some(Text { excerpt, .. }) = last {
+            let said = words.reason(excerpt.first().unwrap_or_default());
+            *excerpt = Excerpt::new(TEXT_LINES, TEXT_LINES);
+            excerpt.push(&said);
+        }
         let end = &self.live.end;
         let last = self.live.texts.last();
         let said = last.and_then(|text| text.excerpt.first()).filter(|line| !line.is_empty());
         // v1 has no such status; the projection says it by this sentence.
-        let sentence = end.reason.map(acp_types::Reason::sentence);
-        self.is_cancelled = said.is_some() && said == sentence;
+        let sentence = end.reason.map(|reason| words.reason(reason.sentence()));
+        self.is_cancelled = said.is_some() && said == sentence.as_deref();
         if self.is_cancelled {
-            return format!("[cancelled] {}", said.unwrap_or_default());
+            return words.say_with("cancelled", "why", said.unwrap_or_default());
         }
         let (code, signal) = self.exit();
-        let exit = exit_text(code, signal);
-        let why = said.map(str::to_owned).or(exit).or(sentence.map(str::to_owned));
-        why.map_or_else(|| "failed".to_owned(), |why| format!("failed: {why}"))
+        let exit = exit_text(code, signal, words);
+        let why = said.map(str::to_owned).or(exit).or(sentence);
+        why.map_or_else(|| words.say("failed"), |why| words.say_with("failed-why", "why", why))
     }
 
     /// Returns how its command ended, if that is worth a word, and how long it took.
-    fn details(&self) -> String {
+    fn details(&self, words: &Words) -> String {
         let (code, signal) = self.exit();
         let is_told = self.status == ToolCallStatus::Failed;
-        let exit = exit_text(code.filter(|code| *code != 0), signal).filter(|_| !is_told);
+        let exit = exit_text(code.filter(|code| *code != 0), signal, words).filter(|_| !is_told);
         let parts = exit.into_iter().chain(self.duration_ms.map(duration));
         parts.map(|part| format!("  {part}")).collect()
     }

@@ -1,0 +1,66 @@
+# Was `callboard exec` um das herum schreibt, was der Agent sagt.
+
+tool-call = Aufruf
+a-command = ein Befehl
+asks = bittet um Erlaubnis
+completed = abgeschlossen
+failed = fehlgeschlagen
+failed-why = fehlgeschlagen: { $why }
+cancelled = [abgebrochen] { $why }
+ended-by = beendet durch { $signal }
+exit-code = Exit-Code { $code }
+plan = Plan
+plan-empty = Plan: keine Schritte
+diff-new = neu
+diff-deleted = gelöscht
+more-lines = … { $lines ->
+    [one] { $lines-text } weitere Zeile
+   *[other] { $lines-text } weitere Zeilen
+}
+input-bytes = … { $bytes-text } Byte, die nicht gezeigt werden
+binary = [{ $kind }, { $bytes ->
+    [one] { $bytes-text } Byte
+   *[other] { $bytes-text } Byte
+}]
+
+# Die Arten von Aufrufen.
+
+kind-read = Lesen
+kind-edit = Änderung
+kind-delete = Löschung
+kind-move = Verschiebung
+kind-search = Suche
+kind-execute = Befehl
+kind-think = Überlegung
+kind-fetch = Abruf
+kind-switch-mode = Moduswechsel
+
+# Fragen und ihre Antworten.
+
+which = Welche? [1-{ $last }]
+allowed-all = erlaubt durch --approve-all
+rejected-all = abgelehnt durch --deny-all
+rejected-unasked = abgelehnt: Es gibt kein Terminal für eine Frage
+sent-rejected-all = --deny-all lehnt jede Frage ab
+sent-unasked = es gibt kein Terminal für eine Frage; siehe --approve-all
+
+# Warum ein Aufruf zu Ende ist.
+
+reason-user = Vom Benutzer abgebrochen.
+reason-turn = Mit dem ganzen Zug abgebrochen.
+reason-permission = Nicht erlaubt.
+reason-timeout = Beendet, weil es zu lange dauerte.
+reason-shutdown = Beendet, weil die Sitzung geschlossen wurde.
+reason-error = Durch einen Fehler beendet.
+reason-dropped = Beendet, weil niemand mehr darauf wartete.
+may-have-acted = Es hat vielleicht schon etwas bewirkt.
+
+# Das Ende.
+
+background = Befehle im Hintergrund enden mit diesem Programm: { $commands }.
+nobody-asked = Etwas wurde abgelehnt, weil niemand gefragt werden konnte; siehe --approve-all.
+early-cancelled = Vorzeitig beendet: Es wurde abgebrochen.
+early-refusal = Vorzeitig beendet: Das Modell wollte nicht weitermachen.
+early-tokens = Vorzeitig beendet: Die Antwort ist so lang, wie das Modell höchstens schreibt.
+early-requests = Vorzeitig beendet: Es gab so viele Anfragen an das Modell wie höchstens erlaubt.
+early-other = Vorzeitig beendet: Der Agent hat angehalten.
