@@ -8,7 +8,6 @@ use crate::{ContentBlock, FileChange, TerminalId, text};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "value", rename_all = "snake_case")]
 #[non_exhaustive]
-#[expect(clippy::large_enum_variant, reason = "items are few and live in vectors")]
 pub enum Content {
     /// Text, image, audio, resource or link.
     Block(ContentBlock),

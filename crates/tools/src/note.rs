@@ -65,7 +65,7 @@ impl Note {
     pub fn with_notes(
         mut self,
         name: &'static str,
-        notes: impl IntoIterator<Item = Note>,
+        notes: impl IntoIterator<Item = Self>,
         joint: &'static str,
     ) -> Self {
         self.notes.push((name, Joined { notes: notes.into_iter().collect(), joint }));
