@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use callboard::testing::models::{Dialect, ModelServer, Reply};
+use callboard_models::mock_server::{Dialect, ModelServer, Reply};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use callboard::testing::models::{Dialect, ModelServer, Reply};
+use callboard_models::mock_server::{Dialect, ModelServer, Reply};
 use pretty_assertions::assert_eq;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -405,7 +405,7 @@ fn plurals_of_one(text: &str) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_counts_one_of_many() {
-    use callboard::testing::models::Call;
+    use callboard_models::mock_server::Call;
     use serde_json::json;
 
     let calls = [

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use acp_conformance::{Cut, Files, MALFORMED_LINES, Service, Terminals, Timing};
 use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
-use callboard::testing::{Cut, Files, MALFORMED_LINES, Service, Terminals, Timing};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 

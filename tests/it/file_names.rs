@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use acp_types::schema::v1::ToolCallStatus;
-use acp_types::text::{parse_path, path_text};
+use callboard_text::{parse_path, path_text};
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;

@@ -15,9 +15,8 @@ use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::time::Duration;
 
+use acp_conformance::{Error, Rule, Side};
 use acp_types::schema::v1::ToolCall;
-use callboard::check_wire::{Rule, Side};
-use callboard::testing::{self, Error};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::process::Command;
@@ -28,7 +27,7 @@ use self::scratch::Scratch;
 use self::script::Model;
 use self::session::Session;
 
-pub(crate) use callboard::testing::{Answer, Behaviour as Options};
+pub(crate) use acp_conformance::{Answer, Behaviour as Options};
 
 /// The longest that any wait may take.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
@@ -38,7 +37,7 @@ pub(crate) const CALLBOARD: &str = env!("CARGO_BIN_EXE_callboard");
 
 /// The running agent and the client that it serves. A test ends with [`Agent::finish`].
 pub(crate) struct Agent {
-    kit: testing::Agent,
+    kit: acp_conformance::Agent,
     is_finished: bool,
     /// Whether the client is one that need not get an answer to everything.
     is_wild: bool,
@@ -48,15 +47,15 @@ pub(crate) struct Agent {
 
 /// What the kit does and holds is this agent's too, `client` among it.
 impl Deref for Agent {
-    type Target = testing::Agent;
+    type Target = acp_conformance::Agent;
 
-    fn deref(&self) -> &testing::Agent {
+    fn deref(&self) -> &acp_conformance::Agent {
         &self.kit
     }
 }
 
 impl DerefMut for Agent {
-    fn deref_mut(&mut self) -> &mut testing::Agent {
+    fn deref_mut(&mut self) -> &mut acp_conformance::Agent {
         &mut self.kit
     }
 }
@@ -103,7 +102,7 @@ impl Agent {
         command.args(args).current_dir(scratch.cwd());
         command.env_clear().envs(scratch.env());
         change(&mut command);
-        let kit = testing::Agent::start(command, options).expect("the binary starts");
+        let kit = acp_conformance::Agent::start(command, options).expect("the binary starts");
         Self { kit, is_finished: false, is_wild: false, scratch }
     }
 

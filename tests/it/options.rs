@@ -2,12 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
+use acp_conformance::Side;
 use acp_types::schema::v1::{PermissionOptionKind, SessionUpdate, ToolCallStatus};
-use callboard::check_wire::Side;
-use callboard::model::catalogue::{Catalogue, Choice};
-use callboard::model::{Event, Reply, Request, SpecError, Stop, Traits, Usage};
-use callboard::testing;
-use callboard::testing::models::{Asked, Dialect, ModelServer, Reply as Scripted};
+use callboard::catalogue::{Catalogue, Choice};
+use callboard_models::mock_server::{Asked, Dialect, ModelServer, Reply as Scripted};
+use callboard_models::{Event, Reply, Request, SpecError, Stop, Traits, Usage};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -232,15 +231,13 @@ struct Noting {
     heard: Arc<Mutex<Vec<String>>>,
 }
 
-impl callboard::model::Model for Noting {
+impl callboard_models::Model for Noting {
     fn name(&self) -> &str {
         self.name
     }
 
     fn traits(&self) -> Traits {
-        let mut traits = Traits::default();
-        traits.efforts = self.name == "deep";
-        traits
+        Traits { efforts: self.name == "deep", ..Traits::default() }
     }
 
     fn reply(&self, request: Request) -> Reply {
@@ -266,7 +263,7 @@ impl Catalogue for Two {
         ["deep", "flat"].map(choice).into()
     }
 
-    fn open(&self, name: &str) -> Result<Arc<dyn callboard::model::Model>, SpecError> {
+    fn open(&self, name: &str) -> Result<Arc<dyn callboard_models::Model>, SpecError> {
         let name = if name == "deep" { "deep" } else { "flat" };
         Ok(Arc::new(Noting { name, heard: self.0.clone() }))
     }
@@ -278,10 +275,10 @@ async fn a_thought_level_reaches_the_models_that_can_be_told_and_no_other() {
     let catalogue = Arc::new(Two(heard.clone()));
     let agent = callboard::agent::Agent::new(catalogue.open("deep").unwrap(), std::iter::empty())
         .with_catalogue(catalogue);
-    let mut agent = testing::Agent::in_process(agent, REJECT);
+    let mut agent = acp_conformance::Agent::in_process(agent, REJECT);
     agent.initialize().await.unwrap();
     let session = agent.new_session(&std::env::temp_dir()).await.unwrap();
-    let level = |agent: &testing::Agent| {
+    let level = |agent: &acp_conformance::Agent| {
         agent.client.session(&session).option("thought_level").map(str::to_owned)
     };
     assert_eq!(level(&agent).as_deref(), Some("default"));
@@ -355,7 +352,7 @@ impl Catalogue for Slow {
         vec![Choice { name: value.clone(), value, description: None }]
     }
 
-    fn open(&self, _: &str) -> Result<Arc<dyn callboard::model::Model>, SpecError> {
+    fn open(&self, _: &str) -> Result<Arc<dyn callboard_models::Model>, SpecError> {
         self.0.lock().unwrap().recv().unwrap();
         Two(Arc::default()).open("flat")
     }
@@ -367,7 +364,7 @@ async fn a_model_that_takes_its_time_holds_nothing_up_and_is_answered_by_the_clo
     let deep = Two(Arc::default()).open("deep").unwrap();
     let agent = callboard::agent::Agent::new(deep, std::iter::empty())
         .with_catalogue(Arc::new(Slow(Mutex::new(waits))));
-    let mut agent = testing::Agent::in_process(agent, REJECT);
+    let mut agent = acp_conformance::Agent::in_process(agent, REJECT);
     agent.initialize().await.unwrap();
     let session = agent.new_session(&std::env::temp_dir()).await.unwrap();
     let set = json!({"sessionId": session, "configId": "model", "value": "flat"});
@@ -378,7 +375,7 @@ async fn a_model_that_takes_its_time_holds_nothing_up_and_is_answered_by_the_clo
     assert_eq!(agent.client.session(&session).said(), "deep");
     agent.request("session/close", json!({"sessionId": session})).await.unwrap();
     // It does not wait for the model, which may never open.
-    assert!(matches!(agent.answer(&model).await, Err(testing::Error::Refused(_))));
+    assert!(matches!(agent.answer(&model).await, Err(acp_conformance::Error::Refused(_))));
     go.send(()).unwrap();
     agent.end().await.unwrap();
     assert_eq!(agent.client.faults_of(Side::Agent), []);

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use acp_conformance::{Cut, Scripted, Service, Terminals, shown};
 use acp_types::schema::v1::{ToolCall, ToolCallContent, ToolCallStatus};
-use callboard::testing::{Cut, Scripted, Service, Terminals, shown};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 

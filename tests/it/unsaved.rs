@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
+use acp_conformance::{Files, Service, shown};
 use acp_types::schema::v1::{ToolCall, ToolCallContent, ToolCallStatus};
 use callboard::limits::{CLIENT_TEXT_READ, CLIENT_TEXT_WRITE};
-use callboard::testing::{Files, Service, shown};
 use futures::{FutureExt as _, StreamExt as _, stream};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

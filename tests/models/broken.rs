@@ -1,6 +1,6 @@
 //! Streams that break the rules of their dialect, or break off.
 
-use callboard::testing::models::{Answer, Call, Dialect, ModelServer, Reply, Step, Stop};
+use callboard_models::mock_server::{Answer, Call, Dialect, ModelServer, Reply, Step, Stop};
 use serde_json::json;
 
 use crate::case::{STREAMING, case, done, ready, run, runs, runs_once};
@@ -178,9 +178,9 @@ async fn silence_can_be_cancelled_and_ends_the_connection() {
         agent.until(|client| client.session(&session).said() == "Let me ").await;
         agent.cancel().await;
         assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
-        let left = |asked: &[callboard::testing::models::Asked]| {
+        let left = |asked: &[callboard_models::mock_server::Asked]| {
             let reply = asked.iter().find(|asked| asked.dialect.is_some()).unwrap();
-            matches!(reply.fate, callboard::testing::models::Fate::Left(_))
+            matches!(reply.fate, callboard_models::mock_server::Fate::Left(_))
         };
         assert!(server.until(left).await);
         assert_eq!(agent.turn("again").await, "end_turn");

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use callboard::testing::models::{Answer, Call, Dialect, ModelServer, Reply};
+use callboard_models::mock_server::{Answer, Call, Dialect, ModelServer, Reply};
 use serde_json::{Value, json};
 
 use crate::it::harness::scratch::Scratch;

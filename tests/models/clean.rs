@@ -1,6 +1,6 @@
 //! Streams as they are when all goes well, in all the shapes that this has.
 
-use callboard::testing::models::{
+use callboard_models::mock_server::{
     Answer, Call, Dialect, Fate, ModelServer, Reply, Step, Stop, Usage,
 };
 use serde_json::json;

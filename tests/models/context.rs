@@ -5,7 +5,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use acp_types::schema::v1::SessionUpdate;
-use callboard::testing::models::{Answer, Asked, Call, Dialect, ModelServer, Reply, Step};
+use callboard_models::mock_server::{Answer, Asked, Call, Dialect, ModelServer, Reply, Step};
 use serde_json::{Value, json};
 
 use crate::case::{done, ready, start_for, strings};

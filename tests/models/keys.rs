@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use callboard::testing::models::{Answer, Call, Dialect, ModelServer, Reply};
+use callboard_models::mock_server::{Answer, Call, Dialect, ModelServer, Reply};
 use serde_json::json;
 
 use crate::case::{KEY, done, provider, start, start_logged_in};

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use callboard::testing::models::{Answer, Dialect, ModelServer, Reply};
+use callboard_models::mock_server::{Answer, Dialect, ModelServer, Reply};
 
 use crate::case::{case, done, ready, run, runs_once};
 

@@ -1,6 +1,6 @@
 //! Models without tool calling, which write JSON by a schema.
 
-use callboard::testing::models::{Asked, Dialect, ModelServer, Reply};
+use callboard_models::mock_server::{Asked, Dialect, ModelServer, Reply};
 use serde_json::json;
 
 use crate::case::{configured, runs, strings};

@@ -1,7 +1,7 @@
 //! Sessions with a model behind HTTP: the modes, changes of one file, the commands of ours.
 
 use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
-use callboard::testing::models::{Asked, Call, Dialect, ModelServer, Reply, Usage};
+use callboard_models::mock_server::{Asked, Call, Dialect, ModelServer, Reply, Usage};
 use serde_json::{Value, json};
 
 use crate::case::{done, ready, start_for, strings};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use callboard::testing::models::{Answer, Dialect, ModelServer, Reply};
+use callboard_models::mock_server::{Answer, Dialect, ModelServer, Reply};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tempfile::TempDir;
 use tokio_rustls::TlsAcceptor;

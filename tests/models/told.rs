@@ -1,6 +1,6 @@
 //! What the provider is told: the session, in the dialect's own form.
 
-use callboard::testing::models::{Answer, Call, Dialect, ModelServer, Reply};
+use callboard_models::mock_server::{Answer, Call, Dialect, ModelServer, Reply};
 use serde_json::{Value, json};
 
 use crate::case::{KEY, done, ready, run, runs_once, strings};
@@ -11,7 +11,7 @@ async fn bodies(dialect: Dialect, answers: Vec<Answer>) -> Vec<Value> {
     let mut agent = ready(&server, dialect).await;
     assert_eq!(agent.turn("please go").await, "end_turn");
     agent.finish().await;
-    server.replies().iter().map(callboard::testing::models::Asked::json).collect()
+    server.replies().iter().map(callboard_models::mock_server::Asked::json).collect()
 }
 
 #[tokio::test]

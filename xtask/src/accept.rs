@@ -337,7 +337,7 @@ struct Built {
     floor: PathBuf,
     /// Callboard with a tool that never stops: `crates/agent/examples/flood_agent.rs`.
     flood: PathBuf,
-    /// A scripted server of models: `crates/agent/examples/model_server.rs`.
+    /// A scripted server of models: `crates/models/examples/model_server.rs`.
     model_server: PathBuf,
     seed: Seed,
 }
@@ -431,12 +431,13 @@ fn build(workspace: &Workspace, seed: Option<u64>, ui: &Ui<'_>) -> Result<Built,
     let floor = release.join("examples/echo_floor");
     let flood = release.join("examples/flood_agent");
     let model_server = release.join("examples/model_server");
-    // Three builds: one of all would give the measured program the features of the others.
+    // Several builds: one of all would give the measured program the features of the others.
     cargo("build --release -p callboard --bins")?;
     cargo(
-        "build --release -p callboard --features testing \
-         --example echo_agent --example flood_agent --example model_server",
+        "build --release -p callboard \
+         --example echo_agent --example flood_agent",
     )?;
+    cargo("build --release -p callboard-models --features mock-server --example model_server")?;
     cargo("build --release -p xtask --example echo_floor")?;
     let (callboard, seed) = (release.join("callboard"), Seed::new(seed));
     Ok(Built { callboard, echo, floor, flood, model_server, seed })

@@ -22,6 +22,8 @@ pub(crate) fn clippy(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> Out
         "check -p acp-types --no-default-features",
         "check -p acp-types --features v2",
         "check -p acp-lifecycle --no-default-features",
+        "check -p callboard-models",
+        "check -p acp-cards",
     ] {
         run(&mut workspace.cargo(alone))?;
     }

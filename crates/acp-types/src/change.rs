@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::text;
+use crate::{json, path};
 
 /// A change of one file, as the tool that made it knows it.
 ///
@@ -18,7 +18,7 @@ pub struct FileChange {
     /// What was done.
     pub operation: Operation,
     /// The absolute path of the file, after the change.
-    #[serde(with = "text::as_text")]
+    #[serde(with = "path::as_text")]
     pub path: PathBuf,
     /// The whole text before, where it is kept.
     pub old_text: Option<String>,
@@ -50,13 +50,13 @@ pub enum Operation {
     /// It lay elsewhere before.
     Move {
         /// The absolute path before.
-        #[serde(with = "text::as_text")]
+        #[serde(with = "path::as_text")]
         from: PathBuf,
     },
     /// It was made from another file, which still is there.
     Copy {
         /// The absolute path of the other file.
-        #[serde(with = "text::as_text")]
+        #[serde(with = "path::as_text")]
         from: PathBuf,
     },
 }
@@ -127,7 +127,7 @@ impl FileChange {
 
     /// Returns the bytes that its texts take as JSON, whole or as hunks, whichever is more.
     pub(crate) fn json_len(&self) -> usize {
-        let len = |text: &String| "\"\"".len() + text::json_len(text);
+        let len = |text: &String| "\"\"".len() + json::string_len(text);
         let whole = [&self.old_text, &self.new_text].into_iter().flatten().map(len);
         let lines = self.hunks.iter().flat_map(|hunk| &hunk.lines);
         whole.sum::<usize>().max(lines.map(|line| len(&line.text)).sum())

@@ -1,8 +1,9 @@
 //! One item of what a call shows: a block, a file change or a terminal by its id.
 
+use callboard_text::fenced;
 use serde::{Deserialize, Serialize};
 
-use crate::{ContentBlock, FileChange, TerminalId, text};
+use crate::{ContentBlock, FileChange, TerminalId, json};
 
 /// One item of a call's content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,15 +29,15 @@ impl Content {
     /// as Markdown.
     #[must_use]
     pub fn code(language: &str, text: &str) -> Self {
-        Self::text(text::fenced(language, text))
+        Self::text(fenced(language, text))
     }
 
     /// Returns about how many bytes this item takes in a message.
     #[must_use]
     pub fn byte_len(&self) -> usize {
         match self {
-            Self::Block(ContentBlock::Text(text)) => "\"\"".len() + text::json_len(&text.text),
-            Self::Block(block) => text::json_bytes(block),
+            Self::Block(ContentBlock::Text(text)) => "\"\"".len() + json::string_len(&text.text),
+            Self::Block(block) => json::serialized_len(block),
             Self::Change(change) => change.json_len(),
             Self::Terminal(id) => id.0.len(),
         }

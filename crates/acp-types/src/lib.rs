@@ -26,18 +26,21 @@
 
 pub mod change;
 pub mod content;
+#[cfg(feature = "diff")]
+pub mod diff;
 pub mod id;
+pub mod json;
 pub mod kind;
 pub mod limits;
 pub mod location;
 pub mod meta;
 pub mod observe;
 pub mod patch;
+pub mod path;
 pub mod plan;
 pub mod report;
 pub mod status;
 pub mod terminal;
-pub mod text;
 pub mod trace;
 pub mod wire;
 

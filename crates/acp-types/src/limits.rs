@@ -30,6 +30,16 @@ pub const WHOLE_CHANGE_BYTES: usize = 16 * 1024;
 /// Bytes of hunks sent for one change; what is over is told as a count.
 pub const CHANGE_BYTES: usize = 256 * 1024;
 
+/// Lines of two texts up to which their smallest difference is looked for at all.
+pub const DIFF_LINES: usize = 500_000;
+
+/// Bytes of the lines that the hunks of one change list, with [`LISTED_LINE_COST`] for each; what
+/// is beyond is counted. More than is ever shown of a change.
+pub const LISTED_BYTES: usize = 1024 * 1024;
+
+/// Bytes that a line of a hunk takes beside its text.
+pub const LISTED_LINE_COST: usize = 48;
+
 /// Characters of a model's own call id that is taken over.
 pub const MODEL_ID_CHARS: usize = 64;
 

@@ -1,11 +1,12 @@
 //! Where in the files a call works: absolute, normalised, 1-based. It never asks the disk.
 
 use std::num::NonZeroU32;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
+use callboard_text::{normalise, path_text};
 use serde::{Deserialize, Serialize};
 
-use crate::text;
+use crate::path;
 
 /// A file, and a line in it where one is known.
 ///
@@ -13,7 +14,7 @@ use crate::text;
 /// (<https://agentclientprotocol.com/protocol/v1/tool-calls#following-the-agent>).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Location {
-    #[serde(with = "text::as_text")]
+    #[serde(with = "path::as_text")]
     path: PathBuf,
     line: Option<NonZeroU32>,
 }
@@ -57,30 +58,11 @@ impl Location {
 #[non_exhaustive]
 pub enum LocationError {
     /// The path is relative. Join it to the session's `cwd` first.
-    #[error("a location needs an absolute path, not {}", text::path_text(path))]
+    #[error("a location needs an absolute path, not {}", path_text(path))]
     NotAbsolute {
         /// The path as it was given.
         path: PathBuf,
     },
-}
-
-/// Resolves `.` and `..` by the text of the path; `..` above the root stays at the root.
-///
-/// Symbolic links are not followed, so the result names what the user would call the file. It
-/// must never decide whether a file may be used.
-#[must_use]
-pub fn normalise(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                normal.pop();
-            }
-            other => normal.push(other),
-        }
-    }
-    normal
 }
 
 #[cfg(all(test, unix))]

@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::json;
 use crate::limits::META_BYTES;
 use crate::schema::v1::Meta;
-use crate::text;
 use crate::trace::Trace;
 
 /// The key under which the object lies; an embedder puts its own in its place.
@@ -193,7 +193,7 @@ impl CallMeta {
     #[must_use]
     pub fn to_meta(&self, key: &str) -> Meta {
         let mut object = self.object();
-        if text::json_object_len(&object) > META_BYTES {
+        if json::object_len(&object) > META_BYTES {
             object = self.shrunk();
         }
         let mut meta = Meta::from_iter([(key.to_owned(), Value::Object(object))]);
@@ -210,7 +210,7 @@ impl CallMeta {
         for shrink in [Self::drop_custom, Self::drop_title, Self::drop_message] {
             shrink(&mut fitting);
             let object = fitting.object();
-            if text::json_object_len(&object) <= META_BYTES {
+            if json::object_len(&object) <= META_BYTES {
                 return object;
             }
         }
@@ -297,7 +297,7 @@ mod epoch_ms {
 
 #[cfg(test)]
 mod tests {
-    use super::{CallMeta, META_BYTES, Progress, Reason, Trace, text};
+    use super::{CallMeta, META_BYTES, Progress, Reason, Trace, json};
     use serde_json::{Value, json};
     use std::time::{Duration, SystemTime};
 
@@ -331,7 +331,7 @@ mod tests {
             ..CallMeta::default()
         };
         let Value::Object(object) = meta.to_meta("k")["k"].clone() else { panic!("no object") };
-        assert!(text::json_bytes(&object) <= META_BYTES);
+        assert!(json::serialized_len(&object) <= META_BYTES);
         assert_eq!(object["durationMs"], 1);
         assert_eq!(object["progress"], json!({"current": 1.0}));
     }

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use callboard_text::counted;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{OUTPUT_HEAD, OUTPUT_TAIL};
-use crate::{TerminalId, text};
+use crate::{TerminalId, path};
 
 /// What a client may know of a terminal. It may outlive the call that made it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,7 +16,7 @@ pub struct TerminalReport {
     /// The command line.
     pub command: Option<String>,
     /// The absolute path it was started in.
-    #[serde(with = "text::as_optional_text")]
+    #[serde(with = "path::as_optional_text")]
     pub cwd: Option<PathBuf>,
     /// Its size, where it has one.
     pub size: Option<TerminalSize>,
@@ -166,7 +167,7 @@ impl Output {
 /// Returns the line shown in the place of `bytes` bytes that are left out.
 #[must_use]
 pub fn gap_line(bytes: u64) -> String {
-    format!("\n[… {} left out …]\n", text::counted(bytes, "byte", "bytes"))
+    format!("\n[… {} left out …]\n", counted(bytes, "byte", "bytes"))
 }
 
 /// Returns the same line for a terminal: what stands before it may leave a colour, or be cut within

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use acp_cards::Cards;
 use acp_types::observe::v1::Observer;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::ConnectionTo;
@@ -23,7 +24,6 @@ use agent_client_protocol::v1::schema::{
     SelectedPermissionOutcome, SessionNotification, StopReason, ToolCallStatus,
 };
 use agent_client_protocol::{AcpAgent, Agent, Client, on_receive_notification, on_receive_request};
-use callboard::render::Cards;
 use callboard::ui::Ui;
 use ignore::WalkBuilder;
 use serde_json::{Value, json};

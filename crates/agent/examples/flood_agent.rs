@@ -5,6 +5,7 @@
 //! it against clients that read little or nothing. Ask it for `tool flood {"patches": 1000000}`.
 
 use std::error::Error;
+use std::sync::Arc;
 
 use acp_lifecycle::{Grant, Pinned, Titles};
 use acp_tools::{
@@ -14,7 +15,7 @@ use acp_tools::{
 use acp_types::{Exit, Progress, TerminalId, ToolKind};
 use agent_client_protocol::ConnectTo as _;
 use callboard::agent::Agent;
-use callboard::{model, transport};
+use callboard_models::direct::Direct;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -93,8 +94,8 @@ impl Tool for Flood {
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut tools = Registry::new(Titles::parse("en", TITLES)?);
     tools.add(Flood);
-    let transport = transport::stdio()?;
-    let agent = Agent::new(model::parse("direct")?, acp_tools::env::parent())
+    let transport = acp_transport::stdio()?;
+    let agent = Agent::new(Arc::new(Direct), callboard_process::env::parent())
         .with_tools(tools)
         .with_counters(transport.counters());
     agent.connect_to(transport).await.map_err(|error| error.message)?;

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use acp_lifecycle::{Policy, RuleStore, Secrets, title};
 use acp_tools::Registry;
+use acp_transport::Counters;
 use agent_client_protocol::v1::schema::{
     AuthenticateRequest, CancelNotification, CloseSessionRequest, InitializeRequest, LogoutRequest,
     NewSessionRequest, PromptRequest, SetSessionConfigOptionRequest, SetSessionModeRequest,
@@ -17,17 +18,16 @@ use agent_client_protocol::v1::schema::{
 use agent_client_protocol::{
     Client, ConnectTo, Result, on_receive_notification, on_receive_request,
 };
+use callboard_models::Model;
 
+use crate::catalogue::{BuiltIn, Catalogue};
 use crate::errors;
 use crate::keys::KeyStore;
 use crate::login;
 use crate::mode::{Decides, Mode};
-use crate::model::Model;
-use crate::model::catalogue::{BuiltIn, Catalogue};
 use crate::permission::OfferedScopes;
 use crate::rule_store::StateStore;
 use crate::secrets;
-use crate::transport::Counters;
 
 use self::connection::Connection;
 
@@ -35,11 +35,13 @@ use self::connection::Connection;
 ///
 /// ```no_run
 /// use agent_client_protocol::ConnectTo as _;
-/// use callboard::{agent::Agent, model, transport};
+/// use callboard::agent::Agent;
+/// use callboard_models::direct::Direct;
+/// use std::sync::Arc;
 ///
 /// # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
-/// let agent = Agent::new(model::parse("direct")?, acp_tools::env::parent());
-/// agent.connect_to(transport::stdio()?).await?;
+/// let agent = Agent::new(Arc::new(Direct), callboard_process::env::parent());
+/// agent.connect_to(acp_transport::stdio()?).await?;
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
@@ -117,7 +119,7 @@ impl Agent {
     }
 
     /// Gives commands these variables of the environment too, but for those whose names are
-    /// [shaped like a secret's](acp_tools::env::is_secret).
+    /// [shaped like a secret's](callboard_process::env::is_secret).
     #[must_use]
     pub fn with_env_pass(self, names: Vec<String>) -> Self {
         Self { env_pass: names, tools: Arc::default(), ..self }
@@ -131,7 +133,7 @@ impl Agent {
             Some(registry) => registry.clone(),
             None => self.builtin()?,
         };
-        let env = acp_tools::env::env_passing(self.env.iter().cloned(), &self.env_pass);
+        let env = callboard_process::env::env_passing(self.env.iter().cloned(), &self.env_pass);
         let secrets = secrets::of_env(self.env.iter().map(|(name, value)| (&**name, &**value)));
         let (env, secrets) = (Arc::new(env), secrets::with_learnt(&secrets));
         Ok(self.tools.get_or_init(|| Tools { registry, env, secrets }).clone())
@@ -182,7 +184,7 @@ impl Agent {
 
     /// Sends no faster than a transport writes: see [`Transport::counters`].
     ///
-    /// [`Transport::counters`]: crate::transport::Transport::counters
+    /// [`Transport::counters`]: acp_transport::Transport::counters
     #[must_use]
     pub fn with_counters(mut self, counters: Arc<Counters>) -> Self {
         self.counters = Some(counters);

@@ -1,146 +1,120 @@
-//! Judges what an agent and its client said to one another: every broken rule of order, shape and
-//! schema, with its line.
-//!
-//! [`Transcript`] takes the messages of ACP v1 one by one, of any agent. It does no input and no
-//! output, keeps what it must know within bounds ([`limits`]), and shares no code with the
-//! projections or the observers, so it can judge both. `callboard check-wire` runs it over files.
-//!
-//! A line is one JSON-RPC message as it was on the wire; then a method tells who sent it, and an
-//! answer is paired with its request. Or it says the direction as the agent sees it:
-//! `{"dir":"in","msg":…}` from the client, `{"dir":"out","msg":…}` from the agent. A `msg` that is
-//! a string is the line itself, so that what is no JSON can be written down too.
-//!
-//! ```
-//! use callboard::check_wire::{Rule, Transcript};
-//!
-//! let mut transcript = Transcript::new();
-//! for line in [
-//!     r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}"#,
-//!     r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}"#,
-//! ] {
-//!     assert_eq!(transcript.line(line.as_bytes()), []);
-//! }
-//! let faults = transcript.line(br#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}"#);
-//! assert_eq!(faults[0].rule, Rule::AnsweredTwice);
-//! ```
-//!
-//! [`limits`]: crate::limits
+//! `callboard check-wire`: the judge over files, a line at a time.
 
-use std::fmt;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-use acp_lifecycle::title::visible;
-use serde_json::Value;
+use acp_conformance::{Fault, Severity, Transcript};
+use acp_transport::MAX_LINE_BYTES;
+use callboard_text::{counted, visible};
 
-mod calls;
-mod choices;
-mod command;
-mod gates;
-mod known;
-mod methods;
-mod requests;
-mod rule;
-mod session;
-mod shape;
+use crate::limits::MAX_SHOWN_FAULTS;
+use crate::ui::Ui;
+
+/// Judges each file, `-` being standard input, and prints every fault and a line for each file.
+///
+/// Ends with 0 if there is no error, with 1 if there is one or a file cannot be read.
+pub(crate) fn run(files: &[PathBuf]) -> ExitCode {
+    let mut ui = Ui::stdout();
+    let mut is_good = true;
+    for file in files {
+        let name = visible(&file.to_string_lossy());
+        match open(file).and_then(|input| judge(input, &name, &mut ui)) {
+            Ok(errors) => is_good &= errors == 0,
+            Err(error) => {
+                Ui::stderr().line(&format!("callboard: {name}: {error}"));
+                is_good = false;
+            }
+        }
+    }
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn open(file: &Path) -> io::Result<Box<dyn BufRead>> {
+    Ok(if file == Path::new("-") {
+        Box::new(io::stdin().lock())
+    } else {
+        Box::new(BufReader::new(File::open(file)?))
+    })
+}
+
+/// What was found in one file.
+#[derive(Default)]
+struct Counts {
+    lines: u64,
+    errors: usize,
+    warnings: usize,
+}
+
+impl Counts {
+    /// Counts faults, and prints them while they are not too many.
+    fn faults(&mut self, name: &str, faults: &[Fault], ui: &mut Ui) {
+        for fault in faults {
+            if self.errors + self.warnings < MAX_SHOWN_FAULTS {
+                ui.line(&format!("{name}:{fault}"));
+            }
+            match fault.rule.severity() {
+                Severity::Error => self.errors += 1,
+                Severity::Warning => self.warnings += 1,
+            }
+        }
+    }
+}
+
+/// Judges a file; returns how many errors are in it.
+fn judge(mut input: impl BufRead, name: &str, ui: &mut Ui) -> io::Result<usize> {
+    let mut transcript = Transcript::new();
+    let mut counts = Counts::default();
+    let mut line = Vec::new();
+    while let Some(is_whole) = read_line(&mut input, &mut line)? {
+        counts.lines += 1;
+        let faults = if is_whole { transcript.line(&line) } else { transcript.skipped() };
+        counts.faults(name, &faults, ui);
+    }
+    counts.faults(name, &transcript.end(), ui);
+    let Counts { lines, errors, warnings } = counts;
+    let hidden = (errors + warnings).saturating_sub(MAX_SHOWN_FAULTS);
+    if hidden > 0 {
+        ui.line(&format!("{name}: {}", counted(hidden as u64, "more fault", "more faults")));
+    }
+    ui.line(&format!(
+        "{name}: {}, {}, {}",
+        counted(lines, "line", "lines"),
+        counted(errors as u64, "error", "errors"),
+        counted(warnings as u64, "warning", "warnings"),
+    ));
+    Ok(errors)
+}
+
+/// Reads a line; says whether it is whole, or too long and skipped. None at the end.
+fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<bool>> {
+    line.clear();
+    let most = MAX_LINE_BYTES as u64 + 1;
+    if input.by_ref().take(most).read_until(b'\n', line)? == 0 {
+        return Ok(None);
+    }
+    if line.len() <= MAX_LINE_BYTES || line.ends_with(b"\n") {
+        return Ok(Some(true));
+    }
+    input.skip_until(b'\n')?;
+    Ok(Some(false))
+}
+
 #[cfg(test)]
-mod tests;
-mod transcript;
+mod tests {
+    use std::io::{self, BufReader, Read as _};
 
-pub(crate) use command::run;
-pub use rule::{Rule, Severity};
-pub use transcript::Transcript;
+    use super::judge;
+    use crate::limits::MAX_SHOWN_FAULTS;
+    use crate::ui::Ui;
 
-use crate::limits::MAX_EXCERPT_CHARS;
-
-/// Who said a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Side {
-    /// The editor, or whatever else drives the agent.
-    Client,
-    /// The agent.
-    Agent,
-}
-
-impl Side {
-    /// Returns the side that hears what this one says.
-    #[must_use]
-    pub fn other(self) -> Self {
-        match self {
-            Self::Client => Self::Agent,
-            Self::Agent => Self::Client,
-        }
+    #[test]
+    fn faults_and_lines_are_bounded_and_all_are_counted() {
+        let mut ui = Ui::new(io::sink());
+        let bad = "no JSON\n".repeat(MAX_SHOWN_FAULTS + 7);
+        assert_eq!(judge(bad.as_bytes(), "x", &mut ui).unwrap(), MAX_SHOWN_FAULTS + 7);
+        let endless = io::repeat(b'a').take(64 << 20).chain(&b"\n\n"[..]);
+        assert_eq!(judge(BufReader::new(endless), "x", &mut ui).unwrap(), 1);
     }
-}
-
-impl fmt::Display for Side {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Client => "client",
-            Self::Agent => "agent",
-        })
-    }
-}
-
-/// A broken rule: where, whose fault it is, and what is wrong.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Fault {
-    /// The number of the line, from 1; of the last one for what is missing at the end.
-    pub line: u64,
-    /// The rule. Its name is stable.
-    pub rule: Rule,
-    /// Who broke it. A line of an unknown side that is no message counts as the agent's.
-    pub side: Side,
-    /// The tool call that it is about, if it is about one.
-    pub tool_call_id: Option<String>,
-    /// What is wrong, on one line that is safe to show.
-    pub text: String,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { line, rule, side, tool_call_id, text } = self;
-        write!(formatter, "{line}: {rule}: {side}: ")?;
-        if let Some(id) = tool_call_id {
-            write!(formatter, "call {id}: ")?;
-        }
-        formatter.write_str(text)
-    }
-}
-
-/// The faults of the line that is judged.
-#[derive(Debug)]
-struct Faults {
-    line: u64,
-    side: Side,
-    found: Vec<Fault>,
-}
-
-impl Faults {
-    fn add(&mut self, rule: Rule, text: impl Into<String>) {
-        self.push(rule, None, text.into());
-    }
-
-    fn add_to_call(&mut self, rule: Rule, id: &str, text: impl Into<String>) {
-        self.push(rule, Some(shown(id)), text.into());
-    }
-
-    fn push(&mut self, rule: Rule, tool_call_id: Option<String>, text: String) {
-        let Self { line, side, .. } = *self;
-        self.found.push(Fault { line, rule, side, tool_call_id, text });
-    }
-}
-
-/// A text of the peer, short and safe to show.
-fn shown(text: &str) -> String {
-    let mut shown = visible(text);
-    if let Some((at, _)) = shown.char_indices().nth(MAX_EXCERPT_CHARS) {
-        shown.truncate(at);
-        shown.push('…');
-    }
-    shown
-}
-
-/// A value of the peer, short and safe to show.
-fn excerpt(value: &Value) -> String {
-    shown(&value.to_string())
 }

@@ -12,16 +12,16 @@ mod report;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use callboard_models::provider::{Key, Provider, Settings};
+use callboard_models::{Fault, Model, ModelError, SpecError};
 use futures::future::{BoxFuture, FutureExt as _, ready};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::blocking::one_at_a_time;
+use crate::catalogue::{BuiltIn, Catalogue, Choice};
 use crate::config::{Config, ProviderConfig};
 use crate::keys::{KeyError, KeyStore, Login, Logins};
-use crate::model::catalogue::{BuiltIn, Catalogue, Choice};
-use crate::model::provider::{Key, Provider, Settings};
-use crate::model::{self, Fault, Model, ModelError, SpecError};
 use crate::{limits, secrets};
 
 pub(crate) use broken::Broken;
@@ -244,7 +244,7 @@ impl Catalogue for Choices {
                 let model = model.to_owned();
                 Ok(Arc::new(Lazy::named(self.chooser.clone(), provider, model, None)))
             }
-            None => model::parse(name),
+            None => BuiltIn.open(name),
         }
     }
 }
@@ -418,7 +418,7 @@ fn default_model(provider: Provider) -> Option<(Provider, &'static str)> {
             Some((Provider::OpenAiResponses, "gpt-6-sol"))
         }
         Provider::Gemini => Some((provider, "gemini-3.8-flash")),
-        Provider::Ollama => None,
+        _ => None,
     }
 }
 

@@ -11,8 +11,11 @@ use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use acp_transport::Transport;
 use agent_client_protocol::ConnectTo as _;
 use agent_client_protocol::v1::schema::ContentBlock;
+use callboard_models::direct;
+use callboard_text::visible;
 use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory as _, Parser as _};
 
@@ -21,8 +24,6 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::agent::Agent;
 use crate::exec::piped::{self, Context, Note};
 use crate::exec::{self, Approval};
-use crate::model::direct;
-use crate::transport::{self, Transport};
 use crate::ui::Ui;
 use crate::{check_wire, commands, limits, secrets, telemetry};
 use args::{AgentArgs, Cli, Command, ExecArgs, ProviderArg, ServeArgs};
@@ -59,7 +60,7 @@ fn acp(args: ServeArgs) -> ExitCode {
     }
     // First of all: the client's first line is read while the rest is made. And before any other
     // thread starts: nothing may write to the protocol's stream by accident.
-    let transport = transport::stdio();
+    let transport = acp_transport::stdio();
     logging(LevelFilter::WARN, || match transport {
         Ok(transport) => serve_as(args.agent, transport),
         Err(error) => fail(&format!("cannot take over standard input and output: {error}")),
@@ -223,7 +224,7 @@ fn meant_prompt(error: &clap::Error) -> Option<String> {
 /// cannot be shown as it is.
 fn quoted(text: &str) -> Option<String> {
     let quote = if text.contains(['"', '`', '$', '\\', '!']) { '\'' } else { '"' };
-    let is_plain = !text.contains(quote) && acp_lifecycle::title::visible(text) == text;
+    let is_plain = !text.contains(quote) && visible(text) == text;
     is_plain.then(|| format!("{quote}{text}{quote}"))
 }
 

@@ -16,9 +16,9 @@ use agent_client_protocol::v1::schema::{
     AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, SessionUpdate,
     UnstructuredCommandInput,
 };
+use callboard_models::direct::{self, COMMANDS};
 use futures::future::BoxFuture;
 
-use crate::model::direct::{self, command::COMMANDS};
 use crate::options::{Chosen, Options};
 use crate::permission::Keeper;
 use crate::turn::{Spent, Turn};

@@ -10,12 +10,12 @@ mod variables;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use callboard_models::direct;
+use callboard_models::provider::{Key, Provider, ToolCalling};
 use clap::ValueEnum as _;
 
 use crate::limits::MAX_CONFIG_BYTES;
 use crate::mode::Mode;
-use crate::model::direct;
-use crate::model::provider::{Key, Provider, ToolCalling};
 use crate::sys::private;
 
 pub(crate) use show::Row;

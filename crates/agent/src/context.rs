@@ -23,6 +23,7 @@ use std::time::SystemTime;
 use acp_lifecycle::Secrets;
 use acp_tools::Workspace;
 use acp_types::{Status, ToolCallReport, ToolKind};
+use callboard_models::{Message, Model, ToolSpec, direct};
 
 pub(crate) use budget::{Budget, weight};
 use instructions::Instructions;
@@ -33,7 +34,6 @@ use stamps::Stamps;
 use crate::blocking::one_at_a_time;
 use crate::limits;
 use crate::mode::Mode;
-use crate::model::{Message, Model, ToolSpec, direct};
 
 /// Returns whether a model is told anything but the session itself: those that play commands or a
 /// script do not listen.
@@ -52,7 +52,7 @@ pub(crate) struct System {
 impl System {
     fn new(setting: &system::Setting<'_>) -> Self {
         let tool = |tool: &ToolSpec| {
-            let schema = acp_types::text::json_bytes(&tool.input_schema);
+            let schema = acp_types::json::serialized_len(&tool.input_schema);
             tool.name.len() + tool.description.len() + schema
         };
         let text: Arc<str> = system::prompt(setting).into();

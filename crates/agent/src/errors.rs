@@ -7,21 +7,19 @@
 //! | `data.reason` | a stable word for programs, one of [`Reason`] |
 //! | `data.path` | the folder that cannot be used, of `folder_unusable` only, up to 512 bytes |
 //!
-//! Every error is made by [`error`]. What the SDK answers by itself is brought into the same shape
-//! by [`of_sdk`], where the transport writes it. Of what the client sent, none repeats more than the
-//! path of a folder.
+//! Every error is made by [`error`]. What the SDK answers by itself, the transport brings into the
+//! same shape. Of what the client sent, none repeats more than the path of a folder.
 
 use std::io;
 use std::path::Path;
 
-use acp_lifecycle::title;
 use acp_tools::WorkspaceError;
-use acp_types::text::{head, path_text};
 use agent_client_protocol::{Error, ErrorCode};
-use serde_json::{Value, json};
+use callboard_models::{Fault, ModelError};
+use callboard_text::{head, path_text, visible};
+use serde_json::Value;
 
 use crate::limits;
-use crate::model::{Fault, ModelError};
 
 /// Why a request was not done: `data.reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,18 +34,12 @@ pub(crate) enum Reason {
     FolderUnusable,
     /// The parameters do not fit the method, or name what there is not.
     InvalidParams,
-    /// The line is no message, or the message comes at the wrong time.
-    InvalidRequest,
-    /// There is no such method.
-    MethodNotFound,
     /// The model has no key, or a wrong one.
     ModelAuth,
     /// The conversation is too long for the model.
     ModelContextFull,
     /// The model failed in another way.
     ModelError,
-    /// The line is no JSON, or over a bound.
-    ParseError,
     /// The session is not open.
     UnknownSession,
 }
@@ -60,10 +52,7 @@ impl Reason {
             }
             Self::Cancelled => ErrorCode::REQUEST_CANCELLED,
             Self::FolderUnusable | Self::InvalidParams => ErrorCode::INVALID_PARAMS,
-            Self::InvalidRequest => ErrorCode::INVALID_REQUEST,
-            Self::MethodNotFound => ErrorCode::METHOD_NOT_FOUND,
             Self::ModelAuth => ErrorCode::AUTH_REQUIRED,
-            Self::ParseError => ErrorCode::PARSE_ERROR,
             Self::UnknownSession => ErrorCode::RESOURCE_NOT_FOUND,
         }
     }
@@ -75,12 +64,9 @@ impl Reason {
             Self::Fault => "fault",
             Self::FolderUnusable => "folder_unusable",
             Self::InvalidParams => "invalid_params",
-            Self::InvalidRequest => "invalid_request",
-            Self::MethodNotFound => "method_not_found",
             Self::ModelAuth => "model_auth",
             Self::ModelContextFull => "model_context_full",
             Self::ModelError => "model_error",
-            Self::ParseError => "parse_error",
             Self::UnknownSession => "unknown_session",
         }
     }
@@ -88,12 +74,7 @@ impl Reason {
 
 /// Makes an error. Its message is one visible line that begins with a capital letter.
 pub(crate) fn error(reason: Reason, message: &str) -> Error {
-    let shown = title::visible(message.trim());
-    let shown = head(&shown, limits::MAX_FAULT_BYTES);
-    let mut letters = shown.chars();
-    let first = letters.next().into_iter().flat_map(char::to_uppercase);
-    let message: String = first.chain(letters).collect();
-    Error::new(reason.code(), message).data(json!({ "reason": reason.as_str() }))
+    acp_transport::error(reason.code(), reason.as_str(), message)
 }
 
 /// The parameters do not fit the method, or name what there is not.
@@ -119,11 +100,6 @@ pub(crate) fn folder(error: &WorkspaceError) -> Error {
     error
 }
 
-/// Whether an error's data is that of [`folder`], whose path is bounded.
-pub(crate) fn is_of_folder(data: Option<&Value>) -> bool {
-    data.is_some_and(|data| data["reason"] == Reason::FolderUnusable.as_str())
-}
-
 fn unusable(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "does not exist; create it or choose another one".to_owned(),
@@ -137,7 +113,7 @@ fn unusable(error: &io::Error) -> String {
 
 /// A path in one visible line, within the bound of a message.
 fn shown(path: &Path) -> String {
-    head(&title::visible(&path_text(path)), limits::MAX_FAULT_BYTES / 2).to_owned()
+    head(&visible(&path_text(path)), limits::MAX_FAULT_BYTES / 2).to_owned()
 }
 
 /// A session that is not open.
@@ -169,7 +145,7 @@ pub(crate) fn fault(what: &str) -> Error {
 /// The model cannot go on.
 pub(crate) fn model(fault: &ModelError) -> Error {
     // One line, as clients show it; a provider may have said several, or a whole page.
-    let said = title::visible(&fault.to_string());
+    let said = visible(&fault.to_string());
     let pause = fault.retry_after.filter(|pause| !pause.is_zero());
     let later = pause.map(|pause| format!(". It may work again in {} s", pause.as_secs().max(1)));
     let later = later.unwrap_or_default();
@@ -177,86 +153,18 @@ pub(crate) fn model(fault: &ModelError) -> Error {
     let reason = match fault.fault {
         Fault::Auth => Reason::ModelAuth,
         Fault::TooLong => Reason::ModelContextFull,
-        Fault::Transient | Fault::Idle | Fault::Unreachable | Fault::Other => Reason::ModelError,
+        _ => Reason::ModelError,
     };
     error(reason, &format!("{MODEL_FAILED}{said}{later}"))
 }
 
 const MODEL_FAILED: &str = "The model failed: ";
 
-/// The shape of ours for an error that the SDK made, and none for one that an agent made itself.
-///
-/// The SDK's `message` is the name of the code. What happened is in `data`, beside what the client
-/// sent: its method, its parameters, or a value of them in the parser's complaint, which may be
-/// large, or a secret. Only words of the SDK's own are taken over.
-pub(crate) fn of_sdk(code: i32, message: &str, data: Option<&Value>) -> Option<Error> {
-    let said = data.and_then(Value::as_str).filter(|said| !said.contains('`'));
-    let complaint = data.filter(|data| data["phase"] == "deserialization");
-    let is_bare = data.is_none() || data.is_some_and(Value::is_string);
-    if complaint.is_none() && (!is_bare || !NAMES.contains(&(code, message))) {
-        return None;
-    }
-    let about = |what: &str| match said {
-        Some(said) => format!("{what}: {said}"),
-        None => what.to_owned(),
-    };
-    Some(match ErrorCode::new(code) {
-        ErrorCode::METHOD_NOT_FOUND => {
-            let what = "This agent does not have the method; what it has, the answer to \
-                        `initialize` says";
-            error(Reason::MethodNotFound, what)
-        }
-        ErrorCode::INVALID_PARAMS => {
-            let expected = complaint.and_then(|data| data["error"].as_str()).and_then(expected);
-            match expected {
-                Some(expected) => invalid_params(&format!("The parameters do not fit: {expected}")),
-                None => invalid_params(&about("The parameters do not fit the method")),
-            }
-        }
-        ErrorCode::INVALID_REQUEST if is_early(data) => {
-            let what = "The connection is not initialized; send `initialize` first";
-            error(Reason::InvalidRequest, what)
-        }
-        ErrorCode::INVALID_REQUEST => {
-            error(Reason::InvalidRequest, &about("The request is not valid"))
-        }
-        ErrorCode::PARSE_ERROR => error(Reason::ParseError, "The line is not a JSON-RPC message"),
-        ErrorCode::REQUEST_CANCELLED => request_cancelled(),
-        // It may have words of the system's.
-        _ => fault("it has a fault of its own. Please report it"),
-    })
-}
-
-/// What the SDK says where a request comes before `initialize` was answered.
-fn is_early(data: Option<&Value>) -> bool {
-    data.and_then(Value::as_str).is_some_and(|said| said.contains(" before `"))
-}
-
-/// The messages of the errors that the SDK makes.
-const NAMES: [(i32, &str); 6] = [
-    (-32700, "Parse error"),
-    (-32600, "Invalid request"),
-    (-32601, "Method not found"),
-    (-32602, "Invalid params"),
-    (-32603, "Internal error"),
-    (-32800, "Request cancelled"),
-];
-
-/// Returns the part of the parser's complaint that is about our types and not the client's bytes.
-fn expected(complaint: &str) -> Option<String> {
-    if complaint.starts_with("missing field `") {
-        return Some(complaint.to_owned());
-    }
-    let (_found, expected) = complaint.rsplit_once(", expected ")?;
-    Some(format!("expected {expected}"))
-}
-
 /// What clients may rely on of any error: fails with what is wrong. For tests.
 #[cfg(test)]
 pub(crate) fn check_shape(error: &Value) -> Result<(), String> {
     let message = error["message"].as_str().ok_or("no message")?;
-    let is_name = NAMES.iter().any(|(_, name)| *name == message) || message == "Resource not found";
-    if is_name || message.len() < 12 || !message.starts_with(char::is_uppercase) {
+    if message.len() < 12 || !message.starts_with(char::is_uppercase) {
         return Err(format!("{message:?} does not say what happened"));
     }
     if message.contains(char::is_control) || message.len() > limits::MAX_FAULT_BYTES {
@@ -289,24 +197,21 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{
-        Reason, busy, check_shape, fault, folder, invalid_params, model, of_sdk, request_cancelled,
+        Reason, busy, check_shape, fault, folder, invalid_params, model, request_cancelled,
         unknown_session,
     };
     use crate::limits;
-    use crate::model::{Fault, ModelError};
+    use callboard_models::{Fault, ModelError};
 
-    pub(super) const ALL: [Reason; 12] = [
+    pub(super) const ALL: [Reason; 9] = [
         Reason::Busy,
         Reason::Cancelled,
         Reason::Fault,
         Reason::FolderUnusable,
         Reason::InvalidParams,
-        Reason::InvalidRequest,
-        Reason::MethodNotFound,
         Reason::ModelAuth,
         Reason::ModelContextFull,
         Reason::ModelError,
-        Reason::ParseError,
         Reason::UnknownSession,
     ];
 
@@ -335,11 +240,6 @@ mod tests {
             check(&folder(&WorkspaceError::Unusable { path, source }));
         }
         [unknown_session(), request_cancelled()].iter().for_each(check);
-        for (code, name) in super::NAMES {
-            for data in [None, Some(json!("The SDK's own words")), Some(json!("of `a`"))] {
-                check(&of_sdk(code, name, data.as_ref()).unwrap());
-            }
-        }
     }
 
     #[test]
@@ -372,54 +272,6 @@ mod tests {
             let error = folder(&error);
             assert_eq!(error.message, message);
             assert_eq!(error.data, Some(json!({"reason": "folder_unusable", "path": "/a b"})));
-        }
-    }
-
-    #[test]
-    fn an_error_of_the_sdk_holds_nothing_of_the_message_that_it_answers() {
-        let params =
-            |error: &str| json!({"error": error, "json": {"k": "S"}, "phase": "deserialization"});
-        for (code, name, data, told) in [
-            (-32601, "Method not found", json!("S/method"), "This agent does not have the method"),
-            (
-                -32602,
-                "Invalid params",
-                params("missing field `cwd`"),
-                "The parameters do not fit: missing field `cwd`",
-            ),
-            (
-                -32602,
-                "Invalid params",
-                params("invalid type: string \"S, expected S\", expected u16"),
-                "The parameters do not fit: expected u16",
-            ),
-            (-32602, "Invalid params", params("S"), "The parameters do not fit the method"),
-            (
-                -32600,
-                "Invalid request",
-                json!("ACP initialization must complete before `S` can be used"),
-                "The connection is not initialized; send `initialize` first",
-            ),
-            (
-                -32600,
-                "Invalid request",
-                json!("It is done already"),
-                "The request is not valid: It is done already",
-            ),
-            (-32603, "Internal error", json!("of `S` without responding"), "The agent failed: it"),
-        ] {
-            let error = of_sdk(code, name, Some(&data)).unwrap();
-            assert!(error.message.starts_with(told), "{}", error.message);
-            let whole = serde_json::to_string(&error).unwrap();
-            assert!(!whole.contains("S/") && !whole.contains("\"S") && !whole.contains("`S`"));
-        }
-        // What an agent says itself is its own.
-        for (code, message, data) in [
-            (1, "m", json!([1])),
-            (-32603, "Too busy", json!("x")),
-            (-32603, "Internal error", json!({"reason": "busy"})),
-        ] {
-            assert_eq!(of_sdk(code, message, Some(&data)), None);
         }
     }
 

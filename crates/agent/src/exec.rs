@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
-use acp_types::text::path_text;
+use acp_cards::{Cards, ENGLISH};
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
@@ -24,10 +24,10 @@ use agent_client_protocol::v1::schema::{
 use agent_client_protocol::{
     Client, ConnectTo, Error, ErrorCode, Result, on_receive_notification, on_receive_request,
 };
+use callboard_models::direct;
+use callboard_text::path_text;
 use serde_json::{Map, Value};
 
-use crate::model::direct;
-use crate::render::{Cards, ENGLISH};
 use crate::ui::Ui;
 use keyboard::Keyboard;
 

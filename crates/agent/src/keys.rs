@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use callboard_models::provider::{Key, Provider};
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
 use crate::limits::MAX_KEYS_BYTES;
-use crate::model::provider::{Key, Provider};
 use crate::secrets;
 use crate::sys::private;
 use keyring::{Keyring, SystemKeyring};

@@ -1,13 +1,15 @@
 //! Callboard: a small, fast, safe coding agent for every ACP client.
 //!
-//! This crate is *thin*: the connection over the ACP SDK and a transport of its own, sessions and
-//! turns, the models, and the command line. What a tool call is, lives in `acp-types`; how it
-//! lives, in `acp-lifecycle`; what it does, in `acp-tools`. Those are the crates to build another
-//! agent on; this one is for running and for embedding the whole.
+//! This crate is *thin*: the connection over the ACP SDK, sessions and turns, and the command line.
+//! What a tool call is, lives in `acp-types`; how it lives, in `acp-lifecycle`; what it does, in
+//! `acp-tools`; how lines come and go, in `acp-transport`; models, in `callboard-models`. Those are the
+//! crates to build another agent on; this one is for running and for embedding the whole.
 
 pub mod agent;
+mod attempt;
 mod blocking;
-pub mod check_wire;
+pub mod catalogue;
+mod check_wire;
 mod choose;
 pub mod cli;
 mod commands;
@@ -20,24 +22,19 @@ pub mod limits;
 mod log;
 mod login;
 pub mod mode;
-pub mod model;
 mod options;
 mod permission;
 mod prompt;
-pub mod render;
 pub mod rule_store;
 mod secrets;
 mod session;
 mod sys;
 mod telemetry;
-#[cfg(feature = "testing")]
-pub mod testing;
-pub mod transport;
 mod turn;
 pub mod ui;
 mod wire;
 
 // The examples of the README are tested like those of the documentation.
-#[cfg(all(doctest, feature = "testing"))]
+#[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

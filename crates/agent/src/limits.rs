@@ -2,112 +2,6 @@
 
 use std::time::Duration;
 
-// ---- The transport: lines from the client ----
-
-/// Bytes of one line from the client, without its newline; a longer one is discarded and answered.
-///
-/// A prompt may carry images and whole files as base64, so it is far above what a client usually
-/// sends; it is what one line can make this process allocate.
-pub const MAX_LINE_BYTES: usize = 16 << 20;
-
-/// Levels of arrays and objects in one line, the message itself being the first.
-///
-/// No ACP message needs a third of it. It keeps every recursive walk of a message, here or in the
-/// SDK, far from the end of the stack.
-pub const MAX_DEPTH: usize = 64;
-
-/// JSON values in one line, where a key counts as one too, and an array or object as four.
-///
-/// A parsed value takes tens of bytes where its text took two, and an array or object of one value
-/// hundreds; this bounds what [`MAX_LINE_BYTES`] alone does not.
-pub const MAX_JSON_VALUES: usize = 100_000;
-
-/// How many values an array or object counts as.
-pub const CONTAINER_VALUES: usize = 4;
-
-/// Bytes that one value is taken for when the memory of a message is estimated; with the bytes of
-/// its line, that is near to what the densest messages take.
-pub const VALUE_BYTES: usize = 128;
-
-/// Bytes of a message's id as JSON text: 256 plain characters and their quotes; a longer one is
-/// invalid.
-///
-/// The id is the only thing of a refused line that its answer repeats, and that answer stays
-/// below 512 bytes.
-pub const MAX_ID_BYTES: usize = 258;
-
-/// Requests of the client that are handed over and unanswered; at this many, the next one waits
-/// and with it everything behind it.
-pub const MAX_UNANSWERED_REQUESTS: usize = 256;
-
-/// Estimated bytes of those requests; one that is over is answered as busy, so that a cancel still
-/// gets through. As many as four of the largest lines take.
-pub const MAX_UNANSWERED_BYTES: usize = 4 * MAX_LINE_BYTES;
-
-/// Bytes of a request that [`MAX_UNANSWERED_BYTES`] does not hold back: as many of these as may be
-/// unanswered take a quarter of it.
-pub const SMALL_REQUEST_BYTES: usize = 64 << 10;
-
-/// Time without room for another request after which the reader looks whether anyone still writes
-/// to its input.
-pub const PARKED_LOOK: Duration = Duration::from_millis(250);
-
-/// The same without an answer to `initialize`. Longer, because what is behind it is lost then: the
-/// first `initialize` is read while the agent is still made.
-pub const HANDSHAKE_LOOK: Duration = Duration::from_secs(5);
-
-/// Bytes of answers that are queued and unwritten; above it, the next request or refused line
-/// waits. A client that asks and never reads fills this and then stalls itself.
-pub const MAX_QUEUED_ANSWER_BYTES: usize = 1 << 20;
-
-/// Messages handed to the SDK that it has not taken from its queue, which has no bound of its own.
-pub const MAX_HANDED_OVER_FRAMES: usize = 1024;
-
-/// Estimated bytes of the messages that [`MAX_HANDED_OVER_FRAMES`] counts; beyond it, the next
-/// line is not even parsed. A message that is larger alone waits until there is no other.
-pub const MAX_HANDED_OVER_BYTES: usize = MAX_LINE_BYTES;
-
-// ---- The transport: lines to the client ----
-
-/// Bytes of an error's line, newline included; from a longer one its `data` is left out, unless
-/// that is at most [`SMALL_DATA_BYTES`] or names a folder, whose path has a bound of its own.
-pub const MAX_ERROR_BYTES: usize = 512;
-
-/// Serialised bytes of an error's `data` that goes even with a long message: a word that programs
-/// act on.
-pub const SMALL_DATA_BYTES: usize = 64;
-
-/// Bytes of one call of `write`: what a pipe holds on Linux, so that each call can make progress
-/// and lines are counted as written soon after they are.
-pub const MAX_WRITE_BYTES: usize = 64 << 10;
-
-/// Time for a client to take what is still queued when the connection ends; the rest is dropped.
-pub const FLUSH_DEADLINE: Duration = Duration::from_secs(1);
-
-/// Messages of sessions that are handed over and unwritten; at this many, the next one waits in
-/// its session's outbox, where it is joined with what follows.
-pub const CREDIT_FRAMES: u64 = 8;
-
-/// Bytes of such messages that are queued and unwritten; above it, the next one waits.
-pub const CREDIT_BYTES: u64 = 256 << 10;
-
-/// Time after which messages are written off that were handed over and never reached the writer,
-/// although it has nothing to do.
-pub const CREDIT_WRITE_OFF: Duration = Duration::from_secs(5);
-
-// ---- The transport: its own working memory ----
-
-/// Bytes that a reused line or output buffer keeps between uses; after a larger line the surplus
-/// goes back.
-pub const KEPT_BUFFER_BYTES: usize = 256 << 10;
-
-/// Bytes asked of one `read`: what a pipe holds on Linux.
-pub const READ_BUFFER_BYTES: usize = 64 << 10;
-
-/// Pause of a transport thread before it tries again what cannot be waited for: a descriptor that
-/// another process made non-blocking, or the SDK's queue.
-pub const RETRY_PAUSE: Duration = Duration::from_millis(2);
-
 // ---- The end ----
 
 /// Time from the end of input, or a signal, to the end of the connection, whatever still runs.
@@ -128,10 +22,6 @@ pub const MAX_TURN_REQUESTS: usize = 1_000;
 /// Calls in one reply of the model; further ones are left out, and the model and the client are
 /// told so.
 pub const MAX_REPLY_CALLS: usize = 128;
-
-/// Bytes of a reply in the form of a JSON Schema that are looked at, with each piece, for what it
-/// is; one that does not tell by then is read when it is whole.
-pub const MAX_UNDECIDED_BYTES: usize = 4 << 10;
 
 /// Calls of one reply that run at the same time.
 pub const MAX_PARALLEL_CALLS: usize = 16;
@@ -379,127 +269,18 @@ pub const MAX_TAKEN_UP: usize = 16;
 pub const MAX_LISTED_CHOICES: usize = MAX_CHOICES - MAX_TAKEN_UP - 1;
 
 /// Bytes of the reason why a model cannot be had, in the answer to whoever asked for it; it leaves
-/// the answer below [`MAX_ERROR_BYTES`].
+/// the answer below 512 bytes, where the transport would shorten it.
 pub const MAX_REASON_BYTES: usize = 256;
 
 // ---- Judging transcripts ----
 
-/// Bytes of one line of an agent, above which clients are known to fail.
-pub const MAX_AGENT_LINE_BYTES: usize = 1 << 20;
-
-/// Bytes of an update that is streamed: many clients end at a line of 64 KiB.
-pub const MAX_STREAMED_UPDATE_BYTES: usize = 60 << 10;
-
-/// Sessions of one transcript that are remembered; the oldest is forgotten.
-pub const MAX_JUDGED_SESSIONS: usize = 64;
-
-/// Calls of one session that are remembered, and its terminals; the oldest is forgotten.
-pub const MAX_JUDGED_CALLS: usize = 4096;
-
-/// Requests of one side that may wait for their answers; further ones are not judged.
-pub const MAX_OPEN_REQUESTS: usize = 4096;
-
-/// Answers of one side that are remembered, to tell a second answer from one that nobody asked.
-pub const MAX_REMEMBERED_ANSWERS: usize = 4096;
-
-/// Options of a permission request that are remembered; the answer to one behind them is taken for
-/// unknown.
-pub const MAX_JUDGED_OPTIONS: usize = 64;
-
-/// Modes of a session that are remembered, its options, and the values of each; where there are
-/// more, what is chosen is not judged.
-pub const MAX_JUDGED_CHOICES: usize = 1024;
-
-/// Bytes of an id that are kept; longer ones that begin alike are taken for one.
-pub const MAX_KEY_BYTES: usize = 256;
-
-/// Characters of a peer's text that a fault repeats.
-pub const MAX_EXCERPT_CHARS: usize = 200;
-
 /// Faults of one file that are printed; all are counted.
 pub const MAX_SHOWN_FAULTS: usize = 200;
 
-// ---- The test kit ----
-
-/// Updates of a session that the test kit's client keeps; likewise faults, answers, questions,
-/// errors, and lines that come while it writes.
-pub const MAX_KEPT: usize = 100_000;
-
-/// Bytes of a transcript that it keeps; the oldest lines go.
-pub const MAX_KEPT_TRANSCRIPT_BYTES: usize = 64 << 20;
-
-/// Bytes of an agent's standard error that it keeps; the rest is read and dropped.
-pub const MAX_KEPT_LOG_BYTES: usize = 1 << 20;
-
-/// Bytes of the headers of a request to its server of models; a longer one ends the connection.
-pub const MAX_MODEL_HEAD_BYTES: usize = 64 << 10;
-
-/// Bytes of the body of such a request.
-pub const MAX_MODEL_BODY_BYTES: usize = 64 << 20;
-
-/// Lines that it has read and not looked at; then it reads no more.
-pub const MAX_UNREAD_LINES: usize = 4096;
-
-/// Bytes of output that one of its terminals keeps; the rest is read and dropped.
-pub const MAX_TERMINAL_BYTES: usize = 16 << 20;
-
-// ---- Models over HTTP ----
-
-/// Time for a connection to a provider to be made, TLS included.
-pub const MODEL_CONNECT: Duration = Duration::from_secs(20);
-
-/// Time for a provider to begin its answer. Below [`MODEL_IDLE`], so that the error can say what
-/// was waited for; a local server may read a long prompt for minutes before it begins.
-pub const MODEL_HEADERS: Duration = Duration::from_secs(240);
-
-/// Bytes of a provider's error, or of an answer that should have been a stream, that are read.
-pub const MAX_MODEL_ERROR_BYTES: usize = 64 << 10;
-
-/// Time for those bytes to come.
-pub const MODEL_ERROR_DEADLINE: Duration = Duration::from_secs(10);
-
-/// Bytes of an answer that comes as a whole: a reply that should have been a stream, or a list of
-/// models.
-pub const MAX_MODEL_ANSWER_BYTES: usize = 8 << 20;
-
-/// Time for what follows the end of a reply in its body; without it, or when a reply is left in the
-/// middle, the connection is closed.
-pub const MODEL_REST: Duration = Duration::from_millis(20);
-
-/// Bytes of that.
-pub const MAX_MODEL_REST_BYTES: usize = 4 << 10;
-
-/// Bytes of a reply that comes as a stream. Dialects repeat themselves: what is said in it is bound
-/// by [`MAX_REPLY_BYTES`].
-pub const MAX_MODEL_STREAM_BYTES: usize = 128 << 20;
-
-/// Bytes of a server's own text that an error repeats.
-pub const MAX_MODEL_ERROR_TEXT: usize = 500;
-
-/// Bytes of a text from which on it is kept as JSON from one request to the next.
-pub const LONG_TEXT: usize = 256;
-
-/// Time for all of a provider's list of models.
-pub const MODEL_LIST_DEADLINE: Duration = Duration::from_secs(20);
+// ---- Model selection ----
 
 /// Time for which a server is not asked again for the models that it has listed.
 pub const MODEL_LIST_FRESH: Duration = Duration::from_secs(10 * 60);
 
-/// Models of one provider that are listed; the rest is left out.
-pub const MAX_LISTED_MODELS: usize = 1_000;
-
-/// Time for a local server to say what it is.
-// The tests' servers always answer, but perhaps late on a machine that does something else.
-pub const LOCAL_PROBE: Duration = Duration::from_millis(if cfg!(test) { 10_000 } else { 300 });
-
-/// Time for a file of the user's (certificates, logins) to be read, which may lie on a network.
+/// Time for the file of logins to be read, which may lie on a network.
 pub const FILE_DEADLINE: Duration = Duration::from_secs(5);
-
-/// Bytes of a file of certificates; a larger one is refused.
-pub const MAX_CA_BYTES: u64 = 4 << 20;
-
-/// HTTP clients that are kept, one for each file of certificates; at more, all are built anew.
-pub const MAX_HTTP_CLIENTS: usize = 8;
-
-/// The longest pause that a provider may ask for; a longer one is taken for this.
-pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(3_600);

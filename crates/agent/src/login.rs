@@ -8,11 +8,12 @@ mod acp;
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 use std::process::ExitCode;
 
+use callboard_models::provider::{Key, Provider};
+use callboard_models::{Fault, ModelError};
+
 use crate::choose::Choices;
 use crate::keys::{LOGINS, Place};
 use crate::limits::MAX_ANSWER_BYTES;
-use crate::model::provider::{Key, Provider};
-use crate::model::{Fault, ModelError};
 use crate::ui::Ui;
 
 pub(crate) use acp::{authenticate, logout, methods};

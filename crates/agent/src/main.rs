@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // Does not return where this process only keeps a command.
-    acp_tools::exec::helper_main();
-    acp_tools::env::conceal();
+    callboard_process::helper_main();
+    callboard_process::env::conceal();
     callboard::ui::ended(callboard::cli::main())
 }

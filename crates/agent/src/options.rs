@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use acp_lifecycle::SessionHandle;
 use acp_tools::Registry;
-use acp_types::text;
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{
     ConfigOptionUpdate, CurrentModeUpdate, SessionConfigOption, SessionUpdate,
@@ -20,11 +19,13 @@ use agent_client_protocol::v1::schema::{
     SetSessionModeResponse,
 };
 use agent_client_protocol::{JsonRpcResponse, Result};
+use callboard_text::head;
 
 pub(crate) use selection::{Change, Chosen, LEVELS, Selection, level, parse_level};
 
+use callboard_models::Effort;
+
 use crate::mode::Mode;
-use crate::model::Effort;
 use crate::wire::{AnswerSlot, Answers};
 use crate::{commands, errors, limits};
 
@@ -259,7 +260,7 @@ impl Told {
 impl By {
     /// Answers that what was asked for is not there after all.
     fn fail(self, what: String) -> std::result::Result<(), String> {
-        let error = errors::invalid_params(text::head(&what, limits::MAX_REASON_BYTES));
+        let error = errors::invalid_params(head(&what, limits::MAX_REASON_BYTES));
         match self {
             Self::Command => {}
             Self::SetMode(request) => request.answer(Err(error)),

@@ -2,21 +2,21 @@
 //!
 //! What the model cannot take is named, never dropped silently.
 
-use acp_types::text::path_text;
+use callboard_models::{Part, Traits};
+use callboard_text::path_text;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use acp_lifecycle::title::visible;
 use acp_tools::Workspace;
 use acp_tools::read::read_window;
-use acp_types::text::{fenced, head};
 use agent_client_protocol::v1::schema::{ContentBlock, EmbeddedResourceResource, ResourceLink};
+use callboard_text::visible;
+use callboard_text::{fenced, head};
 use url::Url;
 
 use crate::context::ReadRules;
 use crate::limits;
-use crate::model::{Part, Traits};
 
 /// Returns what the user typed, without what is attached to it.
 pub(crate) fn typed(blocks: &[ContentBlock]) -> String {

@@ -2,7 +2,7 @@
 //!
 //! It knows nothing of sessions.
 
-use acp_types::text::path_text;
+use callboard_text::path_text;
 use std::path::{Path, PathBuf};
 
 use acp_lifecycle::limits::RULES;

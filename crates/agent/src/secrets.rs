@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, PoisonError, RwLock};
 
 use acp_lifecycle::{Secrets, SessionHandle};
-use acp_tools::env::{is_secret, password};
-
-use crate::model::provider::Key;
+use callboard_models::provider::Key;
+use callboard_process::env::{is_secret, password};
 
 /// Returns the values of variables whose names look like a secret. One that is the path of a file
 /// or folder is none: paths are shown everywhere, and what lies there is not in the environment.
@@ -106,7 +105,7 @@ fn known<T>(look: impl FnOnce(&Known) -> T) -> T {
 static LEARNT: AtomicUsize = AtomicUsize::new(0);
 
 static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(|| {
-    let env: Vec<_> = acp_tools::env::parent().collect();
+    let env: Vec<_> = callboard_process::env::parent().collect();
     let all = of_env(env.iter().map(|(name, value)| (&**name, &**value)));
     RwLock::new(Known { all, learnt: Vec::new() })
 });

@@ -15,6 +15,7 @@ use acp_types::{Reason, Trace};
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{ContentBlock, PromptResponse, StopReason};
 use agent_client_protocol::{RequestCancellation, Result};
+use callboard_models::ToolSpec;
 use futures::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -23,7 +24,6 @@ use ulid::Ulid;
 
 use crate::commands::Asked;
 use crate::context::Surroundings;
-use crate::model::ToolSpec;
 use crate::options::{Options, Selection};
 use crate::permission::{Keeper, Permission};
 use crate::secrets::OfSession;
@@ -405,5 +405,4 @@ fn lock(turns: &Mutex<Turns>) -> MutexGuard<'_, Turns> {
 }
 
 #[cfg(test)]
-#[cfg(feature = "testing")]
 mod tests;

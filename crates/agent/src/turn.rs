@@ -9,11 +9,11 @@ use acp_lifecycle::SessionHandle;
 use acp_tools::{Context, Registry};
 use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::{ContentBlock, StopReason};
+use callboard_models::{Fault, Message, Part, Stop, ToolSpec};
 use tokio_util::sync::CancellationToken;
 
+use crate::attempt::Retry;
 use crate::context::Surroundings;
-use crate::model::retry::Retry;
-use crate::model::{Fault, Message, Part, Stop, ToolSpec};
 use crate::options::Chosen;
 use crate::secrets::OfSession;
 use crate::{errors, limits, prompt};

@@ -81,7 +81,7 @@ impl Ui {
         self.print(&format!("{text}\n"));
     }
 
-    /// Writes `text` as it is. It must be safe to show: see [`Cards`](crate::render::Cards).
+    /// Writes `text` as it is. It must be safe to show: see [`Cards`](acp_cards::Cards).
     pub fn print(&mut self, text: &str) {
         if self.is_closed || text.is_empty() {
             return;

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use acp_lifecycle::{Chunk, Item, Role, SessionHandle, Sink, Unreachable};
 use acp_tools::{TerminalBackend, TextBackend};
+use acp_transport::Counters;
 use acp_types::meta::DEFAULT_KEY;
 use acp_types::wire::v1::{self, Sent, Surface, Update};
 use agent_client_protocol::v1::schema::{
@@ -30,7 +31,6 @@ use self::terminals::ClientTerminals;
 use self::texts::ClientTexts;
 use crate::errors;
 use crate::permission::Keeper;
-use crate::transport::Counters;
 
 /// The client of one session.
 pub(crate) struct Wire {

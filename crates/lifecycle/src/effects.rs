@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use acp_types::{ToolKind, text};
+use acp_types::ToolKind;
 use serde::{Deserialize, Serialize};
 
 /// One thing that a call would do, resolved: no relative path, no alias, no variable.
@@ -11,19 +11,19 @@ use serde::{Deserialize, Serialize};
 #[non_exhaustive]
 pub enum Effect {
     /// It reads a file, or the names in a folder.
-    Read(#[serde(with = "text::as_text")] PathBuf),
+    Read(#[serde(with = "acp_types::path::as_text")] PathBuf),
     /// It reads whatever lies beneath a folder.
-    Search(#[serde(with = "text::as_text")] PathBuf),
+    Search(#[serde(with = "acp_types::path::as_text")] PathBuf),
     /// It makes or changes a file.
-    Write(#[serde(with = "text::as_text")] PathBuf),
+    Write(#[serde(with = "acp_types::path::as_text")] PathBuf),
     /// It removes a file, or a folder and what lies beneath it.
-    Delete(#[serde(with = "text::as_text")] PathBuf),
+    Delete(#[serde(with = "acp_types::path::as_text")] PathBuf),
     /// It runs a command line in a folder.
     Run {
         /// The command line, exactly as the shell gets it.
         command: String,
         /// Where it runs.
-        #[serde(with = "text::as_text")]
+        #[serde(with = "acp_types::path::as_text")]
         cwd: PathBuf,
     },
     /// It connects to a host.

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, UNIX_EPOCH};
 
 use acp_types::kind::{self, Annotations};
-use acp_types::{Content, Progress, Reason, Status, ToolCallId, ToolCallPatch, ToolKind, id, text};
+use acp_types::{Content, Progress, Reason, Status, ToolCallId, ToolCallPatch, ToolKind, id};
+use callboard_text::{counted, head, visible};
 use serde::Serialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -20,7 +21,6 @@ use crate::handle::{CallHandle, SessionHandle};
 use crate::limits::RESULT_TEXT_BYTES;
 use crate::perform::{Ended, Executor, Failure, Preview, Success, perform};
 use crate::permission::{Digest, Grant, Pinned};
-use crate::title;
 
 /// Lives the lives of calls whose tools somebody else runs.
 ///
@@ -158,7 +158,7 @@ impl Middleware {
         let id = self.id(turn, id);
         // What says nothing, because it panics, says what is said by default.
         let title = caught(|| (self.titles)(name, &args)).unwrap_or_else(|| name.to_owned());
-        let title = title::visible(&title);
+        let title = visible(&title);
         let kind = caught(|| (self.kinds)(name)).flatten();
         let annotations = caught(|| (self.annotations)(name)).unwrap_or_default();
         let kind = kind::infer(kind, annotations, name);
@@ -198,7 +198,7 @@ impl fmt::Debug for Middleware {
 /// likes: what comes too fast for the client is joined.
 pub fn progress(current: f64, total: impl Into<Option<f64>>, message: &str) {
     if let Some(call) = CallHandle::current() {
-        let message = (!message.is_empty()).then(|| title::visible(message));
+        let message = (!message.is_empty()).then(|| visible(message));
         call.progress(Progress { current, total: total.into(), message });
     }
 }
@@ -287,8 +287,8 @@ fn short(text: String) -> String {
     match text.len().checked_sub(RESULT_TEXT_BYTES) {
         None | Some(0) => text,
         Some(over) => {
-            let over = text::counted(over as u64, "more byte", "more bytes");
-            format!("{}… and {over}", text::head(&text, RESULT_TEXT_BYTES))
+            let over = counted(over as u64, "more byte", "more bytes");
+            format!("{}… and {over}", head(&text, RESULT_TEXT_BYTES))
         }
     }
 }

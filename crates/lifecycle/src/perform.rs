@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use acp_types::schema::v1::ImageContent;
 use acp_types::{Content, ContentBlock, ContentPatch, Reason, Status, ToolCallPatch};
+use callboard_text::visible;
 use futures::FutureExt as _;
 use serde_json::{Value, json};
 use tracing::Instrument as _;
@@ -403,7 +404,7 @@ impl Stop {
                     NoAnswer::NotOffered => ("unanswered-void", String::new()),
                     NoAnswer::Withdrawn => ("unanswered-withdrawn", String::new()),
                 };
-                let error = crate::title::visible(error.trim_end_matches('.'));
+                let error = visible(error.trim_end_matches('.'));
                 not_run(Reason::Permission, "not_permitted", key, &[("error", error)])
             }
             Self::Rejected { reason: None } => not_run(Reason::User, "rejected", "rejected", &[]),

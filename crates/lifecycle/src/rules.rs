@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::effects::{Effect, Effects};
 use crate::limits;
-use matcher::{Match, Seen};
+use matcher::Seen;
 
 pub use argv::ArgvPrefix;
 pub(crate) use argv::{common, runs_files};
@@ -27,6 +27,14 @@ pub use policy::{
 pub use protected::{is_obeyed_beneath, is_protected, is_protected_beneath};
 pub use store::{Change, MemoryStore, RuleStore, StoreError};
 pub(crate) use words::{ENGLISH, catalogue, matched};
+
+/// Whether a rule that denies speaks of an effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Match {
+    No,
+    Maybe,
+    Yes,
+}
 
 /// What to do about a call. The later one is the stricter one, and wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

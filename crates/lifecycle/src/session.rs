@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use acp_types::schema::v1::SessionUpdate;
 use acp_types::{
     CallMeta, Exit, Plan, Progress, Reason, Status, TerminalId, TerminalPatch, ToolCallId,
-    ToolCallPatch, Trace, text,
+    ToolCallPatch, Trace,
 };
+use callboard_text::{head, path_text, visible};
 
 use crate::board::{Board, End, Moment};
 use crate::limits::{self, CHUNK_BYTES, PROGRESS_BYTES};
@@ -232,7 +233,7 @@ impl Session {
         // A secret must not be cut before it is found.
         let message = progress.message.map(|text| {
             let shown = self.board.secrets().redact(&text);
-            text::head(&shown, PROGRESS_BYTES).to_owned()
+            head(&shown, PROGRESS_BYTES).to_owned()
         });
         let told = Progress { message, ..progress };
         let Some(mut patch) = self.board.change_meta(id, |meta| meta.progress = Some(told)) else {
@@ -389,7 +390,7 @@ impl Session {
         let Some(Chunk { role, message, text }) = chunk else { return };
         let mut rest = &*text;
         while !rest.is_empty() {
-            let (piece, behind) = rest.split_at(text::head(rest, CHUNK_BYTES).len());
+            let (piece, behind) = rest.split_at(head(rest, CHUNK_BYTES).len());
             let chunk = Chunk { role, message: message.clone(), text: piece.to_owned() };
             self.outbox.offer(Item::Chunk(chunk), IsFirst::No, at);
             rest = behind;
@@ -475,7 +476,14 @@ impl Session {
     pub fn usage(&self) -> SessionUsage {
         let tools = self.board.history().usage();
         let tools = tools.map(|(name, usage)| (name.to_owned(), usage.clone())).collect();
-        SessionUsage { tools, updates: Updates::of(&self.outbox, &self.board) }
+        let (out, on) = (self.outbox.counters(), self.board.counters());
+        let updates = Updates {
+            offered: out.offered + on.late,
+            joined: out.joined,
+            sent: out.handed_over - out.undelivered,
+            dropped: out.undelivered + on.late,
+        };
+        SessionUsage { tools, updates }
     }
 
     /// Returns what waits to be sent.
@@ -538,7 +546,7 @@ impl Session {
 pub fn display(path: &Path, cwd: &Path) -> String {
     match path.strip_prefix(cwd) {
         Ok(rest) if rest.as_os_str().is_empty() => ".".to_owned(),
-        Ok(rest) => title::visible(&text::path_text(rest)),
-        Err(_) => title::visible(&text::path_text(path)),
+        Ok(rest) => visible(&path_text(rest)),
+        Err(_) => visible(&path_text(path)),
     }
 }

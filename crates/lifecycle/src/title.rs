@@ -3,10 +3,10 @@
 mod live;
 mod locale;
 mod markdown;
-mod visible;
 
 use std::fmt;
 
+use callboard_text::{visible, visible_head};
 use fluent_bundle::concurrent::FluentBundle;
 use fluent_bundle::{FluentArgs, FluentResource, FluentValue};
 use fluent_langneg::{NegotiationStrategy, negotiate_languages};
@@ -18,8 +18,6 @@ pub use live::SEPARATOR;
 pub(crate) use live::{compose, one_line, progress};
 pub use locale::wanted;
 pub use markdown::plain_or_code;
-pub use visible::visible;
-pub(crate) use visible::{bounded, bounded_or_cut};
 
 /// The messages of one locale, and of those that it falls back to, by key.
 ///
@@ -224,12 +222,12 @@ impl Titles {
     /// A command over 4 KiB becomes its first line and the count of its lines, in the words of
     /// the message `shortened`; the whole is in the call's raw input.
     fn shortened(&self, argument: &str) -> String {
-        let (shown, is_all) = visible::head(argument, TITLE_BYTES);
+        let (shown, is_all) = visible_head(argument, TITLE_BYTES);
         if is_all {
             return shown;
         }
         let first = argument.lines().next().unwrap_or_default();
-        let (start, _) = visible::head(first, TITLE_BYTES);
+        let (start, _) = visible_head(first, TITLE_BYTES);
         let (lines, bytes) = (argument.lines().count(), argument.len());
         let mut values = FluentArgs::new();
         values.set("start", start.as_str());
@@ -243,7 +241,7 @@ impl Titles {
 /// Returns whether titles show an argument whole, and not its first line and its length.
 #[must_use]
 pub fn is_whole(argument: &str) -> bool {
-    visible::head(argument, TITLE_BYTES).1
+    visible_head(argument, TITLE_BYTES).1
 }
 
 /// Writes a number with a separator between the thousands.

@@ -5,9 +5,6 @@ use std::collections::BTreeMap;
 
 use acp_types::{Reason, Status, ToolCallReport};
 
-use crate::board::Board;
-use crate::outbox::Outbox;
-
 /// Sums over the calls of one tool that have ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -62,18 +59,6 @@ pub struct Updates {
     pub sent: u64,
     /// Those that could not be sent, and those that came after the end of their call.
     pub dropped: u64,
-}
-
-impl Updates {
-    pub(crate) fn of(outbox: &Outbox, board: &Board) -> Self {
-        let (out, on) = (outbox.counters(), board.counters());
-        Self {
-            offered: out.offered + on.late,
-            joined: out.joined,
-            sent: out.handed_over - out.undelivered,
-            dropped: out.undelivered + on.late,
-        }
-    }
 }
 
 /// What a session did so far.

@@ -5,10 +5,11 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use acp_lifecycle::title::{SEPARATOR, visible};
+use acp_lifecycle::title::SEPARATOR;
 use acp_lifecycle::{Answer, Digest, Effect, Effects, End, Item, Moment, Permit, Session, limits};
 use acp_types::wire::v1::{Sent, Surface, Update};
 use acp_types::{Progress, Reason, ToolCallId, ToolCallPatch, ToolKind};
+use callboard_text::visible;
 use pretty_assertions::assert_eq;
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any, prop_oneof, proptest};

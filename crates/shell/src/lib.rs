@@ -4,8 +4,11 @@
 //! line would do to files, resolve the paths that [`understand`] returns.
 #![doc = include_str!("../README.md")]
 
+pub mod limits;
 pub mod plain;
 mod programs;
+mod reader;
+pub mod risks;
 mod understand;
 
 pub use programs::{

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use acp_lifecycle::{Item, Session, SessionHandle, Sink, Unreachable, drive, perform};
-use acp_tools::{Context, Registry, Workspace, env};
+use acp_tools::{Context, Registry, Workspace};
 use acp_types::Reason;
 use acp_types::wire::v1::{Sent, Surface};
+use callboard_process::env;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 

@@ -9,8 +9,8 @@
 
 use serde_json::{Map, Number, Value, json};
 
-use acp_lifecycle::title::visible;
-use acp_types::text::head;
+use callboard_text::head;
+use callboard_text::visible;
 
 use crate::error::ToolError;
 use crate::limits::{ARGUMENT_NAME_BYTES, ARGUMENT_NOTES};

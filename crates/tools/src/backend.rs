@@ -14,8 +14,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use acp_lifecycle::title::visible;
-use acp_types::text::head;
+use callboard_text::head;
+use callboard_text::visible;
 use futures::future::BoxFuture;
 use futures::{StreamExt as _, stream};
 use tokio_util::sync::CancellationToken;

@@ -12,9 +12,9 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::exec::record::{Fresh, Mark, Recorded, Recording};
-use crate::exec::{Exit, Input, SpawnError};
 use crate::limits::{BACKGROUND_ENDED, BACKGROUND_RUNNING};
+use callboard_process::record::{Fresh, Mark, Recorded, Recording};
+use callboard_process::{Exit, Input, SpawnError};
 
 /// The commands of one session in the background. When it is dropped, all of them are ended.
 ///
@@ -93,9 +93,9 @@ pub(crate) type Running = BoxFuture<'static, Result<Exit, SpawnError>>;
 
 impl Background {
     /// Ends all commands and waits until they are gone: a moment where they end when they are told
-    /// to, else [`KILL_GRACE`](crate::limits::KILL_GRACE) longer. Where the system does not end what
-    /// is killed, [`END_DEADLINE`](crate::limits::END_DEADLINE) and
-    /// [`KILL_DEADLINE`](crate::limits::KILL_DEADLINE) more, and no longer. None comes after that.
+    /// to, else [`KILL_GRACE`](callboard_process::limits::KILL_GRACE) longer. Where the system does not end what
+    /// is killed, [`END_DEADLINE`](callboard_process::limits::END_DEADLINE) and
+    /// [`KILL_DEADLINE`](callboard_process::limits::KILL_DEADLINE) more, and no longer. None comes after that.
     pub async fn end(&self) {
         self.all.cancel();
         self.until(|state| state.running() == 0).await;

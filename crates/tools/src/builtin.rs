@@ -1,5 +1,8 @@
 //! The built-in tools, one a file. This is the one list of them.
 
+use acp_types::{FileChange, Location, Operation};
+
+use crate::limits::CHANGE_LOCATIONS;
 use crate::registry::Registry;
 
 pub mod delete_path;
@@ -39,6 +42,20 @@ pub(crate) fn add_all(registry: &mut Registry) {
     registry.add(terminal_stop::TerminalStop);
     registry.add(think::Think);
     registry.add(todo_write::TodoWrite);
+}
+
+/// Returns the places that changes make, as they are afterwards, the first ones of them.
+fn locations<'a>(changes: impl IntoIterator<Item = &'a FileChange>) -> Vec<Location> {
+    let of_one = |change: &'a FileChange| {
+        let at = Location::try_new(&change.path).ok();
+        let lines = change.changed_lines().take(CHANGE_LOCATIONS);
+        let places = lines.filter_map(|line| Some(at.clone()?.at_line(line)));
+        let places: Vec<_> = places.collect();
+        // What has no lines that are known is a place too, unless it goes.
+        let whole = places.is_empty() && change.operation != Operation::Delete;
+        places.into_iter().chain(at.filter(|_| whole))
+    };
+    changes.into_iter().flat_map(of_one).take(CHANGE_LOCATIONS).collect()
 }
 
 #[cfg(test)]

@@ -4,24 +4,15 @@
 //! It knows nothing of rules and runs nothing. Its answer only ever raises a question: a script, an
 //! alias or an encoding hides from it what a command does, and no wall stands on it. What it cannot
 //! read is asked about.
-//!
-//! The line is split by code of our own. `brush-parser` 0.4 brought 31 crates that were not there
-//! before (`insta` and `pest` among them) and 41 s of compiling, keeps the last commands in global
-//! caches, and ends the process by a stack overflow where 2,000 substitutions are nested.
-//! `tree-sitter-bash` 0.25 is quick and survives that, but it is 10 MB of generated C that reads
-//! what a model wrote, within the process that guards the files.
-
-mod reader;
-mod risks;
 
 use std::path::{Path, PathBuf};
 
 use acp_lifecycle::{Effect, Effects};
+use callboard_shell::risks::{self, Place, Risks};
 
 use crate::limits::{COMMAND_RISK_TEXT_BYTES, COMMAND_RISKS};
 use crate::note::Note;
 use crate::workspace::Workspace;
-use risks::{Place, Risks};
 
 /// What a command line would do, as far as its text tells.
 #[derive(Debug)]
@@ -38,24 +29,23 @@ pub(crate) struct Judged {
 pub(crate) fn judge(line: &str, cwd: &Path, home: Option<&Path>, workspace: &Workspace) -> Judged {
     let place = Place { cwd: Some(cwd), home, roots: workspace.roots().collect() };
     let run = Effect::Run { command: line.to_owned(), cwd: cwd.to_owned() };
-    judged(run, risks::of(line, place), workspace)
+    judged(run, risks::find(line, place), None, workspace)
 }
 
 /// Judges what is typed at a program that may be a shell, in any folder by now. What a part of a
 /// line becomes is not known, nor what keys do that write nothing.
 pub(crate) fn judge_typed(text: &str, home: Option<&Path>, workspace: &Workspace) -> Judged {
     let place = Place { cwd: None, home, roots: workspace.roots().collect() };
-    let mut risks = risks::of(text, place);
+    let risks = risks::find(text, place);
     let is_key = |letter: char| letter.is_control() && letter != '\n';
     let lines = text.trim_end_matches(is_key);
-    if !lines.is_empty() && (!lines.ends_with('\n') || lines.contains(is_key)) {
-        risks.reasons.push(Note::new("risk-part-of-line"));
-    }
-    judged(Effect::Unknown, risks, workspace)
+    let is_part = !lines.is_empty() && (!lines.ends_with('\n') || lines.contains(is_key));
+    judged(Effect::Unknown, risks, is_part.then(|| Note::new("risk-part-of-line")), workspace)
 }
 
-fn judged(whole: Effect, risks: Risks, workspace: &Workspace) -> Judged {
-    let Risks { mut reasons, writes, reads, names, enters, empties } = risks;
+fn judged(whole: Effect, risks: Risks, more: Option<Note>, workspace: &Workspace) -> Judged {
+    let Risks { reasons, writes, reads, names, enters, empties, .. } = risks;
+    let mut reasons: Vec<_> = reasons.into_iter().map(Note::from).chain(more).collect();
     let mut effects = vec![whole];
     for path in writes {
         match written(&path, workspace) {

@@ -17,6 +17,7 @@ mod view;
 use std::borrow::Cow;
 use std::num::NonZeroU32;
 
+use acp_types::diff::Splice;
 use memchr::memchr_iter;
 
 use crate::error::ToolError;
@@ -34,7 +35,7 @@ pub use self::near::{Near, Uncompared};
 pub(crate) use self::placeholder::placeholder;
 pub use self::quote::{Around, Quote};
 pub use self::reason::{EditError, EditReason};
-pub use self::splice::{Splice, spliced};
+pub use self::splice::spliced;
 pub(crate) use self::view::{has_lone_returns, normalised};
 
 /// New texts shorter than this are found by chance, which says nothing.

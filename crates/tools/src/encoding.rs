@@ -9,12 +9,13 @@ mod whole;
 
 use std::borrow::Cow;
 
+use acp_types::diff::Splice;
+use callboard_process::binary_kind;
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::Encoding;
 
-use crate::edit::{Edited, Splice};
+use crate::edit::Edited;
 use crate::error::{Code, ToolError};
-use crate::read::binary_kind;
 
 pub use self::whole::Whole;
 

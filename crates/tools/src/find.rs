@@ -3,7 +3,6 @@
 //! It knows nothing of what the files hold.
 
 mod fuzzy;
-mod glob;
 
 use std::iter::from_fn;
 use std::path::{Path, PathBuf};
@@ -14,13 +13,11 @@ use crate::error::ToolError;
 use crate::limits::{ENTRIES, ENTRIES_GATHERED, MATCH_LOCATIONS};
 use crate::list::ending;
 use crate::progress::Pace;
-use crate::search::{Seen, Watch};
+use crate::search::{PathGlob, Seen, Watch};
 use crate::sys::fs::Kind;
 use crate::workspace::{Budget, Cancel, Ignored, Order, Resolved, Stop, Walk, Workspace};
 
 use self::fuzzy::{Best, Fuzzy};
-
-pub(crate) use self::glob::PathGlob;
 
 /// Which names to find, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]

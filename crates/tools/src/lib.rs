@@ -19,12 +19,9 @@ pub mod backend;
 pub mod background;
 pub mod builtin;
 mod command;
-pub mod diff;
 pub mod edit;
 pub mod encoding;
-pub mod env;
 pub mod error;
-pub mod exec;
 pub mod find;
 pub mod limits;
 pub mod list;
@@ -49,8 +46,8 @@ pub use backend::{
     ClientCommand, ClientError, ClientOutput, ClientTerminal, TerminalBackend, TextBackend,
 };
 pub use error::{Code, Report, ToolError};
-pub use note::Note;
-pub use registry::{CATALOGUES, Listed, Registry, ToolCall};
+pub use note::{CATALOGUES, Note};
+pub use registry::{Listed, Registry, ToolCall};
 pub use tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
 pub use workspace::{Workspace, WorkspaceError};
 

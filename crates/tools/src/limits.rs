@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use callboard_process::limits::{COMMAND_KEPT_BYTES, COMMAND_OUTPUT_BYTES, OUTPUT_NOTE_BYTES};
+
 // Files and search
 
 /// Bytes of a path that is looked at, as in most kernels.
@@ -138,16 +140,6 @@ pub const SEARCH_TIME: Duration = Duration::from_secs(20);
 /// How long the smallest difference of two texts is looked for; then a larger one will do.
 pub const DIFF_TIME: Duration = Duration::from_millis(500);
 
-/// Lines of two texts up to which their smallest difference is looked for at all.
-pub const DIFF_LINES: usize = 500_000;
-
-/// Bytes of the lines that the hunks of one change list, with [`LISTED_LINE_COST`] for each; what
-/// is beyond is counted. More than is ever shown of a change.
-pub const LISTED_BYTES: usize = 1024 * 1024;
-
-/// Bytes that a line of a hunk takes beside its text.
-pub const LISTED_LINE_COST: usize = 48;
-
 /// Matches of an edit that are counted.
 pub const EDIT_MATCHES: usize = 1_000;
 
@@ -241,75 +233,11 @@ pub const EDITED_BYTES: usize = 128 * 1024 * 1024;
 
 // Terminal
 
-/// Bytes of a command line that is looked at before it is permitted; a longer one is asked about.
-pub const COMMAND_LINE_BYTES: usize = 64 * 1024;
-
-/// Simple commands of a line that are looked at; one that has more is asked about.
-pub const COMMAND_PARTS: usize = 1_000;
-
-/// How deep substitutions, groups and commands for another shell may be nested in a line; one that
-/// is deeper is asked about.
-pub const COMMAND_DEPTH: usize = 16;
-
-/// Texts for another shell within a line that are looked at; with more it is asked about.
-pub const COMMAND_TEXTS: usize = 64;
-
-/// Folders in which a part of a line may run; of more, none is known.
-pub const COMMAND_FOLDERS: usize = 8;
-
-/// Files of a line that are looked at, and reasons to ask that are kept; with more it is asked about.
-pub const COMMAND_PATHS: usize = 256;
-
-/// Words of `env`, `xargs` and their like among which another command is looked for; one with more
-/// is asked about.
-pub const WRAPPED_WORDS: usize = 128;
-
 /// Reasons that are told why a command is asked about each time; the rest is counted.
 pub const COMMAND_RISKS: usize = 4;
 
 /// Bytes of a path or word that one of them names.
 pub const COMMAND_RISK_TEXT_BYTES: usize = 200;
-
-/// Bytes of one string that the system passes to a program: a command line, or one variable of the
-/// environment with its name. (32 pages on Linux, less what ends and joins the strings.)
-pub const COMMAND_STRING_BYTES: usize = 128 * 1024 - 2;
-
-/// Bytes read from a terminal at once.
-pub const READ_BYTES: usize = 64 * 1024;
-
-/// Reads that may wait for whoever shows the output, before the command waits for them.
-pub const OUTPUT_CHUNKS: usize = 8;
-
-/// How long processes have from the request to end until they are killed.
-pub const KILL_GRACE: Duration = Duration::from_millis(300);
-
-/// How long killing is tried, and its success waited for.
-pub const KILL_DEADLINE: Duration = Duration::from_secs(2);
-
-/// How long is waited for the end of what was killed: longer than a helper tries.
-pub const END_DEADLINE: Duration = Duration::from_secs(5);
-
-/// How long processes are looked for until all of them have stopped, before they are signalled.
-pub const FREEZE_TIME: Duration = Duration::from_millis(50);
-
-/// How often the environment of a process is looked at while it seems to have none.
-pub const EXEC_TRIES: u32 = 3;
-
-/// How long a process takes to become another program, and then has an environment.
-pub const EXEC_TIME: Duration = Duration::from_millis(1);
-
-/// How long processes that outlive the shell have to end by themselves.
-pub const LEFT_OVER_GRACE: Duration = Duration::from_millis(200);
-
-/// How often is looked whether they have ended.
-pub const SWEEP_INTERVAL: Duration = Duration::from_millis(10);
-
-/// Bytes read from a terminal after the end: more than can be between a command and the reader of
-/// its output, the kernel's buffers included.
-pub const DRAIN_BYTES: usize = (OUTPUT_CHUNKS + 1) * READ_BYTES + 64 * 1024;
-
-/// How long a command is silent before it is asked whether it waits for input.
-pub const INPUT_SILENCE: Duration = Duration::from_secs(5);
 
 /// How long a command is waited for, unless asked otherwise; then it goes on in the background.
 pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
@@ -329,48 +257,16 @@ pub const BACKGROUND_SETTLE: Duration = Duration::from_millis(500);
 /// How long the end of a command in the background is waited for, unless asked otherwise.
 pub const BACKGROUND_WAIT: Duration = Duration::from_secs(60);
 
-/// Bytes of a last line without an end that are told again when there is more of it.
-pub const OPEN_LINE_BYTES: u64 = 4 * 1024;
-
 /// Bytes that are typed at a command at once. A terminal takes lines of 4,095 bytes.
 pub const INPUT_BYTES: usize = 4_000;
-
-/// How long a terminal may take for them.
-pub const INPUT_TIME: Duration = Duration::from_secs(1);
-
-/// Bytes of a command's raw output that are kept to make text of: the model is told less, but
-/// escapes and overwritten lines take most of it.
-pub const COMMAND_KEPT_BYTES: usize = 1024 * 1024;
-
-/// Bytes of a command's output that the model is told.
-pub const COMMAND_OUTPUT_BYTES: usize = 32 * 1024;
 
 /// Bytes of any other tool's result above which it is kept whole in a file: where the results of a
 /// reply are too many, the model gets less of it.
 pub const RESULT_BYTES: usize = COMMAND_OUTPUT_BYTES;
 
-/// Bytes of an output that is recorded that are shown at once: the first and the last ones. As JSON, a
-/// flood of them with many colours still fits one message of a client.
-pub const SHOWN_BYTES: usize = 32 * 1024;
-
-/// How often they are shown.
-pub const SHOWN_INTERVAL: Duration = Duration::from_millis(25);
-
-/// Lines of a terminal that the cursor moves among.
-pub const SCREEN_ROWS: usize = 40;
-
-/// Columns of a terminal that the cursor moves among; lines may be longer.
-pub const SCREEN_COLS: usize = 240;
-
-/// Bytes of a link in a terminal. Its parser keeps 1,024 bytes of it.
-pub const LINK_BYTES: usize = 1_000;
-
 /// Bytes of a command's output in the file that holds the whole of it: with the line that tells what
 /// has no room there, it can be read to its end.
 pub const OUTPUT_FILE_BYTES: u64 = FILE_BYTES - OUTPUT_NOTE_BYTES;
-
-/// Bytes of the line at the end of such a file that tells how many bytes have no room there.
-pub const OUTPUT_NOTE_BYTES: u64 = 64;
 
 /// Bytes of all that is kept in the state folder, of all sessions: as much as one may keep of changes
 /// and of outputs. The oldest goes first, but nothing that an open session of another process keeps.

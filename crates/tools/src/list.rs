@@ -2,14 +2,13 @@
 //!
 //! It knows nothing of what the files hold.
 
-use acp_types::text::path_text;
+use callboard_text::{grouped, grouped_count, path_text};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use crate::error::ToolError;
 use crate::limits::{DIRECTORY_ENTRIES, ENTRIES, ENTRIES_GATHERED, LIST_DEPTH};
 use crate::progress::Pace;
-use crate::read::{counted, grouped};
 use crate::sys::fs::Kind;
 use crate::workspace::{Budget, Cancel, Found, Ignored, Order, Resolved, Stop, Walk, Workspace};
 
@@ -166,7 +165,7 @@ impl Listing {
             let _ = match kind {
                 EntryKind::Directory => writeln!(text, "{path}/"),
                 EntryKind::File { bytes } => {
-                    writeln!(text, "{path} ({})", counted(*bytes, "byte", "bytes"))
+                    writeln!(text, "{path} ({})", grouped_count(*bytes, "byte", "bytes"))
                 }
                 EntryKind::Link { target } => writeln!(text, "{path} -> {}", path_text(target)),
                 EntryKind::Special => writeln!(text, "{path} (FIFO, socket or device)"),
@@ -215,14 +214,14 @@ pub(crate) fn ending(
         let _ = writeln!(
             text,
             "[{} more than {most} entries: the rest is not shown]",
-            counted(cut as u64, "directory has", "directories have")
+            grouped_count(cut as u64, "directory has", "directories have")
         );
     }
     text
 }
 
 fn directories(count: usize) -> String {
-    counted(count as u64, "directory", "directories")
+    grouped_count(count as u64, "directory", "directories")
 }
 
 #[cfg(test)]

@@ -5,10 +5,8 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use acp_lifecycle::Titles;
-use acp_lifecycle::title::visible;
-use acp_types::text;
-
-use crate::registry::CATALOGUES;
+use callboard_shell::risks::Reason;
+use callboard_text::{head, visible};
 
 /// A sentence, or a part of one: a message of a catalogue with its arguments.
 ///
@@ -76,7 +74,7 @@ impl Note {
     #[must_use]
     pub(crate) fn bounded(mut self, bytes: usize) -> Self {
         for (_, text) in &mut self.texts {
-            *text = visible(text::head(text, bytes));
+            *text = visible(head(text, bytes));
         }
         self
     }
@@ -100,12 +98,29 @@ impl fmt::Display for Note {
     }
 }
 
+impl From<Reason> for Note {
+    fn from(reason: Reason) -> Self {
+        let note = Self::new(reason.key);
+        match reason.about {
+            Some((name, text)) => note.with(name, text),
+            None => note,
+        }
+    }
+}
+
 /// A text that is the same in every language.
 impl From<String> for Note {
     fn from(text: String) -> Self {
         Self::new("text").with("text", text)
     }
 }
+
+/// The titles and notes of the built-in tools, by locale: English, to which the others fall back, first.
+///
+/// An agent with tools of its own joins its catalogues to these:
+/// `Titles::negotiate(&[CATALOGUES, MINE].concat(), locale)`.
+pub const CATALOGUES: &[(&str, &str)] =
+    &[("en", include_str!("../locales/en.ftl")), ("de", include_str!("../locales/de.ftl"))];
 
 /// The messages that the model reads.
 static ENGLISH: LazyLock<Titles> = LazyLock::new(|| {

@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use acp_lifecycle::CallHandle;
 use acp_types::{Location, Progress};
+use callboard_text::{grouped, grouped_count};
 
 use crate::limits::PROGRESS_INTERVAL;
-use crate::read::{counted, grouped};
 
 /// Says when it is time to tell of something again: every [`PROGRESS_INTERVAL`].
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Far {
     fn progress(self) -> Progress {
         let bytes = |count| grouped(count as u64);
         let (current, total, message) = if self.of_files > 1 {
-            let written = counted(self.bytes as u64, "byte", "bytes");
+            let written = grouped_count(self.bytes as u64, "byte", "bytes");
             (self.files, Some(self.of_files), format!("files, {written}"))
         } else {
             let of = self.of_bytes.map_or_else(String::new, |all| format!("of {} ", bytes(all)));

@@ -11,12 +11,14 @@ use std::fs::File;
 use std::io::{self, Cursor, Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 
-use infer::MatcherType;
+use callboard_process::binary_kind;
+use callboard_text::{grouped, grouped_count};
 
 use crate::encoding::Text;
 use crate::error::{Code, ToolError};
 use crate::limits::{FILE_BYTES, IMAGE_BYTES, LINES_BYTES, SNIFF_BYTES, WINDOW_LINES};
 use crate::stamp::{Stamp, Stamping};
+use crate::sys::fs::read_capped;
 use crate::workspace::{Cancel, Resolved, Workspace};
 
 use self::page::{Lines, Page, whole_characters};
@@ -217,7 +219,7 @@ impl<'a> Request<'a> {
         };
         let Some(bytes) = image::whole(file).map_err(explain)? else {
             let (given, most) = (self.at.given(), grouped(IMAGE_BYTES));
-            let bytes = counted(self.bytes, "byte", "bytes");
+            let bytes = grouped_count(self.bytes, "byte", "bytes");
             let message = format!("{given} is {media_type} of {bytes}; shown are up to {most}");
             return Err(ToolError::report(Code::TooLarge, message));
         };
@@ -235,7 +237,7 @@ impl<'a> Request<'a> {
             return Ok(window);
         }
         if let Some(kind) = binary_kind(&start) {
-            let (given, bytes) = (self.at.given(), counted(self.bytes, "byte", "bytes"));
+            let (given, bytes) = (self.at.given(), grouped_count(self.bytes, "byte", "bytes"));
             let message = format!("{given} is a binary file ({kind}, {bytes})");
             return Err(Trouble::Tool(ToolError::report(Code::BinaryFile, message)));
         }
@@ -342,7 +344,7 @@ impl<'a> Request<'a> {
             "offset {} is beyond the end: {} has {}",
             self.offset,
             self.at.given(),
-            counted(lines, "line", "lines")
+            grouped_count(lines, "line", "lines")
         ))
     }
 
@@ -357,15 +359,6 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Reads the rest of a file; nothing, if that is more than `cap` bytes.
-pub(crate) fn read_capped(file: &File, cap: u64) -> io::Result<Option<Vec<u8>>> {
-    let known = file.metadata().map_or(0, |metadata| metadata.len().min(cap));
-    // One more, so that the end is found without more room.
-    let mut bytes = Vec::with_capacity(usize::try_from(known).unwrap_or(0) + 1);
-    file.take(cap + 1).read_to_end(&mut bytes)?;
-    Ok((bytes.len() as u64 <= cap).then_some(bytes))
-}
-
 /// Reads what tells the kind of a file.
 fn beginning(file: &mut File) -> io::Result<Vec<u8>> {
     // Without room for all of it, it would come in reads of 32 bytes, 64 and so on.
@@ -377,50 +370,6 @@ fn beginning(file: &mut File) -> io::Result<Vec<u8>> {
 fn line_number(line: u64) -> u32 {
     // Only a file of little but line ends has more than that.
     u32::try_from(line).unwrap_or(u32::MAX)
-}
-
-/// What is no text, and nothing else that is known.
-pub(crate) const UNKNOWN_KIND: &str = "unknown kind";
-
-/// Names what a file holds by its first bytes if that is not text in UTF-8 or the like.
-pub(crate) fn binary_kind(start: &[u8]) -> Option<String> {
-    if start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]) {
-        return Some("UTF-16 text".to_owned());
-    }
-    if !start.contains(&0) && !start.starts_with(b"%PDF-") {
-        return None;
-    }
-    let Some(kind) = infer::get(start) else { return Some(UNKNOWN_KIND.to_owned()) };
-    let noun = match kind.matcher_type() {
-        MatcherType::App => "program",
-        MatcherType::Archive => "archive",
-        MatcherType::Audio => "audio",
-        MatcherType::Book => "book",
-        MatcherType::Doc | MatcherType::Text => "document",
-        MatcherType::Font => "font",
-        MatcherType::Image => "image",
-        MatcherType::Video => "video",
-        MatcherType::Custom => "data",
-    };
-    Some(format!("{} {noun}", kind.extension().to_uppercase()))
-}
-
-/// Writes a number of things: `1 line`, `2,000 lines`.
-pub(crate) fn counted(number: u64, one: &str, more: &str) -> String {
-    format!("{} {}", grouped(number), if number == 1 { one } else { more })
-}
-
-/// Writes a number with commas between the thousands.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }
 
 #[cfg(test)]

@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use acp_lifecycle::{
     AnyPlan, Arriving, CallHandle, Digest, Effect, Effects, Executor, Failure, Grant, OpenCall,
-    Pinned, Preview, SessionHandle, Success, Titles, TitlesError, Verdict,
-    title::{self, visible},
+    Pinned, Preview, SessionHandle, Success, Titles, TitlesError, Verdict, title,
 };
 use acp_types::{
     CallMeta, Content, ContentBlock, Location, TerminalId, TerminalPatch, ToolCallId,
     ToolCallPatch, ToolKind,
 };
+use callboard_text::visible;
 use futures::future::BoxFuture;
 use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use crate::arguments::{self, Normalised};
 use crate::error::{Code, ToolError};
 use crate::limits::{FILE_BYTES, TITLE_SETTLES};
-use crate::note::Note;
+use crate::note::{CATALOGUES, Note};
 use crate::partial;
 use crate::stamp::Stamp;
 use crate::tool::{Context, Description, Draft, Invocation, Reach, Spec, Surface, Tool, end_patch};
@@ -598,13 +598,6 @@ fn typed<T: Tool>(tool: &T, args: Value) -> Result<T::Args, ToolError> {
         ToolError::invalid(format!("The arguments of {name} do not fit:{place} {what}."))
     })
 }
-
-/// The titles and notes of the built-in tools, by locale: English, to which the others fall back, first.
-///
-/// An agent with tools of its own joins its catalogues to these:
-/// `Titles::negotiate(&[CATALOGUES, MINE].concat(), locale)`.
-pub const CATALOGUES: &[(&str, &str)] =
-    &[("en", include_str!("../locales/en.ftl")), ("de", include_str!("../locales/de.ftl"))];
 
 #[cfg(test)]
 mod tests {

@@ -10,16 +10,16 @@ pub(crate) mod seen;
 #[cfg(unix)]
 mod tests;
 
-use acp_types::text::path_text;
+use callboard_text::path_text;
 use std::ffi::OsStr;
 use std::io;
+use std::time::Instant;
 
-use acp_types::{FileChange, Operation};
+use acp_types::{FileChange, Operation, diff};
 
-use crate::diff;
 use crate::encoding::Text;
 use crate::error::{Code, ToolError};
-use crate::limits::UNDO_BYTES;
+use crate::limits::{DIFF_TIME, UNDO_BYTES};
 use crate::note::Note;
 use crate::sys::fs::{Dir, Kind};
 use crate::undo::{Blob, Deed, Step};
@@ -119,7 +119,9 @@ impl Found {
     pub fn deletion(&self) -> FileChange {
         let path = self.entry.at.path();
         match &self.text {
-            Some(text) => diff::change(path, Operation::Delete, text, ""),
+            Some(text) => {
+                diff::change(path, Operation::Delete, text, "", Instant::now() + DIFF_TIME)
+            }
             None => FileChange::new(Operation::Delete, path),
         }
     }

@@ -9,6 +9,7 @@
 
 mod file;
 mod files;
+mod glob;
 mod matcher;
 mod page;
 mod preview;
@@ -32,6 +33,7 @@ use self::files::Files;
 use self::page::{Page, Part, Searched};
 use self::query::Filter;
 
+pub(crate) use self::glob::PathGlob;
 pub use self::query::Query;
 
 /// What a search found.

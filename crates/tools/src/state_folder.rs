@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::limits::STATE_PROBE_BYTES;
 use crate::note::Note;
 use crate::sys::fs::Root;
-use acp_types::text::path_text;
+use callboard_text::path_text;
 
 /// Where a session keeps what it needs later, if it keeps anything.
 #[derive(Debug, Default)]

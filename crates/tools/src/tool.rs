@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use acp_lifecycle::{CallHandle, Effect, Effects, Grant, GrantMismatch, Pinned};
 use acp_types::schema::v1::ImageContent;
-use acp_types::text::path_text;
 use acp_types::{Content, FileChange, Location, Reason, TerminalPatch, ToolCallPatch, ToolKind};
+use callboard_text::grouped;
+use callboard_text::path_text;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -20,7 +21,6 @@ use crate::backend::{TerminalBackend, TextBackend};
 use crate::error::{Code, ToolError};
 use crate::limits::{UNDO_BYTES, UNDO_STEPS};
 use crate::note::Note;
-use crate::read::grouped;
 use crate::workspace::{Resolved, Workspace};
 
 /// What a tool says of itself, once.

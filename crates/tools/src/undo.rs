@@ -8,7 +8,7 @@ mod late;
 mod store;
 mod undoing;
 
-use acp_types::text::path_text;
+use callboard_text::path_text;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 

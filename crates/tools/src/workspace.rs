@@ -31,7 +31,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use acp_types::text::path_text;
+use callboard_text::path_text;
 
 use crate::background::Background;
 use crate::outputs::Outputs;

@@ -22,9 +22,11 @@ mod staged;
 use std::collections::HashSet;
 use std::io;
 
+use callboard_text::grouped;
+
 use crate::error::{Code, ToolError};
 use crate::progress::{Far, Watch};
-use crate::read::{grouped, read_capped};
+use crate::sys::fs::read_capped;
 use crate::undo::{Deed, Step};
 use crate::workspace::{Durability, Resolved, Workspace};
 

@@ -1,3 +1,3 @@
 //! The client of the test kit.
 
-pub(crate) use callboard::testing::{Asked, Client, Permission};
+pub(crate) use acp_conformance::{Asked, Client, Permission};

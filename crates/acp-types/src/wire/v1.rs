@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 
+use callboard_text::{fenced, path_text, push_visible, tail, utf8_path};
 use foldhash::HashMap;
 use serde_json::{Map, Value, json};
 
@@ -18,7 +19,7 @@ use crate::schema::v1::{
 use crate::terminal::{gap_line, terminal_gap};
 use crate::{
     CallMeta, Content, Exit, Location, Output, Status, TerminalId, TerminalPatch, TerminalReport,
-    ToolCallId, ToolCallPatch, ToolCallReport, text,
+    ToolCallId, ToolCallPatch, ToolCallReport, json,
 };
 
 mod call;
@@ -274,7 +275,7 @@ impl SentTerminal {
         self.told_cwd.clone_from(&self.report.cwd);
         let mut info = json!({ "terminal_id": self.report.id });
         if let Some(cwd) = &self.report.cwd {
-            info["cwd"] = json!(text::utf8_path(cwd));
+            info["cwd"] = json!(utf8_path(cwd));
         }
         info
     }
@@ -294,7 +295,7 @@ impl SentTerminal {
         let mut rest = data.as_str();
         let mut pieces = Vec::new();
         while !rest.is_empty() {
-            let piece = text::json_head(rest, CHUNK_BYTES);
+            let piece = json::string_head(rest, CHUNK_BYTES);
             pieces.push(piece.to_owned());
             rest = &rest[piece.len()..];
         }
@@ -319,7 +320,7 @@ impl SentTerminal {
 /// | status | `paused` is `in_progress`, `cancelled` is `failed` |
 /// | content | of a cancelled call: one text more, which says why, and whether it may have acted |
 /// | capabilities | none |
-/// | the rest | kept; JSON says paths as [`utf8_path`](text::utf8_path) does |
+/// | the rest | kept; JSON says paths as [`utf8_path`] does |
 #[must_use]
 pub fn lossy_v1(mut report: ToolCallReport) -> ToolCallReport {
     match report.status {
@@ -390,7 +391,7 @@ fn terminal_text(
         for letter in command.chars() {
             match letter {
                 '\n' | '\t' => shown.push(letter),
-                letter => text::push_visible(&mut shown, letter),
+                letter => push_visible(&mut shown, letter),
             }
         }
         shown.push('\n');
@@ -400,14 +401,14 @@ fn terminal_text(
         && report.command.is_some()
     {
         shown.push_str("[in ");
-        let cwd = text::path_text(cwd);
-        cwd.chars().for_each(|letter| text::push_visible(&mut shown, letter));
+        let cwd = path_text(cwd);
+        cwd.chars().for_each(|letter| push_visible(&mut shown, letter));
         shown.push_str("]\n");
     }
     let output = String::from_utf8_lossy(&report.output.to_bytes()).into_owned();
     let plain = plain::plain(&output);
     let is_final = matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed);
-    let tail = if is_final { &plain } else { text::tail(&plain, RUNNING_TEXT) };
+    let tail = if is_final { &plain } else { tail(&plain, RUNNING_TEXT) };
     if tail.len() < plain.len() {
         shown.push_str(&gap_line(report.output.total().saturating_sub(tail.len() as u64)));
     }
@@ -418,7 +419,7 @@ fn terminal_text(
         }
         shown.push_str(&ending);
     }
-    (!shown.is_empty()).then(|| ToolCallContent::from(text::fenced("console", &shown)))
+    (!shown.is_empty()).then(|| ToolCallContent::from(fenced("console", &shown)))
 }
 
 fn ending(report: &TerminalReport) -> Option<String> {
@@ -430,7 +431,7 @@ fn ending(report: &TerminalReport) -> Option<String> {
 }
 
 fn location(location: &Location) -> ToolCallLocation {
-    ToolCallLocation::new(text::utf8_path(location.path())).line(location.line().map(u32::from))
+    ToolCallLocation::new(utf8_path(location.path())).line(location.line().map(u32::from))
 }
 
 fn is_empty(update: &ToolCallUpdate) -> bool {

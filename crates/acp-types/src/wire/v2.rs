@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use callboard_text::utf8_path;
 
 use crate::limits::STREAMED_BYTES;
 use crate::meta::DEFAULT_KEY;
@@ -18,7 +19,7 @@ use crate::schema::v2::{
 use crate::terminal::terminal_gap;
 use crate::{
     Content, ContentPatch, Output, Plan, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch,
-    ToolCallReport, text,
+    ToolCallReport, json,
 };
 
 mod encode;
@@ -66,10 +67,10 @@ impl SentCall {
     /// the items that are told beside it.
     fn tell(&mut self, update: &mut ToolCallUpdate, is_streamed: bool) -> Vec<ToolCallContent> {
         move_large(&mut self.held, update);
-        let line = if is_streamed { text::json_bytes(update) } else { 0 };
+        let line = if is_streamed { json::serialized_len(update) } else { 0 };
         let mut large = ToolCallUpdate::new(self.call.tool_call_id.clone());
         move_large(update, &mut large);
-        let size = || text::json_bytes(&large);
+        let size = || json::serialized_len(&large);
         if is_streamed && !super::may_stream(line, size, &mut self.streamed) {
             self.held = large;
         } else {
@@ -77,7 +78,7 @@ impl SentCall {
             move_large(&mut large, update);
         }
         // Order is kept: behind what is held, everything is.
-        let fits = |item: &ToolCallContent| text::json_bytes(item) <= STREAMED_BYTES;
+        let fits = |item: &ToolCallContent| json::serialized_len(item) <= STREAMED_BYTES;
         let told = match is_streamed {
             false => self.held_items.len(),
             true if !self.held.content.is_undefined() => 0,
@@ -199,8 +200,7 @@ impl Sent {
     pub fn terminal(&self, id: &TerminalId, patch: &TerminalPatch) -> Vec<SessionUpdate> {
         let mut opening = TerminalUpdate::new(id.0.clone());
         opening.command = maybe(patch.command.clone());
-        opening.cwd =
-            maybe(patch.cwd.as_deref().map(|cwd| text::utf8_path(cwd).into_owned().into()));
+        opening.cwd = maybe(patch.cwd.as_deref().map(|cwd| utf8_path(cwd).into_owned().into()));
         opening.size = maybe(patch.size.map(|size| TerminalSize::new(size.cols, size.rows)));
         let mut closing = TerminalUpdate::new(id.0.clone());
         closing.exit_status = maybe(patch.exit.as_ref().map(exit_status));

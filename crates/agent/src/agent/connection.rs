@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use acp_tools::{Context, Workspace};
 use acp_types::Trace;
-use acp_types::text::parse_path;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
     AgentAuthCapabilities, AgentCapabilities, ClientCapabilities, CloseSessionRequest,
@@ -20,6 +19,7 @@ use agent_client_protocol::v1::schema::{
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client, Result};
+use callboard_text::parse_path;
 use futures::FutureExt as _;
 use tokio::sync::Semaphore;
 use ulid::Ulid;

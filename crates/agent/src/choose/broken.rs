@@ -1,8 +1,7 @@
 //! The model of an agent whose configuration cannot be used: it says so.
 
+use callboard_models::{Event, Fault, Model, ModelError, Reply, Request};
 use futures::{StreamExt as _, future, stream};
-
-use crate::model::{Event, Fault, Model, ModelError, Reply, Request};
 
 /// Breaks every reply off with what is wrong.
 #[derive(Debug)]

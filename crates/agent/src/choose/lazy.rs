@@ -4,15 +4,15 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
+use callboard_models::direct::{self, Direct};
+use callboard_models::provider::{Provider, Settings};
+use callboard_models::{Event, Fault, Model, ModelError, Reply, Request, Traits};
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::{StreamExt as _, stream};
 
 use super::{Access, AtHand, Chooser, lock, spec};
 use crate::keys::Login;
 use crate::limits::MAX_FOUND_MODELS;
-use crate::model::direct::{self, Direct};
-use crate::model::provider::{Provider, Settings};
-use crate::model::{Event, Fault, Model, ModelError, Reply, Request, Traits};
 
 /// A model that opens itself at the first prompt.
 #[derive(Debug, Clone)]

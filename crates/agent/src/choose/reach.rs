@@ -2,13 +2,11 @@
 //!
 //! It knows no configuration.
 
+use callboard_models::provider::{self, LocalServers, Provider, Settings};
+use callboard_models::{Model, ModelError};
 use futures::future::BoxFuture;
 use std::fmt::Debug;
 use std::sync::Arc;
-
-use crate::model::provider::local::LocalServers;
-use crate::model::provider::{self, Provider, Settings};
-use crate::model::{Model, ModelError};
 
 /// What choosing asks of the network; something else in tests.
 pub(crate) trait Reach: Debug + Send + Sync + 'static {

@@ -4,15 +4,15 @@
 
 use std::fmt;
 
-use acp_types::text::counted;
+use callboard_models::ModelError;
+use callboard_models::provider::{Key, Provider, Settings};
+use callboard_text::counted;
 use futures::future::join_all;
 use serde::Serialize;
 
 use super::{Access, Choices, Chooser, bare, spec};
 use crate::config::ProviderConfig;
 use crate::keys::{KeyError, Place};
-use crate::model::ModelError;
-use crate::model::provider::{Key, Provider, Settings};
 
 /// What providers and local servers say.
 #[derive(Debug, Serialize)]

@@ -2,17 +2,17 @@
 
 use std::sync::{Arc, Mutex};
 
+use callboard_models::provider::{Key, Provider, Settings, ToolCalling};
+use callboard_models::{Event, Fault, Message, Model, ModelError, Reply, Request, Stop};
 use futures::future::{BoxFuture, FutureExt as _, ready};
 use futures::{StreamExt as _, stream};
 use pretty_assertions::assert_eq;
 
 use super::{Choices, Reach};
+use crate::catalogue::Catalogue as _;
 use crate::config::{Config, Flags};
 use crate::keys::KeyStore;
 use crate::limits::MAX_LISTED_CHOICES;
-use crate::model::catalogue::Catalogue as _;
-use crate::model::provider::{Key, Provider, Settings, ToolCalling};
-use crate::model::{Event, Fault, Message, Model, ModelError, Reply, Request, Stop};
 
 /// What answers, and what it was asked.
 #[derive(Debug, Clone, Default)]

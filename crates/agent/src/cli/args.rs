@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
+use callboard_models::provider::Provider;
 use clap::{Parser, Subcommand};
 
 use crate::config::Flags;
 use crate::keys::LOGINS;
 use crate::mode::Mode;
-use crate::model::provider::Provider;
 
 /// A small, fast, safe coding agent for ACP clients.
 #[derive(Debug, Parser)]

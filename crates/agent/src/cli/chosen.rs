@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use callboard_models::Model;
 use serde_json::json;
 
 use super::args::{AgentArgs, ConfigCommand, ModelsArgs, ProviderArg};
@@ -12,7 +13,6 @@ use crate::choose::{Broken, Choices, Network, NoModel};
 use crate::config::{self, Config, Flags};
 use crate::keys::{KeyStore, LOGINS};
 use crate::mode::Mode;
-use crate::model::Model;
 use crate::ui::Ui;
 use crate::{login, secrets};
 
@@ -25,7 +25,7 @@ type Env = Vec<(String, String)>;
 ///
 /// The exit code, after saying what is wrong: a configuration that cannot be used, or no model.
 pub(super) async fn exec_agent(args: AgentArgs) -> Result<(Agent, String), ExitCode> {
-    let env: Env = acp_tools::env::parent().collect();
+    let env: Env = callboard_process::env::parent().collect();
     let config = Config::load(&env, args.into()).map_err(|error| match error.is_of_flag() {
         true => unusable(&error.to_string()),
         false => fail(&error.to_string()),
@@ -50,7 +50,7 @@ const NO_MODEL: &str = "no model is set up. Run `callboard login`, set ANTHROPIC
 /// Makes the agent that flags, environment and file say. What is wrong with anything but a flag is told at the first prompt:
 /// a client shows that to its user, and hardly ever why an agent did not start.
 pub(super) fn serving_agent(args: AgentArgs) -> Result<Agent, String> {
-    let env: Env = acp_tools::env::parent().collect();
+    let env: Env = callboard_process::env::parent().collect();
     let names_model = args.names_model();
     let config = match Config::load(&env, args.into()) {
         Ok(config) => config,
@@ -90,7 +90,7 @@ fn broken(why: String, env: Env) -> Agent {
 
 /// `callboard config …`
 pub(super) fn config(command: ConfigCommand) -> ExitCode {
-    let env: Env = acp_tools::env::parent().collect();
+    let env: Env = callboard_process::env::parent().collect();
     match command {
         ConfigCommand::Path => match config::path(&env) {
             Some(path) => print(&path.display().to_string()),
@@ -131,7 +131,7 @@ pub(super) fn login(arg: &ProviderArg) -> ExitCode {
 
 /// `callboard logout`
 pub(super) fn logout(arg: &ProviderArg) -> ExitCode {
-    let env: Env = acp_tools::env::parent().collect();
+    let env: Env = callboard_process::env::parent().collect();
     let of = arg.provider.map_or(LOGINS.to_vec(), |provider| vec![provider]);
     match KeyStore::of_env(&env).remove(&of) {
         Ok(had) if had.is_empty() => print("There was no stored key."),
@@ -144,7 +144,7 @@ pub(super) fn logout(arg: &ProviderArg) -> ExitCode {
 }
 
 fn with_choices(ask: impl AsyncFnOnce(Choices) -> ExitCode) -> ExitCode {
-    let env: Env = acp_tools::env::parent().collect();
+    let env: Env = callboard_process::env::parent().collect();
     match Config::load(&env, Flags::default()) {
         Ok(config) => run(ask(Choices::new(config, KeyStore::of_env(&env), Network))),
         Err(error) => fail(&error.to_string()),

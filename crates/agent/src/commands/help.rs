@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
+use callboard_models::direct::{self, CONNECT};
 use futures::FutureExt as _;
 
 use super::{Asked, OURS, SlashCommand, model};
-use crate::model::direct::{self, CONNECT};
 use crate::options::level;
 
 pub(super) const COMMAND: SlashCommand = SlashCommand {

@@ -1,6 +1,6 @@
 //! `/model`: which models there are, and taking another one up.
 
-use acp_lifecycle::title::visible;
+use callboard_text::visible;
 use futures::FutureExt as _;
 
 use super::{Asked, SlashCommand, choice};

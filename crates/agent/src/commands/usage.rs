@@ -3,13 +3,11 @@
 
 use std::fmt::Write as _;
 
-use acp_lifecycle::{SessionUsage, title};
-use acp_types::text::counted;
-
+use acp_lifecycle::SessionUsage;
+use callboard_text::{counted, duration, visible};
 use futures::FutureExt as _;
 
 use super::SlashCommand;
-use crate::render::duration;
 use crate::turn::Spent;
 
 pub(super) const COMMAND: SlashCommand = SlashCommand {
@@ -76,7 +74,7 @@ fn tokens(spent: &Spent) -> String {
 fn shown(name: &str) -> String {
     match name {
         "" => "others".to_owned(),
-        name => title::visible(name).replace('|', "\\|"),
+        name => visible(name).replace('|', "\\|"),
     }
 }
 

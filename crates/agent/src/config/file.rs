@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
-use acp_tools::env::is_secret;
+use callboard_models::provider::{Provider, ToolCalling};
+use callboard_process::env::is_secret;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::{ConfigError, ProviderConfig, Source, Value};
-use crate::model::provider::{Provider, ToolCalling};
 
 /// What the file says.
 #[derive(Debug, Default)]

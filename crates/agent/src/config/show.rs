@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use callboard_models::provider::{Provider, ToolCalling};
 use serde::Serialize;
 
 use super::{Config, Source, Value};
-use crate::model::provider::{Provider, ToolCalling};
 
 /// One value, as it is shown.
 #[derive(Debug, PartialEq, Eq, Serialize)]

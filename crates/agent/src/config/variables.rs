@@ -4,8 +4,9 @@
 
 use std::path::Path;
 
+use callboard_models::provider::{Key, Provider, Settings};
+
 use super::{ProviderConfig, Source, Value};
-use crate::model::provider::{Key, Provider, Settings};
 
 /// Returns the value of a variable; an empty one is none.
 pub(super) fn value(env: &[(String, String)], name: &str) -> Option<Value<String>> {

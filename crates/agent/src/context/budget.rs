@@ -4,11 +4,12 @@
 
 use std::sync::Arc;
 
+use callboard_models::{Message, Part, ToolResult};
+
 use crate::limits::{
     BYTES_PER_TOKEN, COMPACT_AT_PERCENT, COMPACT_TO_PERCENT, DEFAULT_CONTEXT_TOKENS, IMAGE_BYTES,
     LEARN_FROM_BYTES, MESSAGE_BYTES,
 };
-use crate::model::{Message, Part, ToolResult};
 
 /// Returns what a message weighs: the bytes of its texts, and for an image as many as its tokens
 /// would be as text.

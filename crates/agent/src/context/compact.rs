@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use acp_types::text;
+use callboard_models::{Call, Message, ToolResult};
+use callboard_text::{head, tail};
 use serde::Deserialize;
 
 use super::budget::{weigh, weight};
 use crate::limits::{CLEARED_OVER_BYTES, KEPT_RESULTS, MIN_SQUEEZED_BYTES};
-use crate::model::{Call, Message, ToolResult};
 
 /// Replaces the texts of older results by a note, the oldest first, until the messages weigh no
 /// more than `goal`. The newest [`KEPT_RESULTS`] stay. Returns how many were replaced.
@@ -130,7 +130,7 @@ pub(super) fn cut(whole: &str, max: usize) -> String {
         return whole.to_owned();
     }
     let half = max.saturating_sub(LEFT_OUT.len()) / 2;
-    format!("{}{LEFT_OUT}{}", text::head(whole, half), text::tail(whole, half))
+    format!("{}{LEFT_OUT}{}", head(whole, half), tail(whole, half))
 }
 
 /// Returns the newest plan among messages, a step a line.

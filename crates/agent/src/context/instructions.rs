@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use acp_lifecycle::Secrets;
 use acp_tools::Workspace;
-use acp_types::text;
+use callboard_text::{fenced, head};
 
 use super::reads::ReadRules;
 use super::stamps::{Holds, Stamp};
@@ -122,9 +122,9 @@ impl Instructions {
         drop(file.take(MAX_INSTRUCTION_BYTES as u64 + 1).read_to_end(&mut bytes));
         let whole = String::from_utf8_lossy(&bytes);
         let whole = secrets.redact(&whole);
-        let kept = text::head(&whole, room.min(MAX_INSTRUCTION_BYTES));
+        let kept = head(&whole, room.min(MAX_INSTRUCTION_BYTES));
         let scope = workspace.display(&folder);
-        let _ = write!(news, "\n\n{shown}, for everything in {scope}:\n{}", text::fenced("", kept));
+        let _ = write!(news, "\n\n{shown}, for everything in {scope}:\n{}", fenced("", kept));
         if kept.len() < whole.len() {
             let _ = write!(news, "\n[{shown} is longer; only its beginning is told here]");
         }

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use acp_lifecycle::SessionHandle;
 use acp_types::meta::DEFAULT_KEY;
-use acp_types::text::counted;
 use agent_client_protocol::v1::schema::{
     CompactionId, CompactionStatus, CompactionUpdate, ContentBlock, Meta, SessionUpdate,
 };
+use callboard_models::{Message, Model, Usage};
+use callboard_text::counted;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
@@ -18,9 +19,8 @@ use ulid::Ulid;
 use super::budget::{Budget, weigh};
 use super::summary::NoSummary;
 use super::{compact, summary};
+use crate::attempt::Retry;
 use crate::limits::{SUMMARISED_BYTES, SUMMARY_BYTES, TOLD_PLAN_BYTES};
-use crate::model::retry::Retry;
-use crate::model::{Message, Model, Usage};
 
 /// What making room needs.
 #[derive(Clone, Copy)]

@@ -8,10 +8,11 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use callboard_models::{Event, Message, Model, ModelError, Part, Request, Stop, Usage};
+
 use super::{compact, instructions};
+use crate::attempt::{Came, Retry, next_event};
 use crate::limits;
-use crate::model::retry::{Came, Retry};
-use crate::model::{Event, Message, Model, ModelError, Part, Request, Stop, Usage, silence};
 
 /// What the model wrote, and what that took.
 #[derive(Debug)]
@@ -82,7 +83,7 @@ pub(super) async fn ask(
             false => Came::ToSomething,
         };
         let failed = |error| NoSummary::Failed(error, came);
-        match silence::next(&mut reply).await.map_err(failed)? {
+        match next_event(&mut reply).await.map_err(failed)? {
             Event::Text(text) => summary.text.push_str(&text),
             Event::Usage(usage) => summary.usage = Some(usage),
             Event::Error(error) => return Err(failed(error)),

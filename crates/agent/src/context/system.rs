@@ -3,12 +3,12 @@
 //! A pure function: it knows no file, no clock and no provider. Equal settings give equal text, so
 //! that a provider's cache of it stays good.
 
-use acp_types::text::path_text;
+use callboard_models::ToolSpec;
+use callboard_text::path_text;
 use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::mode::Mode;
-use crate::model::ToolSpec;
 
 /// What the system prompt depends on.
 #[derive(Clone, Copy, Debug)]

@@ -9,9 +9,10 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use acp_types::text::fenced;
+use acp_transport::MAX_LINE_BYTES;
+use callboard_text::fenced;
 
-use crate::limits::{MAX_CONTEXT_BYTES, MAX_LINE_BYTES, STDIN_NOTE, STDIN_PATIENCE};
+use crate::limits::{MAX_CONTEXT_BYTES, STDIN_NOTE, STDIN_PATIENCE};
 
 /// Reads a prompt from standard input, to its end.
 ///

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::{Arc, Mutex};
 
+use callboard_models::provider::{Key, Provider};
 use pretty_assertions::assert_eq;
 
 use super::keyring::Keyring;
 use super::{KeyStore, LOGINS, Login, Place};
-use crate::model::provider::{Key, Provider};
 
 const SECRET: &str = "sk-0123456789";
 

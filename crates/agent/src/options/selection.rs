@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use acp_lifecycle::title::visible;
 use agent_client_protocol::v1::schema::{
     SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOption, SessionMode,
     SessionModeState,
 };
+use callboard_models::{Effort, Model, Traits};
+use callboard_text::visible;
 
+use crate::catalogue::{Catalogue, Choice};
 use crate::limits::{MAX_LISTED_CHOICES, MAX_TAKEN_UP};
 use crate::mode::Mode;
-use crate::model::catalogue::{Catalogue, Choice};
-use crate::model::{Effort, Model, Traits};
 
 /// The ids of the options.
 pub(crate) const MODEL: &str = "model";

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use acp_lifecycle::{Effect, Effects, Item, Session};
+use callboard_models::{Model, Reply, Request, SpecError, Traits};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::catalogue::{Catalogue, Choice};
-use crate::model::{Model, Reply, Request, SpecError, Traits};
+use crate::catalogue::{Catalogue, Choice};
 
 /// A model that says nothing.
 #[derive(Debug)]

@@ -3,9 +3,9 @@
 
 use super::{ReadRules, linked, parts, typed};
 use crate::limits;
-use crate::model::{Part, Traits};
 use acp_tools::Workspace;
 use agent_client_protocol::v1::schema::ContentBlock;
+use callboard_models::{Part, Traits};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use std::sync::Arc;

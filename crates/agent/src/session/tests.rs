@@ -13,6 +13,8 @@ use acp_lifecycle::{
 use acp_tools::{Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolError};
 use acp_types::schema::v1::ToolCallStatus;
 use acp_types::{Content, ToolKind};
+use callboard_models::direct::Direct;
+use callboard_models::{Event, Model, Reply, Request, SpecError};
 use futures::StreamExt as _;
 use pretty_assertions::assert_eq;
 use schemars::JsonSchema;
@@ -21,9 +23,8 @@ use serde_json::json;
 use tokio::task::yield_now;
 
 use super::*;
-use crate::model::catalogue::{Catalogue, Choice};
-use crate::model::{self, Event, Model, Reply, Request, SpecError};
-use crate::testing::{Agent, Behaviour, Error, Permission as Answer, shown};
+use crate::catalogue::{Catalogue, Choice};
+use acp_conformance::{Agent, Behaviour, Error, Permission as Answer, shown};
 
 /// Takes back what there is no more, and takes its time to end when it is cancelled.
 #[derive(Debug)]
@@ -98,7 +99,7 @@ async fn start_with(
     let titles = Titles::parse("en", "undo = Undo { $why }\nundo-pending = Undo\n").unwrap();
     let mut registry = Registry::new(titles);
     registry.add(Undo { log: log.clone() });
-    let agent = crate::agent::Agent::new(model::parse("direct").unwrap(), std::iter::empty());
+    let agent = crate::agent::Agent::new(Arc::new(Direct), std::iter::empty());
     let mut agent = Agent::in_process(change(agent.with_tools(registry)), behaviour);
     agent.initialize().await.unwrap();
     let session = agent.new_session(&std::env::temp_dir()).await.unwrap();
@@ -114,7 +115,7 @@ async fn a_call_of_a_cancelled_command_ends_before_its_turn_and_before_the_next_
     agent.notify("$/cancel_request", json!({ "requestId": first })).await.unwrap();
     assert_eq!(agent.stop_reason(&first).await.unwrap(), "cancelled");
     assert_eq!(agent.client.session(&session).said(), "It is undone.");
-    let has_begun = |client: &crate::testing::Client| {
+    let has_begun = |client: &acp_conformance::Client| {
         client.session(&session).calls().get(1).is_some_and(|call| shown(call) == "begun")
     };
     agent.until(has_begun).await.unwrap();
@@ -177,7 +178,7 @@ impl RuleStore for Hangs {
 /// Asks for a session whose rules hang until something is sent; returns the request too.
 async fn opening() -> (Agent, serde_json::Value, mpsc::Sender<()>) {
     let (open, gate) = mpsc::channel();
-    let agent = crate::agent::Agent::new(model::parse("direct").unwrap(), std::iter::empty());
+    let agent = crate::agent::Agent::new(Arc::new(Direct), std::iter::empty());
     let agent = agent.with_rule_store(Some(Arc::new(Hangs(Mutex::new(gate)))));
     let mut agent = Agent::in_process(agent, Answer::default());
     agent.initialize().await.unwrap();
@@ -285,7 +286,7 @@ impl Catalogue for Shelf {
 /// Asks for that model; returns the session and the request too.
 async fn choosing() -> (Agent, String, serde_json::Value, mpsc::Sender<()>) {
     let (open, gate) = mpsc::channel();
-    let agent = crate::agent::Agent::new(model::parse("direct").unwrap(), std::iter::empty());
+    let agent = crate::agent::Agent::new(Arc::new(Direct), std::iter::empty());
     let agent = agent.with_catalogue(Arc::new(Shelf(Mutex::new(gate))));
     let mut agent = Agent::in_process(agent, Answer::default());
     agent.initialize().await.unwrap();

@@ -4,8 +4,6 @@ use std::fs::{DirBuilder, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::regular;
-
 /// Returns the folder for what is kept for the user that an environment is of:
 /// `$XDG_STATE_HOME/callboard`, or that below `~/.local/state`; none where neither is an absolute
 /// path.
@@ -74,7 +72,7 @@ pub(crate) fn read_secret(folder: &Path, path: &Path, max: u64) -> io::Result<Op
 /// If it is no regular file, or anybody but the user and root can change it; if it is longer;
 /// whatever opening or reading it gives.
 pub(crate) fn read_linked(path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
-    let file = match regular::open(path) {
+    let file = match open_linked(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
@@ -84,6 +82,23 @@ pub(crate) fn read_linked(path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> 
         check_owner(&found)?;
     }
     bounded(file, max).map(Some)
+}
+
+/// Opens a regular file, wherever links lead; a pipe or a device is refused, never waited for.
+fn open_linked(path: &Path) -> io::Result<File> {
+    #[cfg(unix)]
+    let file: File = {
+        use rustix::fs::{Mode, OFlags};
+
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        rustix::fs::open(path, flags, Mode::empty())?.into()
+    };
+    #[cfg(not(unix))]
+    let file = File::open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is no file")),
+    }
 }
 
 fn bounded(file: File, max: u64) -> io::Result<Vec<u8>> {

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use acp_lifecycle::{Arriving, OpenCall};
+use callboard_models::Call;
 use serde_json::{Value, json};
 
 use super::Turn;
 use crate::limits;
-use crate::model::Call;
 
 /// A call whose arguments come, or have come.
 pub(super) struct Begun {
@@ -105,13 +105,13 @@ const NO_END: &str = "The arguments did not come to their end.";
 mod tests {
     use super::{Begun, limits};
     use crate::context::Surroundings;
-    use crate::model::direct::Direct;
     use crate::options::Chosen;
     use crate::secrets::OfSession;
     use crate::turn::Turn;
     use acp_lifecycle::{Item, Secrets, Session, SessionHandle, Sink, Unreachable, drive};
     use acp_tools::{Context, Registry, Workspace};
     use acp_types::{Status, ToolCallReport};
+    use callboard_models::direct::Direct;
     use pretty_assertions::assert_eq;
     use serde_json::json;
     use std::sync::Arc;

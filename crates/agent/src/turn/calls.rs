@@ -6,6 +6,7 @@ use acp_lifecycle::{End, Ended, OpenCall, perform};
 use acp_tools::Reach;
 use acp_types::schema::v1::ImageContent;
 use acp_types::{Content, Reason, Status, ToolCallPatch};
+use callboard_models::{Call, Part, ToolResult};
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use serde_json::{Value, json};
@@ -14,7 +15,6 @@ use super::begun::Begun;
 use super::order::{Order, Touch};
 use super::{Turn, results};
 use crate::limits;
-use crate::model::{Call, Part, ToolResult};
 
 impl Turn<'_> {
     /// Runs the calls of one reply in their [`Order`]. Returns the results, in the order in which

@@ -1,8 +1,8 @@
 //! Commands in the background that have ended: the turn that learns of it shows each by a call of
 //! its own, and its model is told.
 
-use acp_tools::exec::text::head_tail;
 use acp_types::Status;
+use callboard_process::text::head_tail;
 use serde_json::json;
 use ulid::Ulid;
 

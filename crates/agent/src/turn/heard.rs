@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use acp_lifecycle::{Chunk, End, OpenCall, Role};
 use acp_types::{Reason, id};
+use callboard_models::{Event, Fault, ModelError, Replay, Reply, Request, Stop, Usage};
 use ulid::Ulid;
 
 use super::Turn;
 use super::begun::Begun;
 use super::history::History;
+use crate::attempt::{Came, next_event};
 use crate::limits;
-use crate::model::retry::Came;
-use crate::model::{Event, Fault, ModelError, Replay, Reply, Request, Stop, Usage, silence};
 use crate::options::Chosen;
 
 /// What the model said in one reply.
@@ -105,6 +105,7 @@ impl Heard {
             Event::Usage(usage) => self.usage = Some(usage),
             Event::Stop(stop) => self.stop = Some(stop),
             Event::Error(error) => self.error = Some(error),
+            _ => {}
         }
         if self.bytes > limits::MAX_REPLY_BYTES {
             let message = format!("its reply is over {} bytes", limits::MAX_REPLY_BYTES);
@@ -184,7 +185,7 @@ impl Turn<'_> {
     /// Waits for what the model says next, and before that for a client that takes nothing.
     async fn next(&self, reply: &mut Reply) -> Result<Event, ModelError> {
         self.handle.unstalled().await;
-        silence::next(reply).await
+        next_event(reply).await
     }
 
     pub(super) fn begin(&self, model_id: &str, name: &str, batch: &str) -> Option<OpenCall> {

@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
+use callboard_models::{Message, Part, Replay, ToolResult, Usage};
+
 use crate::context::{Budget, weight};
 use crate::limits;
-use crate::model::{Message, Part, Replay, ToolResult, Usage};
 use crate::options::Chosen;
 
 /// What a session remembers between turns.

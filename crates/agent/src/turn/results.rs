@@ -1,9 +1,9 @@
 //! The results of one reply's calls within their bounds: each alone, and all together.
 
-use acp_types::text::{counted, head, tail};
+use callboard_models::{Part, ToolResult};
+use callboard_text::{counted, head, tail};
 
 use crate::limits::{MAX_REPLY_IMAGE_BYTES, MAX_REPLY_RESULT_BYTES, MAX_RESULT_BYTES};
-use crate::model::{Part, ToolResult};
 
 /// Cuts results that are too long, by leaving out their middle. Where all together are too long,
 /// the longest are cut first, and all of these alike. Of what they show, the first stays.
@@ -53,7 +53,7 @@ mod tests {
     use super::{
         MAX_REPLY_IMAGE_BYTES, MAX_REPLY_RESULT_BYTES, MAX_RESULT_BYTES, NOT_SHOWN, cut, fit, share,
     };
-    use crate::model::{Part, ToolResult};
+    use callboard_models::{Part, ToolResult};
 
     #[test]
     fn the_longest_give_way_first() {

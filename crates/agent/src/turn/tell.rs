@@ -3,16 +3,16 @@
 
 use std::time::Duration;
 
-use acp_lifecycle::{Chunk, Role, title};
+use acp_lifecycle::{Chunk, Role};
 use acp_types::schema::v1::{Cost, SessionInfoUpdate, SessionUpdate, UsageUpdate};
-use acp_types::text::head;
+use callboard_models::{ModelError, Usage};
+use callboard_text::{head, visible};
 use ulid::Ulid;
 
 use super::Turn;
 use super::history::History;
 use crate::context::date;
 use crate::limits;
-use crate::model::{ModelError, Usage};
 use crate::options::Chosen;
 
 impl Turn<'_> {
@@ -52,7 +52,7 @@ impl Turn<'_> {
     /// show it, and may fold it away.
     pub(super) fn tell_retry(&self, error: &ModelError, pause: Duration) {
         let seconds = pause.as_secs_f64();
-        let what = title::visible(&error.to_string());
+        let what = visible(&error.to_string());
         let what = head(&what, limits::MAX_FAULT_BYTES);
         self.aside(format!("The model failed: {what}. It is asked again in {seconds:.1} s."));
     }
@@ -74,7 +74,7 @@ fn title_of(prompt: &str) -> Option<String> {
     let line = prompt.lines().map(str::trim).find(|line| !line.is_empty())?;
     // Enough of it: what is invisible only gets longer.
     let start = line.char_indices().nth(limits::MAX_TITLE_CHARS + 1).map_or(line.len(), |at| at.0);
-    let shown = title::visible(&line[..start]);
+    let shown = visible(&line[..start]);
     if shown.chars().count() <= limits::MAX_TITLE_CHARS {
         return Some(shown);
     }

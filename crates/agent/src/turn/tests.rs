@@ -24,6 +24,7 @@ use acp_types::observe::v1::Observer;
 use acp_types::schema::v1::{ImageContent, SessionUpdate};
 use acp_types::wire::v1::{self, Sent};
 use acp_types::{Content, Reason, ToolKind};
+use callboard_models::{Event, Model, ModelError, Reply, Request, Traits};
 use futures::{StreamExt as _, stream};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -32,7 +33,6 @@ use tokio::task::{JoinHandle, yield_now};
 
 use super::history::tests::check;
 use super::*;
-use crate::model::{Event, Model, ModelError, Reply, Request, Traits};
 
 /// How often a client, a tool and a model let others go first before they go on.
 const STEPS: usize = 3;

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use acp_lifecycle::SessionHandle;
 use acp_tools::ClientError;
+use acp_transport::Counters;
 use agent_client_protocol::v1::{ConnectionTo, SentRequest};
 use agent_client_protocol::{Client, JsonRpcRequest};
 use tokio::runtime::Handle;
@@ -19,7 +20,6 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::Wire;
-use crate::transport::Counters;
 
 /// The requests of one session that wait to be sent.
 #[derive(Clone)]

@@ -2,6 +2,7 @@
 //! are left out of a patch, and counted.
 
 use acp_types::{CallMeta, Content, ContentPatch, Dropped, ToolCallId, ToolCallPatch};
+use callboard_text::visible_cut;
 
 use super::{Board, Call};
 use crate::{limits, sanitize, title};
@@ -23,12 +24,12 @@ impl Board {
         meaningless += drop_if(&mut patch.name, String::is_empty);
         // Whoever made them: what is shown of a call hides nothing.
         if let Some(base) = patch.title.take() {
-            let (base, is_cut) = title::bounded_or_cut(&base, limits::BASE_BYTES);
+            let (base, is_cut) = visible_cut(&base, limits::BASE_BYTES);
             call.losses.is_title_cut |= is_cut;
             call.base = base;
             patch.title = Some(title::compose(&call.base, call.subtitle.as_deref()));
         }
-        patch.name = patch.name.map(|name| title::bounded(&name, limits::NAME_BYTES));
+        patch.name = patch.name.map(|name| visible_cut(&name, limits::NAME_BYTES).0);
         if let Some(locations) = &mut patch.locations {
             let cut = locations.len().saturating_sub(limits::LOCATIONS);
             locations.truncate(limits::LOCATIONS);

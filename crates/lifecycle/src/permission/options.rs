@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use acp_types::schema::v1::{PermissionOption, PermissionOptionKind};
-use acp_types::text;
+use callboard_text::{head, visible};
 
 use super::{Answer, Decision};
 use crate::effects::Effect;
 use crate::limits::{OPTION_BYTES, REASON_BYTES};
 use crate::rules::{ArgvPrefix, Matcher, Scope, common, matched};
-use crate::title::{Titles, visible};
+use crate::title::Titles;
 
 /// An option: what it does, and for how long that is remembered.
 struct Choice {
@@ -129,8 +129,8 @@ pub(crate) fn decide(answer: Answer, offered: &[PermissionOption]) -> Decision {
 
 /// Takes what a user said of a rejection: visible, at most 2 KiB; nothing of an empty text.
 pub(crate) fn heard(reason: impl AsRef<str>) -> Option<String> {
-    let shown = visible(text::head(reason.as_ref().trim(), REASON_BYTES));
-    let shown = text::head(&shown, REASON_BYTES);
+    let shown = visible(head(reason.as_ref().trim(), REASON_BYTES));
+    let shown = head(&shown, REASON_BYTES);
     (!shown.is_empty()).then(|| shown.to_owned())
 }
 

@@ -7,7 +7,7 @@ use callboard_shell::plain::{self, Plain};
 use callboard_shell::{NotUnderstood, button, interprets, runs_another, understand};
 use serde::{Deserialize, Serialize};
 
-use super::matcher::Match;
+use super::Match;
 use crate::effects::Effect;
 use crate::limits::{COMMAND_BYTES, PATTERN_BYTES};
 

@@ -6,6 +6,7 @@ use acp_types::ToolKind;
 use callboard_shell::plain::Plain;
 use serde::{Deserialize, Serialize};
 
+use super::Match;
 use super::argv::{ArgvPrefix, Command};
 use super::pattern::{HostPattern, PathGlob};
 use crate::effects::{Effect, Effects};
@@ -55,14 +56,6 @@ pub enum Access {
     Write,
     /// It is removed.
     Delete,
-}
-
-/// Whether a rule that denies speaks of an effect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Match {
-    No,
-    Maybe,
-    Yes,
 }
 
 /// An effect, read once for all rules.

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
+use callboard_text::{head, visible};
 use globset::{GlobBuilder, GlobMatcher};
 use serde::{Deserialize, Serialize};
 
-use super::matcher::Match;
+use super::Match;
 use crate::limits::PATTERN_BYTES;
 
 /// A glob over resolved absolute paths, such as `/project/src/**`.
@@ -31,7 +32,7 @@ impl PathGlob {
     ///
     /// [`PatternError`] if it is not absolute, holds `.` or `..`, is over 1 KiB, or is no glob.
     pub fn parse(glob: &str) -> Result<Self, PatternError> {
-        let refuse = |why: &str| PatternError(format!("{}: {why}", crate::title::visible(glob)));
+        let refuse = |why: &str| PatternError(format!("{}: {why}", visible(glob)));
         let path = Path::new(glob);
         let is_dotted = glob.split('/').any(|name| name == "." || name == "..");
         if glob.len() > PATTERN_BYTES || !path.is_absolute() || is_dotted {
@@ -151,7 +152,7 @@ impl HostPattern {
         match name.filter(|name| beneath.is_none() || !is_number(name)) {
             Some(host) => Ok(Self { host, is_beneath: beneath.is_some() }),
             None => {
-                let shown = crate::title::visible(acp_types::text::head(pattern, PATTERN_BYTES));
+                let shown = visible(head(pattern, PATTERN_BYTES));
                 Err(PatternError(format!("{shown}: not the name of a host, nor `*.` and one")))
             }
         }

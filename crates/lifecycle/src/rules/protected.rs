@@ -4,7 +4,7 @@
 use std::iter;
 use std::path::Path;
 
-use acp_types::text::is_invisible;
+use callboard_text::is_invisible;
 
 /// Returns whether a path leads to, or through, something that makes other programs run something
 /// or trust something, so that changing it is more than an edit. Whether it exists does not matter,

@@ -1,6 +1,6 @@
 //! Fits a raw value into a budget of bytes, as JSON of the same shape.
 
-use acp_types::text;
+use acp_types::json;
 use serde_json::{Map, Value};
 
 use crate::limits::RAW_DEPTH;
@@ -16,12 +16,12 @@ use crate::limits::RAW_DEPTH;
 #[must_use]
 pub fn fit(value: Value, max: usize) -> (Value, u64) {
     let max = max.max(MIN_BYTES);
-    if depth_within(&value, RAW_DEPTH) && text::json_value_len(&value) <= max {
+    if depth_within(&value, RAW_DEPTH) && json::value_len(&value) <= max {
         return (value, 0);
     }
-    let bytes = text::json_value_len(&value);
+    let bytes = json::value_len(&value);
     let fitting = cut(value, max, RAW_DEPTH);
-    let left_out = bytes.saturating_sub(text::json_value_len(&fitting));
+    let left_out = bytes.saturating_sub(json::value_len(&fitting));
     (fitting, left_out as u64)
 }
 
@@ -38,17 +38,17 @@ fn cut(value: Value, max: usize, depth: usize) -> Value {
 
 fn cut_string(string: String, max: usize) -> String {
     let room = max.saturating_sub(2);
-    if text::json_len(&string) <= room {
+    if json::string_len(&string) <= room {
         return string;
     }
     let longest = more(string.len(), "bytes").len();
-    let head = text::json_head(&string, room.saturating_sub(longest));
+    let head = json::string_head(&string, room.saturating_sub(longest));
     format!("{head}{}", more(string.len() - head.len(), "bytes"))
 }
 
 fn cut_array(items: Vec<Value>, max: usize, depth: usize) -> Vec<Value> {
     let count = items.len();
-    let lens = items.iter().map(|item| (0, text::json_value_len(item)));
+    let lens = items.iter().map(|item| (0, json::value_len(item)));
     let mut shares = shares(lens, max).into_iter();
     // The indices of what is kept must not move.
     let kept = items.into_iter().map_while(|item| Some((item, shares.next()??)));
@@ -63,8 +63,8 @@ fn cut_array(items: Vec<Value>, max: usize, depth: usize) -> Vec<Value> {
 fn cut_object(mut fields: Map<String, Value>, max: usize, depth: usize) -> Map<String, Value> {
     let count = fields.len();
     fields.remove(MORE);
-    let key_len = |key: &str| text::json_len(key) + "\"\":".len();
-    let lens = fields.iter().map(|(key, value)| (key_len(key), text::json_value_len(value)));
+    let key_len = |key: &str| json::string_len(key) + "\"\":".len();
+    let lens = fields.iter().map(|(key, value)| (key_len(key), json::value_len(value)));
     let shares = shares(lens, max);
     let kept = fields
         .into_iter()

@@ -9,6 +9,7 @@ use std::time::Instant;
 use acp_types::ToolCallId;
 use acp_types::schema::v1::PermissionOption;
 use callboard_shell::NotUnderstood;
+use callboard_text::visible;
 
 use super::{Denial, NoAnswer, Outcome, Permit, Session};
 use crate::board::Moment;
@@ -21,7 +22,7 @@ use crate::rules::{
     AskPolicy, Change, ENGLISH, Policy, Rule, Rules, Scope, StoreError, Verdict, catalogue,
     runs_files,
 };
-use crate::title::{Titles, visible};
+use crate::title::Titles;
 
 /// What a session knows of permissions.
 #[derive(Debug)]

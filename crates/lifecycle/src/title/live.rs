@@ -1,8 +1,8 @@
 //! The part of a title that changes while a call runs: how far it is, in no language.
 
-use acp_types::{Progress, text};
+use acp_types::Progress;
+use callboard_text::{head, visible_cut};
 
-use super::visible::bounded;
 use crate::limits::SUBTITLE_BYTES;
 
 /// What stands between a title and what it is followed by while the call runs.
@@ -23,12 +23,12 @@ pub(crate) fn one_line(words: &str) -> Option<String> {
         if !line.is_empty() {
             line.push(' ');
         }
-        line.push_str(text::head(word, SUBTITLE_BYTES + 1));
+        line.push_str(head(word, SUBTITLE_BYTES + 1));
         if line.len() > SUBTITLE_BYTES {
             break;
         }
     }
-    (!line.is_empty()).then(|| bounded(&line, SUBTITLE_BYTES))
+    (!line.is_empty()).then(|| visible_cut(&line, SUBTITLE_BYTES).0)
 }
 
 /// Shows how far a call is: `3/10` where that many steps are counted, percent of anything else,

@@ -42,7 +42,9 @@ mod tests {
     use pulldown_cmark::{Event, Options, Parser, Tag};
 
     use super::plain_or_code;
-    use crate::title::{Titles, visible};
+    use callboard_text::visible;
+
+    use crate::title::Titles;
 
     /// What a client shows that reads a line as Markdown.
     fn shown(line: &str) -> Result<String, String> {

@@ -2,7 +2,7 @@
 
 use acp_lifecycle::{Effect, Effects, Grant, Pinned};
 use acp_types::ToolKind;
-use acp_types::text::path_text;
+use callboard_text::path_text;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;

@@ -5,20 +5,20 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use acp_lifecycle::{CallHandle, Effect, Effects, Grant, Pinned};
-use acp_types::{FileChange, Location, ToolKind};
+use acp_types::{FileChange, Location, ToolKind, diff};
+use callboard_text::grouped;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::locations;
 use crate::backend::{Held, Rewrite, put_back, remember, require_as_on_disk, rewrite};
-use crate::diff::{self, locations};
 use crate::edit::{Done, Edit, Rung, Which, apply_until};
 use crate::encoding::Text;
 use crate::error::{Code, ToolError};
 use crate::limits::{EDIT_FILES, EDIT_TIME, EDITED_BYTES, EDITS, FILE_BYTES};
 use crate::note::Note;
 use crate::progress::{Far, Teller};
-use crate::read::grouped;
 use crate::stamp::Stamp;
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, redacted,

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use acp_lifecycle::{CallHandle, Effect, Grant, Pinned};
 use acp_types::{Content, Progress, ToolKind};
+use callboard_text::grouped_count;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::runtime::Handle;
 
 use crate::error::{Code, ToolError};
-use crate::read::counted;
 use crate::search::{Query, Seen, search_at};
 use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
 use crate::workspace::{Resolved, Workspace};
@@ -165,9 +165,9 @@ pub(super) fn tell(call: &CallHandle, seen: Seen) {
     if let Some(locations) = seen.locations {
         call.locations(locations);
     }
-    let files = |count: usize| counted(count as u64, "file", "files");
+    let files = |count: usize| grouped_count(count as u64, "file", "files");
     let known = seen.known.map(|known| format!(", {} found so far", files(known)));
-    let matches = counted(seen.matches as u64, "match", "matches");
+    let matches = grouped_count(seen.matches as u64, "match", "matches");
     let unit = if seen.files == 1 { "file" } else { "files" };
     let message = format!("{unit}, {matches}{}", known.unwrap_or_default());
     call.progress(Progress { current: seen.files as f64, total: None, message: Some(message) });

@@ -1,8 +1,8 @@
 //! `move_path`: moves a file or a directory to a name that nothing has.
 
 use acp_lifecycle::{Effect, Effects, Grant, Pinned};
-use acp_types::text::path_text;
 use acp_types::{FileChange, Operation, ToolKind};
+use callboard_text::path_text;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;

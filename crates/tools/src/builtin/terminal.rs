@@ -11,13 +11,13 @@ use serde::Deserialize;
 
 use crate::command;
 use crate::error::{Code, ToolError};
-use crate::exec::{Command, Size, Streams};
 use crate::limits::{BACKGROUND_SETTLE, COMMAND_TIMEOUT, COMMAND_TIMEOUT_MAX};
 use crate::sys::fs::Dir;
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
 use crate::workspace::Resolved;
+use callboard_process::{Command, Size, Streams};
 
 pub(super) mod background;
 mod client;

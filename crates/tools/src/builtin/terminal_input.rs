@@ -11,11 +11,11 @@ use tokio::time::sleep;
 use super::terminal::background::{self, find};
 use crate::command;
 use crate::error::{Code, ToolError};
-use crate::exec::Input;
 use crate::limits::{BACKGROUND_SETTLE, INPUT_BYTES};
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
+use callboard_process::Input;
 
 /// Types at a command in the background.
 #[derive(Debug, Clone, Copy)]

@@ -10,9 +10,9 @@ use tokio::time::sleep;
 
 use super::terminal::background::{self, find};
 use crate::error::{Code, ToolError};
-use crate::exec::{Input, or_never};
 use crate::limits::{BACKGROUND_WAIT, COMMAND_TIMEOUT_MAX};
 use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
+use callboard_process::{Input, or_never};
 
 /// Waits for the end of a command in the background.
 #[derive(Debug, Clone, Copy)]

@@ -1,7 +1,8 @@
 //! `think`: a place for the model to think aloud. It does nothing.
 
 use acp_lifecycle::{Grant, Pinned};
-use acp_types::{Content, ToolKind, text};
+use acp_types::{Content, ToolKind};
+use callboard_text::head;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -42,7 +43,7 @@ impl Tool for Think {
     fn describe(&self, args: &Args, _: &Context) -> Description {
         let thought = args.thought.trim();
         let first = thought.lines().next().unwrap_or_default();
-        let mut title = text::head(first, THOUGHT_TITLE_BYTES).to_owned();
+        let mut title = head(first, THOUGHT_TITLE_BYTES).to_owned();
         if title.len() < thought.len() {
             title.push('…');
         }

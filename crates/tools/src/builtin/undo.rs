@@ -2,12 +2,12 @@
 
 use acp_lifecycle::{Effect, Effects, Grant, Pinned};
 use acp_types::ToolKind;
-use acp_types::text::path_text;
+use callboard_text::path_text;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::diff::locations;
+use super::locations;
 use crate::error::ToolError;
 use crate::note::Note;
 use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};

@@ -1,23 +1,22 @@
 //! `write_file`: makes a file, or replaces all of it.
 
-use acp_types::text::path_text;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use acp_lifecycle::{CallHandle, Effect, Effects, Grant, Pinned};
-use acp_types::{Location, Operation, ToolKind};
+use acp_types::{Location, Operation, ToolKind, diff};
+use callboard_text::{grouped_count, path_text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::backend::{Held, Rewrite, remember, require_as_on_disk, rewrite};
-use crate::diff;
 use crate::edit::placeholder;
 use crate::encoding::{Text, Whole};
 use crate::error::{Code, ToolError};
-use crate::limits::FILE_BYTES;
+use crate::limits::{DIFF_TIME, FILE_BYTES};
 use crate::note::Note;
 use crate::progress::Teller;
-use crate::read::counted;
 use crate::stamp::Stamp;
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, to_its_end,
@@ -120,7 +119,7 @@ impl Tool for WriteFile {
                 let message = format!("{} has changed since it was read. Read it again", args.path);
                 return Err(ToolError::report(Code::ChangedSinceRead, message));
             }
-            let change = diff::change(at.path(), operation, &old, &new);
+            let change = diff::change(at.path(), operation, &old, &new, Instant::now() + DIFF_TIME);
             let line = change.changed_lines().next().unwrap_or(1);
             let location = Location::try_new(at.path()).map(|at| at.at_line(line));
             let effects = Effects::from(Effect::Write(real.path().to_owned()));
@@ -202,7 +201,8 @@ impl Plan {
             PreImage::Bytes(_) => "Replaced",
         };
         let notes: String = self.notes.iter().map(|note| format!(" {note}")).collect();
-        let text = format!("{verb} {path} ({}).{notes}", counted(bytes as u64, "byte", "bytes"));
+        let text =
+            format!("{verb} {path} ({}).{notes}", grouped_count(bytes as u64, "byte", "bytes"));
         let raw = json!({ "path": path_text(self.at.path()), "bytes": bytes });
         Output::of_change(text, raw, workspace)
     }

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{Judged, judge};
-use crate::limits::COMMAND_LINE_BYTES;
 use crate::workspace::testing::{Tree, tree};
 use crate::{CATALOGUES, Context, Registry, Workspace};
 use acp_lifecycle::{Effect, Executor as _, Session, SessionHandle, Titles};
 use acp_types::{Content, ToolCallId};
+use callboard_shell::limits::COMMAND_LINE_BYTES;
 use pretty_assertions::assert_eq;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;

@@ -9,10 +9,10 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
+use acp_types::diff::Splice;
 use memchr::memchr_iter;
 use memchr::memmem::Finder;
 
-use super::splice::Splice;
 use super::view::{Level, LineEnds, View, is_within_line_end};
 use crate::limits::FILE_BYTES;
 use crate::workspace::Cancel;

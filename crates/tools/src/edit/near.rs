@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use acp_types::text::head;
+use callboard_text::head;
 
 use super::ladder::{CancelCheck, Place};
 use super::quote::Quote;

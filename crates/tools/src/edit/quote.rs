@@ -3,9 +3,9 @@
 use std::fmt;
 use std::ops::Range;
 
-use acp_types::text::{fenced, head};
+use callboard_text::{fenced, head};
 
-use super::{Near, line_at};
+use super::line_at;
 use crate::limits::{EDIT_LINE_BYTES, EDIT_QUOTE_BYTES, EDIT_QUOTE_LINES};
 
 /// Places from so many percent on are taken for what is meant.
@@ -81,7 +81,7 @@ impl Quote {
     }
 
     /// Writes it with what to do, for a place that is so much alike.
-    fn write(&self, percent: u8, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    pub(super) fn write(&self, percent: u8, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { line, text, is_cut, is_part, is_alone } = self;
         writeln!(formatter, "{}", fenced("", &format!("{text}\n")))?;
         let send = match percent {
@@ -117,35 +117,6 @@ enum Side {
 
 fn number(at: usize) -> u32 {
     u32::try_from(at + 1).unwrap_or(u32::MAX)
-}
-
-/// Writes the places that are most like an old text, and what the best of them is.
-pub(super) fn write_nearest(near: &[Near], formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let [best, others @ ..] = near else { return Ok(()) };
-    let is_part = best.quote.as_ref().is_some_and(|quote| quote.is_part);
-    let lines = match (best.line, best.last) {
-        (line, last) if line == last && is_part => format!("A part of line {line} is closest"),
-        (line, last) if line == last => format!("Line {line} is closest"),
-        (line, last) => format!("Lines {line} to {last} are closest"),
-    };
-    let alike = match best.percent {
-        100 => "alike but for white space".to_owned(),
-        percent => format!("{percent} % alike"),
-    };
-    write!(formatter, "\n{lines}, {alike}")?;
-    match &best.quote {
-        Some(quote) => {
-            formatter.write_str(":\n")?;
-            quote.write(best.percent, formatter)?;
-        }
-        None => formatter.write_str(".")?,
-    }
-    let others: Vec<_> =
-        others.iter().map(|near| format!("line {} ({} %)", near.line, near.percent)).collect();
-    match &others[..] {
-        [] => Ok(()),
-        others => write!(formatter, "\nLess alike: {}.", others.join(", ")),
-    }
 }
 
 /// A place of the old text, with the lines around it.

@@ -2,14 +2,15 @@
 
 use std::fmt;
 
-use super::quote::{Around, write_nearest};
+use callboard_text::{grouped, grouped_count};
+
+use super::quote::Around;
 use super::{Near, Uncompared};
 use crate::error::{Code, ToolError};
 use crate::limits::{
     EDIT_MATCHES, EDIT_NEAR_BYTES, EDIT_NEAR_LINES, EDIT_NEAR_OLD_BYTES, EDIT_PLACES, EDIT_TIME,
     FILE_BYTES,
 };
-use crate::read::{counted, grouped};
 
 /// Why none of the edits was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,7 +127,7 @@ impl fmt::Display for EditReason {
                 Ok(())
             }
             Self::NoSuchOccurrence { places } => {
-                let places = counted(*places as u64, "place", "places");
+                let places = grouped_count(*places as u64, "place", "places");
                 write!(formatter, "old_text is in {places} only; occurrence is too large")
             }
             Self::NoChange => formatter.write_str(
@@ -215,5 +216,34 @@ impl From<EditError> for ToolError {
             EditReason::TooManyPlaces | EditReason::TooLarge => Code::TooLarge,
         };
         Self::report(code, error.to_string())
+    }
+}
+
+/// Writes the places that are most like an old text, and what the best of them is.
+fn write_nearest(near: &[Near], formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let [best, others @ ..] = near else { return Ok(()) };
+    let is_part = best.quote.as_ref().is_some_and(|quote| quote.is_part);
+    let lines = match (best.line, best.last) {
+        (line, last) if line == last && is_part => format!("A part of line {line} is closest"),
+        (line, last) if line == last => format!("Line {line} is closest"),
+        (line, last) => format!("Lines {line} to {last} are closest"),
+    };
+    let alike = match best.percent {
+        100 => "alike but for white space".to_owned(),
+        percent => format!("{percent} % alike"),
+    };
+    write!(formatter, "\n{lines}, {alike}")?;
+    match &best.quote {
+        Some(quote) => {
+            formatter.write_str(":\n")?;
+            quote.write(best.percent, formatter)?;
+        }
+        None => formatter.write_str(".")?,
+    }
+    let others: Vec<_> =
+        others.iter().map(|near| format!("line {} ({} %)", near.line, near.percent)).collect();
+    match &others[..] {
+        [] => Ok(()),
+        others => write!(formatter, "\nLess alike: {}.", others.join(", ")),
     }
 }

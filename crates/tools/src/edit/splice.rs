@@ -1,15 +1,6 @@
-//! Places of a text and what replaces them. It knows nothing of how they were found.
+//! Applies splices to a text, and joins two steps of them. It knows nothing of how they were found.
 
-use std::ops::Range;
-
-/// One place of a text, in bytes, and the text that replaces it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Splice {
-    /// The place in the old text. It begins and ends between characters.
-    pub old: Range<usize>,
-    /// What stands there in the new text.
-    pub new: String,
-}
+use acp_types::diff::Splice;
 
 /// Replaces all places, which are in order and do not overlap.
 #[must_use]

@@ -1,10 +1,10 @@
 //! Which bytes are text, and that all but what is replaced stay.
 
+use acp_types::diff::Splice;
 use encoding_rs::{EUC_KR, SHIFT_JIS, WINDOWS_1251, WINDOWS_1252};
 use pretty_assertions::assert_eq;
 
 use super::Text;
-use crate::edit::Splice;
 use crate::error::Code;
 
 fn utf16(text: &str, to_bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {

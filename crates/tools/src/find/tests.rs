@@ -1,12 +1,12 @@
 //! What a search for names finds, and in which order.
 
-use super::{FoundPaths, NameMatch, NameQuery, PathGlob, find, find_at};
+use super::{FoundPaths, NameMatch, NameQuery, find, find_at};
 use crate::error::Code;
 use crate::limits::{
     ENTRIES, ENTRIES_GATHERED, FUZZY_BYTES, MATCH_LOCATIONS, PATTERN_BYTES, WALK_DEPTH,
 };
 use crate::list::{ListQuery, list};
-use crate::search::Seen;
+use crate::search::{PathGlob, Seen};
 use crate::workspace::Stop;
 use crate::workspace::testing::{Tree, tree};
 use pretty_assertions::assert_eq;

@@ -8,11 +8,12 @@ use acp_types::schema::v1::{ImageContent, ResourceLink};
 use acp_types::{Content, ContentBlock};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use callboard_text::{grouped, grouped_count};
 use infer::MatcherType;
 
-use super::{counted, grouped, read_capped};
 use crate::limits::{IMAGE_BYTES, SHOWN_IMAGE_BYTES};
 use crate::outputs::uri;
+use crate::sys::fs::read_capped;
 
 /// A whole image.
 #[derive(Debug)]
@@ -46,7 +47,11 @@ impl Image {
 
     /// Says what the image is, for who cannot see it.
     pub(crate) fn to_text(&self) -> String {
-        format!("[{}, {}]\n", self.media_type, counted(self.bytes.len() as u64, "byte", "bytes"))
+        format!(
+            "[{}, {}]\n",
+            self.media_type,
+            grouped_count(self.bytes.len() as u64, "byte", "bytes")
+        )
     }
 }
 

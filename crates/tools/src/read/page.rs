@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, BufRead as _, BufReader};
 
+use callboard_text::grouped_count;
 use memchr::{memchr, memchr_iter};
 
-use super::{Cut, counted};
+use super::Cut;
 use crate::limits::{LINE_CHARS, LINES_BUFFER_BYTES, LINES_BYTES, WINDOW_BYTES};
 use crate::workspace::Cancel;
 
@@ -42,7 +43,7 @@ impl Page {
             line.truncate(end);
         }
         if hidden > 0 {
-            let _ = write!(line, "… [{}]", counted(hidden as u64, "more byte", "more bytes"));
+            let _ = write!(line, "… [{}]", grouped_count(hidden as u64, "more byte", "more bytes"));
         }
         if self.text.len() + line.len() > WINDOW_BYTES {
             self.cut = Some(Cut::Bytes);

@@ -1,12 +1,13 @@
 //! What a window of a file shows, and what it says of the rest.
 
-use super::{Cut, Reading, Request, Window, grouped, read_window};
+use super::{Cut, Reading, Request, Window, read_window};
 use crate::error::{Code, ToolError};
 use crate::limits::{
     FILE_BYTES, IMAGE_BYTES, LINE_CHARS, LINES_BUFFER_BYTES, LINES_BYTES, WINDOW_BYTES,
     WINDOW_LINES,
 };
 use crate::workspace::testing::tree;
+use callboard_text::grouped;
 use pretty_assertions::assert_eq;
 use std::fs::File;
 use std::io::{self, Cursor};

@@ -7,8 +7,8 @@ use std::path::Path;
 use acp_lifecycle::Titles;
 use acp_types::limits::CHANGE_BYTES;
 use acp_types::schema::v1::ResourceLink;
-use acp_types::text::path_text;
 use acp_types::{Content, ContentBlock, FileChange, Operation};
+use callboard_text::path_text;
 
 use crate::limits::{NAMED_CHANGES, NOTES, SHOWN_CHANGES};
 use crate::note::Note;

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use acp_lifecycle::CallHandle;
 use acp_types::schema::v1::ResourceLink;
 use acp_types::{Content, ContentBlock};
+use callboard_text::grouped;
 
 use crate::limits::{OUTPUT_FILE_BYTES, RESULT_BYTES};
 use crate::outputs::{OutputKind, Outputs, uri};
-use crate::read::grouped;
 use crate::tool::{Context, Output, blocking};
-use acp_types::text::path_text;
+use callboard_text::path_text;
 
 /// Keeps a result, if it is long and not kept already.
 pub(super) async fn keep(output: &mut Output, call: &CallHandle, context: &Context) {

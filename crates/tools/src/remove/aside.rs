@@ -4,7 +4,7 @@
 //! It knows nothing of what is kept of it. A journal says where it lies, should the process be
 //! killed.
 
-use acp_types::text::path_text;
+use callboard_text::path_text;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::PathBuf;

@@ -7,8 +7,8 @@ use std::ffi::OsStr;
 use std::io;
 
 use crate::limits::{COUNTED_DEPTH, COUNTED_FILES, DIRECTORY_ENTRIES, FILE_BYTES, UNDO_BYTES};
-use crate::read::read_capped;
 use crate::stamp::{Stamp, Stamping};
+use crate::sys::fs::read_capped;
 use crate::sys::fs::{Dir, Kind, Look};
 
 /// What is at a name.

@@ -5,8 +5,8 @@ use std::path::Path;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use ignore::types::{Types, TypesBuilder};
 
+use super::glob::PathGlob;
 use crate::error::{Code, ToolError};
-use crate::find::PathGlob;
 use crate::limits::{
     MATCH_OFFSET, MATCHES, MATCHES_MAX, PATTERN_BYTES, REGEX_BYTES, REGEX_CACHE_BYTES,
 };

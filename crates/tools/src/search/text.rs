@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use acp_types::Location;
+use callboard_text::grouped_count;
 
 use crate::limits::MATCH_LOCATIONS;
-use crate::read::counted;
 use crate::workspace::{Stop, Workspace};
 
 use super::{FileEnd, FileMatches, MatchLine, Matches, Skipped};
@@ -109,9 +109,9 @@ impl Matches {
     }
 }
 fn matching(lines: usize) -> String {
-    counted(lines as u64, "matching line", "matching lines")
+    grouped_count(lines as u64, "matching line", "matching lines")
 }
 
 fn in_files(files: usize) -> String {
-    counted(files as u64, "file", "files")
+    grouped_count(files as u64, "file", "files")
 }

@@ -27,7 +27,16 @@ pub(crate) use unix::{Dir, Root, copy_access, identity_of, is_executable, links,
 
 use std::ffi::OsString;
 use std::fs::{File, FileType, Metadata};
-use std::io;
+use std::io::{self, Read as _};
+
+/// Reads the rest of a file; nothing, if that is more than `cap` bytes.
+pub(crate) fn read_capped(file: &File, cap: u64) -> io::Result<Option<Vec<u8>>> {
+    let known = file.metadata().map_or(0, |metadata| metadata.len().min(cap));
+    // One more, so that the end is found without more room.
+    let mut bytes = Vec::with_capacity(usize::try_from(known).unwrap_or(0) + 1);
+    file.take(cap + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= cap).then_some(bytes))
+}
 
 /// What tells a file or directory from all others: its device and its number there.
 pub(crate) type Identity = (u64, u64);

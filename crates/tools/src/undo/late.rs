@@ -4,7 +4,7 @@
 //!
 //! It knows nothing of steps.
 
-use acp_types::text::path_text;
+use callboard_text::path_text;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};

@@ -4,14 +4,14 @@
 //! It knows nothing of who permitted it.
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
-use acp_types::{FileChange, Operation};
+use acp_types::{FileChange, Operation, diff};
 
 use super::{Blob, Deed, Step};
-use crate::diff;
 use crate::encoding::Text;
 use crate::error::{Code, ToolError};
-use crate::limits::FILE_BYTES;
+use crate::limits::{DIFF_TIME, FILE_BYTES};
 use crate::note::Note;
 use crate::remove::{Found, find, find_text};
 use crate::stamp::Stamp;
@@ -346,7 +346,9 @@ impl Prepared {
                 let text = |bytes: &[u8]| Text::decode("", bytes.to_vec()).ok();
                 Some(match (text(now), text(before)) {
                     (Some(now), Some(before)) => {
-                        diff::change(at.path(), Operation::Modify, now.as_str(), before.as_str())
+                        let deadline = Instant::now() + DIFF_TIME;
+                        let (now, before) = (now.as_str(), before.as_str());
+                        diff::change(at.path(), Operation::Modify, now, before, deadline)
                     }
                     _ => FileChange::new(Operation::Modify, at.path()),
                 })

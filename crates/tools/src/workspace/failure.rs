@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
-use acp_types::text::{parse_path, path_text};
+use callboard_text::{parse_path, path_text};
 use similar::get_close_matches;
 
 use super::{Resolved, Workspace};

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
-use acp_types::location::normalise;
+use callboard_text::normalise;
 
 use crate::limits::GIT_CONFIG_BYTES;
 

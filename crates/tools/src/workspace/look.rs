@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use acp_types::text::path_text;
+use callboard_text::path_text;
 
 use super::failure::not_a_file;
 use super::resolved::{Seen, spelt_out};

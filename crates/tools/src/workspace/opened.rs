@@ -6,7 +6,7 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use acp_types::location::normalise;
+use callboard_text::normalise;
 
 use super::failure::{changed, is_a_directory, not_a_file};
 use super::{Resolved, Workspace};

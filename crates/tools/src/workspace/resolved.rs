@@ -7,8 +7,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use acp_types::location::normalise;
-use acp_types::text::{self, parse_path, path_text};
+use callboard_text::{head, normalise};
+use callboard_text::{parse_path, path_text};
 
 use super::failure::changed;
 use super::{Root, Workspace};
@@ -121,7 +121,7 @@ impl Workspace {
         }
         let path = parse_path(given);
         if path.as_os_str().len() > PATH_BYTES {
-            let start = text::head(given, 80);
+            let start = head(given, 80);
             let message = format!("the path {start}… is longer than {PATH_BYTES} bytes");
             return Err(ToolError::invalid(message));
         }

@@ -1,11 +1,11 @@
 //! A directory that is pinned, so that it stays the same one: a root of the session, or what a call
 //! may reach outside of the roots.
 
-use acp_types::text::path_text;
+use callboard_text::path_text;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use acp_types::location::normalise;
+use callboard_text::normalise;
 
 use crate::sys::fs::Root as Pinned;
 

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use callboard_text::path_text;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use super::{Resolved, Workspace};
@@ -168,7 +169,7 @@ impl<'a> Walk<'a> {
     /// Returns the place of something found.
     pub(crate) fn place(&self, path: &Path) -> Resolved {
         Resolved {
-            given: acp_types::text::path_text(path).into_owned(),
+            given: path_text(path).into_owned(),
             path: self.absolute(path),
             root: self.top.root.clone(),
             beneath: self.top.beneath.join(path),

@@ -10,12 +10,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use acp_tools::Workspace;
-use acp_tools::diff::spliced;
 use acp_tools::edit::{Edit, Which, apply};
 use acp_tools::encoding::Text;
 use acp_tools::stamp::Stamp;
 use acp_tools::workspace::Durability;
 use acp_tools::write::{Change, PreImage, read_whole, write_all};
+use acp_types::diff::spliced;
 
 const LINES: usize = 100_000;
 const CAP: u64 = 64 * 1024 * 1024;

@@ -3,8 +3,9 @@
 use std::num::NonZeroU32;
 use std::ops::Range;
 
-use acp_tools::edit::{Edit, Splice, Which};
+use acp_tools::edit::{Edit, Which};
 use acp_tools::encoding::Text;
+use acp_types::diff::Splice;
 use encoding_rs::{Encoding, SHIFT_JIS, WINDOWS_1252};
 
 use crate::random::Random;

@@ -11,12 +11,11 @@ mod random;
 mod repair;
 
 use acp_tools::Workspace;
-use acp_tools::diff;
 use acp_tools::edit::{Done, Edit, apply};
 use acp_tools::encoding::Text;
 use acp_tools::workspace::Durability;
 use acp_tools::write::{Change, PreImage, read_whole, write_all};
-use acp_types::{FileChange, LineTag};
+use acp_types::{FileChange, LineTag, diff};
 use proptest::prelude::*;
 
 use case::Case;

@@ -45,8 +45,8 @@ fn prove(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, S
     run.is_seeded = true;
     ui.note(format_args!("commands: seed {}", run.seed));
     // A shell takes longer than the readers do, optimised or not.
-    let mut command = workspace.cargo("test -p acp-lifecycle -p acp-tools --all-features --lib");
-    command.args(["--test", "rules", "--", "plain::", "command::", "commands::", "bypasses::a"]);
+    let mut command = workspace.cargo("test --workspace --all-features --lib --test rules --");
+    command.args(["plain::", "reader::", "command::", "commands::", "bypasses::a"]);
     command.env("PROPTEST_CASES", run.n.to_string());
     command.env("PROPTEST_RNG_SEED", run.seed.to_string());
     super::broken(&mut command, run)

@@ -33,7 +33,8 @@ fn test(
     counts: &[(&str, u64)],
     run: &mut Run,
 ) -> Result<(), Stop> {
-    let mut command = workspace.cargo("test -p acp-tools --all-features --profile laws --test");
+    let mut command =
+        workspace.cargo("test -p callboard-process --all-features --profile laws --test");
     command.args([name, "--", "--nocapture", "--test-threads=1"]);
     for (variable, count) in counts {
         command.env(variable, count.to_string());

@@ -13,7 +13,7 @@ pub(super) fn prove(workspace: &Workspace, _: &mut Ui<'_>, run: &mut Run) -> Res
     let path = workspace.target.join("output-figures.json");
     // What an earlier run left is not what this one measured.
     std::fs::remove_file(&path).ok();
-    let mut command = workspace.cargo("test -p acp-tools --all-features --test output");
+    let mut command = workspace.cargo("test -p callboard-process --all-features --test output");
     command.args(["--profile", "laws"]).env("OUTPUT_BYTES", run.n.to_string());
     command.env("OUTPUT_FIGURES", &path);
     let (status, _) = cargo::failed_tests(&mut command)?;

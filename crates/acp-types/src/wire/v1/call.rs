@@ -9,7 +9,7 @@ use crate::schema::v1::{
     self, ContentBlock, TextContent, ToolCall, ToolCallContent, ToolCallStatus, ToolCallUpdate,
     ToolCallUpdateFields,
 };
-use crate::{CallMeta, Content, ContentPatch, TerminalId, ToolCallId, text, wire};
+use crate::{CallMeta, Content, ContentPatch, TerminalId, ToolCallId, json, wire};
 
 /// One open call: its items, and what the client holds of it.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl SentCall {
         let large = Large::take(&mut update.fields).or(held);
         if self.told && !is_final && !self.may_stream(update, &large) {
             if large.content.is_some() {
-                update.fields.content = self.excerpt(text::json_bytes(update), meta_key);
+                update.fields.content = self.excerpt(json::serialized_len(update), meta_key);
             }
             self.held = large;
         } else {
@@ -130,7 +130,8 @@ impl SentCall {
     fn may_stream(&mut self, rest: &ToolCallUpdate, large: &Large) -> bool {
         let large = large.json_len();
         // The metadata is in the line too, with a trace of up to 9 KiB.
-        large == 0 || wire::may_stream(text::json_bytes(rest) + large, || large, &mut self.streamed)
+        large == 0
+            || wire::may_stream(json::serialized_len(rest) + large, || large, &mut self.streamed)
     }
 
     /// Returns the terminals that it shows, in order.
@@ -179,7 +180,7 @@ impl Large {
             let commas = items.len().saturating_sub(1);
             r#","content":[]"#.len() + commas + items.iter().map(item_len).sum::<usize>()
         });
-        let field = |key: &str, value: &Value| key.len() + text::json_value_len(value);
+        let field = |key: &str, value: &Value| key.len() + json::value_len(value);
         let input = self.raw_input.as_ref().map(|value| field(r#","rawInput":"#, value));
         let output = self.raw_output.as_ref().map(|value| field(r#","rawOutput":"#, value));
         [content, input, output].into_iter().flatten().sum()
@@ -194,9 +195,10 @@ fn item_len(item: &ToolCallContent) -> usize {
             meta: None,
             ..
         }) => {
-            r#"{"type":"content","content":{"type":"text","text":""}}"#.len() + text::json_len(text)
+            r#"{"type":"content","content":{"type":"text","text":""}}"#.len()
+                + json::string_len(text)
         }
-        other => text::json_bytes(other),
+        other => json::serialized_len(other),
     }
 }
 
@@ -210,10 +212,10 @@ pub(super) struct Shows<'a> {
 #[cfg(test)]
 mod tests {
     use super::Large;
+    use crate::json::serialized_len;
     use crate::schema::v1::{
         ContentBlock, Diff, TextContent, ToolCallContent, ToolCallUpdate, ToolCallUpdateFields,
     };
-    use crate::text::json_bytes;
     use serde_json::json;
 
     #[test]
@@ -234,7 +236,7 @@ mod tests {
         ] {
             let rest = ToolCallUpdate::new("c", ToolCallUpdateFields::new());
             let whole = ToolCallUpdate::new("c", fields.clone());
-            let expected = json_bytes(&whole) - json_bytes(&rest);
+            let expected = serialized_len(&whole) - serialized_len(&rest);
             assert_eq!(Large::take(&mut fields).json_len(), expected, "{whole:?}");
         }
     }

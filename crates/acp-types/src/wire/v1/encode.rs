@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use callboard_text::{path_text, utf8_path};
 use serde_json::json;
 
 use super::Update;
@@ -9,7 +10,6 @@ use crate::limits::{CHANGE_BYTES, WHOLE_CHANGE_BYTES};
 use crate::schema::v1::{self, Diff, SessionUpdate, ToolCallContent, ToolCallStatus};
 use crate::{
     Content, FileChange, Operation, Plan, PlanEntry, PlanPriority, PlanStatus, Status, TerminalId,
-    text,
 };
 
 /// Returns v1's status for one of the model's: a cancelled call has failed, a paused one runs.
@@ -149,7 +149,7 @@ fn hunks(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
         .iter()
         .map(|hunk| {
             let old = (change.operation != Operation::Add).then(|| hunk.old_text());
-            let mut item = Diff::new(text::utf8_path(&change.path), hunk.new_text());
+            let mut item = Diff::new(utf8_path(&change.path), hunk.new_text());
             item.old_text = old;
             item.meta = Some(v1::Meta::from_iter([(
                 meta_key.to_owned(),
@@ -164,7 +164,7 @@ fn hunks(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
         .collect();
     let (added, removed) = change.left_out_of(&bounded);
     if (added, removed) != (0, 0) {
-        let path = text::path_text(&change.path);
+        let path = path_text(&change.path);
         let rest = if added + removed == 1 { "line is" } else { "lines are" };
         let note = format!("{path}: +{added} −{removed} more {rest} not shown.");
         items.push(ToolCallContent::from(note));
@@ -179,7 +179,7 @@ fn diff(
     new: String,
     meta_key: &str,
 ) -> ToolCallContent {
-    let mut diff = Diff::new(text::utf8_path(path), new);
+    let mut diff = Diff::new(utf8_path(path), new);
     diff.old_text = old;
     diff.meta = Some(v1::Meta::from_iter([(
         meta_key.to_owned(),
@@ -192,12 +192,12 @@ fn sentence(change: &FileChange) -> ToolCallContent {
     if let Some(sentence) = &change.sentence {
         return ToolCallContent::from(sentence.clone());
     }
-    let path = text::path_text(&change.path);
+    let path = path_text(&change.path);
     ToolCallContent::from(match &change.operation {
         Operation::Add => format!("Adds {path}"),
         Operation::Modify => format!("Changes {path}"),
         Operation::Delete => format!("Deletes {path}"),
-        Operation::Move { from } => format!("Moves {} to {path}", text::path_text(from)),
-        Operation::Copy { from } => format!("Copies {} to {path}", text::path_text(from)),
+        Operation::Move { from } => format!("Moves {} to {path}", path_text(from)),
+        Operation::Copy { from } => format!("Copies {} to {path}", path_text(from)),
     })
 }

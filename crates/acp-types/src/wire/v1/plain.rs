@@ -4,10 +4,10 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
-use crate::text;
+use callboard_text::is_hidden;
 
 /// Returns terminal output as text: without escape sequences and what
-/// [hides](text::is_hidden), of lines that are drawn again the last state.
+/// [hides](callboard_text::is_hidden), of lines that are drawn again the last state.
 ///
 /// Of the movements of the cursor it follows those of programs that draw some lines again. It
 /// never moves to where nothing is, so that the text is no longer than the output.
@@ -21,7 +21,7 @@ pub(super) fn plain(output: &str) -> String {
             '\r' => (page.col, page.returned) = (0, true),
             '\u{8}' => page.col = page.col.saturating_sub(1),
             '\t' => page.put('\t'),
-            letter if letter.is_control() || text::is_hidden(letter) => {}
+            letter if letter.is_control() || is_hidden(letter) => {}
             letter => page.put(letter),
         }
     }

@@ -1,12 +1,14 @@
 //! The form that single values of the model take in draft v2.
 
+use callboard_text::utf8_path;
+
 use crate::schema::v2::{
     ContentBlock, Diff, DiffChange, DiffFileType, PlanEntry, PlanEntryPriority, PlanEntryStatus,
     Terminal, ToolCallCancelCapabilities, ToolCallCapabilities, ToolCallContent, ToolCallLocation,
     ToolCallStatus, ToolKind,
 };
 use crate::{
-    Capabilities, Content, FileChange, Location, Operation, PlanPriority, PlanStatus, Status, text,
+    Capabilities, Content, FileChange, Location, Operation, PlanPriority, PlanStatus, Status,
 };
 
 pub(super) fn status(status: Status) -> ToolCallStatus {
@@ -36,7 +38,7 @@ pub(super) fn kind(kind: crate::ToolKind) -> ToolKind {
 }
 
 pub(super) fn location(location: &Location) -> ToolCallLocation {
-    ToolCallLocation::new(text::utf8_path(location.path())).line(location.line().map(u32::from))
+    ToolCallLocation::new(utf8_path(location.path())).line(location.line().map(u32::from))
 }
 
 pub(super) fn capabilities(capabilities: Capabilities) -> ToolCallCapabilities {
@@ -59,13 +61,13 @@ fn content_block(block: &crate::ContentBlock) -> ContentBlock {
 }
 
 fn diff(change: &FileChange, meta_key: &str) -> Diff {
-    let path = text::utf8_path(&change.path).into_owned();
+    let path = utf8_path(&change.path).into_owned();
     let operation = match &change.operation {
         Operation::Add => DiffChange::add(path),
         Operation::Modify => DiffChange::modify(path),
         Operation::Delete => DiffChange::delete(path),
-        Operation::Move { from } => DiffChange::move_file(text::utf8_path(from), path),
-        Operation::Copy { from } => DiffChange::copy(text::utf8_path(from), path),
+        Operation::Move { from } => DiffChange::move_file(utf8_path(from), path),
+        Operation::Copy { from } => DiffChange::copy(utf8_path(from), path),
     };
     let has_hunks = !change.hunks.is_empty() || change.unlisted != (0, 0);
     let has_text = change.old_text.is_some() || change.new_text.is_some() || has_hunks;

@@ -1,11 +1,11 @@
 //! Whatever is left out, what is left is a session that a provider takes.
 
+use callboard_models::Part;
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::model::Part;
 
 fn prompt(text: &str) -> Arc<Message> {
     Arc::new(Message::user(text))

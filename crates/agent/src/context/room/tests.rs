@@ -4,13 +4,13 @@ use std::sync::Mutex;
 use std::time::SystemTime;
 
 use acp_lifecycle::{Item, Session, Sink, Unreachable, drive};
+use callboard_models::{Event, Fault, ModelError, Reply, Request, Stop, ToolResult};
 use futures::{StreamExt as _, stream};
 use pretty_assertions::assert_eq;
 use tokio::time::Instant;
 
 use super::*;
 use crate::limits;
-use crate::model::{Event, Fault, ModelError, Reply, Request, Stop, ToolResult};
 
 /// Summarises, or never says anything.
 #[derive(Debug)]

@@ -1,10 +1,10 @@
 //! What the model is asked, and what is told of what it answers.
 
+use callboard_models::{Call, Fault, Reply, ToolResult};
 use futures::{StreamExt as _, stream};
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::model::{Call, Fault, Reply, ToolResult};
 
 /// Says what it is made of, and remembers nothing.
 #[derive(Debug)]

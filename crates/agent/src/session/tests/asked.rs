@@ -1,18 +1,20 @@
 //! What a client is asked about that is too long to be shown whole.
 
+use std::sync::Arc;
+
 use acp_lifecycle::limits::TITLE_BYTES;
 use acp_types::limits::CHANGE_BYTES;
 use acp_types::schema::v1::{PermissionOptionKind, ToolCallContent};
+use callboard_models::direct::Direct;
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use super::start;
-use crate::model;
-use crate::testing::{Agent, Behaviour, Form, Permission, text_of};
+use acp_conformance::{Agent, Behaviour, Form, Permission, text_of};
 
 /// What is asked about a command of the direct model: the kinds of the options, and the content.
 async fn asked(prompt: &str) -> (Vec<PermissionOptionKind>, Vec<ToolCallContent>) {
-    let agent = crate::agent::Agent::new(model::parse("direct").unwrap(), std::iter::empty());
+    let agent = crate::agent::Agent::new(Arc::new(Direct), std::iter::empty());
     let mut agent = Agent::in_process(agent, Permission::Never);
     agent.initialize().await.unwrap();
     let folder = tempfile::tempdir().unwrap();

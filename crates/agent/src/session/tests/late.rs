@@ -2,11 +2,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
+use std::sync::Arc;
 
+use callboard_models::direct::Direct;
 use serde_json::json;
 
-use crate::model;
-use crate::testing::{Agent, Permission};
+use acp_conformance::{Agent, Permission};
 
 #[tokio::test]
 async fn a_session_that_closes_logs_what_was_written_late_and_told_by_nobody() {
@@ -15,11 +16,11 @@ async fn a_session_that_closes_logs_what_was_written_late_and_told_by_nobody() {
     std::fs::create_dir(&cwd).unwrap();
     std::fs::write(cwd.join("a.txt"), "old\n").unwrap();
     let to = File::create(&log).unwrap();
-    let subscriber = tracing_subscriber::fmt().with_writer(std::sync::Arc::new(to)).finish();
+    let subscriber = tracing_subscriber::fmt().with_writer(Arc::new(to)).finish();
     let guard = tracing::subscriber::set_default(subscriber);
 
     let env = [("XDG_STATE_HOME".to_owned(), state.display().to_string())];
-    let agent = crate::agent::Agent::new(model::parse("direct").unwrap(), env.into_iter());
+    let agent = crate::agent::Agent::new(Arc::new(Direct), env.into_iter());
     let mut agent = Agent::in_process(agent, Permission::default());
     agent.initialize().await.unwrap();
     let session = agent.new_session(&cwd).await.unwrap();

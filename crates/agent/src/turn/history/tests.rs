@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use callboard_models::{Call, Message, Part, ToolResult, Usage};
 use pretty_assertions::assert_eq;
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, prop_oneof, proptest};
 
 use super::{History, LEFT_OUT};
 use crate::limits::MAX_SHOWN_BYTES;
-use crate::model::{Call, Message, Part, ToolResult, Usage};
 
 fn reply(text: &str, calls: usize) -> Message {
     let call = |number| Call {

@@ -5,12 +5,12 @@ use std::sync::atomic::AtomicBool;
 
 use acp_types::schema::MaybeUndefined;
 use acp_types::schema::v1::ToolCallStatus;
+use callboard_models::Usage;
 use futures::future;
 use pretty_assertions::assert_eq;
 use tokio::time::Instant;
 
 use super::*;
-use crate::model::Usage;
 
 /// Says what it was given, a reply a request, and then that it is done; keeps what it is asked.
 #[derive(Debug, Default)]
@@ -95,7 +95,7 @@ fn told(messages: &[Arc<Message>]) -> Vec<String> {
             format!("assistant: {text}{calls:?}")
         }
         Message::ToolResults(results) => {
-            let result = |it: &crate::model::ToolResult| {
+            let result = |it: &callboard_models::ToolResult| {
                 format!("{}{} {}", it.call_id, if it.is_error { "!" } else { ":" }, it.text)
             };
             format!("results: {}", results.iter().map(result).collect::<Vec<_>>().join(", "))
@@ -484,7 +484,7 @@ async fn a_client_is_told_the_title_once_and_what_was_used_after_each_reply() {
 async fn what_a_provider_wants_repeated_is_repeated_with_all_of_its_reply_or_not_at_all() {
     let wanted = || {
         let items = serde_json::json!(["signed"]);
-        Event::Replay(crate::model::Replay { origin: "fake".into(), items })
+        Event::Replay(callboard_models::Replay { origin: "fake".into(), items })
     };
     let many = || (0..=limits::MAX_REPLY_CALLS).flat_map(|id| call(&id.to_string(), "look"));
     for (reply, is_kept) in [
@@ -539,7 +539,8 @@ async fn a_result_goes_back_within_its_bound() {
 async fn after_a_turn_that_was_lost_each_call_has_its_result() {
     let (stage, model) = (Stage::new(), Arc::new(Fake::new(Vec::new())));
     let mut history = History::default();
-    let lost = crate::model::Call { id: "a".into(), name: "look".into(), arguments: String::new() };
+    let lost =
+        callboard_models::Call { id: "a".into(), name: "look".into(), arguments: String::new() };
     let (text, thought, calls) = (String::new(), String::new(), vec![lost]);
     history.say(Message::Assistant { text, thought, calls, replay: None });
     drop(stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await);

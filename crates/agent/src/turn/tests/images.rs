@@ -1,11 +1,11 @@
 //! What calls show, for a model that sees it and for one that does not.
 
 use acp_tools::builtin::read_file::ReadFile;
+use callboard_models::ToolResult;
 use pretty_assertions::assert_eq;
 
 use super::endings::Fake;
 use super::*;
-use crate::model::ToolResult;
 
 /// A turn with one call that shows an image, and what is remembered of its result.
 async fn look(refusals: usize) -> (usize, Vec<ToolResult>, Seen) {

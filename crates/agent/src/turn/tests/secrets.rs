@@ -1,7 +1,8 @@
 //! Keys that a model learns while it opens.
 
+use callboard_models::provider::Key;
+
 use super::*;
-use crate::model::provider::Key;
 use crate::secrets::learn;
 
 const KEY: &str = "sk-learnt-in-mid-turn";

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
 
-use acp_lifecycle::title::{SEPARATOR, visible};
+use acp_lifecycle::title::SEPARATOR;
 use acp_lifecycle::{Chunk, End, Item, Moment, Role, Session};
 use acp_types::{
     Capabilities, Content, Exit, Output, Plan, PlanEntry, PlanPriority, PlanStatus, Progress,
     Reason, Status, TerminalId, TerminalPatch, TerminalReport, ToolCallId, ToolCallPatch, ToolKind,
 };
+use callboard_text::visible;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! What is told of commands in the background: to the model as text, to the client as data.
 
-use acp_types::text::path_text;
+use callboard_text::{grouped_count, path_text};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -11,11 +11,10 @@ use serde_json::{Value, json};
 use super::own::ending;
 use crate::background::{Command, Done, Phase};
 use crate::error::{Code, ToolError};
-use crate::exec::End;
-use crate::exec::record::{Fresh, hidden_left_out};
 use crate::limits::BACKGROUND_RUNNING;
-use crate::read::counted;
 use crate::tool::{Context, Description, Invocation, Output, blocking, redacted};
+use callboard_process::End;
+use callboard_process::record::{Fresh, hidden_left_out};
 
 /// Why a command goes on in the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,7 +172,7 @@ fn told(fresh: &Fresh) -> String {
             let _ = writeln!(
                 told,
                 "[binary output: {}, {kind}]",
-                counted(fresh.bytes, "byte", "bytes")
+                grouped_count(fresh.bytes, "byte", "bytes")
             );
         }
         None => told.push_str(&fresh.excerpt.text),

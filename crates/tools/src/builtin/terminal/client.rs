@@ -8,20 +8,16 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_lifecycle::title::visible;
-use acp_types::text::{head, tail};
 use acp_types::{Exit, Output as Shown, TerminalId, TerminalPatch};
+use callboard_text::visible;
+use callboard_text::{head, tail};
 use futures::future;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{Plan, own};
 use crate::backend::{ClientCommand, ClientError, ClientOutput, ClientTerminal, TerminalBackend};
-use crate::env;
 use crate::error::{Code, ToolError};
-use crate::exec::escapes::Filter;
-use crate::exec::record::Recording;
-use crate::exec::{self, Command, End, Streams, or_never};
 use crate::limits::{
     CLIENT_CANCEL_GRACE, CLIENT_CANCEL_LINGER, CLIENT_ID_BYTES, CLIENT_KILL_DEADLINE, CLIENT_LOOK,
     CLIENT_LOOK_MAX, CLIENT_LOOK_SOON, CLIENT_OUTPUT_BYTES, CLIENT_SETTLE, CLIENT_SETTLE_TRIES,
@@ -29,6 +25,10 @@ use crate::limits::{
 };
 use crate::outputs::OutputKind;
 use crate::tool::{Invocation, Output, blocking};
+use callboard_process::env;
+use callboard_process::escapes::Filter;
+use callboard_process::record::Recording;
+use callboard_process::{self as process, Command, End, Streams, or_never};
 
 /// Returns the client's terminals, if it is to run a command: not one that reads what is typed or
 /// is to go on in the background, which no client can be asked for, and not where the client shows
@@ -137,20 +137,20 @@ impl Ran {
         Self { end, exit: None, output: Ok(ClientOutput::default()) }
     }
 
-    fn exit(&self, begun: Instant) -> exec::Exit {
+    fn exit(&self, begun: Instant) -> process::Exit {
         let Exit { code, signal } = self.exit.clone().unwrap_or_default();
         let signal = signal.filter(|signal| !signal.trim().is_empty());
         let signal = signal.map(|signal| visible(head(signal.trim(), CLIENT_SIGNAL_BYTES)));
         // Some clients say 0 where there is no code.
         let code = code.filter(|code| signal.is_none() || *code != 0);
         let (end, duration) = (self.end, begun.elapsed());
-        exec::Exit { code, signal, end, duration, left_over: 0, usage: None }
+        process::Exit::new(code, signal, end, duration)
     }
 
     /// Tells how it ended, and what is missing of its output.
     fn told(
         &self,
-        exit: &exec::Exit,
+        exit: &process::Exit,
         limit: Option<Duration>,
         patience: Option<Duration>,
     ) -> String {

@@ -2,7 +2,7 @@
 //!
 //! It knows nothing of arguments and of whether the command may run.
 
-use acp_types::text::path_text;
+use callboard_text::path_text;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,13 +18,15 @@ use super::Plan;
 use super::background::{self as told, Why};
 use crate::background::{Job, Running};
 use crate::error::{Code, ToolError};
-use crate::exec::escapes::Filter;
-use crate::exec::record::{Recorded, RecordedFile, Recording};
-use crate::exec::{self, Command, End, Input, Piece, Size, SpawnError, Streams, Usage, or_never};
 use crate::limits::OUTPUT_FILE_BYTES;
 use crate::outputs::{OutputKind, uri};
 use crate::sys::fs::Dir;
 use crate::tool::{Invocation, Output, blocking, redacted};
+use callboard_process::escapes::Filter;
+use callboard_process::record::{Recorded, RecordedFile, Recording};
+use callboard_process::{
+    self as process, Command, End, Input, Piece, Size, SpawnError, Streams, Usage, or_never,
+};
 
 /// Runs a command to its end, or until it goes on in the background.
 pub(super) async fn run(plan: Plan, invocation: Invocation<'_>) -> Result<Output, ToolError> {
@@ -115,7 +117,7 @@ fn begin(command: Command, folder: Arc<Dir>, job: &Job, invocation: Invocation<'
         }
     };
     let (stop, kept, input) = (job.stop.clone(), Arc::clone(&recording), job.input.clone());
-    let running = exec::run_recorded(command, stop, kept, input, show, ready).boxed();
+    let running = process::run_recorded(command, stop, kept, input, show, ready).boxed();
     Live { recording, running, detached }
 }
 
@@ -130,7 +132,7 @@ async fn out_of_patience(patience: Option<Duration>, input: Option<&Input>) -> W
 /// Tells the client and the model of a command that has ended, `how` in words, and what it wrote.
 pub(super) fn report(
     call: &CallHandle,
-    exit: &exec::Exit,
+    exit: &process::Exit,
     recorded: &Recorded,
     how: &str,
 ) -> Output {
@@ -156,7 +158,7 @@ pub(super) fn report(
     }
 }
 
-fn raw(exit: &exec::Exit, recorded: &Recorded) -> Value {
+fn raw(exit: &process::Exit, recorded: &Recorded) -> Value {
     json!({
         "exitCode": exit.code,
         "signal": exit.signal,
@@ -182,7 +184,7 @@ fn used(usage: Usage) -> Value {
     json!({ "cpuMs": (usage.cpu.as_secs_f64() * 1000.0).round(), "peakBytes": usage.peak_bytes })
 }
 
-fn failed(exit: &exec::Exit) -> Option<(Code, Reason)> {
+fn failed(exit: &process::Exit) -> Option<(Code, Reason)> {
     match exit.end {
         End::TimedOut => Some((Code::TimedOut, Reason::Timeout)),
         End::Cancelled => Some((Code::Cancelled, Reason::Turn)),
@@ -192,7 +194,7 @@ fn failed(exit: &exec::Exit) -> Option<(Code, Reason)> {
     }
 }
 
-pub(super) fn ending(exit: &exec::Exit, timeout: Option<Duration>) -> String {
+pub(super) fn ending(exit: &process::Exit, timeout: Option<Duration>) -> String {
     let left_over = match exit.left_over {
         0 => String::new(),
         1 => "; 1 process that it left running was ended".to_owned(),

@@ -15,9 +15,9 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::env::base_env;
-use crate::limits::COMMAND_OUTPUT_BYTES;
 use crate::{Context, Registry, Workspace};
+use callboard_process::env::base_env;
+use callboard_process::limits::COMMAND_OUTPUT_BYTES;
 
 mod background;
 

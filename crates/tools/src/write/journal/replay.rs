@@ -7,8 +7,8 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{BEGINNING, CALL, END, Line, Manner, Names, Prepared, fresh, spare};
 use crate::limits::{COUNTED_DEPTH, DIRECTORY_ENTRIES, EDIT_FILES, FILE_BYTES, JOURNAL_BYTES};
-use crate::read::read_capped;
 use crate::stamp::Stamp;
+use crate::sys::fs::read_capped;
 use crate::sys::fs::{Dir, Kind, Root, links};
 
 /// Puts in order what killed processes left, as their journals in a folder say. What cannot be done

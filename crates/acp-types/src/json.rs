@@ -1,0 +1,123 @@
+//! Lengths of JSON that is not written, and cuts by them.
+
+use std::io::{self, Write};
+
+use callboard_text::head;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// Returns the bytes that `text` takes inside a JSON string, without the quotes.
+#[must_use]
+pub fn string_len(text: &str) -> usize {
+    // Few enough at once that their sum fits a byte, which makes it fast.
+    let more = |bytes: &[u8]| bytes.iter().copied().map(escape_len).sum::<u8>();
+    text.len() + text.as_bytes().chunks(32).map(|bytes| usize::from(more(bytes))).sum::<usize>()
+}
+
+/// Returns the longest beginning of `text` that takes at most `max` bytes inside a JSON string.
+#[must_use]
+pub fn string_head(text: &str, max: usize) -> &str {
+    let mut used = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        used += json_byte_len(byte);
+        if used > max {
+            return head(text, at);
+        }
+    }
+    text
+}
+
+/// Returns the bytes that a value takes as JSON; 0 for one that JSON cannot hold.
+#[must_use]
+pub fn serialized_len(value: &impl Serialize) -> usize {
+    let mut bytes = Bytes(0);
+    serde_json::to_writer(&mut bytes, value).map_or(0, |()| bytes.0)
+}
+
+/// Returns the bytes that a value takes as JSON: what [`serialized_len`] returns, sooner.
+#[must_use]
+pub fn value_len(value: &Value) -> usize {
+    match value {
+        Value::String(text) => "\"\"".len() + string_len(text),
+        Value::Array(items) => listed_len(items.iter().map(value_len)),
+        Value::Object(fields) => object_len(fields),
+        Value::Number(number) => match (number.as_u64(), number.as_i64()) {
+            (Some(number), _) => digits(number),
+            (None, Some(negative)) => "-".len() + digits(negative.unsigned_abs()),
+            (None, None) => serialized_len(number),
+        },
+        Value::Null | Value::Bool(true) => "true".len(),
+        Value::Bool(false) => "false".len(),
+    }
+}
+
+fn digits(number: u64) -> usize {
+    number.checked_ilog10().map_or(1, |power| power as usize + 1)
+}
+
+/// Returns the bytes that an object takes as JSON.
+#[must_use]
+pub fn object_len(fields: &Map<String, Value>) -> usize {
+    let field = |(key, value): (&String, _)| "\"\":".len() + string_len(key) + value_len(value);
+    listed_len(fields.iter().map(field))
+}
+
+/// The bytes of parts in brackets, with commas between them.
+fn listed_len(parts: impl ExactSizeIterator<Item = usize>) -> usize {
+    "[]".len() + parts.len().saturating_sub(1) + parts.sum::<usize>()
+}
+
+/// Counts what is written and keeps none of it.
+struct Bytes(usize);
+
+impl Write for Bytes {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn json_byte_len(byte: u8) -> usize {
+    1 + usize::from(escape_len(byte))
+}
+
+/// The bytes that a byte takes inside a JSON string beyond itself, found without a branch:
+/// one for `\n` and its like, five for `\u001b` and its like.
+fn escape_len(byte: u8) -> u8 {
+    let is = |other| u8::from(byte == other);
+    let short = is(b'\n') + is(b'\r') + is(b'\t') + is(0x08) + is(0x0c);
+    is(b'"') + is(b'\\') + u8::from(byte < 0x20) * 5 - short * 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{serialized_len, string_head, string_len, value_len};
+    use serde_json::json;
+
+    #[test]
+    fn json_lengths_are_those_of_the_serialiser() {
+        let controls = (0..=0x7f).map(char::from).collect::<String>().repeat(3);
+        for text in ["", "abc", "\"\\\n\r\t\u{8}\u{c}", "\u{1b}[0m\u{0}", "äß€😀\u{7f}", &controls]
+        {
+            let whole = serde_json::to_string(text).unwrap();
+            assert_eq!(string_len(text), whole.len() - 2, "{text:?}");
+        }
+        for value in [
+            json!(null),
+            json!([]),
+            json!({}),
+            json!([true, false, null, -1.5e300, 7, "\n"]),
+            json!([0, 9, 10, 99, 100, u64::MAX, -1, -9, -10, i64::MIN, 0.0, -0.0, 1.0]),
+            json!({"a\"": [[], {}], "": {"b": u64::MAX}}),
+        ] {
+            assert_eq!(value_len(&value), serialized_len(&value), "{value}");
+        }
+        assert_eq!(string_head("a\u{1b}b", 6), "a");
+        assert_eq!(string_head("a\u{1b}b", 7), "a\u{1b}");
+        assert_eq!(string_head("ää", 3), "ä");
+    }
+}

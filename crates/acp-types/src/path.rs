@@ -1,0 +1,49 @@
+//! Paths in JSON, written as their text so that any path can be.
+
+/// Serialises a path as its [text](callboard_text::path_text), so that any path can be written:
+/// `#[serde(with = "acp_types::path::as_text")]`.
+pub mod as_text {
+    use std::path::{Path, PathBuf};
+
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    /// Writes a path.
+    ///
+    /// # Errors
+    ///
+    /// Only those of the serialiser.
+    pub fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&callboard_text::path_text(path))
+    }
+
+    /// Reads a path.
+    ///
+    /// # Errors
+    ///
+    /// If it is no text.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+        Ok(callboard_text::parse_path(&String::deserialize(from)?).into_owned())
+    }
+}
+
+/// The same for a path that may be missing.
+pub(crate) mod as_optional_text {
+    use std::path::PathBuf;
+
+    use callboard_text::{parse_path, path_text};
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(
+        path: &Option<PathBuf>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        path.as_deref().map(path_text).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<PathBuf>, D::Error> {
+        let text = Option::<String>::deserialize(from)?;
+        Ok(text.map(|text| parse_path(&text).into_owned()))
+    }
+}

@@ -1,0 +1,68 @@
+//! Which models a session can be given, and how one is opened by its name.
+//!
+//! Knows nothing of sessions.
+
+use std::sync::Arc;
+
+use callboard_models::{Model, SpecError, direct, parse};
+use futures::future::BoxFuture;
+
+/// The models that a session can choose among. Asking costs no network and reads no file: what has
+/// to be looked for is found beforehand.
+pub trait Catalogue: Send + Sync + std::fmt::Debug {
+    /// Looks at what may have changed since it was looked at last: logins of another process. It is
+    /// called before a session begins, which waits for it only for a moment.
+    fn refresh(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Asks servers which models they list, for [`Catalogue::list`]. It may take seconds, and runs
+    /// beside the sessions: after one has begun, and after its model was found.
+    fn explore(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Lists the models that can be chosen, the default one first.
+    fn list(&self) -> Vec<Choice>;
+
+    /// Returns the model that a session begins with that is opened now; none where that is always
+    /// the agent's own.
+    fn first(&self) -> Option<Arc<dyn Model>> {
+        None
+    }
+
+    /// Opens a model by its name, also by one that is not in the list. It may read a file.
+    ///
+    /// # Errors
+    /// See [`SpecError`].
+    fn open(&self, name: &str) -> Result<Arc<dyn Model>, SpecError>;
+}
+
+/// A model that can be chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// What [`Catalogue::open`] takes, such as `anthropic/NAME` or `direct`.
+    pub value: String,
+    /// What the user reads.
+    pub name: String,
+    /// What there is to say about it.
+    pub description: Option<String>,
+}
+
+/// The models that are in every build, and those that the environment of the process has keys for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BuiltIn;
+
+impl Catalogue for BuiltIn {
+    fn list(&self) -> Vec<Choice> {
+        vec![Choice {
+            value: direct::NAME.to_owned(),
+            name: "Direct commands".to_owned(),
+            description: Some("Does what the prompt's commands say; no model".to_owned()),
+        }]
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn Model>, SpecError> {
+        parse(name, callboard_process::env::parent())
+    }
+}

@@ -1,0 +1,69 @@
+//! What an item of content says, as text. It knows nothing of where it is shown.
+
+use std::borrow::Cow;
+
+use crate::words::Words;
+use acp_types::schema::v1::{ContentBlock, EmbeddedResourceResource};
+
+/// Returns the text of a block, or what stands for one that is none.
+pub(super) fn block_text<'a>(block: &'a ContentBlock, words: &Words) -> Cow<'a, str> {
+    match block {
+        ContentBlock::Text(text) => Cow::Borrowed(&text.text),
+        ContentBlock::Image(image) => binary(&image.mime_type, image.data.len(), words),
+        ContentBlock::Audio(audio) => binary(&audio.mime_type, audio.data.len(), words),
+        ContentBlock::ResourceLink(link) => Cow::Owned(format!("[{}]({})", link.name, link.uri)),
+        ContentBlock::Resource(resource) => match &resource.resource {
+            EmbeddedResourceResource::TextResourceContents(text) => Cow::Borrowed(&text.text),
+            EmbeddedResourceResource::BlobResourceContents(blob) => {
+                let kind = blob.mime_type.as_deref().unwrap_or(&blob.uri);
+                binary(kind, blob.blob.len(), words)
+            }
+            _ => Cow::Borrowed(""),
+        },
+        _ => Cow::Borrowed(""),
+    }
+}
+
+fn binary<'a>(kind: &str, base64_len: usize, words: &Words) -> Cow<'a, str> {
+    Cow::Owned(words.binary(kind, base64_len as u64 / 4 * 3))
+}
+
+/// Returns the language and the inside of a text that is one Markdown fence as a whole; else no
+/// language and the text. A fence that is not closed yet counts.
+pub(super) fn unfence(text: &str) -> (&str, &str) {
+    let trimmed = text.trim();
+    let ticks = trimmed.len() - trimmed.trim_start_matches('`').len();
+    let (fence, rest) = trimmed.split_at(ticks);
+    let Some((language, inside)) = rest.split_once('\n') else {
+        return ("", text);
+    };
+    if ticks < 3 || language.contains('`') {
+        return ("", text);
+    }
+    let body = inside.strip_suffix(fence).unwrap_or(inside);
+    if body.lines().any(|line| line.trim_end() == fence) {
+        return ("", text);
+    }
+    (language.trim(), body.strip_suffix('\n').unwrap_or(body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unfence;
+
+    #[test]
+    fn a_fence_around_the_whole_is_taken_off() {
+        for (text, expected) in [
+            ("```console\n$ ls\na\n```", ("console", "$ ls\na")),
+            ("````sh\n```\n````\n", ("sh", "```")),
+            ("```console\n$ ls", ("console", "$ ls")),
+            ("```console\n```", ("console", "")),
+            ("```\na\n```\nand\n```\nb\n```", ("", "```\na\n```\nand\n```\nb\n```")),
+            ("`a`", ("", "`a`")),
+            ("``` a```\n", ("", "``` a```\n")),
+            ("", ("", "")),
+        ] {
+            assert_eq!(unfence(text), expected, "{text:?}");
+        }
+    }
+}

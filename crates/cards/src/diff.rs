@@ -1,0 +1,115 @@
+//! A diff as lines: what file, how much, and the changed places with their context.
+//!
+//! A v1 diff is two texts, of a whole file or of one place of it; the places are found here.
+
+use std::time::Instant;
+
+use acp_types::diff::change;
+use acp_types::meta::DEFAULT_KEY;
+use acp_types::schema::v1::Diff;
+use acp_types::{FileChange, Hunk, LineTag, Operation};
+use anstyle::Style;
+
+use super::limits::{DIFF_TIME, LINE_CHARS};
+use super::page::Page;
+use super::safe;
+
+/// How much of the diffs of one message is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// Everything, for whoever decides on it.
+    Whole,
+    /// So many lines, none of them long.
+    AtMost(usize),
+}
+
+/// Prints a diff and takes its lines off `extent`; returns whether all of it was printed.
+pub(super) fn print(diff: &Diff, extent: &mut Extent, page: &mut Page) -> bool {
+    let change = file_change(diff);
+    print_title(&change, page);
+    let offset = start(diff);
+    let lines: Vec<_> = change.hunks.iter().flat_map(|hunk| hunk_lines(hunk, offset)).collect();
+    let (shown, max_chars) = match extent {
+        Extent::Whole => (lines.len(), usize::MAX),
+        Extent::AtMost(left) => (lines.len().min(*left), LINE_CHARS),
+    };
+    let mut is_whole = shown == lines.len();
+    for (tag, line) in &lines[..shown] {
+        let style = match tag {
+            Some(LineTag::Removed) => page.palette.bad,
+            Some(LineTag::Added) => page.palette.good,
+            Some(LineTag::Context) => Style::new(),
+            None => page.palette.dim,
+        };
+        let cut = safe::cut(line, max_chars);
+        is_whole &= cut.len() >= line.len();
+        page.write(style, &format!("  {cut}"));
+        page.line("");
+    }
+    if let Extent::AtMost(left) = extent {
+        *left -= shown;
+    }
+    if shown < lines.len() {
+        let more = page.words.more_lines(lines.len() - shown);
+        page.write(page.palette.dim, &format!("  {more}\n"));
+    }
+    is_whole
+}
+
+fn file_change(diff: &Diff) -> FileChange {
+    let old = diff.old_text.as_deref();
+    let operation = match old {
+        None => Operation::Add,
+        Some(_) if meta(diff, "kind").is_some_and(|kind| kind == "delete") => Operation::Delete,
+        Some(_) => Operation::Modify,
+    };
+    let (old, deadline) = (old.unwrap_or_default(), Instant::now() + DIFF_TIME);
+    change(&diff.path, operation, old, &diff.new_text, deadline)
+}
+
+fn print_title(change: &FileChange, page: &mut Page) {
+    let (added, removed) = change.counts();
+    let what = match change.operation {
+        Operation::Add => page.words.say("diff-new") + ", ",
+        Operation::Delete => page.words.say("diff-deleted") + ", ",
+        _ => String::new(),
+    };
+    let path = page.path(&change.path);
+    page.write(page.palette.bold, &format!("  {path}"));
+    page.write(page.palette.dim, &format!("  {what}+{added} −{removed}\n"));
+}
+
+/// Returns the lines of a hunk and a first one that says where it is.
+fn hunk_lines(hunk: &Hunk, offset: (u32, u32)) -> Vec<(Option<LineTag>, String)> {
+    let count = |without| hunk.lines.iter().filter(|line| line.tag != without).count();
+    let place = format!(
+        "@@ -{},{} +{},{} @@",
+        hunk.old_start.saturating_add(offset.0),
+        count(LineTag::Added),
+        hunk.new_start.saturating_add(offset.1),
+        count(LineTag::Removed),
+    );
+    let lines = hunk.lines.iter().map(|line| {
+        let text = line.text.strip_suffix('\n').unwrap_or(&line.text);
+        let shown = match line.tag {
+            LineTag::Context => format!("  {}", safe::exact(text.trim_end())).trim_end().to_owned(),
+            LineTag::Removed => format!("- {}", safe::exact(text)),
+            LineTag::Added => format!("+ {}", safe::exact(text)),
+        };
+        (Some(line.tag), shown)
+    });
+    std::iter::once((None, place)).chain(lines).collect()
+}
+
+/// Returns how many lines of the file lie before the two texts, where the agent says so.
+fn start(diff: &Diff) -> (u32, u32) {
+    let before = |key| {
+        let start = meta(diff, key).and_then(serde_json::Value::as_u64).unwrap_or(1);
+        u32::try_from(start.saturating_sub(1)).unwrap_or(u32::MAX)
+    };
+    (before("oldStart"), before("newStart"))
+}
+
+fn meta<'a>(diff: &'a Diff, key: &str) -> Option<&'a serde_json::Value> {
+    diff.meta.as_ref()?.get(DEFAULT_KEY)?.get(key)
+}

@@ -1,0 +1,107 @@
+//! The first and last lines of a text of any length, and how many are between.
+//!
+//! It takes the text in pieces and knows nothing of where they come from.
+
+use std::collections::VecDeque;
+
+use super::limits::LINE_CHARS;
+use super::safe;
+use super::words::Words;
+
+/// The lines of a text that are shown.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Excerpt {
+    max_head: usize,
+    max_tail: usize,
+    head: Vec<String>,
+    tail: VecDeque<String>,
+    total: usize,
+    is_open: bool,
+}
+
+impl Excerpt {
+    /// Keeps `head` lines from the beginning and `tail` from the end, at least one.
+    pub(super) fn new(head: usize, tail: usize) -> Self {
+        Self { max_head: head, max_tail: tail.max(1), ..Self::default() }
+    }
+
+    /// Adds text, safe to show, which goes on where the last piece stopped.
+    pub(super) fn push(&mut self, text: &str) {
+        for piece in text.split_inclusive('\n') {
+            let (line, is_open) = match piece.strip_suffix('\n') {
+                Some(line) => (line, false),
+                None => (piece, true),
+            };
+            if !self.is_open {
+                self.begin_line();
+            }
+            if let Some(last) = self.tail.back_mut().or(self.head.last_mut()) {
+                let room = LINE_CHARS.saturating_sub(last.chars().count());
+                // A line that is cut ends with the mark, and stays as it is.
+                if room > 0 {
+                    last.push_str(&safe::cut(line, room));
+                }
+            }
+            self.is_open = is_open;
+        }
+    }
+
+    fn begin_line(&mut self) {
+        self.total += 1;
+        if self.head.len() < self.max_head {
+            self.head.push(String::new());
+            return;
+        }
+        if self.tail.len() == self.max_tail {
+            self.tail.pop_front();
+        }
+        self.tail.push_back(String::new());
+    }
+
+    /// Returns the number of lines that it was given.
+    pub(super) fn total(&self) -> usize {
+        self.total
+    }
+
+    /// Returns the first line, if it is kept.
+    pub(super) fn first(&self) -> Option<&str> {
+        self.head.first().map(String::as_str)
+    }
+
+    /// Returns the lines to show; one of them counts those that are not.
+    pub(super) fn lines(&self, words: &Words) -> impl Iterator<Item = String> {
+        let left = self.total - self.head.len() - self.tail.len();
+        let gap = (left > 0).then(|| words.more_lines(left));
+        let kept = self.head.iter().cloned().chain(gap);
+        kept.chain(self.tail.iter().cloned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Excerpt, LINE_CHARS};
+    use crate::words::ENGLISH;
+
+    #[test]
+    fn the_middle_is_counted() {
+        for (pieces, expected) in [
+            (&["a\nb\nc\n"][..], "a|b|c"),
+            (&["a\nb\nc\nd"], "a|… 1 more line|c|d"),
+            (&["a", "a\nb", "\n", "\n", "c\nd\ne"], "aa|… 3 more lines|d|e"),
+            (&[], ""),
+        ] {
+            let mut excerpt = Excerpt::new(1, 2);
+            pieces.iter().for_each(|piece| excerpt.push(piece));
+            assert_eq!(excerpt.lines(&ENGLISH).collect::<Vec<_>>().join("|"), expected);
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_is_cut() {
+        let mut excerpt = Excerpt::new(1, 0);
+        (0..3).for_each(|_| excerpt.push(&"x".repeat(LINE_CHARS - 1)));
+        let shown = excerpt.first().unwrap();
+        assert_eq!(shown.chars().count(), LINE_CHARS);
+        assert!(shown.ends_with('…'));
+    }
+}

@@ -1,0 +1,266 @@
+//! The text that is printed next, and what was printed last: whose it was, and how it ended.
+//!
+//! It only appends, and knows nothing of what the text means.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use acp_types::schema::v1::{MessageId, ToolCallId};
+use anstyle::{AnsiColor, Style};
+use callboard_text::path_text;
+
+use super::limits::LINE_CHARS;
+use super::markdown::Markdown;
+use super::safe;
+use super::words::Words;
+
+/// What is printed now, and how everything looks.
+#[derive(Debug)]
+pub(super) struct Page {
+    /// The directory that paths are shown relative to.
+    pub(super) cwd: PathBuf,
+    /// The columns of a line.
+    pub(super) width: usize,
+    /// The colours.
+    pub(super) palette: Palette,
+    /// Its own words.
+    pub(super) words: Arc<Words>,
+    /// Whose text was printed last.
+    pub(super) owner: Owner,
+    text: String,
+    /// Line ends at the end of everything printed so far; two are a blank line.
+    line_ends: usize,
+    /// Characters of the line that is not ended.
+    column: usize,
+    /// Columns of that line, if it may be drawn again.
+    drawn: Option<usize>,
+    /// What is not printed of a message whose Markdown is laid out; none where it is printed as it is.
+    markdown: Option<Markdown>,
+}
+
+/// Whose text is on the page.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Owner {
+    Nobody,
+    Message(Option<MessageId>),
+    Thought(Option<MessageId>),
+    Plan,
+    /// A call of which only the head is printed.
+    Head(ToolCallId),
+    Call(ToolCallId),
+}
+
+/// The colours; none by default.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Palette {
+    pub(super) good: Style,
+    pub(super) bad: Style,
+    pub(super) ask: Style,
+    pub(super) dim: Style,
+    pub(super) bold: Style,
+    pub(super) italic: Style,
+    pub(super) title: Style,
+    pub(super) strike: Style,
+    pub(super) code: Style,
+}
+
+impl Palette {
+    pub(super) fn coloured() -> Self {
+        Self {
+            good: AnsiColor::Green.on_default(),
+            bad: AnsiColor::Red.on_default(),
+            ask: AnsiColor::Yellow.on_default(),
+            dim: Style::new().dimmed(),
+            bold: Style::new().bold(),
+            italic: Style::new().italic(),
+            title: Style::new().bold().underline(),
+            strike: Style::new().strikethrough(),
+            code: AnsiColor::Cyan.on_default(),
+        }
+    }
+}
+
+impl Page {
+    pub(super) fn new(cwd: PathBuf, width: usize) -> Self {
+        Self {
+            cwd,
+            width,
+            palette: Palette::default(),
+            words: Arc::new(Words::in_locale("en")),
+            owner: Owner::Nobody,
+            text: String::new(),
+            line_ends: 2,
+            column: 0,
+            drawn: None,
+            markdown: None,
+        }
+    }
+
+    /// Lays out Markdown, and draws again a line that is not ended.
+    pub(super) fn on_terminal(&mut self) {
+        self.markdown = Some(Markdown::default());
+    }
+
+    /// Whether a line can be drawn again.
+    pub(super) fn is_terminal(&self) -> bool {
+        self.markdown.is_some()
+    }
+
+    /// Hands over what was written since the last time.
+    pub(super) fn take(&mut self) -> String {
+        std::mem::take(&mut self.text)
+    }
+
+    /// Writes `text`, which is safe to show.
+    pub(super) fn write(&mut self, style: Style, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.drawn = None;
+        let words = text.trim_end_matches('\n');
+        if !words.is_empty() {
+            self.text.push_str(&format!("{style}{words}{style:#}"));
+        }
+        self.text.push_str(&text[words.len()..]);
+        let line = text.rfind('\n').map_or(text, |end| &text[end + 1..]);
+        let ends = text.len() - words.len();
+        self.line_ends = if words.is_empty() { self.line_ends + ends } else { ends };
+        self.column = line.chars().count() + if line.len() == text.len() { self.column } else { 0 };
+    }
+
+    /// Writes a line of plain text.
+    pub(super) fn line(&mut self, text: &str) {
+        self.write(Style::new(), text);
+        self.write(Style::new(), "\n");
+    }
+
+    /// Writes a line that holds colours.
+    pub(super) fn styled_line(&mut self, line: &str) {
+        self.fresh();
+        let is_empty = line.is_empty();
+        self.text.push_str(line);
+        self.text.push('\n');
+        (self.drawn, self.column) = (None, 0);
+        self.line_ends = if is_empty { self.line_ends + 1 } else { 1 };
+    }
+
+    /// Draws a line that holds colours and has so many columns, over the last one if that was drawn.
+    pub(super) fn draw(&mut self, line: &str, columns: usize) {
+        let before = self.begin_drawing();
+        self.text.push_str(line);
+        self.text.push_str(&" ".repeat(before.saturating_sub(columns)));
+        (self.drawn, self.line_ends, self.column) = (Some(columns), 0, columns);
+    }
+
+    /// Writes a line as [`Page::draw`] does, for good.
+    pub(super) fn end_drawing(&mut self, line: &str, columns: usize) {
+        self.draw(line, columns);
+        self.text.push('\n');
+        (self.drawn, self.line_ends, self.column) = (None, 1, 0);
+    }
+
+    /// Goes to the beginning of the line that was drawn, or begins one; returns the columns that are
+    /// to be covered.
+    fn begin_drawing(&mut self) -> usize {
+        if let Some(columns) = self.drawn {
+            self.text.push('\r');
+            return columns;
+        }
+        self.fresh();
+        0
+    }
+
+    /// Returns whether the next text begins a line.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.line_ends > 0
+    }
+
+    /// Ends the line that is not ended.
+    pub(super) fn fresh(&mut self) {
+        if !self.is_fresh() {
+            self.write(Style::new(), "\n");
+        }
+    }
+
+    /// Leaves a blank line, unless there is one.
+    pub(super) fn blank(&mut self) {
+        while self.line_ends < 2 {
+            self.write(Style::new(), "\n");
+        }
+    }
+
+    /// Writes a piece of a message as it streams.
+    pub(super) fn message(&mut self, id: Option<&MessageId>, text: &str) {
+        let text = self.begin(Owner::Message(id.cloned()), text);
+        match self.markdown.take() {
+            Some(mut markdown) => {
+                markdown.push(&text, self);
+                self.markdown = Some(markdown);
+            }
+            None => self.write(Style::new(), &text),
+        }
+    }
+
+    /// Prints what is left of a message, before anything else.
+    pub(super) fn end_message(&mut self) {
+        if let Some(mut markdown) = self.markdown.take() {
+            markdown.finish(self);
+            self.markdown = Some(markdown);
+        }
+    }
+
+    /// Writes a piece of a thought as it streams: dimmed, under its mark.
+    pub(super) fn thought(&mut self, id: Option<&MessageId>, text: &str) {
+        let owner = Owner::Thought(id.cloned());
+        let mut mark = if self.owner == owner { "  " } else { "▸ " };
+        let dim = self.palette.dim;
+        for piece in self.begin(owner, text).split_inclusive('\n') {
+            if self.is_fresh() && piece != "\n" {
+                self.write(dim, mark);
+                mark = "  ";
+            }
+            self.write(dim, piece);
+        }
+    }
+
+    /// Makes way for text of `owner`; returns it safe to show.
+    fn begin(&mut self, owner: Owner, text: &str) -> String {
+        let text = safe::message(text);
+        if self.owner == owner {
+            return text;
+        }
+        self.end_message();
+        let text = text.trim_start_matches('\n').to_owned();
+        if !text.is_empty() {
+            self.blank();
+            self.owner = owner;
+        }
+        text
+    }
+
+    /// Writes a piece of a call's text behind a gutter; it may begin and end within a line.
+    pub(super) fn gutter(&mut self, text: &str) {
+        for piece in text.split_inclusive('\n') {
+            let (line, end) = match piece.strip_suffix('\n') {
+                Some(line) => (line, "\n"),
+                None => (piece, ""),
+            };
+            if self.is_fresh() {
+                let gutter = if line.is_empty() { "  │" } else { "  │ " };
+                self.write(self.palette.dim, gutter);
+            }
+            let room = LINE_CHARS.saturating_sub(self.column);
+            if room > 0 {
+                self.write(Style::new(), &safe::cut(line, room));
+            }
+            self.write(Style::new(), end);
+        }
+    }
+
+    /// Returns a path as it is shown: relative to the directory where it lies beneath.
+    pub(super) fn path(&self, path: &Path) -> String {
+        let below = path.strip_prefix(&self.cwd).unwrap_or(path);
+        let path = if below.as_os_str().is_empty() { path } else { below };
+        safe::exact(&path_text(path))
+    }
+}

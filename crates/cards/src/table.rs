@@ -1,0 +1,87 @@
+//! The table of all calls, with what each of them cost on the wire.
+
+use acp_types::schema::v1::ToolCallStatus;
+use callboard_text::counted;
+
+use super::card::Card;
+use super::safe;
+use super::words::word_of;
+
+/// What calls sum up to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Totals {
+    calls: usize,
+    updates: usize,
+    bytes: usize,
+    millis: u64,
+}
+
+impl Totals {
+    /// Adds a call.
+    pub(super) fn add(&mut self, card: &Card) {
+        self.calls += 1;
+        self.updates += card.updates;
+        self.bytes += card.bytes;
+        self.millis += card.duration_ms.unwrap_or(0);
+    }
+}
+
+/// Columns of the first column below which it is not made smaller.
+const MIN_TITLE: usize = 12;
+
+const COLUMNS: usize = 6;
+
+/// Returns the table of `cards` and of calls before them of which only the totals are known.
+pub(super) fn table(cards: &[Card], earlier: Totals, width: usize) -> String {
+    let mut totals = earlier;
+    cards.iter().for_each(|card| totals.add(card));
+    let head = ["call", "kind", "status", "updates", "bytes", "ms"].map(str::to_owned);
+    let mut rows = vec![head];
+    if earlier.calls > 0 {
+        rows.push(sums(counted(earlier.calls as u64, "earlier call", "earlier calls"), earlier));
+    }
+    rows.extend(cards.iter().map(row));
+    rows.push(sums(counted(totals.calls as u64, "call", "calls"), totals));
+    lay_out(rows, width)
+}
+
+fn row(card: &Card) -> [String; COLUMNS] {
+    let status = match card.status {
+        ToolCallStatus::Pending => "pending",
+        ToolCallStatus::InProgress => "in_progress",
+        ToolCallStatus::Completed => "completed",
+        ToolCallStatus::Failed if card.is_cancelled => "cancelled",
+        _ => "failed",
+    };
+    let millis = card.duration_ms.map_or_else(|| "–".to_owned(), |millis| millis.to_string());
+    [
+        card.title.replace('\t', " "),
+        word_of(card.kind).to_owned(),
+        status.to_owned(),
+        card.updates.to_string(),
+        card.bytes.to_string(),
+        millis,
+    ]
+}
+
+fn sums(title: String, sums: Totals) -> [String; COLUMNS] {
+    let [updates, bytes] = [sums.updates, sums.bytes].map(|sum| sum.to_string());
+    [title, String::new(), String::new(), updates, bytes, sums.millis.to_string()]
+}
+
+/// Aligns words to the left and numbers to the right; what is too wide is taken off the titles.
+fn lay_out(mut rows: Vec<[String; COLUMNS]>, width: usize) -> String {
+    let widest = |rows: &[[String; COLUMNS]], column: usize| {
+        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
+    };
+    let others: usize = (1..COLUMNS).map(|column| 2 + widest(&rows, column)).sum();
+    for row in &mut rows {
+        row[0] = safe::cut(&row[0], width.saturating_sub(others).max(MIN_TITLE));
+    }
+    let [title, kind, status, updates, bytes, millis]: [usize; COLUMNS] =
+        std::array::from_fn(|column| widest(&rows, column));
+    let lines = rows.iter().map(|[a, b, c, d, e, f]| {
+        format!("{a:title$}  {b:kind$}  {c:status$}  {d:>updates$}  {e:>bytes$}  {f:>millis$}\n")
+    });
+    lines.collect()
+}

@@ -1,0 +1,765 @@
+//! Whole stories: the messages of a session, and the text that they leave.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::Cards;
+use crate::limits::{CALLS, DIFF_LINES, LIVE_LINES};
+
+/// Shows each message: an update, or a permission request if it has options.
+fn shown(messages: &[Value]) -> String {
+    let mut cards = Cards::new("/p", 80);
+    let mut text = tell(&mut cards, messages);
+    text.push_str(&cards.end_line());
+    text
+}
+
+fn tell(cards: &mut Cards, messages: &[Value]) -> String {
+    let mut text = String::new();
+    for message in messages {
+        if message.get("options").is_some() {
+            let request = serde_json::from_value(message.clone()).unwrap();
+            text += &cards.permission(&request, message.to_string().len());
+        } else {
+            let update = serde_json::from_value(message.clone()).unwrap();
+            text += &cards.update(&update, message.to_string().len());
+        }
+    }
+    text
+}
+
+#[track_caller]
+fn check(messages: &[Value], expected: &str) {
+    let text = shown(messages);
+    println!("{text}");
+    assert_eq!(text, expected.strip_prefix('\n').unwrap_or(expected));
+}
+
+fn call(id: &str, title: &str, kind: &str) -> Value {
+    json!({"sessionUpdate": "tool_call", "toolCallId": id, "title": title, "kind": kind})
+}
+
+fn change(id: &str, fields: Value) -> Value {
+    with(json!({"sessionUpdate": "tool_call_update", "toolCallId": id}), fields)
+}
+
+fn ask(id: &str, fields: Value) -> Value {
+    json!({
+        "sessionId": "s",
+        "toolCall": with(json!({"toolCallId": id}), fields),
+        "options": [
+            {"optionId": "a", "name": "Allow", "kind": "allow_once"},
+            {"optionId": "r", "name": "Reject", "kind": "reject_once"},
+        ],
+    })
+}
+
+fn with(mut value: Value, fields: Value) -> Value {
+    let Value::Object(fields) = fields else { panic!("no object") };
+    value.as_object_mut().unwrap().extend(fields);
+    value
+}
+
+fn running(id: &str) -> Value {
+    change(id, json!({"status": "in_progress"}))
+}
+
+fn ended(id: &str, status: &str, millis: u64) -> Value {
+    change(id, json!({"status": status, "_meta": {"callboard": {"durationMs": millis}}}))
+}
+
+fn text(text: &str) -> Value {
+    json!({"type": "content", "content": {"type": "text", "text": text}})
+}
+
+fn console(output: &str) -> Value {
+    json!({"content": [text(&format!("```console\n{output}\n```"))]})
+}
+
+fn diff(old: &str, new: &str) -> Value {
+    json!({"type": "diff", "path": "/p/src/a.rs", "oldText": old, "newText": new})
+}
+
+fn says(kind: &str, said: &str) -> Value {
+    json!({"sessionUpdate": kind, "content": {"type": "text", "text": said}})
+}
+
+fn terminal(event: &str, value: Value) -> Value {
+    change("1", json!({"_meta": {event: with(json!({"terminal_id": "t"}), value)}}))
+}
+
+#[test]
+fn a_call_is_a_head_its_text_and_its_end() {
+    check(
+        &[
+            says("agent_thought_chunk", "Where is\nit?"),
+            says("agent_message_chunk", "I will **re"),
+            says("agent_message_chunk", "ad** it."),
+            call("1", "Read", "read"),
+            change("1", json!({"title": "Read src/a.rs"})),
+            running("1"),
+            change("1", json!({"content": [text("```rust\nfn a() {}\n```")]})),
+            ended("1", "completed", 3),
+            says("agent_message_chunk", "\n\nDone."),
+        ],
+        "
+▸ Where is
+  it?
+
+I will **read** it.
+
+● Read src/a.rs  read
+  │ fn a() {}
+✓ 3 ms
+
+Done.
+",
+    );
+}
+
+#[test]
+fn a_long_text_keeps_its_beginning_and_its_end() {
+    let lines: Vec<_> = (1..=20).map(|line| line.to_string()).collect();
+    check(
+        &[
+            call("1", "Read a", "read"),
+            change("1", json!({"content": [text(&lines.join("\n"))], "status": "completed"})),
+        ],
+        "
+○ Read a  read
+  │ 1
+  │ 2
+  │ 3
+  │ 4
+  │ 5
+  │ 6
+  │ … 8 more lines
+  │ 15
+  │ 16
+  │ 17
+  │ 18
+  │ 19
+  │ 20
+✓ completed
+",
+    );
+}
+
+#[test]
+fn an_edit_shows_its_diff_once_and_asks() {
+    let change_of_a = diff("1\n2\n3\n4\n5\n6\nseven\n8\n", "1\n2\n3\n4\n5\n6\n7\n8\n");
+    let fields = json!({
+        "title": "Edit src/a.rs", "kind": "edit", "status": "pending",
+        "content": [change_of_a], "rawInput": {"path": "src/a.rs"},
+    });
+    check(
+        &[
+            call("1", "Edit", "edit"),
+            change("1", json!({"title": "Edit src/a.rs", "content": [change_of_a]})),
+            ask("1", fields),
+            running("1"),
+            change("1", json!({"content": [change_of_a]})),
+            ended("1", "completed", 1_234),
+        ],
+        "
+○ Edit src/a.rs  edit
+  src/a.rs  +1 −1
+  @@ -4,5 +4,5 @@
+    4
+    5
+    6
+  - seven
+  + 7
+    8
+▸ asks for permission
+  1  Allow
+  2  Reject
+✓ 1.2 s
+",
+    );
+}
+
+#[test]
+fn a_place_of_a_file_has_the_numbers_of_the_file() {
+    let mut place = diff("a\n", "b\n");
+    place["_meta"] = json!({"callboard": {"kind": "modify", "oldStart": 40, "newStart": 42}});
+    let new = json!({"type": "diff", "path": "/q/n", "newText": "x\n"});
+    let mut gone = diff("x\n", "");
+    gone["_meta"] = json!({"callboard": {"kind": "delete"}});
+    check(
+        &[with(call("1", "Edit", "edit"), json!({"content": [place, new, gone]}))],
+        "
+○ Edit  edit
+  src/a.rs  +1 −1
+  @@ -40,1 +42,1 @@
+  - a
+  + b
+  /q/n  new, +1 −0
+  @@ -0,0 +1,1 @@
+  + x
+  src/a.rs  deleted, +0 −1
+  @@ -1,1 +0,0 @@
+  - x
+",
+    );
+}
+
+#[test]
+fn a_long_diff_is_cut_but_not_where_it_is_decided_on() {
+    let long = diff("", &"x\n".repeat(DIFF_LINES + 9));
+    let first = shown(&[with(call("1", "Edit", "edit"), json!({"content": [long]}))]);
+    assert_eq!(first.matches("+ x\n").count(), DIFF_LINES - 1);
+    assert!(first.ends_with("  … 10 more lines\n"), "{first}");
+    let both = shown(&[
+        with(call("1", "Edit", "edit"), json!({"content": [long]})),
+        ask("1", json!({"content": [long]})),
+        ask("1", json!({"content": [long]})),
+    ]);
+    assert_eq!(both.matches("+ x\n").count(), DIFF_LINES - 1 + DIFF_LINES + 9);
+}
+
+#[test]
+fn a_permission_request_hides_nothing() {
+    let command = format!("echo {}\nrm -rf \u{202e}x", "y".repeat(100));
+    let input = json!({"command": command, "timeout_ms": 5, "why": "a\u{1b}[8mb"});
+    let title = format!("Run `{}`", "y".repeat(100));
+    check(
+        &[
+            ask("1", json!({"title": title, "kind": "execute", "rawInput": input})),
+            change("1", json!({"status": "failed", "content": [text("Rejected by the user.")]})),
+        ],
+        &format!(
+            "
+▸ {title}  execute  asks for permission
+  $ echo {}
+    rm -rf \\u{{202e}}x
+  timeout_ms: 5
+  why: a\\u{{1b}}[8mb
+  1  Allow
+  2  Reject
+✗ failed: Rejected by the user.
+",
+            "y".repeat(100)
+        ),
+    );
+}
+
+#[test]
+fn a_permission_request_without_details_shows_what_was_told_before() {
+    check(
+        &[
+            with(call("1", "Plan", "other"), json!({"rawInput": {"command": ["ls", "a b"]}})),
+            ask("1", json!({"content": [text("First\nthen")]})),
+            change("1", json!({"content": [text("Step 1")]})),
+            ask("1", json!({})),
+            ended("1", "completed", 1),
+        ],
+        "
+▸ Plan  asks for permission
+  $ ls \"a b\"
+  First
+  then
+  1  Allow
+  2  Reject
+▸ asks for permission
+  $ ls \"a b\"
+  │ Step 1
+  1  Allow
+  2  Reject
+✓ 1 ms
+",
+    );
+}
+
+#[test]
+fn a_command_that_waits_is_shown_once() {
+    let fields = json!({
+        "title": "Run `ls`", "kind": "execute", "rawInput": {"command": "ls"},
+        "content": [text("```console\n$ ls\n```")],
+    });
+    check(
+        &[
+            call("1", "Run", "execute"),
+            change("1", fields.clone()),
+            ask("1", fields),
+            running("1"),
+            change("1", console("$ ls\na")),
+            ended("1", "completed", 1),
+        ],
+        "
+▸ Run `ls`  execute  asks for permission
+  1  Allow
+  2  Reject
+  │ a
+✓ 1 ms
+",
+    );
+}
+
+#[test]
+fn output_that_is_replaced_is_printed_as_it_grows() {
+    check(
+        &[
+            with(call("1", "Run `make`", "execute"), json!({"status": "in_progress"})),
+            change("1", console("$ make\none")),
+            change("1", console("$ make\none\ntwo\nthr")),
+            change("1", console("$ make\n[… 4 bytes left out …]\ntwo\nthree\n10%")),
+            says("agent_message_chunk", "Wait."),
+            change("1", console("$ make\n[… 8 bytes left out …]\nthree\n10%\n20%")),
+            change("1", console("$ make\n[… 99 bytes left out …]\nlater")),
+            with(
+                ended("1", "completed", 61_000),
+                console("$ make\none\ntwo\nthree\n10%\n20%\nskipped\nlater\nend\n"),
+            ),
+        ],
+        "
+● Run `make`  execute
+  │ $ make
+  │ one
+  │ two
+  │ three
+
+Wait.
+
+● Run `make`
+  │ 10%
+  │ 20%
+  │ …
+  │ [… 99 bytes left out …]
+  │ later
+  │ end
+✓ 1 min 1 s
+",
+    );
+}
+
+#[test]
+fn endless_output_stops_and_shows_its_end() {
+    let lines: Vec<_> = (1..=LIVE_LINES + 10).map(|line| line.to_string()).collect();
+    let text = shown(&[
+        with(call("1", "Run", "execute"), console(&lines[..LIVE_LINES].join("\n"))),
+        change("1", console(&lines.join("\n"))),
+        ended("1", "completed", 1),
+    ]);
+    let end = format!("  │ {LIVE_LINES}\n  │ … 4 more lines\n  │ {}\n", LIVE_LINES + 5);
+    assert!(text.contains(&end), "{text}");
+    assert!(text.ends_with(&format!("  │ {}\n✓ 1 ms\n", LIVE_LINES + 10)), "{text}");
+}
+
+#[test]
+fn a_display_only_terminal_is_printed_by_lines() {
+    check(
+        &[
+            with(
+                call("1", "Run `make`", "execute"),
+                json!({
+                    "status": "in_progress",
+                    "rawInput": {"command": "make"},
+                    "content": [{"type": "terminal", "terminalId": "t"}],
+                    "_meta": {"terminal_info": {"terminal_id": "t", "cwd": "/p"}},
+                }),
+            ),
+            terminal("terminal_output", json!({"data": "one\r\n\u{1b}[3"})),
+            terminal("terminal_output", json!({"data": "1mred\u{1b}[0m 1%\rred 2%"})),
+            terminal("terminal_output", json!({"data": "\n\nno end"})),
+            terminal("terminal_exit", json!({"exit_code": 2, "signal": null})),
+            with(
+                ended("1", "failed", 5),
+                json!({"_meta": {"callboard": {"durationMs": 5, "exitCode": 2}}}),
+            ),
+        ],
+        "
+● Run `make`  execute
+  │ one
+  │ red 2%
+  │
+  │ no end
+✗ failed: exit code 2  5 ms
+",
+    );
+}
+
+#[test]
+fn a_request_that_nobody_is_asked_about_has_no_options() {
+    let mut cards = Cards::new("/p", 80);
+    let fields = json!({"title": "Run `ls`", "kind": "execute", "rawInput": {"command": "ls"}});
+    let request = serde_json::from_value(ask("1", fields)).unwrap();
+    assert_eq!(cards.decided(&request, 0), "▸ Run `ls`  execute  asks for permission\n");
+    assert_eq!(cards.permission(&request, 0), "▸ asks for permission\n  1  Allow\n  2  Reject\n");
+}
+
+#[test]
+fn a_long_title_that_was_cut_is_whole_where_it_is_decided_on() {
+    let title = format!("Run `echo {}; rm -rf x`", "y".repeat(100));
+    let input = json!({"command": format!("echo {}; rm -rf x", "y".repeat(100))});
+    let text = shown(&[
+        with(
+            call("1", &title, "execute"),
+            json!({"rawInput": input, "content": [diff("", "x\n")]}),
+        ),
+        ask("1", json!({"title": title, "rawInput": input})),
+    ]);
+    assert!(text.contains(&format!("▸ {title}  execute  asks for permission\n")), "{text}");
+}
+
+#[test]
+fn commands_in_the_background_are_known_until_their_end_is_told() {
+    let mut cards = Cards::new("/p", 80);
+    let told = |running: bool| json!({"rawOutput": {"background": "bg-1", "command": "sleep \u{1b}9", "running": running}});
+    tell(&mut cards, &[call("1", "Run", "execute"), change("1", told(true))]);
+    assert_eq!(cards.background().collect::<Vec<_>>(), ["`sleep \\u{1b}9` (bg-1)"]);
+    tell(&mut cards, &[call("2", "Look", "read"), change("2", told(false))]);
+    assert_eq!(cards.background().count(), 0);
+    assert_eq!(cards.failure(), None);
+    tell(&mut cards, &[ended("2", "failed", 1), ended("1", "failed", 1)]);
+    assert_eq!(cards.failure(), Some("Look failed"));
+}
+
+#[test]
+fn on_a_terminal_a_message_is_laid_out_and_progress_is_drawn_over() {
+    let mut cards = Cards::new("/p", 80).on_terminal();
+    let text = tell(
+        &mut cards,
+        &[
+            says("agent_message_chunk", "I will **re"),
+            says("agent_message_chunk", "ad** it."),
+            with(call("1", "Run", "execute"), json!({"status": "in_progress"})),
+            terminal("terminal_output", json!({"data": "1 %"})),
+            terminal("terminal_output", json!({"data": "\r2 %"})),
+            says("agent_message_chunk", "So.\n\n"),
+            terminal("terminal_output", json!({"data": "\rend\n"})),
+            ended("1", "completed", 1),
+        ],
+    );
+    assert_eq!(
+        text,
+        "I will read it.\n\n● Run  execute\n  │ 1 %\r  │ 2 %\n\nSo.\n\n● Run\n  │ end\n✓ 1 ms\n"
+    );
+}
+
+#[test]
+fn calls_side_by_side_are_told_apart() {
+    check(
+        &[
+            with(call("1", "Run a", "execute"), json!({"status": "in_progress"})),
+            with(call("2", "Run b", "execute"), json!({"status": "in_progress"})),
+            change("1", console("a1")),
+            change("2", console("b1\nb")),
+            change("1", console("a1\na2")),
+            change("2", console("b1\nb2")),
+            ended("1", "completed", 1),
+            ended("2", "completed", 2),
+            call("3", "Think", "think"),
+        ],
+        "
+● Run a  execute
+● Run b  execute
+  │ b1
+● Run a
+  │ a1
+  │ a2
+✓ 1 ms
+● Run b
+  │ b2
+✓ 2 ms
+",
+    );
+}
+
+#[test]
+fn calls_side_by_side_without_output_are_each_told_once() {
+    check(
+        &[
+            call("1", "Read a", "read"),
+            call("2", "Read b", "read"),
+            call("3", "Read c", "read"),
+            running("1"),
+            running("2"),
+            running("3"),
+            with(ended("2", "completed", 2), json!({"content": [text("b")]})),
+            ended("1", "completed", 1),
+            ended("3", "completed", 3),
+        ],
+        "
+○ Read b  read
+  │ b
+✓ 2 ms
+✓ Read a  1 ms
+
+● Read c  read
+✓ 3 ms
+",
+    );
+}
+
+#[test]
+fn a_command_beside_another_call_is_told_once_in_its_title() {
+    let runs = json!({
+        "status": "in_progress",
+        "rawInput": {"command": "make"},
+        "_meta": {"terminal_info": {"terminal_id": "t", "cwd": "/p"}},
+    });
+    check(
+        &[
+            call("2", "Read b", "read"),
+            with(call("1", "Run `make`", "execute"), runs),
+            terminal("terminal_output", json!({"data": "out\n"})),
+            ended("1", "completed", 1),
+        ],
+        "
+● Run `make`  execute
+  │ out
+✓ 1 ms
+",
+    );
+}
+
+#[test]
+fn a_call_that_does_not_complete_says_why() {
+    let cases = [
+        (json!({"content": [text("No such file.")]}), "failed: No such file."),
+        (json!({}), "failed"),
+        (json!({"_meta": {"callboard": {"exitCode": 101}}}), "failed: exit code 101"),
+        (json!({"_meta": {"callboard": {"signal": "SIGKILL"}}}), "failed: ended by SIGKILL"),
+        (
+            json!({"_meta": {"callboard": {"reason": "timeout"}}}),
+            "failed: Ended because it took too long.",
+        ),
+        (
+            json!({
+                "content": [text("Cancelled with its turn.")],
+                "_meta": {"callboard": {"reason": "turn"}},
+            }),
+            "[cancelled] Cancelled with its turn.",
+        ),
+        (
+            json!({
+                "content": [text("Rejected by the user.")],
+                "_meta": {"callboard": {"reason": "user"}},
+            }),
+            "failed: Rejected by the user.",
+        ),
+    ];
+    for (fields, why) in cases {
+        check(
+            &[call("1", "Do", "other"), with(change("1", json!({"status": "failed"})), fields)],
+            &format!("✗ Do  {why}\n"),
+        );
+    }
+}
+
+#[test]
+fn a_failure_of_several_lines_is_shown_before_its_end() {
+    check(
+        &[
+            call("1", "Do", "other"),
+            change(
+                "1",
+                json!({"status": "failed", "content": [text("so far"), text("No.\nTry b.")]}),
+            ),
+        ],
+        "
+○ Do
+  │ so far
+  │ No.
+  │ Try b.
+✗ failed: No.
+",
+    );
+}
+
+#[test]
+fn a_reason_that_does_not_fit_is_shown_before_the_end() {
+    let reason = "word ".repeat(20);
+    let reason = reason.trim();
+    check(
+        &[
+            call("1", "Do", "other"),
+            change("1", json!({"status": "failed", "content": [text(reason)]})),
+        ],
+        &format!("○ Do\n  │ {reason}\n✗ failed: {}…\n", &reason[..67]),
+    );
+}
+
+#[test]
+fn a_new_title_is_told_if_it_says_something_else() {
+    let titled = |title: &str| change("1", json!({"title": title}));
+    check(
+        &[
+            with(call("1", "Search", "search"), json!({"status": "in_progress"})),
+            titled("Search: 10 files"),
+            titled("Search: 20 files"),
+            titled("Count matches"),
+            titled("Count matches · 3/10 in src"),
+            titled("Count matches · 4/10 elsewhere"),
+            titled("Count matches (3)"),
+            ended("1", "completed", 1),
+        ],
+        "
+● Search  search
+● Count matches
+✓ Count matches (3)  1 ms
+",
+    );
+}
+
+#[test]
+fn a_plan_is_printed_when_it_changes() {
+    let plan = |entries: Value| json!({"sessionUpdate": "plan", "entries": entries});
+    let entry = |content: &str, status: &str| json!({"content": content, "status": status, "priority": "medium"});
+    let first = plan(json!([entry("Read", "in_progress"), entry("Write", "pending")]));
+    check(
+        &[
+            plan(json!([])),
+            first.clone(),
+            first,
+            plan(json!([entry("Read", "completed"), entry("Write\u{7}", "in_progress")])),
+            plan(json!([])),
+        ],
+        "
+Plan
+  [~] Read
+  [ ] Write
+
+Plan
+  [x] Read
+  [~] Write\\u{7}
+
+Plan: no steps
+",
+    );
+}
+
+#[test]
+fn nothing_of_others_moves_the_cursor() {
+    let evil = "\u{1b}[2J\u{1b}]0;x\u{7}\u{9b}1A\r\u{8}\u{202e}b";
+    let input = json!({"command": evil, evil: evil});
+    let messages = [
+        says("agent_message_chunk", evil),
+        says("agent_thought_chunk", evil),
+        with(
+            call("1", evil, "execute"),
+            json!({"content": [text(evil), {"type": "diff", "path": evil, "newText": evil}]}),
+        ),
+        with(
+            ask("1", json!({"rawInput": input, "content": [text(evil)]})),
+            json!({"options": [
+                {"optionId": "a", "name": evil, "kind": "allow_once"},
+            ]}),
+        ),
+        change("1", console(evil)),
+        terminal("terminal_output", json!({"data": format!("{evil}\n")})),
+        terminal("terminal_exit", json!({"exit_code": null, "signal": evil})),
+        json!({"sessionUpdate": "plan", "entries": [
+            {"content": evil, "status": "pending", "priority": "low"},
+        ]}),
+        change("1", json!({"status": "failed", "content": [text(evil)]})),
+    ];
+    // A terminal's line may be drawn again, by us.
+    for (mut cards, own) in
+        [(Cards::new("/p", 80), "\n"), (Cards::new("/p", 80).on_terminal(), "\n\r")]
+    {
+        let text = tell(&mut cards, &messages) + &cards.end_line();
+        println!("{text}");
+        let harmful = |c: &char| (c.is_control() && !own.contains(*c)) || *c == '\u{202e}';
+        assert_eq!(text.chars().find(harmful), None);
+        assert!(
+            text.contains("○ \\u{1b}[2J\\u{1b}]0;x\\u{7}\\u{9b}1A\\r\\u{8}\\u{202e}b  execute\n")
+        );
+    }
+}
+
+#[test]
+fn lines_of_our_own_fit_the_width() {
+    let long = "word ".repeat(40);
+    let text = shown(&[
+        call("1", &long, "execute"),
+        change("1", json!({"status": "failed", "content": [text(&long)]})),
+        json!({"sessionUpdate": "plan", "entries": [
+            {"content": long, "status": "pending", "priority": "low"},
+        ]}),
+    ]);
+    println!("{text}");
+    let ours = |line: &&str| !line.starts_with("  │");
+    assert!(text.lines().filter(ours).all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn colours_are_added_and_can_be_taken_off() {
+    let messages = [
+        with(call("1", "Edit a", "edit"), json!({"content": [diff("a\n", "b\n")]})),
+        ended("1", "completed", 1),
+    ];
+    let coloured = tell(&mut Cards::new("/p", 80).coloured(), &messages);
+    assert!(
+        coloured.contains("\u{1b}[31m  - a\u{1b}[0m\n\u{1b}[32m  + b\u{1b}[0m\n"),
+        "{coloured:?}"
+    );
+    assert!(coloured.contains("\u{1b}[32m✓ \u{1b}[0m\u{1b}[2m1 ms"), "{coloured:?}");
+    assert_eq!(anstream::adapter::strip_str(&coloured).to_string(), shown(&messages));
+}
+
+#[test]
+fn the_table_counts_messages_and_bytes() {
+    let mut cards = Cards::new("/p", 72);
+    let messages = [
+        call("1", "Read src/a.rs", "read"),
+        ended("1", "completed", 3),
+        call("1", "The same id again, with a title that is too long for the table", "execute"),
+        change(
+            "1",
+            json!({
+                "status": "failed",
+                "content": [text("Cancelled by the user.")],
+                "_meta": {"callboard": {"reason": "user", "durationMs": 12_000}},
+            }),
+        ),
+        // Counted, not shown.
+        change("1", json!({"title": "Late", "status": "completed"})),
+        running("3"),
+    ];
+    tell(&mut cards, &messages);
+    println!("{}", cards.table());
+    let bytes: Vec<_> = messages.iter().map(|message| message.to_string().len()).collect();
+    let [one, two, three] =
+        [&bytes[..2], &bytes[2..5], &bytes[5..]].map(|part| part.iter().sum::<usize>());
+    let all = one + two + three;
+    assert_eq!(
+        cards.table(),
+        format!(
+            "\
+call                         kind     status       updates  bytes     ms
+Read src/a.rs                read     completed          2    {one}      3
+The same id again, with a …  execute  cancelled          3    {two}  12000
+Tool call                             in_progress        1     {three}      –
+3 calls                                                  6    {all}  12003
+"
+        )
+    );
+}
+
+#[test]
+fn the_oldest_calls_leave_their_sums() {
+    let mut cards = Cards::new("/p", 80);
+    let ended =
+        |id: usize| with(call(&id.to_string(), "Do", "other"), json!({"status": "completed"}));
+    tell(&mut cards, &(0..CALLS + 2).map(ended).collect::<Vec<_>>());
+    let table = cards.table();
+    assert_eq!(table.lines().count(), CALLS + 3);
+    assert!(table.lines().nth(1).unwrap().starts_with("2 earlier calls "), "{table}");
+    assert!(table.lines().last().unwrap().starts_with(&format!("{} calls ", CALLS + 2)));
+}
+
+#[test]
+fn what_is_of_no_interest_prints_nothing() {
+    check(
+        &[
+            json!({"sessionUpdate": "current_mode_update", "currentModeId": "ask"}),
+            json!({"sessionUpdate": "available_commands_update", "availableCommands": []}),
+            json!({"sessionUpdate": "usage_update", "used": 1, "size": 2}),
+            says("user_message_chunk", "hello"),
+            says("agent_message_chunk", "\n"),
+        ],
+        "",
+    );
+}

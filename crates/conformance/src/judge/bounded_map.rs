@@ -1,0 +1,69 @@
+//! A map that forgets what was put in first when it is full.
+
+use std::collections::{HashMap, VecDeque};
+
+use callboard_text::head;
+
+use crate::limits::MAX_KEY_BYTES;
+
+/// Values by id, the newest `most` of them.
+#[derive(Debug)]
+pub(super) struct BoundedMap<T> {
+    most: usize,
+    values: HashMap<String, T>,
+    order: VecDeque<String>,
+}
+
+impl<T> BoundedMap<T> {
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, values: HashMap::new(), order: VecDeque::new() }
+    }
+
+    /// Puts a value in; returns the one that had the id before.
+    pub(super) fn insert(&mut self, id: &str, value: T) -> Option<T> {
+        let id = key(id);
+        let before = self.values.insert(id.to_owned(), value);
+        if before.is_none() {
+            self.order.push_back(id.to_owned());
+            if self.order.len() > self.most
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.values.remove(&oldest);
+            }
+        }
+        before
+    }
+
+    pub(super) fn get(&self, id: &str) -> Option<&T> {
+        self.values.get(key(id))
+    }
+
+    pub(super) fn get_mut(&mut self, id: &str) -> Option<&mut T> {
+        self.values.get_mut(key(id))
+    }
+
+    /// All of them, oldest first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
+        self.order.iter().filter_map(|id| Some((id.as_str(), self.values.get(id)?)))
+    }
+}
+
+/// As much of an id as is kept.
+pub(super) fn key(id: &str) -> &str {
+    head(id, MAX_KEY_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::BoundedMap;
+
+    #[test]
+    fn the_oldest_is_forgotten() {
+        let mut known = BoundedMap::new(2);
+        for (id, value) in [("a", 1), ("b", 2), ("a", 3), ("c", 4)] {
+            known.insert(id, value);
+        }
+        assert_eq!(known.iter().collect::<Vec<_>>(), [("b", &2), ("c", &4)]);
+        assert_eq!((known.get("a"), known.get("c")), (None, Some(&4)));
+    }
+}

@@ -1,0 +1,86 @@
+//! The requests of one side that are not answered, and the answers that came last.
+
+use std::collections::{HashMap, VecDeque};
+
+use serde_json::Value;
+
+use super::bounded_map::key;
+use super::methods::Method;
+use crate::limits::{MAX_OPEN_REQUESTS, MAX_REMEMBERED_ANSWERS};
+
+/// A request that is not answered.
+pub(super) struct Asked {
+    /// The method as it was named, and what the protocol says of it.
+    pub(super) name: String,
+    pub(super) method: Option<&'static Method>,
+    pub(super) session: Option<String>,
+    /// What was asked, where it is permission.
+    pub(super) permission: Option<Permission>,
+    /// Whether its envelope was by the rules, so that it must be answered.
+    pub(super) is_sound: bool,
+}
+
+/// A question about a call.
+pub(super) struct Permission {
+    pub(super) call: String,
+    /// The options, and whether each allows it.
+    pub(super) options: Vec<(String, bool)>,
+}
+
+/// The requests of one side.
+#[derive(Default)]
+pub(super) struct Requests {
+    open: HashMap<String, VecDeque<Asked>>,
+    answered: VecDeque<String>,
+}
+
+impl Requests {
+    /// Notes a request; returns false where there are too many to note.
+    pub(super) fn ask(&mut self, id: &Value, asked: Asked) -> bool {
+        if self.open.len() >= MAX_OPEN_REQUESTS {
+            return false;
+        }
+        self.open.entry(text(id)).or_default().push_back(asked);
+        true
+    }
+
+    /// Takes the oldest request with an id out, as its answer came.
+    pub(super) fn answer(&mut self, id: &Value) -> Option<Asked> {
+        let id = text(id);
+        let asked = self.open.get_mut(&id)?;
+        let oldest = asked.pop_front();
+        if asked.is_empty() {
+            self.open.remove(&id);
+        }
+        if self.answered.len() == MAX_REMEMBERED_ANSWERS {
+            self.answered.pop_front();
+        }
+        self.answered.push_back(id);
+        oldest
+    }
+
+    /// The oldest request with an id.
+    pub(super) fn find(&self, id: &Value) -> Option<&Asked> {
+        self.open.get(&text(id))?.front()
+    }
+
+    /// Whether a request with this id was answered a while ago.
+    pub(super) fn was_answered(&self, id: &Value) -> bool {
+        self.answered.contains(&text(id))
+    }
+
+    /// Takes all out, in the order of their ids.
+    pub(super) fn take(&mut self) -> Vec<(String, Asked)> {
+        let open = std::mem::take(&mut self.open).into_iter();
+        let mut all: Vec<_> = open
+            .flat_map(|(id, asked)| asked.into_iter().map(move |asked| (id.clone(), asked)))
+            .collect();
+        all.sort_by(|(a, _), (b, _)| (a.len(), a).cmp(&(b.len(), b)));
+        all
+    }
+}
+
+/// An id as JSON text: `1` and `"1"` are two.
+fn text(id: &Value) -> String {
+    key(&id.to_string()).to_owned()
+}

@@ -1,0 +1,63 @@
+//! The streams of an agent. It knows nothing of what the lines say.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use acp_transport::MAX_LINE_BYTES;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, BufReader};
+use tokio::sync::mpsc::Sender;
+use tokio::time::sleep;
+
+use crate::limits::MAX_KEPT_LOG_BYTES;
+
+/// What the agent reads.
+pub(crate) type Input = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// What the client has to take care of.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// The agent said this.
+    Line(Vec<u8>),
+    /// The client is to say this now.
+    Say(Value),
+    /// The agent says nothing more.
+    End,
+}
+
+/// Reads lines until there are none, with a pause after each; `reading` is held by who stops it.
+pub(crate) async fn read_lines(
+    output: impl AsyncRead + Unpin,
+    events: Sender<Event>,
+    reading: Arc<tokio::sync::Mutex<()>>,
+    pause: Duration,
+) {
+    let mut output = BufReader::new(output);
+    loop {
+        let mut line = Vec::new();
+        let most = MAX_LINE_BYTES as u64 + 1;
+        let read = (&mut output).take(most).read_until(b'\n', &mut line).await;
+        if !read.is_ok_and(|bytes| bytes > 0) {
+            break;
+        }
+        if events.send(Event::Line(line)).await.is_err() {
+            return;
+        }
+        if !pause.is_zero() {
+            sleep(pause).await;
+        }
+        drop(reading.lock().await);
+    }
+    drop(events.send(Event::End).await);
+}
+
+/// Keeps what the agent writes to its standard error.
+pub(crate) async fn read_log(mut stderr: impl AsyncRead + Unpin, log: Arc<Mutex<String>>) {
+    let mut bytes = vec![0; 4096];
+    while let Ok(read @ 1..) = stderr.read(&mut bytes).await {
+        let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+        if log.len() < MAX_KEPT_LOG_BYTES {
+            log.push_str(&String::from_utf8_lossy(&bytes[..read]));
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The model that needs no key, no server and no network: the prompt itself says what to call.
+//!
+//! Knows the names and arguments of the built-in tools, and nothing of what they do.
+
+mod command;
+
+use std::{borrow::Cow, fmt::Write as _, iter, sync::Arc};
+
+use callboard_text::counted;
+use futures::{StreamExt as _, stream};
+
+use super::{Call, Event, Message, Model, Part, Reply, Request, Stop, ToolResult, ToolSpec};
+pub use command::{COMMANDS, Command};
+use command::{Prompt, ToolUse};
+
+/// The model's name.
+pub const NAME: &str = "direct";
+
+/// The bytes of one fragment of arguments: small, so that clients see them stream.
+const FRAGMENT_BYTES: usize = 64;
+
+/// The characters the closing summary quotes of one failed call.
+const MAX_QUOTED_CHARS: usize = 200;
+
+/// How to have another model, in three lines. Closes the help.
+pub const CONNECT: &str = "To connect a model:\n\n\
+    - run `callboard login` in a terminal, or set `ANTHROPIC_API_KEY`, `OPENAI_API_KEY` or \
+    `GEMINI_API_KEY`;\n\
+    - or start Ollama, llama.cpp or LM Studio on this machine: it is found at the next prompt;\n\
+    - or name any model with `/model PROVIDER/NAME`, `--model`, `CALLBOARD_MODEL` or the configuration.";
+
+const THIS: &str =
+    "This is `direct`, the built-in model that does what these commands say and nothing else.";
+
+/// The `direct` model. Its commands are [`COMMANDS`].
+///
+/// A prompt is all commands, or nothing of it is done. Each reply makes the next call of the
+/// prompt, so that a `read` sees what the `edit` before it did; the reply after the last result
+/// sums up. As in a shell, a call that failed does not stop those after it. Where a turn stands is
+/// told by the messages since its prompt; the model remembers nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Direct;
+
+impl Model for Direct {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn reply(&self, request: Request) -> Reply {
+        let (prompt, since) = turn(&request.messages);
+        let calls = match command::parse(&prompt) {
+            Ok(Prompt::Calls(calls)) => calls,
+            Ok(Prompt::Help) => return say(help(|tool| has(&request.tools, tool))),
+            Err(error) if error.is_unknown() => {
+                let help = help(|tool| has(&request.tools, tool));
+                return say(format!("{error}\n\n{help}"));
+            }
+            Err(error) => return say(error.to_string()),
+        };
+        if lacks_undo(&request, &calls) {
+            return say("This session has no `undo`. Nothing was run.".to_owned());
+        }
+        let done = since.iter().filter(|message| matches!(***message, Message::Assistant { .. }));
+        let index = done.count();
+        match calls.into_iter().nth(index) {
+            Some(call) => make(call, index),
+            None => say(summary(since)),
+        }
+    }
+}
+
+/// The commands with an example each, and how to connect another model, in Markdown. The tools that
+/// a session has are told by their names.
+pub fn help(has_tool: impl Fn(&str) -> bool) -> String {
+    let mut help = "One command a line; several lines are several calls, in order.\n".to_owned();
+    // `undo` is a command that some sessions do not have; a missing tool says so by itself.
+    let is_offered = |tool: &&str| *tool != command::UNDO || has_tool(tool);
+    for command in COMMANDS.iter().filter(|command| command.tool.as_ref().is_none_or(is_offered)) {
+        let (form, description) = (command.form(), command.description);
+        let example = match command.example {
+            example if example.contains('\n') => format!(":\n\n```\n{example}\n```\n"),
+            example => format!(", as in `{example}`"),
+        };
+        // Writing to a string cannot fail.
+        let _ = write!(help, "\n- `{form}`: {description}{example}");
+    }
+    format!("{help}\n\n{THIS} {CONNECT}")
+}
+
+/// Says why a prompt is not understood; none if it is. Nothing of such a prompt is run.
+#[must_use]
+pub fn misunderstood(prompt: &str) -> Option<String> {
+    command::parse(prompt).err().map(|error| error.to_string())
+}
+
+/// The last prompt, and the messages after it.
+fn turn(messages: &[Arc<Message>]) -> (Cow<'_, str>, &[Arc<Message>]) {
+    let mut prompts = messages.iter().enumerate().rev();
+    let last = prompts.find_map(|(index, message)| match &**message {
+        Message::User(prompt) => Some((text(prompt), &messages[index + 1..])),
+        _ => None,
+    });
+    last.unwrap_or((Cow::Borrowed(""), messages))
+}
+
+fn line(part: &Part) -> &str {
+    match part {
+        Part::Text(text) => text,
+        Part::Image { .. } => "[an image]",
+        Part::Audio { .. } => "[audio]",
+    }
+}
+
+/// The text of a prompt. What is no text is no command either, and is named as such.
+fn text(prompt: &[Part]) -> Cow<'_, str> {
+    match prompt {
+        [part] => Cow::Borrowed(line(part)),
+        parts => Cow::Owned(parts.iter().map(line).collect::<Vec<_>>().join("\n")),
+    }
+}
+
+/// A mistyped tool fails by itself; `undo` is a command that some sessions simply do not have.
+fn lacks_undo(request: &Request, calls: &[ToolUse]) -> bool {
+    calls.iter().any(|call| call.tool == command::UNDO) && !has(&request.tools, command::UNDO)
+}
+
+fn has(tools: &[ToolSpec], name: &str) -> bool {
+    tools.iter().any(|tool| tool.name == name)
+}
+
+fn make(ToolUse { tool, arguments }: ToolUse, index: usize) -> Reply {
+    let call = Call { id: format!("direct_{}", index + 1), name: tool, arguments };
+    let stop = iter::once(Event::Stop(Stop::ToolCalls));
+    stream::iter(call.into_events(FRAGMENT_BYTES).chain(stop)).boxed()
+}
+
+fn say(text: String) -> Reply {
+    stream::iter([Event::Text(text), Event::Stop(Stop::EndTurn)]).boxed()
+}
+
+fn summary(since: &[Arc<Message>]) -> String {
+    let results: Vec<&ToolResult> = since
+        .iter()
+        .filter_map(|message| match &**message {
+            Message::ToolResults(results) => Some(results),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    let failed: Vec<_> = results.iter().filter(|result| result.is_error).collect();
+    let calls = counted(results.len() as u64, "call", "calls");
+    if failed.is_empty() {
+        return format!("Done: {calls}.");
+    }
+    let lines = failed.iter().map(|result| format!("\n- `{}`: {}", result.name, quote(result)));
+    format!("{calls}, {} failed:\n{}", failed.len(), lines.collect::<String>())
+}
+
+fn quote(result: &ToolResult) -> String {
+    let line =
+        result.text.lines().find(|line| !line.trim().is_empty()).unwrap_or("no reason given");
+    match line.char_indices().nth(MAX_QUOTED_CHARS) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,410 @@
+//! The commands of the `direct` model, and how a prompt is read as calls of tools.
+//!
+//! Pure: text in, calls out. Knows neither which tools a session has nor what came of a call.
+
+use std::{iter::Enumerate, str::Lines};
+
+use serde_json::{Map, Value, json};
+
+/// The most calls one prompt can make.
+const MAX_CALLS: usize = 256;
+
+pub(super) const UNDO: &str = "undo";
+
+/// A command: all that the parser, the help and the client's list of slash commands know of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Command {
+    /// The word it begins with.
+    pub name: &'static str,
+    /// What follows the name; empty if nothing does.
+    pub hint: &'static str,
+    /// What it does, in one phrase.
+    pub description: &'static str,
+    /// A prompt that uses it.
+    pub example: &'static str,
+    /// The tool it calls, if it is always the same one.
+    pub tool: Option<&'static str>,
+    /// `None` is the help.
+    parse: Option<Parse>,
+}
+
+/// Reads the rest of the command's line, and the lines after it that belong to it.
+type Parse = fn(&str, &mut Following<'_>) -> Result<ToolUse, String>;
+
+type Following<'a> = Enumerate<Lines<'a>>;
+
+/// Every command, in the order the help lists them.
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "read",
+        hint: "PATH[:FROM-TO]",
+        description: "read a file, or some of its lines",
+        example: "read README.md:1-20",
+        tool: Some("read_file"),
+        parse: Some(read),
+    },
+    Command {
+        name: "list",
+        hint: "[PATH]",
+        description: "list a folder",
+        example: "list src",
+        tool: Some("list_directory"),
+        parse: Some(list),
+    },
+    Command {
+        name: "find",
+        hint: "GLOB [PATH]",
+        description: "find files by name",
+        example: "find **/*.rs src",
+        tool: Some("find_path"),
+        parse: Some(|rest, _| search("find_path", rest)),
+    },
+    Command {
+        name: "grep",
+        hint: "REGEX [PATH]",
+        description: "find lines in files",
+        example: "grep 'fn main' src",
+        tool: Some("grep"),
+        parse: Some(|rest, _| search("grep", rest)),
+    },
+    Command {
+        name: "run",
+        hint: "COMMAND…",
+        description: "run a command in a terminal",
+        example: "run cargo test",
+        tool: Some("terminal"),
+        parse: Some(|rest, _| sentence("terminal", "command", rest)),
+    },
+    Command {
+        name: "edit",
+        hint: "PATH, then the lines <<<, old…, ===, new…, >>>",
+        description: "replace lines of a file; no new lines at all delete the old ones",
+        example: "edit notes.txt\n<<<\ncolour\n===\ncolor\n>>>",
+        tool: Some("edit_file"),
+        parse: Some(edit),
+    },
+    Command {
+        name: "write",
+        hint: "PATH, then the lines <<<, text…, >>>",
+        description: "write a whole file",
+        example: "write notes.txt\n<<<\nfirst line\nsecond line\n>>>",
+        tool: Some("write_file"),
+        parse: Some(write),
+    },
+    Command {
+        name: "think",
+        hint: "TEXT",
+        description: "note a thought",
+        example: "think the cache is stale",
+        tool: Some("think"),
+        parse: Some(|rest, _| sentence("think", "thought", rest)),
+    },
+    Command {
+        name: "todo",
+        hint: "[ ] a; [~] b; [x] c; [-] d",
+        description: "set the plan: to do, in progress, done, cancelled",
+        example: "todo [x] read the code; [~] fix the bug; [ ] test it",
+        tool: Some("todo_write"),
+        parse: Some(todo),
+    },
+    Command {
+        name: "undo",
+        hint: "",
+        description: "take the last change back, where the session can",
+        example: "undo",
+        tool: Some(UNDO),
+        parse: Some(undo),
+    },
+    Command {
+        name: "tool",
+        hint: "NAME {json}",
+        description: "call any tool",
+        example: "tool read_file {\"path\": \"README.md\"}",
+        tool: None,
+        parse: Some(tool),
+    },
+    Command {
+        name: "help",
+        hint: "",
+        description: "show this help",
+        example: "help",
+        tool: None,
+        parse: None,
+    },
+];
+
+impl Command {
+    /// The command in full: its name and what follows it.
+    pub fn form(&self) -> String {
+        format!("{} {}", self.name, self.hint).trim_end().to_owned()
+    }
+}
+
+/// What a prompt asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Prompt {
+    /// These calls, in this order; never none.
+    Calls(Vec<ToolUse>),
+    /// The help: the prompt is empty, or one of its lines says so.
+    Help,
+}
+
+/// A tool and the arguments it is to be called with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ToolUse {
+    /// The tool's name.
+    pub(super) tool: String,
+    /// A JSON object.
+    pub(super) arguments: String,
+}
+
+impl ToolUse {
+    fn new(tool: &str, arguments: &Value) -> Self {
+        Self { tool: tool.to_owned(), arguments: arguments.to_string() }
+    }
+}
+
+/// Why a prompt makes no call. The text is Markdown, for the user.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PromptError {
+    /// A line begins with no command. Answered with the help.
+    #[error("Line {line} is not a command of the `direct` model. Nothing was run.")]
+    Unknown {
+        /// The line, from 1.
+        line: usize,
+    },
+    /// A line begins with a command and goes on wrong.
+    #[error(
+        "Line {line}: {message}. The form is `{}`, for example:\n\n```\n{}\n```\n\n\
+         Nothing was run. `help` shows every command, and how to connect another model.",
+        command.form(),
+        command.example
+    )]
+    Syntax {
+        /// The line, from 1.
+        line: usize,
+        /// The command it begins with.
+        command: &'static Command,
+        /// What is wrong.
+        message: String,
+    },
+    /// There are more than [`MAX_CALLS`] commands. Send them in several prompts.
+    #[error("A prompt can make at most {MAX_CALLS} calls. Nothing was run.")]
+    TooMany,
+}
+
+impl PromptError {
+    pub(super) fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown { .. })
+    }
+}
+
+/// Reads a prompt as commands, one a line; `/` may stand before a command, empty lines are skipped.
+///
+/// Lines end with `\n` or `\r\n`; texts that are passed on have `\n`.
+///
+/// # Errors
+/// The first line that is no command or a wrong one: a prompt is understood whole or not at all.
+pub(super) fn parse(prompt: &str) -> Result<Prompt, PromptError> {
+    let mut lines = prompt.lines().enumerate();
+    let mut calls = Vec::new();
+    while let Some((index, text)) = lines.next() {
+        let line = index + 1;
+        let text = text.trim();
+        if text.is_empty() {
+            continue;
+        }
+        let (command, rest) = command(text).ok_or(PromptError::Unknown { line })?;
+        let Some(parse) = command.parse else {
+            return Ok(Prompt::Help);
+        };
+        let call = parse(rest, &mut lines).map_err(|message| PromptError::Syntax {
+            line,
+            command,
+            message,
+        })?;
+        if calls.len() == MAX_CALLS {
+            return Err(PromptError::TooMany);
+        }
+        calls.push(call);
+    }
+    Ok(if calls.is_empty() { Prompt::Help } else { Prompt::Calls(calls) })
+}
+
+fn command(line: &str) -> Option<(&'static Command, &str)> {
+    let line = line.strip_prefix('/').unwrap_or(line);
+    let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let command = COMMANDS.iter().find(|command| command.name == name)?;
+    Some((command, rest.trim_start()))
+}
+
+fn read(rest: &str, _: &mut Following<'_>) -> Result<ToolUse, String> {
+    let (path, range) = match rest.rsplit_once(':') {
+        Some((path, range)) if looks_like_range(range) => (path, Some(range)),
+        _ => (rest, None),
+    };
+    let mut arguments = json!({ "path": one_path(path)? });
+    if let Some(range) = range {
+        let (from, limit) =
+            parse_range(range).ok_or_else(|| format!("`{range}` is no range of lines"))?;
+        arguments["offset"] = from.into();
+        if let Some(limit) = limit {
+            arguments["limit"] = limit.into();
+        }
+    }
+    Ok(ToolUse::new("read_file", &arguments))
+}
+
+fn looks_like_range(text: &str) -> bool {
+    let is_of_range = |c: char| c.is_ascii_digit() || c == '-';
+    text.starts_with(|c: char| c.is_ascii_digit()) && text.chars().all(is_of_range)
+}
+
+/// `FROM` or `FROM-TO`, both from 1 and included, as the first line and the count of lines.
+fn parse_range(text: &str) -> Option<(u64, Option<u64>)> {
+    let Some((from, to)) = text.split_once('-') else {
+        return text.parse().ok().filter(|from| *from > 0).map(|from| (from, None));
+    };
+    let (from, to): (u64, u64) = (from.parse().ok()?, to.parse().ok()?);
+    (0 < from && from <= to).then(|| (from, Some((to - from).saturating_add(1))))
+}
+
+fn list(rest: &str, _: &mut Following<'_>) -> Result<ToolUse, String> {
+    let path = if rest.is_empty() { "." } else { one_path(rest)? };
+    Ok(ToolUse::new("list_directory", &json!({ "path": path })))
+}
+
+fn search(tool: &str, rest: &str) -> Result<ToolUse, String> {
+    let arguments = match words(rest)?[..] {
+        [] => return Err("a pattern is missing".to_owned()),
+        [pattern] => json!({ "pattern": pattern }),
+        [pattern, path] => json!({ "pattern": pattern, "path": path }),
+        _ => return Err("too many words; put one that holds spaces in quotes".to_owned()),
+    };
+    Ok(ToolUse::new(tool, &arguments))
+}
+
+fn sentence(tool: &str, argument: &str, rest: &str) -> Result<ToolUse, String> {
+    if rest.is_empty() {
+        return Err(format!("the {argument} is missing"));
+    }
+    Ok(ToolUse::new(tool, &json!({ argument: rest })))
+}
+
+/// Both texts are whole lines without the last line's break, which so stays in the file. No new
+/// line at all takes the old lines away with their breaks; one empty new line leaves it there.
+fn edit(rest: &str, lines: &mut Following<'_>) -> Result<ToolUse, String> {
+    let path = one_path(rest)?;
+    open_block(lines)?;
+    let old = section(lines, "===")?;
+    let new = section(lines, ">>>")?;
+    let mut old_text = old.join("\n");
+    if old_text.is_empty() {
+        return Err("there is no old text to replace".to_owned());
+    }
+    if new.is_empty() {
+        old_text.push('\n');
+    }
+    let arguments = json!({ "path": path, "old_text": old_text, "new_text": new.join("\n") });
+    Ok(ToolUse::new("edit_file", &arguments))
+}
+
+/// The content ends with a line break, unless there is none at all.
+fn write(rest: &str, lines: &mut Following<'_>) -> Result<ToolUse, String> {
+    let path = one_path(rest)?;
+    open_block(lines)?;
+    let text = section(lines, ">>>")?;
+    let content: String = text.iter().flat_map(|line| [line, "\n"]).collect();
+    Ok(ToolUse::new("write_file", &json!({ "path": path, "content": content })))
+}
+
+/// `;` parts the entries; without any, the plan becomes empty.
+fn todo(rest: &str, _: &mut Following<'_>) -> Result<ToolUse, String> {
+    let entries = rest.split(';').map(str::trim).filter(|entry| !entry.is_empty());
+    let todos: Vec<Value> = entries
+        .map(|entry| todo_entry(entry).ok_or_else(|| format!("`{entry}` is no entry")))
+        .collect::<Result<_, _>>()?;
+    Ok(ToolUse::new("todo_write", &json!({ "todos": todos })))
+}
+
+fn todo_entry(entry: &str) -> Option<Value> {
+    let (mark, content) = entry.strip_prefix('[')?.split_once(']')?;
+    let status = match mark {
+        " " => "pending",
+        "~" => "in_progress",
+        "x" => "completed",
+        "-" => "cancelled",
+        _ => return None,
+    };
+    let content = content.trim();
+    (!content.is_empty()).then(|| json!({ "content": content, "status": status }))
+}
+
+fn undo(rest: &str, _: &mut Following<'_>) -> Result<ToolUse, String> {
+    match rest {
+        "" => Ok(ToolUse::new(UNDO, &json!({}))),
+        _ => Err("nothing can follow".to_owned()),
+    }
+}
+
+/// The arguments go through as they are written, checked to be an object.
+fn tool(rest: &str, _: &mut Following<'_>) -> Result<ToolUse, String> {
+    let (tool, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, "{}"));
+    if tool.is_empty() {
+        return Err("the tool's name is missing".to_owned());
+    }
+    serde_json::from_str::<Map<String, Value>>(arguments)
+        .map_err(|error| format!("the arguments are no JSON object ({error})"))?;
+    Ok(ToolUse { tool: tool.to_owned(), arguments: arguments.trim().to_owned() })
+}
+
+fn one_path(text: &str) -> Result<&str, String> {
+    match words(text)?[..] {
+        [] => Err("a path is missing".to_owned()),
+        [path] => Ok(path),
+        _ => Err("too many words; put a path that holds spaces in quotes".to_owned()),
+    }
+}
+
+/// A word that begins with `'` or `"` goes to the next such quote; a backslash means itself.
+fn words(text: &str) -> Result<Vec<&str>, String> {
+    let mut words = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let (word, after) = match first {
+            '\'' | '"' => {
+                rest[1..].split_once(first).ok_or_else(|| format!("{first} is never closed"))?
+            }
+            _ => rest.split_at(rest.find(char::is_whitespace).unwrap_or(rest.len())),
+        };
+        if after.starts_with(|c: char| !c.is_whitespace()) {
+            return Err(format!("a space is missing after {first}{word}{first}"));
+        }
+        words.push(word);
+        rest = after.trim_start();
+    }
+    Ok(words)
+}
+
+fn open_block(lines: &mut Following<'_>) -> Result<(), String> {
+    match lines.next() {
+        Some((_, line)) if line.trim_end() == "<<<" => Ok(()),
+        _ => Err("the line after it must be `<<<`".to_owned()),
+    }
+}
+
+/// The lines before `end`. A line `<<<` or `>>>` inside means that `end` was forgotten.
+fn section<'a>(lines: &mut Following<'a>, end: &str) -> Result<Vec<&'a str>, String> {
+    let mut section = Vec::new();
+    for (_, line) in lines {
+        match line.trim_end() {
+            marker if marker == end => return Ok(section),
+            "<<<" | ">>>" => break,
+            _ => section.push(line),
+        }
+    }
+    Err(format!("the line `{end}` is missing"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,465 @@
+//! Replies of each dialect, and the requests that got them.
+
+mod beginning;
+mod images;
+
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
+
+use super::connect;
+use crate::limits;
+use crate::{
+    Event, Fault, Message, Model, Request, Stop, ToolResult, ToolSpec, Usage,
+    provider::{
+        Key, Provider, Settings,
+        responder::{answer, respond, respond_over_tls},
+    },
+};
+use futures::StreamExt as _;
+use pretty_assertions::assert_eq;
+use serde_json::json;
+use tokio::{io::AsyncReadExt as _, net::TcpListener};
+
+/// A stream of events, one a line.
+fn events(lines: &str) -> String {
+    let lines: Vec<_> = lines.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    answer("200 OK", "content-type: text/event-stream", &format!("{}\n\n", lines.join("\n\n")))
+}
+
+fn model(provider: Provider, url: &str) -> Arc<dyn Model> {
+    connect(Settings {
+        base_url: Some(url.to_owned()),
+        key: Key::new("sk-test-secret"),
+        ..Settings::new(provider, NAME)
+    })
+}
+
+const NAME: &str = "some-model";
+
+fn request(messages: Vec<Message>) -> Request {
+    let schema = json!({ "type": "object", "properties": { "path": { "type": "string" } } });
+    let tool = |name: &str| ToolSpec {
+        name: name.into(),
+        description: "Does it.".into(),
+        input_schema: schema.clone(),
+    };
+    Request {
+        system: "Be brief.".into(),
+        messages: Arc::new(messages.into_iter().map(Arc::new).collect()),
+        tools: vec![tool("read_file")].into(),
+        max_tokens: NonZeroU32::new(100),
+        ..Request::default()
+    }
+}
+
+async fn hear(model: &Arc<dyn Model>, request: Request) -> Vec<Event> {
+    tokio::time::timeout(Duration::from_secs(10), model.reply(request).collect()).await.unwrap()
+}
+
+/// The events, with neighbouring texts and neighbouring fragments joined, and without replay.
+fn joined(events: &[Event]) -> Vec<Event> {
+    let mut joined: Vec<Event> = Vec::new();
+    for event in events {
+        match (joined.last_mut(), event) {
+            (_, Event::Replay(_)) => {}
+            (Some(Event::Text(text)), Event::Text(more))
+            | (Some(Event::Thought(text)), Event::Thought(more)) => text.push_str(more),
+            (
+                Some(Event::CallArguments { id, fragment }),
+                Event::CallArguments { id: same, fragment: more },
+            ) if id == same => fragment.push_str(more),
+            (_, event) => joined.push(event.clone()),
+        }
+    }
+    joined
+}
+
+/// The history after a reply of one call, with the call's result.
+fn after(prompt: &str, events: &[Event], result: &str) -> Vec<Message> {
+    let mut call = crate::Call { id: String::new(), name: String::new(), arguments: String::new() };
+    let mut replay = None;
+    for event in events {
+        match event.clone() {
+            Event::CallStart { id, name } => (call.id, call.name) = (id, name),
+            Event::CallArguments { fragment, .. } => call.arguments.push_str(&fragment),
+            Event::Replay(it) => replay = Some(it),
+            _ => {}
+        }
+    }
+    let results = vec![ToolResult {
+        call_id: call.id.clone(),
+        name: call.name.clone(),
+        text: result.to_owned(),
+        parts: Vec::new(),
+        is_error: false,
+    }];
+    let (text, thought) = (String::new(), String::new());
+    vec![
+        Message::user(prompt),
+        Message::Assistant { text, thought, calls: vec![call], replay },
+        Message::ToolResults(results),
+    ]
+}
+
+fn call(id: &str, name: &str, arguments: &str) -> Vec<Event> {
+    vec![
+        Event::CallStart { id: id.into(), name: name.into() },
+        Event::CallArguments { id: id.into(), fragment: arguments.into() },
+        Event::CallEnd { id: id.into() },
+    ]
+}
+
+const CHAT: &str = r#"
+    data: {"choices":[{"index":0,"delta":{"role":"assistant","reasoning_content":"Hm."}}]}
+    data: {"choices":[{"index":0,"delta":{"content":"I "}}]}
+    data: {"choices":[{"index":0,"delta":{"content":"read."}}]}
+    data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"id_a","type":"function","function":{"name":"read_file","arguments":""}}]}}]}
+    data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"path\":"}}]}}]}
+    data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"\"a\"}"}}]}}]}
+    data: {"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}
+    data: {"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":4},"completion_tokens_details":{"reasoning_tokens":2}}}
+    data: [DONE]
+"#;
+
+const CHAT_TEXT: &str = r#"
+    data: {"choices":[{"index":0,"delta":{"content":"Done."}}]}
+    data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}
+    data: [DONE]
+"#;
+
+#[tokio::test]
+async fn a_chat_completion_streams_and_its_call_is_told_again_by_the_servers_id() {
+    let (url, asked) = respond(vec![events(CHAT), events(CHAT_TEXT)]).await;
+    let model = model(Provider::OpenAi, &url);
+    let first = hear(&model, request(vec![Message::user("read a")])).await;
+    let mut expected = vec![Event::Thought("Hm.".into()), Event::Text("I read.".into())];
+    expected.extend(call("call_1", "read_file", r#"{"path":"a"}"#));
+    expected.push(Event::Usage(Usage {
+        input_tokens: Some(10),
+        output_tokens: Some(5),
+        cached_tokens: Some(4),
+        thought_tokens: Some(2),
+        ..Usage::default()
+    }));
+    expected.push(Event::Stop(Stop::ToolCalls));
+    assert_eq!(joined(&first), expected);
+
+    let second = hear(&model, request(after("read a", &first, "it says b"))).await;
+    assert_eq!(second.last(), Some(&Event::Stop(Stop::EndTurn)));
+    let asked = asked.await.unwrap();
+    assert!(asked[0].head.starts_with("POST /v1/chat/completions "), "{}", asked[0].head);
+    assert!(asked[0].head.contains("authorization: Bearer sk-test-secret"), "{}", asked[0].head);
+    assert_eq!(asked[0].body["model"], NAME);
+    let messages = asked[1].body["messages"].as_array().unwrap();
+    assert_eq!(messages[2]["tool_calls"][0]["id"], "id_a");
+    assert_eq!(messages[2]["reasoning_content"], "Hm.");
+    assert_eq!(messages[3]["tool_call_id"], "id_a");
+    assert_eq!(messages[3]["content"], "it says b");
+}
+
+#[tokio::test]
+async fn errors_say_what_is_worth_doing() {
+    let too_long = r#"{"error":{"message":"This model's maximum context length is 8192 tokens.","code":"context_length_exceeded"}}"#;
+    let key = r#"{"error":{"message":"Incorrect API key provided: sk-test-secret"}}"#;
+    let cases: [(String, Fault, &str); 8] = [
+        (
+            answer("429 Too Many", "retry-after: 7", r#"{"error":{"message":"slow"}}"#),
+            Fault::Transient,
+            "slow",
+        ),
+        (answer("401 No", "", key), Fault::Auth, "provided: [key] (status 401)"),
+        (answer("400 Bad", "", too_long), Fault::TooLong, "maximum context"),
+        (answer("502 Bad", "", "<html>oh</html>"), Fault::Transient, "answered with a page"),
+        (answer("302 Found", "location: http://elsewhere", ""), Fault::Other, "elsewhere"),
+        (answer("200 OK", "content-type: text/html", "hi"), Fault::Other, "text/html"),
+        (
+            answer(
+                "200 OK",
+                "content-type: application/json",
+                r#"{"error":{"message":"no such model"}}"#,
+            ),
+            Fault::Other,
+            "no such model",
+        ),
+        (
+            events(r#"data: {"choices":[{"index":0,"delta":{"content":"I "}}]}"#),
+            Fault::Transient,
+            "was cut off",
+        ),
+    ];
+    for (answer, fault, text) in cases {
+        let (url, _asked) = respond(vec![answer.clone()]).await;
+        let heard = hear(&model(Provider::OpenAi, &url), request(vec![Message::user("hi")])).await;
+        let Some(Event::Error(error)) = heard.last() else { panic!("{answer}: {heard:?}") };
+        assert_eq!(error.fault, fault, "{error}");
+        assert!(error.to_string().contains(text), "{error}");
+        assert!(!error.to_string().contains("secret"), "{error}");
+        if fault == Fault::Transient && text == "slow" {
+            assert_eq!(error.retry_after, Some(Duration::from_secs(7)));
+        }
+    }
+}
+
+const MESSAGES: &str = r#"
+    event: message_start
+    data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"some-model","content":[],"stop_reason":null,"usage":{"input_tokens":10,"cache_read_input_tokens":4,"cache_creation_input_tokens":3,"output_tokens":1}}}
+    data: {"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}
+    data: {"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"Hm."}}
+    data: {"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"signed"}}
+    data: {"type":"content_block_stop","index":0}
+    data: {"type":"content_block_start","index":1,"content_block":{"type":"text","text":""}}
+    data: {"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"I read."}}
+    data: {"type":"content_block_stop","index":1}
+    data: {"type":"content_block_start","index":2,"content_block":{"type":"tool_use","id":"toolu_a","name":"read_file","input":{}}}
+    data: {"type":"content_block_delta","index":2,"delta":{"type":"input_json_delta","partial_json":"{\"path\":"}}
+    data: {"type":"content_block_delta","index":2,"delta":{"type":"input_json_delta","partial_json":"\"a\"}"}}
+    data: {"type":"content_block_stop","index":2}
+    data: {"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":25}}
+    data: {"type":"message_stop"}
+"#;
+
+#[tokio::test]
+async fn a_message_streams_and_its_signed_thought_is_told_again() {
+    let (url, asked) = respond(vec![events(MESSAGES), events(MESSAGES)]).await;
+    let model = model(Provider::Anthropic, &url);
+    let first = hear(&model, request(vec![Message::user("read a")])).await;
+    let mut expected = vec![Event::Thought("Hm.".into()), Event::Text("I read.".into())];
+    expected.extend(call("call_1", "read_file", r#"{"path":"a"}"#));
+    expected.push(Event::Usage(Usage {
+        input_tokens: Some(17),
+        output_tokens: Some(25),
+        cached_tokens: Some(4),
+        cache_written_tokens: Some(3),
+        ..Usage::default()
+    }));
+    expected.push(Event::Stop(Stop::ToolCalls));
+    assert_eq!(joined(&first), expected);
+
+    hear(&model, request(after("read a", &first, "it says b"))).await;
+    let asked = asked.await.unwrap();
+    assert!(asked[0].head.starts_with("POST /v1/messages "), "{}", asked[0].head);
+    assert!(asked[0].head.contains("x-api-key: sk-test-secret"), "{}", asked[0].head);
+    let ephemeral = json!({ "type": "ephemeral" });
+    let body = &asked[1].body;
+    assert_eq!(body["system"][0]["cache_control"], ephemeral);
+    assert_eq!(body["tools"][0]["cache_control"], ephemeral);
+    assert_eq!(body["messages"][2]["content"][0]["cache_control"], ephemeral);
+    let reply = &body["messages"][1]["content"];
+    assert_eq!(reply[0], json!({ "type": "thinking", "thinking": "Hm.", "signature": "signed" }));
+    assert_eq!(reply[2]["id"], "toolu_a");
+    assert_eq!(body["messages"][2]["content"][0]["tool_use_id"], "toolu_a");
+}
+
+const RESPONSES: &str = r#"
+    data: {"type":"response.created","sequence_number":0,"response":{"id":"resp_1","object":"response","status":"in_progress","output":[]}}
+    data: {"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":{"type":"reasoning","id":"rs_1","summary":[]}}
+    data: {"type":"response.reasoning_summary_text.delta","sequence_number":2,"item_id":"rs_1","output_index":0,"summary_index":0,"delta":"Hm."}
+    data: {"type":"response.output_item.done","sequence_number":3,"output_index":0,"item":{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"Hm."}],"encrypted_content":"sealed"}}
+    data: {"type":"response.output_item.added","sequence_number":4,"output_index":1,"item":{"type":"function_call","id":"fc_1","call_id":"id_a","name":"read_file","arguments":"","status":"in_progress"}}
+    data: {"type":"response.function_call_arguments.delta","sequence_number":5,"item_id":"fc_1","output_index":1,"delta":"{\"path\":"}
+    data: {"type":"response.function_call_arguments.delta","sequence_number":6,"item_id":"fc_1","output_index":1,"delta":"\"a\"}"}
+    data: {"type":"response.function_call_arguments.done","sequence_number":7,"item_id":"fc_1","output_index":1,"arguments":"{\"path\":\"a\"}"}
+    data: {"type":"response.output_item.done","sequence_number":8,"output_index":1,"item":{"type":"function_call","id":"fc_1","call_id":"id_a","name":"read_file","arguments":"{\"path\":\"a\"}","status":"completed"}}
+    data: {"type":"response.completed","sequence_number":9,"response":{"id":"resp_1","object":"response","status":"completed","output":[],"usage":{"input_tokens":10,"input_tokens_details":{"cached_tokens":4},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":2},"total_tokens":15}}}
+"#;
+
+#[tokio::test]
+async fn a_response_streams_and_its_items_are_told_again() {
+    let (url, asked) = respond(vec![events(RESPONSES), events(RESPONSES)]).await;
+    let model = model(Provider::OpenAiResponses, &format!("{url}/v1"));
+    let first = hear(&model, request(vec![Message::user("read a")])).await;
+    let mut expected = vec![Event::Thought("Hm.".into())];
+    expected.extend(call("call_1", "read_file", r#"{"path":"a"}"#));
+    expected.push(Event::Usage(Usage {
+        input_tokens: Some(10),
+        output_tokens: Some(5),
+        cached_tokens: Some(4),
+        thought_tokens: Some(2),
+        ..Usage::default()
+    }));
+    expected.push(Event::Stop(Stop::ToolCalls));
+    assert_eq!(joined(&first), expected);
+
+    hear(&model, request(after("read a", &first, "it says b"))).await;
+    let asked = asked.await.unwrap();
+    assert!(asked[0].head.starts_with("POST /v1/responses "), "{}", asked[0].head);
+    assert_eq!(asked[0].body["store"], false);
+    let input = asked[1].body["input"].as_array().unwrap();
+    let of = |kind: &str| input.iter().find(|item| item["type"] == kind).unwrap();
+    assert_eq!(of("reasoning")["encrypted_content"], "sealed");
+    assert_eq!(of("function_call")["call_id"], "id_a");
+    assert_eq!(of("function_call_output")["call_id"], "id_a");
+}
+
+const GEMINI: &str = r#"
+    data: {"candidates":[{"content":{"role":"model","parts":[{"text":"Hm.","thought":true}]}}]}
+    data: {"candidates":[{"content":{"role":"model","parts":[{"text":"I read."}]}}]}
+    data: {"candidates":[{"content":{"role":"model","parts":[{"functionCall":{"name":"read_file","args":{"path":"a"}},"thoughtSignature":"c2lnbmVk"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":10,"cachedContentTokenCount":4,"candidatesTokenCount":5,"thoughtsTokenCount":2,"totalTokenCount":17}}
+"#;
+
+#[tokio::test]
+async fn a_generated_content_streams_and_its_thought_signature_is_told_again() {
+    let (url, asked) = respond(vec![events(GEMINI), events(GEMINI)]).await;
+    let model = model(Provider::Gemini, &url);
+    let first = hear(&model, request(vec![Message::user("read a")])).await;
+    let mut expected = vec![Event::Thought("Hm.".into()), Event::Text("I read.".into())];
+    expected.extend(call("call_1", "read_file", r#"{"path":"a"}"#));
+    expected.push(Event::Usage(Usage {
+        input_tokens: Some(10),
+        output_tokens: Some(7),
+        cached_tokens: Some(4),
+        thought_tokens: Some(2),
+        ..Usage::default()
+    }));
+    expected.push(Event::Stop(Stop::ToolCalls));
+    assert_eq!(joined(&first), expected);
+
+    hear(&model, request(after("read a", &first, "it says b"))).await;
+    let asked = asked.await.unwrap();
+    let path = "POST /v1beta/models/some-model:streamGenerateContent?alt=sse HTTP/1.1";
+    assert_eq!(asked[0].head.lines().next(), Some(path));
+    assert!(asked[0].head.contains("x-goog-api-key: sk-test-secret"), "{}", asked[0].head);
+    let contents = &asked[1].body["contents"];
+    let parts = contents[1]["parts"].as_array().unwrap();
+    assert_eq!(parts.last().unwrap()["thoughtSignature"], "c2lnbmVk");
+    assert_eq!(contents[2]["parts"][0]["functionResponse"]["name"], "read_file");
+}
+
+const OLLAMA: &str = r#"
+    {"model":"some-model","message":{"role":"assistant","content":"","thinking":"Hm."},"done":false}
+    {"model":"some-model","message":{"role":"assistant","content":"I read."},"done":false}
+    {"model":"some-model","message":{"role":"assistant","content":"","tool_calls":[{"function":{"name":"read_file","arguments":{"path":"a"}}}]},"done":false}
+    {"model":"some-model","message":{"role":"assistant","content":""},"done":true,"done_reason":"stop","prompt_eval_count":10,"eval_count":5}
+"#;
+
+#[tokio::test]
+async fn a_local_chat_streams_and_is_told_how_long_the_context_is() {
+    let lines: Vec<_> = OLLAMA.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let body = format!("{}\n", lines.join("\n"));
+    let reply = answer("200 OK", "content-type: application/x-ndjson", &body);
+    let (url, asked) = respond(vec![reply.clone(), reply]).await;
+    let model = connect(Settings {
+        base_url: Some(url),
+        context_tokens: Some(32_768),
+        ..Settings::new(Provider::Ollama, NAME)
+    });
+    let first = hear(&model, request(vec![Message::user("read a")])).await;
+    let mut expected = vec![Event::Thought("Hm.".into()), Event::Text("I read.".into())];
+    expected.extend(call("call_1", "read_file", r#"{"path":"a"}"#));
+    let (input_tokens, output_tokens) = (Some(10), Some(5));
+    expected.push(Event::Usage(Usage { input_tokens, output_tokens, ..Usage::default() }));
+    expected.push(Event::Stop(Stop::ToolCalls));
+    assert_eq!(joined(&first), expected);
+
+    hear(&model, request(after("read a", &first, "it says b"))).await;
+    let asked = asked.await.unwrap();
+    assert!(asked[0].head.starts_with("POST /api/chat "), "{}", asked[0].head);
+    assert!(!asked[0].head.contains("authorization"), "{}", asked[0].head);
+    assert_eq!(asked[0].body["options"]["num_ctx"], 32_768);
+    assert_eq!(asked[1].body["messages"][3]["content"], "it says b");
+}
+
+#[tokio::test]
+async fn a_server_with_an_authority_of_its_own_is_trusted_when_the_settings_say_so() {
+    let (url, pem) = respond_over_tls(events(CHAT_TEXT)).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let missing = folder.path().join("missing.pem");
+    let pipe = folder.path().join("pipe.pem");
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR, 0).unwrap();
+    }
+    #[cfg(not(target_os = "linux"))]
+    std::fs::create_dir(&pipe).unwrap();
+    for (ca_file, expected) in [
+        (Some(file("ca.pem", &pem)), None),
+        (None, Some("the certificate of 127.0.0.1:")),
+        (Some(file("empty.pem", "")), Some("it holds no certificate in PEM")),
+        (Some(missing), Some("missing.pem (`ca_file`) cannot be used: No such file")),
+        // Opening one would wait for whoever writes into it.
+        (Some(pipe), Some("pipe.pem (`ca_file`) cannot be used: it is no file")),
+    ] {
+        let base_url = Some(format!("{url}/v1"));
+        let settings = Settings { base_url, ca_file, ..Settings::new(Provider::OpenAi, NAME) };
+        let heard = hear(&connect(settings), request(vec![Message::user("hi")])).await;
+        match (heard.last(), expected) {
+            (Some(Event::Stop(Stop::EndTurn)), None) => {}
+            (Some(Event::Error(error)), Some(text)) => {
+                assert!(error.message.contains(text), "{error}");
+                assert!(error.message.contains("`ca_file`"), "{error}");
+                assert_eq!(error.fault, Fault::Other);
+            }
+            (got, expected) => panic!("{got:?}, not {expected:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_takes_a_request_and_never_answers_is_idle() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let reply = model(Provider::OpenAi, &url).reply(request(vec![Message::user("hi")]));
+    let heard = tokio::spawn(reply.collect::<Vec<_>>());
+    let (mut stream, _) = listener.accept().await.unwrap();
+    assert_eq!(stream.read(&mut [0]).await.unwrap(), 1);
+    tokio::time::pause();
+    tokio::time::advance(limits::MODEL_HEADERS).await;
+    let heard = heard.await.unwrap();
+    let [Event::Error(error)] = &*heard else { panic!("{heard:?}") };
+    assert_eq!(error.fault, Fault::Idle);
+    assert!(error.message.ends_with("did not begin to answer within 240 s"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_of_this_machine_that_does_not_run_is_named_and_not_asked_again() {
+    let (url, asked) = respond(Vec::new()).await;
+    asked.await.unwrap();
+    let heard = hear(&model(Provider::OpenAi, &url), request(vec![Message::user("hi")])).await;
+    let [Event::Error(error)] = &*heard else { panic!("{heard:?}") };
+    assert_eq!(error.fault, Fault::Unreachable);
+    let host = url.trim_start_matches("http://");
+    let expected = format!("nothing listens at {host}: is the model server running?");
+    assert_eq!(error.message, expected);
+}
+
+#[tokio::test]
+async fn the_key_is_in_no_line_of_the_log() {
+    use std::sync::Mutex;
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let to = lines.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(move || Shared(to.clone()))
+        .finish();
+    let guard = tracing::subscriber::set_default(subscriber);
+    for provider in Provider::ALL {
+        let key = r#"{"error":{"message":"wrong key: sk-test-secret"}}"#;
+        let (url, asked) = respond(vec![answer("400 Bad", "", key)]).await;
+        let model = model(provider, &url);
+        let heard = hear(&model, request(vec![Message::user("hi")])).await;
+        assert!(matches!(heard.last(), Some(Event::Error(_))), "{heard:?}");
+        tracing::trace!(?model, ?heard);
+        assert!(asked.await.unwrap()[0].head.contains("sk-test-secret"));
+    }
+    drop(guard);
+    let lines = String::from_utf8(lines.lock().unwrap().clone()).unwrap();
+    assert!(lines.contains("Be brief.") && lines.contains("hyper"), "{lines}");
+    assert!(!lines.contains("sk-test-secret"), "{lines}");
+}
+
+struct Shared(Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl std::io::Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

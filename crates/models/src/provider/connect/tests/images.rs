@@ -1,0 +1,58 @@
+//! Images that calls show, in the requests of each dialect.
+
+use pretty_assertions::assert_eq;
+use serde_json::Value;
+
+use super::*;
+use crate::{Call, Part};
+
+/// Asks a model with the result of a call that shows an image; returns what the provider is sent.
+async fn asked(provider: Provider, name: &str) -> Value {
+    let (url, asked) = respond(vec![answer("400 Bad", "", "{}")]).await;
+    let model = connect(Settings { base_url: Some(url), ..Settings::new(provider, name) });
+    let (call_id, name) = ("call_1".to_owned(), "read_file".to_owned());
+    let call = Call { id: call_id.clone(), name: name.clone(), arguments: "{}".to_owned() };
+    let image = Part::Image { media_type: "image/png".to_owned(), data: data() };
+    let result = ToolResult {
+        call_id,
+        name,
+        text: "a picture".to_owned(),
+        parts: vec![image],
+        is_error: false,
+    };
+    let (text, thought) = (String::new(), String::new());
+    let messages = vec![
+        Message::user("look"),
+        Message::Assistant { text, thought, calls: vec![call], replay: None },
+        Message::ToolResults(vec![result]),
+    ];
+    hear(&model, request(messages)).await;
+    asked.await.unwrap().remove(0).body
+}
+
+/// Long enough to be kept beside the request.
+fn data() -> String {
+    "iVBORw0KGgoA".repeat(100)
+}
+
+#[tokio::test]
+async fn an_image_is_where_its_dialect_takes_one() {
+    for (provider, pointer, before) in [
+        (Provider::Anthropic, "/messages/2/content/0/content/1/source/data", ""),
+        (Provider::OpenAi, "/messages/4/content/1/image_url/url", "data:image/png;base64,"),
+        (Provider::OpenAiResponses, "/input/2/output/1/image_url", "data:image/png;base64,"),
+        (Provider::Gemini, "/contents/2/parts/0/functionResponse/parts/0/inlineData/data", ""),
+        (Provider::Ollama, "/messages/4/images/0", ""),
+    ] {
+        let body = asked(provider, NAME).await;
+        let expected = Value::from(format!("{before}{}", data()));
+        assert_eq!(body.pointer(pointer), Some(&expected), "{provider:?}: {body:#}");
+        assert_eq!(body.to_string().matches(&data()).count(), 1, "{provider:?}: {body:#}");
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_sees_nothing_is_told_so() {
+    let body = asked(Provider::OpenAi, "gpt-3.5-turbo").await.to_string();
+    assert!(!body.contains(&data()) && body.contains("[An image was here"), "{body}");
+}

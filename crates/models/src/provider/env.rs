@@ -1,0 +1,194 @@
+//! Settings from the usual variables of the environment.
+//!
+//! Pure: the environment comes in from outside.
+
+use std::collections::BTreeMap;
+
+use super::{Key, Provider, Settings, ToolCalling};
+
+/// A provider needs a key, and nobody gave one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{}` needs a key: set {}", provider.name(), names(*provider))]
+pub struct MissingKey {
+    /// The provider.
+    pub provider: Provider,
+}
+
+fn names(provider: Provider) -> String {
+    provider.key_variables().join(" or ")
+}
+
+impl Provider {
+    /// Names the variables that may hold the key, the first one that is set counts.
+    #[must_use]
+    pub fn key_variables(self) -> &'static [&'static str] {
+        match self {
+            Self::Anthropic => &["ANTHROPIC_API_KEY"],
+            Self::OpenAi | Self::OpenAiResponses => &["OPENAI_API_KEY"],
+            Self::Gemini => &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+            Self::Ollama => &["OLLAMA_API_KEY"],
+        }
+    }
+
+    /// Names the variables that may hold the address, the first one that is set counts.
+    #[must_use]
+    pub fn url_variables(self) -> &'static [&'static str] {
+        match self {
+            Self::Anthropic => &["ANTHROPIC_BASE_URL"],
+            Self::OpenAi | Self::OpenAiResponses => &["OPENAI_BASE_URL"],
+            Self::Gemini => &["GEMINI_BASE_URL"],
+            Self::Ollama => &["OLLAMA_API_BASE_URL", "OLLAMA_HOST"],
+        }
+    }
+
+    /// Tells whether the provider can be reached without a key: at its own address none but Ollama
+    /// can, at another one each may.
+    #[must_use]
+    pub fn needs_key(self, base_url: Option<&str>) -> bool {
+        self != Self::Ollama && base_url.is_none()
+    }
+}
+
+impl Settings {
+    /// Returns the settings of a model that nobody has said more about.
+    #[must_use]
+    pub fn new(provider: Provider, model: impl Into<String>) -> Self {
+        Self {
+            provider,
+            model: model.into(),
+            base_url: None,
+            key: None,
+            ca_file: None,
+            tools: ToolCalling::default(),
+            context_tokens: None,
+        }
+    }
+
+    /// Reads the key and the address of a provider from an environment:
+    /// [`Provider::key_variables`], [`Provider::url_variables`]. Variables that are empty count as
+    /// not set.
+    ///
+    /// # Errors
+    /// [`MissingKey`] if the provider [needs](Provider::needs_key) one and there is none.
+    pub fn of_env(
+        provider: Provider,
+        model: &str,
+        env: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Self, MissingKey> {
+        let env: BTreeMap<_, _> =
+            env.into_iter().filter(|(_, value)| !value.trim().is_empty()).collect();
+        let first = |names: &[&'static str]| {
+            names.iter().find_map(|name| Some((*name, env.get(*name)?.trim())))
+        };
+        let base_url = first(provider.url_variables()).map(|(name, value)| match name {
+            "OLLAMA_HOST" => host_url(value),
+            _ => value.to_owned(),
+        });
+        let key = first(provider.key_variables()).and_then(|(_, value)| Key::new(value));
+        if key.is_none() && provider.needs_key(base_url.as_deref()) {
+            return Err(MissingKey { provider });
+        }
+        Ok(Self { base_url, key, ..Self::new(provider, model) })
+    }
+}
+
+/// The port of Ollama, where its address names neither port nor scheme.
+const OLLAMA_PORT: &str = "11434";
+
+/// Reads an address as Ollama reads `OLLAMA_HOST`: each part may be left out, and what a server
+/// listens on everywhere is reached on loopback.
+pub(super) fn host_url(host: &str) -> String {
+    let (scheme, rest) = host.split_once("://").unwrap_or(("", host));
+    let (rest, path) = rest.split_once('/').map_or((rest, ""), |(rest, path)| (rest, path));
+    let (name, port) = match rest.rsplit_once(':') {
+        // The colons of an IPv6 address stand in brackets.
+        Some((name, port)) if !port.contains(']') => (name, port),
+        _ => (rest, ""),
+    };
+    let name = match name {
+        "" | "0.0.0.0" => "127.0.0.1",
+        "[::]" => "[::1]",
+        name => name,
+    };
+    let port = match (port, scheme) {
+        ("", "http") => "80",
+        ("", "https") => "443",
+        ("", _) => OLLAMA_PORT,
+        (port, _) => port,
+    };
+    let scheme = if scheme.is_empty() { "http" } else { scheme };
+    let url = format!("{scheme}://{name}:{port}/{path}");
+    url.trim_end_matches('/').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Env<'a> = &'a [(&'a str, &'a str)];
+    /// The address and the key, or a part of the error.
+    type Expected = Result<(Option<&'static str>, Option<&'static str>), &'static str>;
+
+    fn of(provider: Provider, env: Env<'_>) -> Result<Settings, String> {
+        let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Settings::of_env(provider, "m", env).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn key_and_address_come_from_the_usual_variables() {
+        use Provider::{Anthropic, Gemini, Ollama, OpenAi, OpenAiResponses};
+        let cases: [(Provider, Env<'_>, Expected); 10] = [
+            (OpenAi, &[("OPENAI_API_KEY", "k")], Ok((None, Some("k")))),
+            (
+                OpenAiResponses,
+                &[("OPENAI_BASE_URL", "http://h/v1")],
+                Ok((Some("http://h/v1"), None)),
+            ),
+            (OpenAi, &[("OPENAI_API_KEY", " ")], Err("set OPENAI_API_KEY")),
+            (
+                Anthropic,
+                &[("OPENAI_API_KEY", "k")],
+                Err("`anthropic` needs a key: set ANTHROPIC_API_KEY"),
+            ),
+            (Gemini, &[], Err("GEMINI_API_KEY or GOOGLE_API_KEY")),
+            (Gemini, &[("GOOGLE_API_KEY", "b"), ("GEMINI_API_KEY", "a")], Ok((None, Some("a")))),
+            (Gemini, &[("GOOGLE_API_KEY", "b")], Ok((None, Some("b")))),
+            (Ollama, &[], Ok((None, None))),
+            (
+                Ollama,
+                &[("OLLAMA_HOST", "box"), ("OLLAMA_API_KEY", "k")],
+                Ok((Some("http://box:11434"), Some("k"))),
+            ),
+            (
+                Ollama,
+                &[("OLLAMA_HOST", "a"), ("OLLAMA_API_BASE_URL", "http://b:1")],
+                Ok((Some("http://b:1"), None)),
+            ),
+        ];
+        for (provider, env, expected) in cases {
+            match (of(provider, env), expected) {
+                (Ok(settings), Ok((url, key))) => {
+                    assert_eq!(settings.base_url.as_deref(), url, "{env:?}");
+                    assert_eq!(settings.key.as_ref().map(Key::expose), key, "{env:?}");
+                }
+                (Err(error), Err(part)) => assert!(error.contains(part), "{error}"),
+                (got, expected) => panic!("{provider:?} {env:?}: {got:?}, not {expected:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn each_part_of_ollamas_host_may_be_left_out() {
+        for (host, url) in [
+            ("127.0.0.1:11435", "http://127.0.0.1:11435"),
+            ("0.0.0.0", "http://127.0.0.1:11434"),
+            (":1234", "http://127.0.0.1:1234"),
+            ("http://box", "http://box:80"),
+            ("https://box/proxy/", "https://box:443/proxy"),
+            ("[::1]", "http://[::1]:11434"),
+            ("[::]:80", "http://[::1]:80"),
+        ] {
+            assert_eq!(host_url(host), url, "{host}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What a provider gave with a reply and is told again with it: signed thoughts, ids of items.
+//!
+//! It is told again only to the model that gave it, at the same server, and only with the very calls
+//! that it was given with. Of most replies, that is no more than the ids of the calls.
+
+use std::sync::Arc;
+
+use rig_core::{
+    completion::CompletionResponse,
+    message::{AssistantContent, AssistantMessage, CallId, Message, StopReason},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::{Call, Replay};
+
+/// Names the call in a place of its reply.
+pub(super) fn call_id(place: usize) -> String {
+    format!("call_{}", place + 1)
+}
+
+/// Names a model at a server: no other one is told what it gave. An address may hold what nobody is
+/// to read, so it is hashed.
+pub(super) fn origin(model: &str, base_url: Option<&str>) -> Arc<str> {
+    let Some(url) = base_url else { return model.into() };
+    let hash = Sha256::digest(url.trim_end_matches('/'));
+    let hash: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    format!("{model} at {hash}").into()
+}
+
+/// What is kept of a reply.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Kept {
+    /// The ids of its calls, in order: all else was heard.
+    Ids(Vec<CallId>),
+    /// The reply as the provider gave it.
+    Turn(AssistantMessage),
+}
+
+/// Keeps what is needed of a reply that came to its end.
+pub(super) fn of(reply: &CompletionResponse, origin: &Arc<str>) -> Option<Replay> {
+    let Message::Assistant(mut turn) = reply.message()? else { return None };
+    if turn.stop.as_ref().is_some_and(StopReason::is_failure) {
+        return None;
+    }
+    for block in &mut turn.content {
+        if native(block).is_some_and(is_plain) {
+            *block = block.canonical();
+        }
+    }
+    let is_heard = |block: &AssistantContent| match block {
+        AssistantContent::Text(_) | AssistantContent::ToolCall(_) => native(block).is_none(),
+        // Thoughts without a signature are told to nobody.
+        AssistantContent::Reasoning(_) => native(block).is_none(),
+        _ => false,
+    };
+    let kept = if turn.content.iter().all(is_heard) {
+        let ids: Vec<_> = turn.tool_calls().map(|call| call.id.clone()).collect();
+        if ids.is_empty() {
+            return None;
+        }
+        Kept::Ids(ids)
+    } else {
+        Kept::Turn(turn)
+    };
+    Some(Replay { origin: origin.clone(), items: serde_json::to_value(kept).ok()? })
+}
+
+/// Finds what was kept of a reply with these calls.
+pub(super) fn again(replay: &Replay, origin: &str, calls: &[Call]) -> Option<Kept> {
+    if &*replay.origin != origin {
+        return None;
+    }
+    let kept = Kept::deserialize(&replay.items).ok()?;
+    let is_same = match &kept {
+        Kept::Ids(ids) => ids.len() == calls.len(),
+        Kept::Turn(turn) => {
+            let names = turn.tool_calls().map(|call| call.function.name.as_str());
+            names.eq(calls.iter().map(|call| call.name.as_str()))
+        }
+    };
+    is_same.then_some(kept)
+}
+
+/// The provider's own form of a block.
+fn native(block: &AssistantContent) -> Option<&Value> {
+    let native = match block {
+        AssistantContent::Text(text) => &text.native,
+        AssistantContent::ToolCall(call) => &call.native,
+        AssistantContent::Reasoning(reasoning) => &reasoning.native,
+        AssistantContent::Image(image) => &image.native,
+        _ => return None,
+    };
+    native.as_ref().map(|native| &native.item)
+}
+
+/// Keys that say no more than was heard, in the calls and texts of all dialects.
+const HEARD: [&str; 11] = [
+    "type",
+    "index",
+    "id",
+    "name",
+    "arguments",
+    "args",
+    "input",
+    "text",
+    "function",
+    "functionCall",
+    "citations",
+];
+
+/// Tells whether a block holds nothing but what was heard of it.
+fn is_plain(item: &Value) -> bool {
+    let Value::Object(item) = item else { return false };
+    item.iter().all(|(key, value)| match (&**key, value) {
+        ("function" | "functionCall", inner) => is_plain(inner),
+        (_, Value::Null) => true,
+        (key, _) => HEARD.contains(&key),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::origin;
+
+    #[test]
+    fn a_model_is_told_from_one_of_its_name_at_another_server() {
+        let of = |url: Option<&str>| origin("openai/m", url);
+        assert_eq!(&*of(None), "openai/m");
+        assert_eq!(of(Some("https://a/v1")), of(Some("https://a/v1/")));
+        assert_ne!(of(Some("https://a/v1")), of(Some("https://b/v1")));
+        assert_ne!(of(Some("https://a/v1")), of(None));
+        assert_ne!(of(Some("https://a/v1")), origin("gemini/m", Some("https://a/v1")));
+        assert!(!of(Some("https://name:word@a/v1")).contains("word"));
+    }
+}

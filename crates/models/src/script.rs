@@ -1,0 +1,264 @@
+//! Plays replies written down in a file: for tests, demos and bug reports.
+//!
+//! Knows nothing of the messages it answers: the n-th request of a session gets the n-th reply.
+//!
+//! # Format
+//! JSON Lines, one object with one key a line; empty lines and lines that start with `#` or `//`
+//! are comments.
+//!
+//! | line | plays |
+//! |---|---|
+//! | `{"text": "…"}` | text, in one piece |
+//! | `{"thought": "…"}` | a thought, in one piece |
+//! | `{"call": {"name": "…", "id"?: "…", "args"?: …, "chunk"?: n}}` | a call, its arguments in fragments of `n` bytes (in one without `chunk`), cut between characters |
+//! | `{"delay_ms": n}` | nothing, for `n` milliseconds |
+//! | `{"error": {"message": "…", "status"?: n}}` | the end of the reply, broken off |
+//! | `{"end": "tool_calls"}` | the end of the reply; or `end_turn`, `max_tokens`, `max_turn_requests`, `refusal` |
+//!
+//! - Calls of one reply are parallel. One without `id` is `call_1`, `call_2`, … through the file.
+//! - `args` is any JSON, `{}` if left out. A JSON *string* is played as the text it holds, so that
+//!   `"{\"path\": "` plays arguments that are not JSON, and `""` none at all.
+//! - An `end` right after an `error` may be written, and changes nothing.
+//! - A last reply without `end` ends with `tool_calls` if it held a call, else with `end_turn`.
+//! - When every reply is played, each further one is a text that says so, and `end_turn`.
+
+use std::{mem, num::NonZeroUsize, path::Path, time::Duration};
+
+use futures::{StreamExt as _, future, stream};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{Call, Event, Fault, Model, ModelError, Reply, Request, SpecError, Stop, file};
+
+/// The longest script, in bytes.
+const MAX_BYTES: usize = 16 << 20;
+
+/// The longest line of a script, in bytes.
+const MAX_LINE_BYTES: usize = 1 << 20;
+
+/// The `script:FILE` model. The format stands in the [module's documentation](self).
+///
+/// Holds no position: [`Request::index`] picks the reply. So each session hears the script from
+/// its beginning, and an attempt after a played `error` gets the reply that follows it (a count of
+/// the assistant's messages would give the same error for ever).
+#[derive(Clone, Debug)]
+pub struct Script {
+    name: String,
+    replies: Vec<Vec<Step>>,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Event(Event),
+    Call(Call, usize),
+    Delay(Duration),
+}
+
+/// A line that is not in the format.
+#[derive(Debug, thiserror::Error)]
+#[error("line {line}: {message}")]
+pub struct ScriptError {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+impl Script {
+    /// Reads the script in `file` as the model `script:FILE`.
+    pub(crate) fn read(file: &str) -> Result<Self, SpecError> {
+        let path = Path::new(file);
+        // One byte more than allowed is read, so that `parse` sees that there is more.
+        let text = file::read(path, MAX_BYTES as u64)
+            .map_err(|error| SpecError::Unreadable { file: path.to_owned(), error })?;
+        Self::parse(&text, format!("script:{file}"))
+            .map_err(|error| SpecError::Script { file: path.to_owned(), error })
+    }
+
+    /// Parses the text of a script as the model `name`.
+    ///
+    /// # Errors
+    /// The first line that is not in the format, is not UTF-8, or exceeds 1 MiB, or takes the
+    /// script beyond 16 MiB.
+    pub fn parse(text: &[u8], name: String) -> Result<Self, ScriptError> {
+        let mut parser = Parser::default();
+        let mut bytes = 0;
+        for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
+            bytes += line.len() + 1;
+            let checked = if bytes > MAX_BYTES + 1 {
+                Err(format!("the script exceeds {MAX_BYTES} bytes"))
+            } else if line.len() > MAX_LINE_BYTES {
+                Err(format!("the line exceeds {MAX_LINE_BYTES} bytes"))
+            } else {
+                parser.line(line.trim_ascii())
+            };
+            checked.map_err(|message| ScriptError { line: index + 1, message })?;
+        }
+        Ok(Self { name, replies: parser.finish() })
+    }
+
+    fn used_up(&self, index: usize) -> Vec<Step> {
+        let text = format!(
+            "`{}` is used up: it has {} replies, and this is request {}.",
+            self.name,
+            self.replies.len(),
+            index + 1
+        );
+        vec![Step::Event(Event::Text(text)), Step::Event(Event::Stop(Stop::EndTurn))]
+    }
+}
+
+impl Model for Script {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn reply(&self, request: Request) -> Reply {
+        let written = self.replies.get(request.index).cloned();
+        let steps = written.unwrap_or_else(|| self.used_up(request.index));
+        stream::iter(steps).flat_map(Step::play).boxed()
+    }
+}
+
+impl Step {
+    fn play(self) -> Reply {
+        match self {
+            Self::Event(event) => stream::once(future::ready(event)).boxed(),
+            Self::Call(call, bytes) => stream::iter(call.into_events(bytes)).boxed(),
+            Self::Delay(delay) => {
+                stream::once(tokio::time::sleep(delay)).filter_map(|()| future::ready(None)).boxed()
+            }
+        }
+    }
+
+    fn is_error(&self) -> bool {
+        matches!(self, Self::Event(Event::Error(_)))
+    }
+
+    fn is_stop(&self) -> bool {
+        matches!(self, Self::Event(Event::Stop(_)))
+    }
+}
+
+#[derive(Default)]
+struct Parser {
+    replies: Vec<Vec<Step>>,
+    /// The steps of the reply that has no end yet.
+    open: Vec<Step>,
+    after_error: bool,
+    calls_without_id: usize,
+}
+
+impl Parser {
+    fn line(&mut self, line: &[u8]) -> Result<(), String> {
+        if line.is_empty() || line.starts_with(b"#") || line.starts_with(b"//") {
+            return Ok(());
+        }
+        let line: Line = serde_json::from_slice(line).map_err(|error| explain(&error))?;
+        let step = self.step(line)?;
+        let after_error = mem::replace(&mut self.after_error, step.is_error());
+        if step.is_stop() && after_error {
+            return Ok(());
+        }
+        let is_last = step.is_stop() || step.is_error();
+        self.open.push(step);
+        if is_last {
+            self.replies.push(mem::take(&mut self.open));
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, line: Line) -> Result<Step, String> {
+        let Line { text, thought, call, delay_ms, error, end } = line;
+        let mut steps = [
+            text.map(|text| Step::Event(Event::Text(text))),
+            thought.map(|thought| Step::Event(Event::Thought(thought))),
+            call.map(|call| self.call(call)),
+            delay_ms.map(|ms| Step::Delay(Duration::from_millis(ms))),
+            error.map(|error| Step::Event(Event::Error(error.into()))),
+            end.map(|end| Step::Event(Event::Stop(end))),
+        ]
+        .into_iter()
+        .flatten();
+        match (steps.next(), steps.next()) {
+            (Some(step), None) => Ok(step),
+            _ => Err("expected one of text, thought, call, delay_ms, error, end".to_owned()),
+        }
+    }
+
+    fn call(&mut self, call: CallLine) -> Step {
+        let id = call.id.unwrap_or_else(|| {
+            self.calls_without_id += 1;
+            format!("call_{}", self.calls_without_id)
+        });
+        let arguments = match call.args {
+            Value::String(text) => text,
+            json => json.to_string(),
+        };
+        let bytes = call.chunk.map_or(usize::MAX, NonZeroUsize::get);
+        Step::Call(Call { id, name: call.name, arguments }, bytes)
+    }
+
+    fn finish(mut self) -> Vec<Vec<Step>> {
+        if !self.open.is_empty() {
+            let has_call = self.open.iter().any(|step| matches!(step, Step::Call(..)));
+            let stop = if has_call { Stop::ToolCalls } else { Stop::EndTurn };
+            self.open.push(Step::Event(Event::Stop(stop)));
+            self.replies.push(self.open);
+        }
+        self.replies
+    }
+}
+
+/// One line; exactly one field is set.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    text: Option<String>,
+    thought: Option<String>,
+    call: Option<CallLine>,
+    delay_ms: Option<u64>,
+    error: Option<ErrorLine>,
+    end: Option<Stop>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CallLine {
+    id: Option<String>,
+    name: String,
+    #[serde(default = "no_arguments")]
+    args: Value,
+    chunk: Option<NonZeroUsize>,
+}
+
+fn no_arguments() -> Value {
+    Value::Object(serde_json::Map::new())
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ErrorLine {
+    message: String,
+    status: Option<u16>,
+}
+
+impl From<ErrorLine> for ModelError {
+    fn from(ErrorLine { message, status }: ErrorLine) -> Self {
+        let fault = status.map_or(Fault::Other, Fault::of_status);
+        Self { fault, message, status, retry_after: None }
+    }
+}
+
+/// Names the column only: the parser saw one line, and would call it line 1.
+fn explain(error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    match message.strip_suffix(&place) {
+        Some(message) => format!("{message} (column {})", error.column()),
+        None => message,
+    }
+}
+
+#[cfg(test)]
+mod tests;

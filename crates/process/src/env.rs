@@ -1,0 +1,359 @@
+//! The environment a command is given: a list of what may pass, never what happens to be there.
+//!
+//! Pure: reads nothing but its argument, except [`parent`], which is for callers that have no
+//! other source, and [`conceal`], which hides from commands what they are not given.
+
+use std::collections::BTreeMap;
+
+#[cfg_attr(target_os = "linux", path = "env/hidden_linux.rs")]
+mod hidden;
+
+/// The variables that pass. Nothing else does, so that keys and tokens in our own environment
+/// do not reach commands, nor what changes how programs start (`LD_*`, `BASH_ENV`, `GIT_*`, …).
+pub const PASSED: &[&str] = &[
+    // Who and where.
+    "HOME",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "TMPDIR",
+    "USER",
+    // The same on Windows, and what its programs do not start without.
+    "APPDATA",
+    "COMSPEC",
+    "HOMEDRIVE",
+    "HOMEPATH",
+    "LOCALAPPDATA",
+    "NUMBER_OF_PROCESSORS",
+    "OS",
+    "PATHEXT",
+    "PROCESSOR_ARCHITECTURE",
+    "PROGRAMDATA",
+    "PROGRAMFILES",
+    "PROGRAMFILES(X86)",
+    "SYSTEMDRIVE",
+    "SYSTEMROOT",
+    "TEMP",
+    "TMP",
+    "USERNAME",
+    "USERPROFILE",
+    "WINDIR",
+    // Language and time.
+    "LANG",
+    "TZ",
+    // How to reach the network; see `passes` for those with a password.
+    "ALL_PROXY",
+    "FTP_PROXY",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "NO_PROXY",
+    "all_proxy",
+    "ftp_proxy",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    // What the user builds with.
+    "AR",
+    "CC",
+    "CFLAGS",
+    "CPPFLAGS",
+    "CXX",
+    "CXXFLAGS",
+    "GOFLAGS",
+    "GOPRIVATE",
+    "GOPROXY",
+    "GRADLE_OPTS",
+    "LDFLAGS",
+    "MAVEN_OPTS",
+    "NODE_ENV",
+    "NODE_PATH",
+    "PYTHONPATH",
+    "RUSTDOCFLAGS",
+    "RUSTFLAGS",
+    // Where services are.
+    "AWS_DEFAULT_REGION",
+    "AWS_PROFILE",
+    "AWS_REGION",
+    "CLOUDSDK_CORE_PROJECT",
+    "DOCKER_HOST",
+    "KUBECONFIG",
+    // Where toolchains are.
+    "ANDROID_HOME",
+    "BUN_INSTALL",
+    "CARGO_HOME",
+    "CARGO_TARGET_DIR",
+    "CONDA_PREFIX",
+    "DENO_DIR",
+    "DOTNET_ROOT",
+    "GEM_HOME",
+    "GOCACHE",
+    "GOMODCACHE",
+    "GOPATH",
+    "GOROOT",
+    "GRADLE_USER_HOME",
+    "JAVA_HOME",
+    "MAVEN_HOME",
+    "NIX_PATH",
+    "NVM_DIR",
+    "PKG_CONFIG_PATH",
+    "PNPM_HOME",
+    "PYENV_ROOT",
+    "RBENV_ROOT",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+    "SDKMAN_DIR",
+    "VIRTUAL_ENV",
+    "VOLTA_HOME",
+    // Whom they trust.
+    "CURL_CA_BUNDLE",
+    "NIX_SSL_CERT_FILE",
+    "NODE_EXTRA_CA_CERTS",
+    "REQUESTS_CA_BUNDLE",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    // The socket of an agent that signs, not a key: `git push` needs it.
+    "SSH_AUTH_SOCK",
+];
+
+/// Variables that pass if they begin so and are not shaped like a [secret](SECRET_WORDS).
+pub const PASSED_PREFIXES: &[&str] = &["LC_", "XDG_"];
+
+/// A variable with one of these in its name, in any case, never passes.
+pub const SECRET_WORDS: &[&str] =
+    &["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "COOKIE"];
+
+/// Nor does one whose name ends with one of these, or is one without its `_`.
+pub const SECRET_ENDS: &[&str] = &["_AUTH", "_DSN", "_PAT"];
+
+/// What is set whatever the parent has: output goes to where nobody types, and no editor opens.
+pub const SET: &[(&str, &str)] = &[
+    ("GIT_EDITOR", "true"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("PAGER", "cat"),
+    ("TERM", "xterm-256color"),
+];
+
+/// Where programs are looked for if the parent does not say: editors may start agents with an
+/// empty environment.
+pub const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The environment for a command: what may pass of `parent`, and what is always [`SET`].
+///
+/// See [`env_passing`] for more.
+///
+/// ```
+/// let parent = [("HOME", "/home/ada"), ("OPENAI_API_KEY", "sk-1")];
+/// let env = callboard_process::env::base_env(parent.map(|(n, v)| (n.into(), v.into())).into_iter());
+/// assert_eq!(env["HOME"], "/home/ada");
+/// assert_eq!(env["PAGER"], "cat");
+/// assert!(!env.contains_key("OPENAI_API_KEY"));
+/// ```
+pub fn base_env(parent: impl Iterator<Item = (String, String)>) -> BTreeMap<String, String> {
+    env_passing(parent, &[])
+}
+
+/// The same as [`base_env`], and of `parent` also the variables that the user names, `more`, unless
+/// they are shaped like a [secret](SECRET_WORDS) or always [`SET`].
+pub fn env_passing(
+    parent: impl Iterator<Item = (String, String)>,
+    more: &[String],
+) -> BTreeMap<String, String> {
+    let parent: BTreeMap<_, _> = parent.collect();
+    let is_named = |name: &str| more.iter().any(|other| other == name) && !is_secret(name, "");
+    let passes = |name: &str, value: &str| {
+        passes(name) && !is_secret(name, value) || is_named(name) && !is_secret(name, "")
+    };
+    let passed = parent.iter().filter(|(name, value)| passes(name, value));
+    let mut env: BTreeMap<_, _> =
+        passed.map(|(name, value)| (name.clone(), value.clone())).collect();
+    env.extend(SET.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+    set_git_config(&mut env, &parent);
+    let path = env.entry("PATH".to_owned()).or_default();
+    if path.is_empty() {
+        DEFAULT_PATH.clone_into(path);
+    }
+    env
+}
+
+/// Keeps git from taking a folder for a repository because of the files in it: a model could have
+/// made them, with a configuration that runs commands. Added behind what the user sets in the same
+/// way, if `GIT_CONFIG_COUNT` passes.
+fn set_git_config(env: &mut BTreeMap<String, String>, parent: &BTreeMap<String, String>) {
+    let pair = |number: usize| {
+        let names = [format!("GIT_CONFIG_KEY_{number}"), format!("GIT_CONFIG_VALUE_{number}")];
+        names.map(|name| Some((name.clone(), parent.get(&name)?.clone())))
+    };
+    let count = env.get("GIT_CONFIG_COUNT").and_then(|count| count.parse().ok()).unwrap_or(0);
+    let pairs: Option<Vec<_>> = (0..count.min(GIT_CONFIG)).flat_map(pair).collect();
+    let pairs = pairs.unwrap_or_default();
+    let count = pairs.len() / 2;
+    env.extend(pairs);
+    env.insert(format!("GIT_CONFIG_KEY_{count}"), "safe.bareRepository".to_owned());
+    env.insert(format!("GIT_CONFIG_VALUE_{count}"), "explicit".to_owned());
+    env.insert("GIT_CONFIG_COUNT".to_owned(), (count + 1).to_string());
+}
+
+/// Settings of git that are taken over at most.
+const GIT_CONFIG: usize = 256;
+
+/// Our own environment, without what is not Unicode (which `std::env::vars` panics on).
+pub fn parent() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+}
+
+/// Hides from other processes what commands are not given of our own environment: all but what is
+/// [`PASSED`]. Returns whether that was done.
+///
+/// To be called first of all in `main`, behind [`helper_main`](crate::helper_main), before
+/// there is any thread. This process keeps all of its variables; but on Linux `/proc/PID/environ`,
+/// in which whoever runs as the same user could read them, has only those left that pass. Besides,
+/// only root can look into the memory of this process from then on, or debug it, and it leaves no
+/// core dump. Does nothing once there are several threads, and nothing outside Linux.
+pub fn conceal() -> bool {
+    hidden::hide(|name| str::from_utf8(name).is_ok_and(passes))
+}
+
+fn passes(name: &str) -> bool {
+    let is_one = |listed: &&str| match cfg!(windows) {
+        true => listed.eq_ignore_ascii_case(name),
+        false => *listed == name,
+    };
+    let prefixed = PASSED_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    (PASSED.iter().any(is_one) || prefixed) && !is_secret(name, "")
+}
+
+/// Whether a variable never passes: its name says that it is a [secret](SECRET_WORDS), or its value
+/// is a URL with a password.
+#[must_use]
+pub fn is_secret(name: &str, value: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    SECRET_WORDS.iter().any(|word| upper.contains(word))
+        || SECRET_ENDS.iter().any(|end| upper.ends_with(end) || upper == end[1..])
+        || password(value).is_some()
+}
+
+/// Returns the password in a URL: of `scheme://user:password@host`.
+#[must_use]
+pub fn password(url: &str) -> Option<&str> {
+    let (scheme, rest) = url.split_once("://")?;
+    let is_scheme =
+        scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    let (authority, _) = rest.split_once(['/', '?', '#']).unwrap_or((rest, ""));
+    let (user, _) = authority.rsplit_once('@')?;
+    let (_, password) = user.split_once(':')?;
+    (is_scheme && !password.is_empty()).then_some(password)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env(parent: &[(&str, &str)]) -> BTreeMap<String, String> {
+        base_env(parent.iter().map(|(name, value)| ((*name).into(), (*value).into())))
+    }
+
+    #[test]
+    fn only_what_is_listed_and_no_secret_passes() {
+        for (name, passes) in [
+            ("HOME", true),
+            ("CARGO_HOME", true),
+            ("SSH_AUTH_SOCK", true),
+            ("LC_ALL", true),
+            ("XDG_RUNTIME_DIR", true),
+            ("XDG_API_TOKEN", false),
+            ("LC_secret", false),
+            ("XDG_SESSION_COOKIE", false),
+            ("home", false),
+            ("HOME2", false),
+            ("", false),
+            ("OPENAI_API_KEY", false),
+            ("AWS_SECRET_ACCESS_KEY", false),
+            ("LD_PRELOAD", false),
+            ("BASH_ENV", false),
+            ("ENV", false),
+            ("GIT_DIR", false),
+            ("GIT_CONFIG_KEY_0", true),
+            ("NODE_OPTIONS", false),
+            ("HTTP_PROXY", true),
+            ("https_proxy", true),
+            ("RUSTFLAGS", true),
+            ("KUBECONFIG", true),
+            ("XDG_AUTH", false),
+            ("LC_DSN", false),
+            ("XDG_X_PAT", false),
+            ("COLORTERM", false),
+            ("ACP_TOOLS_COMMAND", false),
+        ] {
+            assert_eq!(env(&[(name, "x")]).contains_key(name), passes, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_url_with_a_password_passes_under_no_name() {
+        for (url, is_secret) in [
+            ("http://proxy:3128", false),
+            ("http://ada@proxy:3128", false),
+            ("http://ada:pw@proxy:3128", true),
+            ("socks5h://ada:p@w@proxy", true),
+            ("http://proxy/a:b@c", false),
+            ("proxy:3128", false),
+        ] {
+            assert_eq!(env(&[("HTTP_PROXY", url)]).contains_key("HTTP_PROXY"), !is_secret, "{url}");
+            assert_eq!(super::is_secret("X", url), is_secret, "{url}");
+        }
+        assert_eq!(password("http://ada:p@w@proxy/x"), Some("p@w"));
+    }
+
+    #[test]
+    fn git_is_told_behind_the_users_settings_to_trust_no_folder_by_its_files() {
+        let parent = [
+            ("GIT_CONFIG_COUNT", "1"),
+            ("GIT_CONFIG_KEY_0", "user.name"),
+            ("GIT_CONFIG_VALUE_0", "Ada"),
+        ];
+        let own = |env: &BTreeMap<String, String>, number: &str| {
+            let of = |name: &str| env[&format!("GIT_CONFIG_{name}_{number}")].clone();
+            (env["GIT_CONFIG_COUNT"].clone(), of("KEY"), of("VALUE"))
+        };
+        let expected = |count: &str| {
+            (count.to_owned(), "safe.bareRepository".to_owned(), "explicit".to_owned())
+        };
+        assert_eq!(own(&env(&parent), "0"), expected("1"));
+        let parent = parent.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let env = env_passing(parent.into_iter(), &["GIT_CONFIG_COUNT".to_owned()]);
+        assert_eq!(own(&env, "1"), expected("2"));
+        assert_eq!((&*env["GIT_CONFIG_KEY_0"], &*env["GIT_CONFIG_VALUE_0"]), ("user.name", "Ada"));
+    }
+
+    #[test]
+    fn what_is_set_wins_over_the_parent() {
+        let env = env(&[("TERM", "dumb"), ("PAGER", "less"), ("GIT_TERMINAL_PROMPT", "1")]);
+        for (name, value) in SET {
+            assert_eq!(env[*name], *value);
+        }
+    }
+
+    #[test]
+    fn what_the_user_names_passes_unless_it_is_a_secret() {
+        let parent =
+            ["HTTPS_PROXY", "NPM_TOKEN", "TERM", "OTHER"].map(|name| (name.into(), "x".into()));
+        let more = ["HTTPS_PROXY", "NPM_TOKEN", "TERM", "NOT_THERE"].map(String::from);
+        let env = env_passing(parent.into_iter(), &more);
+        assert_eq!((&*env["HTTPS_PROXY"], &*env["TERM"]), ("x", "xterm-256color"));
+        // The path, and what git is told.
+        assert_eq!(env.len(), SET.len() + 2 + 3, "{env:?}");
+    }
+
+    #[test]
+    fn a_missing_or_empty_path_gets_a_default() {
+        for (parent, path) in [
+            (&[][..], DEFAULT_PATH),
+            (&[("PATH", "")][..], DEFAULT_PATH),
+            (&[("PATH", "/opt/bin")][..], "/opt/bin"),
+        ] {
+            assert_eq!(env(parent)["PATH"], path);
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Runs one shell command with everything that it starts: live output, bounded, and over when it says
+//! so.
+//!
+//! It knows nothing of tool calls, permissions, sessions or ACP: a [`Command`] goes in, bytes come out
+//! while it runs, an [`Exit`] at the end. On Linux a program whose `main` begins with [`helper_main`]
+//! keeps its commands by helpers: then nothing outlives a command, and no command outlives the
+//! program, however that ends.
+#![doc = include_str!("../README.md")]
+
+pub mod env;
+pub mod limits;
+mod output;
+mod run;
+#[cfg_attr(not(unix), path = "tree_portable.rs")]
+mod tree;
+
+pub use output::{Piece, UNKNOWN_KIND, binary_kind, escapes, record, text};
+pub use run::{
+    Command, End, Exit, Input, Size, SpawnError, Streams, Usage, has_helper, helper_main, or_never,
+    run, run_recorded,
+};

@@ -1,0 +1,91 @@
+//! Tells output that is no text by its first bytes. Pure.
+
+use infer::MatcherType;
+
+/// So few characters that no text has may be in a text all the same.
+const ODD_FEW: usize = 8;
+
+/// Says what an output looks like whose first bytes are `start`, unless it is text.
+///
+/// Text has few bytes that are not UTF-8 and few control characters but those of a terminal. It
+/// may have NUL characters between its words, as lists of files do that are made for programs.
+pub(super) fn kind(start: &[u8]) -> Option<String> {
+    let nul = start.iter().filter(|byte| **byte == 0).count();
+    let odd: usize =
+        start.utf8_chunks().map(|chunk| odd(chunk.valid()) + chunk.invalid().len()).sum();
+    let is_text =
+        if odd <= ODD_FEW { nul * 2 <= start.len() } else { (odd + nul) * 10 <= start.len() };
+    let looks_like = || match binary_kind(start) {
+        Some(kind) if kind != UNKNOWN_KIND => format!("looks like: {kind}"),
+        _ => "of a kind that is not known".to_owned(),
+    };
+    (!is_text).then(looks_like)
+}
+
+/// How many characters no text has.
+fn odd(text: &str) -> usize {
+    let is_odd =
+        |letter: &char| letter.is_control() && !"\0\x07\x08\t\n\x0c\r\x1b".contains(*letter);
+    text.chars().filter(is_odd).count()
+}
+
+/// What is no text, and nothing else that is known.
+pub const UNKNOWN_KIND: &str = "unknown kind";
+
+/// Names what a file holds by its first bytes if that is not text in UTF-8 or the like.
+pub fn binary_kind(start: &[u8]) -> Option<String> {
+    if start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]) {
+        return Some("UTF-16 text".to_owned());
+    }
+    if !start.contains(&0) && !start.starts_with(b"%PDF-") {
+        return None;
+    }
+    let Some(kind) = infer::get(start) else { return Some(UNKNOWN_KIND.to_owned()) };
+    let noun = match kind.matcher_type() {
+        MatcherType::App => "program",
+        MatcherType::Archive => "archive",
+        MatcherType::Audio => "audio",
+        MatcherType::Book => "book",
+        MatcherType::Doc | MatcherType::Text => "document",
+        MatcherType::Font => "font",
+        MatcherType::Image => "image",
+        MatcherType::Video => "video",
+        MatcherType::Custom => "data",
+    };
+    Some(format!("{} {noun}", kind.extension().to_uppercase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kind;
+
+    #[test]
+    fn text_is_told_from_what_is_none() {
+        let png = [&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..], &[0xd4; 40]].concat();
+        // As a terminal passes it on.
+        let png_in_terminal = [&b"\x89PNG\r\r\n\x1a\r\n\0\0\0\rIHDR"[..], &[0x9c; 40]].concat();
+        let elf = [&b"\x7fELF\x02\x01\x01\0"[..], &[0; 56], b"\x03\0>\0"].concat();
+        let noise: Vec<u8> = (0..500_u32)
+            .map(|n| (n.wrapping_mul(n).wrapping_mul(2_654_435_761) >> 13) as u8)
+            .collect();
+        for (start, expected) in [
+            (&b""[..], None),
+            (b"text\n", None),
+            (b"\x1b[31mred\x1b[0m \x07\x08\r\n", None),
+            ("äöü€😀".as_bytes(), None),
+            // Latin-1, a cut character, a few odd bytes.
+            (b"Gr\xfc\xdfe aus M\xfcnchen, und zwar viele, sehr viele davon", None),
+            (b"text \xe2\x82", None),
+            (b"\x01\x02", None),
+            // find -print0
+            (b"./a\0./b\0./c\0", None),
+            (&png, Some("looks like: PNG image")),
+            (&png_in_terminal, Some("looks like: PNG image")),
+            (&elf, Some("looks like: ELF program")),
+            (&[0; 100], Some("of a kind that is not known")),
+            (&noise, Some("of a kind that is not known")),
+        ] {
+            assert_eq!(kind(start).as_deref(), expected, "{start:?}");
+        }
+    }
+}

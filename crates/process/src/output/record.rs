@@ -1,0 +1,238 @@
+//! Keeps what a command writes, as it comes: how much it was, its beginning and its end, and the
+//! whole of it in a file once it is long.
+//!
+//! It knows nothing of processes, and of where the file is.
+
+use std::fmt::{self, Write as _};
+use std::fs::File;
+use std::io::{self, Seek as _, Write as _};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use callboard_text::{grouped_count, path_text};
+
+use super::binary;
+use super::text::{Excerpt, HeadTail};
+use crate::limits::{COMMAND_KEPT_BYTES, COMMAND_OUTPUT_BYTES, SNIFF_BYTES};
+
+mod look;
+
+pub use look::{Fresh, Mark};
+
+/// What a command writes, as it comes. The thread that reads the command writes the file, so
+/// nobody who shows the output waits for the disk, and the command waits for nobody who shows it.
+///
+/// In memory are its first and its last 512 KiB. The file is made when there are more than
+/// [`COMMAND_OUTPUT_BYTES`], as many as a model is told: shorter ones are told whole.
+pub struct Recording {
+    state: Mutex<State>,
+}
+
+struct State {
+    kept: HeadTail,
+    /// Bytes that the file may have.
+    room: u64,
+    place: Place,
+}
+
+type Open = Box<dyn FnOnce() -> io::Result<Option<(File, PathBuf)>> + Send>;
+
+/// Where the whole output is.
+enum Place {
+    /// In memory; this makes the file.
+    Memory(Open),
+    /// In a file, as far as it could be written.
+    File { file: File, path: PathBuf, trouble: Option<io::Error> },
+    /// Nowhere: there is no place for files, or none could be made.
+    Nowhere(Option<io::Error>),
+}
+
+/// What a command wrote.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Recorded {
+    /// How many bytes.
+    pub bytes: u64,
+    /// How many ends of lines were among them.
+    pub lines: u64,
+    /// The beginning and the end of it as text.
+    pub excerpt: Excerpt,
+    /// What it looks like, if it is no text.
+    pub binary: Option<String>,
+    /// The file with all of it, if it was long.
+    pub file: Option<RecordedFile>,
+    /// Why there is no file, or not all of the output in it.
+    pub trouble: Option<String>,
+}
+
+/// The file that an output was written to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecordedFile {
+    /// Its absolute path.
+    pub path: PathBuf,
+    /// How many bytes of the output are in it: the first ones.
+    pub bytes: u64,
+}
+
+impl Recording {
+    /// Records an output. `open` makes the file, when it is needed, and names its path; nothing,
+    /// where there is no place for files. The file gets the first `room` bytes and, if there are
+    /// more, a line that says so.
+    pub fn new(
+        room: u64,
+        open: impl FnOnce() -> io::Result<Option<(File, PathBuf)>> + Send + 'static,
+    ) -> Self {
+        let kept = HeadTail::new(COMMAND_KEPT_BYTES);
+        Self { state: Mutex::new(State { kept, room, place: Place::Memory(Box::new(open)) }) }
+    }
+
+    /// Takes the next bytes. Blocks on the disk.
+    pub fn push(&self, bytes: &[u8]) {
+        let mut state = self.lock();
+        state.write(bytes);
+        state.kept.push(bytes);
+    }
+
+    /// Ends the file, and tells what there is. What comes later is counted the next time.
+    pub fn finish(&self) -> Recorded {
+        let mut state = self.lock();
+        let place = std::mem::replace(&mut state.place, Place::Nowhere(None));
+        let (file, trouble) = place.end(state.kept.total(), state.room);
+        Recorded::of(&state.kept, file, trouble.map(|error| error.to_string()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Writes what has room to the file. To be called before the bytes are kept.
+    fn write(&mut self, bytes: &[u8]) {
+        let total = self.kept.total();
+        if total + bytes.len() as u64 <= COMMAND_OUTPUT_BYTES as u64 {
+            return;
+        }
+        self.place = match std::mem::replace(&mut self.place, Place::Nowhere(None)) {
+            // What came before is still kept whole.
+            Place::Memory(open) => Place::open(open).with(self.kept.head(), self.room),
+            place => place,
+        }
+        .with(bytes, self.room.saturating_sub(total));
+    }
+}
+
+impl Place {
+    fn open(open: Open) -> Self {
+        match open() {
+            Ok(Some((file, path))) => Self::File { file, path, trouble: None },
+            Ok(None) => Self::Nowhere(None),
+            Err(error) => Self::Nowhere(Some(error)),
+        }
+    }
+
+    /// Appends as many bytes as there is room for, unless something failed before.
+    fn with(mut self, bytes: &[u8], room: u64) -> Self {
+        if let Self::File { file, trouble: trouble @ None, .. } = &mut self {
+            let room = usize::try_from(room).unwrap_or(usize::MAX);
+            *trouble = file.write_all(&bytes[..bytes.len().min(room)]).err();
+        }
+        self
+    }
+
+    /// Ends the file, with a line for what had no room.
+    fn end(self, total: u64, room: u64) -> (Option<RecordedFile>, Option<io::Error>) {
+        match self {
+            Self::Memory(_) => (None, None),
+            Self::Nowhere(trouble) => (None, trouble),
+            Self::File { mut file, path, mut trouble } => {
+                // All but the last write was whole.
+                let bytes = file.stream_position().unwrap_or(0);
+                if trouble.is_none() && total > room {
+                    trouble = file.write_all(no_room(total - room).as_bytes()).err();
+                }
+                (Some(RecordedFile { path, bytes }), trouble)
+            }
+        }
+    }
+}
+
+/// Tells at the end of a file what is not in it.
+fn no_room(bytes: u64) -> String {
+    {
+        let what = if bytes == 1 { "byte has" } else { "bytes have" };
+        format!("\n[... {bytes} {what} no room here]\n")
+    }
+}
+
+impl Recorded {
+    fn of(kept: &HeadTail, file: Option<RecordedFile>, trouble: Option<String>) -> Self {
+        Self {
+            bytes: kept.total(),
+            lines: kept.lines(),
+            excerpt: kept.excerpt(COMMAND_OUTPUT_BYTES),
+            binary: sniffed(kept),
+            file,
+            trouble,
+        }
+    }
+
+    /// Tells a model of the output: what it is, where all of it is, and the text.
+    #[must_use]
+    pub fn for_model(&self) -> String {
+        let mut told = String::new();
+        let bytes = grouped_count(self.bytes, "byte", "bytes");
+        let lines = grouped_count(self.lines, "line", "lines");
+        // Writing to a String cannot fail.
+        let _ = match &self.binary {
+            Some(kind) => writeln!(told, "[binary output: {bytes}, {kind}]"),
+            None => Ok(()),
+        };
+        let _ = match &self.file {
+            None => Ok(()),
+            Some(RecordedFile { path, bytes: in_file }) => {
+                let what = if *in_file >= self.bytes {
+                    format!("the whole output, {bytes} in {lines},")
+                } else {
+                    let in_file = grouped_count(*in_file, "byte", "bytes");
+                    format!("the first {in_file} of the output of {bytes}")
+                };
+                let path = path_text(path);
+                writeln!(told, "[{what} can be read with read_file, by lines: {path}]")
+            }
+        };
+        if let Some(trouble) = &self.trouble {
+            let _ = writeln!(told, "[the output could not be kept in a file: {trouble}]");
+        }
+        if self.excerpt.hidden > 0 {
+            let _ = writeln!(told, "[{}]", hidden_left_out(self.excerpt.hidden));
+        }
+        if self.binary.is_none() {
+            told.push_str(&self.excerpt.text);
+        }
+        told
+    }
+}
+
+/// Says how many characters were taken out because of what they do to others.
+pub fn hidden_left_out(count: u64) -> String {
+    match count {
+        1 => "1 character that hides or reorders others is left out".to_owned(),
+        count => format!("{count} characters that hide or reorder others are left out"),
+    }
+}
+
+/// What an output looks like, if it is no text.
+fn sniffed(kept: &HeadTail) -> Option<String> {
+    binary::kind(&kept.head()[..kept.head().len().min(SNIFF_BYTES)])
+}
+
+impl fmt::Debug for Recording {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Recording").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

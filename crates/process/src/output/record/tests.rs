@@ -1,0 +1,122 @@
+//! What is recorded, where it is, and how it is told.
+
+use std::fs::File;
+use std::io;
+
+use pretty_assertions::assert_eq;
+use proptest::prelude::*;
+
+use super::{Open, Recording};
+use crate::limits::{COMMAND_OUTPUT_BYTES, OUTPUT_NOTE_BYTES};
+
+/// Records chunks, with a file of so much room. Returns what is told and the file's content.
+fn recorded(chunks: &[&[u8]], room: u64) -> (super::Recorded, Option<Vec<u8>>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("whole");
+    let at = path.clone();
+    let recording = Recording::new(room, move || Ok(Some((File::create_new(&at)?, at))));
+    chunks.iter().for_each(|chunk| recording.push(chunk));
+    (recording.finish(), std::fs::read(path).ok())
+}
+
+#[test]
+fn a_short_output_is_told_whole_and_has_no_file() {
+    let (recorded, file) = recorded(&[b"one\r\n", b"two\r\n"], u64::MAX);
+    assert_eq!((recorded.bytes, recorded.lines, &recorded.file), (10, 2, &None));
+    assert_eq!((recorded.for_model().as_str(), file), ("one\ntwo\n", None));
+}
+
+#[test]
+fn a_long_output_is_in_a_file_as_it_came() {
+    let all: String = (1..=20_000).map(|line| format!("{line}\r\n")).collect();
+    for size in [1, 100, 16 * 1024, all.len()] {
+        let chunks: Vec<_> = all.as_bytes().chunks(size).collect();
+        let (recorded, file) = recorded(&chunks, u64::MAX);
+        assert!(file.unwrap() == all.as_bytes(), "by {size}");
+        assert_eq!((recorded.bytes, recorded.lines), (all.len() as u64, 20_000));
+        assert_eq!(recorded.file.as_ref().unwrap().bytes, recorded.bytes);
+        let told = recorded.for_model();
+        let path = recorded.file.as_ref().unwrap().path.display().to_string();
+        let begin = format!(
+            "[the whole output, 128,894 bytes in 20,000 lines, can be read with read_file, by lines: {path}]\n1\n2\n"
+        );
+        assert!(told.starts_with(&begin), "{}", &told[..300]);
+        assert!(told.ends_with("19999\n20000\n"));
+        // What is left out is counted to the byte: as text, a line has one byte less.
+        let (head, rest) = told.split_once("\n[... ").unwrap();
+        let (gap, tail) = rest.split_once(" lines left out ...]\n").unwrap();
+        let (bytes, lines) = gap.split_once(" bytes, ").unwrap();
+        let head = &head[head.find('\n').unwrap() + 1..];
+        let [bytes, lines] = [bytes, lines].map(|number| number.parse::<usize>().unwrap());
+        assert_eq!(head.len() + tail.len() + bytes, all.len() - 20_000);
+        let shown = head.matches('\n').count() + tail.matches('\n').count();
+        assert_eq!(shown + lines, 20_000);
+        assert!(told.len() < COMMAND_OUTPUT_BYTES + 300);
+    }
+}
+
+#[test]
+fn a_file_that_is_full_holds_the_beginning_and_says_so() {
+    let all = "0123456789\n".repeat(10_000);
+    let chunks: Vec<_> = all.as_bytes().chunks(1_000).collect();
+    for room in [40_005_u64, 40_000, 10] {
+        let (recorded, file) = recorded(&chunks, room);
+        let kept = &all[..usize::try_from(room).unwrap()];
+        let expected = format!("{kept}\n[... {} bytes have no room here]\n", 110_000 - room);
+        assert!(file.unwrap() == expected.as_bytes(), "{room}");
+        assert_eq!((recorded.bytes, recorded.file.as_ref().unwrap().bytes), (110_000, room));
+        let told = recorded.for_model();
+        assert!(told.contains("bytes of the output of 110,000 bytes can be read with read_file"));
+    }
+}
+
+/// The longest note that there can be, in a file that can still be read to its end.
+#[test]
+fn the_note_of_what_has_no_room_has_room() {
+    let longest = super::no_room(u64::MAX);
+    assert!(longest.len() as u64 <= OUTPUT_NOTE_BYTES, "{longest:?}");
+}
+
+#[test]
+fn where_there_is_no_file_nothing_else_changes() {
+    let all = "x\n".repeat(COMMAND_OUTPUT_BYTES);
+    let nowhere: [Open; 2] =
+        [Box::new(|| Ok(None)), Box::new(|| Err(io::ErrorKind::StorageFull.into()))];
+    for (open, trouble) in nowhere.into_iter().zip([None, Some("no storage space")]) {
+        let recording = Recording::new(u64::MAX, open);
+        recording.push(all.as_bytes());
+        recording.push(all.as_bytes());
+        let recorded = recording.finish();
+        assert_eq!((recorded.bytes, &recorded.file), (all.len() as u64 * 2, &None));
+        assert_eq!(recorded.trouble.as_deref(), trouble);
+        assert_eq!(recorded.for_model().contains("could not be kept"), trouble.is_some());
+    }
+}
+
+#[test]
+fn what_is_no_text_is_summed_up() {
+    let (recorded, _) = recorded(&[b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", &[0xfe; 1_234]], u64::MAX);
+    let told = recorded.for_model();
+    assert_eq!(told, "[binary output: 1,250 bytes, looks like: PNG image]\n");
+}
+
+#[test]
+fn hidden_characters_are_told_of() {
+    let (recorded, _) = recorded(&["ab\u{202e}c\u{e0041}".as_bytes()], u64::MAX);
+    let expected = "[2 characters that hide or reorder others are left out]\nabc";
+    assert_eq!(recorded.for_model(), expected);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn the_file_is_the_output(sizes in proptest::collection::vec(0_usize..20_000, 0..12)) {
+        let chunks: Vec<_> = sizes.iter().map(|size| vec![*size as u8; *size]).collect();
+        let (recorded, file) = recorded(&chunks.iter().map(Vec::as_slice).collect::<Vec<_>>(), u64::MAX);
+        let all = chunks.concat();
+        prop_assert_eq!(recorded.bytes, all.len() as u64);
+        prop_assert_eq!(recorded.file.is_some(), all.len() > COMMAND_OUTPUT_BYTES);
+        prop_assert!(file.is_none_or(|file| file == all));
+    }
+}

@@ -1,0 +1,305 @@
+//! What a terminal would have left to read: the lines of a program that draws some of them again
+//! and again, each in its last state.
+//!
+//! Pure. It has no width, because a line is a line however long it is, and no colours.
+
+use std::collections::VecDeque;
+
+use callboard_text::is_hidden;
+use vte::{Params, Perform};
+
+use super::escapes::{Reader, is_joining};
+use crate::limits::{SCREEN_COLS, SCREEN_ROWS};
+
+/// A text, and how many characters that hide or reorder others were in it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Read {
+    pub(super) text: String,
+    pub(super) hidden: u64,
+}
+
+/// Reads what a terminal would show at the end.
+pub(super) fn read(raw: &[u8]) -> Read {
+    let (mut reader, mut screen) = (Reader::default(), Screen::default());
+    reader.read(&mut screen, raw);
+    reader.finish(&mut screen);
+    screen.finish()
+}
+
+#[derive(Default)]
+struct Screen {
+    /// Lines that have left the screen and change no more.
+    done: String,
+    page: Page,
+    /// What is shown again when the program leaves the other screen.
+    behind: Option<Page>,
+    kept: (usize, usize),
+    hidden: u64,
+}
+
+/// The lines that can still change, and the cursor.
+#[derive(Default)]
+struct Page {
+    lines: VecDeque<Vec<char>>,
+    row: usize,
+    col: usize,
+    /// The next character starts the line over.
+    returned: bool,
+}
+
+impl Page {
+    /// The line of the cursor, which may be below what was written yet.
+    fn line(&mut self) -> &mut Vec<char> {
+        if self.lines.len() <= self.row {
+            self.lines.resize_with(self.row + 1, Vec::new);
+        }
+        &mut self.lines[self.row]
+    }
+
+    fn put(&mut self, letter: char) {
+        if std::mem::take(&mut self.returned) {
+            self.line().clear();
+        }
+        let col = self.col;
+        let line = self.line();
+        if line.len() < col {
+            line.resize(col, ' ');
+        }
+        match line.get_mut(col) {
+            Some(cell) => *cell = letter,
+            None => line.push(letter),
+        }
+        self.col += 1;
+    }
+
+    fn go(&mut self, row: usize, col: usize) {
+        (self.row, self.col) = (row.min(SCREEN_ROWS - 1), col.min(SCREEN_COLS.max(self.col)));
+        self.returned = false;
+    }
+
+    /// Erases from the cursor to the end of its line (0), to there from the beginning (1), or all
+    /// of it.
+    fn erase_line(&mut self, how: usize) {
+        let col = self.col;
+        let line = self.line();
+        match how {
+            0 => line.truncate(col),
+            1 => {
+                let from = (col + 1).saturating_sub(SCREEN_COLS);
+                line.iter_mut().take(col + 1).skip(from).for_each(|cell| *cell = ' ');
+            }
+            _ => line.clear(),
+        }
+    }
+
+    /// Takes characters out at the cursor; those behind them move up, as far as the screen goes.
+    fn delete(&mut self, count: usize) {
+        let col = self.col;
+        let line = self.line();
+        let len = line.len();
+        let Some(behind) = line.get_mut(col..len.min(col + SCREEN_COLS)) else { return };
+        let count = count.min(behind.len());
+        let stay = behind.len() - count;
+        behind.rotate_left(count);
+        behind[stay..].fill(' ');
+        if len <= col + SCREEN_COLS {
+            line.truncate(col + stay);
+        }
+    }
+
+    fn write(&self, text: &mut String) {
+        for (at, line) in self.lines.iter().enumerate() {
+            if at > 0 {
+                text.push('\n');
+            }
+            text.extend(line);
+        }
+    }
+
+    /// Writes the lines for good: what follows begins a new one.
+    fn close(&self, text: &mut String) {
+        self.write(text);
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+    }
+}
+
+impl Screen {
+    fn finish(self) -> Read {
+        let mut text = self.done;
+        if let Some(page) = self.behind {
+            page.close(&mut text);
+        }
+        self.page.write(&mut text);
+        Read { text, hidden: self.hidden }
+    }
+
+    fn newline(&mut self) {
+        self.page.line();
+        if self.page.row + 1 == SCREEN_ROWS {
+            if let Some(line) = self.page.lines.pop_front()
+                && self.behind.is_none()
+            {
+                self.done.extend(line);
+                self.done.push('\n');
+            }
+        } else {
+            self.page.row += 1;
+        }
+        (self.page.col, self.page.returned) = (0, false);
+        self.page.line();
+    }
+
+    /// Begins an empty page. What is on this one is read nevertheless: a program that clears the
+    /// screen to begin anew does not mean to take back what it said.
+    fn turn_page(&mut self) {
+        let page = std::mem::take(&mut self.page);
+        if self.behind.is_none() && page.lines.iter().any(|line| !line.is_empty()) {
+            page.close(&mut self.done);
+        }
+    }
+
+    /// Shows the other screen, which programs use that take all of it, or the first one again.
+    fn switch(&mut self, is_other: bool) {
+        match (is_other, self.behind.is_some()) {
+            (true, false) => self.behind = Some(std::mem::take(&mut self.page)),
+            (false, true) => self.page = self.behind.take().unwrap_or_default(),
+            _ => {}
+        }
+    }
+}
+
+impl Perform for Screen {
+    fn print(&mut self, letter: char) {
+        if is_hidden(letter) {
+            self.hidden += u64::from(!is_joining(letter));
+        } else if !letter.is_control() {
+            self.page.put(letter);
+        }
+    }
+
+    fn execute(&mut self, byte: u8) {
+        match byte {
+            b'\n' => self.newline(),
+            b'\r' => (self.page.col, self.page.returned) = (0, true),
+            b'\x08' => self.page.col = self.page.col.saturating_sub(1),
+            b'\t' => self.page.put('\t'),
+            _ => {}
+        }
+    }
+
+    fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], ignore: bool, end: char) {
+        let mut params = params.iter().map(|param| usize::from(param[0]));
+        let how = params.next().unwrap_or(0);
+        let (count, second) = (how.max(1), params.next().unwrap_or(0).max(1));
+        let page = &mut self.page;
+        let (row, col) = (page.row, page.col);
+        match (intermediates, end) {
+            _ if ignore => {}
+            (b"?", 'h' | 'l') if matches!(how, 47 | 1047 | 1049) => self.switch(end == 'h'),
+            (b"", 'A') => page.go(row.saturating_sub(count), col),
+            (b"", 'B' | 'e') => page.go(row + count, col),
+            (b"", 'C' | 'a') => page.go(row, col + count),
+            (b"", 'D') => page.go(row, col.saturating_sub(count)),
+            (b"", 'E') => page.go(row + count, 0),
+            (b"", 'F') => page.go(row.saturating_sub(count), 0),
+            (b"", 'G' | '`') => page.go(row, count - 1),
+            (b"", 'd') => page.go(count - 1, col),
+            (b"", 'H' | 'f') => page.go(count - 1, second - 1),
+            (b"", 'J') if how >= 2 => self.turn_page(),
+            (b"", 'J') if how == 0 => {
+                page.erase_line(0);
+                page.lines.truncate(row + 1);
+            }
+            (b"", 'K') => page.erase_line(how),
+            (b"", 'P') => page.delete(count),
+            (b"", 'X') => {
+                let count = count.min(SCREEN_COLS);
+                page.line().iter_mut().skip(col).take(count).for_each(|cell| *cell = ' ');
+            }
+            (b"", 's') => self.kept = (row, col),
+            (b"", 'u') => page.go(self.kept.0, self.kept.1),
+            _ => {}
+        }
+    }
+
+    fn esc_dispatch(&mut self, intermediates: &[u8], _: bool, end: u8) {
+        let page = &mut self.page;
+        match (intermediates, end) {
+            (b"", b'7') => self.kept = (page.row, page.col),
+            (b"", b'8') => page.go(self.kept.0, self.kept.1),
+            (b"", b'M') => page.go(page.row.saturating_sub(1), page.col),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+    use pretty_assertions::assert_eq;
+
+    #[test]
+    fn lines_that_are_drawn_again_are_read_in_their_last_state() {
+        for (raw, expected) in [
+            // Several bars at once, each on a line of its own.
+            ("a 1\nb 1\n\x1b[2A\x1b[2Ka 2\n\x1b[2Kb 2\n", "a 2\nb 2\n"),
+            ("a 1\nb 1\x1b[1A\ra 2\x1b[1B\rb 2\n", "a 2\nb 2\n"),
+            ("a\nb\nc\x1b[2F\x1b[Jd\n", "d\n"),
+            ("50 %\x1b[1G100 %", "100 %"),
+            ("50 %\x1b[4D75", "75 %"),
+            ("\x1b7a\x1b8b", "b"),
+            ("\x1b[sa\x1b[ub", "b"),
+            ("abc\x1b[2D\x1b[1Pd", "ad"),
+            ("abcd\x1b[3D\x1b[2P\x1b[Ce", "ade"),
+            ("abc\x1b[3D\x1b[9Pd", "d"),
+            ("abc\x1b[3D\x1b[2X.", ". c"),
+            ("abcd\x1b[2D\x1b[1K\x1b[3DX", "X  d"),
+            ("a\x1b[3Cb", "a   b"),
+            ("one\x1b[3;3Htwo", "one\n\n  two"),
+            // A screen that is cleared was read nevertheless; the other screen was not.
+            ("before\n\x1b[2J\x1b[Hafter", "before\nafter"),
+            ("before\n\x1b[?1049hmenu\n\x1b[?1049lafter", "before\nafter"),
+            ("before\n\x1b[?1049hmenu", "before\nmenu"),
+            // No further than the screen goes.
+            ("a\x1b[99A\x1b[Gb", "b"),
+        ] {
+            assert_eq!(read(raw.as_bytes()).text, expected, "{raw:?}");
+        }
+    }
+
+    #[test]
+    fn lines_that_left_the_screen_stay_as_they_are() {
+        let lines: String = (1..=100).map(|line| format!("{line}\n")).collect();
+        let drawn = read(format!("{lines}\x1b[200A\x1b[2Kx").as_bytes()).text;
+        assert_eq!(drawn.lines().nth(60), Some("61"));
+        assert_eq!(drawn.lines().nth(61), Some("x"));
+        assert_eq!(drawn.lines().count(), 100);
+    }
+
+    #[test]
+    fn what_hides_is_left_out_and_counted() {
+        for (raw, text, hidden) in [
+            ("a\u{202e}b\u{2066}c\u{200b}", "abc", 3),
+            ("rm\u{e0041}\u{e0042}", "rm", 2),
+            // Honest ones are not counted.
+            ("✔\u{fe0f} 👩\u{200d}🔬\u{feff}", "✔ 👩🔬", 0),
+            ("é\u{a0}\u{3000}ß", "é\u{a0}\u{3000}ß", 0),
+        ] {
+            let read = read(raw.as_bytes());
+            assert_eq!((read.text.as_str(), read.hidden), (text, hidden), "{raw:?}");
+        }
+    }
+
+    #[test]
+    fn movements_cost_no_more_than_a_screen() {
+        let far = "\x1b[65535;65535Hx\r\n".repeat(1_000);
+        assert!(read(far.as_bytes()).text.len() < 1_000 * 300);
+        // Nor in a line of any length; each of these would take minutes.
+        for again in ["\x1b[1K", "\x1b[65535X", "\x1b[G\x1b[P", "\x1b[G\x1b[65535X"] {
+            let long = "x".repeat(500_000) + &again.repeat(50_000);
+            assert!(read(long.as_bytes()).text.len() > 400_000);
+        }
+    }
+}

@@ -1,0 +1,618 @@
+//! What a caller of [`run`] sees, with real shells, kept by a helper and from outside.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use pretty_assertions::assert_eq;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use tempfile::TempDir;
+use tokio::sync::Notify;
+use tokio::task::yield_now;
+use tokio::time::timeout;
+
+use super::*;
+use crate::env::base_env;
+use crate::limits::{COMMAND_STRING_BYTES, LEFT_OVER_GRACE};
+use crate::text::plain;
+
+/// This test program's `main` is not ours, but what is listed here is called before it.
+#[used]
+#[expect(unsafe_code, reason = "a section is named")]
+#[unsafe(link_section = ".init_array")]
+static HELPER: extern "C" fn() = {
+    extern "C" fn called_first() {
+        helper_main();
+    }
+    called_first
+};
+
+const WAYS: [Way; 2] = [Way::Helper, Way::Outside];
+
+/// In the environment of a copy of this program that was started with SIGCHLD ignored.
+const DEAF: &str = "ACP_TOOLS_TEST_DEAF";
+
+/// Far beyond what any of these commands needs; a test that reaches it fails.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn command(line: &str) -> Command {
+    Command {
+        line: line.to_owned(),
+        cwd: std::env::temp_dir(),
+        env: base_env(std::iter::empty()),
+        streams: Streams::Terminal(Size::default()),
+        timeout: Some(PATIENCE),
+    }
+}
+
+async fn run(
+    way: Way,
+    command: Command,
+    cancel: CancellationToken,
+    output: impl FnMut(&[u8]) + Send,
+) -> Result<Exit, SpawnError> {
+    let ready = || Box::pin(std::future::ready(())) as _;
+    run_kept(command, way, None, None, cancel, whole(output), ready).await
+}
+
+/// Runs to the end, and returns what was printed as text.
+async fn finish(way: Way, command: Command) -> (Exit, String) {
+    let mut output = Vec::new();
+    let cancel = CancellationToken::new();
+    let exit = run(way, command, cancel, |chunk| output.extend_from_slice(chunk)).await.unwrap();
+    (exit, plain(&output))
+}
+
+async fn check(line: &str, code: i32, expected: &str) {
+    for way in WAYS {
+        check_streams(way, Streams::Terminal(Size::default()), line, code, expected).await;
+    }
+}
+
+async fn check_streams(way: Way, streams: Streams, line: &str, code: i32, expected: &str) {
+    let (exit, output) = finish(way, Command { streams, ..command(line) }).await;
+    assert_eq!((exit.end, exit.code, exit.signal), (End::Exited, Some(code), None), "{line}");
+    assert_eq!(output, expected, "{way:?}, {streams:?}: {line}");
+    assert_eq!(exit.left_over, 0, "{way:?}: {line}");
+}
+
+/// A duration for `sleep` that no other process has, to find it by.
+fn endless() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("600.{}00{count}", std::process::id())
+}
+
+/// The live processes that run `sleep` for this long. (A dead one has no arguments.)
+fn find(duration: &str) -> Vec<Pid> {
+    let line = format!("sleep\0{duration}\0");
+    fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter(|process| {
+            fs::read(process.path().join("cmdline")).is_ok_and(|read| read == line.as_bytes())
+        })
+        .filter_map(|process| Pid::from_raw(process.file_name().to_str()?.parse().ok()?))
+        .collect()
+}
+
+fn alive(duration: &str) -> usize {
+    find(duration).len()
+}
+
+async fn until(what: &str, mut reached: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !reached() {
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        yield_now().await;
+    }
+}
+
+/// Lives a life that has to be quick until it was, a few times at most: on a machine that does
+/// something else it may come late.
+async fn in_time<T, F: Future<Output = T>>(
+    mut life: impl FnMut() -> F,
+    is_it: fn(&T) -> bool,
+) -> T {
+    for _ in 0..9 {
+        let lived = life().await;
+        if is_it(&lived) {
+            return lived;
+        }
+    }
+    life().await
+}
+
+/// An `output` that fires when the command has printed `word`.
+fn watch(word: &'static str) -> (Arc<Notify>, impl FnMut(&[u8]) + Send) {
+    let seen = Arc::new(Notify::new());
+    let (notify, mut output) = (Arc::clone(&seen), Vec::new());
+    let watch = move |chunk: &[u8]| {
+        output.extend_from_slice(chunk);
+        if plain(&output).contains(word) {
+            notify.notify_one();
+        }
+    };
+    (seen, watch)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_ends_with_its_exit_code_and_all_it_printed() {
+    check("true", 0, "").await;
+    check("exit 3", 3, "").await;
+    check("echo out; echo err >&2; exit 3", 3, "out\nerr\n").await;
+    check("printf 'no line end'", 0, "no line end").await;
+    check("yes | head -n 2", 0, "y\ny\n").await;
+    check(
+        "echo \"$0 $#\"; [ -t 1 ] && [ -t 2 ] && ! [ -t 0 ] && stty size </dev/tty",
+        0,
+        "/bin/bash 0\n40 120\n",
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_does_not_exist_is_the_shells_answer() {
+    for way in WAYS {
+        let (exit, output) = finish(way, command("no-such-command-anywhere")).await;
+        assert_eq!(exit.code, Some(127));
+        assert!(output.contains("no-such-command-anywhere: command not found"), "{output}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_has_a_name_and_no_code() {
+    for way in WAYS {
+        for (line, signal) in [("kill -9 $$", "SIGKILL"), ("kill -SEGV $$", "SIGSEGV")] {
+            let (exit, _) = finish(way, command(line)).await;
+            assert_eq!((exit.code, exit.signal.as_deref()), (None, Some(signal)));
+            assert_eq!(exit.end, End::Exited);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_output_comes_whole_and_in_order() {
+    for way in WAYS {
+        let (exit, output) = finish(way, command("seq 1 100000")).await;
+        assert_eq!(exit.code, Some(0));
+        let lines = output.lines().map(|line| line.parse::<u32>().unwrap());
+        assert!(lines.eq(1..=100_000));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn output_comes_while_the_command_runs() {
+    for way in WAYS {
+        let dir = TempDir::new().unwrap();
+        let waiting = Command {
+            cwd: dir.path().to_owned(),
+            ..command("mkfifo gate && echo ready && cat gate")
+        };
+        let gate = dir.path().join("gate");
+        let mut output = Vec::new();
+        let exit = run(way, waiting, CancellationToken::new(), |chunk| {
+            // Opening waits for the command, which waits for this.
+            if plain(&output).is_empty() {
+                fs::write(&gate, "go\n").unwrap();
+            }
+            output.extend_from_slice(chunk);
+        });
+        assert_eq!(exit.await.unwrap().end, End::Exited);
+        assert_eq!(plain(&output), "ready\ngo\n");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_reads_finds_the_end_of_its_input() {
+    check("cat; cat; echo done", 0, "done\n").await;
+    check("read line || echo \"nothing: $line\"", 0, "nothing: \n").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_environment_is_what_was_given_and_the_mark() {
+    for way in WAYS {
+        let (_, output) = finish(
+            way,
+            Command {
+                env: [("PATH", "/usr/bin:/bin"), ("A", "1 2")]
+                    .map(|(n, v)| (n.into(), v.into()))
+                    .into(),
+                ..command("env")
+            },
+        )
+        .await;
+        let names: Vec<_> = output.lines().map(|line| line.split('=').next().unwrap()).collect();
+        // The last three are the shell's.
+        let mut expected = vec!["A", "ACP_TOOLS_COMMAND", "PATH", "PWD", "SHLVL", "_"];
+        expected.retain(|name| !names.contains(name));
+        assert_eq!((names.len(), expected), (6, vec![]), "{output}");
+        assert!(output.contains("A=1 2\n"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_timeout_ends_the_command_and_what_it_printed_stays() {
+    let timed_out = async |way| {
+        let sleep = endless();
+        let line = format!("echo begun; sleep {sleep}; echo not reached");
+        let timeout = Some(Duration::from_secs(5));
+        let (exit, output) = finish(way, Command { timeout, ..command(&line) }).await;
+        assert_eq!((exit.end, exit.code), (End::TimedOut, None));
+        assert!(exit.signal.is_some());
+        assert_eq!((output.as_str(), alive(&sleep)), ("begun\n", 0));
+    };
+    futures::future::join_all(WAYS.map(timed_out)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cancelling_leaves_nothing_behind() {
+    for start in [
+        "sleep @",
+        "sleep @ & wait",
+        // In sessions of their own, known by their parents or, those gone, by the mark.
+        "setsid sleep @ & sleep @",
+        "(setsid sleep @ &); sleep @",
+        "(setsid sh -c 'setsid sleep @ & setsid sleep @' &); sleep @",
+        "env -i setsid env -i sleep @ & wait",
+        "env -i setsid env -i sh -c 'trap \"\" TERM; sleep @' & wait",
+        // Deaf to requests, and stopped.
+        "trap '' TERM HUP INT; sleep @ & sleep @",
+        "nohup sleep @ & until grep -qsx sleep /proc/$!/comm; do :; done; kill -STOP $!; disown; sleep @",
+    ] {
+        for way in WAYS {
+            let sleep = endless();
+            let line = format!("echo begun; {}", start.replace('@', &sleep));
+            let cancel = CancellationToken::new();
+            let (begun, output) = watch("begun");
+            let running = tokio::spawn(run(way, command(&line), cancel.clone(), output));
+            begun.notified().await;
+            until(start, || alive(&sleep) >= start.matches("sleep @").count()).await;
+            cancel.cancel();
+            let exit = running.await.unwrap().unwrap();
+            assert_eq!((exit.end, exit.code), (End::Cancelled, None), "{start}");
+            // One that hears may not come to it in time.
+            let heard = !start.starts_with("trap") && exit.signal.as_deref() == Some("SIGTERM");
+            assert!(heard || exit.signal.as_deref() == Some("SIGKILL"), "{start}: {exit:?}");
+            assert_eq!(alive(&sleep), 0, "{start}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_tidies_up_when_asked_to_stop_may_finish() {
+    for way in WAYS {
+        let line = "trap 'echo tidy; exit 5' TERM; sleep 600 & echo begun; wait";
+        let life = || async {
+            let (cancel, mut output) = (CancellationToken::new(), Vec::new());
+            let exit = run(way, command(line), cancel.clone(), |chunk| {
+                output.extend_from_slice(chunk);
+                cancel.cancel();
+            });
+            let exit = exit.await.unwrap();
+            (exit.end, exit.code, plain(&output))
+        };
+        let ended = in_time(life, |(_, code, _)| code.is_some()).await;
+        assert_eq!(ended, (End::Cancelled, Some(5), "begun\ntidy\n".to_owned()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_runs_on_in_the_background_is_ended_with_the_shell() {
+    for start in [
+        "sleep @ & echo hi",
+        "setsid sleep @ & echo hi",
+        "nohup sleep @ & echo hi",
+        "trap '' HUP TERM; sleep @ & echo hi",
+        "trap '' HUP TERM; setsid sleep @ & echo hi",
+        "trap '' HUP; env -i sleep @ & echo hi",
+    ] {
+        for way in WAYS {
+            let sleep = endless();
+            // The shell must not be gone before the program is there to be left over.
+            let line = format!(
+                "{}; until grep -qsx sleep /proc/$!/comm; do :; done",
+                start.replace('@', &sleep)
+            );
+            let (exit, output) = finish(way, command(&line)).await;
+            assert_eq!((exit.end, exit.code), (End::Exited, Some(0)), "{start}");
+            assert_eq!(alive(&sleep), 0, "{start}");
+            // The terminal hangs up on the first one when the shell is gone; it may be in time.
+            let is_hung_up = start.starts_with("sleep") && exit.left_over == 0;
+            assert!(is_hung_up || exit.left_over == 1, "{start}: {exit:?}");
+            assert!(output.contains("hi\n"), "{start}: {output}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_holds_the_output_open_does_not_hold_up_the_call() {
+    for way in WAYS {
+        for streams in [Streams::Pipe, Streams::Terminal(Size::default())] {
+            let sleep = endless();
+            let line = format!("trap '' HUP; sleep {sleep} & echo hi");
+            let (exit, output) = finish(way, Command { streams, ..command(&line) }).await;
+            assert_eq!((exit.end, exit.code, exit.left_over), (End::Exited, Some(0), 1));
+            assert_eq!((plain(output.as_bytes()).as_str(), alive(&sleep)), ("hi\n", 0));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_ends_soon_after_the_shell_is_not_cut_off() {
+    let late = "read line; until [ ! -e /proc/$$/exe ]; do :; done; echo \"$line\"";
+    for way in WAYS {
+        let line = format!("trap '' HUP; echo late > >({late})");
+        let life = || finish(way, command(&line));
+        let (exit, output) = in_time(life, |(_, output)| !output.is_empty()).await;
+        assert_eq!((exit.end, exit.code, output.as_str()), (End::Exited, Some(0), "late\n"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_cut_all_ties_does_not_hold_up_the_call_and_a_helper_ends_it() {
+    for way in WAYS {
+        let dir = TempDir::new().unwrap();
+        let sleep = endless();
+        let line =
+            format!("mkfifo gate; (env -i setsid env -i sleep {sleep} &); echo ready; cat gate");
+        let command = Command { cwd: dir.path().to_owned(), ..command(&line) };
+        let mut has_begun = false;
+        let running = run(way, command, CancellationToken::new(), |_| {
+            // What it prints may come in two pieces, and the gate is read once.
+            if std::mem::replace(&mut has_begun, true) {
+                return;
+            }
+            let begun = Instant::now();
+            while alive(&sleep) == 0 && begun.elapsed() < PATIENCE {}
+            fs::write(dir.path().join("gate"), "").unwrap();
+        });
+        let exit = timeout(PATIENCE, running).await.expect("it holds up the call").unwrap();
+        assert_eq!((exit.end, exit.code), (End::Exited, Some(0)));
+        let escaped = find(&sleep);
+        // What `sys::process::group` says it cannot find.
+        let expected = if way == Way::Helper { (1, 0) } else { (0, 1) };
+        assert_eq!((exit.left_over, escaped.len()), expected);
+        for escaped in escaped {
+            kill_process(escaped, Signal::KILL).unwrap();
+        }
+    }
+}
+
+/// The helper is the parent of the shell, and of the same user.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_turns_on_its_helper_ends_with_it() {
+    let sleep = endless();
+    let line = format!("trap '' HUP TERM; setsid sleep {sleep} & kill -KILL $PPID; sleep {sleep}");
+    let (exit, _) = finish(Way::Helper, command(&line)).await;
+    assert_eq!((exit.end, exit.code, exit.signal.as_deref()), (End::Exited, None, Some("SIGKILL")));
+    assert_eq!(alive(&sleep), 0);
+
+    let cancel = CancellationToken::new();
+    let (begun, output) = watch("begun");
+    let line = format!("kill -STOP $PPID; trap '' TERM; echo begun; sleep {sleep}");
+    let running = tokio::spawn(run(Way::Helper, command(&line), cancel.clone(), output));
+    begun.notified().await;
+    cancel.cancel();
+    let exit = running.await.unwrap().unwrap();
+    assert_eq!((exit.end, exit.signal.as_deref()), (End::Cancelled, Some("SIGKILL")));
+    assert_eq!(alive(&sleep), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_has_the_streams_that_were_asked_for() {
+    let size = Size { cols: 99, rows: 33 };
+    let line = "[ -t 0 ] && echo reads; [ -t 1 ] && echo writes; [ -t 2 ] && echo errs
+        stty size 2>/dev/null </dev/tty; echo bye >&2; : </dev/stdin; exit 0";
+    for way in WAYS {
+        for (streams, expected) in [
+            (Streams::Pipe, "bye\n"),
+            (Streams::Terminal(size), "writes\nerrs\n33 99\nbye\n"),
+            (Streams::Interactive(size), "reads\nwrites\nerrs\n33 99\nbye\n"),
+        ] {
+            check_streams(way, streams, line, 0, expected).await;
+        }
+        let pipe = Command { streams: Streams::Pipe, ..command("printf 'a\\nb\\n'") };
+        let mut output = Vec::new();
+        let cancel = CancellationToken::new();
+        run(way, pipe, cancel, |chunk| output.extend_from_slice(chunk)).await.unwrap();
+        assert_eq!(output, b"a\nb\n");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_output_of_a_pipe_goes_on_when_the_shell_has_closed_its_own() {
+    for way in WAYS {
+        let line = "(until [ ! -e /proc/$$/fd/1 ]; do :; done; echo late) & exec >&- 2>&-; wait";
+        check_streams(way, Streams::Pipe, line, 0, "late\n").await;
+        check_streams(way, Streams::Pipe, "exec >&- 2>&-; exit 7", 7, "").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_inherits_no_descriptor_and_no_ignored_signal() {
+    let inherited = tempfile::tempfile().unwrap();
+    // As a client may leave one open in us.
+    rustix::io::fcntl_setfd(&inherited, rustix::io::FdFlags::empty()).unwrap();
+    ignore_hangups();
+    // Two signals of the C library may be ignored, and nobody else can change that.
+    let ignored = "0x$(sed -n 's/SigIgn:\\s*//p' /proc/self/status) & 0x7fffffff";
+    let line = format!("ls /proc/self/fd | wc -l; echo $(( {ignored} )); ulimit -c");
+    for way in WAYS {
+        // The three streams, and the directory that is listed.
+        check_streams(way, Streams::Pipe, &line, 0, "4\n0\n0\n").await;
+    }
+    drop(inherited);
+}
+
+/// As `nohup` does for those it starts.
+#[expect(unsafe_code, reason = "no safe interface has it")]
+fn ignore_hangups() {
+    // SAFETY: nothing is called upon the signal.
+    unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_helper_tells_what_the_processes_used() {
+    let line = "head -c 60000000 /dev/zero | tail -c 60000000 >/dev/null; i=0; \
+                while [ $i -lt 20000 ]; do i=$((i+1)); done";
+    let (exit, _) = finish(Way::Helper, command(line)).await;
+    let usage = exit.usage.unwrap();
+    assert!(usage.cpu > Duration::from_millis(5) && usage.cpu < PATIENCE, "{usage:?}");
+    assert!((60_000_000..600_000_000).contains(&usage.peak_bytes), "{usage:?}");
+    assert_eq!(finish(Way::Outside, command("true")).await.0.usage, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dropping_the_call_kills_and_reaps() {
+    for way in WAYS {
+        let sleep = endless();
+        let line = format!("trap '' HUP; echo $$ begun; setsid sleep {sleep} & sleep {sleep}");
+        let shell = Arc::new(Mutex::new(String::new()));
+        let (begun, mut output) = watch("begun");
+        let printed = Arc::clone(&shell);
+        let running =
+            tokio::spawn(run(way, command(&line), CancellationToken::new(), move |chunk| {
+                printed.lock().unwrap().push_str(&plain(chunk));
+                output(chunk);
+            }));
+        begun.notified().await;
+        until("the programs", || alive(&sleep) == 2).await;
+        running.abort();
+        until("their end", || alive(&sleep) == 0).await;
+        let shell = shell.lock().unwrap().split(' ').next().unwrap().to_owned();
+        until("the reaping", || !Path::new("/proc").join(&shell).exists()).await;
+    }
+}
+
+/// A process that hears no request is not given time for it, nor time to end by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn dropping_the_call_kills_at_once() {
+    let mut fastest = Duration::MAX;
+    // Not each time on a machine that has other things to do.
+    for _ in 0..10 {
+        let sleep = endless();
+        let line = format!("trap '' HUP TERM; echo begun; setsid sleep {sleep} & wait");
+        let (begun, output) = watch("begun");
+        let running =
+            tokio::spawn(run(Way::Helper, command(&line), CancellationToken::new(), output));
+        begun.notified().await;
+        until("the program", || alive(&sleep) == 1).await;
+        let end = pidfd_open(find(&sleep)[0], PidfdFlags::empty()).unwrap();
+        let dropped = Instant::now();
+        running.abort();
+        let patience = Timespec::try_from(PATIENCE).unwrap();
+        let mut ends = [PollFd::new(&end, PollFlags::IN)];
+        assert_eq!(poll(&mut ends, Some(&patience)), Ok(1), "its end");
+        fastest = fastest.min(dropped.elapsed());
+        if fastest < LEFT_OVER_GRACE.min(KILL_GRACE) {
+            return;
+        }
+    }
+    panic!("{fastest:?}");
+}
+
+/// As a client may start us. A process cannot take back what it did to itself, so a copy does it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_was_started_deaf_to_the_end_of_its_children_hears_it() {
+    if std::env::var_os(DEAF).is_some() {
+        let (exit, output) = finish(Way::Helper, command("echo heard; exit 3")).await;
+        assert_eq!((exit.code, output.as_str()), (Some(3), "heard\n"));
+        assert_eq!(finish(Way::Outside, command("exit 4")).await.0.code, Some(4));
+        return;
+    }
+    let test = "exec::tests::a_program_that_was_started_deaf_to_the_end_of_its_children_hears_it";
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "trap '' CHLD; exec \"$@\"", "sh"]).arg(std::env::current_exe().unwrap());
+    let status = shell.args([test, "--exact"]).env(DEAF, "1").status().unwrap();
+    assert!(status.success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_waits_for_input_is_ended_and_one_that_is_silent_is_not() {
+    let interactive = Streams::Interactive(Size::default());
+    let silent = "exec 2>/dev/null; sleep 6; echo done";
+    let lines = [
+        (Way::Helper, interactive, "read -r line"),
+        (Way::Outside, interactive, "read -r line"),
+        (Way::Helper, Streams::Terminal(Size::default()), "echo Password:; read -r x </dev/tty"),
+        (Way::Helper, interactive, silent),
+        (Way::Helper, interactive, "sleep 6 | cat; echo done"),
+    ];
+    let running = lines.map(|(way, streams, line)| async move {
+        let (exit, output) = finish(way, Command { streams, ..command(line) }).await;
+        (line, exit, output)
+    });
+    for (line, exit, output) in futures::future::join_all(running).await {
+        let expected = if line.ends_with("done") { End::Exited } else { End::WaitedForInput };
+        assert_eq!(exit.end, expected, "{line}");
+        assert_eq!(output.contains("done"), expected == End::Exited, "{line}: {output}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_has_fired_starts_nothing() {
+    let dir = TempDir::new().unwrap();
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    let line = Command { cwd: dir.path().to_owned(), ..command("touch started") };
+    let exit = run(Way::Helper, line, cancel, |_| {}).await.unwrap();
+    assert_eq!((exit.end, exit.code, exit.signal), (End::Cancelled, None, None));
+    assert!(!dir.path().join("started").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_started_says_why() {
+    for way in WAYS {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for cwd in [Path::new("/no/such/directory"), file.path()] {
+            let error = run(
+                way,
+                Command { cwd: cwd.to_owned(), ..command("true") },
+                CancellationToken::new(),
+                |_| {},
+            );
+            let error = error.await.unwrap_err();
+            assert!(matches!(&error, SpawnError::Cwd { path, .. } if path == cwd), "{error:?}");
+            assert!(error.to_string().contains(&cwd.display().to_string()), "{error}");
+        }
+        let long = command(&"x".repeat(COMMAND_STRING_BYTES + 1));
+        let error = run(way, long, CancellationToken::new(), |_| {}).await.unwrap_err();
+        assert!(error.to_string().starts_with("the command is 131071 bytes long"), "{error}");
+        let error = run(way, command("a\0b"), CancellationToken::new(), |_| {}).await.unwrap_err();
+        assert!(matches!(error, SpawnError::Start(_)), "{error:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_longest_command_runs() {
+    for way in WAYS {
+        let line = format!("echo {}", ":".repeat(COMMAND_STRING_BYTES - 5));
+        let (exit, output) = finish(way, command(&line)).await;
+        assert_eq!((exit.code, output.len()), (Some(0), COMMAND_STRING_BYTES - 4));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_waits_for_a_slow_reader() {
+    for way in WAYS {
+        const BYTES: u64 = 10_000_000;
+        let line = format!("echo $$; exec head -c {BYTES} /dev/zero");
+        let (mut read, mut most, mut shell) = (0, 0, None);
+        let exit = run(way, command(&line), CancellationToken::new(), |chunk| {
+            read += chunk.len() as u64;
+            let shell =
+                shell.get_or_insert_with(|| plain(chunk).lines().next().unwrap().to_owned());
+            let io = fs::read_to_string(format!("/proc/{shell}/io")).unwrap_or_default();
+            let written: Option<u64> =
+                io.lines().find_map(|line| line.strip_prefix("wchar: ")?.parse().ok());
+            most = most.max(written.unwrap_or(0).saturating_sub(read));
+        });
+        let exit = exit.await.unwrap();
+        assert_eq!(exit.code, Some(0));
+        assert!(read > BYTES, "{read}");
+        assert!(most > 0 && most <= DRAIN_BYTES as u64, "{most}");
+    }
+}

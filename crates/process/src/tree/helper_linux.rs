@@ -1,0 +1,90 @@
+//! Starts a program beneath a helper, which is this very program once more.
+//!
+//! Knows nothing of what a helper does; that is [`keeper`](super::keeper)'s. Between the two is one
+//! socket, the helper's standard input. Down it go one [`Order`] and then single bytes; up comes one
+//! [`News`]. When it closes, however this process ended, the helper kills everything. Nothing waits
+//! for the helper but the end: a command may have stopped it before it could say a word.
+
+use std::env::args_os;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::keeper::{self, close_range};
+use super::protocol::{News, Order, tell};
+use super::{End, MARK, OWN_PROGRAM, Program, listen_to};
+
+/// The name by which a helper is started, and knows that it is one.
+const NAME: &str = "acp-tools: keeps a command";
+
+/// Set once [`helper_main`] was called: then the next process of this program calls it too.
+static IS_CALLED: AtomicBool = AtomicBool::new(false);
+
+pub(super) fn is_there() -> bool {
+    IS_CALLED.load(Ordering::Relaxed)
+}
+
+#[expect(clippy::exit, clippy::disallowed_methods, reason = "a helper is no program of its own")]
+pub(crate) fn helper_main() {
+    if args_os().next().is_some_and(|name| name == NAME) {
+        std::process::exit(i32::from(keeper::keep().is_err()));
+    }
+    // If whoever started us ignores it, no program could be waited for.
+    listen_to(libc::SIGCHLD);
+    IS_CALLED.store(true, Ordering::Relaxed);
+}
+
+pub(super) fn start(program: &Program<'_>, end: End) -> io::Result<(Child, Link, Told)> {
+    let (socket, theirs) = UnixStream::pair()?;
+    // As the program will be: a helper has nothing in its environment that a command may not see.
+    let mut command = Command::new(OWN_PROGRAM);
+    command.arg0(NAME).current_dir(program.cwd);
+    command.env_clear().envs(program.env).env(MARK, program.mark);
+    command.stdin(OwnedFd::from(theirs)).stdout(end.output.try_clone()?).stderr(end.output);
+    let mut child = command.spawn()?;
+    // Holds the other ends.
+    drop(command);
+    let order =
+        Order { argv: program.argv.iter().copied().map(str::to_owned).collect(), shape: end.shape };
+    let told = tell(&socket, &order).and_then(|()| socket.try_clone());
+    match told {
+        Ok(told) => Ok((child, Link(socket), Told(BufReader::new(told)))),
+        Err(error) => {
+            drop(child.kill());
+            drop(child.wait());
+            Err(error)
+        }
+    }
+}
+
+/// What a program inherits is its standard streams, whatever our client left open in us.
+pub(super) fn close_on_exec() {
+    close_range(libc::CLOSE_RANGE_CLOEXEC);
+}
+
+/// The way to a helper.
+#[derive(Debug)]
+pub(super) struct Link(UnixStream);
+
+impl Link {
+    /// A helper that is gone needs to be asked nothing.
+    pub(super) fn ask(&self, request: u8) {
+        drop((&self.0).write_all(&[request]));
+    }
+}
+
+/// The way from a helper.
+#[derive(Debug)]
+pub(super) struct Told(BufReader<UnixStream>);
+
+impl Told {
+    /// Waits for the end; none if the helper was killed.
+    pub(super) fn ended(mut self) -> Option<News> {
+        let mut line = Vec::new();
+        self.0.read_until(b'\n', &mut line).ok()?;
+        serde_json::from_slice(&line).ok()
+    }
+}

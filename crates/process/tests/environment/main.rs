@@ -1,0 +1,104 @@
+//! Secrets in the environment of a program that runs commands: no command sees one, not even in
+//! `/proc`.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test fails by it")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+use callboard_process::env::{base_env, conceal, parent};
+use callboard_process::{Streams, helper_main};
+use rustix::process::geteuid;
+use tokio_util::sync::CancellationToken;
+
+/// This test program's `main` is not ours, but what is listed here is called before it.
+#[used]
+#[expect(unsafe_code, reason = "a section is named")]
+#[unsafe(link_section = ".init_array")]
+static CONCEALED: extern "C" fn() = {
+    extern "C" fn called_first() {
+        helper_main();
+        conceal();
+    }
+    called_first
+};
+
+/// How many variables hold a secret.
+const SECRETS: usize = 200;
+
+/// The `index`th of them that a process starts another one with, shaped like a secret or in no list.
+fn secret(index: usize, starter: &str) -> (String, String) {
+    let words = ["API_KEY", "TOKEN", "SECRET", "PASSWORD", "Cookie", "DATABASE_URL"];
+    (format!("{}_{index}", words[index % words.len()]), format!("hidden{starter}-{index}"))
+}
+
+/// Prints whatever it finds of the secrets, in its own environment and in that of every process.
+const LOOK: &str = "
+    { env; cat /proc/[0-9]*/environ /proc/[0-9]*/task/*/environ 2>/dev/null | tr '\\0' '\\n'; } |
+        grep -o \"hidden$STARTER-[a-z0-9]*\" | sort -u
+    cat /proc/$PROGRAM/maps >/dev/null 2>&1 && echo memory
+    ls /proc/$PROGRAM/fd >/dev/null 2>&1 && echo descriptors
+    :";
+
+/// What a copy of this program does that was started with secrets.
+#[tokio::test]
+async fn program() {
+    if std::env::var_os("API_KEY_0").is_none() {
+        return;
+    }
+    // The other test's secrets are its own business.
+    let starter = std::env::var("STARTER").unwrap();
+    for (name, value) in (0..SECRETS).map(|index| secret(index, &starter)) {
+        assert_eq!(std::env::var(name), Ok(value));
+    }
+    let mut env = base_env(parent());
+    // It would find one.
+    let control = format!("hidden{starter}-control");
+    env.insert("CONTROL".to_owned(), control.clone());
+    env.insert("STARTER".to_owned(), starter);
+    env.insert("PROGRAM".to_owned(), std::process::id().to_string());
+    let line = LOOK.to_owned();
+    let cwd = std::env::temp_dir();
+    let command =
+        callboard_process::Command { line, cwd, env, streams: Streams::Pipe, timeout: None };
+    let mut output = Vec::new();
+    let found = |chunk: &[u8]| output.extend_from_slice(chunk);
+    let exit = callboard_process::run(command, CancellationToken::new(), found).await.unwrap();
+    assert_eq!(exit.code, Some(0));
+    let expected = match geteuid().is_root() {
+        // It can look into every process.
+        true => format!("{control}\nmemory\ndescriptors\n"),
+        false => format!("{control}\n"),
+    };
+    assert_eq!(String::from_utf8(output).unwrap(), expected);
+}
+
+fn start(mut command: Command) {
+    let starter = std::process::id().to_string();
+    command.envs((0..SECRETS).map(|index| secret(index, &starter))).env("STARTER", &starter);
+    command.args(["program", "--exact"]).current_dir("/");
+    let output = command.output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
+}
+
+#[test]
+fn no_command_sees_a_secret() {
+    start(Command::new(std::env::current_exe().unwrap()));
+}
+
+#[test]
+fn no_command_of_an_unprivileged_user_sees_a_secret() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let program = folder.path().join("program");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]).arg(program);
+    start(command);
+}

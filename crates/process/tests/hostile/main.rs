@@ -1,0 +1,238 @@
+//! Commands that do what they can to outlive their end: cancelled at random, and left behind by a
+//! program that is killed or whose client goes away.
+//!
+//! `HOSTILE_TREES` and `HOSTILE_DEATHS` say how many; `cargo xtask accept hostile` runs many more
+//! than a plain test run. Each test prints its figures as one line of JSON.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test fails by it")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "figures are told by it")]
+
+mod census;
+mod random;
+mod tree;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use callboard_process::env::base_env;
+use callboard_process::{End, Size, Streams};
+use serde_json::json;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use random::Random;
+
+/// This test program's `main` is not ours, but what is listed here is called before it.
+#[used]
+#[expect(unsafe_code, reason = "a section is named")]
+#[unsafe(link_section = ".init_array")]
+static HELPER: extern "C" fn() = {
+    extern "C" fn called_first() {
+        callboard_process::helper_main();
+    }
+    called_first
+};
+
+/// In the environment of a copy of this program: the seed of what it runs.
+const SEED: &str = "HOSTILE_SEED";
+/// In the environment of a copy of this program that runs as another user.
+const AS: &str = "HOSTILE_AS";
+
+fn number(variable: &str, otherwise: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
+}
+
+/// Differs from run to run; what goes wrong is told with it.
+fn seed() -> u64 {
+    u64::from(std::process::id())
+}
+
+fn command(line: String, streams: Streams) -> callboard_process::Command {
+    let env: BTreeMap<_, _> = base_env(exec_path());
+    callboard_process::Command { line, cwd: std::env::temp_dir(), env, streams, timeout: None }
+}
+
+fn exec_path() -> impl Iterator<Item = (String, String)> {
+    callboard_process::env::parent().filter(|(name, _)| name == "PATH")
+}
+
+fn streams(random: &mut Random) -> Streams {
+    let size = Size::default();
+    match random.below(3) {
+        0 => Streams::Pipe,
+        1 => Streams::Terminal(size),
+        _ => Streams::Interactive(size),
+    }
+}
+
+/// Prints figures beside what the test framework prints.
+fn tell(figures: serde_json::Value) {
+    println!("figures {figures}");
+}
+
+fn who() -> String {
+    let user = if rustix::process::geteuid().is_root() { "root" } else { "unprivileged" };
+    let way = if callboard_process::has_helper() { "helper" } else { "outside" };
+    format!("{user}, {way}")
+}
+
+/// The values below which half of them and 99 of 100 lie, in milliseconds.
+fn percentiles(mut times: Vec<Duration>) -> (f64, f64) {
+    times.sort();
+    let at = |percent: usize| {
+        let index = (times.len() * percent / 100).min(times.len() - 1);
+        (times[index].as_secs_f64() * 10_000.0).round() / 10.0
+    };
+    (at(50), at(99))
+}
+
+/// Starts a tree, cancels it, and says how long that took and what is left.
+async fn cancelled(random: &mut Random) -> (Duration, usize, usize) {
+    let tree = tree::Tree::new(random);
+    let cancel = CancellationToken::new();
+    let begun = CancellationToken::new();
+    let seen = begun.clone();
+    let running = tokio::spawn(callboard_process::run(
+        command(tree.line.clone(), streams(random)),
+        cancel.clone(),
+        move |_| seen.cancel(),
+    ));
+    // At any time: before anything runs, in the midst of forking, or when all is there.
+    if random.one_in(2) {
+        begun.cancelled().await;
+    }
+    sleep(Duration::from_micros(random.below(60_000) as u64)).await;
+    let asked = Instant::now();
+    cancel.cancel();
+    let exit = running.await.unwrap().unwrap();
+    let took = asked.elapsed();
+    assert!(matches!(exit.end, End::Cancelled | End::Exited), "{exit:?}");
+    let survivors = census::count(&tree.tag);
+    if survivors > 0 {
+        eprintln!("{survivors} left of: {}", tree.line);
+        census::kill(&tree.tag);
+    }
+    (took, survivors, census::zombies())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_outlives_a_cancel() {
+    let (trees, mut random) = (number("HOSTILE_TREES", 12), Random::new(seed()));
+    let (mut times, mut survivors, mut zombies) = (Vec::new(), 0, 0);
+    for _ in 0..trees {
+        let (took, left, dead) = cancelled(&mut random).await;
+        times.push(took);
+        survivors += left;
+        zombies += dead;
+    }
+    let (p50, p99) = percentiles(times);
+    tell(json!({ "who": who(), "trees": trees, "survivors": survivors, "zombies": zombies,
+        "p50_ms": p50, "p99_ms": p99 }));
+    assert_eq!((survivors, zombies), (0, 0));
+}
+
+/// What a copy of this program does: it runs three trees until its input ends.
+#[test]
+fn agent() {
+    if std::env::var_os(SEED).is_none() {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let _runtime = runtime.enter();
+    for tree in trees_of(number(SEED, 0)) {
+        let command = command(tree.line, tree.streams);
+        drop(tokio::spawn(callboard_process::run(command, CancellationToken::new(), |_| {})));
+    }
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+}
+
+struct Running {
+    tag: String,
+    line: String,
+    streams: Streams,
+}
+
+fn trees_of(seed: u64) -> Vec<Running> {
+    let random = &mut Random::new(seed);
+    let mut trees = Vec::new();
+    for _ in 0..=random.below(3) {
+        let tree::Tree { tag, line } = tree::Tree::new(random);
+        trees.push(Running { tag, line, streams: streams(random) });
+    }
+    trees
+}
+
+fn start_agent(seed: u64) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["agent", "--exact", "--nocapture"])
+        .env(SEED, seed.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// When what is left of an agent will never go: far beyond what it takes, and far below how long
+/// each process of the trees would last.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Lets agents end, and tells how long it took until nothing of them was left, but the dead that
+/// nobody reaped.
+async fn left_behind(kind: &str, end: impl Fn(&mut Child)) {
+    let (deaths, mut random) = (number("HOSTILE_DEATHS", 6), Random::new(seed()));
+    let (mut times, mut zombies) = (Vec::new(), 0);
+    for _ in 0..deaths {
+        let seed = random.next();
+        let mut agent = start_agent(seed);
+        sleep(Duration::from_micros(random.below(200_000) as u64)).await;
+        let asked = Instant::now();
+        end(&mut agent);
+        let left = || trees_of(seed).iter().map(|tree| census::count(&tree.tag)).sum::<usize>();
+        while left() > 0 {
+            let left = left();
+            if asked.elapsed() > PATIENCE && left > 0 {
+                trees_of(seed).iter().for_each(|tree| census::kill(&tree.tag));
+                assert_eq!(left, 0, "left of the agent with seed {seed}");
+            }
+        }
+        times.push(asked.elapsed());
+        agent.wait().unwrap();
+        zombies += census::zombies();
+    }
+    let (p50, p99) = percentiles(times);
+    tell(json!({ "who": who(), kind: deaths, "survivors": 0, "zombies": zombies, "p50_ms": p50,
+        "p99_ms": p99 }));
+    assert_eq!(zombies, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_outlives_an_agent_that_is_killed() {
+    left_behind("kills", |agent| agent.kill().unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_outlives_an_agent_whose_client_is_gone() {
+    left_behind("closes", |agent| drop(agent.stdin.take())).await;
+}
+
+/// The other tests once more, as a user who may do less, if this one may become another.
+#[test]
+fn so_it_is_for_an_unprivileged_user() {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root || std::env::var_os(AS).is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let program = folder.path().join("hostile");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let mut copy = Command::new("setpriv");
+    copy.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]).arg(program);
+    copy.args(["nothing_", "--nocapture", "--test-threads=1"]).env(AS, "nobody").current_dir("/");
+    assert!(copy.status().expect("setpriv, of util-linux").success());
+}

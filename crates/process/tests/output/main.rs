@@ -1,0 +1,210 @@
+//! A long output of a command, recorded and shown at once: whole, counted, in bounded memory, and
+//! as fast as by a loop that does nothing but read the terminal and write the file.
+//!
+//! `OUTPUT_BYTES` says how long it is. What was measured goes, as JSON, to the file that
+//! `OUTPUT_FIGURES` names; `cargo xtask accept output` holds it against its targets.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test may fail by a panic")]
+
+use std::fs::{self, File};
+use std::io::{Read, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use callboard_process::env::base_env;
+use callboard_process::escapes::Filter;
+use callboard_process::record::{Recorded, Recording};
+use callboard_process::{Command, Piece, Size, Streams, run_recorded};
+use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+use rustix::process::setsid;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use tokio_util::sync::CancellationToken;
+
+const LINE: &str = "\u{1b}[32m0123456789abcdef\u{1b}[0m";
+
+/// Bytes of the process at most, ever.
+const PEAK_MIB: u64 = 96;
+
+/// How often each of the two is measured; the fastest of each counts.
+const ROUNDS: u64 = 3;
+
+/// A command that writes so many bytes, of which the terminal makes a few more.
+fn command(bytes: u64) -> String {
+    format!("yes $'{LINE}' | head -c {bytes}")
+}
+
+fn recorded(bytes: u64, streams: Streams, path: &Path) -> (Recorded, Measured) {
+    let at = path.to_owned();
+    let open = move || Ok(Some((File::create_new(&at)?, at)));
+    let recording = Arc::new(Recording::new(u64::MAX, open));
+    let command = Command {
+        line: command(bytes),
+        cwd: std::env::temp_dir(),
+        env: base_env(std::iter::empty()),
+        streams,
+        timeout: None,
+    };
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(2).enable_time().build().unwrap();
+    let (mut filter, mut shown, mut updates, mut first) = (Filter::default(), 0, 0, None);
+    let (mut told, mut left_out) = (0, 0);
+    let begun = Instant::now();
+    let running = run_recorded(
+        command,
+        CancellationToken::new(),
+        Arc::clone(&recording),
+        None,
+        |piece| {
+            first.get_or_insert_with(|| begun.elapsed());
+            match piece {
+                Piece::Bytes(bytes) => {
+                    told += bytes.len() as u64;
+                    shown += filter.push(bytes).len();
+                }
+                Piece::LeftOut(bytes) => left_out += bytes,
+            }
+        },
+        || {
+            updates += 1;
+            Box::pin(std::future::ready(()))
+        },
+    );
+    assert_eq!(runtime.block_on(running).unwrap().code, Some(0));
+    let recorded = recording.finish();
+    assert_eq!(told + left_out, recorded.bytes, "all of it is shown or counted");
+    (recorded, Measured { took: begun.elapsed(), first: first.unwrap(), shown, updates })
+}
+
+struct Measured {
+    took: Duration,
+    first: Duration,
+    shown: usize,
+    updates: u32,
+}
+
+/// Reads what the same command writes to the same streams and writes the same file, as plainly as
+/// that can be. The command has a session of its own, as ours has: it is by sessions that Linux
+/// shares processors out, and a pipe between two of them is slower.
+fn reference(bytes: u64, streams: Streams, path: &Path) -> Duration {
+    let begun = Instant::now();
+    let line = command(bytes);
+    let argv = ["/bin/bash", "--noprofile", "--norc", "-c", &line];
+    if let Streams::Terminal(size) = streams {
+        let size = PtySize { rows: size.rows, cols: size.cols, ..PtySize::default() };
+        let pair = native_pty_system().openpty(size).unwrap();
+        let argv = argv.iter().map(Into::into).collect();
+        let mut child = pair.slave.spawn_command(CommandBuilder::from_argv(argv)).unwrap();
+        drop(pair.slave);
+        copy(pair.master.try_clone_reader().unwrap(), path);
+        child.wait().unwrap();
+    } else {
+        let mut command = std::process::Command::new(argv[0]);
+        in_session(command.args(&argv[1..]).stdout(Stdio::piped()));
+        let mut child = command.spawn().unwrap();
+        copy(child.stdout.take().unwrap(), path);
+        child.wait().unwrap();
+    }
+    begun.elapsed()
+}
+
+#[expect(unsafe_code, reason = "a session can only be begun by the new process itself")]
+fn in_session(command: &mut std::process::Command) {
+    // SAFETY: one system call; it takes no lock and no memory.
+    unsafe { command.pre_exec(|| setsid().map(drop).map_err(Into::into)) };
+}
+
+fn copy(mut from: impl Read, path: &Path) {
+    let mut file = File::create_new(path).unwrap();
+    let mut buffer = vec![0; 64 * 1024];
+    while let Ok(read @ 1..) = from.read(&mut buffer) {
+        file.write_all(&buffer[..read]).unwrap();
+    }
+}
+
+/// What is read of the command: its bytes, its lines, and their hash.
+fn expected(bytes: u64, streams: Streams) -> (u64, u64, Vec<u8>) {
+    let line = format!("{LINE}\n");
+    let (mut hash, mut total, mut left) = (Sha256::new(), 0, bytes);
+    let lines = bytes / line.len() as u64;
+    // A terminal puts a carriage return before the end of each line.
+    let end = if streams == Streams::Pipe { "\n" } else { "\r\n" };
+    let block = line.repeat(1_000);
+    while left > 0 {
+        let length = block.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let read = block[..length].replace('\n', end);
+        hash.update(&read);
+        (total, left) = (total + read.len() as u64, left - length as u64);
+    }
+    (total, lines, hash.finalize().to_vec())
+}
+
+fn hash(path: &Path) -> Vec<u8> {
+    let (mut hash, mut file) = (Sha256::new(), File::open(path).unwrap());
+    let mut buffer = vec![0; 64 * 1024];
+    while let Ok(read @ 1..) = file.read(&mut buffer) {
+        hash.update(&buffer[..read]);
+    }
+    hash.finalize().to_vec()
+}
+
+/// The most memory that this process ever had.
+fn peak_mib() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    peak.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
+}
+
+/// Measures one kind of streams, and returns its figures.
+fn measure(bytes: u64, streams: Streams) -> Value {
+    let (total, lines, right) = expected(bytes, streams);
+    let folder = tempfile::tempdir().unwrap();
+    let (mut ours, mut plain) = (Duration::MAX, Duration::MAX);
+    let mut first = Duration::ZERO;
+    for round in 0..ROUNDS {
+        let path = folder.path().join(format!("recorded-{round}"));
+        let (recorded, measured) = recorded(bytes, streams, &path);
+        assert_eq!((recorded.bytes, recorded.lines), (total, lines));
+        assert_eq!(recorded.file.unwrap().bytes, total);
+        assert!(hash(&path) == right, "the file is not what was written");
+        assert!(recorded.excerpt.text.starts_with("0123456789abcdef\n0123456789abcdef\n"));
+        let shown = recorded.excerpt.text.matches('\n').count() as u64;
+        // The line in the place of the gap has two ends of its own.
+        assert_eq!(shown - 2 + recorded.excerpt.left_out_lines, lines);
+        // What is shown is bounded by the time that it took.
+        let intervals = measured.took.as_millis() / 25 + 3;
+        assert!(u128::from(measured.updates) <= intervals, "{} updates", measured.updates);
+        assert!(measured.shown as u128 <= intervals * 70_000, "{} bytes", measured.shown);
+        fs::remove_file(&path).unwrap();
+        ours = ours.min(measured.took);
+        first = first.max(measured.first);
+        let path = folder.path().join(format!("plain-{round}"));
+        plain = plain.min(reference(bytes, streams, &path));
+        fs::remove_file(&path).unwrap();
+    }
+    json!({
+        "ratio": ours.as_secs_f64() / plain.as_secs_f64(),
+        "seconds": ours.as_secs_f64(),
+        "referenceSeconds": plain.as_secs_f64(),
+        "firstMs": first.as_secs_f64() * 1000.0,
+    })
+}
+
+/// One test, because it measures the memory of its process.
+#[test]
+fn a_long_output_is_recorded_whole_and_costs_what_reading_it_costs() {
+    let number = std::env::var("OUTPUT_BYTES").ok().and_then(|bytes| bytes.parse().ok());
+    let bytes = number.unwrap_or(10_000_000);
+    let terminal = measure(bytes, Streams::Terminal(Size::default()));
+    let pipe = measure(bytes, Streams::Pipe);
+    let peak = peak_mib();
+    assert!(peak <= PEAK_MIB, "{peak} MiB");
+    if let Ok(path) = std::env::var("OUTPUT_FIGURES") {
+        let figures = json!({ "terminal": terminal, "pipe": pipe, "peakMib": peak });
+        fs::write(path, figures.to_string()).unwrap();
+    }
+}

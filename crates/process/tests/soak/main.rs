@@ -1,0 +1,121 @@
+//! Very many commands, one hundred at a time: what they leave in the process that ran them.
+//!
+//! `SOAK_COMMANDS` says how many; `cargo xtask accept soak` runs many more than a plain test run.
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test fails by it")]
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use callboard_process::env::{base_env, parent};
+use callboard_process::{Command, End, Size, Streams};
+use futures::StreamExt as _;
+use futures::stream;
+use serde_json::json;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+/// This test program's `main` is not ours, but what is listed here is called before it.
+#[used]
+#[expect(unsafe_code, reason = "a section is named")]
+#[unsafe(link_section = ".init_array")]
+static HELPER: extern "C" fn() = {
+    extern "C" fn called_first() {
+        callboard_process::helper_main();
+    }
+    called_first
+};
+
+/// How many run at once.
+const AT_ONCE: usize = 100;
+/// How many run before anything is measured.
+const WARM_UP: usize = 500;
+
+/// What a process has at a time when no command runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Holds {
+    descriptors: usize,
+    threads: usize,
+    resident_kib: usize,
+}
+
+impl Holds {
+    fn now() -> Self {
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let number = |key: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+            line.split_ascii_whitespace().next().unwrap().parse().unwrap()
+        };
+        let descriptors = fs::read_dir("/proc/self/fd").unwrap().count();
+        Self { descriptors, threads: number("Threads:"), resident_kib: number("VmRSS:") }
+    }
+
+    /// What it has once the threads of the last commands, which end on their own, are gone.
+    async fn settled(threads: impl Fn(usize) -> bool) -> Self {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let holds = Self::now();
+            if threads(holds.threads) || Instant::now() > deadline {
+                return holds;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+/// Runs the `index`th command: into a pipe or a terminal, to its end or until it is cancelled.
+async fn run(index: usize) {
+    let (streams, cancel) = match index % 3 {
+        0 => (Streams::Terminal(Size::default()), CancellationToken::new()),
+        _ => (Streams::Pipe, CancellationToken::new()),
+    };
+    let is_cancelled = index.is_multiple_of(5);
+    let line = if is_cancelled { "echo hi; sleep 1000" } else { "echo hi; exit 3" };
+    let env = base_env(parent().filter(|(name, _)| name == "PATH"));
+    let command =
+        Command { line: line.into(), cwd: std::env::temp_dir(), env, streams, timeout: None };
+    let token = cancel.clone();
+    let output = move |_: &[u8]| {
+        if is_cancelled {
+            token.cancel();
+        }
+    };
+    let exit = callboard_process::run(command, cancel, output).await.unwrap();
+    if is_cancelled {
+        assert_eq!(exit.end, End::Cancelled, "{exit:?}");
+    } else {
+        assert_eq!(exit.code, Some(3), "{exit:?}");
+    }
+}
+
+async fn run_all(count: usize) {
+    stream::iter(0..count).map(run).buffer_unordered(AT_ONCE).collect::<()>().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_left_of_very_many_commands() {
+    let asked = std::env::var("SOAK_COMMANDS").ok().and_then(|count| count.parse().ok());
+    let (warm_up, count) = asked.map_or((60, 120), |count: usize| (WARM_UP, count));
+    let idle = Holds::now().threads;
+    run_all(warm_up).await;
+    let before = Holds::settled(|threads| threads <= idle).await;
+    run_all(count).await;
+    let after = Holds::settled(|threads| threads <= before.threads).await;
+    let tell = |holds: Holds| json!([holds.descriptors, holds.threads, holds.resident_kib]);
+    println!(
+        "figures {}",
+        json!({ "commands": count, "before": tell(before), "after": tell(after),
+        "growth_percent": growth(before, after) })
+    );
+    assert!(after.descriptors <= before.descriptors, "{before:?} {after:?}");
+    assert!(after.threads <= before.threads, "{before:?} {after:?}");
+    // A few commands tell nothing of memory.
+    assert!(count < 5_000 || growth(before, after) <= 5.0, "{before:?} {after:?}");
+}
+
+/// How much more memory there is afterwards, in percent.
+fn growth(before: Holds, after: Holds) -> f64 {
+    let (before, after) = (before.resident_kib as f64, after.resident_kib as f64);
+    ((after / before - 1.0) * 1000.0).round() / 10.0
+}

@@ -1,0 +1,204 @@
+//! The names by which programs, files and variables are known that are asked about.
+
+use std::path::Path;
+
+use crate::reader::Word;
+
+/// Whether a word leads to a file that holds credentials or what was typed.
+pub(super) fn is_secret(word: &Word) -> bool {
+    let text = word.text.to_ascii_lowercase();
+    let names: Vec<_> = text
+        .split(['/', '=', ':', ',', '@'])
+        .map(|name| if word.expands { name.trim_matches(['{', '}']) } else { name })
+        .collect();
+    let is_example = |name: &str| {
+        ["example", "sample", "template", "dist"].iter().any(|end| name.ends_with(end))
+    };
+    let is_one = |name: &&str| {
+        SECRET_NAMES.iter().any(|secret| may_be(name, secret, word))
+            || name.starts_with(".env.") && !is_example(name)
+            || name.starts_with('.') && name.ends_with("_history")
+    };
+    let is_pair = |pair: &[&str]| {
+        let both = |(folder, name): &(&str, &str)| {
+            may_be(pair[0], folder, word) && may_be(pair[1], name, word)
+        };
+        SECRET_PAIRS.iter().any(both)
+    };
+    names.iter().any(is_one) || names.windows(2).any(is_pair)
+}
+
+/// Whether a path leads to what a process holds: its environment, its memory, its open files.
+pub(super) fn is_of_process(path: &Path) -> bool {
+    let Ok(name) = path.strip_prefix("/proc") else { return false };
+    !OF_MACHINE.iter().any(|known| name == Path::new(known))
+}
+
+/// What is in `/proc` of the machine as a whole, and tells no secret.
+const OF_MACHINE: &[&str] =
+    &["", "cpuinfo", "filesystems", "loadavg", "meminfo", "stat", "uptime", "version"];
+
+/// Whether a name is another one, or a pattern that begins like it.
+fn may_be(name: &str, other: &str, word: &Word) -> bool {
+    let known = name.split(['*', '?', '[', '{']).next().unwrap_or_default();
+    let tells = known.len() >= if known.starts_with('.') { 2 } else { 3 };
+    let is_pattern = word.expands && tells && known.len() < name.len();
+    name == other || is_pattern && other.starts_with(known)
+}
+
+/// Returns the variable that an assignment sets, if it may change what programs do. Nothing that is
+/// started obeys a name in small letters without an underscore.
+pub(super) fn obeyed_variable(word: &Word) -> Option<&str> {
+    let (name, value) = word.text.split_once('=')?;
+    let name = name.trim_end_matches('+');
+    let name = name.split('[').next().unwrap_or(name);
+    if QUIET.contains(&(name, value)) {
+        return None;
+    }
+    let is_own = name.bytes().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit());
+    let is_harmless = is_own || HARMLESS_VARIABLES.contains(&name) || name.starts_with("LC_");
+    (!is_harmless).then_some(name)
+}
+
+/// Variables that name programs, with those of their values that keep programs from asking and paging.
+const QUIET: &[(&str, &str)] = &[
+    ("GIT_EDITOR", "true"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("PAGER", "cat"),
+    ("TERM", "xterm-256color"),
+];
+
+/// Variables that change how much programs print, in which language and colours, or that tests know
+/// by their names.
+const HARMLESS_VARIABLES: &[&str] = &[
+    "APP_ENV",
+    "CARGO_INCREMENTAL",
+    "CARGO_NET_OFFLINE",
+    "CARGO_TERM_COLOR",
+    "CARGO_TERM_VERBOSE",
+    "CI",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "COLUMNS",
+    "DEBUG",
+    "FORCE_COLOR",
+    "LANG",
+    "LANGUAGE",
+    "LINES",
+    "LOGLEVEL",
+    "LOG_LEVEL",
+    "NO_COLOR",
+    "NODE_ENV",
+    "PORT",
+    "PROPTEST_CASES",
+    "PYTHONDONTWRITEBYTECODE",
+    "PYTHONUNBUFFERED",
+    "RACK_ENV",
+    "RAILS_ENV",
+    "RUST_BACKTRACE",
+    "RUST_LIB_BACKTRACE",
+    "RUST_LOG",
+    "RUST_TEST_THREADS",
+    "SOURCE_DATE_EPOCH",
+    "TERM",
+    "TZ",
+    "VERBOSE",
+];
+
+/// Words of the shell, and a program, that set what they are told.
+pub(super) const SETTING: &[&str] = &["declare", "env", "export", "local", "readonly", "typeset"];
+
+/// Words of the shell that read what they are told as an expression.
+pub(super) const EVALUATING: &[&str] = &[
+    "[", "declare", "export", "for", "let", "local", "printf", "read", "readonly", "select", "set",
+    "test", "typeset", "unset",
+];
+
+/// Words of the shell that give another meaning to others, or run what they are told.
+pub(super) const ALIASING: &[&str] =
+    &["alias", "bind", "compgen", "complete", "enable", "fc", "mapfile", "readarray"];
+
+/// Programs that run a text as a command: after which switch.
+pub(super) const TEXTS: &[(&str, &str, &str)] = &[
+    ("entr", "s", "--shell"),
+    ("env", "S", "--split-string"),
+    ("flock", "c", "--command"),
+    ("script", "c", "--command"),
+    ("sg", "c", "--command"),
+];
+
+/// Long options of shells that have no word of their own.
+pub(super) const SHELL_SWITCHES: &[&str] = &[
+    "debugger",
+    "login",
+    "noediting",
+    "noprofile",
+    "norc",
+    "posix",
+    "pretty-print",
+    "restricted",
+    "verbose",
+];
+
+/// Programs that are always asked about, and the key of why.
+pub(super) const PROGRAMS: &[(&[&str], &str)] = &[
+    (&["sudo", "doas", "su", "pkexec", "run0", "runuser"], "risk-other-user"),
+    (
+        &[
+            "blkdiscard",
+            "cryptsetup",
+            "diskutil",
+            "fdisk",
+            "gdisk",
+            "hdparm",
+            "lvremove",
+            "mkfs",
+            "mkswap",
+            "parted",
+            "pvremove",
+            "sfdisk",
+            "sgdisk",
+            "shred",
+            "vgremove",
+            "wipefs",
+        ],
+        "risk-overwrites",
+    ),
+    (&["halt", "poweroff", "reboot", "shutdown"], "risk-stops-machine"),
+    (&["at", "batch", "launchctl"], "risk-runs-later"),
+    (&["history"], "risk-shows-typed"),
+];
+
+const SECRET_NAMES: &[&str] = &[
+    ".aws",
+    ".azure",
+    ".bash_history",
+    ".env",
+    ".git-credentials",
+    ".gnupg",
+    ".kube",
+    ".my.cnf",
+    ".netrc",
+    ".npmrc",
+    ".pgpass",
+    ".pypirc",
+    ".ssh",
+    ".vault-token",
+    ".zsh_history",
+    "_netrc",
+    "id_dsa",
+    "id_ecdsa",
+    "id_ed25519",
+    "id_rsa",
+];
+
+const SECRET_PAIRS: &[(&str, &str)] = &[
+    (".cargo", "credentials"),
+    (".cargo", "credentials.toml"),
+    (".config", "callboard"),
+    (".config", "gcloud"),
+    (".config", "gh"),
+    (".docker", "config.json"),
+    ("etc", "shadow"),
+];

@@ -1,0 +1,60 @@
+//! Characters that cannot be seen, or that make others be read otherwise than they are written.
+
+use std::fmt::Write as _;
+
+/// Returns whether a character cannot be seen, or cannot be told from a space: what Unicode calls
+/// a control, a format character (but those that are drawn around digits), a separator or
+/// ignorable by default, blanks that it calls letters or symbols, and what is no character
+/// (<https://www.unicode.org/reports/tr36/>).
+#[must_use]
+pub fn is_invisible(letter: char) -> bool {
+    let is_unseen = matches!(letter,
+        '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{a0}' | '\u{ad}' | '\u{34f}' | '\u{61c}'
+        | '\u{115f}'..='\u{1160}' | '\u{1680}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{2000}'..='\u{200f}' | '\u{2028}'..='\u{202f}' | '\u{205f}'..='\u{206f}'
+        | '\u{3000}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fffb}' | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}');
+    // An empty Braille cell, an object that is not there, a null note, a Khitan filler.
+    let is_blank = matches!(letter, '\u{2800}' | '\u{fffc}' | '\u{1d159}' | '\u{16fe4}');
+    let is_none = matches!(letter, '\u{fdd0}'..='\u{fdef}') || u32::from(letter) & 0xfffe == 0xfffe;
+    is_unseen || is_blank || is_none
+}
+
+/// Returns whether a character is better left out of what a program wrote: it is
+/// [invisible](is_invisible), and neither a control nor a space, which have their place there.
+#[must_use]
+pub fn is_hidden(letter: char) -> bool {
+    // The separators of lines and paragraphs are spaces to Unicode; an empty Braille cell is none.
+    let is_space = letter.is_whitespace() && !matches!(letter, '\u{2028}' | '\u{2029}');
+    !letter.is_ascii()
+        && is_invisible(letter)
+        && !letter.is_control()
+        && !is_space
+        && letter != '\u{2800}'
+}
+
+/// Appends a character, as `\u{…}` if it is [invisible](is_invisible) and no plain space.
+pub fn push_visible(shown: &mut String, letter: char) {
+    if is_invisible(letter) {
+        // Writing to a string cannot fail.
+        write!(shown, "\\u{{{:x}}}", u32::from(letter)).unwrap_or_default();
+    } else {
+        shown.push(letter);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_hidden, is_invisible};
+
+    #[test]
+    fn what_hides_is_neither_a_space_nor_a_control() {
+        for letter in "\u{202e}\u{2066}\u{200b}\u{200d}\u{2028}\u{ad}\u{feff}\u{e0041}".chars() {
+            assert!(is_hidden(letter) && is_invisible(letter), "{letter:?}");
+        }
+        for letter in "a \t\n\u{1b}\u{85}\u{a0}\u{2003}\u{3000}\u{2800}é😀\u{301}".chars() {
+            assert!(!is_hidden(letter), "{letter:?}");
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Paths by their text alone: normalised, and as one line that can be read back.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::path::{Component, Path, PathBuf};
+
+use crate::is_invisible;
+
+/// Resolves `.` and `..` by the text of the path; `..` above the root stays at the root.
+///
+/// Symbolic links are not followed, so the result names what the user would call the file. It
+/// must never decide whether a file may be used.
+#[must_use]
+pub fn normalise(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                normal.pop();
+            }
+            other => normal.push(other),
+        }
+    }
+    normal
+}
+
+/// Returns a path as one line of text that [`parse_path`] turns back into the same path.
+///
+/// A name that is valid UTF-8 without [invisible](is_invisible) characters stands as it is. Any other name is quoted
+/// as bash quotes it, `$'a\xff.txt'`, each name by itself, so that an absolute path still begins
+/// with `/` and the text also works in a command. A name that looks quoted already is quoted, too.
+///
+/// ```
+/// # #[cfg(unix)] {
+/// use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, path::Path};
+/// use callboard_text::{parse_path, path_text};
+///
+/// let path = Path::new(OsStr::from_bytes(b"/src/a\xff.txt"));
+/// assert_eq!(path_text(path), r"/src/$'a\xff.txt'");
+/// assert_eq!(parse_path(r"/src/$'a\xff.txt'"), path);
+/// # }
+/// ```
+#[must_use]
+pub fn path_text(path: &Path) -> Cow<'_, str> {
+    let plain = path.to_str().filter(|text| text.split('/').all(is_plain));
+    plain.map_or_else(|| quoted(path).into(), Cow::Borrowed)
+}
+
+/// Returns the path that a text stands for: the inverse of [`path_text`].
+///
+/// Names quoted in another way that bash understands, such as with octal escapes, are read as well.
+/// A name that is not quoted correctly, or whose quotes hold a `/` or a NUL, is taken literally.
+#[must_use]
+pub fn parse_path(text: &str) -> Cow<'_, Path> {
+    if !text.contains("$'") {
+        return Path::new(text).into();
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    for (at, name) in text.split('/').enumerate() {
+        if at > 0 {
+            bytes.push(b'/');
+        }
+        match unquoted(name) {
+            Some(name) => bytes.extend(name),
+            None => bytes.extend_from_slice(name.as_bytes()),
+        }
+    }
+    Cow::Owned(from_bytes(bytes))
+}
+
+/// Returns a path that JSON can hold: the path itself if it is valid UTF-8, else its text.
+#[must_use]
+pub fn utf8_path(path: &Path) -> Cow<'_, Path> {
+    match path.to_str() {
+        Some(_) => Cow::Borrowed(path),
+        None => Cow::Owned(path_text(path).into_owned().into()),
+    }
+}
+
+fn is_plain(name: &str) -> bool {
+    !name.contains(is_invisible) && unquoted(name).is_none()
+}
+
+fn quoted(path: &Path) -> String {
+    let mut text = String::new();
+    for (at, name) in path.as_os_str().as_encoded_bytes().split(|byte| *byte == b'/').enumerate() {
+        if at > 0 {
+            text.push('/');
+        }
+        match str::from_utf8(name) {
+            Ok(name) if is_plain(name) => text.push_str(name),
+            _ => quote(name, &mut text),
+        }
+    }
+    text
+}
+
+fn quote(name: &[u8], text: &mut String) {
+    text.push_str("$'");
+    let escape = |text: &mut String, bytes: &[u8]| {
+        for byte in bytes {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "\\x{byte:02x}");
+        }
+    };
+    for chunk in name.utf8_chunks() {
+        for letter in chunk.valid().chars() {
+            match letter {
+                '\n' => text.push_str("\\n"),
+                '\r' => text.push_str("\\r"),
+                '\t' => text.push_str("\\t"),
+                '\\' | '\'' => text.extend(['\\', letter]),
+                _ if is_invisible(letter) => {
+                    escape(text, letter.encode_utf8(&mut [0; 4]).as_bytes());
+                }
+                _ => text.push(letter),
+            }
+        }
+        escape(text, chunk.invalid());
+    }
+    text.push('\'');
+}
+
+/// Returns the bytes of a quoted name; none if it is not quoted.
+fn unquoted(name: &str) -> Option<Vec<u8>> {
+    let mut rest = name.strip_prefix("$'")?.strip_suffix('\'')?;
+    let mut bytes = Vec::with_capacity(rest.len());
+    while let Some(letter) = rest.chars().next() {
+        rest = &rest[letter.len_utf8()..];
+        match letter {
+            '\'' => return None,
+            '\\' => rest = unescape(rest, &mut bytes)?,
+            _ => bytes.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+    (!bytes.iter().any(|byte| matches!(byte, b'/' | 0))).then_some(bytes)
+}
+
+/// Reads what follows a backslash, and returns what is behind it.
+fn unescape<'a>(text: &'a str, bytes: &mut Vec<u8>) -> Option<&'a str> {
+    let letter = text.chars().next()?;
+    let rest = &text[letter.len_utf8()..];
+    let byte = match letter {
+        'n' => b'\n',
+        'r' => b'\r',
+        't' => b'\t',
+        'a' => 0x07,
+        'b' => 0x08,
+        'e' | 'E' => 0x1b,
+        'f' => 0x0c,
+        'v' => 0x0b,
+        '\\' | '\'' | '"' | '?' => letter as u8,
+        'x' => {
+            let (number, rest) = number(rest, 16, 2)?;
+            bytes.push(u8::try_from(number).ok()?);
+            return Some(rest);
+        }
+        '0'..='7' => {
+            let (number, rest) = number(text, 8, 3)?;
+            bytes.push(u8::try_from(number).ok()?);
+            return Some(rest);
+        }
+        'u' | 'U' => {
+            let (number, rest) = number(rest, 16, if letter == 'u' { 4 } else { 8 })?;
+            bytes.extend_from_slice(char::from_u32(number)?.encode_utf8(&mut [0; 4]).as_bytes());
+            return Some(rest);
+        }
+        _ => return None,
+    };
+    bytes.push(byte);
+    Some(rest)
+}
+
+/// Reads a number of at most `digits` digits, and returns what is behind it.
+fn number(text: &str, radix: u32, digits: usize) -> Option<(u32, &str)> {
+    let length = text.chars().take(digits).take_while(|digit| digit.is_digit(radix)).count();
+    let (number, rest) = text.split_at(length);
+    Some((u32::from_str_radix(number, radix).ok()?, rest))
+}
+
+#[cfg(unix)]
+fn from_bytes(bytes: Vec<u8>) -> PathBuf {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt as _;
+
+    OsString::from_vec(bytes).into()
+}
+
+#[cfg(not(unix))]
+fn from_bytes(bytes: Vec<u8>) -> PathBuf {
+    String::from_utf8_lossy(&bytes).into_owned().into()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::path::Path;
+    use std::process::Command;
+
+    use proptest::prelude::*;
+
+    use super::{normalise, parse_path, path_text, utf8_path};
+    use crate::is_invisible;
+
+    fn path(bytes: &[u8]) -> &Path {
+        Path::new(OsStr::from_bytes(bytes))
+    }
+
+    #[test]
+    fn dots_are_resolved_by_the_text_alone() {
+        for (given, expected) in [
+            ("/a/./b//c", "/a/b/c"),
+            ("/a/c/../b", "/a/b"),
+            ("/../../b", "/b"),
+            ("a/../../b", "b"),
+            ("/", "/"),
+            ("", ""),
+        ] {
+            assert_eq!(normalise(Path::new(given)), Path::new(expected), "{given}");
+        }
+    }
+
+    #[test]
+    fn only_names_that_text_cannot_hold_are_quoted() {
+        for (bytes, text) in [
+            (&b"/src/a b.txt"[..], "/src/a b.txt"),
+            ("/ä/it's $HOME\\n".as_bytes(), "/ä/it's $HOME\\n"),
+            (b"/src/a\xff.txt", r"/src/$'a\xff.txt'"),
+            (b"\xe4\xf6/b.txt", r"$'\xe4\xf6'/b.txt"),
+            (b"it's\xff\\", r"$'it\'s\xff\\'"),
+            (b"two\nlines\t\x1b", r"$'two\nlines\t\x1b'"),
+            ("a\u{85}b".as_bytes(), r"$'a\xc2\x85b'"),
+            ("a\u{202e}\u{200b}".as_bytes(), r"$'a\xe2\x80\xae\xe2\x80\x8b'"),
+            (b"$'a'", r"$'$\'a\''"),
+            (b"$'a", "$'a"),
+            (b"$'a'b'", "$'a'b'"),
+            (b"", ""),
+        ] {
+            assert_eq!(path_text(path(bytes)), text, "{bytes:?}");
+            assert_eq!(parse_path(text), path(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_escapes_of_bash_are_read_and_what_is_no_name_is_literal() {
+        for (text, bytes) in [
+            (r"$'a\377.txt'", &b"a\xff.txt"[..]),
+            (r"$'\xf\e\u00e4\a'", b"\x0f\x1b\xc3\xa4\x07"),
+            (r"$'a\x2fb'", br"$'a\x2fb'"),
+            (r"$'a\0'", br"$'a\0'"),
+            (r"$'a\400'", br"$'a\400'"),
+            (r"$'a\q'", br"$'a\q'"),
+            (r"$'a\'", br"$'a\'"),
+            (r"$'a\ud800'", br"$'a\ud800'"),
+            ("$'", b"$'"),
+        ] {
+            assert_eq!(parse_path(text), path(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_path_for_json_is_itself_if_that_is_utf_8() {
+        assert_eq!(utf8_path(path(b"/a\n")), path(b"/a\n"));
+        assert_eq!(utf8_path(path(b"/a\xff")), path(br"/$'a\xff'"));
+    }
+
+    /// Names of any bytes, of those that quoting is about more than of others.
+    fn names() -> impl Strategy<Value = Vec<u8>> {
+        let byte = prop_oneof![
+            Just(b'\''),
+            Just(b'$'),
+            Just(b'\\'),
+            Just(b'/'),
+            Just(b'x'),
+            Just(b'7'),
+            1_u8..,
+        ];
+        prop::collection::vec(byte, 0..24)
+    }
+
+    proptest! {
+        #[test]
+        fn every_path_comes_back(bytes in names()) {
+            let text = path_text(path(&bytes));
+            prop_assert!(!text.contains(is_invisible), "{}", text);
+            // As bytes: a path compares equal to one with fewer slashes.
+            let back = parse_path(&text);
+            prop_assert_eq!(back.as_os_str().as_bytes(), &bytes);
+        }
+
+        #[test]
+        fn any_text_is_some_path(text in r"(\$'|'|\\|/|x|[0-9a-f]|ä)*") {
+            let path = parse_path(&text).into_owned();
+            let shown = path_text(&path);
+            prop_assert_eq!(&*parse_path(&shown), path.as_path());
+        }
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the form is bash's, so bash is asked")]
+    fn bash_reads_a_quoted_name_alike() {
+        let name: Vec<u8> = (1..=255).filter(|byte| *byte != b'/').collect();
+        let script = format!("printf %s {}", path_text(path(&name)));
+        // Where there is no bash, nothing can be compared.
+        let Ok(output) = Command::new("bash").args(["-c", &script]).env("LC_ALL", "C").output()
+        else {
+            return;
+        };
+        assert_eq!(output.stdout, name);
+    }
+}

@@ -1,0 +1,155 @@
+//! Characters that hide, reorder or break a line, made visible.
+
+use crate::push_visible;
+
+/// Shows every character that would hide, reorder or break a line as an escape, so that what is
+/// read is what is there (<https://www.unicode.org/reports/tr36/>).
+///
+/// What comes out is one line of visible characters and plain spaces. It is never more than six
+/// times as long, and a second time changes nothing: a backslash stands for itself.
+#[must_use]
+pub fn visible(text: &str) -> String {
+    visible_head(text, usize::MAX).0
+}
+
+/// Shows a text in at most `max` bytes, and returns whether it was cut; then the last character
+/// says so. An escape is never cut.
+#[must_use]
+pub fn visible_cut(text: &str, max: usize) -> (String, bool) {
+    let (shown, is_whole) = visible_head(text, max);
+    if is_whole {
+        return (shown, false);
+    }
+    let (mut shown, _) = visible_head(text, max.saturating_sub(CUT.len_utf8()));
+    shown.push(CUT);
+    (shown, true)
+}
+
+/// Shows the longest beginning of a text that takes at most `max` bytes, and returns whether that
+/// is all of it.
+#[must_use]
+pub fn visible_head(text: &str, max: usize) -> (String, bool) {
+    let is_plain = |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    if text.len() <= max && is_plain(text) && !text.contains(&BLANKS[..COUNTED_BLANKS]) {
+        return (text.to_owned(), true);
+    }
+    let mut shown = String::with_capacity(text.len().min(max));
+    let mut rest = text;
+    while let Some(letter) = rest.chars().next() {
+        let before = shown.len();
+        let blanks = rest.len() - rest.trim_start_matches(' ').len();
+        if blanks >= COUNTED_BLANKS {
+            shown.push_str(&format!("[{blanks} spaces]"));
+            rest = &rest[blanks..];
+        } else {
+            let taken = if blanks > 0 { &rest[..blanks] } else { &rest[..letter.len_utf8()] };
+            taken.chars().for_each(|letter| push(&mut shown, letter));
+            rest = &rest[taken.len()..];
+        }
+        if shown.len() > max {
+            shown.truncate(before);
+            return (shown, false);
+        }
+    }
+    (shown, true)
+}
+
+fn push(shown: &mut String, letter: char) {
+    match letter {
+        '\n' => shown.push_str("\\n"),
+        '\r' => shown.push_str("\\r"),
+        '\t' => shown.push_str("\\t"),
+        letter => push_visible(shown, letter),
+    }
+}
+
+const CUT: char = '…';
+
+/// Blanks in a row from which on they are counted: more would push what follows out of sight.
+const COUNTED_BLANKS: usize = 40;
+
+const BLANKS: &str = "                                        ";
+
+#[cfg(test)]
+mod tests {
+    use super::{visible, visible_cut, visible_head};
+    use crate::is_invisible;
+    use pretty_assertions::assert_eq;
+    use proptest::collection::vec;
+    use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+    use proptest::sample::select;
+    use regex_syntax::hir::{Class, HirKind};
+
+    /// What a class of the regular expressions of another library holds.
+    fn class(pattern: &str) -> impl Iterator<Item = char> {
+        let HirKind::Class(Class::Unicode(class)) =
+            regex_syntax::parse(pattern).unwrap().into_kind()
+        else {
+            panic!("{pattern} is no class")
+        };
+        let ranges: Vec<_> = class.iter().map(|range| range.start()..=range.end()).collect();
+        ranges.into_iter().flatten()
+    }
+
+    #[test]
+    fn everything_that_unicode_calls_invisible_becomes_an_escape() {
+        let pattern = r"[\p{Cc}\p{Cf}\p{Zs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}--[\ \p{Prepended_Concatenation_Mark}]]";
+        let mut count = 0;
+        for letter in class(pattern) {
+            let shown = visible(&letter.to_string());
+            let short = matches!(shown.as_str(), "\\n" | "\\r" | "\\t");
+            assert!(short || shown == format!("\\u{{{:x}}}", u32::from(letter)), "{letter:?}");
+            count += 1;
+        }
+        assert!(count > 4_000, "{count}");
+    }
+
+    #[test]
+    fn nothing_that_can_be_seen_becomes_an_escape() {
+        for letter in class(r"[\p{L}\p{M}\p{N}\p{P}\p{S}--\p{Default_Ignorable_Code_Point}]") {
+            let is_blank = ['\u{2800}', '\u{fffc}', '\u{1d159}', '\u{16fe4}'].contains(&letter);
+            assert_eq!(visible(&letter.to_string()) == letter.to_string(), !is_blank, "{letter:?}");
+        }
+        assert_eq!(visible("päth 名前 😀 a b"), "päth 名前 😀 a b");
+    }
+
+    #[test]
+    fn a_cut_says_so_and_leaves_escapes_whole() {
+        for (given, max, expected) in [
+            ("abc", 3, "abc"),
+            ("abcd", 5, "abcd"),
+            ("abcdef", 5, "ab…"),
+            ("äöü", 5, "ä…"),
+            ("a\u{200b}b", 10, "a\\u{200b}b"),
+            ("a\u{200b}b", 9, "a…"),
+            ("a", 0, "…"),
+        ] {
+            assert_eq!(visible_cut(given, max).0, expected, "{given:?} in {max}");
+        }
+    }
+
+    fn invisible() -> impl Strategy<Value = char> {
+        select(
+            class(r"[\p{Cc}\p{Cf}\p{Zs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]")
+                .collect::<Vec<_>>(),
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_shown_once_bounded_and_whole(
+            letters in vec(prop_oneof![any::<char>(), invisible()], 0..80),
+            max in 3_usize..80,
+        ) {
+            let text = String::from_iter(letters);
+            let shown = visible(&text);
+            prop_assert_eq!(visible(&shown), shown.clone());
+            prop_assert!(shown.len() <= 6 * text.len());
+            prop_assert!(!shown.contains(is_invisible));
+            let (start, is_whole) = visible_head(&text, max);
+            prop_assert!(shown.starts_with(&start));
+            prop_assert_eq!(is_whole, start == shown);
+            prop_assert!(start.len() <= max && visible_cut(&text, max).0.len() <= max);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What went through a transport, as numbers.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tokio::sync::Notify;
+
+use crate::limits::{CREDIT_BYTES, CREDIT_FRAMES, CREDIT_WRITE_OFF};
+
+/// Counts of one transport, written by its threads and read by whoever holds the handle.
+#[derive(Debug, Default)]
+pub struct Counters {
+    pub(crate) lines_read: AtomicU64,
+    pub(crate) bytes_read: AtomicU64,
+    pub(crate) lines_malformed: AtomicU64,
+    pub(crate) lines_queued: AtomicU64,
+    pub(crate) lines_written: AtomicU64,
+    pub(crate) bytes_written: AtomicU64,
+    /// Messages that sessions handed to the SDK, less those written off.
+    handed_over: AtomicU64,
+    /// Of our own messages, those written.
+    pub(crate) ours_written: AtomicU64,
+    /// Bytes of our own messages that are queued and unwritten.
+    pub(crate) ours_bytes: AtomicU64,
+    written_off: AtomicU64,
+    /// Is told whenever lines were written.
+    pub(crate) written: Notify,
+}
+
+/// The counts at one moment. Each only grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Lines of the client, blank and refused ones too.
+    pub lines_read: u64,
+    /// Bytes of those lines, newlines included.
+    pub bytes_read: u64,
+    /// Lines of the client that were refused.
+    pub lines_malformed: u64,
+    /// Lines accepted for writing.
+    pub lines_queued: u64,
+    /// Lines wholly written.
+    pub lines_written: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+    /// Messages of sessions that were never written although the writer had nothing to do.
+    pub written_off: u64,
+}
+
+impl Counters {
+    /// Reads all counts, one after the other: a line may move on meanwhile.
+    #[must_use]
+    pub fn snapshot(&self) -> Counts {
+        Counts {
+            lines_read: self.lines_read.load(Relaxed),
+            bytes_read: self.bytes_read.load(Relaxed),
+            lines_malformed: self.lines_malformed.load(Relaxed),
+            lines_written: self.lines_written.load(Relaxed),
+            lines_queued: self.lines_queued.load(Relaxed),
+            bytes_written: self.bytes_written.load(Relaxed),
+            written_off: self.written_off.load(Relaxed),
+        }
+    }
+
+    /// Counts a message that an agent is about to hand to the SDK, and that is no answer to the
+    /// client. Called once for each, after [`Counters::credit`].
+    pub fn hand_over(&self) {
+        add(&self.handed_over, 1);
+    }
+
+    /// Waits until one more message may be handed over: fewer than 8 of them, and less than
+    /// 256 KiB, are unwritten. What the SDK swallowed is written off after a while.
+    pub async fn credit(&self) {
+        loop {
+            let written = self.written.notified();
+            if self.has_credit() {
+                return;
+            }
+            let waited = tokio::time::timeout(CREDIT_WRITE_OFF, written).await;
+            if waited.is_err() && self.snapshot().in_flight() == 0 {
+                let lost = self.outstanding();
+                self.handed_over.fetch_sub(lost, Relaxed);
+                self.written_off.fetch_add(lost, Relaxed);
+            }
+        }
+    }
+
+    fn has_credit(&self) -> bool {
+        self.outstanding() < CREDIT_FRAMES && self.ours_bytes.load(Relaxed) < CREDIT_BYTES
+    }
+
+    fn outstanding(&self) -> u64 {
+        self.handed_over.load(Relaxed).saturating_sub(self.ours_written.load(Relaxed))
+    }
+}
+
+impl Counts {
+    /// Lines handed over to the transport and not yet wholly written.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        self.lines_queued.saturating_sub(self.lines_written)
+    }
+}
+
+pub(crate) fn add(counter: &AtomicU64, count: usize) {
+    counter.fetch_add(count as u64, Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering::Relaxed;
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::{Counters, add};
+    use crate::limits::{CREDIT_BYTES, CREDIT_FRAMES, CREDIT_WRITE_OFF};
+
+    /// Waits for credit less long than it takes to write anything off.
+    async fn has_credit(counters: &Counters) -> bool {
+        timeout(Duration::from_millis(10), counters.credit()).await.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn credit_is_spent_by_frames_and_comes_back_as_they_are_written() {
+        let counters = Arc::<Counters>::default();
+        for _ in 0..CREDIT_FRAMES {
+            assert!(has_credit(&counters).await);
+            counters.hand_over();
+        }
+        assert!(!has_credit(&counters).await);
+        let waiting = tokio::spawn({
+            let counters = counters.clone();
+            async move { counters.credit().await }
+        });
+        tokio::task::yield_now().await;
+        add(&counters.ours_written, 1);
+        counters.written.notify_waiters();
+        assert!(timeout(Duration::from_millis(10), waiting).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn credit_is_spent_by_bytes_too() {
+        let counters = Counters::default();
+        counters.ours_bytes.store(CREDIT_BYTES, Relaxed);
+        assert!(!has_credit(&counters).await);
+        counters.ours_bytes.store(CREDIT_BYTES - 1, Relaxed);
+        assert!(has_credit(&counters).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_never_reaches_an_idle_writer_is_written_off_and_counted() {
+        let counters = Counters::default();
+        (0..CREDIT_FRAMES).for_each(|_| counters.hand_over());
+        // A line that is queued and not written keeps everything waiting.
+        add(&counters.lines_queued, 1);
+        assert!(timeout(CREDIT_WRITE_OFF * 4, counters.credit()).await.is_err());
+        add(&counters.lines_written, 1);
+        assert!(timeout(CREDIT_WRITE_OFF * 2, counters.credit()).await.is_ok());
+        assert_eq!(counters.snapshot().written_off, CREDIT_FRAMES);
+    }
+}

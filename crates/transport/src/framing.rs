@@ -1,0 +1,177 @@
+//! Cuts a byte stream into lines with bounded memory.
+//!
+//! Knows nothing of what the lines hold.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::thread;
+
+use crate::limits::{KEPT_BUFFER_BYTES, MAX_LINE_BYTES, READ_BUFFER_BYTES, RETRY_PAUSE};
+
+/// The lines of a stream, each in the same buffer.
+pub(crate) struct Lines<R> {
+    input: Patient<BufReader<R>>,
+    line: Vec<u8>,
+}
+
+/// One line, without its newline.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Line<'a> {
+    /// All of it. The last line of a stream needs no newline.
+    Whole(&'a [u8]),
+    /// It was over [`MAX_LINE_BYTES`] and is discarded.
+    TooLong,
+}
+
+impl<R: Read> Lines<R> {
+    pub(crate) fn new(input: R) -> Self {
+        // The buffer stands next to the stream: a file reads into it as it is, anything between
+        // them makes it be filled with zeros first.
+        let input = Patient(BufReader::with_capacity(READ_BUFFER_BYTES, input));
+        Self { input, line: Vec::new() }
+    }
+
+    /// Waits for the next line; returns it with the bytes it took from the stream, or `None` at
+    /// the end.
+    pub(crate) fn next(&mut self) -> io::Result<Option<(Line<'_>, usize)>> {
+        self.line.clear();
+        self.line.shrink_to(KEPT_BUFFER_BYTES);
+        let most = MAX_LINE_BYTES + 1;
+        let taken = self.input.by_ref().take(most as u64).read_until(b'\n', &mut self.line)?;
+        if taken == 0 {
+            return Ok(None);
+        }
+        if self.line.pop_if(|last| *last == b'\n').is_some() || taken < most {
+            return Ok(Some((Line::Whole(&self.line), taken)));
+        }
+        self.line = Vec::new();
+        let rest = self.input.skip_until(b'\n')?;
+        Ok(Some((Line::TooLong, taken + rest)))
+    }
+}
+
+/// A stream whose descriptor may be non-blocking: whoever shares it may have made it so, and
+/// waiting is still what is meant.
+pub(crate) struct Patient<T>(pub(crate) T);
+
+impl<T> Patient<T> {
+    fn retry<N>(&mut self, mut attempt: impl FnMut(&mut T) -> io::Result<N>) -> io::Result<N> {
+        loop {
+            match attempt(&mut self.0) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    thread::sleep(RETRY_PAUSE);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result,
+            }
+        }
+    }
+}
+
+impl<R: Read> Read for Patient<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.retry(|input| input.read(buffer))
+    }
+}
+
+impl<R: BufRead> BufRead for Patient<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        let is_end = self.retry(|input| Ok(input.fill_buf()?.is_empty()))?;
+        if is_end { Ok(&[]) } else { self.0.fill_buf() }
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.0.consume(bytes);
+    }
+}
+
+impl<W: Write> Write for Patient<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.retry(|output| output.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.retry(Write::flush)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    /// The lines of `input` as text, a long one as `None`.
+    fn lines(input: impl Read) -> Vec<Option<String>> {
+        let mut lines = Lines::new(input);
+        let mut seen = Vec::new();
+        while let Some((line, _)) = lines.next().unwrap() {
+            seen.push(match line {
+                Line::Whole(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+                Line::TooLong => None,
+            });
+        }
+        seen
+    }
+
+    /// Gives one byte a call, and before each byte the two errors that mean "again".
+    struct Fitful<'a>(&'a [u8], usize);
+
+    impl Read for Fitful<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.1 += 1;
+            match self.1 % 3 {
+                1 => Err(io::ErrorKind::WouldBlock.into()),
+                2 => Err(io::ErrorKind::Interrupted.into()),
+                _ => self.0.read(&mut buffer[..1]),
+            }
+        }
+    }
+
+    #[test]
+    fn lines_are_what_lies_between_newlines() {
+        let rows: [(&str, &[&str]); 7] = [
+            ("", &[]),
+            ("a\n", &["a"]),
+            ("a\nb", &["a", "b"]),
+            ("a\r\nb\r\n", &["a\r", "b\r"]),
+            ("\n\n", &["", ""]),
+            ("\n", &[""]),
+            ("a\u{0}b\n", &["a\u{0}b"]),
+        ];
+        for (input, expected) in rows {
+            let expected: Vec<_> = expected.iter().map(|line| Some((*line).to_owned())).collect();
+            assert_eq!(lines(input.as_bytes()), expected, "{input:?} at once");
+            assert_eq!(lines(Fitful(input.as_bytes(), 0)), expected, "{input:?} byte by byte");
+        }
+    }
+
+    #[test]
+    fn the_longest_line_passes_and_one_byte_more_does_not() {
+        let longest = "a".repeat(MAX_LINE_BYTES);
+        assert_eq!(
+            lines(format!("{longest}\n{longest}a\nnext\n{longest}").as_bytes()),
+            [Some(longest.clone()), None, Some("next".into()), Some(longest.clone())]
+        );
+        assert_eq!(lines(format!("{longest}a").as_bytes()), [None]);
+    }
+
+    #[test]
+    fn an_endless_line_takes_bounded_memory_and_leaves_none() {
+        let endless = io::repeat(b'a').take(512 << 20);
+        let mut lines = Lines::new(endless.chain(&b"\nnext\n"[..]));
+
+        assert_eq!(lines.next().unwrap(), Some((Line::TooLong, (512 << 20) + 1)));
+        assert!(lines.line.capacity() == 0 && lines.input.0.capacity() == READ_BUFFER_BYTES);
+        assert_eq!(lines.next().unwrap(), Some((Line::Whole(b"next"), 5)));
+    }
+
+    #[test]
+    fn a_long_line_leaves_a_small_buffer_behind() {
+        let long = "a".repeat(MAX_LINE_BYTES) + "\nb\n";
+        let mut lines = Lines::new(long.as_bytes());
+        lines.next().unwrap();
+        assert!(lines.line.capacity() <= 2 * MAX_LINE_BYTES + 2);
+        lines.next().unwrap();
+        assert!(lines.line.capacity() <= KEPT_BUFFER_BYTES);
+    }
+}

@@ -1,0 +1,26 @@
+//! A bounded stdio transport under the SDK of the Agent Client Protocol (ACP): newline-delimited
+//! JSON-RPC over two byte streams, with credit for what an agent sends.
+//!
+//! This crate is *only* the bytes, lines and frames beneath a connection of the SDK. It has no
+//! sessions and no documents; for those use `acp-lifecycle`.
+#![doc = include_str!("../README.md")]
+
+mod counters;
+mod decode;
+mod encode;
+mod errors;
+mod fault;
+mod framing;
+mod limits;
+mod queue;
+mod reader;
+mod scan;
+mod strict;
+mod sys;
+mod transport;
+mod writer;
+
+pub use counters::{Counters, Counts};
+pub use errors::error;
+pub use limits::MAX_LINE_BYTES;
+pub use transport::{Transport, is_within_bounds, stdio};

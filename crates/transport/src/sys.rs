@@ -1,0 +1,130 @@
+//! The standard streams of this process, and what the operating system needs to be told of them.
+//!
+//! Knows nothing of the protocol.
+
+use std::fs::File;
+use std::io;
+
+/// Takes standard input and output away from everything else in this process and its children.
+///
+/// Returns close-on-exec duplicates of descriptors 0 and 1, then puts `/dev/null` on 0 and the
+/// standard error on 1: a stray `println!` or a child process can neither read the client's
+/// messages nor write between ours. Called once, before any thread starts.
+///
+/// # Errors
+///
+/// When the process is out of descriptors or `/dev/null` cannot be opened.
+#[cfg(unix)]
+pub(crate) fn take_stdio() -> io::Result<(File, File)> {
+    use std::os::fd::AsFd as _;
+
+    let input = io::stdin().as_fd().try_clone_to_owned()?;
+    let output = io::stdout().as_fd().try_clone_to_owned()?;
+    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+    rustix::stdio::dup2_stdout(io::stderr())?;
+    Ok((input.into(), output.into()))
+}
+
+/// Tells whether nobody can write to an input any more, though bytes may be left in it.
+///
+/// Said of pipes and sockets only; the end of a file is found by reading it.
+#[cfg(unix)]
+pub(crate) fn is_hung_up(input: &File) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    #[cfg(target_os = "linux")]
+    let asked = PollFlags::RDHUP;
+    #[cfg(not(target_os = "linux"))]
+    let asked = PollFlags::empty();
+    let mut input = [PollFd::new(input, asked)];
+    let now = Timespec::default();
+    poll(&mut input, Some(&now)).is_ok() && input[0].revents().intersects(asked | PollFlags::HUP)
+}
+
+/// Says that somebody may still write: on Windows only reading tells the end.
+#[cfg(windows)]
+pub(crate) fn is_hung_up(_input: &File) -> bool {
+    false
+}
+
+/// Duplicates standard input and output.
+///
+/// Weaker than on Unix: the originals stay in place, so a stray `println!` still reaches the
+/// client.
+///
+/// # Errors
+///
+/// When a handle cannot be duplicated.
+#[cfg(windows)]
+pub(crate) fn take_stdio() -> io::Result<(File, File)> {
+    use std::os::windows::io::AsHandle as _;
+
+    let input = io::stdin().as_handle().try_clone_to_owned()?;
+    let output = io::stdout().as_handle().try_clone_to_owned()?;
+    Ok((input.into(), output.into()))
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::process::{Command, Stdio};
+
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    /// Set in the copy of this test program whose standard streams are taken.
+    const TAKEN: &str = "CALLBOARD_TEST_TAKE_STDIO";
+
+    #[test]
+    fn a_pipe_is_hung_up_when_its_writer_is_gone_though_bytes_are_left() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let reader = File::from(std::os::fd::OwnedFd::from(reader));
+        assert!(!is_hung_up(&reader));
+        writer.write_all(b"left").unwrap();
+        assert!(!is_hung_up(&reader));
+        drop(writer);
+        assert!(is_hung_up(&reader));
+    }
+
+    #[test]
+    fn stray_output_and_children_cannot_reach_the_client() {
+        if std::env::var_os(TAKEN).is_some() {
+            return echo_through_taken_streams();
+        }
+        let mut copy = Command::new(std::env::current_exe().unwrap())
+            .args(["sys::tests::stray_output_and_children_cannot_reach_the_client", "--exact"])
+            .arg("--nocapture")
+            .env(TAKEN, "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        copy.stdin.take().unwrap().write_all(b"from the client").unwrap();
+        let output = copy.wait_with_output().unwrap();
+        let (out, err) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+
+        assert!(out.ends_with("\n<from the client>"), "{out}");
+        assert!(!out.contains("stray"), "{out}");
+        assert!(err.contains("stray line") && err.contains("stray child, read <>"), "{err}");
+    }
+
+    fn echo_through_taken_streams() {
+        let (mut input, mut output) = take_stdio().unwrap();
+        for stream in [&input, &output] {
+            let flags = rustix::io::fcntl_getfd(stream).unwrap();
+            assert!(flags.contains(rustix::io::FdFlags::CLOEXEC), "a child would have it");
+        }
+        println!("stray line");
+        let child = Command::new("sh").args(["-c", "echo \"stray child, read <$(cat)>\""]).status();
+        assert!(child.unwrap().success());
+
+        let mut read = String::new();
+        input.read_to_string(&mut read).unwrap();
+        write!(output, "\n<{read}>").unwrap();
+        assert_eq!(read, "from the client");
+    }
+}

@@ -1,0 +1,267 @@
+//! Two byte streams as a transport of the SDK.
+//!
+//! It stands in for the SDK's `Stdio` and survives what that does not: lines that are too long,
+//! too deep or not text, clients that ask and never read, clients that vanish. Of ACP it knows only
+//! that nothing may be asked before `initialize` is answered, and the cancels that the SDK sends.
+//!
+//! Three parties: a thread that reads (`reader`), a thread that writes (`writer`), and the
+//! connection's future (`drive`) that takes the SDK's frames. They meet in one `queue`. Every
+//! bound is in `limits.rs`.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::thread;
+
+use agent_client_protocol::{
+    Channel, ConnectTo, ConnectionDriver, Error, RawJsonRpcMessage, Result, Role, TransportFrame,
+};
+use futures::channel::{mpsc, oneshot};
+use futures::future::{Either, select};
+use futures::{FutureExt as _, Stream, StreamExt as _, stream};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::queue::{HungUp, Kind, Queue};
+use crate::reader::Reader;
+use crate::writer::Writer;
+use crate::{Counters, encode, limits, scan, sys};
+
+#[cfg(test)]
+mod tests;
+
+/// Two byte streams that an SDK connection can be served over.
+///
+/// The connection must run in a Tokio runtime with time enabled. It ends when the input ends or
+/// when the client stops taking the output; what was accepted for writing before that is written,
+/// for at most a second. Reading and writing block, each in a thread of its own
+/// (`acp-read`, `acp-write`) that may outlive the connection inside such a call.
+///
+/// It stops reading while 256 requests are unanswered or more than 1 MiB of answers are unwritten, and then cannot read the end either. On
+/// [`stdio`] it notices it all the same, if the input is a pipe or a socket; on other streams the
+/// connection ends when there is room again, or with the output.
+///
+/// ```
+/// use agent_client_protocol::Agent;
+/// use acp_transport::Transport;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> agent_client_protocol::Result<()> {
+/// let transport = Transport::new(&b"not JSON\n"[..], std::io::sink());
+/// let counters = transport.counters();
+/// Agent.v1().connect_to(transport).await?;
+/// assert_eq!(counters.snapshot().lines_malformed, 1);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Transport {
+    /// The thread that reads, until it starts.
+    reader: Option<(Reader, Box<dyn Read + Send>)>,
+    output: Box<dyn Write + Send>,
+    /// The SDK's end of the channel.
+    sdk: Channel,
+    outgoing: mpsc::UnboundedReceiver<TransportFrame>,
+    incoming: mpsc::UnboundedSender<TransportFrame>,
+    queue: CloseOnDrop,
+    counters: Arc<Counters>,
+    ended: CancellationToken,
+}
+
+/// Takes the standard streams of this process for a [`Transport`].
+///
+/// From then on nothing else in the process or its children reads the standard input or writes
+/// the standard output: they find `/dev/null` and the standard error there (on Unix). Call it
+/// once, before any other thread starts: the client's first line is read and parsed while the
+/// agent that will serve it is made. Whoever drops it unconnected may lose lines.
+///
+/// # Errors
+///
+/// When the process is out of file descriptors or threads, or cannot open `/dev/null`.
+pub fn stdio() -> io::Result<Transport> {
+    let (input, output) = sys::take_stdio()?;
+    let same_input = input.try_clone()?;
+    let hung_up = Box::new(move || sys::is_hung_up(&same_input));
+    let mut transport = Transport::of(Box::new(input), Box::new(output), hung_up);
+    start(transport.reader.take())?;
+    Ok(transport)
+}
+
+impl Transport {
+    /// Makes a transport of a stream to read and a stream to write. Nothing is read or written
+    /// before it is connected.
+    #[must_use]
+    pub fn new(input: impl Read + Send + 'static, output: impl Write + Send + 'static) -> Self {
+        Self::of(Box::new(input), Box::new(output), Box::new(|| false))
+    }
+
+    fn of(input: Box<dyn Read + Send>, output: Box<dyn Write + Send>, hung_up: HungUp) -> Self {
+        let (sdk, ours) = Channel::duplex();
+        let (outgoing, incoming) = ours.into_parts();
+        let (counters, ended) = (Arc::<Counters>::default(), CancellationToken::new());
+        let queue = Arc::new(Queue::new(counters.clone(), hung_up));
+        let reader = Reader::new(incoming.clone(), queue.clone(), counters.clone(), ended.clone());
+        let (reader, queue) = (Some((reader, input)), CloseOnDrop(queue));
+        Self { reader, output, sdk, outgoing, incoming, queue, counters, ended }
+    }
+
+    /// Returns the token that is cancelled when the input has ended, or the client takes no output
+    /// any more. Cancelling it ends the connection as the end of input does.
+    #[must_use]
+    pub fn ended(&self) -> CancellationToken {
+        self.ended.clone()
+    }
+
+    /// Returns the handle to this transport's counts, which outlives it.
+    #[must_use]
+    pub fn counters(&self) -> Arc<Counters> {
+        self.counters.clone()
+    }
+
+    /// Splits into the SDK's end of the channel and the work that moves frames through it.
+    fn into_parts(self) -> (Channel, ConnectionDriver) {
+        let Self { reader, output, sdk, mut outgoing, incoming, queue, ended, .. } = self;
+        let (finish, mut finished) = oneshot::channel();
+        // Asked to finish, no frame more is accepted; those accepted are still to come.
+        let frames = stream::poll_fn(move |context| {
+            if let Poll::Ready(Ok(())) = finished.poll_unpin(context) {
+                outgoing.close();
+            }
+            outgoing.poll_next_unpin(context)
+        });
+        let finish = move || {
+            let _ = finish.send(());
+        };
+        let moved = drive(reader, output, incoming, frames, queue, ended);
+        (sdk, ConnectionDriver::with_finish(moved, finish))
+    }
+}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Transport")
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<R: Role> ConnectTo<R> for Transport {
+    async fn connect_to(self, client: impl ConnectTo<R::Counterpart>) -> Result<()> {
+        let (channel, mut driver) = self.into_parts();
+        let client = Box::pin(ConnectTo::<R>::connect_to(channel, client));
+        match select(client, &mut driver).await {
+            Either::Left((result, _)) => result?,
+            Either::Right((result, _)) => return result,
+        }
+        let _finishes = driver.request_finish();
+        driver.await
+    }
+
+    fn into_channel_and_future(self) -> (Channel, Option<ConnectionDriver>) {
+        let (channel, driver) = self.into_parts();
+        (channel, Some(driver))
+    }
+}
+
+/// Queues the SDK's frames until there are no more, then waits for the writer.
+///
+/// When the writer fails first, or the end is asked for, the SDK's input ends, upon which it
+/// finishes as it does at the end of input. After a failed writer its frames are dropped.
+async fn drive(
+    reader: Option<(Reader, Box<dyn Read + Send>)>,
+    output: Box<dyn Write + Send>,
+    incoming: mpsc::UnboundedSender<TransportFrame>,
+    frames: impl Stream<Item = TransportFrame>,
+    closing: CloseOnDrop,
+    ended: CancellationToken,
+) -> Result<()> {
+    let queue = closing.0.clone();
+    let (done, written) = oneshot::channel();
+
+    // The reader first: what it reads is waited for before there is anything to write.
+    start(reader).map_err(Error::into_internal_error)?;
+    let writer = Writer::new(queue.clone(), ended.clone());
+    spawn("acp-write", move || drop(done.send(writer.run(output))))
+        .map_err(Error::into_internal_error)?;
+
+    let ending = async {
+        ended.cancelled().await;
+        incoming.close_channel();
+        std::future::pending::<Infallible>().await
+    };
+    match select(pin!(pump(frames, &queue)), pin!(ending)).await {
+        Either::Left((pumped, _)) => pumped?,
+        Either::Right((never, _)) => match never {},
+    }
+    drop(closing);
+    match timeout(limits::FLUSH_DEADLINE, written).await {
+        Ok(Ok(Err(error))) if !is_hangup(&error) => Err(Error::into_internal_error(error)),
+        Ok(_) => Ok(()),
+        Err(_) => {
+            tracing::warn!("the client does not read, the rest of the output is dropped");
+            Ok(())
+        }
+    }
+}
+
+async fn pump(frames: impl Stream<Item = TransportFrame>, queue: &Queue) -> Result<()> {
+    let mut frames = pin!(frames);
+    let mut line = Vec::new();
+    while let Some(frame) = frames.next().await {
+        // The only other frame is a relay's malformed one.
+        let TransportFrame::Single(mut message) = frame else {
+            continue;
+        };
+        encode::encode(&mut message, &mut line).map_err(Error::into_internal_error)?;
+        match message.response_id() {
+            Some(id) => queue.answer(&line, id),
+            None => queue.push(&line, kind_of(&message)),
+        }
+    }
+    Ok(())
+}
+
+/// What a message is that is no answer.
+fn kind_of(message: &RawJsonRpcMessage) -> Kind {
+    match message {
+        RawJsonRpcMessage::Notification(it) if &*it.method == CANCEL_REQUEST => Kind::Cancel,
+        _ => Kind::Ours,
+    }
+}
+
+/// Takes a request back.
+const CANCEL_REQUEST: &str = "$/cancel_request";
+
+/// Lets the threads end, also when the transport or the connection's future is dropped.
+struct CloseOnDrop(Arc<Queue>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Starts the thread that reads, if it has not started.
+fn start(reader: Option<(Reader, Box<dyn Read + Send>)>) -> io::Result<()> {
+    let Some((reader, input)) = reader else { return Ok(()) };
+    spawn("acp-read", move || reader.run(input))
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
+}
+
+/// Returns whether a line is nested no deeper (64 levels) and holds no more values (100,000, where
+/// an array or object counts as 4) than a message may. Its length is not looked at.
+#[must_use]
+pub fn is_within_bounds(line: &[u8]) -> bool {
+    scan::check(line).is_ok()
+}
+
+/// Whether the client closed its end, which is one way to end a connection.
+fn is_hangup(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}

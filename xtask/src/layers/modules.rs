@@ -1,0 +1,324 @@
+//! Circles of modules: those of one parent that reach each other, by anything beneath them.
+//!
+//! Pure: paths and texts in, circles out. The code is read by its words, not parsed: `use`s and paths
+//! that begin with `crate`, `self` or `super`, and names that a module re-exports are those of the
+//! module they come from. Tests do not count, and neither do parent and child.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A module by the names on the way to it.
+type Module = Vec<String>;
+
+/// Which file takes what from a sibling.
+type Edges = BTreeMap<(Module, String, String), String>;
+
+/// Returns each circle of a crate, shortest first of those through the same modules.
+///
+/// `files` are the paths of its sources, relative to `src`, and their texts.
+pub(super) fn circles(files: &[(String, String)]) -> Vec<String> {
+    let sources: Vec<_> = files.iter().filter_map(|(path, text)| source(path, text)).collect();
+    let modules: BTreeSet<&Module> = sources.iter().map(|source| &source.module).collect();
+    let mut exports = BTreeMap::new();
+    for Source { module, words, .. } in &sources {
+        for (path, name) in exported(words) {
+            if let Some((target, _)) = resolve(module, &path, &modules, &exports) {
+                exports.insert((module.clone(), name), target);
+            }
+        }
+    }
+    let mut edges = Edges::new();
+    for Source { module, path, words } in &sources {
+        for named in paths(words) {
+            let Some((target, name)) = resolve(module, &named, &modules, &exports) else {
+                continue;
+            };
+            let shared = module.iter().zip(&target).take_while(|(one, other)| one == other).count();
+            if let (Some(from), Some(to)) = (module.get(shared), target.get(shared)) {
+                let key = (module[..shared].to_vec(), from.clone(), to.clone());
+                let what = name.unwrap_or_else(|| target.join("::"));
+                edges.entry(key).or_insert_with(|| format!("{path} takes {what}"));
+            }
+        }
+    }
+    let parents: BTreeSet<_> = edges.keys().map(|(parent, ..)| parent.clone()).collect();
+    parents.iter().flat_map(|parent| circles_of(parent, &edges)).collect()
+}
+
+struct Source<'a> {
+    module: Module,
+    path: &'a str,
+    words: Vec<&'a str>,
+}
+
+/// Reads a file, unless it is one of tests.
+fn source<'a>(path: &'a str, text: &'a str) -> Option<Source<'a>> {
+    let stem = path.strip_suffix(".rs")?;
+    let mut module: Module = stem.split('/').map(str::to_owned).collect();
+    if module.iter().any(|name| name == "tests") {
+        return None;
+    }
+    match module.last().map(String::as_str) {
+        Some("lib" | "main") => module.clear(),
+        // One module in a file for each system.
+        Some(name) => {
+            let name = name.trim_end_matches("_linux").trim_end_matches("_portable").to_owned();
+            module.pop();
+            module.push(name);
+        }
+        None => {}
+    }
+    Some(Source { module, path, words: words(text) })
+}
+
+/// Splits code into names and signs, without comments, texts and what is only compiled for tests.
+fn words(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(letter) = rest.chars().next() {
+        let length = match letter {
+            '/' if rest.starts_with("//") => {
+                rest = &rest[rest.find('\n').unwrap_or(rest.len())..];
+                continue;
+            }
+            '"' => {
+                rest = after_text(rest);
+                continue;
+            }
+            'r' if rest.starts_with("r#\"") => {
+                rest = rest[3..].split_once("\"#").map_or("", |(_, after)| after);
+                continue;
+            }
+            '\'' if rest.starts_with("'\"'") => 3,
+            ':' if rest.starts_with("::") => 2,
+            letter if is_of_name(letter) => rest.find(|it| !is_of_name(it)).unwrap_or(rest.len()),
+            letter => letter.len_utf8(),
+        };
+        let (word, after) = rest.split_at(length);
+        if !word.trim().is_empty() {
+            found.push(word);
+        }
+        rest = after;
+    }
+    without_tests(found)
+}
+
+fn is_of_name(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_'
+}
+
+fn after_text(text: &str) -> &str {
+    let mut letters = text.char_indices().skip(1);
+    while let Some((at, letter)) = letters.next() {
+        match letter {
+            '\\' => drop(letters.next()),
+            '"' => return &text[at + 1..],
+            _ => {}
+        }
+    }
+    ""
+}
+
+/// Leaves out items behind `#[cfg(test)]`.
+fn without_tests(words: Vec<&str>) -> Vec<&str> {
+    const TEST: &[&str] = &["#", "[", "cfg", "(", "test", ")", "]"];
+    let (mut kept, mut at) = (Vec::new(), 0);
+    while at < words.len() {
+        if !words[at..].starts_with(TEST) {
+            kept.push(words[at]);
+            at += 1;
+            continue;
+        }
+        let mut depth = 0_usize;
+        at += TEST.len();
+        while at < words.len() {
+            match words[at] {
+                "{" => depth += 1,
+                "}" => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            at += 1;
+            if depth == 0 && [";", "}"].contains(&words[at - 1]) {
+                break;
+            }
+        }
+    }
+    kept
+}
+
+/// Returns the paths that begin with `crate`, `self` or `super`, those in braces one by one.
+fn paths<'a>(words: &[&'a str]) -> Vec<Vec<&'a str>> {
+    let mut found = Vec::new();
+    for at in 0..words.len() {
+        let begins = ["crate", "self", "super"].contains(&words[at]);
+        if begins && words.get(at + 1) == Some(&"::") && (at == 0 || words[at - 1] != "::") {
+            tree(&words[at..], &mut Vec::new(), &mut found);
+        }
+    }
+    found
+}
+
+/// Reads a path or a tree of them; returns how many words that are.
+fn tree<'a>(words: &[&'a str], before: &mut Vec<&'a str>, found: &mut Vec<Vec<&'a str>>) -> usize {
+    let (length, mut at) = (before.len(), 0);
+    while let Some(&word) = words.get(at) {
+        if word == "{" {
+            at += 1;
+            while let Some(word) = words.get(at).filter(|word| **word != "}") {
+                at += if *word == "," { 1 } else { tree(&words[at..], before, found) };
+            }
+            before.truncate(length);
+            return at + 1;
+        }
+        before.push(word);
+        at += 1;
+        if words.get(at) != Some(&"::") {
+            break;
+        }
+        at += 1;
+    }
+    found.push(before.clone());
+    before.truncate(length);
+    at
+}
+
+/// Returns the names that a module re-exports, with the paths they come from.
+fn exported<'a>(words: &[&'a str]) -> Vec<(Vec<&'a str>, String)> {
+    let mut found = Vec::new();
+    for (at, word) in words.iter().enumerate().filter(|(_, word)| **word == "use") {
+        let is_public = at > 0 && ["pub", ")"].contains(&words[at - 1]);
+        if is_public && *word == "use" {
+            let mut all = Vec::new();
+            tree(&words[at + 1..], &mut Vec::new(), &mut all);
+            found.extend(all.into_iter().filter_map(|path| {
+                let name = (*path.last()?).to_owned();
+                Some((path, name))
+            }));
+        }
+    }
+    found
+}
+
+/// Returns the module that a path leads to, and the name in it.
+fn resolve(
+    from: &Module,
+    path: &[&str],
+    modules: &BTreeSet<&Module>,
+    exports: &BTreeMap<(Module, String), Module>,
+) -> Option<(Module, Option<String>)> {
+    let mut module = match path.first()? {
+        &"crate" => Vec::new(),
+        _ => from.clone(),
+    };
+    let mut names = path.iter();
+    for name in names.by_ref() {
+        let beneath = [&module[..], &[(*name).to_owned()]].concat();
+        match *name {
+            "crate" | "self" => {}
+            "super" => drop(module.pop()),
+            _ if modules.contains(&beneath) => module = beneath,
+            name => {
+                let exporter = exports.get(&(module.clone(), name.to_owned()));
+                let found = exporter.cloned().unwrap_or(module);
+                return Some((found, Some(name.to_owned())));
+            }
+        }
+    }
+    Some((module, None))
+}
+
+/// Returns a shortest circle through each sibling that is in one, each circle once.
+fn circles_of(parent: &Module, edges: &Edges) -> Vec<String> {
+    let next = |from: &str| {
+        let begin = (parent.clone(), from.to_owned(), String::new());
+        let of = edges.range(begin..);
+        let from = from.to_owned();
+        of.map_while(move |((other, name, to), what)| {
+            (other == parent && *name == from).then_some((to.clone(), what))
+        })
+    };
+    let siblings: BTreeSet<_> =
+        edges.keys().filter(|(other, ..)| other == parent).map(|(_, from, _)| from).collect();
+    let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
+    for start in siblings {
+        // Breadth first, each with the way to it.
+        let mut ways = vec![vec![start.clone()]];
+        let mut reached = BTreeSet::new();
+        let circle = 'search: loop {
+            let mut longer = Vec::new();
+            for way in ways {
+                for (to, _) in next(&way[way.len() - 1]) {
+                    if to == *start {
+                        break 'search Some(way);
+                    }
+                    if reached.insert(to.clone()) {
+                        longer.push([&way[..], &[to]].concat());
+                    }
+                }
+            }
+            ways = longer;
+            if ways.is_empty() {
+                break None;
+            }
+        };
+        let Some(circle) = circle else { continue };
+        if !seen.insert(circle.iter().cloned().collect::<BTreeSet<_>>()) {
+            continue;
+        }
+        let mut told = format!("circle in `{}`: {}", parent.join("::"), circle.join(" → "));
+        for (at, from) in circle.iter().enumerate() {
+            let to = &circle[(at + 1) % circle.len()];
+            let what = edges.get(&(parent.clone(), from.clone(), to.clone()));
+            told += &format!("\n  {from} → {to}: {}", what.map_or("", String::as_str));
+        }
+        found.push(told);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{circles, paths, words};
+
+    fn crate_of(files: &[(&str, &str)]) -> Vec<String> {
+        let owned = |(path, text): &(&str, &str)| ((*path).to_owned(), (*text).to_owned());
+        let found = circles(&files.iter().map(owned).collect::<Vec<_>>());
+        found.iter().map(|told| told.lines().next().unwrap_or_default().to_owned()).collect()
+    }
+
+    #[test]
+    fn paths_are_found_in_uses_and_in_code_but_not_in_texts() {
+        let code = "use crate::a::{B, c::{self, D}};\n// crate::x\nlet y = \"crate::z\"; super::f(); r#\"self::q\"#";
+        let found: Vec<_> = paths(&words(code)).iter().map(|path| path.join("::")).collect();
+        assert_eq!(found, ["crate::a::B", "crate::a::c::self", "crate::a::c::D", "super::f"]);
+    }
+
+    #[test]
+    fn siblings_that_reach_each_other_are_found_and_parents_are_not() {
+        let clean = [("lib.rs", "mod a;"), ("a.rs", "use self::b::X;"), ("a/b.rs", "super::Y;")];
+        assert!(crate_of(&clean).is_empty());
+        let direct = [("lib.rs", ""), ("a.rs", "use crate::b::X;"), ("b.rs", "crate::a::Y;")];
+        assert_eq!(crate_of(&direct), ["circle in ``: a → b"]);
+        let deep = [
+            ("a.rs", ""),
+            ("a/deep.rs", "use crate::b::X;"),
+            ("b.rs", "use crate::c::Y;"),
+            ("c.rs", "crate::a::deep::Z;"),
+        ];
+        assert_eq!(crate_of(&deep), ["circle in ``: a → b → c"]);
+        let beneath = [("p.rs", ""), ("p/a.rs", "super::b::X;"), ("p/b.rs", "super::a::X;")];
+        assert_eq!(crate_of(&beneath), ["circle in `p`: a → b"]);
+    }
+
+    #[test]
+    fn tests_do_not_count_and_names_are_those_of_their_module() {
+        let tests = [
+            ("a.rs", "use crate::b::X;\n#[cfg(test)]\nmod tests { use crate::b; }"),
+            ("b.rs", "#[cfg(test)]\nmod tests { fn f() { crate::a::Y; } }\n"),
+            ("b/tests.rs", "use crate::a::Y;"),
+        ];
+        assert!(crate_of(&tests).is_empty());
+        let exported =
+            [("lib.rs", "pub use a::Y;"), ("a.rs", "use crate::b::X;"), ("b.rs", "use crate::Y;")];
+        assert_eq!(crate_of(&exported), ["circle in ``: a → b"]);
+    }
+}
