@@ -10,7 +10,9 @@ pub(crate) mod piped;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use acp_cards::{Cards, ENGLISH};
 use agent_client_protocol::schema::ProtocolVersion;
@@ -162,13 +164,12 @@ impl Show for Arc<Mutex<Screen>> {
     }
 
     fn finish(&self, ending: Ending) -> ExitCode {
-        let mut screen = match (self.try_lock(), &ending) {
-            (Ok(screen), _) => screen,
-            // Whoever holds it waits for a reader that does not read.
-            (Err(TryLockError::WouldBlock), Ending::Signal(signal)) => {
-                return ExitCode::from(128 + signal);
-            }
-            _ => self.lock().unwrap_or_else(PoisonError::into_inner),
+        let mut screen = match ending {
+            Ending::Turn(_) => self.lock().unwrap_or_else(PoisonError::into_inner),
+            Ending::Signal(signal) => match lock_within(self, LAST_PRINT) {
+                Some(screen) => screen,
+                None => return ExitCode::from(128 + signal),
+            },
         };
         let Screen { ui, cards, refused, is_direct } = &mut *screen;
         ui.print(&cards.end_line());
@@ -197,6 +198,19 @@ impl Show for Arc<Mutex<Screen>> {
                 Ui::stderr().line(&format!("callboard: {}", error.message));
                 ExitCode::FAILURE
             }
+        }
+    }
+}
+
+/// Locks the screen, unless whoever prints waits for a reader that does not read.
+fn lock_within(screen: &Mutex<Screen>, time: Duration) -> Option<MutexGuard<'_, Screen>> {
+    let begun = Instant::now();
+    loop {
+        match screen.try_lock() {
+            Ok(screen) => return Some(screen),
+            Err(TryLockError::Poisoned(screen)) => return Some(screen.into_inner()),
+            Err(TryLockError::WouldBlock) if begun.elapsed() > time => return None,
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(1)),
         }
     }
 }
@@ -278,6 +292,9 @@ fn ask<'a>(
     }
     Ok(None)
 }
+
+/// How long the end after a signal waits for what is being printed.
+const LAST_PRINT: Duration = Duration::from_millis(200);
 
 /// How often a question is repeated that gets no answer.
 const MAX_QUESTIONS: usize = 5;

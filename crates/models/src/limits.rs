@@ -17,7 +17,8 @@ pub(crate) const MAX_ARGUMENT_BYTES: usize = 8 << 20;
 pub(crate) const MODEL_CONNECT: Duration = Duration::from_secs(20);
 
 /// Time for a provider to begin its answer. Below the 300 s that `callboard` waits for the next
-/// event, so that the error can say what was waited for. A local server may read a long prompt for minutes before it begins.
+/// event, so that the error can say what was waited for. A local server may read a long prompt for
+/// minutes before it begins.
 pub(crate) const MODEL_HEADERS: Duration = Duration::from_secs(240);
 
 /// Bytes of a provider's error, or of an answer that should have been a stream, that are read.

@@ -8,8 +8,8 @@
 //! `index` or with arguments that are no JSON, an error inside of the stream, bytes of any kind.
 //! It keeps what it was asked, and whether who asked stayed to the end ([`Asked`]).
 //!
-//! Needs the feature `mock-server`. TLS comes from the test: [`ModelServer::start_over`]. Answers can also be read from JSON, which the example `model_server`
-//! does for programs in other languages.
+//! Needs the feature `mock-server`. TLS comes from the test: [`ModelServer::start_over`]. Answers can
+//! also be read from JSON, which the example `model_server` does for programs in other languages.
 //!
 //! ```
 //! use callboard_models::mock_server::{Answer, Call, Dialect, ModelServer, Reply};
