@@ -1,7 +1,5 @@
 //! The example of an agent whose tools know nothing of ACP, behind the SDK's own client.
 
-#![expect(clippy::disallowed_methods, reason = "a client has no outbox")]
-
 use std::sync::{Arc, Mutex};
 
 use acp_types::observe::v1::Observer;

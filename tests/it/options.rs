@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use acp_conformance::Side;
 use acp_types::schema::v1::{PermissionOptionKind, SessionUpdate, ToolCallStatus};
-use callboard::catalogue::{Catalogue, Choice};
 use callboard_models::mock_server::{Asked, Dialect, ModelServer, Reply as Scripted};
 use callboard_models::{Event, Reply, Request, SpecError, Stop, Traits, Usage};
+use callboard_runtime::{Catalogue, Choice};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -273,7 +273,7 @@ impl Catalogue for Two {
 async fn a_thought_level_reaches_the_models_that_can_be_told_and_no_other() {
     let heard = Arc::<Mutex<Vec<String>>>::default();
     let catalogue = Arc::new(Two(heard.clone()));
-    let agent = callboard::agent::Agent::new(catalogue.open("deep").unwrap(), std::iter::empty())
+    let agent = callboard_runtime::Agent::new(catalogue.open("deep").unwrap(), std::iter::empty())
         .with_catalogue(catalogue);
     let mut agent = acp_conformance::Agent::in_process(agent, REJECT);
     agent.initialize().await.unwrap();
@@ -362,7 +362,7 @@ impl Catalogue for Slow {
 async fn a_model_that_takes_its_time_holds_nothing_up_and_is_answered_by_the_close() {
     let (go, waits) = std::sync::mpsc::channel();
     let deep = Two(Arc::default()).open("deep").unwrap();
-    let agent = callboard::agent::Agent::new(deep, std::iter::empty())
+    let agent = callboard_runtime::Agent::new(deep, std::iter::empty())
         .with_catalogue(Arc::new(Slow(Mutex::new(waits))));
     let mut agent = acp_conformance::Agent::in_process(agent, REJECT);
     agent.initialize().await.unwrap();

@@ -1,7 +1,5 @@
 //! Why a call was rejected: asked with a form where the client has one, and told to the model.
 
-#![expect(clippy::disallowed_methods, reason = "a client has no outbox")]
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 

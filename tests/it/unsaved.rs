@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use acp_conformance::{Files, Service, shown};
 use acp_types::schema::v1::{ToolCall, ToolCallContent, ToolCallStatus};
-use callboard::limits::{CLIENT_TEXT_READ, CLIENT_TEXT_WRITE};
 use futures::{FutureExt as _, StreamExt as _, stream};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -13,6 +12,10 @@ use serde_json::{Value, json};
 use crate::harness::scratch::Scratch;
 use crate::harness::script::{call, end, text};
 use crate::harness::{Agent, Options};
+
+/// How long the agent waits for a text, and for one to be taken.
+const CLIENT_TEXT_READ: Duration = Duration::from_secs(2);
+const CLIENT_TEXT_WRITE: Duration = Duration::from_secs(10);
 
 const DISK: &str = "one\ntwo\nthree\n";
 const BUFFER: &str = "one\nTWO\nthree\n";

@@ -335,7 +335,7 @@ struct Built {
     echo: PathBuf,
     /// The least a process that answers can be: `xtask/examples/echo_floor.rs`.
     floor: PathBuf,
-    /// Callboard with a tool that never stops: `crates/agent/examples/flood_agent.rs`.
+    /// Callboard with a tool that never stops: `crates/runtime/examples/flood_agent.rs`.
     flood: PathBuf,
     /// A scripted server of models: `crates/models/examples/model_server.rs`.
     model_server: PathBuf,
@@ -433,10 +433,8 @@ fn build(workspace: &Workspace, seed: Option<u64>, ui: &Ui<'_>) -> Result<Built,
     let model_server = release.join("examples/model_server");
     // Several builds: one of all would give the measured program the features of the others.
     cargo("build --release -p callboard --bins")?;
-    cargo(
-        "build --release -p callboard \
-         --example echo_agent --example flood_agent",
-    )?;
+    cargo("build --release -p callboard --example echo_agent")?;
+    cargo("build --release -p callboard-runtime --example flood_agent")?;
     cargo("build --release -p callboard-models --features mock-server --example model_server")?;
     cargo("build --release -p xtask --example echo_floor")?;
     let (callboard, seed) = (release.join("callboard"), Seed::new(seed));

@@ -33,7 +33,7 @@ const BENCHES: [Bench; 2] = [
     Bench {
         name: "lifecycle_sdk",
         what: "the same call through the SDK's connection too",
-        package: "callboard",
+        package: "callboard-runtime",
         n: 50,
         target: None,
     },

@@ -116,6 +116,21 @@ const TABLE: &[Row] = &[
         features: "",
     },
     Row {
+        member: "callboard-runtime",
+        may_use: &[
+            "callboard-text",
+            "acp-types",
+            "acp-lifecycle",
+            "callboard-process",
+            "acp-tools",
+            "acp-transport",
+            "callboard-models",
+            "acp-conformance",
+        ],
+        never: &["anstream", "clap", "keyring", "rpassword", "toml", "tracing-subscriber"],
+        features: "",
+    },
+    Row {
         member: "callboard",
         may_use: &[
             "callboard-text",
@@ -127,6 +142,7 @@ const TABLE: &[Row] = &[
             "callboard-models",
             "acp-cards",
             "acp-conformance",
+            "callboard-runtime",
         ],
         never: &[],
         features: "",

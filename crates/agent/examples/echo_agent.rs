@@ -5,8 +5,6 @@
 //! `initialize`, or to tell the first word, is callboard's own doing. It knows nothing of callboard, and nothing of clients that vanish,
 //! flood or send no JSON.
 
-#![expect(clippy::disallowed_methods, reason = "the least an agent can be has no outbox")]
-
 use agent_client_protocol::v1::schema::{
     ContentBlock, ContentChunk, InitializeRequest, InitializeResponse, NewSessionRequest,
     NewSessionResponse, PromptRequest, PromptResponse, SessionNotification, SessionUpdate,

@@ -18,11 +18,10 @@ use futures::future::{BoxFuture, FutureExt as _, ready};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use crate::blocking::one_at_a_time;
-use crate::catalogue::{BuiltIn, Catalogue, Choice};
 use crate::config::{Config, ProviderConfig};
 use crate::keys::{KeyError, KeyStore, Login, Logins};
 use crate::{limits, secrets};
+use callboard_runtime::{BuiltIn, Catalogue, Choice, MAX_LISTED_CHOICES, one_at_a_time};
 
 pub(crate) use broken::Broken;
 use explore::ServerModels;
@@ -217,7 +216,7 @@ impl Catalogue for Choices {
             chooser.model_of(provider).map(|(provider, model)| spec(provider, &model))
         }));
         let builtin = BuiltIn.list();
-        let room = limits::MAX_LISTED_CHOICES - builtin.len();
+        let room = MAX_LISTED_CHOICES - builtin.len();
         names.extend(chooser.listed_models(room.saturating_sub(names.len())));
         let mut choices = Vec::new();
         for name in names.into_iter().filter(|name| Provider::parse(name).is_some()) {

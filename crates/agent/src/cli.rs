@@ -2,7 +2,6 @@
 
 mod args;
 mod chosen;
-mod plain;
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
@@ -12,31 +11,27 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use acp_transport::Transport;
-use agent_client_protocol::ConnectTo as _;
 use agent_client_protocol::v1::schema::ContentBlock;
 use callboard_models::direct;
+use callboard_runtime::{Agent, is_command};
 use callboard_text::visible;
 use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory as _, Parser as _};
 
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::agent::Agent;
 use crate::exec::piped::{self, Context, Note};
 use crate::exec::{self, Approval};
 use crate::ui::Ui;
-use crate::{check_wire, commands, limits, secrets, telemetry};
+use crate::{check_wire, limits, secrets, telemetry};
 use args::{AgentArgs, Cli, Command, ExecArgs, ProviderArg, ServeArgs};
 
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = match plain::read(std::env::args_os().skip(1)) {
-        Some(cli) => cli,
-        None => match Cli::try_parse() {
-            Ok(cli) => cli,
-            Err(error) => return not_parsed(&error),
-        },
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return not_parsed(&error),
     };
     let level = LevelFilter::WARN;
     match cli.command {
@@ -73,7 +68,6 @@ fn serve_as(args: AgentArgs, transport: Transport) -> ExitCode {
         Ok(agent) => agent,
         Err(why) => return fail(&why),
     };
-    let agent = agent.with_counters(transport.counters());
     run(serve(agent, transport))
 }
 
@@ -82,7 +76,7 @@ fn serve_as(args: AgentArgs, transport: Transport) -> ExitCode {
 /// it as it is.
 async fn serve(agent: Agent, transport: Transport) -> ExitCode {
     let ended = transport.ended();
-    let mut connection = pin!(agent.connect_to(transport));
+    let mut connection = pin!(callboard_runtime::serve(agent, transport));
     let out_of_time = async {
         ended.cancelled().await;
         tokio::time::sleep(limits::EXIT_DEADLINE).await;
@@ -159,7 +153,7 @@ async fn prepare(args: ExecArgs) -> Result<Prepared, ExitCode> {
     };
     let is_direct = model == direct::NAME;
     if is_direct
-        && !commands::is_ours(&prompt)
+        && !is_command(&prompt)
         && let Some(why) = direct::misunderstood(&prompt)
     {
         return Err(unusable(&format!(

@@ -12,11 +12,10 @@ use std::path::{Path, PathBuf};
 
 use callboard_models::direct;
 use callboard_models::provider::{Key, Provider, ToolCalling};
-use clap::ValueEnum as _;
+use callboard_runtime::{Mode, private_files as private};
 
+use crate::folders;
 use crate::limits::MAX_CONFIG_BYTES;
-use crate::mode::Mode;
-use crate::sys::private;
 
 pub(crate) use show::Row;
 
@@ -191,8 +190,8 @@ impl Source {
 /// `$XDG_CONFIG_HOME/callboard/config.toml`, or that below `~/.config`; none where neither is an
 /// absolute path (<https://specifications.freedesktop.org/basedir-spec/latest/>).
 pub(crate) fn path(env: &[(String, String)]) -> Option<PathBuf> {
-    let config = private::folder(env, "XDG_CONFIG_HOME");
-    let config = config.or_else(|| Some(private::folder(env, "HOME")?.join(".config")))?;
+    let config = folders::named(env, "XDG_CONFIG_HOME");
+    let config = config.or_else(|| Some(folders::named(env, "HOME")?.join(".config")))?;
     Some(config.join("callboard/config.toml"))
 }
 
@@ -209,10 +208,8 @@ fn flag(value: Option<String>, name: &'static str) -> Option<Value<String>> {
 }
 
 fn to_mode(name: String) -> Result<Mode, String> {
-    let names = Mode::value_variants().iter().filter_map(Mode::to_possible_value);
-    let names: Vec<_> = names.map(|mode| format!("`{}`", mode.get_name())).collect();
-    Mode::from_str(&name, false)
-        .map_err(|_list| format!("mode has to be one of {}", names.join(", ")))
+    let names: Vec<_> = Mode::all().iter().map(|mode| format!("`{}`", mode.id())).collect();
+    Mode::parse(&name).ok_or_else(|| format!("mode has to be one of {}", names.join(", ")))
 }
 
 fn to_model(name: String) -> Result<String, String> {

@@ -2,8 +2,6 @@
 //!
 //! It is an ACP client like any other and knows nothing of the agent's inside.
 
-#![expect(clippy::disallowed_methods, reason = "a client has no outbox")]
-
 mod keyboard;
 pub(crate) mod piped;
 

@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
 use crate::limits::MAX_KEYS_BYTES;
-use crate::secrets;
-use crate::sys::private;
+use crate::{folders, secrets};
+use callboard_runtime::private_files as private;
 use keyring::{Keyring, SystemKeyring};
 
 /// The logins of the user that an environment is of. Its methods block: for a moment, or where a
@@ -118,7 +118,7 @@ impl KeyStore {
     }
 
     fn new(env: &[(String, String)], keyring: Arc<dyn Keyring>) -> Self {
-        let folder = private::state_folder(env).map(|folder| folder.join("keys"));
+        let folder = folders::state(env).map(|folder| folder.join("keys"));
         Self { folder, keyring }
     }
 

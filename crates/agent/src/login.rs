@@ -16,7 +16,7 @@ use crate::keys::{LOGINS, Place};
 use crate::limits::MAX_ANSWER_BYTES;
 use crate::ui::Ui;
 
-pub(crate) use acp::{authenticate, logout, methods};
+pub(crate) use acp::UserLogins;
 
 /// Logs in to a provider; asks for it if it is none.
 pub(crate) async fn run(choices: &Choices, provider: Option<Provider>) -> ExitCode {

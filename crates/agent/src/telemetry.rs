@@ -11,9 +11,6 @@
 
 use std::io::IsTerminal as _;
 
-use acp_types::Trace;
-use tracing::Span;
-use tracing::field::Empty;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Filter, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -76,18 +73,4 @@ impl Telemetry {
             exporter.finish();
         }
     }
-}
-
-/// Makes the span of a session.
-pub(crate) fn session(id: &impl std::fmt::Display) -> Span {
-    tracing::info_span!("session", %id)
-}
-
-/// Makes the span of a turn beneath the current one, or beneath the client's, if it told of one.
-pub(crate) fn turn(id: &str, model: &str, trace: &Trace) -> Span {
-    let traceparent = trace.traceparent.as_deref();
-    let span = tracing::info_span!("turn", id, model, traceparent, stop_reason = Empty);
-    #[cfg(feature = "otlp")]
-    otlp::adopt(&span, trace);
-    span
 }

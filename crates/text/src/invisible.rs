@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 /// ignorable by default, blanks that it calls letters or symbols, and what is no character
 /// (<https://www.unicode.org/reports/tr36/>).
 #[must_use]
+#[inline]
 pub fn is_invisible(letter: char) -> bool {
     let is_unseen = matches!(letter,
         '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{a0}' | '\u{ad}' | '\u{34f}' | '\u{61c}'
@@ -24,6 +25,7 @@ pub fn is_invisible(letter: char) -> bool {
 /// Returns whether a character is better left out of what a program wrote: it is
 /// [invisible](is_invisible), and neither a control nor a space, which have their place there.
 #[must_use]
+#[inline]
 pub fn is_hidden(letter: char) -> bool {
     // The separators of lines and paragraphs are spaces to Unicode; an empty Braille cell is none.
     let is_space = letter.is_whitespace() && !matches!(letter, '\u{2028}' | '\u{2029}');

@@ -5,8 +5,6 @@
 //! status. Nothing else in this program sends. A production agent also waits here, in
 //! `Sink::ready`, until its client has taken what it was sent.
 
-#![expect(clippy::disallowed_methods, reason = "this is where the outbox is handed over")]
-
 use std::sync::Arc;
 
 use acp_lifecycle::{Answer, Item, Sink, Unreachable};

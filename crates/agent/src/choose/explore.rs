@@ -2,11 +2,12 @@
 
 use std::time::Instant;
 
+use callboard_runtime::MAX_LISTED_CHOICES;
 use futures::future::join_all;
 
 use super::{AtHand, Chooser, Provider, Settings, lock, spec};
 use crate::keys::Login;
-use crate::limits::{MAX_CHOICES, MAX_FOUND_MODELS, MODEL_LIST_FRESH};
+use crate::limits::{MAX_FOUND_MODELS, MODEL_LIST_FRESH};
 
 /// The models that a server lists.
 #[derive(Debug, Clone)]
@@ -88,7 +89,7 @@ impl Chooser {
         match self.reach.models(server.settings.clone()).await {
             Ok(models) if models.is_empty() => {}
             Ok(mut models) => {
-                models.truncate(MAX_CHOICES);
+                models.truncate(MAX_LISTED_CHOICES);
                 let mut listed = lock(&self.listed);
                 listed.retain(|known| !known.is_same_server(&server));
                 if listed.len() < MAX_FOUND_MODELS {

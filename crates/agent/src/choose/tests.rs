@@ -9,10 +9,9 @@ use futures::{StreamExt as _, stream};
 use pretty_assertions::assert_eq;
 
 use super::{Choices, Reach};
-use crate::catalogue::Catalogue as _;
 use crate::config::{Config, Flags};
 use crate::keys::KeyStore;
-use crate::limits::MAX_LISTED_CHOICES;
+use callboard_runtime::{Catalogue as _, MAX_LISTED_CHOICES};
 
 /// What answers, and what it was asked.
 #[derive(Debug, Clone, Default)]

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use callboard_models::provider::Provider;
+use callboard_runtime::Mode;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand};
 
 use crate::config::Flags;
 use crate::keys::LOGINS;
-use crate::mode::Mode;
 
 /// A small, fast, safe coding agent for ACP clients.
 #[derive(Debug, Parser)]
@@ -64,8 +65,14 @@ pub(super) struct AgentArgs {
     pub(super) locale: Option<String>,
     /// What is done about calls that no rule speaks of; else that of CALLBOARD_MODE or the
     /// configuration.
-    #[arg(long, value_enum, value_name = "MODE")]
+    #[arg(long, value_parser = modes(), value_name = "MODE")]
     pub(super) mode: Option<Mode>,
+}
+
+fn modes() -> impl TypedValueParser<Value = Mode> {
+    let value = |mode: &Mode| PossibleValue::new(mode.id()).help(mode.description());
+    PossibleValuesParser::new(Mode::all().iter().map(value))
+        .try_map(|id| Mode::parse(&id).ok_or("there is no such mode"))
 }
 
 impl AgentArgs {

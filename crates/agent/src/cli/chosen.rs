@@ -3,18 +3,19 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use agent_client_protocol::v1::schema::Implementation;
 use callboard_models::Model;
+use callboard_runtime::{Agent, Mode};
 use serde_json::json;
 
 use super::args::{AgentArgs, ConfigCommand, ModelsArgs, ProviderArg};
 use super::{fail, run, unusable};
-use crate::agent::Agent;
 use crate::choose::{Broken, Choices, Network, NoModel};
 use crate::config::{self, Config, Flags};
 use crate::keys::{KeyStore, LOGINS};
-use crate::mode::Mode;
+use crate::login::{self, UserLogins};
 use crate::ui::Ui;
-use crate::{login, secrets};
+use crate::{folders, secrets};
 
 type Env = Vec<(String, String)>;
 
@@ -73,7 +74,7 @@ fn with_model(model: Arc<dyn Model>, choices: Choices, env: Env) -> Agent {
     let config = choices.config();
     let (mode, locale) = (config.mode.value, config.locale.clone());
     let env_pass = config.env_pass.as_ref().map(|names| names.value.clone()).unwrap_or_default();
-    let agent = Agent::new(model, env.into_iter()).with_mode(mode);
+    let agent = agent(model, env).with_mode(mode);
     let agent = agent.with_catalogue(Arc::new(choices)).with_env_pass(env_pass);
     match locale {
         Some(locale) => agent.with_locale(locale.value),
@@ -85,7 +86,26 @@ fn with_model(model: Arc<dyn Model>, choices: Choices, env: Env) -> Agent {
 /// stricter than what would be done instead.
 fn broken(why: String, env: Env) -> Agent {
     tracing::error!("{why}");
-    Agent::new(Arc::new(Broken::new(why)), env.into_iter()).with_mode(Mode::AskAlways)
+    agent(Arc::new(Broken::new(why)), env).with_mode(Mode::AskAlways)
+}
+
+/// Makes an agent with the logins, the state and the secrets of this user.
+fn agent(model: Arc<dyn Model>, env: Env) -> Agent {
+    let info = Implementation::new("callboard", env!("CARGO_PKG_VERSION")).title("Callboard");
+    let logins = UserLogins::new(KeyStore::of_env(&env));
+    // The file, its folder by whatever name, and the file that a link there leads to.
+    let config = config::path(&env);
+    let guarded = config.iter().flat_map(|file| file.ancestors().take(2));
+    let state = folders::state(&env);
+    let agent = Agent::new(model, env.into_iter())
+        .with_info(info)
+        .with_authenticator(Arc::new(logins))
+        .with_secrets(secrets::LIVE.clone());
+    let agent = guarded.fold(agent, |agent, path| agent.guarding(path.to_owned()));
+    match state {
+        Some(state) => agent.with_state_folder(state),
+        None => agent,
+    }
 }
 
 /// `callboard config …`

@@ -53,9 +53,8 @@ fn row<T>(file: &Path, key: &str, value: Option<&Value<T>>, show: impl Fn(&T) ->
     Row { key: key.to_owned(), value: value.map(|value| show(&value.value)), source }
 }
 
-fn mode(mode: crate::mode::Mode) -> String {
-    use clap::ValueEnum as _;
-    mode.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+fn mode(mode: callboard_runtime::Mode) -> String {
+    mode.id().to_owned()
 }
 
 fn tools(tools: ToolCalling) -> &'static str {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use pretty_assertions::assert_eq;
 
 use super::{Config, Flags, Row, path};
-use crate::mode::Mode;
+use callboard_runtime::Mode;
 
 const FILE: &str = "/c/config.toml";
 

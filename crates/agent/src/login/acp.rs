@@ -3,20 +3,67 @@
 //! Nothing needs a login: without a key there is the direct model. What a login stored, and what it
 //! took away, is looked at before each turn, so that `authenticate` has nothing to do.
 
+use std::sync::Arc;
+
 use agent_client_protocol::Result;
-use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{
-    AuthMethod, AuthMethodAgent, AuthMethodTerminal, AuthenticateRequest, AuthenticateResponse,
-    ClientCapabilities, LogoutResponse,
+    AuthMethod, AuthMethodAgent, AuthMethodTerminal, ClientCapabilities,
 };
+use callboard_runtime::{Authenticator, one_at_a_time};
+use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
+use tokio::sync::Mutex;
 
-use crate::errors;
-use crate::keys::{KeyStore, LOGINS};
+use crate::keys::{self, KeyStore, LOGINS};
 
-/// Returns the methods that there are for a client: one that always works, and one that asks in a
-/// terminal, if it can open one.
-pub(crate) fn methods(client: &ClientCapabilities) -> Vec<AuthMethod> {
+/// The logins of the user of this program.
+#[derive(Debug)]
+pub(crate) struct UserLogins {
+    keys: KeyStore,
+    /// Held by whoever reads the logins.
+    reading: Arc<Mutex<()>>,
+}
+
+impl UserLogins {
+    pub(crate) fn new(keys: KeyStore) -> Self {
+        Self { keys, reading: Arc::default() }
+    }
+}
+
+impl Authenticator for UserLogins {
+    fn methods(&self, client: &ClientCapabilities) -> Vec<AuthMethod> {
+        methods(client)
+    }
+
+    /// The next prompt finds what a login stored.
+    fn authenticate(&self, _: &str) -> BoxFuture<'_, Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn logout(&self) -> BoxFuture<'_, std::result::Result<(), String>> {
+        let keys = self.keys.clone();
+        Box::pin(async move {
+            match tokio::task::spawn_blocking(move || keys.remove(&LOGINS)).await {
+                Ok(Ok(_)) => Ok(()),
+                Ok(Err(error)) => Err(error.to_string()),
+                Err(_) => Err("the keys could not be removed".to_owned()),
+            }
+        })
+    }
+
+    /// Learns the stored keys, so that nothing shows them. Not every catalogue reads them.
+    fn refresh(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            if !keys::are_learnt() {
+                let keys = self.keys.clone();
+                one_at_a_time(&self.reading, move |()| drop(keys.logins())).await;
+            }
+        })
+    }
+}
+
+/// Returns one method that always works, and one that asks in a terminal, if the client can open one.
+fn methods(client: &ClientCapabilities) -> Vec<AuthMethod> {
     let agent = AuthMethodAgent::new(SETUP, "Use what is set up")
         .description("Takes the key that is stored or set. Without one, direct commands work.");
     let mut methods = vec![AuthMethod::Agent(agent)];
@@ -34,30 +81,6 @@ pub(crate) fn methods(client: &ClientCapabilities) -> Vec<AuthMethod> {
         methods.push(AuthMethod::Agent(agent));
     }
     methods
-}
-
-/// Answers that a method was used.
-///
-/// # Errors
-///
-/// If there is no such method.
-pub(crate) fn authenticate(request: &AuthenticateRequest) -> Result<AuthenticateResponse> {
-    match &*request.method_id.0 {
-        SETUP | TERMINAL => Ok(AuthenticateResponse::new()),
-        _ => Err(errors::invalid_params("There is no such way to log in; `initialize` lists them")),
-    }
-}
-
-/// Removes every stored key, and answers.
-pub(crate) async fn logout(keys: KeyStore, responder: Responder<LogoutResponse>) {
-    let removed = tokio::task::spawn_blocking(move || keys.remove(&LOGINS)).await;
-    let answer = match removed {
-        Ok(Ok(_)) => Ok(LogoutResponse::new()),
-        Ok(Err(error)) => Err(errors::fault(&error.to_string())),
-        Err(_) => Err(errors::fault("the keys could not be removed")),
-    };
-    // The connection may be gone by now, and with it whoever asked.
-    drop(responder.respond_with_result(answer));
 }
 
 /// Whether a client takes the whole command from `_meta`, as clients did before there was a type of
@@ -84,8 +107,8 @@ const FLAG: &str = "--setup";
 
 #[cfg(test)]
 mod tests {
-    use super::{authenticate, methods};
-    use agent_client_protocol::v1::schema::{AuthenticateRequest, ClientCapabilities};
+    use super::methods;
+    use agent_client_protocol::v1::schema::ClientCapabilities;
     use serde_json::{Value, json};
 
     #[test]
@@ -114,14 +137,6 @@ mod tests {
             };
             let offered: Vec<_> = offered.as_array().unwrap().iter().map(of).collect();
             assert_eq!(json!(offered), expected, "{capabilities}");
-        }
-    }
-
-    #[test]
-    fn only_a_method_that_there_is_can_be_used() {
-        for (method, is_one) in [("setup", true), ("setup-terminal", true), ("", false)] {
-            let used = authenticate(&AuthenticateRequest::new(method));
-            assert_eq!(used.is_ok(), is_one, "{method}");
         }
     }
 }

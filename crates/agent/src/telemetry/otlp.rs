@@ -4,15 +4,12 @@
 //! `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`. The other variables are those of
 //! <https://opentelemetry.io/docs/specs/otel/protocol/exporter/>. Log lines are never exported.
 
-use std::collections::HashMap;
 use std::env;
 use std::time::Duration;
 
-use acp_types::Trace;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use opentelemetry::propagation::TextMapPropagator as _;
-use opentelemetry::trace::{TraceContextExt as _, TracerProvider as _};
+use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use opentelemetry_otlp::{
     OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TIMEOUT, OTEL_EXPORTER_OTLP_TIMEOUT_DEFAULT,
@@ -20,10 +17,8 @@ use opentelemetry_otlp::{
     WithHttpConfig as _,
 };
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracerProvider;
-use tracing::{Span, Subscriber};
-use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+use tracing::Subscriber;
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{FilterExt as _, LevelFilter, filter_fn};
 use tracing_subscriber::registry::LookupSpan;
@@ -78,17 +73,6 @@ pub(super) fn check(started: Started) -> Option<Exporter> {
         tracing::warn!(%error, "spans are not exported");
         None
     })
-}
-
-/// Puts a span beneath the span that a client told of.
-pub(super) fn adopt(span: &Span, trace: &Trace) {
-    let pairs = [("traceparent", &trace.traceparent), ("tracestate", &trace.tracestate)];
-    let pairs = pairs.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.clone()?)));
-    let context = TraceContextPropagator::new().extract(&pairs.collect::<HashMap<_, _>>());
-    if context.has_active_span() {
-        // It fails only where nothing is exported.
-        drop(span.set_parent(context));
-    }
 }
 
 fn is_asked_for() -> bool {

@@ -1,0 +1,41 @@
+//! The folders of the user that an environment is of.
+
+use std::path::PathBuf;
+
+/// Returns the folder for what is kept for the user that an environment is of:
+/// `$XDG_STATE_HOME/callboard`, or that below `~/.local/state`; none where neither is an absolute
+/// path.
+pub(crate) fn state(env: &[(String, String)]) -> Option<PathBuf> {
+    let state = named(env, "XDG_STATE_HOME");
+    let state = state.or_else(|| Some(named(env, "HOME")?.join(".local/state")))?;
+    Some(state.join("callboard"))
+}
+
+/// Returns the folder that a variable names, if it is an absolute path.
+pub(crate) fn named(env: &[(String, String)], name: &str) -> Option<PathBuf> {
+    let value = env.iter().find(|(other, _)| other == name).map(|(_, value)| value);
+    value.map(PathBuf::from).filter(|folder| folder.is_absolute())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::state;
+    use pretty_assertions::assert_eq;
+
+    #[test]
+    fn the_state_folder_is_found_by_the_environment() {
+        let of = |env: &[(&str, &str)]| {
+            let env: Vec<_> =
+                env.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+            state(&env)
+        };
+        let (state, home) = (("XDG_STATE_HOME", "/s"), ("HOME", "/h"));
+        assert_eq!(of(&[home, state]), Some("/s/callboard".into()));
+        let below_home = Some("/h/.local/state/callboard".into());
+        assert_eq!(of(&[home]), below_home);
+        assert_eq!(of(&[home, ("XDG_STATE_HOME", "relative")]), below_home);
+        assert_eq!(of(&[home, ("XDG_STATE_HOME", "")]), below_home);
+        assert_eq!(of(&[("HOME", "")]), None);
+        assert_eq!(of(&[]), None);
+    }
+}

@@ -1,0 +1,102 @@
+//! An agent around a model of your own, with another name and prompt, and its test by the
+//! fault-injecting client.
+//!
+//! ```sh
+//! cargo run -p callboard-runtime --example own_model # an agent for any ACP client
+//! cargo test -p callboard-runtime --example own_model
+//! ```
+
+use std::error::Error;
+use std::sync::Arc;
+
+use agent_client_protocol::v1::schema::Implementation;
+use callboard_models::{Event, Message, Model, Part, Reply, Request, Stop};
+use callboard_runtime::{Agent, serve};
+use futures::{StreamExt as _, stream};
+
+/// Reads the file that the prompt names, then says how many lines it has.
+#[derive(Debug)]
+struct LineCounter;
+
+impl Model for LineCounter {
+    fn name(&self) -> &'static str {
+        "line-counter"
+    }
+
+    fn reply(&self, request: Request) -> Reply {
+        let events = match request.messages.last().map(|message| &**message) {
+            Some(Message::ToolResults(results)) => {
+                let answer = match &results[0] {
+                    result if result.is_error => "I could not read it.".to_owned(),
+                    result => format!("It has {} lines.", result.text.lines().count()),
+                };
+                vec![Event::Text(answer), Event::Stop(Stop::EndTurn)]
+            }
+            _ => {
+                let id = "1".to_owned();
+                let arguments = serde_json::json!({ "path": prompt(&request) }).to_string();
+                vec![
+                    Event::CallStart { id: id.clone(), name: "read_file".to_owned() },
+                    Event::CallArguments { id: id.clone(), fragment: arguments },
+                    Event::CallEnd { id },
+                    Event::Stop(Stop::ToolCalls),
+                ]
+            }
+        };
+        stream::iter(events).boxed()
+    }
+}
+
+/// Returns the text of the newest prompt.
+fn prompt(request: &Request) -> String {
+    let prompts = request.messages.iter().rev().filter_map(|message| match &**message {
+        Message::User(parts) => match parts.first() {
+            Some(Part::Text(text)) => Some(text.clone()),
+            _ => None,
+        },
+        _ => None,
+    });
+    prompts.take(1).collect()
+}
+
+fn agent() -> Agent {
+    Agent::new(Arc::new(LineCounter), callboard_process::env::parent())
+        .with_info(Implementation::new("line-counter", "1.0.0"))
+        .with_instructions("You count lines.")
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    // Does not return in the helper process that ends commands with all they started.
+    callboard_process::helper_main();
+    let runtime = tokio::runtime::Runtime::new()?;
+    runtime.block_on(serve(agent(), acp_transport::stdio()?))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::agent;
+    use acp_conformance::{Agent, Permission, Side};
+    use acp_types::schema::v1::ToolCallStatus;
+
+    #[tokio::test]
+    async fn the_model_reads_a_file_and_counts_its_lines() -> Result<(), acp_conformance::Error> {
+        let folder = tempfile::tempdir()?;
+        std::fs::write(folder.path().join("notes.txt"), "one\ntwo\n")?;
+        let mut agent = Agent::in_process(agent(), Permission::Never);
+        agent.initialize().await?;
+        let session = agent.new_session(folder.path()).await?;
+        for (name, status, answer) in [
+            ("notes.txt", ToolCallStatus::Completed, "It has 2 lines."),
+            ("missing.txt", ToolCallStatus::Failed, "I could not read it."),
+        ] {
+            assert_eq!(agent.turn(&session, name).await?, "end_turn");
+            let client = agent.client.session(&session);
+            assert_eq!(client.calls().last().map(|call| call.status), Some(status));
+            assert!(client.said().ends_with(answer), "{}", client.said());
+        }
+        assert_eq!(agent.client.faults_of(Side::Agent), []);
+        agent.end().await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,346 @@
+//! The agent as one value that can be connected to any transport, and what its connections share.
+//!
+//! Handlers never await the client: what takes time goes to the session's own task.
+
+mod connection;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use acp_lifecycle::{Policy, RuleStore, title};
+use acp_tools::Registry;
+use acp_transport::{Counters, Transport};
+use agent_client_protocol::v1::schema::{
+    AuthenticateRequest, CancelNotification, CloseSessionRequest, Implementation,
+    InitializeRequest, LogoutRequest, NewSessionRequest, PromptRequest,
+    SetSessionConfigOptionRequest, SetSessionModeRequest,
+};
+use agent_client_protocol::{
+    Client, ConnectTo, Result, on_receive_notification, on_receive_request,
+};
+use callboard_models::Model;
+
+use crate::authenticator::Authenticator;
+use crate::catalogue::{BuiltIn, Catalogue};
+use crate::errors;
+use crate::mode::{Decides, Mode};
+use crate::permission::OfferedScopes;
+use crate::rule_store::StateStore;
+use crate::secrets::LiveSecrets;
+
+use self::connection::Connection;
+
+/// A coding agent for ACP clients: a model, tools, and what commands may see of the environment.
+///
+/// It reads and keeps nothing of its user unless it is given a place for it: see
+/// [`with_state_folder`](Self::with_state_folder) and
+/// [`with_authenticator`](Self::with_authenticator).
+///
+/// ```no_run
+/// use callboard_models::direct::Direct;
+/// use callboard_runtime::{Agent, serve};
+/// use std::sync::Arc;
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let agent = Agent::new(Arc::new(Direct), callboard_process::env::parent());
+/// serve(agent, acp_transport::stdio()?).await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Agent {
+    model: Arc<dyn Model>,
+    catalogue: Arc<dyn Catalogue>,
+    env: Arc<Vec<(String, String)>>,
+    locale: Option<String>,
+    /// What else of the environment commands get.
+    env_pass: Vec<String>,
+    /// In the place of the built-in tools.
+    registry: Option<Registry>,
+    tools: Arc<OnceLock<Tools>>,
+    counters: Option<Arc<Counters>>,
+    decides: Decides,
+    rules: Option<Arc<dyn RuleStore>>,
+    offered: OfferedScopes,
+    authenticator: Option<Arc<dyn Authenticator>>,
+    info: Implementation,
+    instructions: Option<Arc<str>>,
+    secrets: LiveSecrets,
+    state: Option<PathBuf>,
+    /// Files and folders whose changes are always asked about.
+    guarded: Vec<PathBuf>,
+}
+
+/// What every session gets. Made for the first one: nothing of it is needed to initialize.
+#[derive(Clone)]
+struct Tools {
+    registry: Registry,
+    env: Arc<BTreeMap<String, String>>,
+}
+
+impl Agent {
+    /// Makes an agent with all built-in tools. Commands get what may pass of `env`, and sessions hide
+    /// its secrets; its `LC_ALL`, `LC_MESSAGES` or `LANG` chooses the language of titles. Rules and
+    /// undo last as long as their session.
+    #[must_use]
+    pub fn new(model: Arc<dyn Model>, env: impl Iterator<Item = (String, String)>) -> Self {
+        let env: Vec<_> = env.collect();
+        Self {
+            model,
+            catalogue: Arc::new(BuiltIn),
+            secrets: LiveSecrets::of_env(env.clone()),
+            env: Arc::new(env),
+            locale: None,
+            env_pass: Vec::new(),
+            registry: None,
+            tools: Arc::default(),
+            counters: None,
+            decides: Decides::Mode(Mode::default()),
+            rules: None,
+            offered: OfferedScopes::default(),
+            authenticator: None,
+            info: Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")),
+            instructions: None,
+            state: None,
+            guarded: Vec::new(),
+        }
+    }
+
+    /// Names the agent to clients, as `agentInfo`.
+    #[must_use]
+    pub fn with_info(self, info: Implementation) -> Self {
+        Self { info, ..self }
+    }
+
+    /// Gives models this text instead of Callboard's own about what they are and how they work. Facts
+    /// about the session follow it: folders, date, tools and permissions.
+    #[must_use]
+    pub fn with_instructions(self, text: impl Into<Arc<str>>) -> Self {
+        Self { instructions: Some(text.into()), ..self }
+    }
+
+    /// Offers ways to log in; without this call there are none.
+    #[must_use]
+    pub fn with_authenticator(self, authenticator: Arc<dyn Authenticator>) -> Self {
+        Self { authenticator: Some(authenticator), ..self }
+    }
+
+    /// Hides these secrets, and those that they learn later, instead of those of the environment.
+    #[must_use]
+    pub fn with_secrets(self, secrets: LiveSecrets) -> Self {
+        Self { secrets, ..self }
+    }
+
+    /// Keeps rules, undo and long outputs in a folder, which is made when it is needed and is the
+    /// user's alone. Sessions ask about each change in it.
+    #[must_use]
+    pub fn with_state_folder(self, folder: PathBuf) -> Self {
+        let rules = Arc::new(StateStore::new(folder.join("permissions")));
+        Self { rules: Some(rules), state: Some(folder), ..self }
+    }
+
+    /// Asks about each change of a file or folder, and of all beneath it, in every mode but
+    /// `read-only`: the agent's own configuration, for example.
+    #[must_use]
+    pub fn guarding(mut self, path: PathBuf) -> Self {
+        self.guarded.push(path);
+        self
+    }
+
+    /// Lets sessions choose among these models; the one that they begin with need not be one of
+    /// them.
+    #[must_use]
+    pub fn with_catalogue(self, catalogue: Arc<dyn Catalogue>) -> Self {
+        Self { catalogue, ..self }
+    }
+
+    /// Sets the mode that sessions begin in; their clients may choose another.
+    #[must_use]
+    pub fn with_mode(self, mode: Mode) -> Self {
+        Self { decides: Decides::Mode(mode), ..self }
+    }
+
+    /// Writes titles, options and notes in the language of a locale, such as `de`, whatever the
+    /// environment says; in English where there are none in that language.
+    #[must_use]
+    pub fn with_locale(mut self, locale: impl Into<String>) -> Self {
+        self.locale = Some(locale.into());
+        self
+    }
+
+    /// Gives commands these variables of the environment too, but for those whose names are
+    /// [shaped like a secret's](callboard_process::env::is_secret).
+    #[must_use]
+    pub fn with_env_pass(self, names: Vec<String>) -> Self {
+        Self { env_pass: names, tools: Arc::default(), ..self }
+    }
+
+    fn tools(&self) -> Result<Tools> {
+        if let Some(tools) = self.tools.get() {
+            return Ok(tools.clone());
+        }
+        let registry = match &self.registry {
+            Some(registry) => registry.clone(),
+            None => self.builtin()?,
+        };
+        let env = callboard_process::env::env_passing(self.env.iter().cloned(), &self.env_pass);
+        Ok(self.tools.get_or_init(|| Tools { registry, env: Arc::new(env) }).clone())
+    }
+
+    /// Returns the locale of what people read: that which was set, else that of the environment.
+    #[must_use]
+    pub fn locale(&self) -> String {
+        let variable = |name: &str| {
+            let found = self.env.iter().find(|(other, _)| other == name);
+            found.map(|(_, value)| value.clone())
+        };
+        title::wanted(self.locale.as_deref(), variable).unwrap_or_default()
+    }
+
+    fn builtin(&self) -> Result<Registry> {
+        Registry::builtin_in(&self.locale()).map_err(|error| errors::fault(&error.to_string()))
+    }
+
+    /// Gives sessions these tools in the place of the built-in ones.
+    #[must_use]
+    pub fn with_tools(self, registry: Registry) -> Self {
+        Self { registry: Some(registry), tools: Arc::default(), ..self }
+    }
+
+    /// Sets what is done about calls that no rule speaks of, in the place of every [`Mode`]:
+    /// clients have none to choose then.
+    #[must_use]
+    pub fn with_policy(self, policy: Arc<dyn Policy>) -> Self {
+        Self { decides: Decides::Policy(policy), ..self }
+    }
+
+    /// Keeps rules in another store; with none, they last no longer than their session.
+    #[must_use]
+    pub fn with_rule_store(self, rules: Option<Arc<dyn RuleStore>>) -> Self {
+        Self { rules, ..self }
+    }
+
+    /// Offers answers that are remembered for the project beside those for the session: for a
+    /// client in this process that shows a person the text of each option, as `callboard exec` does.
+    ///
+    /// Nothing that a client sends can turn this on. Clients with one key for every option of a kind
+    /// would remember for the project what their user allowed for the session; their users have
+    /// `/permissions keep`.
+    #[must_use]
+    pub fn offering_project_answers(self) -> Self {
+        Self { offered: OfferedScopes::SessionAndProject, ..self }
+    }
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Values of the environment are nobody's business.
+        formatter.debug_struct("Agent").field("model", &self.model).finish_non_exhaustive()
+    }
+}
+
+impl ConnectTo<Client> for Agent {
+    async fn connect_to(self, client: impl ConnectTo<agent_client_protocol::Agent>) -> Result<()> {
+        let name = self.info.name.clone();
+        let connection = Arc::new(Connection::new(self));
+        let shared = || connection.clone();
+        let (initialize, new, prompt) = (shared(), shared(), shared());
+        let (authenticate, logout) = (shared(), shared());
+        let (close, cancel, ended) = (shared(), shared(), shared());
+        let (set_mode, set_option) = (shared(), shared());
+        agent_client_protocol::Agent
+            .v1()
+            .name(name)
+            .on_receive_request(
+                async move |request: InitializeRequest, responder, _| {
+                    responder.respond(initialize.initialize(&request))?;
+                    drop(tokio::spawn(log_client(request)));
+                    Ok(())
+                },
+                on_receive_request!(),
+            )
+            .on_receive_request(
+                async move |request: AuthenticateRequest, responder, _| {
+                    drop(tokio::spawn(authenticate.clone().authenticate(request, responder)));
+                    Ok(())
+                },
+                on_receive_request!(),
+            )
+            .on_receive_request(
+                async move |_: LogoutRequest, responder, _| {
+                    drop(tokio::spawn(logout.clone().logout(responder)));
+                    Ok(())
+                },
+                on_receive_request!(),
+            )
+            .on_receive_request(
+                async move |request: NewSessionRequest, responder, client| {
+                    new.clone().begin_session(request, responder, client).await
+                },
+                on_receive_request!(),
+            )
+            .on_receive_request(
+                async move |request: PromptRequest, responder, _| prompt.prompt(request, responder),
+                on_receive_request!(),
+            )
+            .on_receive_request(
+                async move |request: SetSessionModeRequest, responder, _| {
+                    set_mode.set_mode(&request, responder)
+                },
+                on_receive_request!(),
+            )
+            .on_receive_request(
+                async move |request: SetSessionConfigOptionRequest, responder, _| {
+                    set_option.set_option(&request, responder)
+                },
+                on_receive_request!(),
+            )
+            .on_receive_request(
+                async move |request: CloseSessionRequest, responder, _| {
+                    close.close_session(&request, responder)
+                },
+                on_receive_request!(),
+            )
+            .on_receive_notification(
+                async move |notification: CancelNotification, _| {
+                    if let Some(session) = cancel.session(&notification.session_id) {
+                        session.cancel();
+                    }
+                    Ok(())
+                },
+                on_receive_notification!(),
+            )
+            .on_close(async move |_| {
+                ended.close().await;
+                Ok(())
+            })
+            .connect_to(client)
+            .await
+    }
+}
+
+/// Serves one client until it is gone, and sends no faster than the transport writes.
+///
+/// # Errors
+///
+/// If the connection fails.
+pub async fn serve(agent: Agent, transport: Transport) -> Result<()> {
+    let counters = Some(transport.counters());
+    Agent { counters, ..agent }.connect_to(transport).await
+}
+
+/// Logs which client there is, once it has its answer: a line takes longer than that.
+async fn log_client(request: InitializeRequest) {
+    tokio::task::yield_now().await;
+    let (client, can) = (request.client_info.as_ref(), &request.client_capabilities);
+    tracing::debug!(
+        name = client.map(|info| info.name.as_str()),
+        version = client.map(|info| info.version.as_str()),
+        reads = can.fs.read_text_file,
+        writes = can.fs.write_text_file,
+        terminals = can.terminal,
+        forms = can.elicitation.as_ref().is_some_and(|it| it.form.is_some()),
+        "a client is connected"
+    );
+}

@@ -1,0 +1,314 @@
+//! What one connection knows, and how it answers: sessions are opened, asked and closed here.
+//!
+//! It awaits no client: what takes time goes to the session's own task.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use acp_tools::{Context, Workspace};
+use acp_types::Trace;
+use agent_client_protocol::schema::ProtocolVersion;
+use agent_client_protocol::v1::schema::{
+    AgentAuthCapabilities, AgentCapabilities, AuthenticateRequest, AuthenticateResponse,
+    ClientCapabilities, CloseSessionRequest, CloseSessionResponse, InitializeRequest,
+    InitializeResponse, LogoutCapabilities, LogoutResponse, NewSessionRequest, NewSessionResponse,
+    PromptCapabilities, PromptRequest, SessionAdditionalDirectoriesCapabilities,
+    SessionCapabilities, SessionCloseCapabilities, SessionId, SetSessionConfigOptionRequest,
+    SetSessionConfigOptionResponse, SetSessionModeRequest, SetSessionModeResponse,
+};
+use agent_client_protocol::v1::{ConnectionTo, Responder};
+use agent_client_protocol::{Client, Result};
+use callboard_text::parse_path;
+use futures::FutureExt as _;
+use tokio::sync::Semaphore;
+use ulid::Ulid;
+
+use crate::authenticator::Authenticator;
+use crate::errors;
+use crate::limits;
+use crate::options::Selection;
+use crate::permission::{Permission, Stored};
+use crate::session::Session;
+use crate::spans;
+use crate::wire::Wire;
+
+use super::{Agent, Tools};
+
+/// What one connection knows: the client's capabilities and the open sessions.
+#[derive(Debug)]
+pub(super) struct Connection {
+    agent: Agent,
+    client: Mutex<ClientCapabilities>,
+    sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
+    /// Has a permit less for each session that is being opened: what hangs holds a thread.
+    opening: Arc<Semaphore>,
+}
+
+impl Connection {
+    pub(super) fn new(agent: Agent) -> Self {
+        let (client, sessions) = Default::default();
+        let opening = Arc::new(Semaphore::new(limits::MAX_SESSIONS));
+        Self { agent, client, sessions, opening }
+    }
+
+    pub(super) fn initialize(&self, request: &InitializeRequest) -> InitializeResponse {
+        let authenticator = self.agent.authenticator.as_ref();
+        let methods = authenticator.map(|it| it.methods(&request.client_capabilities));
+        lock(&self.client).clone_from(&request.client_capabilities);
+        let sessions = SessionCapabilities::new()
+            .close(SessionCloseCapabilities::new())
+            .additional_directories(SessionAdditionalDirectoriesCapabilities::new());
+        let auth = AgentAuthCapabilities::new();
+        let capabilities = AgentCapabilities::new()
+            .prompt_capabilities(
+                PromptCapabilities::new().embedded_context(true).image(true).audio(true),
+            )
+            .session_capabilities(sessions)
+            .auth(match authenticator {
+                Some(_) => auth.logout(LogoutCapabilities::new()),
+                None => auth,
+            });
+        InitializeResponse::new(ProtocolVersion::V1)
+            .agent_capabilities(capabilities)
+            .agent_info(self.agent.info.clone())
+            .auth_methods(methods.unwrap_or_default())
+    }
+
+    /// Logs in by a method that this client was offered.
+    pub(super) async fn authenticate(
+        self: Arc<Self>,
+        request: AuthenticateRequest,
+        responder: Responder<AuthenticateResponse>,
+    ) {
+        let capabilities = lock(&self.client).clone();
+        let authenticator = self.agent.authenticator.as_ref();
+        let is_offered = |it: &&Arc<dyn Authenticator>| {
+            it.methods(&capabilities).iter().any(|method| *method.id() == request.method_id)
+        };
+        let answer = match authenticator.filter(is_offered) {
+            Some(it) => it.authenticate(&request.method_id.0).await,
+            None => Err(errors::invalid_params(
+                "There is no such way to log in; `initialize` lists them",
+            )),
+        };
+        // The connection may be gone by now, and with it whoever asked.
+        drop(responder.respond_with_result(answer.map(|()| AuthenticateResponse::new())));
+    }
+
+    /// Removes every login.
+    pub(super) async fn logout(self: Arc<Self>, responder: Responder<LogoutResponse>) {
+        let removed = match &self.agent.authenticator {
+            Some(authenticator) => authenticator.logout().await,
+            None => Ok(()),
+        };
+        let answer = removed.map(|()| LogoutResponse::new()).map_err(|why| errors::fault(&why));
+        // The connection may be gone by now, and with it whoever asked.
+        drop(responder.respond_with_result(answer));
+    }
+
+    /// Looks at the logins that there are by now, for a moment.
+    async fn glance(&self) {
+        let look = async {
+            self.agent.catalogue.refresh().await;
+            if let Some(authenticator) = &self.agent.authenticator {
+                authenticator.refresh().await;
+            }
+        };
+        drop(tokio::time::timeout(limits::LOGIN_GLANCE, look).await);
+    }
+
+    /// Opens a session, in a task of its own: its folders and the user's may lie on a network.
+    /// Returns when it is open, or when others are to be served meanwhile.
+    pub(super) async fn begin_session(
+        self: Arc<Self>,
+        request: NewSessionRequest,
+        responder: Responder<NewSessionResponse>,
+        client: ConnectionTo<Client>,
+    ) -> Result<()> {
+        // Noted before the end of input can be heard.
+        let Ok(opening) = self.opening.clone().try_acquire_owned() else {
+            let what = "Too many sessions are being opened; try again in a moment";
+            return responder.respond_with_error(errors::busy(what));
+        };
+        let is_alone = self.opening.available_permits() + 1 == limits::MAX_SESSIONS;
+        let opened = self.new_session(request, responder, client);
+        let opened = tokio::spawn(opened.map(|()| drop(opening)));
+        // In its turn, unless a disk hangs.
+        if is_alone {
+            drop(tokio::time::timeout(limits::SESSION_OPENED, opened).await);
+        }
+        Ok(())
+    }
+
+    async fn new_session(
+        self: Arc<Self>,
+        request: NewSessionRequest,
+        responder: Responder<NewSessionResponse>,
+        client: ConnectionTo<Client>,
+    ) {
+        self.glance().await;
+        if !request.mcp_servers.is_empty() {
+            tracing::warn!(count = request.mcp_servers.len(), "MCP servers are not used yet");
+        }
+        let connection = self.clone();
+        let look = move || connection.context(request.cwd, request.additional_directories);
+        let looked = tokio::task::spawn_blocking(look).await;
+        let looked =
+            looked.unwrap_or_else(|_panic| Err(errors::fault("a session could not be opened")));
+        // The connection may be gone by now, and with it whoever asked.
+        drop(match looked {
+            Ok((context, tools, stored)) => self.open(context, tools, stored, responder, client),
+            Err(error) => responder.respond_with_error(error),
+        });
+    }
+
+    fn open(
+        &self,
+        context: Context,
+        tools: Tools,
+        stored: Option<Stored>,
+        responder: Responder<NewSessionResponse>,
+        client: ConnectionTo<Client>,
+    ) -> Result<()> {
+        // Held until it is there for whoever reads the answer.
+        let mut sessions = lock(&self.sessions);
+        if sessions.len() >= limits::MAX_SESSIONS {
+            let what =
+                format!("This agent has {} sessions open; close one first", limits::MAX_SESSIONS);
+            return responder.respond_with_error(errors::busy(&what));
+        }
+        // A disk may be slow: the first call waits for this.
+        let workspace = context.workspace.clone();
+        drop(tokio::task::spawn_blocking(move || workspace.recover()));
+        let id = SessionId::new(format!("sess_{}", Ulid::generate()));
+        let Agent { model, catalogue, counters, decides, .. } = self.agent.clone();
+        let model = catalogue.first().unwrap_or(model);
+        let selection = Selection::new(catalogue, model, decides.mode());
+        let answer = NewSessionResponse::new(id.clone())
+            .modes(selection.modes())
+            .config_options(selection.options(&selection.chosen()));
+        responder.respond(answer)?;
+        let capabilities = lock(&self.client).clone();
+        let forms = capabilities.elicitation.as_ref().and_then(|it| it.form.as_ref());
+        let offered = self.agent.offered;
+        let permission = Permission { decides, stored, offered, asks_why: forms.is_some() };
+        let wire = |handle, answers| {
+            Wire::new(id.clone(), handle, answers, &capabilities, client, counters)
+        };
+        let (registry, secrets) = (tools.registry, self.agent.secrets.clone());
+        let session = spans::session(&id).in_scope(|| {
+            let instructions = self.agent.instructions.clone();
+            Session::open(selection, registry, context, secrets, permission, instructions, wire)
+        });
+        session.options().explore();
+        sessions.insert(id, session);
+        Ok(())
+    }
+
+    /// Looks at the files that a new session needs. Blocks.
+    fn context(
+        &self,
+        cwd: PathBuf,
+        additional: Vec<PathBuf>,
+    ) -> Result<(Context, Tools, Option<Stored>)> {
+        // The folder of that name, else the one that JSON cannot hold, as `path_text` writes it.
+        let parsed = |path: PathBuf| match path.to_str() {
+            Some(text) if !path.exists() => parse_path(text).into_owned(),
+            _ => path,
+        };
+        let additional = additional.into_iter().map(parsed).collect();
+        let mut workspace =
+            Workspace::new(parsed(cwd), additional).map_err(|error| errors::folder(&error))?;
+        if !workspace.is_kernel_fenced() {
+            tracing::warn!("a program that swaps directories for links can lead tools outside");
+        }
+        if let Some(state) = &self.agent.state {
+            workspace = workspace.keeping(state);
+        }
+        for path in &self.agent.guarded {
+            workspace = workspace.guarding(path);
+        }
+        let roots: Vec<_> = workspace.roots().map(Path::to_owned).collect();
+        let stored = self.agent.rules.clone().and_then(|rules| Stored::read(rules, &roots));
+        let tools = self.agent.tools()?;
+        let (workspace, env) = (Arc::new(workspace), tools.env.clone());
+        Ok((Context { workspace, env, text: None, terminal: None }, tools, stored))
+    }
+
+    pub(super) fn prompt(
+        &self,
+        request: PromptRequest,
+        responder: Responder<agent_client_protocol::v1::schema::PromptResponse>,
+    ) -> Result<()> {
+        match self.session(&request.session_id) {
+            Some(session) => {
+                let trace = Trace::from_meta(request.meta.as_ref());
+                session.prompt(request.prompt, trace, responder)
+            }
+            None => responder.respond_with_error(errors::unknown_session()),
+        }
+    }
+
+    pub(super) fn set_mode(
+        &self,
+        request: &SetSessionModeRequest,
+        responder: Responder<SetSessionModeResponse>,
+    ) -> Result<()> {
+        match self.session(&request.session_id) {
+            Some(session) => session.options().on_set_mode(request, responder),
+            None => responder.respond_with_error(errors::unknown_session()),
+        }
+    }
+
+    pub(super) fn set_option(
+        &self,
+        request: &SetSessionConfigOptionRequest,
+        responder: Responder<SetSessionConfigOptionResponse>,
+    ) -> Result<()> {
+        match self.session(&request.session_id) {
+            Some(session) => session.options().on_set_option(request, responder),
+            None => responder.respond_with_error(errors::unknown_session()),
+        }
+    }
+
+    pub(super) fn close_session(
+        &self,
+        request: &CloseSessionRequest,
+        responder: Responder<CloseSessionResponse>,
+    ) -> Result<()> {
+        let Some(session) = lock(&self.sessions).remove(&request.session_id) else {
+            return responder.respond_with_error(errors::unknown_session());
+        };
+        drop(tokio::spawn(async move {
+            session.close(limits::CLOSE_DEADLINE).await;
+            // The connection may be gone by now, and with it whoever asked.
+            drop(responder.respond(CloseSessionResponse::new()));
+        }));
+        Ok(())
+    }
+
+    /// Ends every session: the client is gone.
+    pub(super) async fn close(&self) {
+        let all = self.opening.acquire_many(limits::MAX_SESSIONS as u32);
+        let opening = tokio::time::timeout(limits::CLOSE_DEADLINE, all);
+        // Those that are just being opened come last.
+        drop(futures::future::join(opening, self.close_all()).await);
+        self.close_all().await;
+    }
+
+    async fn close_all(&self) {
+        let sessions: Vec<_> = lock(&self.sessions).drain().map(|(_, session)| session).collect();
+        let closing = sessions.iter().map(|session| session.close(limits::CLOSE_DEADLINE));
+        futures::future::join_all(closing).await;
+    }
+
+    pub(super) fn session(&self, id: &SessionId) -> Option<Arc<Session>> {
+        lock(&self.sessions).get(id).cloned()
+    }
+}
+
+/// A panic while one of these locks was held left a whole value, so it can be used on.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

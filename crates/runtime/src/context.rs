@@ -1,0 +1,245 @@
+//! What a model is told beside the prompts, and how the session stays within what it takes.
+//!
+//! Instructions of the project and changes of files are context for the model and no more: nothing
+//! in the workspace is configuration.
+
+mod budget;
+mod compact;
+pub(crate) mod date;
+mod instructions;
+mod reads;
+mod room;
+mod stamps;
+mod summary;
+mod system;
+
+use std::env::consts::OS;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use acp_lifecycle::Secrets;
+use acp_tools::Workspace;
+use acp_types::{Status, ToolCallReport, ToolKind};
+use callboard_models::{Message, Model, ToolSpec, direct};
+
+pub(crate) use budget::{Budget, weight};
+use instructions::Instructions;
+pub(crate) use reads::ReadRules;
+pub(crate) use room::{Made, Maker};
+use stamps::Stamps;
+
+use crate::blocking::one_at_a_time;
+use crate::limits;
+use crate::mode::Mode;
+
+/// Returns whether a model is told anything but the session itself: those that play commands or a
+/// script do not listen.
+pub(crate) fn is_told(model: &dyn Model) -> bool {
+    model.name() != direct::NAME && !model.name().starts_with("script:")
+}
+
+/// What stands before the messages of every request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct System {
+    pub(crate) text: Arc<str>,
+    /// What it and the tools weigh, in bytes of text.
+    pub(crate) weight: u64,
+}
+
+impl System {
+    fn new(setting: &system::Setting<'_>) -> Self {
+        let tool = |tool: &ToolSpec| {
+            let schema = acp_types::json::serialized_len(&tool.input_schema);
+            tool.name.len() + tool.description.len() + schema
+        };
+        let text: Arc<str> = system::prompt(setting).into();
+        let weight = text.len() + setting.tools.iter().map(tool).sum::<usize>();
+        Self { text, weight: weight as u64 }
+    }
+}
+
+/// What lies around the prompts of one session: the folder, its instructions, the files that the
+/// model knows. Clones share it.
+#[derive(Clone)]
+pub(crate) struct WorkspaceContext {
+    workspace: Arc<Workspace>,
+    /// An embedder's text in the place of Callboard's own.
+    instructions: Option<Arc<str>>,
+    date: Arc<str>,
+    /// Held while files are read, which may take for ever: by one thread, for which no other waits.
+    known: Arc<tokio::sync::Mutex<Known>>,
+    told: Arc<Mutex<Told>>,
+    /// Says that the model has lost the instructions that it was told.
+    forgotten: Arc<AtomicBool>,
+}
+
+/// What is known of the files around the session.
+#[derive(Debug, Default)]
+struct Known {
+    instructions: Instructions,
+    stamps: Stamps,
+}
+
+/// What needs no file.
+#[derive(Debug, Default)]
+struct Told {
+    /// What was found and is still to be told.
+    untold: Vec<String>,
+    system: Option<(Option<Mode>, System)>,
+}
+
+impl WorkspaceContext {
+    /// Begins with a session whose model knows nothing.
+    pub(crate) fn new(workspace: Arc<Workspace>, now: SystemTime) -> Self {
+        let date = date::utc(now).into();
+        let (known, told, forgotten) = (Arc::default(), Arc::default(), Arc::default());
+        Self { workspace, instructions: None, date, known, told, forgotten }
+    }
+
+    /// Begins the system prompt with an embedder's text.
+    pub(crate) fn instructed(self, instructions: Option<Arc<str>>) -> Self {
+        Self { instructions, ..self }
+    }
+
+    /// Returns what stands before the messages in a mode; `tools` are the same for the whole
+    /// session.
+    pub(crate) fn system(&self, mode: Option<Mode>, tools: &[ToolSpec]) -> System {
+        let mut told = lock(&self.told);
+        match &told.system {
+            Some((of, system)) if *of == mode => system.clone(),
+            _ => {
+                let roots: Vec<_> = self.workspace.roots().collect();
+                let system = System::new(&system::Setting {
+                    instructions: self.instructions.as_deref(),
+                    tools,
+                    mode,
+                    roots: &roots,
+                    os: OS,
+                    date: &self.date,
+                });
+                told.system = Some((mode, system.clone()));
+                system
+            }
+        }
+    }
+
+    /// Notes which files a call that has just ended worked on: what a completed one read or wrote
+    /// is what the model knows.
+    pub(crate) async fn touched(&self, call: &ToolCallReport) {
+        let knows = call.status == Status::Completed
+            && matches!(call.kind, ToolKind::Read | ToolKind::Edit);
+        let mut files: Vec<_> = call.locations.iter().map(|at| at.path().to_owned()).collect();
+        files.dedup();
+        self.saw(files.into_iter().map(|file| (file, knows)).collect()).await;
+    }
+
+    /// Notes files that the model works on, and of each whether it knows what is in it.
+    pub(crate) async fn saw(&self, files: Vec<(PathBuf, bool)>) {
+        if !files.is_empty() {
+            self.blocking(move |known, workspace| {
+                for (file, knows) in &files {
+                    known.touched(workspace, file, *knows);
+                }
+            })
+            .await;
+        }
+    }
+
+    /// Returns what the model is to be told before the next request: instructions that it has not
+    /// been told, files that changed; nothing of `secrets`, nor of files that `rules` withhold.
+    /// `window` is how many tokens it takes.
+    pub(crate) async fn news(
+        &self,
+        window: u64,
+        secrets: Secrets,
+        rules: ReadRules,
+    ) -> Vec<Message> {
+        let room = window.saturating_mul(limits::BYTES_PER_TOKEN) / limits::INSTRUCTIONS_SHARE;
+        let room = usize::try_from(room).unwrap_or(usize::MAX);
+        let (told, forgotten) = (self.told.clone(), self.forgotten.clone());
+        let look = move |known: &mut Known, workspace: &Workspace| {
+            if forgotten.swap(false, Ordering::Relaxed) {
+                known.instructions.forget();
+            }
+            // Changes first: a file of instructions that changed is told whole.
+            let mut news: Vec<_> = known.stamps.news(workspace).into_iter().collect();
+            news.extend(known.instructions.news(workspace, &secrets, &rules, room));
+            lock(&told).untold.extend(news);
+        };
+        // Who does not wait for it any more is told the next time.
+        self.blocking(look).await;
+        std::mem::take(&mut lock(&self.told).untold).into_iter().map(Message::Context).collect()
+    }
+
+    /// Notes that the model has lost what it was told, because messages were left out.
+    pub(crate) fn forget(&self) {
+        self.forgotten.store(true, Ordering::Relaxed);
+    }
+
+    /// Looks at files where that holds up nobody.
+    async fn blocking(&self, look: impl FnOnce(&mut Known, &Workspace) + Send + 'static) {
+        let workspace = self.workspace.clone();
+        // A panic costs what would have been told.
+        one_at_a_time(&self.known, move |known| look(known, &workspace)).await;
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Known {
+    fn touched(&mut self, workspace: &Workspace, file: &Path, knows: bool) {
+        self.instructions.touched(workspace, file);
+        if knows {
+            self.stamps.saw(workspace, file);
+        }
+    }
+}
+
+impl fmt::Debug for WorkspaceContext {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("WorkspaceContext").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn files_that_hang_hold_one_thread_however_often_they_are_asked_about() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
+        let surroundings = WorkspaceContext::new(Arc::new(workspace), SystemTime::UNIX_EPOCH);
+        let (open, gate) = std::sync::mpsc::channel::<()>();
+        let mut threads = tokio::runtime::Builder::new_current_thread();
+        threads.max_blocking_threads(2).build().unwrap().block_on(async {
+            let hangs = surroundings.blocking(move |_, _| gate.recv().unwrap_or(()));
+            assert!(hangs.now_or_never().is_none());
+            for _ in 0..3 {
+                // Gives up at once, as a cancelled turn does.
+                assert!(
+                    surroundings
+                        .news(0, Secrets::default(), ReadRules::default())
+                        .now_or_never()
+                        .is_none()
+                );
+            }
+            let (ran, other) = std::sync::mpsc::channel();
+            drop(tokio::task::spawn_blocking(move || ran.send(()).unwrap()));
+            let is_free = other.recv_timeout(std::time::Duration::from_secs(5)).is_ok();
+            drop(open);
+            assert!(is_free, "all threads hang");
+            assert_eq!(
+                surroundings.news(0, Secrets::default(), ReadRules::default()).await.len(),
+                0
+            );
+        });
+    }
+}

@@ -1,0 +1,79 @@
+//! The whole prompt as it is told, and what it leaves out where a tool is missing.
+
+use acp_tools::Registry;
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+fn all_tools() -> Vec<ToolSpec> {
+    Registry::builtin().unwrap().iter().map(|tool| named(tool.spec.name)).collect()
+}
+
+fn named(name: &str) -> ToolSpec {
+    ToolSpec {
+        name: name.to_owned(),
+        description: String::new(),
+        input_schema: serde_json::Value::Null,
+    }
+}
+
+fn told(tools: &[ToolSpec], mode: impl Into<Option<Mode>>) -> String {
+    let mode = mode.into();
+    let roots = [Path::new("/home/me/app"), Path::new("/home/me/lib")];
+    let (instructions, os, date) = (None, "linux", "2026-11-22");
+    prompt(&Setting { instructions, tools, mode, roots: &roots, os, date })
+}
+
+#[test]
+fn the_prompt_is_as_it_is_written_down() {
+    let expected = include_str!("prompt.md");
+    let prompt = told(&all_tools(), Mode::Ask) + "\n";
+    if prompt != expected && std::env::var_os("CALLBOARD_BLESS").is_some() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/context/system/prompt.md");
+        std::fs::write(file, &prompt).unwrap();
+    }
+    assert_eq!(prompt, expected, "CALLBOARD_BLESS=1 writes it down anew");
+}
+
+#[test]
+fn each_mode_has_words_of_its_own() {
+    let modes = Mode::all();
+    let prompts = modes.iter().map(|mode| told(&all_tools(), *mode));
+    let mut prompts: Vec<_> = prompts.chain([told(&all_tools(), None)]).collect();
+    prompts.sort();
+    prompts.dedup();
+    assert_eq!(prompts.len(), modes.len() + 1);
+}
+
+#[test]
+fn what_needs_a_tool_is_told_only_where_it_is_there() {
+    let without = |missing: &str| -> Vec<_> {
+        all_tools().into_iter().filter(|tool| tool.name != missing).collect()
+    };
+    for tool in ["grep", "find_path", "read_file", "edit_file", "write_file", "todo_write"] {
+        assert!(told(&all_tools(), Mode::Ask).contains(tool), "{tool}");
+        assert!(!told(&without(tool), Mode::Ask).contains(&format!(" {tool}")), "{tool}");
+    }
+    assert!(!told(&without("terminal"), Mode::Ask).contains("start no editor"));
+    let bare = told(&[], Mode::Ask);
+    assert!(!bare.contains("# Tools") && !bare.contains("# Permission"), "{bare}");
+    assert!(bare.contains("# How to work"));
+}
+
+#[test]
+fn the_prompt_stays_small() {
+    for mode in Mode::all() {
+        let bytes = told(&all_tools(), *mode).len();
+        assert!(bytes < 6 * 1024, "{bytes}");
+    }
+}
+
+#[test]
+fn an_embedder_names_the_agent_and_how_it_works() {
+    let (os, date, roots) = ("linux", "2026-11-22", [Path::new("/app")]);
+    let (instructions, tools, mode) = (Some("You are Ada."), &*all_tools(), Some(Mode::Ask));
+    let text = prompt(&Setting { instructions, tools, mode, roots: &roots, os, date });
+    assert!(text.starts_with("You are Ada.\n\n# Where you are\n"), "{text}");
+    assert!(!text.contains("Callboard") && !text.contains(WORK) && !text.contains(ANSWER));
+    assert!(text.contains(TRUST) && text.contains(REJECTED));
+}

@@ -1,0 +1,205 @@
+//! Files and folders that are the user's alone, and are refused where they are not.
+
+use std::fs::{DirBuilder, File};
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+
+/// Makes a folder, and those above it, that nobody else can look into.
+pub fn make_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// Returns whether a folder is there.
+///
+/// # Errors
+///
+/// If it is none, or others can change it; whatever looking at it gives.
+pub fn check_folder(folder: &Path) -> io::Result<bool> {
+    match std::fs::symlink_metadata(folder) {
+        Ok(found) if found.is_dir() => check_owner(&found).map(|()| true),
+        Ok(_) => Err(io::Error::other("it is no folder")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads a file of at most `max` bytes in a folder of its own; none where there is none.
+///
+/// # Errors
+///
+/// As [`check_folder`] and [`open`]; if it is longer.
+pub fn read(folder: &Path, path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
+    if !check_folder(folder)? {
+        return Ok(None);
+    }
+    open(path)?.map(|file| bounded(file, max)).transpose()
+}
+
+/// Reads a file as [`read`] does, and refuses one that anybody else may read.
+pub fn read_secret(folder: &Path, path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
+    if !check_folder(folder)? {
+        return Ok(None);
+    }
+    let Some(file) = open(path)? else { return Ok(None) };
+    check_readers(&file.metadata()?)?;
+    bounded(file, max).map(Some)
+}
+
+/// Reads a file that the user wrote, of at most `max` bytes; none where there is none. It may lie
+/// behind a link, as files of settings often do: what counts is who can change what is read.
+///
+/// # Errors
+///
+/// If it is no regular file, or anybody but the user and root can change it; if it is longer;
+/// whatever opening or reading it gives.
+pub fn read_linked(path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
+    let file = match open_linked(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let found = file.metadata()?;
+    if !is_of_root(&found) {
+        check_owner(&found)?;
+    }
+    bounded(file, max).map(Some)
+}
+
+/// Opens a regular file, wherever links lead; a pipe or a device is refused, never waited for.
+fn open_linked(path: &Path) -> io::Result<File> {
+    #[cfg(unix)]
+    let file: File = {
+        use rustix::fs::{Mode, OFlags};
+
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        rustix::fs::open(path, flags, Mode::empty())?.into()
+    };
+    #[cfg(not(unix))]
+    let file = File::open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is no file")),
+    }
+}
+
+fn bounded(file: File, max: u64) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    file.take(max + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > max {
+        return Err(io::Error::other(format!("it is over {max} bytes")));
+    }
+    Ok(text)
+}
+
+/// Replaces a file in one step. Temporary files are readable by their owner alone, and so is what
+/// they become.
+pub fn replace(folder: &Path, path: &Path, text: &[u8]) -> io::Result<()> {
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(text)?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// Makes a folder where it is missing, and keeps other processes from locking it until the file is
+/// dropped.
+pub fn lock(folder: &Path) -> io::Result<File> {
+    make_folder(folder)?;
+    check_folder(folder)?;
+    let lock =
+        File::options().create(true).truncate(false).write(true).open(folder.join("lock"))?;
+    lock.lock()?;
+    Ok(lock)
+}
+
+/// Opens a file to read it; none where there is none.
+///
+/// # Errors
+///
+/// If it is no regular file, a link, or others can change it; whatever opening it gives.
+#[cfg(unix)]
+pub fn open(path: &Path) -> io::Result<Option<File>> {
+    use rustix::fs::{Mode, OFlags};
+
+    // Neither a link is followed, nor a pipe waited for.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(rustix::io::Errno::NOENT) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    check_owner(&found)?;
+    Ok(Some(file))
+}
+
+/// Opens a file to read it; none where there is none.
+///
+/// Weaker than on Unix: it follows links, and does not ask whose the file is.
+///
+/// # Errors
+///
+/// Whatever opening it gives.
+#[cfg(not(unix))]
+pub fn open(path: &Path) -> io::Result<Option<File>> {
+    match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether it is a file that root keeps and nobody else can write.
+#[cfg(unix)]
+fn is_of_root(found: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+
+    found.uid() == 0 && found.mode() & 0o022 == 0
+}
+
+#[cfg(not(unix))]
+fn is_of_root(_: &std::fs::Metadata) -> bool {
+    false
+}
+
+#[cfg(unix)]
+fn check_owner(found: &std::fs::Metadata) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    if found.uid() != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::other("it belongs to another user"));
+    }
+    if found.mode() & 0o022 != 0 {
+        return Err(io::Error::other("others may write it; take that right away (chmod go-w)"));
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn check_readers(found: &std::fs::Metadata) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    if found.mode() & 0o077 != 0 {
+        return Err(io::Error::other("others may read it; take that right away (chmod 600)"));
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+#[expect(clippy::unnecessary_wraps, reason = "on Unix there is something to refuse")]
+fn check_readers(_: &std::fs::Metadata) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(not(unix))]
+#[expect(clippy::unnecessary_wraps, reason = "on Unix there is something to refuse")]
+fn check_owner(_: &std::fs::Metadata) -> io::Result<()> {
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! One attempt at a request: its next event within the idle timeout, and whether and when another
+//! attempt follows if it fails.
+
+use std::time::Duration;
+
+use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder};
+
+use callboard_models::{Event, Fault, ModelError, Reply};
+use futures::StreamExt as _;
+use tokio::time::timeout;
+
+use crate::limits;
+
+/// Waits for the next event of a reply, for at most [`limits::MODEL_IDLE`].
+pub(crate) async fn next_event(reply: &mut Reply) -> Result<Event, ModelError> {
+    let error = |fault, message| ModelError { fault, message, status: None, retry_after: None };
+    match timeout(limits::MODEL_IDLE, reply.next()).await {
+        Ok(Some(event)) => Ok(event),
+        Ok(None) => Err(error(Fault::Transient, "its reply was cut off".to_owned())),
+        Err(_elapsed) => {
+            let seconds = limits::MODEL_IDLE.as_secs();
+            Err(error(Fault::Idle, format!("it said nothing for {seconds} s")))
+        }
+    }
+}
+
+/// The attempts at one request.
+#[derive(Debug)]
+pub(crate) struct Retry {
+    pauses: ExponentialBackoff,
+    /// How many attempts are left that cost the user: what was shown is said twice, or a wait of
+    /// minutes is doubled.
+    costly: usize,
+    waited: Duration,
+}
+
+/// Whether the user saw a part of a reply that broke off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PartialOutput {
+    /// Nothing was shown.
+    None,
+    /// Something was shown, and is shown twice if the request is made again.
+    Shown,
+}
+
+impl Retry {
+    pub(crate) fn new() -> Self {
+        let pauses = ExponentialBuilder::new()
+            .with_min_delay(limits::RETRY_FIRST_PAUSE)
+            .with_max_delay(limits::RETRY_LONGEST_PAUSE)
+            .with_max_times(limits::MAX_RETRIES)
+            .with_jitter()
+            .build();
+        Self { pauses, costly: limits::MAX_COSTLY_RETRIES, waited: Duration::ZERO }
+    }
+
+    /// Returns how long to wait before the request is made again; `None` if it is not. What the
+    /// provider asks for holds, as long as it is within [`limits::RETRY_LONGEST_PAUSE`].
+    pub(crate) fn pause(&mut self, error: &ModelError, partial: PartialOutput) -> Option<Duration> {
+        match (error.fault, partial) {
+            (Fault::Transient, PartialOutput::None) => {}
+            (Fault::Transient, PartialOutput::Shown) | (Fault::Idle, _) => {
+                self.costly = self.costly.checked_sub(1)?;
+            }
+            _ => return None,
+        }
+        let own = self.pauses.next()?.min(limits::RETRY_LONGEST_PAUSE);
+        let pause = error.retry_after.filter(|asked| !asked.is_zero()).unwrap_or(own);
+        self.waited += pause;
+        let fits = pause <= limits::RETRY_LONGEST_PAUSE && self.waited <= limits::RETRY_PAUSES;
+        fits.then_some(pause)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PartialOutput, Retry};
+    use crate::limits;
+    use callboard_models::{Fault, ModelError};
+    use std::time::Duration;
+
+    fn error(fault: Fault, retry_after: Option<Duration>) -> ModelError {
+        ModelError { fault, message: "busy".to_owned(), status: None, retry_after }
+    }
+
+    /// The pauses until a request that always fails alike is given up.
+    fn pauses(error: &ModelError, partial: PartialOutput) -> Vec<Duration> {
+        let mut retry = Retry::new();
+        std::iter::from_fn(|| retry.pause(error, partial)).take(100).collect()
+    }
+
+    #[test]
+    fn only_what_may_pass_is_tried_again_and_not_for_ever() {
+        for fault in [Fault::Auth, Fault::TooLong, Fault::Unreachable, Fault::Other] {
+            assert_eq!(pauses(&error(fault, None), PartialOutput::None).len(), 0);
+        }
+        let busy = pauses(&error(Fault::Transient, None), PartialOutput::None);
+        assert_eq!(busy.len(), limits::MAX_RETRIES);
+        for (times, pause) in busy.iter().enumerate() {
+            let least = limits::RETRY_FIRST_PAUSE * (1 << times);
+            assert!((least..=least * 2).contains(pause), "{times}: {pause:?}");
+        }
+        for (fault, partial) in
+            [(Fault::Transient, PartialOutput::Shown), (Fault::Idle, PartialOutput::None)]
+        {
+            let costly = pauses(&error(fault, None), partial);
+            assert_eq!(costly.len(), limits::MAX_COSTLY_RETRIES, "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_provider_asks_for_holds_within_bounds() {
+        let asked = |seconds| {
+            let error = error(Fault::Transient, Some(Duration::from_secs(seconds)));
+            pauses(&error, PartialOutput::None)
+        };
+        assert_eq!(asked(7), [Duration::from_secs(7); limits::MAX_RETRIES]);
+        assert_eq!(asked(50), [Duration::from_secs(50); 2], "all pauses have a bound together");
+        assert_eq!(asked(61).len(), 0);
+        assert_eq!(asked(u64::MAX).len(), 0);
+        assert_eq!(asked(0).len(), limits::MAX_RETRIES);
+    }
+}

@@ -1,0 +1,159 @@
+//! What the store keeps, and what it refuses.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+use acp_lifecycle::{Effect, Matcher, Verdict};
+use pretty_assertions::assert_eq;
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::*;
+
+/// A store in a folder of its own, which the store makes.
+fn store() -> (TempDir, StateStore) {
+    let dir = TempDir::new().unwrap();
+    let store = StateStore::new(dir.path().join("state/callboard/permissions"));
+    (dir, store)
+}
+
+fn rule(scope: Scope, command: &str) -> Rule {
+    let effect = Effect::Run { command: command.to_owned(), cwd: "/p".into() };
+    Rule { scope, matcher: Matcher::Effect(effect), verdict: Verdict::Deny }
+}
+
+fn add(store: &StateStore, root: &str, rules: &[&Rule]) -> Result<(), StoreError> {
+    let changes: Vec<_> = rules.iter().map(|rule| Change::Add((*rule).clone())).collect();
+    store.save(root.as_ref(), &changes)
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn rules_outlive_the_store_and_keep_to_their_project() {
+    let (_dir, store) = store();
+    assert_eq!(store.load("/p".as_ref()).unwrap(), []);
+    assert!(!store.folder.exists(), "looking changes nothing");
+    let (mine, users) = (rule(Scope::Project, "a"), rule(Scope::User, "b"));
+    add(&store, "/p", &[&mine, &users, &mine]).unwrap();
+    let again = StateStore::new(store.folder.clone());
+    assert_eq!(again.load("/p".as_ref()).unwrap(), [mine.clone(), users.clone()]);
+    assert_eq!(again.load("/p/q".as_ref()).unwrap(), std::slice::from_ref(&users));
+    again.save("/p".as_ref(), &[Change::Remove(mine)]).unwrap();
+    assert_eq!(store.load("/p".as_ref()).unwrap(), [users]);
+}
+
+#[test]
+fn files_are_the_users_alone() {
+    let (_dir, store) = store();
+    add(&store, "/p", &[&rule(Scope::Project, "a"), &rule(Scope::User, "b")]).unwrap();
+    assert_eq!(mode(&store.folder), 0o700);
+    for scope in [Scope::Project, Scope::User] {
+        assert_eq!(mode(&store.file(scope, "/p".as_ref())), 0o600);
+    }
+    let left = fs::read_dir(&store.folder).unwrap().count();
+    assert_eq!(left, 3, "two files, the lock, and nothing temporary");
+}
+
+#[test]
+fn a_file_says_for_people_whose_rules_it_holds() {
+    let (_dir, store) = store();
+    add(&store, "/p", &[&rule(Scope::Project, "a")]).unwrap();
+    let text = fs::read(store.file(Scope::Project, "/p".as_ref())).unwrap();
+    let expected = json!({"root": "/p", "rules": [{
+        "scope": "project",
+        "matcher": {"effect": {"run": {"command": "a", "cwd": "/p"}}},
+        "verdict": "deny",
+    }]});
+    assert_eq!(serde_json::from_slice::<serde_json::Value>(&text).unwrap(), expected);
+}
+
+#[test]
+fn rules_that_people_write_are_read() {
+    let (_dir, store) = store();
+    private::make_folder(&store.folder).unwrap();
+    let text = r#"{"rules": [
+        {"scope": "user", "verdict": "allow", "matcher": {"argv": ["cargo", "test"]}},
+        {"scope": "user", "verdict": "ask", "matcher": {"argv": ["git"]}},
+        {"scope": "user", "verdict": "deny", "matcher": {"path": {"access": "read", "glob": "/**/.env"}}},
+        {"scope": "user", "verdict": "deny", "matcher": {"mcp": {"server": "s"}}}
+    ]}"#;
+    fs::write(store.folder.join("user.json"), text).unwrap();
+    assert_eq!(store.load("/p".as_ref()).unwrap().len(), 4);
+}
+
+#[test]
+fn what_others_could_have_written_is_refused_and_left_alone() {
+    type Spoil = fn(&StateStore, &Path);
+    let spoil: [(&str, Spoil); 9] = [
+        ("others may write it", |_, file| set_mode(file, 0o602)),
+        ("others may write it", |_, file| set_mode(file, 0o620)),
+        ("others may write it", |store, _| set_mode(&store.folder, 0o777)),
+        ("(os error", |_, file| {
+            let elsewhere = file.with_extension("elsewhere");
+            fs::rename(file, &elsewhere).unwrap();
+            symlink(elsewhere, file).unwrap();
+        }),
+        ("it is no file", |_, file| {
+            fs::remove_file(file).unwrap();
+            fs::create_dir(file).unwrap();
+        }),
+        ("it is over", |_, file| {
+            let file = fs::File::options().write(true).open(file).unwrap();
+            file.set_len(MAX_RULES_BYTES + 1).unwrap();
+        }),
+        ("EOF while parsing", |_, file| fs::write(file, "{\"rules\": [").unwrap()),
+        ("unknown", |_, file| {
+            let matcher = json!({"something_new": 1});
+            let rule = json!({"scope": "user", "matcher": matcher, "verdict": "allow"});
+            fs::write(file, json!({"rules": [rule]}).to_string()).unwrap();
+        }),
+        ("another scope", |_, file| {
+            let rule = serde_json::to_value(rule(Scope::Project, "a")).unwrap();
+            fs::write(file, json!({"rules": [rule]}).to_string()).unwrap();
+        }),
+    ];
+    for (why, spoil) in spoil {
+        let (_dir, store) = store();
+        add(&store, "/p", &[&rule(Scope::User, "a")]).unwrap();
+        let file = store.file(Scope::User, "/p".as_ref());
+        spoil(&store, &file);
+        let error = store.load("/p".as_ref()).unwrap_err().to_string();
+        assert!(error.contains(why), "{why}: {error}");
+        add(&store, "/p", &[&rule(Scope::User, "b")]).unwrap_err();
+        assert_eq!(store.load("/p".as_ref()).unwrap_err().to_string(), error);
+    }
+}
+
+#[test]
+fn a_folder_that_is_a_link_is_refused() {
+    let (dir, store) = store();
+    let elsewhere = dir.path().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::create_dir_all(store.folder.parent().unwrap()).unwrap();
+    symlink(elsewhere, &store.folder).unwrap();
+    store.load("/p".as_ref()).unwrap_err();
+    add(&store, "/p", &[&rule(Scope::User, "b")]).unwrap_err();
+}
+
+#[test]
+fn two_at_once_lose_nothing() {
+    let (_dir, store) = store();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let store = &store;
+            scope.spawn(move || {
+                for n in 0..10 {
+                    add(store, "/p", &[&rule(Scope::Project, &format!("{thread} {n}"))]).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(store.load("/p".as_ref()).unwrap().len(), 40);
+}

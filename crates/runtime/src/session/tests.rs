@@ -1,0 +1,361 @@
+//! Sessions of an agent in this process: how they open, and the calls that their slash commands make.
+
+mod asked;
+mod late;
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc;
+
+use acp_lifecycle::rules::{Change, StoreError};
+use acp_lifecycle::{
+    AllowPolicy, Effect, Effects, Grant, Pinned, Policy, ReadOnlyPolicy, Rule, RuleStore, Titles,
+};
+use acp_tools::{Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolError};
+use acp_types::schema::v1::ToolCallStatus;
+use acp_types::{Content, ToolKind};
+use agent_client_protocol::v1::schema::{AuthMethod, AuthMethodAgent, ClientCapabilities};
+use callboard_models::direct::Direct;
+use callboard_models::{Event, Model, Reply, Request, SpecError};
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use pretty_assertions::assert_eq;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::task::yield_now;
+
+use super::*;
+use crate::authenticator::Authenticator;
+use crate::catalogue::{Catalogue, Choice};
+use acp_conformance::{Agent, Behaviour, Error, Permission as Answer, shown};
+
+/// Takes back what there is no more, and takes its time to end when it is cancelled.
+#[derive(Debug)]
+struct Undo {
+    log: Arc<Mutex<Vec<&'static str>>>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    /// Stands in its title.
+    why: Option<String>,
+}
+
+impl Tool for Undo {
+    type Args = Args;
+    type Plan = ();
+
+    fn spec(&self) -> Spec {
+        Spec {
+            name: "undo",
+            aliases: &[],
+            description: "Takes its time.",
+            kind: ToolKind::Edit,
+            reach: Reach::Changes,
+            title: "undo",
+            surface: Surface::Content,
+        }
+    }
+
+    fn describe(&self, args: &Args, _: &Context) -> Description {
+        Description::new("undo").with("why", args.why.as_deref().unwrap_or_default())
+    }
+
+    async fn preview(
+        &self,
+        _: Args,
+        context: &Context,
+    ) -> std::result::Result<Draft<()>, ToolError> {
+        let effects = Effects::from(Effect::Write(context.workspace.cwd().join("file")));
+        Ok(Draft { effects, ..Draft::new(()) })
+    }
+
+    async fn run(
+        &self,
+        pinned: Pinned<()>,
+        grant: Grant,
+        invocation: Invocation<'_>,
+    ) -> std::result::Result<Output, ToolError> {
+        pinned.release(grant)?;
+        self.log.lock().unwrap().push("begin");
+        invocation.call.append(Content::text("begun"));
+        invocation.call.cancel().cancelled().await;
+        for _ in 0..1000 {
+            yield_now().await;
+        }
+        self.log.lock().unwrap().push("end");
+        Ok(Output { text: "It is undone.".to_owned(), ..Output::default() })
+    }
+}
+
+/// An agent with that tool alone, and what the tool did.
+async fn start(behaviour: impl Into<Behaviour>) -> (Agent, String, Arc<Mutex<Vec<&'static str>>>) {
+    start_with(behaviour, |agent| agent).await
+}
+
+/// The same, of an agent that is changed first.
+async fn start_with(
+    behaviour: impl Into<Behaviour>,
+    change: impl FnOnce(crate::agent::Agent) -> crate::agent::Agent,
+) -> (Agent, String, Arc<Mutex<Vec<&'static str>>>) {
+    let log = Arc::<Mutex<Vec<&'static str>>>::default();
+    let titles = Titles::parse("en", "undo = Undo { $why }\nundo-pending = Undo\n").unwrap();
+    let mut registry = Registry::new(titles);
+    registry.add(Undo { log: log.clone() });
+    let agent = crate::agent::Agent::new(Arc::new(Direct), std::iter::empty());
+    let mut agent = Agent::in_process(change(agent.with_tools(registry)), behaviour);
+    agent.initialize().await.unwrap();
+    let session = agent.new_session(&std::env::temp_dir()).await.unwrap();
+    (agent, session, log)
+}
+
+#[tokio::test]
+async fn a_call_of_a_cancelled_command_ends_before_its_turn_and_before_the_next_one() {
+    let (mut agent, session, log) = start(Answer::default()).await;
+    let first = agent.prompt(&session, "/undo").await.unwrap();
+    agent.until(|client| client.session(&session).shows("begun")).await.unwrap();
+    let second = agent.prompt(&session, "/undo").await.unwrap();
+    agent.notify("$/cancel_request", json!({ "requestId": first })).await.unwrap();
+    assert_eq!(agent.stop_reason(&first).await.unwrap(), "cancelled");
+    assert_eq!(agent.client.session(&session).said(), "It is undone.");
+    let has_begun = |client: &acp_conformance::Client| {
+        client.session(&session).calls().get(1).is_some_and(|call| shown(call) == "begun")
+    };
+    agent.until(has_begun).await.unwrap();
+    assert_eq!(*log.lock().unwrap(), ["begin", "end", "begin"]);
+    agent.cancel(&session).await.unwrap();
+    assert_eq!(agent.stop_reason(&second).await.unwrap(), "cancelled");
+    let statuses = agent.client.session(&session).calls();
+    let statuses: Vec<_> = statuses.iter().map(|call| call.status).collect();
+    assert_eq!(statuses, [ToolCallStatus::Completed; 2], "what was done was done");
+}
+
+#[tokio::test]
+async fn a_command_that_is_cancelled_while_it_asks_says_that_nothing_was_done() {
+    let (mut agent, session, log) = start(Answer::Never).await;
+    let prompt = agent.prompt(&session, "/undo").await.unwrap();
+    agent.until(|client| !client.asked.is_empty()).await.unwrap();
+    agent.cancel(&session).await.unwrap();
+    assert_eq!(agent.stop_reason(&prompt).await.unwrap(), "cancelled");
+    let call = agent.client.session(&session).call("undo").unwrap();
+    let error = "Cancelled with its turn. It did not run.";
+    assert_eq!(call.raw_output, Some(json!({"error": error, "code": "cancelled"})));
+    assert_eq!(agent.client.session(&session).said(), error);
+    assert!(log.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn an_embedders_policy_decides_in_the_place_of_every_mode() {
+    let policies: [(Arc<dyn Policy>, _); 2] =
+        [(Arc::new(AllowPolicy), &["begin", "end"][..]), (Arc::new(ReadOnlyPolicy), &[])];
+    for (policy, expected) in policies {
+        // A question would never be answered.
+        let (mut agent, session, log) =
+            start_with(Answer::Never, |agent| agent.with_policy(policy)).await;
+        assert_eq!(agent.client.session(&session).mode(), None);
+        let prompt = agent.prompt(&session, "/undo").await.unwrap();
+        if !expected.is_empty() {
+            agent.until(|client| client.session(&session).shows("begun")).await.unwrap();
+            agent.cancel(&session).await.unwrap();
+        }
+        agent.stop_reason(&prompt).await.unwrap();
+        assert_eq!((&**log.lock().unwrap(), agent.client.asked.len()), (expected, 0));
+    }
+}
+
+/// Rules on a disk that hangs, but for no more than 5 s.
+#[derive(Debug)]
+struct Hangs(Mutex<mpsc::Receiver<()>>);
+
+impl RuleStore for Hangs {
+    fn load(&self, _: &Path) -> std::result::Result<Vec<Rule>, StoreError> {
+        self.0.lock().unwrap().recv_timeout(Duration::from_secs(5)).unwrap_or(());
+        Ok(Vec::new())
+    }
+
+    fn save(&self, _: &Path, _: &[Change]) -> std::result::Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// Lets anyone log in by one method.
+#[derive(Debug)]
+struct Anyone;
+
+impl Authenticator for Anyone {
+    fn methods(&self, _: &ClientCapabilities) -> Vec<AuthMethod> {
+        vec![AuthMethod::Agent(AuthMethodAgent::new("setup", "Set up"))]
+    }
+
+    fn authenticate(&self, _: &str) -> BoxFuture<'_, Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn logout(&self) -> BoxFuture<'_, std::result::Result<(), String>> {
+        Box::pin(std::future::ready(Err("the keyring is locked".to_owned())))
+    }
+}
+
+#[tokio::test]
+async fn only_methods_that_are_offered_log_in_and_each_request_is_answered() {
+    let agent = crate::agent::Agent::new(Arc::new(Direct), std::iter::empty());
+    for (agent, offered, methods) in [
+        (agent.clone(), json!([]), &[("setup", false), ("", false)]),
+        (
+            agent.with_authenticator(Arc::new(Anyone)),
+            json!([{ "id": "setup", "name": "Set up" }]),
+            &[("setup", true), ("other", false)],
+        ),
+    ] {
+        let mut agent = Agent::in_process(agent, Answer::default());
+        let answer = agent.initialize().await.unwrap();
+        assert_eq!(answer["authMethods"], offered);
+        let can_log_out = &answer["agentCapabilities"]["auth"]["logout"];
+        assert_eq!(can_log_out.is_object(), offered != json!([]), "{answer}");
+        for (method, works) in methods {
+            let answer = agent.request("authenticate", json!({ "methodId": method })).await;
+            assert_eq!(answer.is_ok(), *works, "{method}");
+        }
+        let answer = agent.request("logout", json!({})).await;
+        assert_eq!(answer.is_ok(), offered == json!([]), "{answer:?}");
+    }
+}
+
+/// Asks for a session whose rules hang until something is sent; returns the request too.
+async fn opening() -> (Agent, serde_json::Value, mpsc::Sender<()>) {
+    let (open, gate) = mpsc::channel();
+    let agent = crate::agent::Agent::new(Arc::new(Direct), std::iter::empty());
+    let agent = agent.with_rule_store(Some(Arc::new(Hangs(Mutex::new(gate)))));
+    let agent = agent.with_authenticator(Arc::new(Anyone));
+    let mut agent = Agent::in_process(agent, Answer::default());
+    agent.initialize().await.unwrap();
+    let params = json!({"cwd": std::env::temp_dir(), "mcpServers": []});
+    let new = agent.send("session/new", params).await.unwrap();
+    (agent, new, open)
+}
+
+#[tokio::test]
+async fn a_session_whose_files_hang_holds_up_nobody() {
+    let (mut agent, new, open) = opening().await;
+    agent.request("authenticate", json!({"methodId": "setup"})).await.unwrap();
+    assert!(agent.client.answer(&new).is_none());
+    open.send(()).unwrap();
+    let answer = agent.answer(&new).await.unwrap();
+    let session = answer["sessionId"].as_str().unwrap();
+    assert_eq!(agent.turn(session, "think it is there").await.unwrap(), "end_turn");
+}
+
+#[tokio::test]
+async fn a_session_is_answered_that_was_asked_for_before_the_end_of_input() {
+    let (mut agent, new, open) = opening().await;
+    // It is being opened beside what else is asked for.
+    agent.request("authenticate", json!({"methodId": "setup"})).await.unwrap();
+    agent.close_input();
+    let ended = tokio::time::timeout(Duration::from_millis(50), agent.ended()).await;
+    assert!(ended.is_err(), "it does not wait");
+    open.send(()).unwrap();
+    agent.ended().await.unwrap();
+    assert!(matches!(agent.client.answer(&new), Some(Ok(_))), "{:?}", agent.client);
+}
+
+#[tokio::test]
+async fn openings_that_hang_are_bounded_and_hold_up_nobody() {
+    let (mut agent, first, open) = opening().await;
+    let params = json!({"cwd": std::env::temp_dir(), "mcpServers": []});
+    let others = agent.flood(limits::MAX_SESSIONS, "session/new", &params).await.unwrap();
+    let (last, others) = others.split_last().unwrap();
+    let Err(Error::Refused(error)) = agent.answer(last).await else { panic!("it is opened") };
+    assert_eq!(error["data"]["reason"], "busy");
+    assert!(others.iter().all(|id| agent.client.answer(id).is_none()));
+    // The disk answers again.
+    drop(open);
+    for id in std::iter::once(&first).chain(others) {
+        agent.answer(id).await.unwrap();
+    }
+}
+
+/// A model that says one word and no more, and panics over its name once it is told to.
+#[derive(Debug, Default)]
+struct Nameless(AtomicBool);
+
+impl Model for Nameless {
+    fn name(&self) -> &str {
+        assert!(!self.0.load(Relaxed), "it has no name");
+        "nameless"
+    }
+
+    fn reply(&self, _: Request) -> Reply {
+        let word = futures::stream::iter([Event::Text("Hm".to_owned())]);
+        Box::pin(word.chain(futures::stream::pending()))
+    }
+}
+
+#[tokio::test]
+async fn after_a_panic_outside_of_a_turn_every_prompt_is_answered_in_order() {
+    let model = Arc::new(Nameless::default());
+    let agent = crate::agent::Agent::new(model.clone(), std::iter::empty());
+    let mut agent = Agent::in_process(agent, Answer::default());
+    agent.initialize().await.unwrap();
+    let session = agent.new_session(&std::env::temp_dir()).await.unwrap();
+    let mut prompts = vec![agent.prompt(&session, "a").await.unwrap()];
+    agent.until(|client| client.session(&session).said() == "Hm").await.unwrap();
+    for _ in 1..limits::MAX_WAITING_PROMPTS {
+        prompts.push(agent.prompt(&session, "b").await.unwrap());
+    }
+    model.0.store(true, Relaxed);
+    agent.cancel(&session).await.unwrap();
+    for prompt in &prompts {
+        assert_eq!(agent.stop_reason(prompt).await.unwrap(), "cancelled");
+    }
+    let transcript = agent.client.transcript();
+    let answer =
+        |prompt: &serde_json::Value| transcript.find(&format!("\"id\":{prompt},\"result\""));
+    let places: Vec<_> = prompts.iter().map(answer).collect();
+    assert!(places[0].is_some() && places.is_sorted(), "{places:?}\n{transcript}");
+    agent.request("session/close", json!({ "sessionId": session })).await.unwrap();
+}
+
+/// Opens its only model, whose name nobody gets, when something is sent.
+#[derive(Debug)]
+struct Shelf(Mutex<mpsc::Receiver<()>>);
+
+impl Catalogue for Shelf {
+    fn list(&self) -> Vec<Choice> {
+        vec![Choice { value: "nameless".to_owned(), name: "N".to_owned(), description: None }]
+    }
+
+    fn open(&self, _: &str) -> std::result::Result<Arc<dyn Model>, SpecError> {
+        self.0.lock().unwrap().recv().unwrap_or(());
+        Ok(Arc::new(Nameless(true.into())))
+    }
+}
+
+/// Asks for that model; returns the session and the request too.
+async fn choosing() -> (Agent, String, serde_json::Value, mpsc::Sender<()>) {
+    let (open, gate) = mpsc::channel();
+    let agent = crate::agent::Agent::new(Arc::new(Direct), std::iter::empty());
+    let agent = agent.with_catalogue(Arc::new(Shelf(Mutex::new(gate))));
+    let mut agent = Agent::in_process(agent, Answer::default());
+    agent.initialize().await.unwrap();
+    let session = agent.new_session(&std::env::temp_dir()).await.unwrap();
+    let params = json!({ "sessionId": session, "configId": "model", "value": "nameless" });
+    let set = agent.send("session/set_config_option", params).await.unwrap();
+    (agent, session, set, open)
+}
+
+#[tokio::test]
+async fn a_change_of_the_model_that_hangs_is_answered_when_its_session_closes() {
+    let (mut agent, session, set, open) = choosing().await;
+    agent.request("session/close", json!({ "sessionId": session })).await.unwrap();
+    let Err(Error::Refused(error)) = agent.answer(&set).await else { panic!("it is set") };
+    assert_eq!(error["message"], errors::session_closing().message);
+    drop(open);
+}
+
+#[tokio::test]
+async fn a_change_of_the_model_that_panics_is_answered() {
+    let (mut agent, _, set, open) = choosing().await;
+    open.send(()).unwrap();
+    let Err(Error::Refused(error)) = agent.answer(&set).await else { panic!("it is set") };
+    assert_eq!(error["message"], errors::fault("something panicked").message);
+}

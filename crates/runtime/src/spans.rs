@@ -1,0 +1,42 @@
+//! The spans of sessions and turns. Each holds names and numbers: no prompt, no path, no output.
+
+use acp_types::Trace;
+use tracing::Span;
+use tracing::field::Empty;
+
+/// Makes the span of a session.
+pub(crate) fn session(id: &impl std::fmt::Display) -> Span {
+    tracing::info_span!(target: TARGET, "session", %id)
+}
+
+/// Makes the span of a turn beneath the current one, or beneath the client's, if it sent one.
+pub(crate) fn turn(id: &str, model: &str, trace: &Trace) -> Span {
+    let traceparent = trace.traceparent.as_deref();
+    let span =
+        tracing::info_span!(target: TARGET, "turn", id, model, traceparent, stop_reason = Empty);
+    #[cfg(feature = "otlp")]
+    adopt(&span, trace);
+    span
+}
+
+/// The target of these spans, for filters.
+const TARGET: &str = "callboard";
+
+/// Puts a span beneath the span that a client sent.
+#[cfg(feature = "otlp")]
+fn adopt(span: &Span, trace: &Trace) {
+    use std::collections::HashMap;
+
+    use opentelemetry::propagation::TextMapPropagator as _;
+    use opentelemetry::trace::TraceContextExt as _;
+    use opentelemetry_sdk::propagation::TraceContextPropagator;
+    use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+
+    let pairs = [("traceparent", &trace.traceparent), ("tracestate", &trace.tracestate)];
+    let pairs = pairs.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.clone()?)));
+    let context = TraceContextPropagator::new().extract(&pairs.collect::<HashMap<_, _>>());
+    if context.has_active_span() {
+        // It fails only where nothing is exported.
+        drop(span.set_parent(context));
+    }
+}

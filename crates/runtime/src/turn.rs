@@ -1,0 +1,225 @@
+//! One turn: the model is asked, its calls are run, and it is asked again with their results.
+//!
+//! It knows nothing of the client; everything it shows goes to the session's handle.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use acp_lifecycle::SessionHandle;
+use acp_tools::{Context, Registry};
+use agent_client_protocol::Error;
+use agent_client_protocol::v1::schema::{ContentBlock, StopReason};
+use callboard_models::{Fault, Message, Part, Stop, ToolSpec};
+use tokio_util::sync::CancellationToken;
+
+use crate::context::WorkspaceContext;
+use crate::options::Chosen;
+use crate::retry::Retry;
+use crate::secrets::OfSession;
+use crate::{errors, limits, prompt};
+
+mod calls;
+mod context;
+mod history;
+mod order;
+mod reply;
+mod updates;
+
+pub(crate) use history::{History, Spent};
+use reply::StreamedReply;
+
+/// What a turn works with.
+#[derive(Clone, Copy)]
+pub(crate) struct Turn<'a> {
+    pub(crate) name: &'a str,
+    /// Says what the next request goes by: it may change in the turn.
+    pub(crate) chosen: &'a (dyn Fn() -> Chosen + Sync),
+    pub(crate) registry: &'a Registry,
+    /// What the model is told of the registry's tools: [`tools`].
+    pub(crate) tools: &'a Arc<[ToolSpec]>,
+    pub(crate) context: &'a Context,
+    pub(crate) surroundings: &'a WorkspaceContext,
+    pub(crate) handle: &'a SessionHandle,
+    /// What is learnt while a model opens is hidden before it speaks.
+    pub(crate) secrets: &'a OfSession,
+    pub(crate) cancel: &'a CancellationToken,
+}
+
+/// Returns what a model is told of tools. It is made once a session.
+pub(crate) fn tools(registry: &Registry) -> Arc<[ToolSpec]> {
+    let specs = registry.iter().map(|tool| ToolSpec {
+        name: tool.spec.name.to_owned(),
+        description: tool.spec.description.to_owned(),
+        input_schema: tool.input_schema,
+    });
+    specs.collect()
+}
+
+/// How a turn ends.
+pub(crate) type Ending = Result<StopReason, Error>;
+
+/// Runs a turn to its end.
+pub(crate) async fn run(
+    turn: Turn<'_>,
+    history: &mut History,
+    blocks: Vec<ContentBlock>,
+) -> Ending {
+    let ending = answer(turn, history, blocks).await;
+    // No request follows that would hear of it.
+    turn.add_late_writes(history).await;
+    ending
+}
+
+async fn answer(turn: Turn<'_>, history: &mut History, blocks: Vec<ContentBlock>) -> Ending {
+    history.mend();
+    turn.send_session_info(&prompt::typed(&blocks), history);
+    let linked = turn.read_links(&blocks).await;
+    let parts = prompt::parts(blocks, &(turn.chosen)().traits);
+    let is_text = parts.iter().all(|part| matches!(part, Part::Text(_)));
+    turn.add_news(history).await;
+    let prompt = history.say(Message::User(parts));
+    if turn.cancel.is_cancelled() {
+        return Ok(StopReason::Cancelled);
+    }
+    linked.into_iter().for_each(|text| history.note(&text));
+    for requests in 0..limits::MAX_TURN_REQUESTS {
+        if requests > 0 {
+            turn.add_news(history).await;
+        }
+        let reply = turn.ask(history).await;
+        // What a provider does not take, such as an image, would be refused with each later
+        // prompt too.
+        let is_refused = reply.error.as_ref().is_some_and(|error| error.fault == Fault::Other);
+        let is_poison = requests == 0 && is_refused && reply.is_silent() && !is_text;
+        let act = turn.act(reply, history).await;
+        if is_poison || matches!(act, ControlFlow::Break(Ok(StopReason::Refusal))) {
+            // ACP: a refused prompt, and what followed it, is not told again.
+            history.take_back(&prompt);
+            turn.surroundings.forget();
+        }
+        if let ControlFlow::Break(ending) = act {
+            // ACP: a cancelled turn ends as cancelled, whatever else went wrong meanwhile.
+            return if turn.cancel.is_cancelled() { Ok(StopReason::Cancelled) } else { ending };
+        }
+    }
+    Ok(StopReason::MaxTurnRequests)
+}
+
+impl Turn<'_> {
+    /// Asks the model, again and again where that may help. No call has been run before a reply
+    /// is whole, so that nothing is done twice; what was shown of a reply that broke off stays,
+    /// followed by a word that it is asked for again.
+    async fn ask(&self, history: &mut History) -> StreamedReply {
+        let (mut retry, mut shortenings) = (Retry::new(), 0);
+        loop {
+            self.keep_within(history).await;
+            let mut reply = self.stream_reply(history).await;
+            let Some(error) = reply.error.as_ref().filter(|_| !reply.is_cancelled) else {
+                return reply;
+            };
+            if error.fault == Fault::TooLong && shortenings < limits::MAX_SHORTENINGS {
+                shortenings += 1;
+                if self.make_more_room(history).await {
+                    reply.drop_calls();
+                    continue;
+                }
+                if self.cancel.is_cancelled() {
+                    reply.is_cancelled = true;
+                    return reply;
+                }
+            }
+            // Not every model that is unknown to us sees; what it refuses would be refused for ever.
+            if error.fault == Fault::Other && reply.is_silent() && history.hide_images() {
+                self.send_notice(
+                    "The model refused what was shown to it; it is asked without.".into(),
+                );
+                continue;
+            }
+            let Some(pause) = retry.pause(error, reply.partial_output()) else { return reply };
+            self.send_retry(error, pause);
+            reply.drop_calls();
+            tokio::select! {
+                biased;
+                () = self.cancel.cancelled() => {
+                    reply.is_cancelled = true;
+                    return reply;
+                }
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Does what the model asked for; breaks when the turn is over.
+    async fn act(&self, mut reply: StreamedReply, history: &mut History) -> ControlFlow<Ending> {
+        let is_whole = matches!(reply.stop, Some(Stop::ToolCalls | Stop::EndTurn));
+        if reply.is_cancelled || reply.error.is_some() || !is_whole {
+            // What it began to ask for may be half of it.
+            let calls = reply.calls.len();
+            reply.drop_calls();
+            return ControlFlow::Break(broken_off(reply, calls, history));
+        }
+        let StreamedReply { text, thought, calls, replay, stop, left_out, .. } = reply;
+        if calls.is_empty() {
+            history.say_words(text, thought, replay);
+            return ControlFlow::Break(Ok(stop_reason(stop)));
+        }
+        let made = calls.iter().map(|begun| begun.call.clone()).collect();
+        history.say(Message::Assistant { text, thought, calls: made, replay });
+        let left_out = left_out_words(left_out);
+        left_out.iter().for_each(|words| self.send_notice(words.clone()));
+        let (results, fault) = self.run_calls(calls).await;
+        history.say(Message::ToolResults(results));
+        left_out.iter().for_each(|words| history.note(words));
+        match fault {
+            Some(fault) => ControlFlow::Break(Err(errors::fault(&fault))),
+            None if self.cancel.is_cancelled() => ControlFlow::Break(Ok(StopReason::Cancelled)),
+            None => ControlFlow::Continue(()),
+        }
+    }
+}
+
+/// Remembers a reply that is not whole, without the calls that were not run, and tells the model
+/// why.
+fn broken_off(reply: StreamedReply, calls: usize, history: &mut History) -> Ending {
+    let StreamedReply { text, thought, stop, error, is_cancelled, .. } = reply;
+    let is_silent = text.is_empty() && calls == 0;
+    // What its provider wants repeated may be of the calls that are left out.
+    history.say_words(text, thought, None);
+    let why = match &error {
+        _ if is_cancelled => Some("The user cancelled the turn here."),
+        Some(_) if is_silent => None,
+        Some(_) => Some("The reply broke off here, by a fault."),
+        None if calls == 0 => None,
+        None => Some("The reply ended here before it was whole."),
+    };
+    match why {
+        Some(why) if calls > 0 => history.note(&format!("{why} None of its calls was run.")),
+        Some(why) => history.note(why),
+        None => {}
+    }
+    match error {
+        _ if is_cancelled => Ok(StopReason::Cancelled),
+        Some(error) => Err(errors::model(&error)),
+        None => Ok(stop_reason(stop)),
+    }
+}
+
+/// Says that calls of a reply are not made; nothing if there are none.
+fn left_out_words(count: usize) -> Option<String> {
+    let max = limits::MAX_REPLY_CALLS;
+    (count > 0).then(|| {
+        format!("Left out of this reply: its last calls, {count} of them. One reply makes {max}.")
+    })
+}
+
+fn stop_reason(stop: Option<Stop>) -> StopReason {
+    match stop {
+        Some(Stop::MaxTokens) => StopReason::MaxTokens,
+        Some(Stop::MaxTurnRequests) => StopReason::MaxTurnRequests,
+        Some(Stop::Refusal) => StopReason::Refusal,
+        _ => StopReason::EndTurn,
+    }
+}
+
+#[cfg(test)]
+mod tests;

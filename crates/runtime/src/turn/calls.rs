@@ -1,0 +1,206 @@
+//! Runs the calls of one reply, as many side by side as their order allows.
+
+use std::path::PathBuf;
+
+use acp_lifecycle::{End, Ended, OpenCall, perform};
+use acp_tools::Reach;
+use acp_types::schema::v1::ImageContent;
+use acp_types::{Content, Reason, Status, ToolCallPatch};
+use callboard_models::{Call, Part, ToolResult};
+use callboard_text::{counted, head, tail};
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use serde_json::{Value, json};
+
+use super::Turn;
+use super::order::{Order, Touch};
+use super::reply::PendingCall;
+use crate::limits::{
+    MAX_PARALLEL_CALLS, MAX_REPLY_IMAGE_BYTES, MAX_REPLY_RESULT_BYTES, MAX_RESULT_BYTES,
+};
+
+impl Turn<'_> {
+    /// Runs the calls of one reply in their [`Order`]. Returns the results, in the order in which
+    /// the calls were made, and the fault, if one was fatal: after it no further call begins.
+    pub(super) async fn run_calls(
+        &self,
+        calls: Vec<PendingCall>,
+    ) -> (Vec<ToolResult>, Option<String>) {
+        let mut order = Order::new(&self.touches(&calls).await);
+        let mut results: Vec<_> = calls.iter().map(|pending| not_run(&pending.call)).collect();
+        let mut waiting: Vec<_> = calls.into_iter().map(Some).collect();
+        let (mut running, mut fault) = (FuturesUnordered::new(), None);
+        loop {
+            while fault.is_none()
+                && running.len() < MAX_PARALLEL_CALLS
+                && let Some(place) = order.begin()
+                && let Some(pending) = waiting[place].take()
+            {
+                running.push(async move { (place, self.run_call(pending).await) });
+            }
+            let Some((place, ended)) = running.next().await else { break };
+            order.end(place);
+            results[place].is_error = ended.status != Status::Completed;
+            if ended.is_fatal {
+                fault = Some(ended.text.clone());
+            }
+            results[place].text = ended.text;
+            results[place].parts = ended.images.into_iter().map(part).collect();
+        }
+        // What never ran is dropped here, which ends it.
+        drop(waiting);
+        fit(&mut results);
+        (results, fault)
+    }
+
+    /// Finds out what each call touches. A single call, or calls that change nothing, need no look
+    /// at the disk.
+    async fn touches(&self, calls: &[PendingCall]) -> Vec<Touch> {
+        let reach = |pending: &PendingCall| Some(self.registry.spec(&pending.call.name)?.reach);
+        let changes = calls.iter().any(|pending| reach(pending) == Some(Reach::Changes));
+        let files: Vec<Option<Vec<PathBuf>>> = match changes && calls.len() > 1 {
+            false => vec![None; calls.len()],
+            true => self.files(calls).await,
+        };
+        let touch = |(pending, files)| match reach(pending) {
+            // What nobody knows is refused at once.
+            None | Some(Reach::Nothing) => Touch::Session(pending.call.name.clone()),
+            Some(Reach::Reads) => Touch::Reads(files),
+            Some(Reach::Changes) => Touch::Changes(files),
+            Some(_) => Touch::Anything,
+        };
+        calls.iter().zip(files).map(touch).collect()
+    }
+
+    async fn files(&self, calls: &[PendingCall]) -> Vec<Option<Vec<PathBuf>>> {
+        let named: Vec<_> = calls
+            .iter()
+            .map(|pending| {
+                let args = pending.arguments().ok()?;
+                Some(self.registry.locations(&pending.call.name, args, self.context))
+            })
+            .collect();
+        let workspace = self.context.workspace.clone();
+        let settle = move || {
+            let settled = |location: &acp_types::Location| {
+                let at = workspace.resolve_path(location.path()).ok()?;
+                Some(workspace.settle(&at).ok()?.path().to_owned())
+            };
+            let files =
+                |named: Option<Vec<_>>| named?.iter().map(settled).collect::<Option<Vec<_>>>();
+            named.into_iter().map(|named| files(named).filter(|files| !files.is_empty())).collect()
+        };
+        let settled = tokio::select! {
+            settled = tokio::task::spawn_blocking(settle) => settled.ok(),
+            () = self.cancel.cancelled() => None,
+        };
+        // After a panic nobody knows the files, so that any may be touched; after a cancel no call
+        // runs.
+        settled.unwrap_or_else(|| vec![None; calls.len()])
+    }
+
+    async fn run_call(&self, pending: PendingCall) -> Ended {
+        let (open, call, args) = pending.into_parts();
+        let id = open.handle().id().clone();
+        let ended = match args {
+            Ok(args) => self.perform(open, &call.name, args).await,
+            Err(text) => refuse(open, &call, text),
+        };
+        self.touched(&id).await;
+        ended
+    }
+
+    /// Makes a call that the user asked for, not the model, which knows nothing of what it does.
+    /// To be awaited to its end, which comes soon after a cancel. None if there is no such tool.
+    pub(crate) async fn call(&self, name: &str, args: Value) -> Option<Ended> {
+        self.registry.spec(name)?;
+        let open = self.announce(name, name)?;
+        Some(self.perform(open, name, args).await)
+    }
+
+    pub(super) async fn perform(&self, open: OpenCall, name: &str, args: Value) -> Ended {
+        // A task of its own, so that a panic outside of the tool ends one call only.
+        let tool = self.registry.call(name, args, self.context);
+        let ended = tokio::spawn(perform(open, tool)).await.unwrap_or_else(|_| lost());
+        if ended.ends_turn {
+            // Its neighbours must not keep the turn from ending.
+            self.cancel.cancel();
+        }
+        ended
+    }
+}
+
+fn part(image: ImageContent) -> Part {
+    Part::Image { media_type: image.mime_type, data: image.data }
+}
+
+fn not_run(call: &Call) -> ToolResult {
+    ToolResult {
+        call_id: call.id.clone(),
+        name: call.name.clone(),
+        text: "It was not run, because the turn could not go on.".to_owned(),
+        parts: Vec::new(),
+        is_error: true,
+    }
+}
+
+/// Ends a call whose arguments nobody can read.
+fn refuse(open: OpenCall, call: &Call, text: String) -> Ended {
+    let patch = ToolCallPatch::new()
+        .raw_input(Value::String(call.arguments.clone()))
+        .raw_output(json!({ "error": text, "code": "invalid_arguments" }))
+        .append(Content::text(text.clone()));
+    open.finish(End::failed(Reason::Error).with(patch));
+    Ended::new(Status::Failed, Some(Reason::Error), text)
+}
+
+fn lost() -> Ended {
+    let text = "The call was lost by a fault of the agent.";
+    Ended::new(Status::Cancelled, Some(Reason::Dropped), text)
+}
+
+/// Cuts results that are too long, by leaving out their middle. Where all together are too long,
+/// the longest are cut first, and all of these alike. Of what they show, the first stays.
+fn fit(results: &mut [ToolResult]) {
+    let mut room = MAX_REPLY_IMAGE_BYTES;
+    for result in &mut *results {
+        let bytes: usize = result.parts.iter().map(Part::byte_len).sum();
+        match room.checked_sub(bytes) {
+            Some(left) => room = left,
+            None => result.hide(NOT_SHOWN),
+        }
+    }
+    let lens = results.iter().map(|result| result.text.len().min(MAX_RESULT_BYTES));
+    let share = share(lens.collect(), MAX_REPLY_RESULT_BYTES);
+    for result in results {
+        if result.text.len() > share.min(MAX_RESULT_BYTES) {
+            result.text = cut(&result.text, share.min(MAX_RESULT_BYTES));
+        }
+    }
+}
+
+/// Returns what each may have so that all together have at most `room`.
+fn share(mut lens: Vec<usize>, mut room: usize) -> usize {
+    lens.sort_unstable();
+    for (place, len) in lens.iter().enumerate() {
+        let share = room / (lens.len() - place);
+        if *len > share {
+            return share;
+        }
+        room -= len;
+    }
+    usize::MAX
+}
+
+fn cut(text: &str, max: usize) -> String {
+    let (start, end) = (head(text, max / 2), tail(text, max / 2));
+    let left_out = text.len() - start.len() - end.len();
+    let what = counted(left_out as u64, "byte is left out here", "bytes are left out here");
+    format!("{start}\n[{what}]\n{end}")
+}
+
+const NOT_SHOWN: &str =
+    "[The image is left out here: there are too many in one reply. Look at fewer at once.]";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+//! The results of one reply within their bounds.
+
+use super::{
+    MAX_REPLY_IMAGE_BYTES, MAX_REPLY_RESULT_BYTES, MAX_RESULT_BYTES, NOT_SHOWN, cut, fit, share,
+};
+use callboard_models::{Part, ToolResult};
+
+#[test]
+fn the_longest_give_way_first() {
+    for (lens, room, expected) in [
+        (vec![], 10, usize::MAX),
+        (vec![3, 7], 10, usize::MAX),
+        (vec![3, 8], 10, 7),
+        (vec![100, 1, 100], 11, 5),
+        (vec![100, 100], 0, 0),
+    ] {
+        assert_eq!(share(lens.clone(), room), expected, "{lens:?} in {room}");
+    }
+}
+
+#[test]
+fn results_keep_their_beginnings_and_ends_and_short_ones_all_they_say() {
+    let result = |len| ToolResult {
+        call_id: "a".to_owned(),
+        name: "look".to_owned(),
+        text: format!("a{}z", "€".repeat(len / 3)),
+        parts: Vec::new(),
+        is_error: false,
+    };
+    let note = "[1000000 bytes are left out here]".len() + 2;
+    for lens in [vec![10, 2 * MAX_RESULT_BYTES, MAX_RESULT_BYTES / 2], vec![100_000; 128]] {
+        let before: Vec<_> = lens.iter().map(|len| result(*len)).collect();
+        let mut after = before.clone();
+        fit(&mut after);
+        let bytes: usize =
+            after.iter().map(|result| result.text.len() - note.min(result.text.len())).sum();
+        assert!(bytes <= MAX_REPLY_RESULT_BYTES, "{bytes}");
+        for (before, after) in before.iter().zip(&after) {
+            assert!(after.text.len() <= MAX_RESULT_BYTES + note);
+            assert!(after.text.starts_with('a') && after.text.ends_with('z'));
+            let is_cut = before.text != after.text;
+            assert_eq!(after.text.contains("bytes are left out here"), is_cut);
+        }
+        assert!(lens.len() > 3 || before[0] == after[0] && before[2] == after[2]);
+    }
+    assert_eq!(cut("abcdef", 2), "a\n[4 bytes are left out here]\nf");
+}
+
+#[test]
+fn images_are_shown_as_long_as_there_is_room_and_missed_in_words() {
+    let shows = |bytes: usize| ToolResult {
+        call_id: "a".to_owned(),
+        name: "look".to_owned(),
+        text: "seen".to_owned(),
+        parts: vec![Part::Image { media_type: "image/png".into(), data: "A".repeat(bytes) }],
+        is_error: false,
+    };
+    let mut results = [shows(8), shows(MAX_REPLY_IMAGE_BYTES - 4), shows(8)];
+    fit(&mut results);
+    assert_eq!(results.each_ref().map(|it| it.parts.len()), [1, 0, 1]);
+    assert_eq!(results[1].text, format!("seen\n{NOT_SHOWN}"));
+    assert_eq!(results[2].text, "seen");
+}

@@ -1,0 +1,159 @@
+//! Calls while their arguments come.
+
+use super::PendingCall;
+use crate::context::WorkspaceContext;
+use crate::limits;
+use crate::options::Chosen;
+use crate::secrets::{LiveSecrets, OfSession};
+use crate::turn::Turn;
+use acp_lifecycle::{Item, Session, SessionHandle, Sink, Unreachable, drive};
+use acp_tools::{Context, Registry, Workspace};
+use acp_types::{Status, ToolCallReport};
+use callboard_models::direct::Direct;
+use pretty_assertions::assert_eq;
+use serde_json::json;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// The first reports that a client gets, with the milliseconds after which it does.
+struct Reports(tokio::time::Instant, mpsc::UnboundedSender<(u128, String)>);
+
+impl Sink for Reports {
+    fn deliver(&mut self, item: Item) -> Result<(), Unreachable> {
+        if let Item::ToolCall(_, patch) = item
+            && patch.status == Some(Status::Pending)
+        {
+            let title = patch.title.unwrap_or_default();
+            self.1.send((self.0.elapsed().as_millis(), title)).unwrap();
+        }
+        Ok(())
+    }
+}
+
+/// Lets the clock, which is paused, go on.
+async fn pass(time: Duration) {
+    drop(tokio::time::timeout(time, std::future::pending::<()>()).await);
+}
+
+/// Streams fragments of arguments, each so many milliseconds after the one before, and returns
+/// when the call is reported and by which title.
+async fn first_report(tool: &str, fragments: &[(u64, &str)]) -> (u128, String) {
+    let (reports, mut reported) = mpsc::unbounded_channel();
+    let reports = Reports(tokio::time::Instant::now(), reports);
+    on_a_turn(async |turn| {
+        let stop = CancellationToken::new();
+        let driver = tokio::spawn(drive(turn.handle.clone(), reports, stop.clone()));
+        let open = turn.begin("1", tool, "reply").unwrap();
+        let mut call = PendingCall::new(open, "1".to_owned(), tool.to_owned());
+        for (wait, fragment) in fragments {
+            pass(Duration::from_millis(*wait)).await;
+            match *fragment {
+                "END" => call.end(turn),
+                fragment => call.push(fragment, turn),
+            }
+        }
+        pass(Duration::from_secs(1)).await;
+        stop.cancel();
+        driver.await.unwrap();
+        drop(call);
+    })
+    .await;
+    reported.recv().await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_reported_when_its_title_is_known_or_after_200_ms() {
+    let long = "x".repeat(5000);
+    for (tool, fragments, within, title) in [
+        // The path is known and the text still streams.
+        (
+            "write_file",
+            &[(90, r#"{"path": "src/a"#), (60, r#".rs", "content": ""#), (0, &long)][..],
+            150..160,
+            "Write src/a.rs",
+        ),
+        ("edit_file", &[(1, r#"{"path":"a.rs""#)], 1..11, "Edit a.rs"),
+        // What may still change the title comes at once, or is not waited for.
+        (
+            "grep",
+            &[(9, r#"{"pattern":"x""#), (1, r#","path":"src"}"#), (0, "END")],
+            9..20,
+            "Search for `x` in src",
+        ),
+        ("grep", &[(9, r#"{"pattern":"x""#), (500, r#","path":"src"}"#)], 9..20, "Search for `x`"),
+        // No title of its own.
+        (
+            "edit_file",
+            &[(1, r#"{"old_text":"a","new_text":""#), (1, &long)],
+            200..210,
+            "Edit a file",
+        ),
+        ("read_file", &[], 200..210, "Read a file"),
+        ("read_file", &[(190, r#"{"path":"a.rs"}"#), (0, "END")], 190..200, "Read a.rs"),
+        // Arguments that are none.
+        ("read_file", &[(5, r#"{"p"#), (0, "END")], 5..10, "Read a file"),
+        // Nothing to wait for.
+        ("terminal_list", &[(50, "{}")], 0..5, "List the commands in the background"),
+        ("no_such_tool", &[], 0..5, "`no_such_tool`"),
+    ] {
+        let (at, told) = first_report(tool, fragments).await;
+        assert!(told.starts_with(title) && within.contains(&at), "{tool}: {told:?} at {at} ms");
+    }
+}
+
+#[tokio::test]
+async fn a_call_tells_what_it_is_about_while_its_arguments_come() {
+    on_a_turn(async |turn| tells_while_arguments_come(turn)).await;
+}
+
+async fn on_a_turn(test: impl AsyncFnOnce(&Turn<'_>)) {
+    let folder = tempfile::tempdir().unwrap();
+    let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
+    let cwd = workspace.cwd().to_owned();
+    let context =
+        Context { workspace: Arc::new(workspace), env: Arc::default(), text: None, terminal: None };
+    let (registry, cancel) = (Registry::builtin().unwrap(), CancellationToken::new());
+    let handle = SessionHandle::new(Session::new(&cwd), SystemTime::now);
+    let turn = Turn {
+        name: "t",
+        chosen: &|| Chosen::of(Arc::new(Direct)),
+        registry: &registry,
+        tools: &crate::turn::tools(&registry),
+        context: &context,
+        surroundings: &WorkspaceContext::new(context.workspace.clone(), SystemTime::now()),
+        handle: &handle,
+        secrets: &OfSession::new(handle.clone(), LiveSecrets::of_env(None)),
+        cancel: &cancel,
+    };
+    test(&turn).await;
+}
+
+fn tells_while_arguments_come(turn: &Turn<'_>) {
+    let (handle, cwd) = (turn.handle, turn.context.workspace.cwd());
+    let open = turn.begin("1", "write_file", "reply").unwrap();
+    let id = open.handle().id().clone();
+    let mut call = PendingCall::new(open, "1".to_owned(), "write_file".to_owned());
+    let shown = || handle.tool_call(&id).unwrap();
+    let pending = shown().title;
+    call.push(r#"{"path": "src/a"#, turn);
+    assert_eq!((shown().title, shown().raw_input), (pending, None));
+    call.push(r#".rs", "content": ""#, turn);
+    let ToolCallReport { title, locations, raw_input, meta, .. } = shown();
+    assert_eq!(title, "Write src/a.rs");
+    assert_eq!(locations[0].path(), cwd.join("src/a.rs"));
+    assert_eq!(raw_input, Some(json!({"path": "src/a.rs"})));
+    assert_eq!(meta.arriving, [("content".to_owned(), 1)].into());
+    let text = "x".repeat(limits::ARGUMENTS_TOLD_EVERY);
+    call.push(&text, turn);
+    assert_eq!(shown().meta.arriving["content"], 1 + text.len() as u64);
+    let kib = (1 + text.len()) / 1024;
+    assert_eq!(shown().title, format!("Write src/a.rs · {kib} KiB …"));
+    call.push(r#""}"#, turn);
+    call.end(turn);
+    assert_eq!(shown().raw_input, Some(json!({"path": "src/a.rs", "content": text})));
+    assert!(shown().meta.arriving.is_empty());
+    assert_eq!(shown().title, "Write src/a.rs");
+    assert_eq!(shown().meta.batch.as_deref(), Some("reply"));
+}

@@ -1,0 +1,310 @@
+//! Whole turns, with a fake model, fake tools, and a client that looks at all it is told.
+
+mod cancelled;
+mod ended;
+mod endings;
+mod images;
+mod late;
+mod secrets;
+mod side_by_side;
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, SystemTime};
+
+use acp_lifecycle::{
+    Answer, Effect, Effects, Grant, Item, Pinned, Role, Session, Sink, Titles, Unreachable, drive,
+};
+use acp_tools::{
+    Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolError, Workspace,
+};
+use acp_types::observe::v1::Observer;
+use acp_types::schema::v1::{ImageContent, SessionUpdate};
+use acp_types::wire::v1::{self, Sent};
+use acp_types::{Content, Reason, ToolKind};
+use callboard_models::{Event, Model, ModelError, Reply, Request, Traits};
+use futures::{StreamExt as _, stream};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tempfile::TempDir;
+use tokio::task::{JoinHandle, yield_now};
+
+use super::history::tests::check;
+use super::*;
+use crate::secrets::LiveSecrets;
+
+/// How often a client, a tool and a model let others go first before they go on.
+const STEPS: usize = 3;
+
+/// Works for a few steps. `look` reads, `alter` changes and is asked about, `order` runs a command.
+#[derive(Debug)]
+struct Worker {
+    name: &'static str,
+    reach: Reach,
+    started: Arc<AtomicUsize>,
+    /// What began and ended, in order.
+    log: Arc<Mutex<Vec<Step>>>,
+}
+
+/// A call begins or ends: the path of its arguments, which no other call has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    Begin(String),
+    End(String),
+}
+
+#[derive(Clone, Deserialize, JsonSchema)]
+struct Args {
+    path: String,
+    /// How many steps it works for.
+    steps: Option<usize>,
+    /// What the result says.
+    says: Option<String>,
+}
+
+impl Tool for Worker {
+    type Args = Args;
+    type Plan = Args;
+
+    fn spec(&self) -> Spec {
+        Spec {
+            name: self.name,
+            aliases: &[],
+            description: "Works for a few steps.",
+            kind: ToolKind::Other,
+            reach: self.reach,
+            title: self.name,
+            surface: Surface::Content,
+        }
+    }
+
+    fn describe(&self, args: &Args, context: &Context) -> Description {
+        match args.path.as_str() {
+            "" => Description::new(self.name),
+            path => Description::new(self.name).at(path, 0, context),
+        }
+    }
+
+    async fn preview(&self, args: Args, _: &Context) -> Result<Draft<Args>, ToolError> {
+        yield_now().await;
+        let path = PathBuf::from(&args.path);
+        let mut draft = Draft::new(args);
+        if self.reach == Reach::Changes {
+            draft.effects = Effects::from(Effect::Write(path));
+        }
+        Ok(draft)
+    }
+
+    async fn run(
+        &self,
+        pinned: Pinned<Args>,
+        grant: Grant,
+        invocation: Invocation<'_>,
+    ) -> Result<Output, ToolError> {
+        let args = pinned.release(grant)?;
+        self.started.fetch_add(1, SeqCst);
+        let name = args.says.unwrap_or_else(|| "done".to_owned());
+        self.log.lock().unwrap().push(Step::Begin(name.clone()));
+        for step in 0..args.steps.unwrap_or(STEPS) {
+            invocation.call.append(Content::text(format!("step {step}")));
+            yield_now().await;
+        }
+        self.log.lock().unwrap().push(Step::End(name.clone()));
+        let image = (name == "an image").then(|| {
+            let image = ImageContent::new("AA==", "image/png");
+            vec![Content::text("so"), Content::Block(ContentBlock::Image(image))]
+        });
+        Ok(Output { text: name, content: image, ..Output::default() })
+    }
+}
+
+/// A call whose arguments come in pieces.
+fn call(id: &str, name: &str) -> Vec<Event> {
+    call_with(id, name, &format!(r#"{{"path": "/{id}"}}"#))
+}
+
+fn call_with(id: &str, name: &str, arguments: &str) -> Vec<Event> {
+    let id = id.to_owned();
+    let mut events = vec![Event::CallStart { id: id.clone(), name: name.to_owned() }];
+    for piece in arguments.as_bytes().chunks(5) {
+        let fragment = str::from_utf8(piece).unwrap().to_owned();
+        events.push(Event::CallArguments { id: id.clone(), fragment });
+    }
+    events.push(Event::CallEnd { id });
+    events
+}
+
+fn error(fault: Fault) -> ModelError {
+    ModelError { fault, message: "busy".to_owned(), status: None, retry_after: None }
+}
+
+/// What the client saw.
+#[derive(Default)]
+struct Seen {
+    observer: Observer,
+    said: String,
+    thought: String,
+    news: Vec<SessionUpdate>,
+    /// Whose words and which message each chunk was, where that changed.
+    messages: Vec<(Role, String)>,
+    is_answered: bool,
+    after_the_answer: usize,
+}
+
+/// Allows what it is asked, after a while.
+struct Client {
+    handle: SessionHandle,
+    sent: Sent,
+    seen: Arc<Mutex<Seen>>,
+}
+
+impl Sink for Client {
+    fn deliver(&mut self, item: Item) -> Result<(), Unreachable> {
+        let mut seen = self.seen.lock().unwrap();
+        seen.after_the_answer += usize::from(seen.is_answered);
+        match item {
+            Item::ToolCall(id, patch) => {
+                for update in self.sent.tool_call(&id, &patch) {
+                    seen.observer.update(&update);
+                }
+            }
+            Item::Permission(number) => {
+                let request = self.handle.request(number).unwrap();
+                let request = self.sent.permission("s".into(), &request.call, request.options);
+                seen.observer.permission(&request.unwrap());
+                let handle = self.handle.clone();
+                drop(tokio::spawn(async move {
+                    for _ in 0..STEPS {
+                        yield_now().await;
+                    }
+                    let option_id = "allow".to_owned();
+                    handle.answer(number, Answer::Selected { option_id, reason: None });
+                }));
+            }
+            Item::Chunk(chunk) => {
+                let words = match chunk.role {
+                    Role::Thought => &mut seen.thought,
+                    _ => &mut seen.said,
+                };
+                words.push_str(&chunk.text);
+                seen.messages.push((chunk.role, chunk.message));
+                seen.messages.dedup();
+            }
+            Item::News(update) => seen.news.push(update),
+            Item::Answer(_) => {
+                seen.observer.turn_answered();
+                seen.is_answered = true;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// A session with its tools and its client, before its first turn.
+struct Stage {
+    folder: TempDir,
+    registry: Registry,
+    tools: Arc<[ToolSpec]>,
+    context: Context,
+    surroundings: WorkspaceContext,
+    handle: SessionHandle,
+    live: LiveSecrets,
+    secrets: OfSession,
+    cancel: CancellationToken,
+    seen: Arc<Mutex<Seen>>,
+    started: Arc<AtomicUsize>,
+    log: Arc<Mutex<Vec<Step>>>,
+    stop: CancellationToken,
+    driver: JoinHandle<()>,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
+        let context = Context {
+            workspace: Arc::new(workspace),
+            env: Arc::default(),
+            text: None,
+            terminal: None,
+        };
+        let (started, log) = (Arc::<AtomicUsize>::default(), Arc::<Mutex<Vec<Step>>>::default());
+        let mut registry = Registry::new(Titles::parse("en", TITLES).unwrap());
+        let tools = [("look", Reach::Reads), ("alter", Reach::Changes), ("order", Reach::Anything)];
+        for (name, reach) in tools {
+            registry.add(Worker { name, reach, started: started.clone(), log: log.clone() });
+        }
+        let handle = SessionHandle::new(Session::new(folder.path()), || SystemTime::UNIX_EPOCH);
+        let (seen, sent) = (Arc::<Mutex<Seen>>::default(), Sent::new(v1::Surface::Text));
+        let client = Client { handle: handle.clone(), sent, seen: seen.clone() };
+        let stop = CancellationToken::new();
+        let driver = tokio::spawn(drive(handle.clone(), client, stop.clone()));
+        let (tools, cancel) = (tools_of(&registry), CancellationToken::new());
+        let surroundings = WorkspaceContext::new(context.workspace.clone(), SystemTime::UNIX_EPOCH);
+        let live = LiveSecrets::of_env(None);
+        Self {
+            folder,
+            registry,
+            tools,
+            context,
+            surroundings,
+            secrets: OfSession::new(handle.clone(), live.clone()),
+            live,
+            handle,
+            cancel,
+            seen,
+            started,
+            log,
+            stop,
+            driver,
+        }
+    }
+
+    /// Runs a turn of a prompt.
+    async fn run(
+        &self,
+        model: &Arc<impl Model + 'static>,
+        history: &mut History,
+        blocks: Vec<ContentBlock>,
+    ) -> Ending {
+        let chosen = || Chosen::of(model.clone());
+        run(self.turn(&chosen), history, blocks).await
+    }
+
+    fn turn<'a>(&'a self, chosen: &'a (dyn Fn() -> Chosen + Sync)) -> Turn<'a> {
+        Turn {
+            name: "t1",
+            chosen,
+            registry: &self.registry,
+            tools: &self.tools,
+            context: &self.context,
+            surroundings: &self.surroundings,
+            handle: &self.handle,
+            secrets: &self.secrets,
+            cancel: &self.cancel,
+        }
+    }
+
+    /// Ends the turn as the session does it; returns all that the client saw, also of what is
+    /// left over.
+    async fn end(self) -> Seen {
+        self.handle.end_turn("t1", Reason::Turn);
+        self.cancel.cancel();
+        tokio::time::advance(Duration::from_secs(10)).await;
+        for _ in 0..100 {
+            yield_now().await;
+        }
+        self.stop.cancel();
+        self.driver.await.unwrap();
+        let seen = std::mem::take(&mut *self.seen.lock().unwrap());
+        drop(self.folder);
+        seen
+    }
+}
+
+use super::tools as tools_of;
+
+const TITLES: &str = "look = Look\nlook-pending = Look\nalter = Alter\nalter-pending = Alter\n\
+                      order = Order\norder-pending = Order\n";

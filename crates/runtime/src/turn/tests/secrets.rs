@@ -1,0 +1,35 @@
+//! Keys that a model learns while it opens.
+
+use super::*;
+
+const KEY: &str = "sk-learnt-in-mid-turn";
+
+/// Learns its key when it is first asked, and says it.
+#[derive(Debug)]
+struct Opens(LiveSecrets);
+
+impl Model for Opens {
+    fn name(&self) -> &'static str {
+        "opens"
+    }
+
+    fn reply(&self, _: Request) -> Reply {
+        let secrets = self.0.clone();
+        let open = async move {
+            secrets.learn(KEY);
+            stream::iter([Event::Text(format!("With {KEY}.")), Event::Stop(Stop::EndTurn)])
+        };
+        stream::once(open).flatten().boxed()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_learnt_in_mid_turn_is_hidden_in_that_turn() {
+    let (stage, mut history) = (Stage::new(), History::default());
+    let ending = stage
+        .run(&Arc::new(Opens(stage.live.clone())), &mut history, vec![ContentBlock::from("go")])
+        .await;
+    assert_eq!(ending, Ok(StopReason::EndTurn));
+    let said = stage.end().await.said;
+    assert!(said.starts_with("With ") && !said.contains(KEY), "{said}");
+}

@@ -1,0 +1,150 @@
+//! Sends what a client is shown of a turn beside its messages and calls, and adds notices for the
+//! model: commands that ended in the background, files that others wrote late.
+
+use std::time::Duration;
+
+use acp_lifecycle::{Chunk, Role};
+use acp_types::Status;
+use acp_types::schema::v1::{Cost, SessionInfoUpdate, SessionUpdate, UsageUpdate};
+use callboard_models::{ModelError, Usage};
+use callboard_process::text::head_tail;
+use callboard_text::{head, visible};
+use serde_json::json;
+use ulid::Ulid;
+
+use super::Turn;
+use super::history::History;
+use crate::context::date;
+use crate::limits;
+use crate::options::Chosen;
+
+/// The tool whose calls show that a command has ended.
+const TELLS: &str = "terminal_output";
+
+impl Turn<'_> {
+    /// Counts what a reply used, and tells how full the context is, where the model's size of it
+    /// is known.
+    /// (<https://agentclientprotocol.com/protocol/v1/schema#usageupdate>)
+    pub(super) fn send_usage(&self, usage: Option<&Usage>, chosen: &Chosen, history: &mut History) {
+        let Some(usage) = usage else { return };
+        history.count_usage(usage);
+        let (Some(input), Some(size)) = (usage.input_tokens, chosen.model.traits().context_tokens)
+        else {
+            return;
+        };
+        let used = input.saturating_add(usage.output_tokens.unwrap_or(0));
+        let mut update = UsageUpdate::new(used, size);
+        if let Some(micros) = history.spent().cost_micros {
+            update = update.cost(Cost::new(dollars(micros), "USD"));
+        }
+        self.handle.news(SessionUpdate::UsageUpdate(update));
+    }
+
+    /// Tells that the session goes on, and once a title for it: the first line of its first prompt.
+    /// (<https://agentclientprotocol.com/protocol/v1/schema#sessioninfoupdate>)
+    pub(super) fn send_session_info(&self, prompt: &str, history: &mut History) {
+        let now = self.handle.with(|_, now| now.wall);
+        let mut update = SessionInfoUpdate::new().updated_at(date::utc_time(now));
+        if !history.is_titled
+            && let Some(title) = title_of(prompt)
+        {
+            history.is_titled = true;
+            update = update.title(title);
+        }
+        self.handle.news(SessionUpdate::SessionInfoUpdate(update));
+    }
+
+    /// Says that a request is made again, and when. A thought, because it is no answer: clients
+    /// show it, and may fold it away.
+    pub(super) fn send_retry(&self, error: &ModelError, pause: Duration) {
+        let seconds = pause.as_secs_f64();
+        let what = visible(&error.to_string());
+        let what = head(&what, limits::MAX_FAULT_BYTES);
+        self.send_notice(format!("The model failed: {what}. It is asked again in {seconds:.1} s."));
+    }
+
+    /// Says something in a message of its own that the model does not hear.
+    pub(super) fn send_notice(&self, text: String) {
+        let message = Ulid::generate().to_string();
+        self.handle.say(Chunk { role: Role::Thought, message, text });
+    }
+
+    /// Posts a call for each command whose end was not told yet, and tells the model. What a
+    /// cancelled turn does not come to, the next one does.
+    pub(super) async fn add_ended_commands(&self, history: &mut History) {
+        let batch = Ulid::generate().to_string();
+        let background = self.context.workspace.background();
+        while !self.cancel.is_cancelled()
+            && let Some(command) = background.next_ended()
+        {
+            let Some(open) = self.begin(&command, TELLS, &batch) else { continue };
+            let told = self.perform(open, TELLS, json!({ "id": command })).await;
+            history.note(&match told.status {
+                Status::Completed => {
+                    let told = head_tail(&told.text, limits::MAX_TOLD_END_BYTES);
+                    format!("A command in the background has ended.\n{told}")
+                }
+                _ => format!("{command} in the background has ended. {TELLS} tells how."),
+            });
+        }
+    }
+
+    /// Tells the user and the model of it. What a cancelled turn does not come to, the next one
+    /// does.
+    pub(super) async fn add_late_writes(&self, history: &mut History) {
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => {}
+            late = self.context.late_writes() => {
+                for told in late {
+                    history.note(&told);
+                    self.send_notice(told);
+                }
+            }
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "nobody spends 2^53 millionths of a dollar")]
+fn dollars(micros: u64) -> f64 {
+    micros as f64 / 1e6
+}
+
+/// The first line of a prompt that says something, without anything invisible.
+fn title_of(prompt: &str) -> Option<String> {
+    let line = prompt.lines().map(str::trim).find(|line| !line.is_empty())?;
+    // Enough of it: what is invisible only gets longer.
+    let start = line.char_indices().nth(limits::MAX_TITLE_CHARS + 1).map_or(line.len(), |at| at.0);
+    let shown = visible(&line[..start]);
+    if shown.chars().count() <= limits::MAX_TITLE_CHARS {
+        return Some(shown);
+    }
+    let start: String = shown.chars().take(limits::MAX_TITLE_CHARS - 1).collect();
+    Some(format!("{}…", start.trim_end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::title_of;
+    use crate::limits;
+
+    #[test]
+    fn a_title_is_one_line_of_what_can_be_seen() {
+        let long = "é".repeat(limits::MAX_TITLE_CHARS);
+        for (prompt, title) in [
+            ("mend the parser", Some("mend the parser")),
+            ("\n  \n  mend it\nnow\n", Some("mend it")),
+            ("a\u{202e}b\tc", Some("a\\u{202e}b\\tc")),
+            (" \n", None),
+            ("", None),
+            (&long, Some(&*long)),
+            (&format!("{long}!"), Some(&*format!("{}…", long.strip_suffix('é').unwrap()))),
+        ] {
+            assert_eq!(title_of(prompt).as_deref(), title, "{prompt:?}");
+        }
+        for prompt in ["\u{202e}".repeat(100), "x \u{1}".repeat(100)] {
+            let title = title_of(&prompt).unwrap();
+            assert!(title.chars().count() <= limits::MAX_TITLE_CHARS && title.ends_with('…'));
+        }
+    }
+}
