@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use acp_tools::Workspace;
-use acp_tools::read::read_window;
+use acp_tools::files::read::read_window;
 use agent_client_protocol::v1::schema::{ContentBlock, EmbeddedResourceResource, ResourceLink};
 use callboard_text::visible;
 use callboard_text::{fenced, head};

@@ -21,6 +21,7 @@ pub mod terminal_wait;
 pub mod think;
 pub mod todo_write;
 pub mod undo;
+mod unsaved;
 pub mod write_file;
 
 /// Adds every built-in tool.

@@ -4,7 +4,6 @@
 //! line ends, also mixed ones, a byte order mark, a missing last line end. A text that is not
 //! there exactly is looked for ever less strictly, see [`Rung`]; which rung found it is told.
 
-mod applied;
 mod ladder;
 mod near;
 mod numbered;
@@ -19,12 +18,15 @@ use std::num::NonZeroU32;
 
 use acp_types::diff::Splice;
 use memchr::memchr_iter;
+use memchr::memmem::Finder;
 
 use crate::error::ToolError;
+use crate::files::encoding::Text;
+use crate::files::encoding::line_ends::{has_lone_returns, normalised};
+use crate::files::walk::Cancel;
 use crate::limits::{EDIT_MATCHES, EDIT_MATCHES_SHOWN, EDIT_PLACES, FILE_BYTES};
-use crate::workspace::Cancel;
 
-use self::ladder::{Found, Pair, Place};
+use self::ladder::{Found, Pair, Place, is_whole_lines};
 use self::near::nearest;
 use self::numbered::without_numbers;
 use self::splice::compose;
@@ -36,7 +38,6 @@ pub(crate) use self::placeholder::placeholder;
 pub use self::quote::{Around, Quote};
 pub use self::reason::{EditError, EditReason};
 pub use self::splice::spliced;
-pub(crate) use self::view::{has_lone_returns, normalised};
 
 /// New texts shorter than this are found by chance, which says nothing.
 const TELLING_BYTES: usize = 16;
@@ -102,6 +103,20 @@ pub struct Edited {
     pub splices: Vec<Splice>,
     /// What became of each edit, in their order.
     pub done: Vec<Done>,
+}
+
+impl Edited {
+    /// Returns the bytes of the text, as [`Text::spliced`] does.
+    ///
+    /// # Errors
+    ///
+    /// The first character that the encoding does not have.
+    pub fn into_bytes(self, old: &Text) -> Result<Vec<u8>, char> {
+        match old.encoding() {
+            None => Ok(self.text.into_bytes()),
+            Some(_) => old.spliced(&self.splices),
+        }
+    }
 }
 
 /// What became of one edit.
@@ -319,7 +334,7 @@ impl Edit {
         cancel: &Cancel<'_>,
     ) -> Result<(Vec<Splice>, Done), EditReason> {
         let view = View::new(text, Level::LineEnds);
-        let place = applied::find(&view.text, old, new);
+        let place = applied(&view.text, old, new);
         let line = place.as_ref().map(|place| line_at(&view.text, place.start));
         match (place, line) {
             (Some(place), Some(line)) if place.is_certain => {
@@ -354,6 +369,42 @@ fn lines_at(text: &str, places: impl Iterator<Item = usize>) -> Vec<u32> {
         u32::try_from(line).unwrap_or(u32::MAX)
     };
     places.map(count).collect()
+}
+
+/// Where a new text is.
+struct Applied {
+    start: usize,
+    /// Whether its surroundings say that the edit was made there.
+    is_certain: bool,
+}
+
+/// Finds the only place that has a new text as whole lines, where the edit may have been made before. It is certain if old and new text begin
+/// and end with the same lines, and those at one of both ends are nowhere else.
+fn applied(text: &str, old: &str, new: &str) -> Option<Applied> {
+    let start = only(text, new)?;
+    let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
+    let same = |(old, new): &(&&str, &&str)| old == new;
+    let before = old.iter().zip(&new).take_while(same).count();
+    let (old_rest, new_rest) = (&old[before..], &new[before..]);
+    let after = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(same).count();
+    let is_alone = |lines: &[&str]| {
+        let lines = lines.join("\n");
+        !lines.trim().is_empty() && only(text, &lines).is_some()
+    };
+    let (first, last) = (&new[..before], &new[new.len() - after..]);
+    let is_between = before > 0 && after > 0;
+    Some(Applied { start, is_certain: is_between && (is_alone(first) || is_alone(last)) })
+}
+
+/// Returns the only place of whole lines.
+fn only(text: &str, lines: &str) -> Option<usize> {
+    if lines.trim().is_empty() {
+        return None;
+    }
+    let finder = Finder::new(lines);
+    let places = finder.find_iter(text.as_bytes());
+    let mut places = places.filter(|at| is_whole_lines(text, *at, at + lines.len()));
+    places.next().filter(|_| places.next().is_none())
 }
 
 #[cfg(test)]

@@ -14,42 +14,26 @@
 //! # Ok::<(), acp_lifecycle::TitlesError>(())
 //! ```
 
-mod arguments;
-pub mod backend;
-pub mod background;
 pub mod builtin;
-mod command;
 pub mod edit;
-pub mod encoding;
 pub mod error;
-pub mod find;
+pub mod files;
 pub mod limits;
-pub mod list;
 pub mod note;
-mod outputs;
-mod partial;
 mod progress;
-pub mod read;
 pub mod registry;
-pub mod remove;
 pub mod search;
-mod session_folder;
-pub mod stamp;
-mod state_folder;
-mod sys;
+pub mod terminal;
 pub mod tool;
-pub mod undo;
-pub mod workspace;
-pub mod write;
 
-pub use backend::{
-    ClientCommand, ClientError, ClientOutput, ClientTerminal, TerminalBackend, TextBackend,
-};
 pub use error::{Code, Report, ToolError};
+pub use files::workspace::{Workspace, WorkspaceError};
 pub use note::{CATALOGUES, Note};
 pub use registry::{Listed, Registry, ToolCall};
+pub use tool::backend::{
+    ClientCommand, ClientError, ClientOutput, ClientTerminal, TerminalBackend, TextBackend,
+};
 pub use tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
-pub use workspace::{Workspace, WorkspaceError};
 
 // The examples of the README are tested like those of the documentation.
 #[cfg(doctest)]

@@ -1,6 +1,8 @@
 //! The one list of a session's tools: names, schemas, titles and dispatch come from it.
 
+pub(crate) mod arguments;
 mod changes;
+mod partial;
 mod results;
 
 use std::borrow::Cow;
@@ -25,15 +27,15 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::arguments::{self, Normalised};
 use crate::error::{Code, ToolError};
+use crate::files::stamp::Stamp;
+use crate::files::workspace::{Resolved, Workspace};
+use crate::files::write::{PreImage, read_whole};
 use crate::limits::{FILE_BYTES, TITLE_SETTLES};
 use crate::note::{CATALOGUES, Note};
-use crate::partial;
-use crate::stamp::Stamp;
+use crate::registry::arguments::{self, Normalised};
+use crate::registry::partial;
 use crate::tool::{Context, Description, Draft, Invocation, Reach, Spec, Surface, Tool, end_patch};
-use crate::workspace::{Resolved, Workspace};
-use crate::write::{PreImage, read_whole};
 
 /// The tools of a session, in the order in which they were added.
 #[derive(Debug, Clone)]
@@ -603,8 +605,8 @@ fn typed<T: Tool>(tool: &T, args: Value) -> Result<T::Args, ToolError> {
 mod tests {
     use super::{Context, Description, Draft, Invocation, Reach, Registry, Spec, Surface, Tool};
     use crate::error::ToolError;
+    use crate::files::workspace::Workspace;
     use crate::tool::Output;
-    use crate::workspace::Workspace;
     use acp_lifecycle::{Grant, Pinned};
     use acp_types::ToolKind;
     use pretty_assertions::assert_eq;

@@ -1,221 +1,92 @@
-//! Searches the contents of files for a regular expression, in this process.
-//!
-//! It knows nothing of ripgrep's command line or its configuration files.
-//!
-//! Several threads take files from one walk in the order of their names, and what they find is put
-//! into that order again. Once more is found than is shown no further file is begun. So the first
-//! matches in that order are always shown, whichever thread was faster. Every file is opened in the
-//! directory that it was found in, beneath its root; links are not followed.
+//! Searches through the files of a workspace: by what they hold ([`grep`]), by their names ([`find`]),
+//! and lists of directories ([`list`]).
 
-mod file;
-mod files;
-mod glob;
-mod matcher;
-mod page;
-mod preview;
-mod query;
-mod text;
+pub mod find;
+pub mod grep;
+pub mod list;
 
-use std::panic::resume_unwind;
-use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
-use std::thread;
-use std::time::Instant;
+use std::fmt::Write as _;
+use std::path::Path;
 
-use acp_types::Location;
+use callboard_text::{grouped, grouped_count};
+use globset::{GlobBuilder, GlobMatcher};
 
-use crate::error::ToolError;
-use crate::limits::MATCH_CONTEXT;
-use crate::workspace::{Budget, Cancel, Ignored, Order, Resolved, Stop, Walk, Workspace, threads};
+use crate::error::{Code, ToolError};
+use crate::files::walk::Stop;
+use crate::limits::{DIRECTORY_ENTRIES, PATTERN_BYTES};
 
-use self::file::Look;
-use self::files::Files;
-use self::page::{Page, Part, Searched};
-use self::query::Filter;
-
-pub(crate) use self::glob::PathGlob;
-pub use self::query::Query;
-
-/// What a search found.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Matches {
-    /// The files with matches, in the order of the names.
-    pub files: Vec<FileMatches>,
-    /// How many matching lines are shown.
-    pub count: usize,
-    /// How many matching lines were passed over before these, as was asked for.
-    pub passed: usize,
-    /// Whether there are more matches than are shown.
-    pub truncated: bool,
-    /// Why it did not look at everything, if not because of too many matches.
-    pub stop: Option<Stop>,
-    /// What was not searched. Where matches are left out this may differ between equal searches.
-    pub skipped: Skipped,
+/// A glob for names, or for paths if it has a slash.
+#[derive(Debug)]
+pub(crate) struct PathGlob {
+    matcher: GlobMatcher,
+    for_names: bool,
 }
 
-/// What one file holds of a search.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileMatches {
-    /// The absolute path.
-    pub path: PathBuf,
-    /// The matching lines and those around them.
-    pub lines: Vec<MatchLine>,
-    /// Why the file was not searched to its end, if it was not and is not the last one shown.
-    pub end: Option<FileEnd>,
-}
-
-/// Why a file with matches was not searched to its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FileEnd {
-    /// It has more matches than were asked for of one file.
-    PerFile,
-    /// What follows holds a NUL byte.
-    Binary,
-    /// A line of more than [`SEARCHED_LINE_BYTES`](crate::limits::SEARCHED_LINE_BYTES) follows.
-    LongLine,
-}
-
-/// One line of a file with matches.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MatchLine {
-    /// Its number, from 1.
-    pub number: u64,
-    /// The line, or what of a long one is around the match.
-    pub text: String,
-    /// Whether it matches; else it is context.
-    pub is_match: bool,
-}
-
-/// How many files and directories were not searched, or not whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Skipped {
-    /// They hold a NUL byte, and no match before it.
-    pub binary: usize,
-    /// They are too large to be searched over several lines
-    /// ([`MULTILINE_BYTES`](crate::limits::MULTILINE_BYTES)).
-    pub large: usize,
-    /// They have a line of more than [`SEARCHED_LINE_BYTES`](crate::limits::SEARCHED_LINE_BYTES),
-    /// which is where it ended.
-    pub long_lines: usize,
-    /// They could not be read.
-    pub unreadable: usize,
-    /// They are directories of more than
-    /// [`DIRECTORY_ENTRIES`](crate::limits::DIRECTORY_ENTRIES) entries, which are looked at.
-    pub cut: usize,
-}
-
-/// How far a search is, for those who watch it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Seen {
-    /// How many files were searched.
-    pub(crate) files: usize,
-    /// How many files to search were found so far, if that is known.
-    pub(crate) known: Option<usize>,
-    /// How many matching lines there are to show.
-    pub(crate) matches: usize,
-    /// The first matches in the order of the names, if there are others than before. They stay.
-    pub(crate) locations: Option<Vec<Location>>,
-}
-
-/// Told how far a search is, from several threads, one at a time.
-pub(crate) type Watch<'a> = dyn Fn(Seen) + Sync + 'a;
-
-/// Searches the contents of a file, or of all files beneath a directory.
-///
-/// It takes at most [`SEARCH_TIME`](crate::limits::SEARCH_TIME), then it returns what it has and
-/// says so.
-///
-/// # Errors
-///
-/// As [`Workspace::resolve`]; `bad_pattern`; `invalid_arguments` for a type of files that there is
-/// not, or an offset that is too large; `not_found`, `not_a_regular_file`, `not_permitted`.
-pub fn search(
-    workspace: &Workspace,
-    query: &Query,
-    cancel: &Cancel<'_>,
-) -> Result<Matches, ToolError> {
-    let at = workspace.resolve(query.path.as_deref().unwrap_or("."))?;
-    search_at(workspace, query, &at, cancel, &|_| {})
-}
-
-/// The same at a place that was looked at, whatever path the query has. It tells how far it is: the
-/// first matches as soon as they are found, the rest every
-/// [`PROGRESS_INTERVAL`](crate::limits::PROGRESS_INTERVAL).
-pub(crate) fn search_at(
-    workspace: &Workspace,
-    query: &Query,
-    at: &Resolved,
-    cancel: &Cancel<'_>,
-    watch: &Watch<'_>,
-) -> Result<Matches, ToolError> {
-    let context = query.context.min(MATCH_CONTEXT) as usize;
-    let part = Part { offset: query.offset()?, limit: query.limit(), context };
-    let budget = Budget::new(cancel);
-    let look = Look::new(query, budget, part)?;
-    let filter = Filter::of(query)?;
-    let mut page = Page::new(part, Instant::now());
-    if !workspace.metadata(at)?.is_dir() {
-        let file = workspace.open_read(at)?;
-        page.add(0, look.worker().file(Ok(file), || at.path().to_owned()));
-        return Ok(page.into_matches());
-    }
-    let ignored = Ignored::shown_if(query.include_ignored);
-    let walk = Walk::new(workspace, at, usize::MAX, Order::ByName, ignored, budget)?;
-    let run = Run { look, files: Files::new(walk, filter), page: Mutex::new(page), watch };
-    Ok(run.all())
-}
-
-/// One search of a directory, shared by its threads.
-struct Run<'a> {
-    look: Look<'a>,
-    files: Files<'a>,
-    page: Mutex<Page>,
-    watch: &'a Watch<'a>,
-}
-
-impl Run<'_> {
-    fn all(self) -> Matches {
-        thread::scope(|scope| {
-            // This thread is one of them.
-            let others: Vec<_> = (1..threads()).map(|_| scope.spawn(|| self.work())).collect();
-            self.work();
-            for other in others {
-                other.join().unwrap_or_else(|panic| resume_unwind(panic));
-            }
-        });
-        let walk = self.files.into_walk();
-        let page = self.page.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let mut matches = page.into_matches();
-        if !matches.truncated {
-            matches.stop = matches.stop.or_else(|| walk.stop());
+impl PathGlob {
+    pub(crate) fn parse(pattern: &str) -> Result<Self, ToolError> {
+        let bad = |why: &str| {
+            ToolError::report(Code::BadPattern, format!("the glob {pattern} does not work: {why}"))
+        };
+        if pattern.len() > PATTERN_BYTES {
+            return Err(ToolError::report(Code::BadPattern, "the glob is too long"));
         }
-        matches.skipped.unreadable += walk.unreadable();
-        matches.skipped.cut += walk.cut();
-        matches
+        let glob = pattern.strip_prefix("./").unwrap_or(pattern).trim_end_matches('/');
+        if glob.is_empty() {
+            return Err(bad("it is empty"));
+        }
+        if glob.starts_with('/') {
+            return Err(bad("it has to be relative to the searched directory, which path sets"));
+        }
+        let matcher = GlobBuilder::new(glob)
+            .literal_separator(true)
+            .build()
+            .map_err(|error| bad(&error.kind().to_string()))?
+            .compile_matcher();
+        Ok(Self { matcher, for_names: !glob.contains('/') })
     }
 
-    fn work(&self) {
-        let mut worker = self.look.worker();
-        while let Some(next) = self.files.next() {
-            let path = || self.files.absolute(&next.path);
-            let searched = worker.file(next.open(), path);
-            self.add(next.place, searched);
-        }
-    }
-
-    fn add(&self, place: usize, searched: Searched) {
-        let mut page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
-        page.add(place, searched);
-        if page.is_enough() {
-            self.files.end();
-        }
-        // Told under the lock, so that news never overtakes news.
-        if let Some(seen) = page.news(Instant::now()) {
-            (self.watch)(Seen { known: Some(self.files.known()), ..seen });
+    pub(crate) fn matches(&self, path: &Path) -> bool {
+        if self.for_names {
+            path.file_name().is_some_and(|name| self.matcher.is_match(name))
+        } else {
+            self.matcher.is_match(path)
         }
     }
 }
 
-#[cfg(test)]
-mod tests;
+/// Says what a listing or a search for names does not show.
+pub(crate) fn ending(
+    left_out: usize,
+    next: Option<usize>,
+    stop: Option<Stop>,
+    (unreadable, cut): (usize, usize),
+) -> String {
+    let mut text = String::new();
+    if left_out > 0 {
+        let at_least = if stop.is_some() { "at least " } else { "" };
+        let left_out = grouped(left_out as u64);
+        let next = next.map_or(String::new(), |next| format!(", or go on with offset {next}"));
+        let _ = writeln!(text, "[{at_least}{left_out} more; narrow the path or the pattern{next}]");
+    }
+    match stop {
+        Some(Stop::Cancelled) => text.push_str("[cancelled before everything was looked at]\n"),
+        Some(Stop::TimedOut) => text.push_str("[its time was over before all was looked at]\n"),
+        Some(Stop::Enough) | None => {}
+    }
+    if unreadable > 0 {
+        let _ = writeln!(text, "[{} could not be read]", directories(unreadable));
+    }
+    if cut > 0 {
+        let most = grouped(DIRECTORY_ENTRIES as u64);
+        let _ = writeln!(
+            text,
+            "[{} more than {most} entries: the rest is not shown]",
+            grouped_count(cut as u64, "directory has", "directories have")
+        );
+    }
+    text
+}
+
+fn directories(count: usize) -> String {
+    grouped_count(count as u64, "directory", "directories")
+}

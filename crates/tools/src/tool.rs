@@ -2,12 +2,13 @@
 //!
 //! It knows nothing of models and protocols; `acp-lifecycle` drives it.
 
-use std::collections::BTreeMap;
+pub mod backend;
+mod context;
+
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use acp_lifecycle::{CallHandle, Effect, Effects, Grant, GrantMismatch, Pinned};
+use acp_lifecycle::{CallHandle, Effects, Grant, GrantMismatch, Pinned};
 use acp_types::schema::v1::ImageContent;
 use acp_types::{Content, FileChange, Location, Reason, TerminalPatch, ToolCallPatch, ToolKind};
 use callboard_text::grouped;
@@ -15,13 +16,14 @@ use callboard_text::path_text;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::task::JoinError;
 
-use crate::backend::{TerminalBackend, TextBackend};
 use crate::error::{Code, ToolError};
+use crate::files::workspace::Workspace;
 use crate::limits::{UNDO_BYTES, UNDO_STEPS};
 use crate::note::Note;
-use crate::workspace::{Resolved, Workspace};
+
+pub use self::context::Context;
+pub(crate) use self::context::{blocking, to_its_end};
 
 /// What a tool says of itself, once.
 #[derive(Debug, Clone, Copy)]
@@ -65,19 +67,6 @@ pub enum Surface {
     Content,
     /// As a terminal, which is opened when the call is announced.
     Terminal,
-}
-
-/// What every call of a session may use.
-#[derive(Clone)]
-pub struct Context {
-    /// The files it may reach.
-    pub workspace: Arc<Workspace>,
-    /// The environment of commands.
-    pub env: Arc<BTreeMap<String, String>>,
-    /// The texts that the client holds; none where it tells of none.
-    pub text: Option<Arc<dyn TextBackend>>,
-    /// The terminals that the client runs commands in; none where it has none.
-    pub terminal: Option<Arc<dyn TerminalBackend>>,
 }
 
 /// One call while it runs.
@@ -228,6 +217,26 @@ impl Output {
         let content = Some(vec![Content::code("", &text)]);
         Self { text, content, raw: Some(raw), ..Self::default() }
     }
+
+    /// Makes the result of a change of files, with what other programs did to them meanwhile, and
+    /// what cannot be undone any more because of it.
+    pub(crate) fn of_change(mut text: String, raw: Value, workspace: &Workspace) -> Self {
+        workspace.tell_late_writes(&mut text);
+        for path in workspace.undo().lost() {
+            let path = workspace.display(&path);
+            text.push_str(&format!(
+                "\nWhat was in {path} before could not be kept, so this change cannot be undone."
+            ));
+        }
+        if workspace.undo().has_forgotten() {
+            let (steps, bytes) = (grouped(UNDO_STEPS as u64), grouped(UNDO_BYTES));
+            text.push_str(&format!(
+                "\nThe oldest changes of this session cannot be undone any more: {steps} are kept, \
+                 and {bytes} bytes of them."
+            ));
+        }
+        Self { text, raw: Some(raw), ..Self::default() }
+    }
 }
 
 /// Returns a text for the model without the secrets that the session of a call knows.
@@ -348,106 +357,9 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Output, ToolError>> + Send;
 }
 
-impl fmt::Debug for Context {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Values of the environment are nobody's business.
-        formatter
-            .debug_struct("Context")
-            .field("workspace", &self.workspace)
-            .finish_non_exhaustive()
-    }
-}
-
 impl From<GrantMismatch> for ToolError {
     fn from(mismatch: GrantMismatch) -> Self {
         Self::fatal(mismatch)
-    }
-}
-
-impl Context {
-    /// Does blocking work on files where it holds up no other task.
-    pub(crate) async fn on_files<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Workspace) -> Result<T, ToolError> + Send + 'static,
-    ) -> Result<T, ToolError> {
-        let workspace = self.workspace.clone();
-        blocking(move || work(&workspace)).await
-    }
-
-    /// Looks at a place that a call names, where that holds up no other task, and tells what
-    /// reading or searching it does.
-    pub(crate) async fn looking(
-        &self,
-        given: &str,
-        effect: fn(PathBuf) -> Effect,
-    ) -> Result<(Resolved, Effects), ToolError> {
-        let given = given.to_owned();
-        self.on_files(move |workspace| {
-            let at = workspace.look(&given)?;
-            let effects = workspace.looked_at(&at, effect);
-            Ok((at, effects))
-        })
-        .await
-    }
-
-    /// Waits until what killed processes left unfinished is in order.
-    pub(crate) async fn recovered(&self) -> Result<(), ToolError> {
-        if self.workspace.is_recovered() {
-            return Ok(());
-        }
-        self.on_files(|workspace| {
-            workspace.recover();
-            Ok(())
-        })
-        .await
-    }
-}
-
-impl Output {
-    /// Makes the result of a change of files, with what other programs did to them meanwhile, and
-    /// what cannot be undone any more because of it.
-    pub(crate) fn of_change(mut text: String, raw: Value, workspace: &Workspace) -> Self {
-        workspace.tell_late_writes(&mut text);
-        for path in workspace.undo().lost() {
-            let path = workspace.display(&path);
-            text.push_str(&format!(
-                "\nWhat was in {path} before could not be kept, so this change cannot be undone."
-            ));
-        }
-        if workspace.undo().has_forgotten() {
-            let (steps, bytes) = (grouped(UNDO_STEPS as u64), grouped(UNDO_BYTES));
-            text.push_str(&format!(
-                "\nThe oldest changes of this session cannot be undone any more: {steps} are kept, \
-                 and {bytes} bytes of them."
-            ));
-        }
-        Self { text, raw: Some(raw), ..Self::default() }
-    }
-}
-
-/// Runs blocking work where it holds up no other task.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
-) -> Result<T, ToolError> {
-    joined(tokio::task::spawn_blocking(work).await)
-}
-
-/// Does work to its end, also where nobody waits for it any more: a call that is cancelled must not
-/// leave files half changed.
-pub(crate) async fn to_its_end<T: Send + 'static>(
-    work: impl Future<Output = Result<T, ToolError>> + Send + 'static,
-) -> Result<T, ToolError> {
-    joined(tokio::spawn(work).await)
-}
-
-fn joined<T>(ended: Result<Result<T, ToolError>, JoinError>) -> Result<T, ToolError> {
-    match ended {
-        Ok(result) => result,
-        // A panic goes on in the caller, who ends the call by it.
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(error) => Err(ToolError::fatal(error)),
-        },
     }
 }
 
@@ -460,24 +372,4 @@ pub(crate) fn end_patch(output: Output) -> ToolCallPatch {
     patch.raw_output = output.raw;
     patch.locations = output.locations;
     patch
-}
-
-#[cfg(test)]
-mod tests {
-    use super::to_its_end;
-    use tokio::sync::oneshot;
-
-    #[tokio::test]
-    async fn work_goes_on_when_nobody_waits_for_it_any_more() {
-        let ((begin, begun), (end, ended)) = (oneshot::channel(), oneshot::channel());
-        let mut work = Box::pin(to_its_end(async move {
-            begun.await.unwrap();
-            end.send(()).unwrap();
-            Ok(())
-        }));
-        assert!(futures::poll!(&mut work).is_pending());
-        drop(work);
-        begin.send(()).unwrap();
-        ended.await.unwrap();
-    }
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use acp_tools::Workspace;
-use acp_tools::find::{NameQuery, find};
-use acp_tools::search::{Query, search};
+use acp_tools::search::find::{NameQuery, find};
+use acp_tools::search::grep::{Query, search};
 use serde_json::{Value, json};
 
 use crate::{Result, workspace};
@@ -33,7 +33,8 @@ pub(crate) fn search_and_find(tree: &Path) -> Result<Value> {
     if !found.contains("at least 20,000 more") {
         return Err(format!("find: {found}").into());
     }
-    let fuzzy = NameQuery { how: acp_tools::find::NameMatch::Fuzzy, ..NameQuery::new("f1") };
+    let fuzzy =
+        NameQuery { how: acp_tools::search::find::NameMatch::Fuzzy, ..NameQuery::new("f1") };
     let found = timed("fuzzy", || Ok(find(&space, &fuzzy, &|| false)?.to_text(&space)))?;
     if !found.contains(" more; narrow") {
         return Err(format!("fuzzy: {found}").into());

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use acp_tools::search::{Query, search};
-use acp_tools::workspace::Stop;
+use acp_tools::files::walk::Stop;
+use acp_tools::search::grep::{Query, search};
 use serde_json::{Value, json};
 
 use crate::random::Random;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use acp_tools::search::Query;
+use acp_tools::search::grep::Query;
 
 use crate::random::Random;
 

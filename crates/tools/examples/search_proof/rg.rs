@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use acp_tools::limits::SEARCH_THREADS;
-use acp_tools::search::Query;
+use acp_tools::search::grep::Query;
 
 use crate::Result;
 

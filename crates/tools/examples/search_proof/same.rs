@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use acp_tools::Workspace;
 use acp_tools::limits::{MATCH_OFFSET, MATCHES_MAX};
-use acp_tools::search::{Query, search};
+use acp_tools::search::grep::{Query, search};
 use serde_json::{Value, json};
 
 use crate::{Result, patterns, rg, workspace};

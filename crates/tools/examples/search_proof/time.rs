@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use acp_tools::search::{Query, search};
+use acp_tools::search::grep::{Query, search};
 use serde_json::{Value, json};
 
 use crate::{Result, rg, workspace};

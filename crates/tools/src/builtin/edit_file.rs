@@ -12,20 +12,21 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::locations;
-use crate::backend::{Held, Rewrite, put_back, remember, require_as_on_disk, rewrite};
+use crate::builtin::unsaved::{Held, Rewrite, put_back, remember, require_as_on_disk, rewrite};
 use crate::edit::{Done, Edit, Rung, Which, apply_until};
-use crate::encoding::Text;
 use crate::error::{Code, ToolError};
+use crate::files::encoding::Text;
+use crate::files::stamp::Stamp;
+use crate::files::walk::Cancel;
+use crate::files::workspace::{Resolved, Workspace};
+use crate::files::write::{Change, PreImage, Protection, read_whole, write_all_watched};
 use crate::limits::{EDIT_FILES, EDIT_TIME, EDITED_BYTES, EDITS, FILE_BYTES};
 use crate::note::Note;
 use crate::progress::{Far, Teller};
-use crate::stamp::Stamp;
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, redacted,
     to_its_end,
 };
-use crate::workspace::{Cancel, Resolved, Workspace};
-use crate::write::{Change, PreImage, Protection, read_whole, write_all_watched};
 
 /// Replaces text in files.
 #[derive(Debug, Clone, Copy)]
@@ -386,7 +387,7 @@ impl File {
         if edited.text != self.old.as_str() {
             let (old, path) = (self.old.as_str(), self.at.path());
             self.change = Some(diff::spliced(path, old, &edited.text, &edited.splices));
-            self.new = self.old.edited(edited).map_err(|letter| {
+            self.new = edited.into_bytes(&self.old).map_err(|letter| {
                 let encoding = self.old.encoding().unwrap_or_default();
                 let message = format!("{given} is {encoding}, which does not have {letter:?}");
                 ToolError::report(Code::Unencodable, message)

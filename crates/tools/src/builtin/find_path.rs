@@ -8,9 +8,9 @@ use serde_json::json;
 
 use super::grep::tell;
 use crate::error::ToolError;
-use crate::find::{NameMatch, NameQuery, find_at};
+use crate::files::workspace::Resolved;
+use crate::search::find::{NameMatch, NameQuery, find_at};
 use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
-use crate::workspace::Resolved;
 
 /// Finds files and directories by name.
 #[derive(Debug, Clone, Copy)]

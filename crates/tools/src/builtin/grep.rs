@@ -11,9 +11,9 @@ use serde_json::json;
 use tokio::runtime::Handle;
 
 use crate::error::{Code, ToolError};
-use crate::search::{Query, Seen, search_at};
+use crate::files::workspace::{Resolved, Workspace};
+use crate::search::grep::{Query, Seen, search_at};
 use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
-use crate::workspace::{Resolved, Workspace};
 
 /// Searches the contents of files.
 #[derive(Debug, Clone, Copy)]

@@ -7,9 +7,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::error::ToolError;
-use crate::list::{ListQuery, list_at};
+use crate::files::workspace::Resolved;
+use crate::search::list::{ListQuery, list_at};
 use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
-use crate::workspace::Resolved;
 
 /// Lists a directory.
 #[derive(Debug, Clone, Copy)]

@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::error::ToolError;
-use crate::remove::{Found, find};
+use crate::files::remove::{Found, find};
+use crate::files::workspace::Entry;
 use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
-use crate::workspace::Entry;
 
 /// Moves a file or a directory.
 #[derive(Debug, Clone, Copy)]

@@ -11,14 +11,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::backend::Held;
+use crate::builtin::unsaved::Held;
 use crate::error::ToolError;
+use crate::files::read::{Image, Reading, Window, held_window, read_at};
+use crate::files::workspace::{Resolved, Workspace};
 use crate::limits::SHOWN_IMAGE_BYTES;
-use crate::read::{Image, Reading, Window, held_window, read_at};
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
-use crate::workspace::{Resolved, Workspace};
 
 /// Reads lines of a text file.
 #[derive(Debug, Clone, Copy)]

@@ -9,19 +9,20 @@ use acp_types::{TerminalPatch, TerminalSize, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::command;
 use crate::error::{Code, ToolError};
+use crate::files::system::Dir;
+use crate::files::workspace::Resolved;
 use crate::limits::{BACKGROUND_SETTLE, COMMAND_TIMEOUT, COMMAND_TIMEOUT_MAX};
-use crate::sys::fs::Dir;
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };
-use crate::workspace::Resolved;
 use callboard_process::{Command, Size, Streams};
 
 pub(super) mod background;
 mod client;
 mod own;
+mod report;
+pub(super) mod risks;
 
 /// Runs a shell command.
 #[derive(Debug, Clone, Copy)]
@@ -153,10 +154,10 @@ impl Tool for Terminal {
         let (workspace, cwd) = (context.workspace.clone(), at.path().to_owned());
         let judged = blocking(move || {
             let home = command.env.get("HOME").map(PathBuf::from);
-            let judged = command::judge(&args.command, &command.cwd, home.as_deref(), &workspace);
+            let judged = risks::judge(&args.command, &command.cwd, home.as_deref(), &workspace);
             Ok((judged, command))
         });
-        let (command::Judged { effects, note }, command) = judged.await?;
+        let (risks::Judged { effects, note }, command) = judged.await?;
         let asks_background = is_background || asks_later;
         let plan = Plan { command, at, folder, is_background, patience, asks_background };
         let notes = note.into_iter().collect();

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use tokio::time::sleep;
 
 use super::terminal::background::{self, find};
-use crate::command;
+use crate::builtin::terminal::risks;
 use crate::error::{Code, ToolError};
 use crate::limits::{BACKGROUND_SETTLE, INPUT_BYTES};
 use crate::tool::{
@@ -92,8 +92,8 @@ impl Tool for TerminalInput {
         // what is asked about each time is asked about here too.
         let (workspace, line) = (context.workspace.clone(), text.clone());
         let home = context.env.get("HOME").map(PathBuf::from);
-        let judged = blocking(move || Ok(command::judge_typed(&line, home.as_deref(), &workspace)));
-        let command::Judged { effects, note } = judged.await?;
+        let judged = blocking(move || Ok(risks::judge_typed(&line, home.as_deref(), &workspace)));
+        let risks::Judged { effects, note } = judged.await?;
         let notes = note.into_iter().collect();
         Ok(Draft { effects, notes, ..Draft::new(Plan { id: command.id, text, input }) })
     }

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::terminal::background::{self, find};
-use crate::background::{Command, Phase};
 use crate::error::ToolError;
+use crate::terminal::{Command, Phase};
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
 };

@@ -9,10 +9,10 @@ use serde_json::json;
 
 use super::locations;
 use crate::error::ToolError;
+use crate::files::undo::{Staying, Undoing};
+use crate::files::workspace::Workspace;
 use crate::note::Note;
 use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
-use crate::undo::{Staying, Undoing};
-use crate::workspace::Workspace;
 
 /// Takes back the last change of files.
 #[derive(Debug, Clone, Copy)]
@@ -72,7 +72,8 @@ impl Tool for Undo {
                 .collect();
             let is_guarded =
                 undoing.pinned().any(|(at, _)| workspace.is_guarded(at) || workspace.is_shared(at));
-            let late = workspace.late_writes().into_iter().map(|late| late.note(workspace));
+            let late = workspace.late_writes().into_iter();
+            let late = late.map(|late| late.note(workspace.display(&late.path)));
             let protection = undoing.protection();
             let notes = staying(&undoing, workspace).into_iter().chain(late);
             let notes = notes.chain(protection.notes());

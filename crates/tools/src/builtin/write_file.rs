@@ -10,19 +10,19 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::backend::{Held, Rewrite, remember, require_as_on_disk, rewrite};
+use crate::builtin::unsaved::{Held, Rewrite, remember, require_as_on_disk, rewrite};
 use crate::edit::placeholder;
-use crate::encoding::{Text, Whole};
 use crate::error::{Code, ToolError};
+use crate::files::encoding::{Text, Whole};
+use crate::files::stamp::Stamp;
+use crate::files::workspace::{Resolved, Workspace};
+use crate::files::write::{Change, PreImage, Protection, read_whole, write_all_watched};
 use crate::limits::{DIFF_TIME, FILE_BYTES};
 use crate::note::Note;
 use crate::progress::Teller;
-use crate::stamp::Stamp;
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, to_its_end,
 };
-use crate::workspace::{Resolved, Workspace};
-use crate::write::{Change, PreImage, Protection, read_whole, write_all_watched};
 
 /// Writes a whole file.
 #[derive(Debug, Clone, Copy)]

@@ -13,9 +13,10 @@ use acp_types::diff::Splice;
 use memchr::memchr_iter;
 use memchr::memmem::Finder;
 
-use super::view::{Level, LineEnds, View, is_within_line_end};
+use super::view::{Level, LineEnds, View};
+use crate::files::encoding::line_ends::is_within_line_end;
+use crate::files::walk::Cancel;
 use crate::limits::FILE_BYTES;
-use crate::workspace::Cancel;
 
 /// How a text that was to be replaced was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -9,11 +9,11 @@ use callboard_text::head;
 
 use super::ladder::{CancelCheck, Place};
 use super::quote::Quote;
+use crate::files::walk::Cancel;
 use crate::limits::{
     EDIT_NEAR, EDIT_NEAR_BYTES, EDIT_NEAR_LINES, EDIT_NEAR_OLD_BYTES, EDIT_NEAR_TRIED,
     EDIT_QUOTE_BYTES, EDIT_WORD_PLACES,
 };
-use crate::workspace::Cancel;
 
 /// Places less alike than this help nobody.
 const LIKE_ENOUGH: f32 = 0.5;

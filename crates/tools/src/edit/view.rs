@@ -7,6 +7,8 @@ use std::ops::Range;
 
 use memchr::{memchr, memrchr};
 
+use crate::files::encoding::line_ends::line_feed;
+
 /// How much of a text is passed over when it is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Level {
@@ -37,7 +39,7 @@ impl<'a> View<'a> {
         Self::of_lines(raw, level, Lines::of(raw))
     }
 
-    /// Makes the view of a text that was [`normalised`] for a file: only line feeds end its lines.
+    /// Makes the view of a text that was [`normalised`](crate::files::encoding::line_ends::normalised) for a file: only line feeds end its lines.
     pub(super) fn of_normalised(raw: &'a str, level: Level) -> Self {
         Self::of_lines(raw, level, Lines { has_crlf: false, feed: b'\n', ..Lines::of(raw) })
     }
@@ -214,34 +216,6 @@ impl Iterator for Lines<'_> {
         };
         Some(Line { content: start..content_end, end: self.at })
     }
-}
-
-/// Returns the byte that ends lines: a text without any line feed may end them as old Macs did.
-fn line_feed(raw: &str) -> u8 {
-    let has = |byte| memchr(byte, raw.as_bytes()).is_some();
-    if !has(b'\n') && has(b'\r') { b'\r' } else { b'\n' }
-}
-
-/// Returns a part of an edit with line feeds as its line ends. Which bytes end lines is decided by
-/// the file: a carriage return alone does only in a file that has no line feeds.
-pub(crate) fn normalised<'a>(part: &'a str, file: &str) -> Cow<'a, str> {
-    if memchr(b'\r', part.as_bytes()).is_none() {
-        return part.into();
-    }
-    let part = part.replace("\r\n", "\n");
-    if line_feed(file) == b'\r' { part.replace('\r', "\n").into() } else { part.into() }
-}
-
-/// Whether a text has carriage returns that end no line.
-pub(crate) fn has_lone_returns(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    line_feed(text) == b'\n'
-        && memchr::memchr_iter(b'\r', bytes).any(|at| bytes.get(at + 1) != Some(&b'\n'))
-}
-
-/// Whether a place lies between the two bytes of a line end.
-pub(super) fn is_within_line_end(text: &str, place: usize) -> bool {
-    text.as_bytes()[..place].ends_with(b"\r") && text.as_bytes()[place..].starts_with(b"\n")
 }
 
 /// Returns the plain sign that a quote, dash or space looks like, itself too.

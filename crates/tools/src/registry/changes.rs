@@ -10,9 +10,9 @@ use acp_types::schema::v1::ResourceLink;
 use acp_types::{Content, ContentBlock, FileChange, Operation};
 use callboard_text::path_text;
 
+use crate::files::state::outputs::{OutputKind, Outputs, uri};
 use crate::limits::{NAMED_CHANGES, NOTES, SHOWN_CHANGES};
 use crate::note::Note;
-use crate::outputs::{OutputKind, Outputs, uri};
 use crate::tool::{Context, blocking};
 
 /// Bounds what is shown of changes, and tells whether that is everything. Where it is not, all that
@@ -146,7 +146,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
-    use crate::workspace::Workspace;
+    use crate::files::workspace::Workspace;
 
     /// A change of `lines` lines of 1 KiB each.
     fn change(lines: usize) -> FileChange {

@@ -10,8 +10,8 @@ use acp_types::schema::v1::ResourceLink;
 use acp_types::{Content, ContentBlock};
 use callboard_text::grouped;
 
+use crate::files::state::outputs::{OutputKind, Outputs, uri};
 use crate::limits::{OUTPUT_FILE_BYTES, RESULT_BYTES};
-use crate::outputs::{OutputKind, Outputs, uri};
 use crate::tool::{Context, Output, blocking};
 use callboard_text::path_text;
 
@@ -68,10 +68,10 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::{link, write};
+    use crate::files::read::read_window;
+    use crate::files::state::outputs::Outputs;
+    use crate::files::workspace::Workspace;
     use crate::limits::RESULT_BYTES;
-    use crate::outputs::Outputs;
-    use crate::read::read_window;
-    use crate::workspace::Workspace;
 
     #[test]
     fn a_result_is_kept_whole_and_read_by_lines() {

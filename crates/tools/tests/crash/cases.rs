@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use acp_tools::remove::find;
-use acp_tools::workspace::Durability;
-use acp_tools::write::{Change, write_all};
+use acp_tools::files::Durability;
+use acp_tools::files::remove::find;
+use acp_tools::files::write::{Change, write_all};
 use acp_tools::{ToolError, Workspace};
 use tempfile::TempDir;
 

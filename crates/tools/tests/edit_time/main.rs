@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use acp_tools::Workspace;
 use acp_tools::edit::{Edit, Which, apply};
-use acp_tools::encoding::Text;
-use acp_tools::stamp::Stamp;
-use acp_tools::workspace::Durability;
-use acp_tools::write::{Change, PreImage, read_whole, write_all};
+use acp_tools::files::Durability;
+use acp_tools::files::encoding::Text;
+use acp_tools::files::stamp::Stamp;
+use acp_tools::files::write::{Change, PreImage, read_whole, write_all};
 use acp_types::diff::spliced;
 
 const LINES: usize = 100_000;
@@ -30,7 +30,7 @@ fn engine(workspace: &Workspace, old: &str, new: &str) {
     let edit = Edit { old_text: old.to_owned(), new_text: new.to_owned(), which: Which::Only };
     let edited = apply(text.as_str(), &[edit]).unwrap();
     let change = spliced(at.path(), text.as_str(), &edited.text, &edited.splices);
-    let bytes = text.edited(edited).unwrap();
+    let bytes = edited.into_bytes(&text).unwrap();
     write_all(workspace, &[Change { at: &at, found: Some(text.bytes()), bytes: &bytes }]).unwrap();
     assert_eq!((change.counts(), stamp.as_bytes().len()), ((1, 1), 32));
 }

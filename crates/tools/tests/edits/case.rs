@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::ops::Range;
 
 use acp_tools::edit::{Edit, Which};
-use acp_tools::encoding::Text;
+use acp_tools::files::encoding::Text;
 use acp_types::diff::Splice;
 use encoding_rs::{Encoding, SHIFT_JIS, WINDOWS_1252};
 

@@ -12,9 +12,9 @@ mod repair;
 
 use acp_tools::Workspace;
 use acp_tools::edit::{Done, Edit, apply};
-use acp_tools::encoding::Text;
-use acp_tools::workspace::Durability;
-use acp_tools::write::{Change, PreImage, read_whole, write_all};
+use acp_tools::files::Durability;
+use acp_tools::files::encoding::Text;
+use acp_tools::files::write::{Change, PreImage, read_whole, write_all};
 use acp_types::{FileChange, LineTag, diff};
 use proptest::prelude::*;
 
@@ -40,7 +40,7 @@ fn make(case: &Case, edits: &[Edit]) -> Option<Made> {
         end = splice.old.end;
     }
     let kept = case::outside(&old, &edited.splices);
-    let new = old.edited(edited).expect("only characters that every encoding has come in");
+    let new = edited.into_bytes(&old).expect("only characters that every encoding has come in");
     case::require_in_order(&new, &kept, case);
     // Whoever reads the file next finds the text that the diff was made of.
     let form = case::Form::of(&old);

@@ -16,9 +16,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use acp_tools::read::read_window;
-use acp_tools::workspace::{Durability, Resolved};
-use acp_tools::write::{PreImage, atomic_write, read_whole};
+use acp_tools::files::Durability;
+use acp_tools::files::read::read_window;
+use acp_tools::files::workspace::Resolved;
+use acp_tools::files::write::{PreImage, atomic_write, read_whole};
 use acp_tools::{ToolError, Workspace};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, openat, renameat_with, unlinkat};
 use serde_json::json;

@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::SystemTime;
 
 use acp_lifecycle::{AllowPolicy, OpenCall, Session, SessionHandle};
-use acp_tools::workspace::Durability;
+use acp_tools::files::Durability;
 use acp_tools::{Context, Registry, ToolCall, Workspace};
 use acp_types::ToolCallId;
 use rustix::fs::{CWD, FileType, Mode, mknodat};

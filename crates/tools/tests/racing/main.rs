@@ -18,8 +18,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use acp_tools::error::Code;
-use acp_tools::workspace::Durability;
-use acp_tools::write::{PreImage, atomic_write, read_whole};
+use acp_tools::files::Durability;
+use acp_tools::files::write::{PreImage, atomic_write, read_whole};
 use acp_tools::{ToolError, Workspace};
 use tempfile::TempDir;
 
@@ -209,7 +209,7 @@ fn what_was_written_late_is_restored_by_undo() {
     write_whole(&open, "late");
     assert_eq!(race.workspace.late_writes().len(), 1);
     assert_eq!(race.workspace.late_writes(), [], "it is told once");
-    acp_tools::undo::Undoing::last(&race.workspace).unwrap().run(&race.workspace).unwrap();
+    acp_tools::files::undo::Undoing::last(&race.workspace).unwrap().run(&race.workspace).unwrap();
     assert_eq!(race.read(), "late");
     race.end();
 }

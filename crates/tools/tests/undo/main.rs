@@ -13,11 +13,11 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use acp_tools::edit::{Edit, Which, apply};
-use acp_tools::encoding::Text;
-use acp_tools::remove::find;
-use acp_tools::undo::Undoing;
-use acp_tools::workspace::Durability;
-use acp_tools::write::{Change, PreImage, read_whole, write_all};
+use acp_tools::files::Durability;
+use acp_tools::files::encoding::Text;
+use acp_tools::files::remove::find;
+use acp_tools::files::undo::Undoing;
+use acp_tools::files::write::{Change, PreImage, read_whole, write_all};
 use acp_tools::{ToolError, Workspace};
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -117,7 +117,7 @@ impl Tree {
         let text = Text::decode(PATHS[path], bytes.clone())?;
         let edit = Edit { old_text: "b".to_owned(), new_text: new.to_owned(), which: Which::All };
         let edited = apply(text.as_str(), &[edit]).map_err(ToolError::from)?;
-        let bytes = text.edited(edited).unwrap();
+        let bytes = edited.into_bytes(&text).unwrap();
         write_all(&self.workspace, &[Change { at: &at, found: found.bytes(), bytes: &bytes }])
     }
 

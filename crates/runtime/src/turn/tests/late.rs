@@ -2,7 +2,7 @@
 //! more, is told by the turn that learns of it.
 
 use super::*;
-use acp_tools::write::{PreImage, atomic_write};
+use acp_tools::files::write::{PreImage, atomic_write};
 use pretty_assertions::assert_eq;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;

@@ -8,10 +8,10 @@ use acp_lifecycle::CallHandle;
 use acp_types::Content;
 use serde_json::{Value, json};
 
-use super::own::ending;
-use crate::background::{Command, Done, Phase};
+use super::report::ending;
 use crate::error::{Code, ToolError};
 use crate::limits::BACKGROUND_RUNNING;
+use crate::terminal::{Command, Done, Phase};
 use crate::tool::{Context, Description, Invocation, Output, blocking, redacted};
 use callboard_process::End;
 use callboard_process::record::{Fresh, hidden_left_out};

@@ -15,15 +15,18 @@ use futures::future;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{Plan, own};
-use crate::backend::{ClientCommand, ClientError, ClientOutput, ClientTerminal, TerminalBackend};
+use super::Plan;
+use super::report::{ending, report};
 use crate::error::{Code, ToolError};
+use crate::files::state::outputs::OutputKind;
 use crate::limits::{
     CLIENT_CANCEL_GRACE, CLIENT_CANCEL_LINGER, CLIENT_ID_BYTES, CLIENT_KILL_DEADLINE, CLIENT_LOOK,
     CLIENT_LOOK_MAX, CLIENT_LOOK_SOON, CLIENT_OUTPUT_BYTES, CLIENT_SETTLE, CLIENT_SETTLE_TRIES,
     CLIENT_SIGNAL_BYTES, OUTPUT_FILE_BYTES,
 };
-use crate::outputs::OutputKind;
+use crate::tool::backend::{
+    ClientCommand, ClientError, ClientOutput, ClientTerminal, TerminalBackend,
+};
 use crate::tool::{Invocation, Output, blocking};
 use callboard_process::env;
 use callboard_process::escapes::Filter;
@@ -87,7 +90,7 @@ pub(super) async fn run(
     call.terminal_output(&id, shown.head());
     call.terminal_gap(&id, shown.left_out());
     call.terminal_output(&id, shown.tail());
-    Ok(own::report(call, &exit, &recorded, &how))
+    Ok(report(call, &exit, &recorded, &how))
 }
 
 async fn create(
@@ -164,7 +167,7 @@ impl Ran {
             (End::Exited, None, None) => {
                 "the client does not say how it ended; it may have had effects".to_owned()
             }
-            _ => own::ending(exit, limit),
+            _ => ending(exit, limit),
         };
         match &self.output {
             Err(error) => format!("{how}; the client does not tell its output: {error}"),

@@ -7,17 +7,17 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::live_before;
-use crate::arguments::normalise;
 use crate::builtin::delete_path::DeletePath;
 use crate::builtin::edit_file::EditFile;
 use crate::builtin::move_path::MovePath;
 use crate::builtin::write_file::WriteFile;
 use crate::error::{Code, ToolError};
+use crate::files::read::read_window;
+use crate::files::workspace::testing::{Tree, kept, tree};
 use crate::limits::EDITS;
 use crate::note::Note;
-use crate::read::read_window;
+use crate::registry::arguments::normalise;
 use crate::tool::{Context, Draft, Tool};
-use crate::workspace::testing::{Tree, kept, tree};
 
 /// Previews a call, by the arguments as a model writes them.
 async fn preview<T: Tool>(tool: T, tree: Tree, args: Value) -> Result<Draft<T::Plan>, ToolError> {

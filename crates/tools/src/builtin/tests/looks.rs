@@ -20,9 +20,9 @@ use crate::builtin::grep::Grep;
 use crate::builtin::list_directory::ListDirectory;
 use crate::builtin::read_file::ReadFile;
 use crate::builtin::think::Think;
+use crate::files::state::journal::{Journal, unique};
+use crate::files::workspace::testing::{Tree, kept, tree};
 use crate::limits::{IMAGE_BYTES, RESULT_BYTES, SHOWN_IMAGE_BYTES};
-use crate::workspace::testing::{Tree, kept, tree};
-use crate::write::{Journal, unique};
 use crate::{Context, Registry, Tool, Workspace};
 
 /// Keeps every patch that a client would be told.

@@ -14,7 +14,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::live_before;
-use crate::workspace::testing::{Tree, tree};
+use crate::files::workspace::testing::{Tree, tree};
 use crate::{ClientError, Context, TextBackend, Workspace};
 
 /// What somebody else does to the files while the client is asked, by how often it was before.

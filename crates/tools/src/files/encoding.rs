@@ -1,0 +1,222 @@
+//! The text in the bytes of a file, and the way back to these very bytes.
+//!
+//! It knows nothing of files, and of edits only which places of the text they replace. UTF-8 and,
+//! behind its byte order mark, UTF-16 are decoded strictly; for everything else one of the older
+//! encodings is guessed, and taken only if it makes the same bytes of the text again. A byte order
+//! mark stays in the text, as its first character.
+
+pub(crate) mod line_ends;
+mod whole;
+
+use std::borrow::Cow;
+
+use acp_types::diff::Splice;
+use callboard_process::binary_kind;
+use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
+use encoding_rs::Encoding;
+
+use crate::error::{Code, ToolError};
+
+pub use self::whole::Whole;
+
+/// The text of a file, with the bytes that it was decoded from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Text {
+    text: String,
+    form: Form,
+    /// The bytes, where they are not those of the text.
+    raw: Vec<u8>,
+}
+
+/// How characters are written as bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Utf8,
+    Utf16(Order),
+    /// It was guessed.
+    Legacy(&'static Encoding),
+}
+
+/// Which byte of two comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    LittleEndian,
+    BigEndian,
+}
+
+impl Text {
+    /// Decodes the bytes of a file; `given` is its name in errors.
+    ///
+    /// # Errors
+    ///
+    /// `binary_file`; `unknown_encoding` for bytes that are nothing whole in any encoding, because
+    /// writing them again would damage them.
+    pub fn decode(given: &str, bytes: Vec<u8>) -> Result<Self, ToolError> {
+        let unknown = |why: &str| {
+            let message = format!(
+                "{given} {why}, so an edit would damage it. Change it with a command that knows \
+                 its encoding"
+            );
+            ToolError::report(Code::UnknownEncoding, message)
+        };
+        if let Some(order) = Order::of(&bytes) {
+            let text = order.decode(&bytes).ok_or_else(|| unknown("is not whole UTF-16"))?;
+            return Ok(Self { text, form: Form::Utf16(order), raw: bytes });
+        }
+        if let Some(kind) = binary_kind(&bytes) {
+            let message = format!("{given} is a binary file ({kind}) and cannot be edited as text");
+            return Err(ToolError::report(Code::BinaryFile, message));
+        }
+        let bytes = match String::from_utf8(bytes) {
+            Ok(text) => return Ok(Self { text, form: Form::Utf8, raw: Vec::new() }),
+            Err(error) => error.into_bytes(),
+        };
+        if let Some(line) = stray_line(&bytes) {
+            return Err(unknown(&format!("is UTF-8 but for some bytes, the first in line {line}")));
+        }
+        let form = Form::guess(&bytes);
+        let text = form.decode(&bytes).ok_or_else(|| unknown("is in no encoding that is known"))?;
+        Ok(Self { text, form, raw: bytes })
+    }
+
+    /// Returns the text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Takes the text.
+    pub(crate) fn into_string(self) -> String {
+        self.text
+    }
+
+    /// Returns the bytes that it was decoded from.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        if self.form == Form::Utf8 { self.text.as_bytes() } else { &self.raw }
+    }
+
+    /// Returns the name of the encoding if it is not UTF-8, and says if it was guessed.
+    #[must_use]
+    pub fn encoding(&self) -> Option<String> {
+        match self.form {
+            Form::Utf8 => None,
+            Form::Utf16(Order::LittleEndian) => Some("UTF-16LE".to_owned()),
+            Form::Utf16(Order::BigEndian) => Some("UTF-16BE".to_owned()),
+            Form::Legacy(encoding) => Some(format!("{} (guessed)", encoding.name())),
+        }
+    }
+
+    /// Returns the bytes with some places of the text replaced. All other bytes are the same.
+    ///
+    /// # Errors
+    ///
+    /// The first character that the encoding does not have.
+    pub fn spliced(&self, splices: &[Splice]) -> Result<Vec<u8>, char> {
+        let raw = self.bytes();
+        let added: usize = splices.iter().map(|splice| splice.new.len()).sum();
+        let mut bytes = Vec::with_capacity(raw.len() + added);
+        let (mut text_at, mut raw_at) = (0, 0);
+        for Splice { old, new } in splices {
+            let kept = self.form.byte_len(&self.text[text_at..old.start]);
+            bytes.extend_from_slice(&raw[raw_at..raw_at + kept]);
+            bytes.extend_from_slice(&self.form.encode(new)?);
+            raw_at += kept + self.form.byte_len(&self.text[old.clone()]);
+            text_at = old.end;
+        }
+        bytes.extend_from_slice(&raw[raw_at..]);
+        Ok(bytes)
+    }
+}
+
+impl Form {
+    fn guess(bytes: &[u8]) -> Self {
+        let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
+        detector.feed(bytes, true);
+        Self::Legacy(detector.guess(None, Utf8Detection::Deny))
+    }
+
+    /// Decodes bytes if the text makes just these bytes again.
+    fn decode(self, bytes: &[u8]) -> Option<String> {
+        let Self::Legacy(encoding) = self else { return None };
+        let text =
+            encoding.decode_without_bom_handling_and_without_replacement(bytes)?.into_owned();
+        (self.encode(&text).ok()? == bytes).then_some(text)
+    }
+
+    fn encode(self, text: &str) -> Result<Cow<'_, [u8]>, char> {
+        match self {
+            Self::Utf8 => Ok(text.as_bytes().into()),
+            Self::Utf16(order) => Ok(order.encode(text).into()),
+            Self::Legacy(encoding) => {
+                let has = |letter: &char| {
+                    let (_, _, is_unknown) = encoding.encode(letter.encode_utf8(&mut [0; 4]));
+                    !is_unknown
+                };
+                let (bytes, _, is_lossy) = encoding.encode(text);
+                match text.chars().find(|letter| is_lossy && !has(letter)) {
+                    Some(missing) => Err(missing),
+                    None => Ok(bytes),
+                }
+            }
+        }
+    }
+
+    /// Returns how many bytes a part of a text has that came from such bytes.
+    fn byte_len(self, text: &str) -> usize {
+        match self {
+            Self::Utf8 => text.len(),
+            Self::Utf16(_) => text.chars().map(|letter| 2 * letter.len_utf16()).sum(),
+            Self::Legacy(encoding) => encoding.encode(text).0.len(),
+        }
+    }
+}
+
+impl Order {
+    /// Finds the order by the byte order mark.
+    fn of(bytes: &[u8]) -> Option<Self> {
+        match bytes {
+            // That of UTF-32 begins like that of UTF-16.
+            [0xff, 0xfe, 0, 0, ..] => None,
+            [0xff, 0xfe, ..] => Some(Self::LittleEndian),
+            [0xfe, 0xff, ..] => Some(Self::BigEndian),
+            _ => None,
+        }
+    }
+
+    fn decode(self, bytes: &[u8]) -> Option<String> {
+        let (units, rest) = bytes.as_chunks();
+        let unit = |unit: &[u8; 2]| match self {
+            Self::LittleEndian => u16::from_le_bytes(*unit),
+            Self::BigEndian => u16::from_be_bytes(*unit),
+        };
+        let text = char::decode_utf16(units.iter().map(unit)).collect::<Result<_, _>>().ok()?;
+        rest.is_empty().then_some(text)
+    }
+
+    fn encode(self, text: &str) -> Vec<u8> {
+        let unit = |unit: u16| match self {
+            Self::LittleEndian => unit.to_le_bytes(),
+            Self::BigEndian => unit.to_be_bytes(),
+        };
+        text.encode_utf16().flat_map(unit).collect()
+    }
+}
+
+/// Returns the line of the first byte that is no UTF-8 in what is UTF-8 for the most part: an older
+/// encoding has hardly any sequences that are whole characters of UTF-8.
+fn stray_line(bytes: &[u8]) -> Option<usize> {
+    let (mut whole, mut broken, mut line, mut first) = (0, 0, 1, None);
+    for chunk in bytes.utf8_chunks() {
+        whole += chunk.valid().chars().filter(|letter| !letter.is_ascii()).count();
+        line += memchr::memchr_iter(b'\n', chunk.valid().as_bytes()).count();
+        if !chunk.invalid().is_empty() {
+            broken += 1;
+            first.get_or_insert(line);
+        }
+    }
+    first.filter(|_| whole >= broken)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,269 @@
+//! The files that hold the whole outputs of one session's commands, and long results of other tools,
+//! in the user's state folder.
+//!
+//! They lie outside of the roots, so nothing but what reads may reach them, and that through a
+//! workspace of its own. It knows nothing of commands.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::files::state::session_folder::{self, Held};
+use crate::files::system::{Audience, Dir, Root};
+use crate::limits::{OUTPUT_FILES, OUTPUT_FILES_BYTES, STATE_LOOK_BYTES};
+
+/// The outputs that a session keeps.
+#[derive(Debug, Default)]
+pub(crate) struct Outputs {
+    /// Where; nowhere, if none are kept.
+    folder: Option<PathBuf>,
+    /// Held while the disk is waited for.
+    store: Mutex<Option<Store>>,
+    /// The path of that, known without waiting.
+    path: OnceLock<PathBuf>,
+}
+
+/// What a file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OutputKind {
+    /// What can be had nowhere else, such as what a command wrote.
+    Output,
+    /// What another call of its tool returns again: it goes before any output.
+    Result,
+}
+
+/// The folder of one session.
+#[derive(Debug)]
+struct Store {
+    dir: Dir,
+    path: PathBuf,
+    /// The oldest first.
+    names: VecDeque<(OsString, OutputKind)>,
+    count: u64,
+    /// How many bytes they had when all of the state folder was looked at.
+    looked: u64,
+    _held: Held,
+}
+
+impl Outputs {
+    /// Keeps them in a folder of their own beneath `folder`, which is made with the first of them.
+    pub(crate) fn within(folder: PathBuf) -> Self {
+        Self { folder: Some(folder), ..Self::default() }
+    }
+
+    /// Makes a file that only its owner can read. Nothing, if none are kept.
+    pub(crate) fn create(&self, kind: OutputKind) -> io::Result<Option<(File, PathBuf)>> {
+        let Some(folder) = &self.folder else { return Ok(None) };
+        let mut locked = self.lock();
+        let store = match &mut *locked {
+            Some(store) => store,
+            none => {
+                let made = Store::make(folder)?;
+                self.path.get_or_init(|| made.path.clone());
+                none.insert(made)
+            }
+        };
+        let mut room = OUTPUT_FILES_BYTES;
+        if let Some(path) = store.due_for_sweep() {
+            // Others take the lock meanwhile, tasks among them.
+            drop(locked);
+            let surplus = session_folder::surplus(&path);
+            locked = self.lock();
+            let Some(store) = &mut *locked else { return Ok(None) };
+            store.looked = store.bytes().saturating_sub(surplus);
+            room = room.min(store.looked);
+        }
+        locked.as_mut().map(|store| store.create(kind, room)).transpose()
+    }
+
+    /// Removes a file of this session, by its URI.
+    pub(crate) fn remove(&self, of: &str) {
+        let mut store = self.lock();
+        let Some(Store { names, path, .. }) = &mut *store else { return };
+        if let Some(at) = names.iter().position(|(name, _)| uri(&path.join(name)) == of)
+            && let Some((name, _)) = names.remove(at)
+        {
+            // One that is gone already is no error.
+            drop(fs::remove_file(path.join(name)));
+        }
+    }
+
+    /// Returns the folder of this session's outputs, if a path lies in it.
+    pub(crate) fn folder_of(&self, path: &str) -> Option<&Path> {
+        self.path.get().map(PathBuf::as_path).filter(|folder| Path::new(path).starts_with(folder))
+    }
+
+    /// Returns whether a path is that of an output, of whichever session. Blocks on the disk.
+    pub(crate) fn holds(&self, path: &Path) -> bool {
+        self.folder.as_deref().is_some_and(|folder| {
+            let is_within = |folder: &Path| path.starts_with(folder);
+            is_within(folder) || fs::canonicalize(folder).is_ok_and(|real| is_within(&real))
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Store>> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Store {
+    /// Makes a folder for this session; those that are too old go.
+    fn make(folder: &Path) -> io::Result<Self> {
+        let (path, held) = session_folder::make(folder)?;
+        let dir = Root::pin(&path)?.dir(Path::new(""))?;
+        Ok(Self { dir, path, names: VecDeque::new(), count: 0, looked: 0, _held: held })
+    }
+
+    fn create(&mut self, kind: OutputKind, room: u64) -> io::Result<(File, PathBuf)> {
+        while self.names.len() >= OUTPUT_FILES || self.bytes() > room {
+            let result = self.names.iter().position(|(_, kind)| *kind == OutputKind::Result);
+            let Some((oldest, _)) = self.names.remove(result.unwrap_or(0)) else { break };
+            // One that is gone already is no error; a command that still writes to it goes on.
+            drop(fs::remove_file(self.path.join(oldest)));
+        }
+        self.count += 1;
+        let name = OsString::from(format!("output-{}.txt", self.count));
+        let file = self.dir.create(&name, Audience::Owner)?;
+        let path = self.path.join(&name);
+        self.names.push_back((name, kind));
+        Ok((file, path))
+    }
+
+    /// Returns its path, if so much was kept that all of the state folder has to be looked at: where
+    /// all sessions have too many bytes, this one may have fewer than it has.
+    fn due_for_sweep(&mut self) -> Option<PathBuf> {
+        let bytes = self.bytes();
+        let is_due = bytes >= self.looked + STATE_LOOK_BYTES;
+        self.looked = if is_due { bytes } else { self.looked.min(bytes) };
+        is_due.then(|| self.path.clone())
+    }
+
+    fn bytes(&self) -> u64 {
+        let sizes = self.names.iter().map(|(name, _)| fs::metadata(self.path.join(name)));
+        sizes.map(|metadata| metadata.map_or(0, |metadata| metadata.len())).sum()
+    }
+}
+
+/// Writes an absolute path as a `file` URI (RFC 8089).
+pub(crate) fn uri(path: &Path) -> String {
+    let mut uri = String::from("file://");
+    for byte in path.as_os_str().as_encoded_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-._~".contains(byte) {
+            uri.push(char::from(*byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(uri, "%{byte:02X}");
+        }
+    }
+    uri
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::sync::Arc;
+    use std::time::{Duration, Instant, SystemTime};
+
+    use super::{OutputKind, Outputs, uri};
+    use crate::files::read::read_window;
+    use crate::files::state::session_folder;
+    use crate::files::state::{OUTPUT, UNDO};
+    use crate::files::workspace::Workspace;
+    use crate::limits::{OUTPUT_AGE, OUTPUT_FILES, STATE_BYTES, STATE_LOOK_BYTES};
+    use pretty_assertions::assert_eq;
+
+    #[test]
+    fn an_output_is_its_owners_alone_and_read_by_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, state) = (folder.path().join("root"), folder.path().join("state"));
+        std::fs::create_dir(&root).unwrap();
+        let workspace = Arc::new(Workspace::new(root.clone(), Vec::new()).unwrap().keeping(&state));
+        let (mut file, path) = workspace.outputs().create(OutputKind::Output).unwrap().unwrap();
+        writeln!(file, "one\ntwo\nthree").unwrap();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode();
+            assert_eq!(mode(&path) & 0o777, 0o600);
+            assert_eq!(mode(path.parent().unwrap()) & 0o777, 0o700);
+        }
+        let given = path.to_str().unwrap();
+        let window = read_window(&workspace.reading(given), given, Some(2), Some(1)).unwrap();
+        assert_eq!((window.text.as_str(), window.total_lines), ("two\n", Some(3)));
+        // Nothing else of the state folder, and nothing that writes.
+        let keys = state.join("keys");
+        std::fs::write(&keys, "secret").unwrap();
+        let beside = format!("{given}/../../../keys");
+        for wrong in [keys.to_str().unwrap(), &beside] {
+            assert!(read_window(&workspace.reading(wrong), wrong, None, None).is_err(), "{wrong}");
+        }
+        assert!(workspace.resolve(given).is_err());
+        // A link in its place is not followed out.
+        std::fs::remove_file(&path).unwrap();
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(&keys, &path).unwrap();
+        assert!(read_window(&workspace.reading(given), given, None, None).is_err());
+        assert_eq!(std::fs::read_to_string(keys).unwrap(), "secret");
+    }
+
+    #[test]
+    fn the_oldest_go_first_and_old_sessions_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let outputs = Outputs::within(folder.path().join(OUTPUT));
+        let old = folder.path().join(OUTPUT).join("session-old");
+        std::fs::create_dir_all(&old).unwrap();
+        let time = SystemTime::now() - OUTPUT_AGE - Duration::from_secs(9);
+        std::fs::File::open(&old).unwrap().set_modified(time).unwrap();
+        let paths: Vec<_> = (0..=OUTPUT_FILES)
+            .map(|_| outputs.create(OutputKind::Output).unwrap().unwrap().1)
+            .collect();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while old.exists() {
+            assert!(Instant::now() < deadline, "it is still there");
+        }
+        assert!(!paths[0].exists());
+        assert_eq!(paths.iter().filter(|path| path.exists()).count(), OUTPUT_FILES);
+    }
+
+    #[test]
+    fn results_go_before_outputs() {
+        let folder = tempfile::tempdir().unwrap();
+        let outputs = Outputs::within(folder.path().join(OUTPUT));
+        let make = |kind| outputs.create(kind).unwrap().unwrap().1;
+        let output = make(OutputKind::Output);
+        let results: Vec<_> = (0..OUTPUT_FILES).map(|_| make(OutputKind::Result)).collect();
+        assert!(output.exists() && !results[0].exists() && results[1].exists());
+        make(OutputKind::Output);
+        assert!(output.exists() && !results[1].exists() && results[2].exists());
+    }
+
+    #[test]
+    fn an_open_session_gives_way_by_its_own_oldest_where_all_have_too_much() {
+        for is_too_much in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let (other, _held) = session_folder::make(&folder.path().join(UNDO)).unwrap();
+            let theirs = std::fs::File::create(other.join("1")).unwrap();
+            theirs.set_len(if is_too_much { STATE_BYTES } else { 1 }).unwrap();
+            let outputs = Outputs::within(folder.path().join(OUTPUT));
+            let paths: Vec<_> = (0..3)
+                .map(|_| {
+                    let (file, path) = outputs.create(OutputKind::Output).unwrap().unwrap();
+                    file.set_len(STATE_LOOK_BYTES).unwrap();
+                    path
+                })
+                .collect();
+            let is_there = paths.iter().map(|path| path.exists()).collect::<Vec<_>>();
+            assert_eq!(is_there, [!is_too_much, !is_too_much, true]);
+            assert!(other.join("1").exists());
+        }
+    }
+
+    #[test]
+    fn a_path_becomes_a_uri() {
+        assert_eq!(uri("/home/ä b/x-1.txt".as_ref()), "file:///home/%C3%A4%20b/x-1.txt");
+    }
+}

@@ -1,0 +1,269 @@
+//! The directories that the tools may use, and the one way from a path to a file in them.
+//!
+//! It knows nothing of permissions, protected names or what is done with a file.
+//!
+//! A path is first placed by its text alone: made absolute against `cwd`, `.` and `..` resolved,
+//! and compared with the roots component by component. It is then opened beneath the descriptor
+//! of its root, which is pinned once, so neither a link nor a rename leads out. A link to another
+//! place inside the roots works, absolute ones too.
+//!
+//! What a call is going to use is looked at ([`Workspace::look`]) before it is permitted. The place
+//! remembers where its links led and which directory that was; if the way leads elsewhere later,
+//! it is refused. Only a place that was looked at may lie outside of the roots.
+
+mod failure;
+mod git;
+mod guard;
+mod open;
+mod paths;
+mod place;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use callboard_text::path_text;
+
+use crate::files::Durability;
+use crate::files::stamp::Stamps;
+use crate::files::state::journal::replay;
+use crate::files::state::late::LateWrite;
+use crate::files::state::outputs::Outputs;
+use crate::files::state::undo_store::Undo;
+use crate::files::state::{JOURNAL, OUTPUT, StateFolder, UNDO};
+use crate::terminal::Background;
+
+pub(crate) use open::{Entry, require_file};
+use place::Root;
+pub use place::{Resolved, WorkspaceError};
+
+/// The directories that the tools of one session may use.
+///
+/// ```
+/// # let directory = tempfile::tempdir()?;
+/// # std::fs::write(directory.path().join("notes.txt"), "hello")?;
+/// # let cwd = directory.path();
+/// use acp_tools::Workspace;
+///
+/// let workspace = Workspace::new(cwd.to_owned(), Vec::new())?;
+/// let notes = workspace.resolve("./notes.txt")?;
+/// assert_eq!(workspace.display(notes.path()), "notes.txt");
+/// assert!(workspace.open_read(&notes).is_ok());
+/// assert!(workspace.resolve("../secret").is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Workspace {
+    cwd: PathBuf,
+    roots: Vec<Arc<Root>>,
+    durability: Durability,
+    stamps: Stamps,
+    undo: Undo,
+    outputs: Outputs,
+    /// What reads them.
+    readable: OnceLock<Arc<Workspace>>,
+    background: Background,
+    state: StateFolder,
+    journal: Option<PathBuf>,
+    /// Whether the journals are in order that others left.
+    recovered: OnceLock<()>,
+    /// The real places of files that turned out to be written in place only.
+    unexchangeable: Mutex<HashSet<PathBuf>>,
+    /// Places of the agent's own whose change is always asked about: the user's state folder, where
+    /// both are, and others.
+    guarded: Vec<PathBuf>,
+}
+
+impl Workspace {
+    /// Pins `cwd` and the `additional` roots.
+    ///
+    /// # Errors
+    ///
+    /// [`WorkspaceError`] if one of them is relative, missing or no directory.
+    pub fn new(cwd: PathBuf, additional: Vec<PathBuf>) -> Result<Self, WorkspaceError> {
+        let mut roots = Vec::with_capacity(1 + additional.len());
+        for path in [cwd].into_iter().chain(additional) {
+            roots.push(Arc::new(Root::pin(path)?));
+        }
+        Ok(Self {
+            cwd: roots[0].path.clone(),
+            roots,
+            durability: Durability::default(),
+            stamps: Stamps::default(),
+            undo: Undo::default(),
+            outputs: Outputs::default(),
+            readable: OnceLock::new(),
+            background: Background::default(),
+            state: StateFolder::default(),
+            journal: None,
+            recovered: OnceLock::new(),
+            unexchangeable: Mutex::default(),
+            guarded: Vec::new(),
+        })
+    }
+
+    /// Sets when a file counts as written.
+    #[must_use]
+    pub fn with_durability(self, durability: Durability) -> Self {
+        Self { durability, ..self }
+    }
+
+    /// Keeps what is written, moved and deleted, so that it can be undone, in `undo` beneath a
+    /// folder, and in `journal` what a killed process would leave unfinished. The folder should be
+    /// that of the user's state, and is made with the first change. What is older than 30 days in
+    /// `undo` is removed then; what another process left unfinished is put in order by
+    /// [`Workspace::recover`]. Whole outputs go to `output`, and what is older than 7 days there goes
+    /// with the first. All of it has at most [`STATE_BYTES`](crate::limits::STATE_BYTES). Where the
+    /// folder cannot be written, nothing is kept, and previews say so.
+    #[must_use]
+    pub fn keeping(self, folder: &Path) -> Self {
+        let (state, journal) = (StateFolder::at(folder), Some(folder.join(JOURNAL)));
+        let undo = Undo::within(folder.join(UNDO));
+        let outputs = Outputs::within(folder.join(OUTPUT));
+        Self { undo, outputs, state, journal, ..self }.guarding(folder)
+    }
+
+    /// Has each change of a file or folder asked about, and of what is in it, wherever it lies: that
+    /// of the agent's own configuration, for example, whatever its name.
+    #[must_use]
+    pub fn guarding(mut self, path: &Path) -> Self {
+        self.guarded.push(path.to_owned());
+        self
+    }
+
+    /// Puts in order what killed processes left unfinished: files that they were about to write
+    /// are the old ones again. The first call does it, which may take as long as reading them
+    /// does, and others wait for it. Every change does it before; tools do it before they look at
+    /// anything.
+    pub fn recover(&self) {
+        if let Some(journal) = &self.journal {
+            self.recovered.get_or_init(|| replay(journal));
+        }
+    }
+
+    /// Whether there is nothing left to be put in order.
+    pub(crate) fn is_recovered(&self) -> bool {
+        self.journal.is_none() || self.recovered.get().is_some()
+    }
+
+    /// Notes that a file can only be written in place.
+    pub(crate) fn note_unexchangeable(&self, real: &Path) {
+        let mut files = self.unexchangeable.lock().unwrap_or_else(PoisonError::into_inner);
+        files.insert(real.to_owned());
+    }
+
+    /// Whether that was noted of a file.
+    pub(crate) fn is_unexchangeable(&self, real: &Path) -> bool {
+        self.unexchangeable.lock().unwrap_or_else(PoisonError::into_inner).contains(real)
+    }
+
+    /// Where changes note what they are about to do, once nothing is left there by others.
+    pub(crate) fn journal(&self) -> Option<&Path> {
+        self.recover();
+        self.journal.as_deref()
+    }
+
+    /// Where what is kept lies.
+    pub(crate) fn state(&self) -> &StateFolder {
+        &self.state
+    }
+
+    /// What is kept of what was changed.
+    pub(crate) fn undo(&self) -> &Undo {
+        &self.undo
+    }
+
+    /// The files with the whole outputs of the session's commands.
+    pub(crate) fn outputs(&self) -> &Outputs {
+        &self.outputs
+    }
+
+    /// Returns the workspace that a path is to be read in: another one for an output of this
+    /// session, which nothing that writes gets to see.
+    #[must_use]
+    pub fn reading(self: &Arc<Self>, given: &str) -> Arc<Self> {
+        let Some(folder) = self.outputs.folder_of(given) else { return Arc::clone(self) };
+        if let Some(readable) = self.readable.get() {
+            return Arc::clone(readable);
+        }
+        match Self::new(folder.to_owned(), Vec::new()) {
+            Ok(readable) => Arc::clone(self.readable.get_or_init(|| Arc::new(readable))),
+            Err(_) => Arc::clone(self),
+        }
+    }
+
+    /// What the files held when the session last saw them.
+    pub(crate) fn stamps(&self) -> &Stamps {
+        &self.stamps
+    }
+
+    /// Returns what other programs wrote to files that this session had replaced in the meantime,
+    /// each once: they had them open, and what they wrote is in the old ones. It is noticed where
+    /// old files are moved to what is kept, so not where that is another file system. Of files that
+    /// are written in place, those with several names for example, it returns the ones that held
+    /// something else right after they were written.
+    #[must_use]
+    pub fn late_writes(&self) -> Vec<LateWrite> {
+        self.look_for_late_writes();
+        self.undo().late()
+    }
+
+    /// Looks for what [`Self::late_writes`] returns, and returns nothing of it.
+    pub(crate) fn look_for_late_writes(&self) {
+        self.undo().look_for_late();
+    }
+
+    /// Says in a result what [`Self::late_writes`] returns.
+    pub(crate) fn tell_late_writes(&self, text: &mut String) {
+        for late in self.late_writes() {
+            text.push('\n');
+            text.push_str(&late.note(self.display(&late.path)).to_string());
+        }
+    }
+
+    pub(crate) fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    /// Returns the commands of the session that run in the background. They are ended when the
+    /// workspace is dropped.
+    #[must_use]
+    pub fn background(&self) -> &Background {
+        &self.background
+    }
+
+    /// Returns the directory that relative paths are relative to.
+    #[must_use]
+    pub fn cwd(&self) -> &Path {
+        &self.cwd
+    }
+
+    /// Returns all roots, `cwd` first.
+    pub fn roots(&self) -> impl Iterator<Item = &Path> {
+        self.roots.iter().map(|root| root.path.as_path())
+    }
+
+    /// Returns whether the kernel itself keeps every path inside the roots.
+    ///
+    /// Where it does not, a process that swaps a directory for a link at just the right moment
+    /// can make a tool read or write outside; the user should be told.
+    #[must_use]
+    pub fn is_kernel_fenced(&self) -> bool {
+        self.roots.iter().all(|root| root.pinned.is_kernel_fenced())
+    }
+
+    /// Returns the path as [`path_text`] does, relative inside `cwd` and absolute elsewhere.
+    /// [`Workspace::resolve`] reads it back.
+    #[must_use]
+    pub fn display(&self, path: &Path) -> String {
+        match path.strip_prefix(&self.cwd) {
+            Ok(beneath) if beneath.as_os_str().is_empty() => ".".to_owned(),
+            Ok(beneath) => path_text(beneath).into_owned(),
+            Err(_) => path_text(path).into_owned(),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Trees of files for tests.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use super::{Resolved, Workspace};
+use crate::files::Durability;
+
+/// A workspace in a directory of its own: `root`, beside it `root-evil` and `secret`.
+pub(crate) struct Tree {
+    pub(crate) outer: TempDir,
+    pub(crate) workspace: Workspace,
+}
+
+/// Makes a workspace of files, given by path and text. A path that ends with a slash is an empty
+/// directory.
+pub(crate) fn tree(files: &[(&str, &str)]) -> Tree {
+    // Not hidden: what lies in a hidden folder is protected.
+    let outer = tempfile::Builder::new().prefix("tree").tempdir().unwrap();
+    let root = outer.path().join("root");
+    fs::create_dir(&root).unwrap();
+    fs::create_dir(outer.path().join("root-evil")).unwrap();
+    fs::write(outer.path().join("root-evil/secret"), "secret").unwrap();
+    fs::write(outer.path().join("secret"), "secret").unwrap();
+    let tree = Tree { workspace: Workspace::new(root, Vec::new()).unwrap(), outer };
+    for (path, text) in files {
+        tree.write(path, text);
+    }
+    tree
+}
+
+/// The same, and what is changed is kept beside it.
+pub(crate) fn kept(files: &[(&str, &str)]) -> Tree {
+    let tree = tree(files);
+    let state = tree.outer().join("state");
+    let workspace = tree.workspace.keeping(&state).with_durability(Durability::System);
+    Tree { workspace, ..tree }
+}
+
+impl Tree {
+    pub(crate) fn outer(&self) -> &Path {
+        self.outer.path()
+    }
+
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.workspace.cwd().join(path)
+    }
+
+    pub(crate) fn at(&self, path: &str) -> Resolved {
+        self.workspace.resolve(path).unwrap()
+    }
+
+    pub(crate) fn write(&self, path: &str, text: impl AsRef<[u8]>) {
+        let at = self.path(path);
+        if path.ends_with('/') {
+            return fs::create_dir_all(at).unwrap();
+        }
+        fs::create_dir_all(at.parent().unwrap()).unwrap();
+        fs::write(at, text).unwrap();
+    }
+
+    pub(crate) fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.path(path)).unwrap()
+    }
+
+    #[cfg(unix)]
+    pub(crate) fn link(&self, path: &str, target: impl AsRef<Path>) {
+        std::os::unix::fs::symlink(target, self.path(path)).unwrap();
+    }
+
+    #[cfg(target_os = "linux")]
+    pub(crate) fn fifo(&self, path: &str) {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        mknodat(CWD, self.path(path), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    }
+
+    /// Returns the names in a directory of the workspace, sorted.
+    pub(crate) fn names(&self, path: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.path(path)).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}

@@ -1,0 +1,314 @@
+//! Files are written whole or not at all, and nothing that others write is lost.
+
+#[cfg(unix)]
+mod in_place;
+#[cfg(target_os = "linux")]
+mod journal;
+
+use super::staged::Staged;
+use super::{
+    Change, Manner, PreImage, Protection, atomic_write, read_whole, write_all, write_all_watched,
+};
+use crate::error::{Code, ToolError};
+use crate::files::Durability;
+#[cfg(target_os = "linux")]
+use crate::files::system::pretence;
+use crate::files::workspace::testing::{Tree, tree};
+use crate::progress::Far;
+use pretty_assertions::assert_eq;
+
+fn write(tree: &Tree, path: &str, text: &str) -> Result<(), ToolError> {
+    let at = tree.at(path);
+    let seen = read_whole(&tree.workspace, &at, 99)?;
+    atomic_write(&tree.workspace, &at, text.as_bytes(), &seen)
+}
+
+#[test]
+fn files_are_added_with_their_directories_and_replaced() {
+    let tree = tree(&[("old", "old")]);
+    for path in ["old", "new", "a/b/c/new"] {
+        write(&tree, path, "text").unwrap();
+        assert_eq!(tree.read(path), "text", "{path}");
+    }
+    assert_eq!(tree.names("."), ["a", "new", "old"]);
+    assert_eq!(tree.names("a/b/c"), ["new"]);
+}
+
+/// A file system may give the number of a file that is gone to the next one.
+#[cfg(unix)]
+#[test]
+fn who_gets_the_number_of_ours_is_not_taken_for_it() {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let tree = tree(&[("file", "old")]);
+    let at = tree.at("file");
+    let change = Change { at: &at, found: Some(b"old"), bytes: b"ours" };
+    let staged =
+        Staged::new(&tree.workspace, change, Manner::default(), "beside".into(), &mut |_| {});
+    let mut staged = staged.unwrap();
+    staged.commit().unwrap();
+    let number = |name| std::fs::metadata(tree.path(name)).unwrap().ino();
+    let (ours, mut theirs) = (number("file"), String::new());
+    for round in 0..100 {
+        theirs = format!("theirs {round}");
+        std::fs::write(tree.path("theirs"), &theirs).unwrap();
+        let has_it = number("theirs") == ours;
+        std::fs::rename(tree.path("theirs"), tree.path("file")).unwrap();
+        if has_it {
+            break;
+        }
+    }
+    staged.roll_back().unwrap();
+    assert_eq!(tree.read("file"), theirs);
+}
+
+#[test]
+fn what_changes_after_the_new_file_was_made_is_not_overwritten() {
+    for is_renamed in [false, true] {
+        let tree = tree(&[("file", "old")]);
+        let at = tree.at("file");
+        let change = Change { at: &at, found: Some(b"old"), bytes: b"ours" };
+        let staged =
+            Staged::new(&tree.workspace, change, Manner::default(), "beside".into(), &mut |_| {});
+        let mut staged = staged.unwrap();
+        let name = if is_renamed { "theirs" } else { "file" };
+        tree.write(name, "theirs");
+        std::fs::rename(tree.path(name), tree.path("file")).unwrap();
+        let error = staged.commit().unwrap_err();
+        assert_eq!(error.code(), Some(Code::ChangedSincePreview), "{error}");
+        drop(staged);
+        assert_eq!((tree.read("file"), tree.names(".")), ("theirs".into(), vec!["file".into()]));
+    }
+}
+
+#[test]
+fn what_the_preview_did_not_see_is_not_overwritten() {
+    let tree = tree(&[("file", "other"), ("dir/", "")]);
+    let bytes = |text: &str| PreImage::Bytes(text.into());
+    for (path, seen, code) in [
+        ("file", PreImage::Missing, Code::ChangedSincePreview),
+        ("file", bytes("othe"), Code::ChangedSincePreview),
+        ("file", bytes("other "), Code::ChangedSincePreview),
+        ("gone", bytes("text"), Code::ChangedSincePreview),
+        ("gone/too", bytes("text"), Code::ChangedSincePreview),
+        ("dir", PreImage::Missing, Code::IsADirectory),
+        ("dir", bytes(""), Code::IsADirectory),
+        (".", PreImage::Missing, Code::IsADirectory),
+        ("file/more", PreImage::Missing, Code::NotADirectory),
+    ] {
+        let error = atomic_write(&tree.workspace, &tree.at(path), b"new", &seen).unwrap_err();
+        assert_eq!(error.code(), Some(code), "{path} {seen:?}");
+    }
+    assert_eq!(tree.names("."), ["dir", "file"]);
+    assert_eq!(tree.read("file"), "other");
+}
+
+#[test]
+fn a_preview_reads_no_more_than_its_cap() {
+    let tree = tree(&[("file", "12345")]);
+    let read = |cap| read_whole(&tree.workspace, &tree.at("file"), cap);
+    assert_eq!(read(5).unwrap(), PreImage::Bytes(b"12345".to_vec()));
+    assert_eq!(read(4).unwrap_err().code(), Some(Code::TooLarge));
+    let missing = read_whole(&tree.workspace, &tree.at("a/b"), 9).unwrap();
+    assert_eq!(missing, PreImage::Missing);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn modes_links_and_names_stay() {
+    use std::fs::{Permissions, hard_link, metadata, read_link, set_permissions};
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
+    let tree = tree(&[("script", "old"), ("dir/target", "old"), ("one", "long old text")]);
+    set_permissions(tree.path("script"), Permissions::from_mode(0o4755)).unwrap();
+    write(&tree, "script", "new").unwrap();
+    assert_eq!(metadata(tree.path("script")).unwrap().mode() & 0o7777, 0o4755);
+
+    tree.link("link", "dir/target");
+    tree.link("chain", tree.path("link"));
+    write(&tree, "chain", "new").unwrap();
+    assert_eq!(tree.read("dir/target"), "new");
+    assert_eq!(read_link(tree.path("link")).unwrap().to_str(), Some("dir/target"));
+
+    hard_link(tree.path("one"), tree.path("two")).unwrap();
+    write(&tree, "one", "new").unwrap();
+    assert_eq!(tree.read("two"), "new");
+    assert_eq!(metadata(tree.path("two")).unwrap().nlink(), 2);
+
+    // A new file has the mode that any program's new file has.
+    tree.write("by-std", "");
+    write(&tree, "added", "").unwrap();
+    let mode = |path| metadata(tree.path(path)).unwrap().mode();
+    assert_eq!(mode("added"), mode("by-std"));
+    assert_eq!(tree.names(".").len(), 8);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn nothing_is_written_through_links_that_lead_out_or_to_special_files() {
+    let tree = tree(&[]);
+    tree.link("out", tree.outer().join("secret"));
+    tree.link("out-dir", tree.outer());
+    tree.link("dangling", "nothing");
+    tree.link("dangling-out", tree.outer().join("nothing"));
+    tree.fifo("fifo");
+    let bytes = PreImage::Bytes(b"secret".to_vec());
+    for (path, seen, code) in [
+        ("out", &bytes, Code::OutsideRoots),
+        ("out", &PreImage::Missing, Code::OutsideRoots),
+        ("out-dir/secret", &bytes, Code::OutsideRoots),
+        ("out-dir/new", &PreImage::Missing, Code::OutsideRoots),
+        ("out-dir/new/new", &PreImage::Missing, Code::OutsideRoots),
+        ("dangling", &PreImage::Missing, Code::NotFound),
+        ("dangling-out", &PreImage::Missing, Code::NotFound),
+        ("fifo", &bytes, Code::NotARegularFile),
+    ] {
+        let error = atomic_write(&tree.workspace, &tree.at(path), b"new", seen).unwrap_err();
+        assert_eq!(error.code(), Some(code), "{path}: {error}");
+    }
+    assert_eq!(std::fs::read_to_string(tree.outer().join("secret")).unwrap(), "secret");
+    let mut names: Vec<_> = std::fs::read_dir(tree.outer()).unwrap().collect();
+    assert_eq!(names.drain(..).count(), 3);
+    assert_eq!(tree.names(".").len(), 5);
+}
+
+#[test]
+fn several_files_are_written_all_or_none() {
+    let tree = tree(&[("a", "old a"), ("b", "old b")]);
+    #[cfg(unix)]
+    std::fs::hard_link(tree.path("b"), tree.path("linked")).unwrap();
+    let [a, b, new] = ["a", "b", "dir/new"].map(|path| tree.at(path));
+    let changes = |seen: &'static [u8]| {
+        [
+            Change { at: &a, found: Some(b"old a"), bytes: b"new a" },
+            Change { at: &new, found: None, bytes: b"new" },
+            Change { at: &b, found: Some(seen), bytes: b"new b" },
+        ]
+    };
+    let failed = |changes: &[Change<'_>]| {
+        let error = write_all(&tree.workspace, changes).unwrap_err();
+        assert_eq!(error.code(), Some(Code::ChangedSincePreview), "{error}");
+        assert_eq!((tree.read("a"), tree.read("b")), ("old a".into(), "old b".into()));
+        assert!(!tree.path("dir").exists());
+    };
+    // Nothing is begun if one of them cannot be prepared.
+    failed(&changes(b"other"));
+    // The third fails when the first two, or three, are written.
+    let again = Change { at: &new, found: None, bytes: b"new" };
+    let [one, two, three] = changes(b"old b");
+    failed(&[one, two, again]);
+    failed(&[one, three, two, again]);
+    write_all(&tree.workspace, &changes(b"old b")).unwrap();
+    let texts = ["a", "b", "dir/new"].map(|path| tree.read(path));
+    assert_eq!(texts, ["new a", "new b", "new"]);
+    #[cfg(unix)]
+    assert_eq!(tree.read("linked"), "new b");
+    assert_eq!(tree.names("dir"), ["new"]);
+}
+
+#[test]
+fn how_far_it_is_is_told_by_files_and_by_bytes() {
+    let tree = tree(&[("a", "old")]);
+    let tree = Tree { workspace: tree.workspace.with_durability(Durability::System), ..tree };
+    let ([a, new], large) = (["a", "new"].map(|path| tree.at(path)), vec![b'x'; 5 << 20]);
+    let changes = [
+        Change { at: &a, found: Some(b"old"), bytes: b"text" },
+        Change { at: &new, found: None, bytes: &large },
+    ];
+    let mut told = Vec::new();
+    let protection = Protection::of(&tree.workspace, &changes).unwrap();
+    let mut watch = |far| told.push(far);
+    write_all_watched(&tree.workspace, &changes, &protection, &mut watch).unwrap();
+    let (piece, all) = (4 << 20, (5 << 20) + 4);
+    let expected = [(0, 4), (1, 4), (1, 4 + piece), (1, all), (2, all)];
+    let far = |(files, bytes)| Far { files, of_files: 2, bytes, of_bytes: Some(all) };
+    assert_eq!(told, expected.map(far));
+}
+
+#[test]
+fn no_directory_is_left_of_a_way_that_cannot_be_made() {
+    let tree = tree(&[]);
+    let path = format!("new/{}/file", "x".repeat(300));
+    write(&tree, &path, "text").unwrap_err();
+    let bytes = Change { at: &tree.at(&path), found: None, bytes: b"text" };
+    write_all(&tree.workspace, &[bytes]).unwrap_err();
+    assert_eq!(tree.names(".").len(), 0);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn attributes_stay() {
+    use rustix::fs::{XattrFlags, getxattr, setxattr};
+
+    let tree = tree(&[("file", "old")]);
+    let path = tree.path("file");
+    if setxattr(&path, "user.note", b"kept", XattrFlags::empty()).is_err() {
+        // This file system has none.
+        return;
+    }
+    write(&tree, "file", "new").unwrap();
+    let mut value = [0; 9];
+    let length = getxattr(&path, "user.note", &mut value[..]).unwrap();
+    assert_eq!((&value[..length], tree.read("file").as_str()), (&b"kept"[..], "new"));
+}
+
+/// Another program replaces the file, by a rename, just while it is being written.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_another_program_writes_meanwhile_is_not_lost() {
+    use std::sync::mpsc::channel;
+
+    let tree = tree(&[("file", "0")]);
+    let tree = Tree { workspace: tree.workspace.with_durability(Durability::System), ..tree };
+    let (path, beside) = (tree.path("file"), tree.path("beside"));
+    let (go, gone) = channel::<u32>();
+    let (done, is_done) = channel();
+    let writer = std::thread::spawn(move || {
+        for number in gone {
+            for _ in 0..number % 50 {
+                std::hint::spin_loop();
+            }
+            std::fs::write(&beside, number.to_string()).unwrap();
+            std::fs::rename(&beside, &path).unwrap();
+            done.send(()).unwrap();
+        }
+    });
+    let (mut ours, mut theirs) = (0, 0);
+    for number in 1..=2_000_u32 {
+        let seen = read_whole(&tree.workspace, &tree.at("file"), 99).unwrap();
+        go.send(number).unwrap();
+        let written = atomic_write(&tree.workspace, &tree.at("file"), b"ours", &seen);
+        is_done.recv().unwrap();
+        match written {
+            // It came before them or after them, with what it had seen in between.
+            Ok(()) => ours += 1,
+            Err(error) => {
+                assert_eq!(error.code(), Some(Code::ChangedSincePreview));
+                theirs += 1;
+            }
+        }
+        assert_eq!(tree.read("file"), number.to_string());
+        assert_eq!(tree.names("."), ["file"]);
+    }
+    drop(go);
+    writer.join().unwrap();
+    assert!(ours > 0 && theirs > 0, "{ours} {theirs}");
+}
+
+/// All but a race: what another program writes by a rename between the last comparison and ours
+/// is lost there.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_same_holds_on_file_systems_that_can_do_less() {
+    pretence::on_lesser(&[
+        files_are_added_with_their_directories_and_replaced,
+        who_gets_the_number_of_ours_is_not_taken_for_it,
+        what_changes_after_the_new_file_was_made_is_not_overwritten,
+        what_the_preview_did_not_see_is_not_overwritten,
+        modes_links_and_names_stay,
+        nothing_is_written_through_links_that_lead_out_or_to_special_files,
+        several_files_are_written_all_or_none,
+        no_directory_is_left_of_a_way_that_cannot_be_made,
+        attributes_stay,
+    ]);
+}

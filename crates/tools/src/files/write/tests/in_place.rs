@@ -1,0 +1,103 @@
+//! What is seen of others who write to a file that is written in place.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::SystemTime;
+
+use pretty_assertions::assert_eq;
+
+use super::super::staged::Staged;
+use super::super::{Change, Manner, PreImage, atomic_write};
+use crate::error::Code;
+use crate::files::contents::holds_quietly;
+use crate::files::workspace::testing::{kept, tree};
+
+/// Reads a file, at whose end somebody writes to what was read before.
+struct Meddled<'a>(&'a File, Option<&'a str>);
+
+impl Read for Meddled<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.0.read(bytes)?;
+        if read == 0
+            && let Some(text) = self.1.take()
+        {
+            self.0.write_all_at(text.as_bytes(), 0)?;
+        }
+        Ok(read)
+    }
+}
+
+#[test]
+fn who_writes_to_what_was_compared_already_is_seen() {
+    for (meddling, holds) in [(None, true), (Some("late"), false)] {
+        let tree = tree(&[("file", "text of ours")]);
+        let path = tree.path("file");
+        let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        let read = holds_quietly(&file, &mut Meddled(&file, meddling), b"text of ours");
+        assert_eq!(read.unwrap(), holds, "{meddling:?}");
+    }
+}
+
+#[test]
+fn a_file_that_was_replaced_by_a_rename_is_not_written_by_its_other_name() {
+    let tree = tree(&[("file", "old")]);
+    fs::hard_link(tree.path("file"), tree.path("other")).unwrap();
+    let at = tree.at("file");
+    let change = Change { at: &at, found: Some(b"old"), bytes: b"ours" };
+    let mut staged =
+        Staged::new(&tree.workspace, change, Manner::default(), "beside".into(), &mut |_| {})
+            .unwrap();
+    tree.write("theirs", "theirs");
+    fs::rename(tree.path("theirs"), tree.path("file")).unwrap();
+    let error = staged.commit().unwrap_err();
+    assert_eq!(error.code(), Some(Code::ChangedSincePreview));
+    drop(staged);
+    assert_eq!((tree.read("file"), tree.read("other")), ("theirs".into(), "old".into()));
+    assert_eq!(tree.names("."), ["file", "other"]);
+}
+
+/// Rounds after which two that never met will not any more.
+const PATIENCE: u32 = 1_000;
+
+/// So large that who waits for another first byte changes the last ones before they are compared.
+const BYTES: usize = 1 << 20;
+
+#[test]
+fn who_writes_while_it_is_written_is_told() {
+    let tree = kept(&[("file", "")]);
+    fs::hard_link(tree.path("file"), tree.path("other")).unwrap();
+    let (path, is_over) = (tree.path("other"), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let other = OpenOptions::new().read(true).write(true).open(path).unwrap();
+            let (mut first, mut known) = ([0], [0]);
+            while !is_over.load(Ordering::Relaxed) {
+                if other.read_at(&mut first, 0).is_ok_and(|read| read == 1) && first != known {
+                    other.write_all_at(b"theirs", BYTES as u64 - 6).unwrap();
+                    known = first;
+                }
+            }
+        });
+        let mut seen = PreImage::Bytes(Vec::new());
+        let met = (0..PATIENCE).find_map(|round| {
+            let ours = vec![b"ab"[round as usize % 2]; BYTES];
+            atomic_write(&tree.workspace, &tree.at("file"), &ours, &seen).unwrap();
+            let told = tree.workspace.late_writes();
+            // Whenever they came, it was after ours.
+            seen = loop {
+                let now = fs::read(tree.path("file")).unwrap();
+                if now.ends_with(b"theirs") {
+                    break PreImage::Bytes(now);
+                }
+            };
+            told.into_iter().next()
+        });
+        is_over.store(true, Ordering::Relaxed);
+        let met = met.expect("they never met");
+        assert_eq!((met.path, met.kept, met.can_be_undone), (tree.path("file"), None, false));
+    });
+}

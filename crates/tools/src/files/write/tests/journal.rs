@@ -1,0 +1,208 @@
+//! What a killed process leaves, and what becomes of it.
+
+use crate::files::stamp::Stamp;
+use crate::files::state::journal::{Journal, Manner, Names, Prepared, fresh, replay, temporary};
+use crate::files::system::pretence;
+use crate::files::workspace::testing::{Tree, tree};
+use pretty_assertions::assert_eq;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+
+/// A call that writes three files, stopped after so many steps. Returns where its journal is.
+fn killed_after(tree: &Tree, steps: usize) -> PathBuf {
+    let folder = tree.outer().join("journal");
+    let temporaries = [0, 1, 2].map(|number| temporary(7, number));
+    let names = ["replaced", "added", "linked"].iter().zip(&temporaries);
+    let names = names.map(|(name, temporary)| Names {
+        dir: tree.workspace.cwd().into(),
+        name: name.into(),
+        temporary: temporary.clone(),
+        made: Vec::new(),
+        copies: None,
+    });
+    let [new, add, old] = [0, 1, 2].map(|at: usize| tree.workspace.cwd().join(&temporaries[at]));
+    let mut journal = Journal::begin(&folder, names.collect()).unwrap();
+    let identity = |path: &PathBuf| {
+        let metadata = fs::metadata(path).unwrap();
+        (metadata.dev(), metadata.ino())
+    };
+    let mut ours = Vec::new();
+    for step in 0..steps {
+        match step {
+            0 => fs::write(&new, "new").unwrap(),
+            1 => fs::write(&add, "new").unwrap(),
+            2 => {
+                fs::write(&old, "old linked").unwrap();
+                fs::write(tree.path(fresh(&temporaries[2]).to_str().unwrap()), "new li").unwrap();
+            }
+            3 => {
+                ours = [&new, &add, &old].map(identity).to_vec();
+                let ways = [Manner::Replace, Manner::Add, Manner::InPlace];
+                let after = ["new", "new", "new li"].map(|it| *Stamp::of(it.as_bytes()).as_bytes());
+                let prepared = ours.iter().zip(ways).zip(after);
+                let prepared = prepared.map(|((ours, way), after)| {
+                    let old = (way == Manner::Replace).then(|| identity(&tree.path("replaced")));
+                    Prepared { way, ours: *ours, old, after }
+                });
+                journal.ready(prepared.collect()).unwrap();
+            }
+            4 => {
+                let (other, name) = (tree.path("beside"), tree.path("replaced"));
+                fs::rename(&name, &other).unwrap();
+                fs::rename(&new, &name).unwrap();
+                fs::rename(&other, &new).unwrap();
+            }
+            5 => fs::rename(&add, tree.path("added")).unwrap(),
+            6 => fs::write(tree.path("linked"), "new li").unwrap(),
+            _ => journal.done().unwrap(),
+        }
+    }
+    drop(ours);
+    let path = journal.path.clone();
+    // The process is gone, and with it the lock, but not the file.
+    let bytes = fs::read(&path).unwrap();
+    drop(journal);
+    fs::write(&path, bytes).unwrap();
+    folder
+}
+
+#[test]
+fn after_a_kill_all_files_are_the_old_ones_or_all_the_new_ones() {
+    for steps in 0..=8 {
+        let tree = tree(&[("replaced", "old"), ("linked", "old linked")]);
+        fs::hard_link(tree.path("linked"), tree.path("other")).unwrap();
+        let folder = killed_after(&tree, steps);
+        replay(&folder);
+        let expected: &[_] = if steps == 8 {
+            &[("added", "new"), ("linked", "new li"), ("other", "new li"), ("replaced", "new")]
+        } else {
+            &[("linked", "old linked"), ("other", "old linked"), ("replaced", "old")]
+        };
+        let names = tree.names(".");
+        let found: Vec<_> = names.iter().map(|name| (&**name, tree.read(name))).collect();
+        let found: Vec<_> = found.iter().map(|(name, text)| (*name, text.as_str())).collect();
+        assert_eq!(found, expected, "after {steps} steps");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn what_somebody_else_wrote_since_stays() {
+    let tree = tree(&[("replaced", "old"), ("linked", "old linked")]);
+    let folder = killed_after(&tree, 5);
+    tree.write("beside", "theirs");
+    fs::rename(tree.path("beside"), tree.path("replaced")).unwrap();
+    replay(&folder);
+    assert_eq!(tree.read("replaced"), "theirs");
+    assert_eq!(tree.names("."), ["linked", "replaced"]);
+}
+
+#[test]
+fn what_its_user_wrote_since_stays_in_the_same_file_too() {
+    for name in ["replaced", "added", "linked"] {
+        let tree = tree(&[("replaced", "old"), ("linked", "old linked")]);
+        fs::hard_link(tree.path("linked"), tree.path("other")).unwrap();
+        let folder = killed_after(&tree, 7);
+        // In place, as some editors save: the file is the same one.
+        fs::write(tree.path(name), "theirs").unwrap();
+        replay(&folder);
+        assert_eq!(tree.read(name), "theirs", "{name}");
+        assert!(!tree.names(".").iter().any(|it| it.starts_with(".acp-tools-")));
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn the_journal_of_a_living_process_and_other_files_are_left_alone() {
+    let tree = tree(&[("replaced", "old")]);
+    let folder = tree.outer().join("journal");
+    let names = |temporary: &str| Names {
+        dir: tree.workspace.cwd().into(),
+        name: "replaced".into(),
+        temporary: temporary.into(),
+        made: Vec::new(),
+        copies: None,
+    };
+    let living = Journal::begin(&folder, vec![names(".acp-tools-1-0.tmp")]).unwrap();
+    tree.write(".acp-tools-1-0.tmp", "new");
+    replay(&folder);
+    assert_eq!(tree.names("."), [".acp-tools-1-0.tmp", "replaced"]);
+    drop(living);
+    let forged = Journal::begin(&folder, vec![names("replaced")]).unwrap();
+    let (path, bytes) = (forged.path.clone(), fs::read(&forged.path).unwrap());
+    drop(forged);
+    fs::write(path, bytes).unwrap();
+    replay(&folder);
+    assert_eq!(tree.read("replaced"), "old");
+}
+
+#[test]
+fn a_file_that_was_half_written_in_place_is_the_old_one_again() {
+    let (old, new) = ("old linked", "new li");
+    for (torn, expected) in [
+        ("new linked", old),
+        ("new liked", "new liked"),
+        ("new linked!", "new linked!"),
+        (new, old),
+        (old, old),
+        ("ond linked", "ond linked"),
+        ("old li", old),
+        // One that was killed while it put the old one back.
+        ("oew linked", old),
+        ("old link", old),
+        ("", ""),
+    ] {
+        let tree = tree(&[("replaced", "old"), ("linked", old)]);
+        fs::hard_link(tree.path("linked"), tree.path("other")).unwrap();
+        let folder = killed_after(&tree, 6);
+        fs::write(tree.path("linked"), torn).unwrap();
+        replay(&folder);
+        assert_eq!(tree.read("other"), expected, "{torn}");
+    }
+}
+
+#[test]
+fn what_came_out_of_an_exchange_and_was_never_seen_is_not_removed() {
+    let tree = tree(&[("replaced", "old"), ("linked", "old linked")]);
+    let folder = killed_after(&tree, 5);
+    // Somebody replaced the file just before the exchange, and again just after it.
+    let beside = tree.workspace.cwd().join(temporary(7, 0));
+    tree.write("theirs", "theirs");
+    fs::rename(tree.path("theirs"), &beside).unwrap();
+    tree.write("newer", "newer");
+    fs::rename(tree.path("newer"), tree.path("replaced")).unwrap();
+    replay(&folder);
+    assert_eq!(tree.read("replaced"), "newer");
+    assert_eq!(fs::read_to_string(&beside).unwrap(), "theirs");
+}
+
+#[test]
+fn what_was_out_of_the_way_comes_back_unless_its_name_is_taken() {
+    for is_taken in [false, true] {
+        let tree = tree(&[("file", "old")]);
+        let folder = tree.outer().join("journal");
+        let name = temporary(9, 0);
+        let mut journal =
+            Journal::aside(&folder, tree.workspace.cwd(), "file".as_ref(), &name).unwrap();
+        fs::rename(tree.path("file"), tree.workspace.cwd().join(&name)).unwrap();
+        if is_taken {
+            tree.write("file", "newer");
+        }
+        journal.leave();
+        drop(journal);
+        replay(&folder);
+        assert_eq!(tree.read("file"), if is_taken { "newer" } else { "old" });
+        assert_eq!(tree.names(".").len(), 1 + usize::from(is_taken));
+    }
+}
+
+#[test]
+fn the_same_holds_on_file_systems_that_can_do_less() {
+    pretence::on_lesser(&[
+        after_a_kill_all_files_are_the_old_ones_or_all_the_new_ones,
+        what_somebody_else_wrote_since_stays,
+        what_came_out_of_an_exchange_and_was_never_seen_is_not_removed,
+        what_was_out_of_the_way_comes_back_unless_its_name_is_taken,
+    ]);
+}

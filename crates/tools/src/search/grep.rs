@@ -1,0 +1,219 @@
+//! Searches the contents of files for a regular expression, in this process.
+//!
+//! It knows nothing of ripgrep's command line or its configuration files.
+//!
+//! Several threads take files from one walk in the order of their names, and what they find is put
+//! into that order again. Once more is found than is shown no further file is begun. So the first
+//! matches in that order are always shown, whichever thread was faster. Every file is opened in the
+//! directory that it was found in, beneath its root; links are not followed.
+
+mod file;
+mod files;
+mod matcher;
+mod page;
+mod query;
+mod text;
+
+use std::panic::resume_unwind;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use acp_types::Location;
+
+use crate::error::ToolError;
+use crate::files::walk::{Budget, Cancel, Ignored, Order, Stop, Walk, threads};
+use crate::files::workspace::{Resolved, Workspace};
+use crate::limits::MATCH_CONTEXT;
+
+use self::file::Look;
+use self::files::Files;
+use self::page::{Page, Part, Searched};
+use self::query::Filter;
+
+pub use self::query::Query;
+
+/// What a search found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Matches {
+    /// The files with matches, in the order of the names.
+    pub files: Vec<FileMatches>,
+    /// How many matching lines are shown.
+    pub count: usize,
+    /// How many matching lines were passed over before these, as was asked for.
+    pub passed: usize,
+    /// Whether there are more matches than are shown.
+    pub truncated: bool,
+    /// Why it did not look at everything, if not because of too many matches.
+    pub stop: Option<Stop>,
+    /// What was not searched. Where matches are left out this may differ between equal searches.
+    pub skipped: Skipped,
+}
+
+/// What one file holds of a search.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileMatches {
+    /// The absolute path.
+    pub path: PathBuf,
+    /// The matching lines and those around them.
+    pub lines: Vec<MatchLine>,
+    /// Why the file was not searched to its end, if it was not and is not the last one shown.
+    pub end: Option<FileEnd>,
+}
+
+/// Why a file with matches was not searched to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FileEnd {
+    /// It has more matches than were asked for of one file.
+    PerFile,
+    /// What follows holds a NUL byte.
+    Binary,
+    /// A line of more than [`SEARCHED_LINE_BYTES`](crate::limits::SEARCHED_LINE_BYTES) follows.
+    LongLine,
+}
+
+/// One line of a file with matches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MatchLine {
+    /// Its number, from 1.
+    pub number: u64,
+    /// The line, or what of a long one is around the match.
+    pub text: String,
+    /// Whether it matches; else it is context.
+    pub is_match: bool,
+}
+
+/// How many files and directories were not searched, or not whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Skipped {
+    /// They hold a NUL byte, and no match before it.
+    pub binary: usize,
+    /// They are too large to be searched over several lines
+    /// ([`MULTILINE_BYTES`](crate::limits::MULTILINE_BYTES)).
+    pub large: usize,
+    /// They have a line of more than [`SEARCHED_LINE_BYTES`](crate::limits::SEARCHED_LINE_BYTES),
+    /// which is where it ended.
+    pub long_lines: usize,
+    /// They could not be read.
+    pub unreadable: usize,
+    /// They are directories of more than
+    /// [`DIRECTORY_ENTRIES`](crate::limits::DIRECTORY_ENTRIES) entries, which are looked at.
+    pub cut: usize,
+}
+
+/// How far a search is, for those who watch it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// How many files were searched.
+    pub(crate) files: usize,
+    /// How many files to search were found so far, if that is known.
+    pub(crate) known: Option<usize>,
+    /// How many matching lines there are to show.
+    pub(crate) matches: usize,
+    /// The first matches in the order of the names, if there are others than before. They stay.
+    pub(crate) locations: Option<Vec<Location>>,
+}
+
+/// Told how far a search is, from several threads, one at a time.
+pub(crate) type Watch<'a> = dyn Fn(Seen) + Sync + 'a;
+
+/// Searches the contents of a file, or of all files beneath a directory.
+///
+/// It takes at most [`SEARCH_TIME`](crate::limits::SEARCH_TIME), then it returns what it has and
+/// says so.
+///
+/// # Errors
+///
+/// As [`Workspace::resolve`]; `bad_pattern`; `invalid_arguments` for a type of files that there is
+/// not, or an offset that is too large; `not_found`, `not_a_regular_file`, `not_permitted`.
+pub fn search(
+    workspace: &Workspace,
+    query: &Query,
+    cancel: &Cancel<'_>,
+) -> Result<Matches, ToolError> {
+    let at = workspace.resolve(query.path.as_deref().unwrap_or("."))?;
+    search_at(workspace, query, &at, cancel, &|_| {})
+}
+
+/// The same at a place that was looked at, whatever path the query has. It tells how far it is: the
+/// first matches as soon as they are found, the rest every
+/// [`PROGRESS_INTERVAL`](crate::limits::PROGRESS_INTERVAL).
+pub(crate) fn search_at(
+    workspace: &Workspace,
+    query: &Query,
+    at: &Resolved,
+    cancel: &Cancel<'_>,
+    watch: &Watch<'_>,
+) -> Result<Matches, ToolError> {
+    let context = query.context.min(MATCH_CONTEXT) as usize;
+    let part = Part { offset: query.offset()?, limit: query.limit(), context };
+    let budget = Budget::new(cancel);
+    let look = Look::new(query, budget, part)?;
+    let filter = Filter::of(query)?;
+    let mut page = Page::new(part, Instant::now());
+    if !workspace.metadata(at)?.is_dir() {
+        let file = workspace.open_read(at)?;
+        page.add(0, look.worker().file(Ok(file), || at.path().to_owned()));
+        return Ok(page.into_matches());
+    }
+    let ignored = Ignored::shown_if(query.include_ignored);
+    let walk = Walk::new(workspace, at, usize::MAX, Order::ByName, ignored, budget)?;
+    let run = Run { look, files: Files::new(walk, filter), page: Mutex::new(page), watch };
+    Ok(run.all())
+}
+
+/// One search of a directory, shared by its threads.
+struct Run<'a> {
+    look: Look<'a>,
+    files: Files<'a>,
+    page: Mutex<Page>,
+    watch: &'a Watch<'a>,
+}
+
+impl Run<'_> {
+    fn all(self) -> Matches {
+        thread::scope(|scope| {
+            // This thread is one of them.
+            let others: Vec<_> = (1..threads()).map(|_| scope.spawn(|| self.work())).collect();
+            self.work();
+            for other in others {
+                other.join().unwrap_or_else(|panic| resume_unwind(panic));
+            }
+        });
+        let walk = self.files.into_walk();
+        let page = self.page.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut matches = page.into_matches();
+        if !matches.truncated {
+            matches.stop = matches.stop.or_else(|| walk.stop());
+        }
+        matches.skipped.unreadable += walk.unreadable();
+        matches.skipped.cut += walk.cut();
+        matches
+    }
+
+    fn work(&self) {
+        let mut worker = self.look.worker();
+        while let Some(next) = self.files.next() {
+            let path = || self.files.absolute(&next.path);
+            let searched = worker.file(next.open(), path);
+            self.add(next.place, searched);
+        }
+    }
+
+    fn add(&self, place: usize, searched: Searched) {
+        let mut page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
+        page.add(place, searched);
+        if page.is_enough() {
+            self.files.end();
+        }
+        // Told under the lock, so that news never overtakes news.
+        if let Some(seen) = page.news(Instant::now()) {
+            (self.watch)(Seen { known: Some(self.files.known()), ..seen });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

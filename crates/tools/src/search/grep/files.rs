@@ -1,0 +1,134 @@
+//! The files of a walk, handed out to several threads in the order of the names. It knows nothing
+//! of what is done with them.
+//!
+//! One thread at a time walks, ahead of all: the others take what is ready meanwhile.
+
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::query::Filter;
+use crate::files::system::{Dir, Kind};
+use crate::files::walk::Walk;
+use crate::limits::FILES_AHEAD;
+
+/// A file to search.
+pub(super) struct Next {
+    /// Its place in the order, from 0.
+    pub(super) place: usize,
+    /// Relative to the directory that is walked.
+    pub(super) path: PathBuf,
+    dir: Arc<Dir>,
+}
+
+impl Next {
+    /// Opens the file in the directory that it was found in, which is beneath the root.
+    pub(super) fn open(&self) -> io::Result<File> {
+        self.dir.open(self.path.file_name().unwrap_or(OsStr::new("")))
+    }
+}
+
+/// The files beneath a directory that are to be searched.
+pub(super) struct Files<'a> {
+    walk: Mutex<Ahead<'a>>,
+    ready: Mutex<VecDeque<Next>>,
+    filter: Filter,
+    /// The directory that is walked.
+    top: PathBuf,
+    is_enough: AtomicBool,
+    /// How many files were found.
+    known: AtomicUsize,
+}
+
+struct Ahead<'a> {
+    walk: Walk<'a>,
+    is_over: bool,
+}
+
+impl<'a> Files<'a> {
+    pub(super) fn new(walk: Walk<'a>, filter: Filter) -> Self {
+        let top = walk.absolute(Path::new(""));
+        Self {
+            top,
+            walk: Mutex::new(Ahead { walk, is_over: false }),
+            ready: Mutex::default(),
+            filter,
+            is_enough: AtomicBool::new(false),
+            known: AtomicUsize::new(0),
+        }
+    }
+
+    /// Takes the next file.
+    pub(super) fn next(&self) -> Option<Next> {
+        loop {
+            if self.is_enough.load(Ordering::Relaxed) {
+                return None;
+            }
+            let (next, left) = self.take();
+            if let Some(next) = next {
+                if left < FILES_AHEAD / 2
+                    && let Ok(mut ahead) = self.walk.try_lock()
+                {
+                    self.walk(&mut ahead);
+                }
+                return Some(next);
+            }
+            // Whoever walks has found some when this is ours.
+            let mut ahead = lock(&self.walk);
+            if lock(&self.ready).is_empty() {
+                if ahead.is_over {
+                    return None;
+                }
+                self.walk(&mut ahead);
+            }
+        }
+    }
+
+    /// Says that no further file is to be handed out.
+    pub(super) fn end(&self) {
+        self.is_enough.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns how many files there are, as far as that is known.
+    pub(super) fn known(&self) -> usize {
+        self.known.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn absolute(&self, path: &Path) -> PathBuf {
+        self.top.join(path)
+    }
+
+    pub(super) fn into_walk(self) -> Walk<'a> {
+        self.walk.into_inner().unwrap_or_else(PoisonError::into_inner).walk
+    }
+
+    fn take(&self) -> (Option<Next>, usize) {
+        let mut ready = lock(&self.ready);
+        (ready.pop_front(), ready.len())
+    }
+
+    fn walk(&self, ahead: &mut Ahead<'_>) {
+        while !ahead.is_over && !self.is_enough.load(Ordering::Relaxed) {
+            let takes = |path: &Path| self.filter.takes(path);
+            let found = ahead.walk.find(|found| found.kind == Kind::File && takes(&found.path));
+            let Some((found, dir)) = found.zip(ahead.walk.dir()) else {
+                ahead.is_over = true;
+                return;
+            };
+            let place = self.known.fetch_add(1, Ordering::Relaxed);
+            let mut ready = lock(&self.ready);
+            ready.push_back(Next { place, path: found.path, dir });
+            if ready.len() >= FILES_AHEAD {
+                return;
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,84 @@
+//! Pieces have the matches of the whole, and the budget is asked between them.
+
+use super::StoppableMatcher;
+use crate::files::walk::Budget;
+use crate::limits::SEARCHED_PIECE_BYTES;
+use crate::search::grep::Query;
+use grep_matcher::{LineTerminator, Matcher};
+use grep_searcher::{SearcherBuilder, sinks};
+use pretty_assertions::assert_eq;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Returns the numbers of the lines that match, or nothing if the search was stopped.
+fn lines(matcher: impl Matcher, text: &str, multiline: bool) -> Option<Vec<u64>> {
+    let mut numbers = Vec::new();
+    let sink = sinks::Bytes(|number, _| {
+        numbers.push(number);
+        Ok(true)
+    });
+    let mut searcher = SearcherBuilder::new()
+        .line_terminator(LineTerminator::crlf())
+        .multi_line(multiline)
+        .build();
+    searcher.search_slice(matcher, text.as_bytes(), sink).ok().map(|()| numbers)
+}
+
+/// Searches with a budget that ends at its `asks`th question; returns how often it was asked.
+fn asked(pattern: &str, text: &str, multiline: bool, asks: usize) -> (Option<Vec<u64>>, usize) {
+    let asked = AtomicUsize::new(0);
+    let cancel = || asked.fetch_add(1, Ordering::Relaxed) + 1 >= asks;
+    let query = Query { multiline, ..Query::new(pattern) };
+    let matcher = StoppableMatcher::new(query.matcher().unwrap(), Budget::new(&cancel));
+    let found = lines(&matcher, text, multiline);
+    (found, asked.into_inner())
+}
+
+#[test]
+fn pieces_have_the_matches_of_the_whole() {
+    let end = "foo bar\r\nfoo\r\nb\n\n\nfoo\r\r\n\r\n a\rb\n\nno end";
+    // These are searched line by line in any case, for they match no line's end.
+    let always = ["foo", r"\bbar\b", r"\w+ \w+", "a.b", "x?", "end", "q"];
+    let by_lines =
+        ["^$", "^", "$", "foo$", "^foo", "^a", r"\B", "o*$", r"\s", r"\s*$", r"\Afoo", "[^x]"];
+    let cases = always.iter().flat_map(|it| [(*it, false), (*it, true)]);
+    let cases = cases.chain(by_lines.map(|it| (it, false))).chain([("b?\r?", true), ("r\r", true)]);
+    let cases: Vec<_> = cases.collect();
+    let line = "x".repeat(1023) + "\n";
+    let filler = line.repeat(SEARCHED_PIECE_BYTES / line.len());
+    // A piece ends before the first of these lines, and behind each of them in turn.
+    let behind = end.match_indices('\n').map(|(at, _)| at + 1);
+    for at in std::iter::once(0).chain(behind) {
+        let text = filler[at..].to_owned() + end;
+        for (pattern, multiline) in &cases {
+            let query = Query { multiline: *multiline, ..Query::new(*pattern) };
+            let whole = lines(query.matcher().unwrap(), &text, *multiline);
+            let (found, _) = asked(pattern, &text, *multiline, usize::MAX);
+            assert_eq!(found, whole, "{pattern:?} {at} {multiline}");
+        }
+    }
+}
+
+#[test]
+fn a_search_without_a_match_can_be_stopped_after_each_piece() {
+    let pieces = 16;
+    let line = "all work and no play\n";
+    let text = line.repeat(pieces * SEARCHED_PIECE_BYTES / line.len());
+    for (pattern, multiline) in [
+        ("needle", false),
+        (r"\w{7}\d{9}", false),
+        // Every line may match until it is looked at.
+        (r"\bwor\b", false),
+        (r"\Aneedle", false),
+        ("needle", true),
+    ] {
+        let (found, asks) = asked(pattern, &text, multiline, usize::MAX);
+        assert_eq!(found, Some(vec![]), "{pattern}");
+        assert!((pieces - 2..=2 * pieces + 1).contains(&asks), "{pattern}: {asks}");
+        for most in [1, 5] {
+            assert_eq!(asked(pattern, &text, multiline, most), (None, most), "{pattern}");
+        }
+    }
+    // One look over several lines, which goes through all of the text.
+    assert_eq!(asked("(?s)needle.*", &text, true, usize::MAX), (Some(vec![]), 1));
+    assert_eq!(asked("(?s)needle.*", &text, true, 1), (None, 1));
+}

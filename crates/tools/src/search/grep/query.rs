@@ -1,0 +1,163 @@
+//! What a search looks for, and in which files. It knows nothing of how files are read.
+
+use std::path::Path;
+
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use ignore::types::{Types, TypesBuilder};
+
+use crate::error::{Code, ToolError};
+use crate::limits::{
+    MATCH_OFFSET, MATCHES, MATCHES_MAX, PATTERN_BYTES, REGEX_BYTES, REGEX_CACHE_BYTES,
+};
+use crate::search::PathGlob;
+
+/// What to search for, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Query {
+    /// A regular expression, or a text where [`Query::literal`] is set.
+    pub pattern: String,
+    /// The file or directory to search, `cwd` if none.
+    pub path: Option<String>,
+    /// Which files to search: globs as in [`find`](crate::search::find::find), parted by blanks. A file
+    /// has to match one of them, and none that begins with `!`.
+    pub glob: Option<String>,
+    /// Which types of files to search, by ripgrep's names, parted by blanks or commas.
+    pub file_type: Option<String>,
+    /// Whether upper and lower case differ.
+    pub case_sensitive: bool,
+    /// Whether the pattern is a text and no regular expression.
+    pub literal: bool,
+    /// Whether a match has to begin and end where words do.
+    pub word: bool,
+    /// Whether a match may go on over several lines.
+    pub multiline: bool,
+    /// Whether files are searched that `.gitignore` and the like name.
+    pub include_ignored: bool,
+    /// How many lines to show before and after each match; at most
+    /// [`MATCH_CONTEXT`](crate::limits::MATCH_CONTEXT).
+    pub context: u32,
+    /// How many matching lines to show; [`MATCHES`] if not given, at most [`MATCHES_MAX`].
+    pub max_results: Option<u32>,
+    /// How many matching lines of one file to find; all if not given.
+    pub max_per_file: Option<u32>,
+    /// How many matching lines to pass over before the first that is shown; at most
+    /// [`MATCH_OFFSET`].
+    pub offset: u32,
+}
+
+impl Query {
+    /// Makes a search for a regular expression in all files beneath `cwd`, case-sensitive.
+    #[must_use]
+    pub fn new(pattern: impl Into<String>) -> Self {
+        Self {
+            pattern: pattern.into(),
+            path: None,
+            glob: None,
+            file_type: None,
+            case_sensitive: true,
+            literal: false,
+            word: false,
+            multiline: false,
+            include_ignored: false,
+            context: 0,
+            max_results: None,
+            max_per_file: None,
+            offset: 0,
+        }
+    }
+
+    pub(super) fn limit(&self) -> usize {
+        self.max_results.unwrap_or(MATCHES).clamp(1, MATCHES_MAX) as usize
+    }
+
+    pub(super) fn offset(&self) -> Result<usize, ToolError> {
+        if self.offset > MATCH_OFFSET {
+            let message = format!("offset is at most {MATCH_OFFSET}; narrow the search instead");
+            return Err(ToolError::invalid(message));
+        }
+        Ok(self.offset as usize)
+    }
+
+    pub(super) fn matcher(&self) -> Result<RegexMatcher, ToolError> {
+        let bad = |message| ToolError::report(Code::BadPattern, message);
+        if self.pattern.len() > PATTERN_BYTES {
+            return Err(bad("the pattern is too long".to_owned()));
+        }
+        let mut builder = RegexMatcherBuilder::new();
+        builder
+            .case_insensitive(!self.case_sensitive)
+            .fixed_strings(self.literal)
+            .word(self.word)
+            .multi_line(true)
+            .unicode(true)
+            .octal(false)
+            .crlf(true)
+            .size_limit(REGEX_BYTES)
+            .dfa_size_limit(REGEX_CACHE_BYTES);
+        if self.multiline {
+            builder.line_terminator(None);
+        }
+        builder.build(&self.pattern).map_err(|error| {
+            let text = error.to_string();
+            let reason = text.lines().rev().find(|line| !line.trim().is_empty());
+            let reason = reason.unwrap_or(&text).trim_start_matches("error: ");
+            let wants_lines = self.pattern.contains("\\n") || self.pattern.contains('\n');
+            let hint = match wants_lines && !self.multiline {
+                true => "; with multiline it may match over several lines",
+                false => "",
+            };
+            bad(format!("the regular expression does not work: {reason}{hint}"))
+        })
+    }
+}
+
+/// Which files of a directory are searched.
+#[derive(Debug)]
+pub(super) struct Filter {
+    wanted: Vec<PathGlob>,
+    unwanted: Vec<PathGlob>,
+    types: Option<Types>,
+}
+
+impl Filter {
+    pub(super) fn of(query: &Query) -> Result<Self, ToolError> {
+        let mut filter = Self { wanted: Vec::new(), unwanted: Vec::new(), types: None };
+        for glob in query.glob.iter().flat_map(|globs| globs.split_whitespace()) {
+            match glob.strip_prefix('!') {
+                Some(glob) => filter.unwanted.push(PathGlob::parse(glob)?),
+                None => filter.wanted.push(PathGlob::parse(glob)?),
+            }
+        }
+        filter.types = query.file_type.as_deref().map(types).transpose()?;
+        Ok(filter)
+    }
+
+    /// Tells of a path relative to the searched directory.
+    pub(super) fn takes(&self, path: &Path) -> bool {
+        let matches = |glob: &PathGlob| glob.matches(path);
+        (self.wanted.is_empty() || self.wanted.iter().any(matches))
+            && !self.unwanted.iter().any(matches)
+            && self.types.as_ref().is_none_or(|types| types.matched(path, false).is_whitelist())
+    }
+}
+
+/// Finds the types that are named, such as `rust,py`.
+fn types(names: &str) -> Result<Types, ToolError> {
+    let mut builder = TypesBuilder::new();
+    builder.add_defaults();
+    let names = names.split([' ', ',']).filter(|name| !name.is_empty());
+    let names: Vec<_> = names.map(str::to_lowercase).collect();
+    for name in &names {
+        builder.select(name);
+    }
+    if names.is_empty() {
+        return Err(ToolError::invalid("file_type is empty; leave it out to search all files"));
+    }
+    builder.build().map_err(|_unknown| {
+        let message = format!(
+            "there is no type of files {}; they are named as rust, py, js, md. A glob does too",
+            names.join(",")
+        );
+        ToolError::invalid(message)
+    })
+}

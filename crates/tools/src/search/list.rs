@@ -1,0 +1,325 @@
+//! Lists what is in a directory, and in those beneath it.
+//!
+//! It knows nothing of what the files hold.
+
+use callboard_text::{grouped_count, path_text};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use crate::error::ToolError;
+use crate::files::system::Kind;
+use crate::files::walk::{Budget, Cancel, Found, Ignored, Order, Stop, Walk};
+use crate::files::workspace::{Resolved, Workspace};
+use crate::limits::{ENTRIES, ENTRIES_GATHERED, LIST_DEPTH};
+use crate::progress::Pace;
+use crate::search::ending;
+
+/// What is in a directory, directories first, in the order of the names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listing {
+    /// The absolute path of the directory.
+    pub path: PathBuf,
+    /// At most [`ENTRIES`] entries, each directory followed by what is in it.
+    pub entries: Vec<Entry>,
+    /// How many entries were passed over before these, as was asked for.
+    pub passed: usize,
+    /// How many entries are not shown; at least so many where [`Listing::stop`] is set.
+    pub left_out: usize,
+    /// Why it did not look at everything, if so.
+    pub stop: Option<Stop>,
+    /// How many directories could not be read.
+    pub unreadable: usize,
+    /// How many directories have more than [`DIRECTORY_ENTRIES`] entries, which are looked at.
+    pub cut: usize,
+}
+
+/// One entry of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The path relative to the listed directory.
+    pub path: PathBuf,
+    /// What it is.
+    pub kind: EntryKind,
+}
+
+/// What an entry of a listing is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EntryKind {
+    /// A directory.
+    Directory,
+    /// A regular file.
+    File {
+        /// Its size.
+        bytes: u64,
+    },
+    /// A symbolic link, which is not followed.
+    Link {
+        /// The path that it holds.
+        target: PathBuf,
+    },
+    /// A FIFO, socket or device.
+    Special,
+}
+
+/// Which directory to list, and what of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListQuery {
+    /// The directory.
+    pub path: String,
+    /// How many levels to show: 1 if not given, at most [`LIST_DEPTH`].
+    pub depth: Option<u32>,
+    /// Whether that is shown which `.gitignore` and the like name.
+    pub include_ignored: bool,
+    /// How many entries to pass over before the first that is shown.
+    pub offset: u32,
+}
+
+impl ListQuery {
+    /// Asks for what is in a directory.
+    #[must_use]
+    pub fn new(path: impl Into<String>) -> Self {
+        Self { path: path.into(), depth: None, include_ignored: false, offset: 0 }
+    }
+}
+
+/// Lists a directory.
+///
+/// Hidden files are shown, `.git` is not, and what `.gitignore` names only if asked for. It takes
+/// at most [`SEARCH_TIME`](crate::limits::SEARCH_TIME), then it returns what it has and says so.
+///
+/// # Errors
+///
+/// As [`Workspace::resolve`]; `not_found`, `not_a_directory`, `not_permitted`.
+pub fn list(
+    workspace: &Workspace,
+    query: &ListQuery,
+    cancel: &Cancel<'_>,
+) -> Result<Listing, ToolError> {
+    list_at(workspace, query, &workspace.resolve(&query.path)?, cancel, &|_| {})
+}
+
+/// The same of a place that was looked at, whatever path the query has. It tells how many entries
+/// it saw every [`PROGRESS_INTERVAL`](crate::limits::PROGRESS_INTERVAL).
+pub(crate) fn list_at(
+    workspace: &Workspace,
+    query: &ListQuery,
+    at: &Resolved,
+    cancel: &Cancel<'_>,
+    watch: &dyn Fn(usize),
+) -> Result<Listing, ToolError> {
+    let (mut pace, mut seen) = (Pace::begin(), 0);
+    let mut count = |_: &Found| {
+        seen += 1;
+        if pace.is_due() {
+            watch(seen);
+        }
+    };
+    let depth = query.depth.unwrap_or(1).clamp(1, LIST_DEPTH) as usize;
+    let (ignored, budget) = (Ignored::shown_if(query.include_ignored), Budget::new(cancel));
+    let mut walk = Walk::new(workspace, at, depth, Order::DirectoriesFirst, ignored, budget)?;
+    let passed = walk.by_ref().inspect(&mut count).take(query.offset as usize).count();
+    let mut entries = Vec::new();
+    while entries.len() < ENTRIES
+        && let Some(found) = walk.next()
+    {
+        count(&found);
+        let kind = entry_kind(workspace, &walk.place(&found.path), found.kind);
+        entries.push(Entry { path: found.path, kind });
+    }
+    let left_out = walk.by_ref().inspect(count).take(ENTRIES_GATHERED).count();
+    Ok(Listing {
+        path: at.path().to_owned(),
+        entries,
+        passed,
+        left_out,
+        stop: walk.stop().or((left_out == ENTRIES_GATHERED).then_some(Stop::Enough)),
+        unreadable: walk.unreadable(),
+        cut: walk.cut(),
+    })
+}
+
+fn entry_kind(workspace: &Workspace, at: &Resolved, kind: Kind) -> EntryKind {
+    match kind {
+        Kind::Directory => EntryKind::Directory,
+        Kind::Special => EntryKind::Special,
+        Kind::File => {
+            EntryKind::File { bytes: workspace.metadata(at).map_or(0, |metadata| metadata.len()) }
+        }
+        Kind::Link => EntryKind::Link { target: workspace.read_link(at).unwrap_or_default() },
+    }
+}
+
+impl Listing {
+    /// Returns the offset to go on with, if there is more to show.
+    #[must_use]
+    pub fn next_offset(&self) -> Option<usize> {
+        (self.left_out > 0).then_some(self.passed + self.entries.len())
+    }
+
+    /// Returns the listing as text, one entry a line.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        for Entry { path, kind } in &self.entries {
+            let path = path_text(path);
+            // Writing to a String cannot fail.
+            let _ = match kind {
+                EntryKind::Directory => writeln!(text, "{path}/"),
+                EntryKind::File { bytes } => {
+                    writeln!(text, "{path} ({})", grouped_count(*bytes, "byte", "bytes"))
+                }
+                EntryKind::Link { target } => writeln!(text, "{path} -> {}", path_text(target)),
+                EntryKind::Special => writeln!(text, "{path} (FIFO, socket or device)"),
+            };
+        }
+        if self.entries.is_empty() {
+            text.push_str(match self.passed {
+                0 => "[nothing here, or only what .gitignore hides]\n",
+                _ => "[nothing more here]\n",
+            });
+        }
+        text + &ending(self.left_out, self.next_offset(), self.stop, (self.unreadable, self.cut))
+    }
+
+    /// Returns the absolute path of an entry.
+    #[must_use]
+    pub fn absolute(&self, entry: &Entry) -> PathBuf {
+        self.path.join(&entry.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ListQuery, Listing, ending, list};
+    use crate::error::Code;
+    use crate::files::walk::Stop;
+    use crate::files::workspace::testing::{Tree, tree};
+    use crate::limits::ENTRIES;
+    use pretty_assertions::assert_eq;
+
+    fn listed(tree: &Tree, path: &str, depth: Option<u32>) -> Listing {
+        let query = ListQuery { depth, ..ListQuery::new(path) };
+        list(&tree.workspace, &query, &|| false).unwrap()
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_listing_has_directories_first_and_sizes_and_links() {
+        let tree = tree(&[
+            ("b/c/d.txt", "12345"),
+            ("b/.hidden", ""),
+            ("a.txt", &"x".repeat(1_234)),
+            ("z/", ""),
+            (".gitignore", "*.o\n/target/\n!keep.o\n"),
+            ("x.o", ""),
+            ("keep.o", ""),
+            ("target/x", ""),
+            ("b/target/x", ""),
+            (".git/config", ""),
+        ]);
+        tree.link("link", "/etc");
+        tree.fifo("fifo");
+        assert_eq!(
+            listed(&tree, ".", None).to_text(),
+            "b/\nz/\n.gitignore (21 bytes)\na.txt (1,234 bytes)\nfifo (FIFO, socket or device)\n\
+             keep.o (0 bytes)\nlink -> /etc\n"
+        );
+        assert_eq!(
+            listed(&tree, "b", Some(9)).to_text(),
+            "c/\nc/d.txt (5 bytes)\ntarget/\ntarget/x (0 bytes)\n.hidden (0 bytes)\n"
+        );
+        assert_eq!(listed(&tree, "b", Some(0)).entries.len(), 3);
+        tree.write("d/e/e/p/e/r/t/h/a/n/t/e/n", "");
+        assert_eq!(listed(&tree, "d", Some(99)).entries.len(), 10);
+        // What is asked for by name is shown, ignored or not.
+        assert_eq!(listed(&tree, "target", None).to_text(), "x (0 bytes)\n");
+        assert!(listed(&tree, "z", None).to_text().contains("nothing here"));
+    }
+
+    #[test]
+    fn rules_nearer_to_a_file_overrule_those_above() {
+        let tree = tree(&[
+            (".gitignore", "*.log\n"),
+            (".git/info/exclude", "private\n"),
+            ("private", ""),
+            ("a.log", ""),
+            ("dir/.ignore", "!important.log\n"),
+            ("dir/important.log", ""),
+            ("dir/other.log", ""),
+            ("dir/private", ""),
+        ]);
+        let text = listed(&tree, "dir", None).to_text();
+        assert_eq!(text, ".ignore (15 bytes)\nimportant.log (0 bytes)\n");
+        let query = ListQuery { include_ignored: true, ..ListQuery::new(".") };
+        let all = list(&tree.workspace, &query, &|| false).unwrap().to_text();
+        assert_eq!(all, "dir/\n.gitignore (6 bytes)\na.log (0 bytes)\nprivate (0 bytes)\n");
+        let text = listed(&tree, ".", Some(2)).to_text();
+        assert!(text.contains("dir/important.log") && !text.contains("other.log"), "{text}");
+    }
+
+    #[test]
+    fn the_rules_of_the_repository_above_the_root_count() {
+        let tree = tree(&[("a.log", ""), ("b", "")]);
+        std::fs::create_dir(tree.outer().join(".git")).unwrap();
+        std::fs::write(tree.outer().join(".gitignore"), "*.log\n").unwrap();
+        assert_eq!(listed(&tree, ".", None).to_text(), "b (0 bytes)\n");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn ignore_files_that_are_no_files_do_no_harm() {
+        let tree = tree(&[
+            ("a/x", ""),
+            ("b/x", ""),
+            ("c/x", ""),
+            ("d/.gitignore", "[\n\u{0}\nx\n"),
+            ("d/x", ""),
+        ]);
+        tree.fifo("a/.gitignore");
+        tree.link("b/.gitignore", "/dev/zero");
+        tree.link("c/.gitignore", ".gitignore");
+        let listing = listed(&tree, ".", Some(2));
+        assert_eq!(listing.entries.len(), 11);
+        assert_eq!(listing.unreadable, 0);
+    }
+
+    #[test]
+    fn a_long_listing_is_cut_and_counted() {
+        let tree = tree(&[]);
+        for name in 0..ENTRIES + 7 {
+            tree.write(&format!("{name:05}"), "");
+        }
+        let listing = listed(&tree, ".", None);
+        assert_eq!((listing.entries.len(), listing.left_out), (ENTRIES, 7));
+        let more = "[7 more; narrow the path or the pattern, or go on with offset 1000]\n";
+        assert!(listing.to_text().ends_with(more));
+        let query = ListQuery { offset: 1_000, ..ListQuery::new(".") };
+        let rest = list(&tree.workspace, &query, &|| false).unwrap();
+        assert_eq!((rest.entries.len(), rest.left_out, rest.next_offset()), (7, 0, None));
+        assert_eq!(rest.entries[0].path.to_str(), Some("01000"));
+        let query = ListQuery { offset: 1_007, ..ListQuery::new(".") };
+        let nothing = list(&tree.workspace, &query, &|| false).unwrap();
+        assert_eq!(nothing.to_text(), "[nothing more here]\n");
+        let listing = list(&tree.workspace, &ListQuery::new("."), &|| true).unwrap();
+        assert_eq!((listing.entries.len(), listing.stop), (0, Some(Stop::Cancelled)));
+    }
+
+    #[test]
+    fn a_directory_with_too_many_entries_is_not_said_to_be_unreadable() {
+        let said = "[2 directories have more than 500,000 entries: the rest is not shown]\n";
+        assert_eq!(ending(0, None, None, (0, 2)), said);
+        assert_eq!(ending(0, None, None, (2, 0)), "[2 directories could not be read]\n");
+    }
+
+    #[test]
+    fn only_directories_are_listed() {
+        let tree = tree(&[("file", "")]);
+        for (path, code) in
+            [("file", Code::NotADirectory), ("nothing", Code::NotFound), ("..", Code::OutsideRoots)]
+        {
+            let error = list(&tree.workspace, &ListQuery::new(path), &|| false).unwrap_err();
+            assert_eq!(error.code(), Some(code), "{path}");
+        }
+    }
+}
