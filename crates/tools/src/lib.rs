@@ -19,6 +19,7 @@ pub mod edit;
 pub mod error;
 pub mod files;
 pub mod limits;
+mod lock;
 pub mod note;
 mod progress;
 pub mod registry;

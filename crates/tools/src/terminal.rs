@@ -4,7 +4,7 @@
 //! that a model can write, and ends with its session at the latest.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::limits::{BACKGROUND_ENDED, BACKGROUND_RUNNING};
+use crate::lock::lock;
 use callboard_process::record::{Fresh, Mark, Recorded, Recording};
 use callboard_process::{Exit, Input, SpawnError};
 
@@ -105,7 +106,7 @@ impl Background {
     /// tells of it.
     #[must_use]
     pub fn next_ended(&self) -> Option<String> {
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         let untold = |entry: &&mut Entry| !entry.command.is_running() && !entry.is_told;
         let entry = state.commands.iter_mut().find(untold)?;
         entry.is_told = true;
@@ -119,7 +120,7 @@ impl Background {
 
     /// Keeps a place for one command; none if as many run as may.
     pub(crate) fn reserve(&self) -> Option<Place> {
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         let has_room = state.running() + state.reserved < BACKGROUND_RUNNING;
         if !has_room || self.all.is_cancelled() {
             return None;
@@ -130,20 +131,20 @@ impl Background {
 
     /// Finds a command.
     pub(crate) fn find(&self, id: &str) -> Option<Command> {
-        self.shared.lock().entry(id).map(|entry| entry.command.clone())
+        lock(&self.shared.state).entry(id).map(|entry| entry.command.clone())
     }
 
     /// Returns all commands, in the order in which they came.
     pub(crate) fn list(&self) -> Vec<Command> {
-        self.shared.lock().commands.iter().map(|entry| entry.command.clone()).collect()
+        lock(&self.shared.state).commands.iter().map(|entry| entry.command.clone()).collect()
     }
 
     /// Takes what of the output of a command was not told. Nothing of one that has ended, if all
     /// of it was. Blocks for some milliseconds.
     pub(crate) fn look(&self, id: &str) -> Option<(Command, Option<Fresh>)> {
         let telling = self.shared.telling(id)?;
-        let mut mark = telling.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut state = self.shared.lock();
+        let mut mark = lock(&telling);
+        let mut state = lock(&self.shared.state);
         let entry = state.entry(id)?;
         let command = entry.command.clone();
         let fresh = match &command.phase {
@@ -171,7 +172,7 @@ impl Background {
     async fn until(&self, mut is_so: impl FnMut(&mut State) -> bool) {
         loop {
             let ended = self.shared.ended.notified();
-            if is_so(&mut self.shared.lock()) {
+            if is_so(&mut lock(&self.shared.state)) {
                 return;
             }
             ended.await;
@@ -196,7 +197,7 @@ impl Place {
     pub(crate) fn adopt(self, job: Job, recording: Arc<Recording>, running: Running) -> String {
         let shared = Arc::clone(&self.0);
         let id = {
-            let mut state = shared.lock();
+            let mut state = lock(&shared.state);
             state.count += 1;
             let id = format!("bg-{}", state.count);
             let phase = Phase::Running(Arc::clone(&recording));
@@ -217,7 +218,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.lock().reserved -= 1;
+        lock(&self.0.state).reserved -= 1;
     }
 }
 
@@ -239,10 +240,10 @@ impl Drop for Ends {
     fn drop(&mut self) {
         let exit = self.exit.take().unwrap_or_else(|| Err(SpawnError::Start("it was lost".into())));
         let telling = self.shared.telling(&self.id).unwrap_or_default();
-        let mut mark = telling.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut mark = lock(&telling);
         let rest = self.recording.fresh(&mut mark);
         let recorded = self.recording.finish();
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         if let Some(entry) = state.entry(&self.id) {
             let done = Done { exit, recorded, lasted: entry.command.job.begun.elapsed() };
             entry.command.phase = Phase::Ended(Arc::new(done));
@@ -256,12 +257,8 @@ impl Drop for Ends {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn telling(&self, id: &str) -> Option<Arc<Mutex<Mark>>> {
-        self.lock().entry(id).map(|entry| Arc::clone(&entry.telling))
+        lock(&self.state).entry(id).map(|entry| Arc::clone(&entry.telling))
     }
 }
 

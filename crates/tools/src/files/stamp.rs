@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use sha2::{Digest as _, Sha256};
 
 use crate::limits::STAMPS;
+use crate::lock::lock;
 
 /// The content of a file as a hash.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,7 +47,7 @@ struct Known {
 
 impl Stamps {
     pub(crate) fn note(&self, path: &Path, stamp: Stamp) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.0);
         known.count += 1;
         let count = known.count;
         known.stamps.insert(path.to_owned(), (count, stamp));
@@ -60,19 +61,19 @@ impl Stamps {
 
     /// Whether the session saw the file with just this content.
     pub(crate) fn holds(&self, path: &Path, now: Stamp) -> bool {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock(&self.0);
         known.stamps.get(path).is_some_and(|(_, stamp)| *stamp == now)
     }
 
     /// Whether the session saw the file, whatever it held.
     pub(crate) fn knows(&self, path: &Path) -> bool {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock(&self.0);
         known.stamps.contains_key(path)
     }
 
     /// Whether the session saw the file, and then with other content.
     pub(crate) fn is_stale(&self, path: &Path, now: Stamp) -> bool {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock(&self.0);
         known.stamps.get(path).is_some_and(|(_, stamp)| *stamp != now)
     }
 }

@@ -24,7 +24,7 @@ mod tests;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use callboard_text::path_text;
 
@@ -35,6 +35,7 @@ use crate::files::state::late::LateWrite;
 use crate::files::state::outputs::Outputs;
 use crate::files::state::undo_store::Undo;
 use crate::files::state::{JOURNAL, OUTPUT, StateFolder, UNDO};
+use crate::lock::lock;
 use crate::terminal::Background;
 
 pub(crate) use open::{Entry, require_file};
@@ -152,13 +153,13 @@ impl Workspace {
 
     /// Notes that a file can only be written in place.
     pub(crate) fn note_unexchangeable(&self, real: &Path) {
-        let mut files = self.unexchangeable.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = lock(&self.unexchangeable);
         files.insert(real.to_owned());
     }
 
     /// Whether that was noted of a file.
     pub(crate) fn is_unexchangeable(&self, real: &Path) -> bool {
-        self.unexchangeable.lock().unwrap_or_else(PoisonError::into_inner).contains(real)
+        lock(&self.unexchangeable).contains(real)
     }
 
     /// Where changes note what they are about to do, once nothing is left there by others.

@@ -26,6 +26,7 @@ use crate::error::ToolError;
 use crate::files::walk::{Budget, Cancel, Ignored, Order, Stop, Walk, threads};
 use crate::files::workspace::{Resolved, Workspace};
 use crate::limits::MATCH_CONTEXT;
+use crate::lock::lock;
 
 use self::file::Look;
 use self::files::Files;
@@ -203,7 +204,7 @@ impl Run<'_> {
     }
 
     fn add(&self, place: usize, searched: Searched) {
-        let mut page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut page = lock(&self.page);
         page.add(place, searched);
         if page.is_enough() {
             self.files.end();

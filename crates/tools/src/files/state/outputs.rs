@@ -10,11 +10,12 @@ use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 use crate::files::state::session_folder::{self, Held};
 use crate::files::system::{Audience, Dir, Root};
 use crate::limits::{OUTPUT_FILES, OUTPUT_FILES_BYTES, STATE_LOOK_BYTES};
+use crate::lock::lock;
 
 /// The outputs that a session keeps.
 #[derive(Debug, Default)]
@@ -58,7 +59,7 @@ impl Outputs {
     /// Makes a file that only its owner can read. Nothing, if none are kept.
     pub(crate) fn create(&self, kind: OutputKind) -> io::Result<Option<(File, PathBuf)>> {
         let Some(folder) = &self.folder else { return Ok(None) };
-        let mut locked = self.lock();
+        let mut locked = lock(&self.store);
         let store = match &mut *locked {
             Some(store) => store,
             none => {
@@ -72,7 +73,7 @@ impl Outputs {
             // Others take the lock meanwhile, tasks among them.
             drop(locked);
             let surplus = session_folder::surplus(&path);
-            locked = self.lock();
+            locked = lock(&self.store);
             let Some(store) = &mut *locked else { return Ok(None) };
             store.looked = store.bytes().saturating_sub(surplus);
             room = room.min(store.looked);
@@ -82,7 +83,7 @@ impl Outputs {
 
     /// Removes a file of this session, by its URI.
     pub(crate) fn remove(&self, of: &str) {
-        let mut store = self.lock();
+        let mut store = lock(&self.store);
         let Some(Store { names, path, .. }) = &mut *store else { return };
         if let Some(at) = names.iter().position(|(name, _)| uri(&path.join(name)) == of)
             && let Some((name, _)) = names.remove(at)
@@ -103,10 +104,6 @@ impl Outputs {
             let is_within = |folder: &Path| path.starts_with(folder);
             is_within(folder) || fs::canonicalize(folder).is_ok_and(|real| is_within(&real))
         })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Store>> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
 use crate::files::state::{JOURNAL, OUTPUT, UNDO, make_private};
 use crate::limits::{COUNTED_DEPTH, COUNTED_FILES, OPEN_TRIES, OUTPUT_AGE, STATE_BYTES, UNDO_AGE};
+use crate::lock::lock;
 
 /// Keeps a folder from being removed; nothing can where folders are not locked.
 #[derive(Debug)]
@@ -26,9 +27,7 @@ static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 pub(crate) fn make(folder: &Path) -> io::Result<(PathBuf, Held)> {
     make_private(folder)?;
     make_own(folder);
-    let is_new = |state: &PathBuf| {
-        SWEPT.lock().unwrap_or_else(PoisonError::into_inner).insert(state.clone())
-    };
+    let is_new = |state: &PathBuf| lock(&SWEPT).insert(state.clone());
     if let Some(state) = folder.parent().map(Path::to_owned).filter(is_new) {
         make_own(&state);
         let sweeping = thread::Builder::new().name("state".into());

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::mem;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::Value;
 
@@ -19,6 +19,7 @@ use crate::files::state::open_private;
 use crate::files::state::session_folder::{self, Held};
 use crate::files::system::{Audience, Dir, Look, Root, copy_access};
 use crate::limits::{LATE_WATCHED, STATE_LOOK_BYTES, UNDO_BYTES, UNDO_STEPS};
+use crate::lock::lock;
 
 /// What was kept of the files that a session changed.
 #[derive(Debug, Default)]
@@ -296,7 +297,7 @@ impl Undo {
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.kept)
     }
 
     /// Does something in the store with a new name, if there is a store.

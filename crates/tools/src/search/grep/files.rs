@@ -9,12 +9,13 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::query::Filter;
 use crate::files::system::{Dir, Kind};
 use crate::files::walk::Walk;
 use crate::limits::FILES_AHEAD;
+use crate::lock::lock;
 
 /// A file to search.
 pub(super) struct Next {
@@ -127,8 +128,4 @@ impl<'a> Files<'a> {
             }
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
