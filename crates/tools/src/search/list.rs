@@ -29,7 +29,7 @@ pub struct Listing {
     pub stop: Option<Stop>,
     /// How many directories could not be read.
     pub unreadable: usize,
-    /// How many directories have more than [`DIRECTORY_ENTRIES`] entries, which are looked at.
+    /// How many directories have more than `DIRECTORY_ENTRIES` entries, which are looked at.
     pub cut: usize,
 }
 
