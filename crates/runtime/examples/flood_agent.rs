@@ -39,22 +39,16 @@ impl Tool for Flood {
     type Plan = u64;
 
     fn spec(&self) -> Spec {
-        Spec {
-            name: "flood",
-            aliases: &[],
-            description: "Changes its own card as often as it is told.",
-            kind: ToolKind::Other,
-            reach: Reach::Nothing,
-            title: "flood",
-            surface: Surface::Terminal,
-        }
+        Spec::new("flood", "Changes its own card as often as it is told.", ToolKind::Other)
+            .with_reach(Reach::Nothing)
+            .with_surface(Surface::Terminal)
     }
 
     fn describe(&self, args: &Args, _: &Context) -> Description {
         Description::new("flood").with("patches", args.patches.to_string())
     }
 
-    async fn preview(&self, args: Args, _: &Context) -> Result<Draft<u64>, ToolError> {
+    async fn preview(&self, args: Args, _: Invocation<'_>) -> Result<Draft<u64>, ToolError> {
         Ok(Draft::new(args.patches))
     }
 
@@ -85,7 +79,7 @@ impl Tool for Flood {
             }
         }
         call.terminal_exit(&terminal, Exit { code: Some(0), signal: None });
-        Ok(Output { text: format!("{done} patches"), ..Output::default() })
+        Ok(Output::new(format!("{done} patches")))
     }
 }
 

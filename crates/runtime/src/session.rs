@@ -92,7 +92,7 @@ impl Session {
         let options =
             Options::new(selection, handle.clone(), answers.clone(), registry.clone(), roots);
         let wire = wire(handle.clone(), answers.clone()).kept_by(keeper.clone());
-        let context = Context { text: wire.texts(), terminal: wire.terminals(), ..context };
+        let context = context.with_text(wire.texts()).with_terminal(wire.terminals());
         let (prompts, waiting) = mpsc::channel(limits::MAX_WAITING_PROMPTS);
         let session = Arc::new(Self {
             handle: handle.clone(),

@@ -48,8 +48,8 @@ pub(crate) struct Turn<'a> {
 /// Returns what a model is told of tools. It is made once a session.
 pub(crate) fn tools(registry: &Registry) -> Arc<[ToolSpec]> {
     let specs = registry.iter().map(|tool| ToolSpec {
-        name: tool.spec.name.to_owned(),
-        description: tool.spec.description.to_owned(),
+        name: tool.spec.name.into_owned(),
+        description: tool.spec.description.into_owned(),
         input_schema: tool.input_schema,
     });
     specs.collect()

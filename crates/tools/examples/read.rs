@@ -33,12 +33,8 @@ impl Sink for Client {
 async fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).unwrap_or_else(|| "Cargo.toml".to_owned());
     let cwd = std::env::current_dir()?;
-    let context = Context {
-        workspace: Arc::new(Workspace::new(cwd.clone(), Vec::new())?),
-        env: Arc::new(env::base_env(env::parent())),
-        text: None,
-        terminal: None,
-    };
+    let workspace = Arc::new(Workspace::new(cwd.clone(), Vec::new())?);
+    let context = Context::new(workspace).with_env(Arc::new(env::base_env(env::parent())));
     let registry = Registry::builtin()?;
     let session = SessionHandle::new(Session::new(cwd), SystemTime::now);
     let (cancel, stop) = (CancellationToken::new(), CancellationToken::new());

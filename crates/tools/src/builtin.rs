@@ -1,48 +1,69 @@
-//! The built-in tools, one a file. This is the one list of them.
+//! The built-in tools, one a file. This is the one list of them, which [`Registry`](crate::Registry)
+//! adds.
 
 use acp_types::{FileChange, Location, Operation};
 
 use crate::limits::CHANGE_LOCATIONS;
-use crate::registry::Registry;
+use crate::tool::DynTool;
 
-pub mod delete_path;
-pub mod edit_file;
-pub mod find_path;
-pub mod grep;
-pub mod list_directory;
-pub mod move_path;
-pub mod read_file;
-pub mod terminal;
-pub mod terminal_input;
-pub mod terminal_list;
-pub mod terminal_output;
-pub mod terminal_stop;
-pub mod terminal_wait;
-pub mod think;
-pub mod todo_write;
-pub mod undo;
+mod delete_path;
+mod edit_file;
+mod find_path;
+mod grep;
+mod list_directory;
+mod move_path;
+mod read_file;
+mod terminal;
+mod terminal_input;
+mod terminal_list;
+mod terminal_output;
+mod terminal_stop;
+mod terminal_wait;
+mod think;
+mod todo_write;
+mod undo;
 mod unsaved;
-pub mod write_file;
+mod write_file;
 
-/// Adds every built-in tool.
-pub(crate) fn add_all(registry: &mut Registry) {
-    registry.add(read_file::ReadFile);
-    registry.add(list_directory::ListDirectory);
-    registry.add(find_path::FindPath);
-    registry.add(grep::Grep);
-    registry.add(write_file::WriteFile);
-    registry.add(edit_file::EditFile);
-    registry.add(delete_path::DeletePath);
-    registry.add(move_path::MovePath);
-    registry.add(undo::Undo);
-    registry.add(terminal::Terminal);
-    registry.add(terminal_list::TerminalList);
-    registry.add(terminal_output::TerminalOutput);
-    registry.add(terminal_input::TerminalInput);
-    registry.add(terminal_wait::TerminalWait);
-    registry.add(terminal_stop::TerminalStop);
-    registry.add(think::Think);
-    registry.add(todo_write::TodoWrite);
+use self::delete_path::DeletePath;
+use self::edit_file::EditFile;
+use self::find_path::FindPath;
+use self::grep::Grep;
+use self::list_directory::ListDirectory;
+use self::move_path::MovePath;
+use self::read_file::ReadFile;
+use self::terminal::Terminal;
+use self::terminal_input::TerminalInput;
+use self::terminal_list::TerminalList;
+use self::terminal_output::TerminalOutput;
+use self::terminal_stop::TerminalStop;
+use self::terminal_wait::TerminalWait;
+use self::think::Think;
+use self::todo_write::TodoWrite;
+use self::undo::Undo;
+use self::write_file::WriteFile;
+
+/// Returns every built-in tool.
+pub(crate) fn all() -> Vec<Box<dyn DynTool>> {
+    vec![
+        Box::new(ReadFile),
+        Box::new(ListDirectory),
+        Box::new(FindPath),
+        Box::new(Grep),
+        Box::new(WriteFile),
+        Box::new(EditFile),
+        Box::new(DeletePath),
+        Box::new(MovePath),
+        Box::new(Undo),
+        Box::new(Terminal),
+        Box::new(TerminalList),
+        Box::new(TerminalOutput),
+        Box::new(TerminalInput),
+        Box::new(TerminalWait),
+        Box::new(TerminalStop),
+        Box::new(Think),
+        Box::new(TodoWrite),
+    ]
 }
 
 /// Returns the places that changes make, as they are afterwards, the first ones of them.

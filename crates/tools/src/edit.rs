@@ -96,6 +96,7 @@ impl Which {
 
 /// A text with all edits done.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Edited {
     /// The text after them.
     pub text: String,

@@ -1,7 +1,7 @@
 //! Tools for agents that speak ACP: each one previewed, permitted, run, and shown as it goes.
 //!
 //! This crate is *only* the tools and what they stand on: the [`Tool`] trait and the [`Registry`],
-//! the built-in tools ([`builtin`]), and the engines beneath them (read, list, find, search, edit,
+//! the built-in tools ([`Registry::builtin`]), and the engines beneath them (read, list, find, search, edit,
 //! write, run a command), which work alone too. It knows nothing of JSON-RPC, sessions or models;
 //! `acp-lifecycle` drives a call, `callboard` is an agent made of it all.
 //!
@@ -9,12 +9,11 @@
 //! use acp_tools::Registry;
 //!
 //! let registry = Registry::builtin()?;
-//! let names: Vec<_> = registry.iter().map(|tool| tool.spec.name).collect();
-//! assert!(names.contains(&"read_file") && names.contains(&"terminal"));
+//! assert!(registry.spec("read_file").is_some() && registry.spec("terminal").is_some());
 //! # Ok::<(), acp_lifecycle::TitlesError>(())
 //! ```
 
-pub mod builtin;
+mod builtin;
 pub mod edit;
 pub mod error;
 pub mod files;
@@ -34,7 +33,9 @@ pub use registry::{Listed, Registry, ToolCall};
 pub use tool::backend::{
     ClientCommand, ClientError, ClientOutput, ClientTerminal, TerminalBackend, TextBackend,
 };
-pub use tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
+pub use tool::{
+    Context, Description, Draft, DynTool, Invocation, Output, Reach, Spec, Surface, Tool,
+};
 
 // The examples of the README are tested like those of the documentation.
 #[cfg(doctest)]

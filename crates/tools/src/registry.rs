@@ -2,15 +2,13 @@
 
 pub(crate) mod arguments;
 mod changes;
-mod partial;
 mod results;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use acp_lifecycle::{
@@ -22,32 +20,42 @@ use acp_types::{
     ToolCallPatch, ToolKind,
 };
 use callboard_text::visible;
-use futures::future::BoxFuture;
-use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::builtin;
 use crate::error::{Code, ToolError};
 use crate::files::stamp::Stamp;
 use crate::files::workspace::{Resolved, Workspace};
 use crate::files::write::{PreImage, read_whole};
 use crate::limits::{FILE_BYTES, TITLE_SETTLES};
 use crate::note::{CATALOGUES, Note};
-use crate::registry::arguments::{self, Normalised};
-use crate::registry::partial;
-use crate::tool::{Context, Description, Draft, Invocation, Reach, Spec, Surface, Tool, end_patch};
+use crate::tool::{
+    Context, Description, Draft, DynTool, Invocation, Reach, Spec, Surface, Tool, end_patch,
+};
+
+use self::arguments::Normalised;
 
 /// The tools of a session, in the order in which they were added.
 #[derive(Debug, Clone)]
 pub struct Registry {
-    tools: Vec<Arc<dyn AnyTool>>,
+    tools: Vec<Arc<Entry>>,
     titles: Arc<Titles>,
     /// In which language they are wanted.
     locale: String,
 }
 
-/// A tool in the list: what the model is told of it.
+/// A tool in the list, with what it says of itself.
+#[derive(Debug)]
+struct Entry {
+    tool: Box<dyn DynTool>,
+    spec: Spec,
+    schema: OnceLock<Value>,
+}
+
+/// A tool in the list, as models are told of it.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Listed {
     /// What it says of itself.
     pub spec: Spec,
@@ -78,9 +86,24 @@ impl Registry {
     ///
     /// [`TitlesError`] if a built-in catalogue is broken, which a test rules out.
     pub fn builtin_in(locale: &str) -> Result<Self, TitlesError> {
-        let mut registry = Self::new(Titles::negotiate(CATALOGUES, locale)?);
+        Self::builtin_with(&[], locale)
+    }
+
+    /// Makes the same list, with further catalogues of titles for the tools that are going to be
+    /// added: pairs of a locale and its Fluent messages, as [`CATALOGUES`] are.
+    ///
+    /// A tool has the message of [`Spec::title`] with `-pending` behind it as its title before its
+    /// arguments are known, and that of [`Description::key`] then. Without them it is shown by its
+    /// name and the arguments of its title.
+    ///
+    /// # Errors
+    ///
+    /// [`TitlesError`] if a catalogue is malformed.
+    pub fn builtin_with(catalogues: &[(&str, &str)], locale: &str) -> Result<Self, TitlesError> {
+        let catalogues = [CATALOGUES, catalogues].concat();
+        let mut registry = Self::new(Titles::negotiate(&catalogues, locale)?);
         locale.clone_into(&mut registry.locale);
-        crate::builtin::add_all(&mut registry);
+        builtin::all().into_iter().for_each(|tool| registry.add_dyn(tool));
         Ok(registry)
     }
 
@@ -92,24 +115,34 @@ impl Registry {
 
     /// Adds a tool. One of the same name is replaced.
     pub fn add(&mut self, tool: impl Tool) {
-        let name = tool.spec().name;
-        self.tools.retain(|other| other.spec().name != name);
-        self.tools.push(Arc::new(tool));
+        self.add_dyn(Box::new(tool));
+    }
+
+    /// Adds a tool that is known only at run time. One of the same name is replaced.
+    pub fn add_dyn(&mut self, tool: Box<dyn DynTool>) {
+        let spec = tool.spec();
+        self.tools.retain(|other| other.spec.name != spec.name);
+        self.tools.push(Arc::new(Entry { tool, spec, schema: OnceLock::new() }));
+    }
+
+    /// Keeps the tools that are wanted, and removes the others.
+    pub fn retain(&mut self, mut is_wanted: impl FnMut(&Spec) -> bool) {
+        self.tools.retain(|entry| is_wanted(&entry.spec));
     }
 
     /// Returns what the model is told of each tool.
     pub fn iter(&self) -> impl Iterator<Item = Listed> {
-        self.tools.iter().map(|tool| {
-            let mut input_schema = tool.schema();
+        self.tools.iter().map(|entry| {
+            let mut input_schema = entry.schema().clone();
             arguments::publish(&mut input_schema);
-            Listed { spec: tool.spec(), input_schema }
+            Listed { spec: entry.spec.clone(), input_schema }
         })
     }
 
     /// Finds a tool by a name that a model calls it by.
     #[must_use]
     pub fn spec(&self, name: &str) -> Option<Spec> {
-        self.find(name).map(|tool| tool.spec())
+        self.find(name).map(|entry| entry.spec.clone())
     }
 
     /// Posts a call of a tool whose arguments are not known yet. Its first report waits for its
@@ -124,16 +157,15 @@ impl Registry {
         context: &Context,
         cancel: &CancellationToken,
     ) -> Option<OpenCall> {
-        let Some(tool) = self.find(name) else {
+        let Some(entry) = self.find(name) else {
             let title = title::plain_or_code(&visible(name));
             let patch = ToolCallPatch::announce(name, title, ToolKind::Other);
             return session.announce(id, turn, patch, cancel);
         };
-        let spec = tool.spec();
-        let key = format!("{}-pending", spec.title);
-        let title = self.titles.render(&key, &[]);
-        let meta = CallMeta { title: Some(told_title(&key, &[])), ..CallMeta::default() };
-        let mut patch = ToolCallPatch::announce(spec.name, title, spec.kind).meta(meta);
+        let spec = &entry.spec;
+        let (title, told) = entry.title(&self.titles, &format!("{}-pending", spec.title), &[]);
+        let meta = CallMeta { title: told, ..CallMeta::default() };
+        let mut patch = ToolCallPatch::announce(&*spec.name, title, spec.kind).meta(meta);
         if spec.surface == Surface::Terminal {
             // Clients that know display-only terminals must hear of it in the first report.
             let terminal = TerminalId::new(id.0.clone());
@@ -142,7 +174,7 @@ impl Registry {
             session.with(|session, now| session.open_terminal(&terminal, open, now));
             patch = patch.content(vec![Content::Terminal(terminal)]);
         }
-        match tool.schema()["properties"].as_object().is_some_and(Map::is_empty) {
+        match entry.schema()["properties"].as_object().is_some_and(Map::is_empty) {
             true => session.announce(id, turn, patch, cancel),
             false => session.announce_streamed(id, turn, patch, cancel),
         }
@@ -151,8 +183,8 @@ impl Registry {
     /// Tells the client what a call is about, as soon as its arguments are there: its title, the
     /// files it names, the arguments themselves.
     pub fn describe(&self, call: &CallHandle, name: &str, args: &Value, context: &Context) {
-        if let Some(tool) = self.find(name) {
-            describe(&*tool, &self.titles, call, (args, &formed(&*tool, args)), context);
+        if let Some(entry) = self.find(name) {
+            entry.tell(&self.titles, call, (args, &entry.formed(args)), context);
         }
     }
 
@@ -160,30 +192,31 @@ impl Registry {
     /// names each of them, or none at all.
     #[must_use]
     pub fn locations(&self, name: &str, args: &Value, context: &Context) -> Vec<Location> {
-        let about = self.find(name).and_then(|tool| tool.describe(&formed(&*tool, args), context));
+        let about = self.find(name).and_then(|it| it.describe(&it.formed(args), context));
         about.map(|about| about.locations).unwrap_or_default()
     }
 
     /// Tells the client what is known of a call while its arguments still stream: those that are
     /// whole, how much has come of the rest, and its title and files as soon as these are known.
     pub fn arriving(&self, call: &CallHandle, name: &str, args: &Arriving, context: &Context) {
-        if let Some(tool) = self.find(name) {
-            let schema = tool.schema();
+        if let Some(entry) = self.find(name) {
+            let schema = entry.schema();
             let fields = Value::Object(args.fields().clone());
-            let fields = arguments::normalise(&schema, &fields).map(|formed| formed.args);
+            let fields = arguments::normalise(schema, &fields).map(|formed| formed.args);
             let about = fields.ok().and_then(|fields| {
-                partial::describe(&schema, fields.as_object()?, |args| tool.describe(args, context))
+                let describe = |args: &Value| entry.describe(args, context);
+                arguments::describe_partial(schema, fields.as_object()?, describe)
             });
             if let Some(Description { key, arguments, mut locations, lines, .. }) = about {
                 let is_shown = |name: &str| {
-                    lines.is_some_and(|field| arguments::is_name_of(&schema, field, name))
+                    lines.is_some_and(|field| arguments::is_name_of(schema, field, name))
                 };
                 if let Some((_, line)) = args.text().filter(|(name, _)| is_shown(name)) {
                     locations = locations.into_iter().map(|at| at.at_line(line)).collect();
                 }
-                let title = self.titles.render(key, &arguments);
+                let (title, told) = entry.title(&self.titles, &key, &arguments);
                 call.change(ToolCallPatch::new().title(title).locations(locations));
-                call.change_meta(|meta| meta.title = Some(told_title(key, &arguments)));
+                call.change_meta(|meta| meta.title = told);
                 call.report_within(TITLE_SETTLES);
             }
         }
@@ -199,8 +232,8 @@ impl Registry {
     #[must_use]
     pub fn call(&self, name: &str, args: Value, context: &Context) -> ToolCall {
         ToolCall {
-            tool: self.find(name),
-            names: self.tools.iter().map(|tool| tool.spec().name).collect(),
+            entry: self.find(name),
+            names: self.tools.iter().map(|entry| entry.spec.name.clone()).collect(),
             name: name.to_owned(),
             args,
             formed: None,
@@ -212,20 +245,94 @@ impl Registry {
         }
     }
 
-    fn find(&self, name: &str) -> Option<Arc<dyn AnyTool>> {
-        let called = |tool: &&Arc<dyn AnyTool>| {
-            let spec = tool.spec();
-            spec.name == name || spec.aliases.contains(&name)
-        };
+    fn find(&self, name: &str) -> Option<Arc<Entry>> {
+        let called =
+            |entry: &&Arc<Entry>| entry.spec.name == name || entry.spec.aliases.contains(&name);
         self.tools.iter().find(called).cloned()
+    }
+}
+
+impl Entry {
+    /// The schema of the arguments, with the keywords of [`arguments`].
+    fn schema(&self) -> &Value {
+        self.schema.get_or_init(|| self.tool.input_schema())
+    }
+
+    /// Brings arguments into the form that the tool takes.
+    fn normalise(&self, args: &Value) -> Result<Normalised, ToolError> {
+        if !args.is_object() || self.tool.accepts(args) {
+            return Ok(Normalised { args: args.clone(), notes: Vec::new() });
+        }
+        arguments::normalise(self.schema(), args)
+    }
+
+    /// Returns arguments in the form that the tool takes, if they can be brought into it.
+    fn formed<'a>(&self, args: &'a Value) -> Cow<'a, Value> {
+        match self.normalise(args) {
+            Ok(formed) => Cow::Owned(formed.args),
+            Err(_) => Cow::Borrowed(args),
+        }
+    }
+
+    /// Describes a call by its arguments. It is asked while they arrive, outside of what a call
+    /// performs: a tool that panics over half of them says nothing, and no turn ends by it.
+    fn describe(&self, args: &Value, context: &Context) -> Option<Description> {
+        let about = || self.tool.describe(args, context);
+        catch_unwind(AssertUnwindSafe(about)).ok().flatten()
+    }
+
+    /// Writes the title of a call, and the key and arguments by which a client may write it in words of
+    /// its own. Without a message of the key it is the name of the tool and the arguments.
+    fn title(
+        &self,
+        titles: &Titles,
+        key: &str,
+        arguments: &[(&str, String)],
+    ) -> (String, Option<Value>) {
+        match titles.has(key) {
+            true => (titles.render(key, arguments), Some(told_title(key, arguments))),
+            false => {
+                let named = arguments.iter().filter(|(_, value)| !value.is_empty());
+                (titles.render(&self.spec.name, &named.cloned().collect::<Vec<_>>()), None)
+            }
+        }
+    }
+
+    /// Tells the client what a call is about, by its arguments as they were written and as the tool takes
+    /// them; returns whether its title shows all that it names.
+    fn tell(
+        &self,
+        titles: &Titles,
+        call: &CallHandle,
+        (written, args): (&Value, &Value),
+        context: &Context,
+    ) -> bool {
+        call.subtitle(None);
+        let patch = ToolCallPatch::new().raw_input(written.clone());
+        let Some(description) = self.describe(args, context) else {
+            call.change(patch);
+            return true;
+        };
+        let Description { key, arguments, locations, terminal, .. } = description;
+        if let Some(terminal) = terminal {
+            call.describe_terminal(&TerminalId::new(call.id().0.clone()), terminal);
+        }
+        let (title, told) = self.title(titles, &key, &arguments);
+        call.change(patch.title(title).locations(locations));
+        call.change_meta(|meta| {
+            meta.title = told;
+            meta.arriving.clear();
+        });
+        call.report_within(Duration::ZERO);
+        arguments.iter().all(|(_, argument)| title::is_whole(argument))
     }
 }
 
 /// One call of a tool, ready to be previewed, permitted and run.
 #[derive(Debug)]
 pub struct ToolCall {
-    tool: Option<Arc<dyn AnyTool>>,
-    names: Vec<&'static str>,
+    entry: Option<Arc<Entry>>,
+    names: Vec<Cow<'static, str>>,
     name: String,
     /// As the model wrote them.
     args: Value,
@@ -246,8 +353,9 @@ impl Executor for ToolCall {
     type Plan = AnyPlan;
 
     async fn reads(&mut self, call: &CallHandle) -> Result<Effects, Failure> {
-        let (tool, args, _) = self.prepared(call).await?;
-        let paths = tool.reads(args, &self.context).await.map_err(|error| failure(error, call))?;
+        let (entry, args, _) = self.prepared(call).await?;
+        let paths =
+            entry.tool.reads(args, &self.context).await.map_err(|error| failure(error, call))?;
         if paths.is_empty() {
             return Ok(Effects::none());
         }
@@ -272,12 +380,13 @@ impl Executor for ToolCall {
     }
 
     async fn preview(&mut self, call: &CallHandle) -> Result<Preview<AnyPlan>, Failure> {
-        let (tool, args, is_told) = self.prepared(call).await?;
-        let draft = tool.preview(args.clone(), &self.context).await;
+        let (entry, args, is_told) = self.prepared(call).await?;
+        let invocation = Invocation::new(call, &self.context);
+        let draft = entry.tool.preview(args.clone(), invocation).await;
         let draft = draft.map_err(|error| self.noted_failure(failure(error, call)))?;
         let cwd = draft.cwd.as_deref().unwrap_or(self.context.workspace.cwd());
-        let digest = Digest::of_call(tool.spec().name, &args, cwd, &draft.pre_image);
-        let effects = self.context.workspace.judged(told_effects(tool.spec(), &draft));
+        let digest = Digest::of_call(&entry.spec.name, &args, cwd, &draft.pre_image);
+        let effects = self.context.workspace.judged(told_effects(&entry.spec, &draft));
         let outside: Vec<_> = effects.outside().map(Path::to_owned).collect();
         let mut patch = ToolCallPatch::new();
         patch.locations = draft.locations.or_else(|| located(&outside));
@@ -289,7 +398,7 @@ impl Executor for ToolCall {
         let outside = outside.map(|path| Note::new("outside").with("path", path));
         let notes = draft.notes.into_iter().chain(outside).map(|note| note.render(&titles));
         shown.extend(changes::notes(notes.collect()));
-        if tool.spec().surface == Surface::Terminal {
+        if entry.spec.surface == Surface::Terminal {
             // Its terminal stays.
             patch = shown.into_iter().fold(patch, ToolCallPatch::append);
         } else if !shown.is_empty() || self.is_previewed {
@@ -306,12 +415,12 @@ impl Executor for ToolCall {
         grant: Grant,
         call: &CallHandle,
     ) -> Result<Success, Failure> {
-        let Some(tool) = &self.tool else { return Err(self.unknown()) };
+        let Some(entry) = &self.entry else { return Err(self.unknown()) };
         self.staged.clear();
-        let invocation = Invocation { call, context: &self.context };
-        let ran = tool.run(pinned, grant, invocation).await;
+        let invocation = Invocation::new(call, &self.context);
+        let ran = entry.tool.run(pinned, grant, invocation).await;
         let mut output = ran.map_err(|error| self.noted_failure(failure(error, call)))?;
-        if tool.spec().surface == Surface::Content {
+        if entry.spec.surface == Surface::Content {
             results::keep(&mut output, call, &self.context).await;
         }
         let (text, failed) = (self.noted(&output.text), output.failed);
@@ -336,31 +445,28 @@ impl Drop for ToolCall {
 
 impl ToolCall {
     /// Tells the client what the call is about, and returns the tool and what it is given.
-    async fn prepared(
-        &mut self,
-        call: &CallHandle,
-    ) -> Result<(Arc<dyn AnyTool>, Value, bool), Failure> {
-        let Some(tool) = self.tool.clone() else {
+    async fn prepared(&mut self, call: &CallHandle) -> Result<(Arc<Entry>, Value, bool), Failure> {
+        let Some(entry) = self.entry.clone() else {
             call.change(ToolCallPatch::new().raw_input(self.args.clone()));
             return Err(self.unknown());
         };
         if let Some((args, is_told)) = self.formed.clone() {
-            return Ok((tool, args, is_told));
+            return Ok((entry, args, is_told));
         }
-        let formed = tool.normalise(&self.args);
+        let formed = entry.normalise(&self.args);
         let args = formed.as_ref().map_or(&self.args, |formed| &formed.args);
-        let is_told = describe(&*tool, &self.titles, call, (&self.args, args), &self.context);
+        let is_told = entry.tell(&self.titles, call, (&self.args, args), &self.context);
         if !self.args.is_object() {
             let text = "The arguments have to be one JSON object.";
             return Err(Failure::report(Code::InvalidArguments.as_str(), text));
         }
-        if tool.spec().reach != Reach::Nothing {
+        if entry.spec.reach != Reach::Nothing {
             self.context.recovered().await.map_err(|error| failure(error, call))?;
         }
         let Normalised { args, notes } = formed.map_err(|error| failure(error, call))?;
         self.notes = notes;
         self.formed = Some((args.clone(), is_told));
-        Ok((tool, args, is_told))
+        Ok((entry, args, is_told))
     }
 
     fn discard(&mut self) {
@@ -416,42 +522,6 @@ fn is_known(workspace: &Workspace, at: &Resolved) -> bool {
     real.is_ok_and(|real| workspace.stamps().holds(real.path(), Stamp::of(&bytes)))
 }
 
-/// Returns arguments in the form that the tool takes, if they can be brought into it.
-fn formed<'a>(tool: &dyn AnyTool, args: &'a Value) -> Cow<'a, Value> {
-    match tool.normalise(args) {
-        Ok(formed) => Cow::Owned(formed.args),
-        Err(_) => Cow::Borrowed(args),
-    }
-}
-
-/// Tells the client what a call is about, by its arguments as they were written and as the tool takes
-/// them; returns whether its title shows all that it names.
-fn describe(
-    tool: &dyn AnyTool,
-    titles: &Titles,
-    call: &CallHandle,
-    (written, args): (&Value, &Value),
-    context: &Context,
-) -> bool {
-    call.subtitle(None);
-    let patch = ToolCallPatch::new().raw_input(written.clone());
-    let Some(description) = tool.describe(args, context) else {
-        call.change(patch);
-        return true;
-    };
-    let Description { key, arguments, locations, terminal, .. } = description;
-    if let Some(terminal) = terminal {
-        call.describe_terminal(&TerminalId::new(call.id().0.clone()), terminal);
-    }
-    call.change(patch.title(titles.render(key, &arguments)).locations(locations));
-    call.change_meta(|meta| {
-        meta.title = Some(told_title(key, &arguments));
-        meta.arriving.clear();
-    });
-    call.report_within(Duration::ZERO);
-    arguments.iter().all(|(_, argument)| title::is_whole(argument))
-}
-
 /// What a client needs to write a title in words of its own; it must not be fooled either.
 fn told_title(key: &str, arguments: &[(&str, String)]) -> Value {
     let arguments =
@@ -461,7 +531,7 @@ fn told_title(key: &str, arguments: &[(&str, String)]) -> Value {
 
 /// Returns what a call would do; a tool that can do anything, or would change something, and
 /// tells of no effect, has an unknown one, which is always asked about.
-fn told_effects<P>(spec: Spec, draft: &Draft<P>) -> Effects {
+fn told_effects<P>(spec: &Spec, draft: &Draft<P>) -> Effects {
     let is_silent = draft.effects.iter().next().is_none();
     let acts = spec.reach == Reach::Anything
         || draft.changes.iter().any(|change| change.old_text != change.new_text);
@@ -492,298 +562,5 @@ fn failure(error: ToolError, call: &CallHandle) -> Failure {
     }
 }
 
-/// A tool whose types were set aside, so that it can stand in a list.
-trait AnyTool: fmt::Debug + Send + Sync {
-    fn spec(&self) -> Spec;
-    /// The schema of the arguments, with the keywords of [`arguments`].
-    fn schema(&self) -> Value;
-    /// Brings arguments into the form that it takes.
-    fn normalise(&self, args: &Value) -> Result<Normalised, ToolError>;
-    fn describe(&self, args: &Value, context: &Context) -> Option<Description>;
-    fn reads<'a>(
-        &'a self,
-        args: Value,
-        context: &'a Context,
-    ) -> BoxFuture<'a, Result<Vec<String>, ToolError>>;
-    fn preview<'a>(
-        &'a self,
-        args: Value,
-        context: &'a Context,
-    ) -> BoxFuture<'a, Result<Draft<AnyPlan>, ToolError>>;
-    fn run<'a>(
-        &'a self,
-        pinned: Pinned<AnyPlan>,
-        grant: Grant,
-        invocation: Invocation<'a>,
-    ) -> BoxFuture<'a, Result<crate::tool::Output, ToolError>>;
-}
-
-impl<T: Tool> AnyTool for T {
-    fn spec(&self) -> Spec {
-        Tool::spec(self)
-    }
-
-    fn schema(&self) -> Value {
-        let mut schema = schemars::schema_for!(T::Args).to_value();
-        if let Value::Object(schema) = &mut schema {
-            // There are models' servers that want it of a tool without arguments too.
-            schema.entry("properties").or_insert_with(|| json!({}));
-        }
-        schema
-    }
-
-    fn normalise(&self, args: &Value) -> Result<Normalised, ToolError> {
-        if !args.is_object() || T::Args::deserialize(args).is_ok() {
-            return Ok(Normalised { args: args.clone(), notes: Vec::new() });
-        }
-        arguments::normalise(&AnyTool::schema(self), args)
-    }
-
-    fn describe(&self, args: &Value, context: &Context) -> Option<Description> {
-        let about = || {
-            let args = T::Args::deserialize(args).ok()?;
-            Some(Tool::describe(self, &args, context))
-        };
-        // It is asked while arguments arrive, outside of what a call performs: a tool that panics
-        // over half of them says nothing, and no turn ends by it.
-        catch_unwind(AssertUnwindSafe(about)).ok().flatten()
-    }
-
-    fn reads<'a>(
-        &'a self,
-        args: Value,
-        context: &'a Context,
-    ) -> BoxFuture<'a, Result<Vec<String>, ToolError>> {
-        Box::pin(async move { Tool::reads(self, &typed(self, args)?, context).await })
-    }
-
-    fn preview<'a>(
-        &'a self,
-        args: Value,
-        context: &'a Context,
-    ) -> BoxFuture<'a, Result<Draft<AnyPlan>, ToolError>> {
-        Box::pin(async move {
-            let draft = Tool::preview(self, typed(self, args)?, context).await?;
-            Ok(Draft {
-                plan: Box::new(draft.plan) as AnyPlan,
-                locations: draft.locations,
-                changes: draft.changes,
-                effects: draft.effects,
-                cwd: draft.cwd,
-                pre_image: draft.pre_image,
-                notes: draft.notes,
-            })
-        })
-    }
-
-    fn run<'a>(
-        &'a self,
-        pinned: Pinned<AnyPlan>,
-        grant: Grant,
-        invocation: Invocation<'a>,
-    ) -> BoxFuture<'a, Result<crate::tool::Output, ToolError>> {
-        Box::pin(async move {
-            match pinned.downcast() {
-                Some(pinned) => Tool::run(self, pinned, grant, invocation).await,
-                None => Err(ToolError::fatal("a plan was given to another tool")),
-            }
-        })
-    }
-}
-
-/// Reads the arguments of a tool.
-fn typed<T: Tool>(tool: &T, args: Value) -> Result<T::Args, ToolError> {
-    serde_path_to_error::deserialize(args).map_err(|error| {
-        let (name, path) = (Tool::spec(tool).name, error.path().to_string());
-        let place = if path == "." { String::new() } else { format!(" {path}:") };
-        let what = error.into_inner();
-        ToolError::invalid(format!("The arguments of {name} do not fit:{place} {what}."))
-    })
-}
-
 #[cfg(test)]
-mod tests {
-    use super::{Context, Description, Draft, Invocation, Reach, Registry, Spec, Surface, Tool};
-    use crate::error::ToolError;
-    use crate::files::workspace::Workspace;
-    use crate::tool::Output;
-    use acp_lifecycle::{Grant, Pinned};
-    use acp_types::ToolKind;
-    use pretty_assertions::assert_eq;
-    use serde_json::{Value, json};
-    use std::sync::Arc;
-
-    #[test]
-    fn every_built_in_tool_has_titles_a_schema_and_a_description() {
-        let registry = Registry::builtin().unwrap();
-        for tool in registry.iter() {
-            let spec = tool.spec;
-            assert!(registry.titles.has(spec.title), "{} has no title", spec.name);
-            let pending = format!("{}-pending", spec.title);
-            assert!(registry.titles.has(&pending), "{} has no pending title", spec.name);
-            assert!(spec.description.len() > 20, "{} says too little of itself", spec.name);
-            assert_eq!(tool.input_schema["type"], "object", "{}", spec.name);
-            assert_eq!(tool.input_schema["additionalProperties"], false, "{}", spec.name);
-            let properties = tool.input_schema["properties"].as_object().unwrap();
-            let undescribed = properties.iter().find(|(_, schema)| schema["description"].is_null());
-            assert_eq!(undescribed, None, "{} has an argument without a word", spec.name);
-            assert!(!tool.input_schema.to_string().contains("\"x-"), "{}", spec.name);
-        }
-    }
-
-    #[test]
-    fn no_two_arguments_of_a_tool_share_a_name() {
-        let folded = |name: &str| name.replace(['_', '-'], "").to_lowercase();
-        for tool in Registry::builtin().unwrap().tools {
-            let schema = tool.schema();
-            let inner = schema["$defs"].as_object().into_iter().flatten().map(|(_, inner)| inner);
-            for schema in inner.chain([&schema]) {
-                let mut seen = std::collections::HashSet::new();
-                for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-                    let lists = [&property["x-aliases"], &property["x-opposites"]];
-                    let others = lists.into_iter().filter_map(Value::as_array).flatten();
-                    for name in others.filter_map(Value::as_str).chain([&**name]) {
-                        assert!(seen.insert(folded(name)), "{}: {name}", tool.spec().name);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Calls as Claude Code, Codex, Gemini CLI, OpenCode, Zed, Cline and Cursor have them, one a line: the
-    /// tool, the arguments, what they are taken for, and how many notes there are.
-    const CALLS: &str = r#"
-        ["read_file", {"file_path": "a", "offset": "3", "limit": 10.0}, {"path": "a", "offset": 3, "limit": 10}, 0]
-        ["read_file", {"absolute_path": "/a"}, {"path": "/a"}, 0]
-        ["edit_file", {"file_path": "a", "old_string": "x", "new_string": "", "replace_all": "true"}, {"path": "a", "old_text": "x", "new_text": "", "replace_all": true}, 0]
-        ["edit_file", {"filePath": "a", "oldString": "x", "newString": "y", "replaceAll": false}, {"path": "a", "old_text": "x", "new_text": "y", "replace_all": false}, 0]
-        ["replace", {"file_path": "a", "old_string": "x", "new_string": "y", "expected_replacements": 1}, {"path": "a", "old_text": "x", "new_text": "y"}, 1]
-        ["edit_file", {"file_path": "a", "edits": "[{\"old_string\": \"x\", \"new_string\": \"y\"}]"}, {"path": "a", "edits": [{"old_text": "x", "new_text": "y"}]}, 0]
-        ["write_file", {"filename": "a", "contents": "x"}, {"path": "a", "content": "x"}, 0]
-        ["write", {"file_path": "a", "file_text": 7}, {"path": "a", "content": "7"}, 0]
-        ["terminal", {"command": "ls", "description": "Lists", "timeout": "5000", "run_in_background": "false"}, {"command": "ls", "timeout_ms": 5000, "background": false}, 1]
-        ["terminal", {"cmd": "ls", "workdir": "src"}, {"command": "ls", "cwd": "src"}, 0]
-        ["terminal", {"command": "ls", "cd": "src"}, {"command": "ls", "cwd": "src"}, 0]
-        ["grep", {"pattern": "x", "include": "*.rs", "-i": true, "-C": 2, "head_limit": "9", "output_mode": "content"}, {"pattern": "x", "glob": "*.rs", "case_sensitive": false, "context": 2, "max_results": 9}, 1]
-        ["grep", {"regex": "x", "include_pattern": "*.rs", "directory": "src", "type": "rust"}, {"pattern": "x", "glob": "*.rs", "path": "src", "file_type": "rust"}, 0]
-        ["grep", {"query": "x", "isRegexp": true}, {"pattern": "x", "literal": false}, 0]
-        ["find_path", {"glob": "*.rs", "dir": "src"}, {"pattern": "*.rs", "path": "src"}, 0]
-        ["list_directory", {"dir_path": "src", "recursive": true}, {"path": "src"}, 1]
-        ["list_directory", {"path": "", "depth": null, "dir": null}, {"path": ""}, 0]
-        ["move_path", {"source_path": "a", "destination_path": "b"}, {"from": "a", "to": "b"}, 0]
-        ["delete_path", {"target_file": "a"}, {"path": "a"}, 0]
-        ["terminal_output", {"bash_id": 3}, {"id": "3"}, 0]
-        ["think", {"thinking": "x"}, {"thought": "x"}, 0]
-        ["undo", {"reason": "x"}, {}, 1]
-        ["todo_write", {"explanation": "x", "plan": [{"step": "a", "status": "in_progress"}]}, {"todos": [{"content": "a", "status": "in_progress"}]}, 1]
-        ["todo_write", {"todos": [{"content": "a", "status": "in-progress", "activeForm": "Doing a"}, {"content": "b", "status": "COMPLETED", "activeForm": "Doing b", "id": 2}, {"content": "c", "status": "todo", "priority": "HIGH"}, {"content": "d", "status": "soon", "priority": "urgent"}, {"description": "e", "status": "Done"}]}, {"todos": [{"content": "a", "status": "in_progress"}, {"content": "b", "status": "completed", "id": "2"}, {"content": "c", "status": "pending", "priority": "high"}, {"content": "d", "status": "pending", "priority": "medium"}, {"content": "e", "status": "completed"}]}, 3]
-    "#;
-
-    #[test]
-    fn arguments_that_models_know_from_elsewhere_are_understood() {
-        let registry = Registry::builtin().unwrap();
-        for call in CALLS.lines().filter(|line| !line.trim().is_empty()) {
-            let (tool, args, expected, notes): (String, Value, Value, usize) =
-                serde_json::from_str(call).unwrap();
-            let tool = registry.find(&tool).unwrap();
-            let formed = tool.normalise(&args).unwrap();
-            assert_eq!(formed.args, expected, "{args}");
-            assert_eq!(formed.notes.len(), notes, "{args} {:?}", formed.notes);
-            // They fit now, and stay so.
-            let again = tool.normalise(&formed.args).unwrap();
-            assert_eq!((again.args, again.notes.len()), (expected, 0));
-        }
-    }
-
-    /// A tool that panics over its own arguments.
-    #[derive(Debug)]
-    struct Fragile;
-
-    impl Tool for Fragile {
-        type Args = Value;
-        type Plan = ();
-
-        fn spec(&self) -> Spec {
-            Spec {
-                name: "fragile",
-                aliases: &[],
-                description: "Panics when it is asked what it is about.",
-                kind: ToolKind::Other,
-                reach: Reach::Nothing,
-                title: "think",
-                surface: Surface::Content,
-            }
-        }
-
-        fn describe(&self, _: &Value, _: &Context) -> Description {
-            panic!("a planted panic")
-        }
-
-        async fn preview(&self, _: Value, _: &Context) -> Result<Draft<()>, ToolError> {
-            Ok(Draft::new(()))
-        }
-
-        async fn run(
-            &self,
-            pinned: Pinned<()>,
-            grant: Grant,
-            _: Invocation<'_>,
-        ) -> Result<Output, ToolError> {
-            pinned.release(grant)?;
-            Ok(Output::default())
-        }
-    }
-
-    #[test]
-    fn a_tool_that_panics_over_its_arguments_says_nothing_of_them() {
-        let mut registry = Registry::builtin().unwrap();
-        registry.add(Fragile);
-        let folder = tempfile::tempdir().unwrap();
-        let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
-        let (workspace, env) = (Arc::new(workspace), Arc::default());
-        let context = Context { workspace, env, text: None, terminal: None };
-        assert_eq!(registry.locations("fragile", &json!({}), &context), []);
-    }
-
-    #[test]
-    fn names_and_kinds_are_those_that_stay() {
-        let registry = Registry::builtin().unwrap();
-        let listed: Vec<_> = registry.iter().map(|tool| (tool.spec.name, tool.spec.kind)).collect();
-        assert_eq!(
-            listed,
-            [
-                ("read_file", ToolKind::Read),
-                ("list_directory", ToolKind::Read),
-                ("find_path", ToolKind::Search),
-                ("grep", ToolKind::Search),
-                ("write_file", ToolKind::Edit),
-                ("edit_file", ToolKind::Edit),
-                ("delete_path", ToolKind::Delete),
-                ("move_path", ToolKind::Move),
-                ("undo", ToolKind::Edit),
-                ("terminal", ToolKind::Execute),
-                ("terminal_list", ToolKind::Read),
-                ("terminal_output", ToolKind::Read),
-                ("terminal_input", ToolKind::Execute),
-                ("terminal_wait", ToolKind::Read),
-                ("terminal_stop", ToolKind::Execute),
-                ("think", ToolKind::Think),
-                ("todo_write", ToolKind::Think),
-            ]
-        );
-        assert_eq!(registry.spec("thinking").map(|spec| spec.name), Some("think"));
-        assert!(registry.spec("no_such_tool").is_none());
-    }
-
-    #[test]
-    fn no_two_tools_share_a_name() {
-        let registry = Registry::builtin().unwrap();
-        let names = registry.iter().flat_map(|tool| {
-            std::iter::once(tool.spec.name).chain(tool.spec.aliases.iter().copied())
-        });
-        let mut seen = std::collections::HashSet::new();
-        for name in names {
-            assert!(seen.insert(name), "{name} is there twice");
-        }
-    }
-}
+mod tests;

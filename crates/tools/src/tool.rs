@@ -4,7 +4,9 @@
 
 pub mod backend;
 mod context;
+mod dynamic;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -24,25 +26,68 @@ use crate::note::Note;
 
 pub use self::context::Context;
 pub(crate) use self::context::{blocking, to_its_end};
+pub use self::dynamic::DynTool;
 
 /// What a tool says of itself, once.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Spec {
     /// The name the model calls it by.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Other names that models call it by.
     pub aliases: &'static [&'static str],
     /// What it does and how it is used, for the model.
-    pub description: &'static str,
+    pub description: Cow<'static, str>,
     /// The category.
     pub kind: ToolKind,
     /// What it can do at worst, whatever its arguments.
     pub reach: Reach,
     /// The key of its title in the catalogue; `{key}-pending` is its title before the arguments
-    /// are known.
-    pub title: &'static str,
+    /// are known. Without such messages its name is its title.
+    pub title: Cow<'static, str>,
     /// How its output is shown.
     pub surface: Surface,
+}
+
+impl Spec {
+    /// Describes a tool that can do [anything](Reach::Anything), so that each call is asked about
+    /// unless its preview says what it does. The key of its title is its name, and its output is shown
+    /// as content.
+    #[must_use]
+    pub fn new(
+        name: impl Into<Cow<'static, str>>,
+        description: impl Into<Cow<'static, str>>,
+        kind: ToolKind,
+    ) -> Self {
+        let name = name.into();
+        Self {
+            title: name.clone(),
+            name,
+            aliases: &[],
+            description: description.into(),
+            kind,
+            reach: Reach::Anything,
+            surface: Surface::Content,
+        }
+    }
+
+    /// Sets what it can do at worst.
+    #[must_use]
+    pub fn with_reach(self, reach: Reach) -> Self {
+        Self { reach, ..self }
+    }
+
+    /// Sets the key of its title.
+    #[must_use]
+    pub fn with_title(self, key: impl Into<Cow<'static, str>>) -> Self {
+        Self { title: key.into(), ..self }
+    }
+
+    /// Sets how its output is shown.
+    #[must_use]
+    pub fn with_surface(self, surface: Surface) -> Self {
+        Self { surface, ..self }
+    }
 }
 
 /// What a tool can do at worst.
@@ -69,8 +114,9 @@ pub enum Surface {
     Terminal,
 }
 
-/// One call while it runs.
+/// One call while it is previewed or runs.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Invocation<'a> {
     /// The call, for progress, locations and output.
     pub call: &'a CallHandle,
@@ -78,8 +124,17 @@ pub struct Invocation<'a> {
     pub context: &'a Context,
 }
 
+impl<'a> Invocation<'a> {
+    /// Joins a call and what it may use.
+    #[must_use]
+    pub fn new(call: &'a CallHandle, context: &'a Context) -> Self {
+        Self { call, context }
+    }
+}
+
 /// What a call would do, before it is pinned.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Draft<P> {
     /// What [`Tool::run`] will get.
     pub plan: P,
@@ -114,6 +169,18 @@ impl<P> Draft<P> {
         }
     }
 
+    /// Sets what the call would do to the world.
+    #[must_use]
+    pub fn with_effects(self, effects: Effects) -> Self {
+        Self { effects, ..self }
+    }
+
+    /// Sets the changes of files that the call would make.
+    #[must_use]
+    pub fn with_changes(self, changes: Vec<FileChange>) -> Self {
+        Self { changes, ..self }
+    }
+
     /// Has it asked about each time, if that is so.
     #[must_use]
     pub(crate) fn guarded_if(mut self, is_guarded: bool) -> Self {
@@ -126,9 +193,11 @@ impl<P> Draft<P> {
 
 /// What a call is about, by its arguments alone: shown before anything else is known of it.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Description {
-    /// The key of its title in the catalogue.
-    pub key: &'static str,
+    /// The key of its title in the catalogue. Without such a message the title is the name of the tool
+    /// and the arguments of the title.
+    pub key: Cow<'static, str>,
     /// The arguments of the title.
     pub arguments: Vec<(&'static str, String)>,
     /// The files it names. A tool that changes files names all of them, so that calls that share
@@ -144,8 +213,8 @@ pub struct Description {
 impl Description {
     /// Begins a description by the key of its title.
     #[must_use]
-    pub fn new(key: &'static str) -> Self {
-        let (arguments, locations) = (Vec::new(), Vec::new());
+    pub fn new(key: impl Into<Cow<'static, str>>) -> Self {
+        let (key, arguments, locations) = (key.into(), Vec::new(), Vec::new());
         Self { key, arguments, locations, terminal: None, lines: None }
     }
 
@@ -192,6 +261,7 @@ impl Description {
 
 /// What a call did.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Output {
     /// The result as the model reads it, within its bounds.
     pub text: String,
@@ -211,6 +281,12 @@ pub struct Output {
 }
 
 impl Output {
+    /// Makes a result that only the model reads.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+
     /// Makes a result that the client is shown as the model reads it.
     #[must_use]
     pub fn of_text(text: String, raw: Value) -> Self {
@@ -250,7 +326,7 @@ pub(crate) fn redacted(call: &CallHandle, text: &str) -> String {
 /// ```
 /// use acp_lifecycle::{Grant, Pinned};
 /// use acp_tools::{
-///     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolError,
+///     Context, Description, Draft, Invocation, Output, Reach, Spec, Tool, ToolError,
 /// };
 ///
 /// /// Says hello.
@@ -268,22 +344,15 @@ pub(crate) fn redacted(call: &CallHandle, text: &str) -> String {
 ///     type Plan = String;
 ///
 ///     fn spec(&self) -> Spec {
-///         Spec {
-///             name: "greet",
-///             aliases: &[],
-///             description: "Greets somebody.",
-///             kind: acp_types::ToolKind::Other,
-///             reach: Reach::Nothing,
-///             title: "greet",
-///             surface: Surface::Content,
-///         }
+///         Spec::new("greet", "Greets somebody.", acp_types::ToolKind::Other)
+///             .with_reach(Reach::Nothing)
 ///     }
 ///
 ///     fn describe(&self, args: &Args, _: &Context) -> Description {
 ///         Description::new("greet").with("name", &args.name)
 ///     }
 ///
-///     async fn preview(&self, args: Args, _: &Context) -> Result<Draft<String>, ToolError> {
+///     async fn preview(&self, args: Args, _: Invocation<'_>) -> Result<Draft<String>, ToolError> {
 ///         Ok(Draft::new(args.name))
 ///     }
 ///
@@ -294,7 +363,7 @@ pub(crate) fn redacted(call: &CallHandle, text: &str) -> String {
 ///         _: Invocation<'_>,
 ///     ) -> Result<Output, ToolError> {
 ///         let name = pinned.release(grant)?;
-///         Ok(Output { text: format!("Hello, {name}."), ..Output::default() })
+///         Ok(Output::new(format!("Hello, {name}.")))
 ///     }
 /// }
 /// ```
@@ -341,7 +410,7 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
     fn preview(
         &self,
         args: Self::Args,
-        context: &Context,
+        invocation: Invocation<'_>,
     ) -> impl Future<Output = Result<Draft<Self::Plan>, ToolError>> + Send;
 
     /// Does what was permitted: `pinned` gives its plan only for the grant that is meant for it.

@@ -232,8 +232,8 @@ impl Connection {
         let roots: Vec<_> = workspace.roots().map(Path::to_owned).collect();
         let stored = self.agent.rules.clone().and_then(|rules| Stored::read(rules, &roots));
         let tools = self.agent.tools()?;
-        let (workspace, env) = (Arc::new(workspace), tools.env.clone());
-        Ok((Context { workspace, env, text: None, terminal: None }, tools, stored))
+        let context = Context::new(Arc::new(workspace)).with_env(tools.env.clone());
+        Ok((context, tools, stored))
     }
 
     pub(super) fn prompt(

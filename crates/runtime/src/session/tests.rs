@@ -10,7 +10,7 @@ use acp_lifecycle::rules::{Change, StoreError};
 use acp_lifecycle::{
     AllowPolicy, Effect, Effects, Grant, Pinned, Policy, ReadOnlyPolicy, Rule, RuleStore, Titles,
 };
-use acp_tools::{Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolError};
+use acp_tools::{Description, Draft, Invocation, Output, Reach, Spec, Tool, ToolError};
 use acp_types::schema::v1::ToolCallStatus;
 use acp_types::{Content, ToolKind};
 use agent_client_protocol::v1::schema::{AuthMethod, AuthMethodAgent, ClientCapabilities};
@@ -46,15 +46,7 @@ impl Tool for Undo {
     type Plan = ();
 
     fn spec(&self) -> Spec {
-        Spec {
-            name: "undo",
-            aliases: &[],
-            description: "Takes its time.",
-            kind: ToolKind::Edit,
-            reach: Reach::Changes,
-            title: "undo",
-            surface: Surface::Content,
-        }
+        Spec::new("undo", "Takes its time.", ToolKind::Edit).with_reach(Reach::Changes)
     }
 
     fn describe(&self, args: &Args, _: &Context) -> Description {
@@ -64,10 +56,10 @@ impl Tool for Undo {
     async fn preview(
         &self,
         _: Args,
-        context: &Context,
+        invocation: Invocation<'_>,
     ) -> std::result::Result<Draft<()>, ToolError> {
-        let effects = Effects::from(Effect::Write(context.workspace.cwd().join("file")));
-        Ok(Draft { effects, ..Draft::new(()) })
+        let effects = Effects::from(Effect::Write(invocation.context.workspace.cwd().join("file")));
+        Ok(Draft::new(()).with_effects(effects))
     }
 
     async fn run(
@@ -84,7 +76,7 @@ impl Tool for Undo {
             yield_now().await;
         }
         self.log.lock().unwrap().push("end");
-        Ok(Output { text: "It is undone.".to_owned(), ..Output::default() })
+        Ok(Output::new("It is undone."))
     }
 }
 

@@ -16,9 +16,7 @@ use std::time::{Duration, SystemTime};
 use acp_lifecycle::{
     Answer, Effect, Effects, Grant, Item, Pinned, Role, Session, Sink, Titles, Unreachable, drive,
 };
-use acp_tools::{
-    Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolError, Workspace,
-};
+use acp_tools::{Description, Draft, Invocation, Output, Reach, Spec, Tool, ToolError, Workspace};
 use acp_types::observe::v1::Observer;
 use acp_types::schema::v1::{ImageContent, SessionUpdate};
 use acp_types::wire::v1::{self, Sent};
@@ -68,15 +66,7 @@ impl Tool for Worker {
     type Plan = Args;
 
     fn spec(&self) -> Spec {
-        Spec {
-            name: self.name,
-            aliases: &[],
-            description: "Works for a few steps.",
-            kind: ToolKind::Other,
-            reach: self.reach,
-            title: self.name,
-            surface: Surface::Content,
-        }
+        Spec::new(self.name, "Works for a few steps.", ToolKind::Other).with_reach(self.reach)
     }
 
     fn describe(&self, args: &Args, context: &Context) -> Description {
@@ -86,7 +76,7 @@ impl Tool for Worker {
         }
     }
 
-    async fn preview(&self, args: Args, _: &Context) -> Result<Draft<Args>, ToolError> {
+    async fn preview(&self, args: Args, _: Invocation<'_>) -> Result<Draft<Args>, ToolError> {
         yield_now().await;
         let path = PathBuf::from(&args.path);
         let mut draft = Draft::new(args);
@@ -115,7 +105,9 @@ impl Tool for Worker {
             let image = ImageContent::new("AA==", "image/png");
             vec![Content::text("so"), Content::Block(ContentBlock::Image(image))]
         });
-        Ok(Output { text: name, content: image, ..Output::default() })
+        let mut output = Output::new(name);
+        output.content = image;
+        Ok(output)
     }
 }
 
@@ -224,12 +216,7 @@ impl Stage {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
-        let context = Context {
-            workspace: Arc::new(workspace),
-            env: Arc::default(),
-            text: None,
-            terminal: None,
-        };
+        let context = Context::new(Arc::new(workspace));
         let (started, log) = (Arc::<AtomicUsize>::default(), Arc::<Mutex<Vec<Step>>>::default());
         let mut registry = Registry::new(Titles::parse("en", TITLES).unwrap());
         let tools = [("look", Reach::Reads), ("alter", Reach::Changes), ("order", Reach::Anything)];

@@ -13,21 +13,21 @@ use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, 
 
 /// Deletes a file or a directory.
 #[derive(Debug, Clone, Copy)]
-pub struct DeletePath;
+pub(crate) struct DeletePath;
 
 /// What to delete.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Args {
+pub(crate) struct Args {
     /// The file, link or directory, absolute or relative to the working directory. A directory is
     /// deleted with all that is in it, a link without what it leads to.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target", "dir", "directory", "folder"]))]
-    pub path: String,
+    path: String,
 }
 
 /// What was found there.
 #[derive(Debug)]
-pub struct Plan(Found);
+pub(crate) struct Plan(Found);
 
 impl Tool for DeletePath {
     type Args = Args;
@@ -35,13 +35,14 @@ impl Tool for DeletePath {
 
     fn spec(&self) -> Spec {
         Spec {
-            name: "delete_path",
+            name: "delete_path".into(),
             aliases: &["delete", "remove"],
             description: "Deletes a file, or a directory with all that is in it. It can be undone \
-                          with undo, unless the result says otherwise.",
+                          with undo, unless the result says otherwise."
+                .into(),
             kind: ToolKind::Delete,
             reach: Reach::Changes,
-            title: "delete-path",
+            title: "delete-path".into(),
             surface: Surface::Content,
         }
     }
@@ -56,7 +57,12 @@ impl Tool for DeletePath {
         Ok(vec![args.path.clone()])
     }
 
-    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
+    async fn preview(
+        &self,
+        args: Args,
+        invocation: Invocation<'_>,
+    ) -> Result<Draft<Plan>, ToolError> {
+        let context = invocation.context;
         let preview = context.on_files(move |workspace| {
             let found = find_text(workspace, &workspace.resolve(&args.path)?)?;
             found.require_deletable()?;

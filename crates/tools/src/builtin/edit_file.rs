@@ -30,7 +30,7 @@ use crate::tool::{
 
 /// Replaces text in files.
 #[derive(Debug, Clone, Copy)]
-pub struct EditFile;
+pub(crate) struct EditFile;
 
 /// One replacement by its own fields, or several in `edits`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -41,31 +41,31 @@ pub struct EditFile;
     "x-instead" = "edit_file replaces just the text that old_text gives, at once. To insert, give \
                    an empty old_text and, as line, the line before which new_text goes.",
 ))]
-pub struct Args {
+pub(crate) struct Args {
     /// The file, absolute or relative to the working directory.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
-    pub path: Option<String>,
+    path: Option<String>,
     /// The text that is there, exactly. It must be there once, unless `occurrence` or
     /// `replace_all` says otherwise.
     #[schemars(extend("x-aliases" = ["old_string", "old_str", "old", "original", "original_text", "old_content", "search", "search_text", "find"]))]
-    pub old_text: Option<String>,
+    old_text: Option<String>,
     /// The text that shall be there.
     #[schemars(extend("x-aliases" = ["new_string", "new_str", "new", "updated", "updated_text", "new_content", "replace", "replacement", "replace_with"]))]
-    pub new_text: Option<String>,
+    new_text: Option<String>,
     /// Whether every place is meant.
     #[schemars(extend("x-aliases" = ["all", "global", "all_occurrences", "allow_multiple"]))]
     #[serde(default)]
-    pub replace_all: bool,
+    replace_all: bool,
     /// Which of several places is meant, from 1.
-    pub occurrence: Option<u32>,
+    occurrence: Option<u32>,
     /// A line near the place that is meant, from 1; with an empty `old_text` the line before which
     /// `new_text` is inserted.
     #[schemars(extend("x-aliases" = ["line_number", "near_line"]))]
-    pub line: Option<u32>,
+    line: Option<u32>,
     /// Several replacements, done in order; instead of the fields above, but for `path`.
     #[schemars(extend("x-aliases" = ["changes", "replacements", "multi_edits", "operations"]))]
     #[serde(default)]
-    pub edits: Vec<One>,
+    edits: Vec<One>,
 }
 
 /// One replacement.
@@ -77,31 +77,31 @@ pub struct Args {
     "x-instead" = "edit_file replaces just the text that old_text gives, at once. To insert, give \
                    an empty old_text and, as line, the line before which new_text goes.",
 ))]
-pub struct One {
+pub(crate) struct One {
     /// The file, absolute or relative to the working directory; that of the call if not given.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
-    pub path: Option<String>,
+    path: Option<String>,
     /// The text that is there, exactly; empty to insert before `line`.
     #[schemars(extend("x-aliases" = ["old_string", "old_str", "old", "original", "original_text", "old_content", "search", "search_text", "find"]))]
-    pub old_text: String,
+    old_text: String,
     /// The text that shall be there.
     #[schemars(extend("x-aliases" = ["new_string", "new_str", "new", "updated", "updated_text", "new_content", "replace", "replacement", "replace_with"]))]
-    pub new_text: String,
+    new_text: String,
     /// Whether every place is meant.
     #[schemars(extend("x-aliases" = ["all", "global", "all_occurrences", "allow_multiple"]))]
     #[serde(default)]
-    pub replace_all: bool,
+    replace_all: bool,
     /// Which of several places is meant, from 1.
-    pub occurrence: Option<u32>,
+    occurrence: Option<u32>,
     /// A line near the place that is meant, from 1; with an empty `old_text` the line before which
     /// `new_text` is inserted.
     #[schemars(extend("x-aliases" = ["line_number", "near_line"]))]
-    pub line: Option<u32>,
+    line: Option<u32>,
 }
 
 /// The files as they will be.
 #[derive(Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     files: Vec<File>,
     /// The files that are written to the disk, of which the client held the same.
     as_on_disk: Vec<Resolved>,
@@ -136,16 +136,17 @@ impl Tool for EditFile {
 
     fn spec(&self) -> Spec {
         Spec {
-            name: "edit_file",
+            name: "edit_file".into(),
             aliases: &["edit", "replace"],
             description: "Replaces text in a file. `old_text` has to be in the file exactly \
                           once, so give enough of the lines around it; or say `occurrence`, \
                           `line` or `replace_all`. An empty `old_text` and a `line` insert before \
                           that line. Several replacements, in one or more files, go into `edits`: \
-                          all are done, or none.",
+                          all are done, or none."
+                .into(),
             kind: ToolKind::Edit,
             reach: Reach::Changes,
-            title: "edit-file",
+            title: "edit-file".into(),
             surface: Surface::Content,
         }
     }
@@ -173,7 +174,12 @@ impl Tool for EditFile {
         Ok(distinct.into_iter().cloned().collect())
     }
 
-    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
+    async fn preview(
+        &self,
+        args: Args,
+        invocation: Invocation<'_>,
+    ) -> Result<Draft<Plan>, ToolError> {
+        let context = invocation.context;
         let edits = args.into_edits()?;
         let mut given: Vec<_> = edits.iter().map(|(path, _)| path.clone()).collect();
         given.dedup();

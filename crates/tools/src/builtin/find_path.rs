@@ -14,29 +14,29 @@ use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, 
 
 /// Finds files and directories by name.
 #[derive(Debug, Clone, Copy)]
-pub struct FindPath;
+pub(crate) struct FindPath;
 
 /// What to find, and where.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Args {
+pub(crate) struct Args {
     /// A glob. Without a slash it matches names anywhere, with one it matches whole paths.
     #[schemars(extend("x-aliases" = ["glob", "glob_pattern", "query", "name", "search", "file_pattern"]))]
-    pub pattern: String,
+    pattern: String,
     /// The directory to search; the working directory if not given.
     #[schemars(extend("x-aliases" = ["dir", "directory", "folder", "dir_path", "directory_path", "target_directory", "root", "file_path", "relative_workspace_path", "cwd"]))]
-    pub path: Option<String>,
+    path: Option<String>,
     /// Take the pattern as letters that come in a path in their order, instead of a glob.
-    pub fuzzy: Option<bool>,
+    fuzzy: Option<bool>,
     /// Find what .gitignore names too.
     #[schemars(extend("x-opposites" = ["respect_gitignore"]))]
     #[schemars(extend("x-aliases" = ["no_ignore"]))]
-    pub include_ignored: Option<bool>,
+    include_ignored: Option<bool>,
     /// Paths to show, 1 to 1000; 1000 if not given.
     #[schemars(extend("x-aliases" = ["limit", "head_limit", "max"]))]
-    pub max_results: Option<u32>,
+    max_results: Option<u32>,
     /// Paths to pass over first, to go on with an earlier search; at most 20000.
-    pub offset: Option<u32>,
+    offset: Option<u32>,
 }
 
 impl Tool for FindPath {
@@ -45,15 +45,16 @@ impl Tool for FindPath {
 
     fn spec(&self) -> Spec {
         Spec {
-            name: "find_path",
+            name: "find_path".into(),
             aliases: &["find", "glob"],
             description: "Finds files and directories by a glob such as `*.rs` or \
                           `src/**/mod.rs`, or, with `fuzzy`, by some letters of their paths, the \
                           best first. Leaves out what .gitignore names. Shows up to 1000 paths, \
-                          and the offset to go on with.",
+                          and the offset to go on with."
+                .into(),
             kind: ToolKind::Search,
             reach: Reach::Reads,
-            title: "find-path",
+            title: "find-path".into(),
             surface: Surface::Content,
         }
     }
@@ -64,7 +65,12 @@ impl Tool for FindPath {
             .with("pattern", &args.pattern)
     }
 
-    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Self::Plan>, ToolError> {
+    async fn preview(
+        &self,
+        args: Args,
+        invocation: Invocation<'_>,
+    ) -> Result<Draft<Self::Plan>, ToolError> {
+        let context = invocation.context;
         let path = args.path.as_deref().unwrap_or(".");
         let (at, effects) = context.looking(path, Effect::Read).await?;
         Ok(Draft { effects, ..Draft::new((args, at)) })

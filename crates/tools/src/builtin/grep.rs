@@ -17,52 +17,52 @@ use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, 
 
 /// Searches the contents of files.
 #[derive(Debug, Clone, Copy)]
-pub struct Grep;
+pub(crate) struct Grep;
 
 /// What to search for, and where.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Args {
+pub(crate) struct Args {
     /// A regular expression (Rust syntax), or a text if `literal`.
     #[schemars(extend("x-aliases" = ["query", "regex", "regexp", "search", "search_pattern", "search_term"]))]
-    pub pattern: String,
+    pattern: String,
     /// The file or directory to search; the working directory if not given.
     #[schemars(extend("x-aliases" = ["dir", "directory", "folder", "dir_path", "directory_path", "target_directory", "root", "file_path", "relative_workspace_path", "file", "filename", "paths", "cwd"]))]
-    pub path: Option<String>,
+    path: Option<String>,
     /// Which files to search, as `*.rs` or `src/**`; several parted by blanks, `!` before those to
     /// leave out; all if not given.
     #[schemars(extend("x-aliases" = ["include", "includes", "include_pattern", "file_pattern"]))]
-    pub glob: Option<String>,
+    glob: Option<String>,
     /// Which types of files to search, as `rust` or `js,ts`; all if not given.
     #[schemars(extend("x-aliases" = ["type"]))]
-    pub file_type: Option<String>,
+    file_type: Option<String>,
     /// Whether upper and lower case differ; true if not given.
     #[schemars(extend("x-opposites" = ["-i", "case_insensitive", "ignore_case"]))]
-    pub case_sensitive: Option<bool>,
+    case_sensitive: Option<bool>,
     /// Take the pattern as a text instead of a regular expression.
     #[schemars(extend("x-opposites" = ["is_regex", "is_regexp"]))]
     #[schemars(extend("x-aliases" = ["fixed_strings", "-F"]))]
-    pub literal: Option<bool>,
+    literal: Option<bool>,
     /// Match whole words only.
     #[schemars(extend("x-aliases" = ["-w", "whole_word", "whole_words", "match_whole_word"]))]
-    pub word: Option<bool>,
+    word: Option<bool>,
     /// Let a match go on over several lines; `.` still ends with the line unless `(?s)`.
     #[schemars(extend("x-aliases" = ["-U"]))]
-    pub multiline: Option<bool>,
+    multiline: Option<bool>,
     /// Lines to show before and after each match, 0 to 20; 0 if not given.
     #[schemars(extend("x-aliases" = ["-C", "context_lines"]))]
-    pub context: Option<u32>,
+    context: Option<u32>,
     /// Search what .gitignore names too.
     #[schemars(extend("x-opposites" = ["respect_gitignore"]))]
     #[schemars(extend("x-aliases" = ["no_ignore"]))]
-    pub include_ignored: Option<bool>,
+    include_ignored: Option<bool>,
     /// Matching lines to show, 1 to 2000; 250 if not given.
     #[schemars(extend("x-aliases" = ["head_limit", "limit", "max_matches", "max_count"]))]
-    pub max_results: Option<u32>,
+    max_results: Option<u32>,
     /// Matching lines to show of each file; all if not given.
-    pub max_per_file: Option<u32>,
+    max_per_file: Option<u32>,
     /// Matching lines to pass over first, to go on with an earlier search; at most 10000.
-    pub offset: Option<u32>,
+    offset: Option<u32>,
 }
 
 impl Tool for Grep {
@@ -71,15 +71,16 @@ impl Tool for Grep {
 
     fn spec(&self) -> Spec {
         Spec {
-            name: "grep",
+            name: "grep".into(),
             aliases: &["search"],
             description: "Searches the contents of files for a regular expression and returns \
                           the matching lines with their numbers, by file, in the order of the \
                           names. Leaves out binary files and what .gitignore names. Says when \
-                          there are more, and the offset to go on with.",
+                          there are more, and the offset to go on with."
+                .into(),
             kind: ToolKind::Search,
             reach: Reach::Reads,
-            title: "grep",
+            title: "grep".into(),
             surface: Surface::Content,
         }
     }
@@ -89,7 +90,12 @@ impl Tool for Grep {
         Description::within("grep", "grep-here", path, context).with("pattern", &args.pattern)
     }
 
-    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Self::Plan>, ToolError> {
+    async fn preview(
+        &self,
+        args: Args,
+        invocation: Invocation<'_>,
+    ) -> Result<Draft<Self::Plan>, ToolError> {
+        let context = invocation.context;
         let path = args.path.as_deref().unwrap_or(".");
         let (at, effects) = context.looking(path, Effect::Search).await?;
         let (place, given) = (at.path().to_owned(), at.given().to_owned());

@@ -13,24 +13,24 @@ use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, 
 
 /// Lists a directory.
 #[derive(Debug, Clone, Copy)]
-pub struct ListDirectory;
+pub(crate) struct ListDirectory;
 
 /// Which directory, and how deep.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Args {
+pub(crate) struct Args {
     /// The directory, absolute or relative to the working directory; `.` for that itself.
     #[schemars(extend("x-aliases" = ["dir", "directory", "folder", "dir_path", "directory_path", "target_directory", "root", "file_path", "relative_workspace_path"]))]
     #[serde(default = "here")]
-    pub path: String,
+    path: String,
     /// How many levels to show, 1 to 10; 1 if not given.
     #[schemars(extend("x-aliases" = ["max_depth", "levels"]))]
-    pub depth: Option<u32>,
+    depth: Option<u32>,
     /// Show what .gitignore names too.
     #[schemars(extend("x-aliases" = ["no_ignore"]))]
-    pub include_ignored: Option<bool>,
+    include_ignored: Option<bool>,
     /// Entries to pass over first, to go on with an earlier listing.
-    pub offset: Option<u32>,
+    offset: Option<u32>,
 }
 
 impl Tool for ListDirectory {
@@ -39,14 +39,15 @@ impl Tool for ListDirectory {
 
     fn spec(&self) -> Spec {
         Spec {
-            name: "list_directory",
+            name: "list_directory".into(),
             aliases: &["list", "ls"],
             description: "Lists a directory, directories first, files with their sizes. Leaves \
                           out what .gitignore names. Shows up to 1000 entries, and the offset \
-                          to go on with.",
+                          to go on with."
+                .into(),
             kind: ToolKind::Read,
             reach: Reach::Reads,
-            title: "list-directory",
+            title: "list-directory".into(),
             surface: Surface::Content,
         }
     }
@@ -55,7 +56,12 @@ impl Tool for ListDirectory {
         Description::within("list-directory", "list-directory-here", &args.path, context)
     }
 
-    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Self::Plan>, ToolError> {
+    async fn preview(
+        &self,
+        args: Args,
+        invocation: Invocation<'_>,
+    ) -> Result<Draft<Self::Plan>, ToolError> {
+        let context = invocation.context;
         let (at, effects) = context.looking(&args.path, Effect::Read).await?;
         Ok(Draft { effects, ..Draft::new((args, at)) })
     }

@@ -14,23 +14,23 @@ use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, 
 
 /// Moves a file or a directory.
 #[derive(Debug, Clone, Copy)]
-pub struct MovePath;
+pub(crate) struct MovePath;
 
 /// What to move where.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Args {
+pub(crate) struct Args {
     /// The file, link or directory, absolute or relative to the working directory.
     #[schemars(extend("x-aliases" = ["source", "src", "source_path", "from_path", "old_path", "source_file"]))]
-    pub from: String,
+    from: String,
     /// Its new path, which nothing has yet. Missing directories are made.
     #[schemars(extend("x-aliases" = ["destination", "dest", "dst", "target", "destination_path", "target_path", "to_path", "new_path"]))]
-    pub to: String,
+    to: String,
 }
 
 /// What was found, and where it goes.
 #[derive(Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     found: Found,
     to: Entry,
 }
@@ -41,12 +41,13 @@ impl Tool for MovePath {
 
     fn spec(&self) -> Spec {
         Spec {
-            name: "move_path",
+            name: "move_path".into(),
             aliases: &["move", "rename"],
-            description: "Moves or renames a file or directory. Nothing may be at the new path.",
+            description: "Moves or renames a file or directory. Nothing may be at the new path."
+                .into(),
             kind: ToolKind::Move,
             reach: Reach::Changes,
-            title: "move-path",
+            title: "move-path".into(),
             surface: Surface::Content,
         }
     }
@@ -64,7 +65,12 @@ impl Tool for MovePath {
         Ok(Vec::new())
     }
 
-    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
+    async fn preview(
+        &self,
+        args: Args,
+        invocation: Invocation<'_>,
+    ) -> Result<Draft<Plan>, ToolError> {
+        let context = invocation.context;
         let preview = context.on_files(move |workspace| {
             let found = find(workspace, &workspace.resolve(&args.from)?)?;
             let to = workspace.entry(&workspace.resolve(&args.to)?)?;

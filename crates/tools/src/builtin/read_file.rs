@@ -22,21 +22,21 @@ use crate::tool::{
 
 /// Reads lines of a text file.
 #[derive(Debug, Clone, Copy)]
-pub struct ReadFile;
+pub(crate) struct ReadFile;
 
 /// Which file, and which lines of it.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Args {
+pub(crate) struct Args {
     /// The file, absolute or relative to the working directory.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
-    pub path: String,
+    path: String,
     /// The first line, from 1. Negative: that many lines from the end.
     #[schemars(extend("x-aliases" = ["start_line", "line_start", "from_line", "start", "line"]))]
-    pub offset: Option<i64>,
+    offset: Option<i64>,
     /// How many lines; 2000 if not given.
     #[schemars(extend("x-aliases" = ["line_count", "num_lines", "max_lines", "count", "lines"]))]
-    pub limit: Option<u32>,
+    limit: Option<u32>,
 }
 
 impl Tool for ReadFile {
@@ -45,14 +45,15 @@ impl Tool for ReadFile {
 
     fn spec(&self) -> Spec {
         Spec {
-            name: "read_file",
+            name: "read_file".into(),
             aliases: &["read"],
             description: "Reads a text file and returns its lines with their numbers. Shows up \
                           to 2000 lines or 256 KiB at once; `offset` and `limit` choose which. A \
-                          negative offset reads from the end. An image is shown whole.",
+                          negative offset reads from the end. An image is shown whole."
+                .into(),
             kind: ToolKind::Read,
             reach: Reach::Reads,
-            title: "read-file",
+            title: "read-file".into(),
             surface: Surface::Content,
         }
     }
@@ -63,7 +64,12 @@ impl Tool for ReadFile {
         description.with_path("path", &args.path, context).at(&args.path, line, context)
     }
 
-    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Self::Plan>, ToolError> {
+    async fn preview(
+        &self,
+        args: Args,
+        invocation: Invocation<'_>,
+    ) -> Result<Draft<Self::Plan>, ToolError> {
+        let context = invocation.context;
         let workspace = context.workspace.reading(&args.path);
         if !Arc::ptr_eq(&workspace, &context.workspace) {
             // The session's own output, which lies outside of the roots: nobody has to be asked,

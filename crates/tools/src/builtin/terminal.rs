@@ -26,35 +26,35 @@ pub(super) mod risks;
 
 /// Runs a shell command.
 #[derive(Debug, Clone, Copy)]
-pub struct Terminal;
+pub(crate) struct Terminal;
 
 /// Which command, and where.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Args {
+pub(crate) struct Args {
     /// The command line, for a shell.
     #[schemars(extend("x-aliases" = ["cmd", "command_line", "script", "shell_command", "bash"]))]
-    pub command: String,
+    command: String,
     /// The directory to run it in; the working directory if not given.
     #[schemars(extend("x-aliases" = ["workdir", "working_directory", "working_dir", "directory", "dir", "cd", "path"]))]
-    pub cwd: Option<String>,
+    cwd: Option<String>,
     /// Milliseconds after which it is ended, at most 3600000. Without it, and in the foreground,
     /// it goes on in the background after 120000, or is ended then if the client runs it.
     #[schemars(extend("x-aliases" = ["timeout", "timeout_millis", "timeout_milliseconds"]))]
-    pub timeout_ms: Option<u64>,
+    timeout_ms: Option<u64>,
     /// Whether it runs in the background: for servers, watchers and what takes long.
     #[schemars(extend("x-aliases" = ["run_in_background", "is_background", "detach"]))]
-    pub background: Option<bool>,
+    background: Option<bool>,
     /// Milliseconds after which it goes on in the background if it still runs.
-    pub background_after_ms: Option<u64>,
+    background_after_ms: Option<u64>,
     /// Whether it needs a terminal. Without one, which is faster, programs write plain text.
     #[schemars(extend("x-aliases" = ["pty"]))]
-    pub tty: Option<bool>,
+    tty: Option<bool>,
 }
 
 /// What a call does.
 #[derive(Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     command: Command,
     /// Whether it is meant for the background from the start.
     is_background: bool,
@@ -89,16 +89,17 @@ impl Tool for Terminal {
 
     fn spec(&self) -> Spec {
         Spec {
-            name: "terminal",
+            name: "terminal".into(),
             aliases: &["run", "bash", "shell"],
             description: "Runs a shell command and returns its output and exit code. Each \
                           command gets a fresh shell without standard input; `cd` and variables \
                           do not last. Everything it started is ended with it: for what is to \
                           run on, such as a server, use `background`. Long output is shown by \
-                          its beginning and end, and can be read whole with read_file.",
+                          its beginning and end, and can be read whole with read_file."
+                .into(),
             kind: ToolKind::Execute,
             reach: Reach::Anything,
-            title: "terminal",
+            title: "terminal".into(),
             surface: Surface::Terminal,
         }
     }
@@ -111,7 +112,7 @@ impl Tool for Terminal {
             description
         } else {
             let shown = context.workspace.display(&cwd);
-            Description { key: "terminal-in", ..description }.with("cwd", shown)
+            Description { key: "terminal-in".into(), ..description }.with("cwd", shown)
         };
         let Size { cols, rows } = Size::default();
         let opening = TerminalPatch::open(args.command.clone(), cwd);
@@ -119,7 +120,12 @@ impl Tool for Terminal {
         Description { terminal: Some(terminal), ..description }
     }
 
-    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
+    async fn preview(
+        &self,
+        args: Args,
+        invocation: Invocation<'_>,
+    ) -> Result<Draft<Plan>, ToolError> {
+        let context = invocation.context;
         if args.command.trim().is_empty() {
             return Err(ToolError::invalid("The command is empty."));
         }

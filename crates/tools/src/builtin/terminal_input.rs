@@ -19,24 +19,24 @@ use callboard_process::Input;
 
 /// Types at a command in the background.
 #[derive(Debug, Clone, Copy)]
-pub struct TerminalInput;
+pub(crate) struct TerminalInput;
 
 /// What, and at which command.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Args {
+pub(crate) struct Args {
     /// The id that the command got when it went to the background, such as `bg-1`.
     #[schemars(extend("x-aliases" = ["bash_id", "shell_id", "session_id", "task_id", "terminal_id", "process_id", "command_id"]))]
-    pub id: String,
+    id: String,
     /// What is typed, at most 4000 bytes. A line break is the Enter key; U+0003 is Ctrl-C, U+0004
     /// is Ctrl-D.
     #[schemars(extend("x-aliases" = ["input", "chars", "keys", "stdin", "data"]))]
-    pub text: String,
+    text: String,
 }
 
 /// What is typed, and where.
 #[derive(Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     id: String,
     text: String,
     input: Input,
@@ -48,15 +48,16 @@ impl Tool for TerminalInput {
 
     fn spec(&self) -> Spec {
         Spec {
-            name: "terminal_input",
+            name: "terminal_input".into(),
             aliases: &[],
             description: "Types a text at the terminal of a command in the background that was \
                           started with `tty`, and returns what that has written half a second \
                           later. Nothing is added to the text: a line is entered by its line \
-                          break.",
+                          break."
+                .into(),
             kind: ToolKind::Execute,
             reach: Reach::Anything,
-            title: "terminal-input",
+            title: "terminal-input".into(),
             surface: Surface::Content,
         }
     }
@@ -65,7 +66,12 @@ impl Tool for TerminalInput {
         background::describe("terminal-input", &args.id, context).with("text", &args.text)
     }
 
-    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
+    async fn preview(
+        &self,
+        args: Args,
+        invocation: Invocation<'_>,
+    ) -> Result<Draft<Plan>, ToolError> {
+        let context = invocation.context;
         let command = find(&args.id, context)?;
         let Args { text, .. } = args;
         if text.is_empty() {

@@ -14,12 +14,12 @@ use crate::tool::{
 
 /// Lists the commands in the background.
 #[derive(Debug, Clone, Copy)]
-pub struct TerminalList;
+pub(crate) struct TerminalList;
 
 /// There is nothing to say.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Args {}
+pub(crate) struct Args {}
 
 impl Tool for TerminalList {
     type Args = Args;
@@ -27,13 +27,14 @@ impl Tool for TerminalList {
 
     fn spec(&self) -> Spec {
         Spec {
-            name: "terminal_list",
+            name: "terminal_list".into(),
             aliases: &[],
             description: "Lists the commands of this session that run in the background, and \
-                          those that ended there: their ids, how they are, what they are.",
+                          those that ended there: their ids, how they are, what they are."
+                .into(),
             kind: ToolKind::Read,
             reach: Reach::Nothing,
-            title: "terminal-list",
+            title: "terminal-list".into(),
             surface: Surface::Content,
         }
     }
@@ -42,7 +43,7 @@ impl Tool for TerminalList {
         Description::new("terminal-list")
     }
 
-    async fn preview(&self, _: Args, _: &Context) -> Result<Draft<()>, ToolError> {
+    async fn preview(&self, _: Args, _: Invocation<'_>) -> Result<Draft<()>, ToolError> {
         Ok(Draft::new(()))
     }
 

@@ -14,18 +14,18 @@ use crate::tool::{
 
 /// Reads the output of a command in the background.
 #[derive(Debug, Clone, Copy)]
-pub struct TerminalOutput;
+pub(crate) struct TerminalOutput;
 
 /// Of which command.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Args {
+pub(crate) struct Args {
     /// The id that the command got when it went to the background, such as `bg-1`.
     #[schemars(extend("x-aliases" = ["bash_id", "shell_id", "session_id", "task_id", "terminal_id", "process_id", "command_id"]))]
-    pub id: String,
+    id: String,
     /// Whether all that it wrote is told, not only what is new since the last look.
     #[schemars(extend("x-aliases" = ["all", "full"]))]
-    pub whole: Option<bool>,
+    whole: Option<bool>,
 }
 
 impl Tool for TerminalOutput {
@@ -34,14 +34,15 @@ impl Tool for TerminalOutput {
 
     fn spec(&self) -> Spec {
         Spec {
-            name: "terminal_output",
+            name: "terminal_output".into(),
             aliases: &[],
             description: "Returns what a command in the background has written since it was \
                           looked at last, and whether it still runs or how it ended. Does not \
-                          wait. Long output is shown by its beginning and end.",
+                          wait. Long output is shown by its beginning and end."
+                .into(),
             kind: ToolKind::Read,
             reach: Reach::Nothing,
-            title: "terminal-output",
+            title: "terminal-output".into(),
             surface: Surface::Content,
         }
     }
@@ -55,7 +56,12 @@ impl Tool for TerminalOutput {
         background::describe(key, &args.id, context)
     }
 
-    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Args>, ToolError> {
+    async fn preview(
+        &self,
+        args: Args,
+        invocation: Invocation<'_>,
+    ) -> Result<Draft<Args>, ToolError> {
+        let context = invocation.context;
         find(&args.id, context)?;
         Ok(Draft::new(args))
     }

@@ -11,15 +11,15 @@ use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, 
 
 /// Ends a command in the background.
 #[derive(Debug, Clone, Copy)]
-pub struct TerminalStop;
+pub(crate) struct TerminalStop;
 
 /// Which command.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Args {
+pub(crate) struct Args {
     /// The id that the command got when it went to the background, such as `bg-1`.
     #[schemars(extend("x-aliases" = ["bash_id", "shell_id", "session_id", "task_id", "terminal_id", "process_id", "command_id"]))]
-    pub id: String,
+    id: String,
 }
 
 impl Tool for TerminalStop {
@@ -28,14 +28,15 @@ impl Tool for TerminalStop {
 
     fn spec(&self) -> Spec {
         Spec {
-            name: "terminal_stop",
+            name: "terminal_stop".into(),
             aliases: &[],
             description: "Ends a command in the background and everything that it started: by \
                           SIGTERM, and a moment later by SIGKILL. Returns what it has written \
-                          since it was looked at last.",
+                          since it was looked at last."
+                .into(),
             kind: ToolKind::Execute,
             reach: Reach::Nothing,
-            title: "terminal-stop",
+            title: "terminal-stop".into(),
             surface: Surface::Content,
         }
     }
@@ -44,7 +45,12 @@ impl Tool for TerminalStop {
         background::describe("terminal-stop", &args.id, context)
     }
 
-    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Args>, ToolError> {
+    async fn preview(
+        &self,
+        args: Args,
+        invocation: Invocation<'_>,
+    ) -> Result<Draft<Args>, ToolError> {
+        let context = invocation.context;
         find(&args.id, context)?;
         Ok(Draft::new(args))
     }

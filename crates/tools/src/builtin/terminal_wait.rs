@@ -16,19 +16,19 @@ use callboard_process::{Input, or_never};
 
 /// Waits for the end of a command in the background.
 #[derive(Debug, Clone, Copy)]
-pub struct TerminalWait;
+pub(crate) struct TerminalWait;
 
 /// For which command, and how long.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Args {
+pub(crate) struct Args {
     /// The id that the command got when it went to the background, such as `bg-1`.
     #[schemars(extend("x-aliases" = ["bash_id", "shell_id", "session_id", "task_id", "terminal_id", "process_id", "command_id"]))]
-    pub id: String,
+    id: String,
     /// Milliseconds after which the wait is over though it runs on; 60000 if not given, at most
     /// 3600000.
     #[schemars(extend("x-aliases" = ["timeout", "timeout_millis", "timeout_milliseconds"]))]
-    pub timeout_ms: Option<u64>,
+    timeout_ms: Option<u64>,
 }
 
 impl Tool for TerminalWait {
@@ -37,14 +37,15 @@ impl Tool for TerminalWait {
 
     fn spec(&self) -> Spec {
         Spec {
-            name: "terminal_wait",
+            name: "terminal_wait".into(),
             aliases: &[],
             description: "Waits until a command in the background has ended, or for input, or a \
                           time is over. Returns what it has written since it was looked at last, \
-                          and how it ended. A command that still runs then runs on.",
+                          and how it ended. A command that still runs then runs on."
+                .into(),
             kind: ToolKind::Read,
             reach: Reach::Nothing,
-            title: "terminal-wait",
+            title: "terminal-wait".into(),
             surface: Surface::Content,
         }
     }
@@ -53,7 +54,12 @@ impl Tool for TerminalWait {
         background::describe("terminal-wait", &args.id, context)
     }
 
-    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Args>, ToolError> {
+    async fn preview(
+        &self,
+        args: Args,
+        invocation: Invocation<'_>,
+    ) -> Result<Draft<Args>, ToolError> {
+        let context = invocation.context;
         find(&args.id, context)?;
         Ok(Draft::new(args))
     }

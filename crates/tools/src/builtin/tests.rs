@@ -6,12 +6,19 @@ mod outdated;
 
 use std::time::SystemTime;
 
-use acp_lifecycle::{Ended, Session, SessionHandle, Sink, drive, perform};
-use acp_types::ToolCallReport;
+use acp_lifecycle::{Ended, OpenCall, Session, SessionHandle, Sink, drive, perform};
+use acp_types::{ToolCallPatch, ToolCallReport, ToolKind};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::{Context, Registry};
+
+/// Opens a call, for what is asked of a tool outside of a whole life.
+fn opened(context: &Context) -> OpenCall {
+    let session = SessionHandle::new(Session::new(context.workspace.cwd()), SystemTime::now);
+    let patch = ToolCallPatch::announce("tool", "Tool", ToolKind::Other);
+    session.announce(&"t/c".into(), "t", patch, &CancellationToken::new()).unwrap()
+}
 
 /// Lives the life of a call, from its announcement to its end, before a client of its session.
 async fn live_before<S: Sink + Send + 'static>(

@@ -12,15 +12,15 @@ use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, 
 
 /// Notes a thought.
 #[derive(Debug, Clone, Copy)]
-pub struct Think;
+pub(crate) struct Think;
 
 /// The thought.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Args {
+pub(crate) struct Args {
     /// What is thought.
     #[schemars(extend("x-aliases" = ["thoughts", "thinking", "text", "content", "reasoning"]))]
-    pub thought: String,
+    thought: String,
 }
 
 impl Tool for Think {
@@ -29,13 +29,14 @@ impl Tool for Think {
 
     fn spec(&self) -> Spec {
         Spec {
-            name: "think",
+            name: "think".into(),
             aliases: &["thinking"],
             description: "Notes a thought for the user to see. Changes nothing and finds \
-                          nothing out.",
+                          nothing out."
+                .into(),
             kind: ToolKind::Think,
             reach: Reach::Nothing,
-            title: "think",
+            title: "think".into(),
             surface: Surface::Content,
         }
     }
@@ -50,7 +51,7 @@ impl Tool for Think {
         Description::new("think").with("thought", title)
     }
 
-    async fn preview(&self, args: Args, _: &Context) -> Result<Draft<String>, ToolError> {
+    async fn preview(&self, args: Args, _: Invocation<'_>) -> Result<Draft<String>, ToolError> {
         Ok(Draft::new(args.thought))
     }
 

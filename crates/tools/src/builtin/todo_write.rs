@@ -12,39 +12,39 @@ use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, 
 
 /// Replaces the plan.
 #[derive(Debug, Clone, Copy)]
-pub struct TodoWrite;
+pub(crate) struct TodoWrite;
 
 /// The whole list.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Args {
+pub(crate) struct Args {
     /// Every step, in order; an empty list removes the plan.
     #[schemars(extend("x-aliases" = ["plan", "items", "tasks", "steps", "list", "todo_list"]))]
-    pub todos: Vec<Todo>,
+    todos: Vec<Todo>,
 }
 
 /// One step.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Todo {
+pub(crate) struct Todo {
     /// What is to be done.
     #[schemars(extend("x-aliases" = ["text", "title", "task", "step", "description", "name", "subject"]))]
-    pub content: String,
+    content: String,
     /// How far it is.
     #[schemars(extend("x-aliases" = ["state"], "x-fallback" = "pending"))]
     #[serde(default)]
-    pub status: Status,
+    status: Status,
     /// How much it matters; medium if not given.
     #[schemars(extend("x-aliases" = ["importance"], "x-fallback" = "medium"))]
-    pub priority: Option<Priority>,
+    priority: Option<Priority>,
     /// An id of the model's own.
-    pub id: Option<String>,
+    id: Option<String>,
 }
 
 /// How far a step is.
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub(crate) enum Status {
     /// Not begun.
     #[default]
     #[schemars(extend("x-aliases" = ["todo", "open", "new", "not_started", "planned", "waiting"]))]
@@ -63,7 +63,7 @@ pub enum Status {
 /// How much a step matters.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Priority {
+pub(crate) enum Priority {
     /// The plan fails without it.
     High,
     /// As any other.
@@ -78,13 +78,14 @@ impl Tool for TodoWrite {
 
     fn spec(&self) -> Spec {
         Spec {
-            name: "todo_write",
+            name: "todo_write".into(),
             aliases: &["todo"],
             description: "Replaces the list of steps that the user sees as the plan. Send every \
-                          step each time, with its status.",
+                          step each time, with its status."
+                .into(),
             kind: ToolKind::Think,
             reach: Reach::Nothing,
-            title: "todo-write",
+            title: "todo-write".into(),
             surface: Surface::Content,
         }
     }
@@ -96,7 +97,7 @@ impl Tool for TodoWrite {
             .with("count", args.todos.len().to_string())
     }
 
-    async fn preview(&self, args: Args, _: &Context) -> Result<Draft<Plan>, ToolError> {
+    async fn preview(&self, args: Args, _: Invocation<'_>) -> Result<Draft<Plan>, ToolError> {
         if args.todos.len() > TODOS {
             let message = format!("A plan has at most {TODOS} steps. Join some of them.");
             return Err(ToolError::invalid(message));

@@ -16,16 +16,16 @@ use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, 
 
 /// Takes back the last change of files.
 #[derive(Debug, Clone, Copy)]
-pub struct Undo;
+pub(crate) struct Undo;
 
 /// There is nothing to say.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Args {}
+pub(crate) struct Args {}
 
 /// What will be taken back.
 #[derive(Debug)]
-pub struct Plan(Undoing);
+pub(crate) struct Plan(Undoing);
 
 impl Tool for Undo {
     type Args = Args;
@@ -33,14 +33,15 @@ impl Tool for Undo {
 
     fn spec(&self) -> Spec {
         Spec {
-            name: "undo",
+            name: "undo".into(),
             aliases: &[],
             description: "Takes back the last call of this session that wrote, edited, moved or \
                           deleted files; called again, the one before. What commands did is not \
-                          taken back.",
+                          taken back."
+                .into(),
             kind: ToolKind::Edit,
             reach: Reach::Changes,
-            title: "undo",
+            title: "undo".into(),
             surface: Surface::Content,
         }
     }
@@ -57,7 +58,8 @@ impl Tool for Undo {
         places.await
     }
 
-    async fn preview(&self, _: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
+    async fn preview(&self, _: Args, invocation: Invocation<'_>) -> Result<Draft<Plan>, ToolError> {
+        let context = invocation.context;
         let preview = context.on_files(|workspace| {
             // Before it is read what would be restored: that has it then.
             workspace.look_for_late_writes();

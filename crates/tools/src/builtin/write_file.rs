@@ -26,7 +26,7 @@ use crate::tool::{
 
 /// Writes a whole file.
 #[derive(Debug, Clone, Copy)]
-pub struct WriteFile;
+pub(crate) struct WriteFile;
 
 /// Which file, and what it shall hold.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -37,18 +37,18 @@ pub struct WriteFile;
     "x-instead" = "write_file replaces the whole content of a file, at once. To add to a file or to \
                    change a part of it, use edit_file.",
 ))]
-pub struct Args {
+pub(crate) struct Args {
     /// The file, absolute or relative to the working directory. Missing directories are made.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
-    pub path: String,
+    path: String,
     /// The whole content.
     #[schemars(extend("x-aliases" = ["contents", "text", "file_text", "file_content", "new_content", "code", "data"]))]
-    pub content: String,
+    content: String,
 }
 
 /// One file with what is there and what shall be there.
 #[derive(Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     at: Resolved,
     bytes: Vec<u8>,
     found: PreImage,
@@ -69,13 +69,14 @@ impl Tool for WriteFile {
 
     fn spec(&self) -> Spec {
         Spec {
-            name: "write_file",
+            name: "write_file".into(),
             aliases: &["write", "create_file"],
             description: "Makes a file or replaces its whole content; the encoding and line \
-                          ends of a file stay. To change a part of a file, use edit_file.",
+                          ends of a file stay. To change a part of a file, use edit_file."
+                .into(),
             kind: ToolKind::Edit,
             reach: Reach::Changes,
-            title: "write-file",
+            title: "write-file".into(),
             surface: Surface::Content,
         }
     }
@@ -91,7 +92,12 @@ impl Tool for WriteFile {
         Ok(vec![args.path.clone()])
     }
 
-    async fn preview(&self, args: Args, context: &Context) -> Result<Draft<Plan>, ToolError> {
+    async fn preview(
+        &self,
+        args: Args,
+        invocation: Invocation<'_>,
+    ) -> Result<Draft<Plan>, ToolError> {
+        let context = invocation.context;
         let held = Held::to_change(context, std::slice::from_ref(&args.path)).await?;
         let preview = context.on_files(move |workspace| {
             let at = workspace.look(&args.path)?;

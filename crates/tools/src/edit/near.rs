@@ -32,6 +32,7 @@ const LONG_BYTES: usize = 400;
 
 /// A place that is like the text that was searched.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Near {
     /// Its first line, from 1.
     pub line: u32,
@@ -45,6 +46,7 @@ pub struct Near {
 
 /// What was not compared, because there is too much of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Uncompared {
     /// Whether it is the end of the text that was searched.
     pub old_text: bool,

@@ -16,6 +16,7 @@ const LINES_BEFORE: usize = 3;
 
 /// Lines of the file, as they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Quote {
     /// The number of the first one, from 1.
     pub line: u32,
@@ -121,6 +122,7 @@ fn number(at: usize) -> u32 {
 
 /// A place of the old text, with the lines around it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Around {
     /// The line where the place begins, from 1.
     pub line: u32,

@@ -14,6 +14,7 @@ use crate::limits::{
 
 /// Why none of the edits was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EditError {
     /// The edit that cannot be done, from 1.
     pub edit: usize,

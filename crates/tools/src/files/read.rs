@@ -38,6 +38,7 @@ pub(crate) enum Reading {
 
 /// Some lines of a text file.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Window {
     /// The absolute path of the file.
     pub path: PathBuf,

@@ -70,6 +70,7 @@ enum Prepared {
 
 /// A file of a step that stays as it is when the rest is undone.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Staying {
     /// The file.
     pub path: PathBuf,

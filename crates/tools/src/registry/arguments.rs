@@ -14,6 +14,7 @@ use callboard_text::visible;
 
 use crate::error::ToolError;
 use crate::limits::{ARGUMENT_NAME_BYTES, ARGUMENT_NOTES};
+use crate::tool::Description;
 
 /// Arguments that were brought into form, and what there is to tell the model of that.
 #[derive(Debug, Default)]
@@ -51,6 +52,35 @@ pub(crate) fn is_name_of(schema: &Value, field: &str, written: &str) -> bool {
     let property = &schema["properties"][field];
     written == field || names(field, property).any(|name| folded(name) == folded(written))
 }
+
+/// Describes a call by the arguments that are there; none if they do not tell enough for a title.
+///
+/// A tool describes whole arguments only. The strings that are missing are stood in for by a text that
+/// no path and no title can hold, and where something depends on one, there is no title yet.
+pub(super) fn describe_partial(
+    schema: &Value,
+    args: &Map<String, Value>,
+    describe: impl Fn(&Value) -> Option<Description>,
+) -> Option<Description> {
+    let required = schema["required"].as_array().into_iter().flatten();
+    let is_text = |name: &&str| schema["properties"][*name]["type"] == "string";
+    let missing = required.filter_map(Value::as_str).filter(|name| !args.contains_key(*name));
+    let missing: Vec<_> = missing.filter(is_text).collect();
+    // One that came under another name fits only where nothing stands in for it.
+    let mut left_out = std::iter::once(None).chain(missing.iter().map(Some));
+    let about = left_out.find_map(|left_out| {
+        let mut args = args.clone();
+        let stood_in = missing.iter().filter(|name| Some(*name) != left_out);
+        args.extend(stood_in.map(|name| ((*name).to_owned(), TO_COME.into())));
+        describe(&Value::Object(args))
+    })?;
+    // An empty one is what a tool makes of an optional argument that may still come.
+    let is_known = |(_, value): &(&str, String)| !value.contains(TO_COME) && !value.is_empty();
+    about.arguments.iter().all(is_known).then_some(about)
+}
+
+/// Stands for a string that is still to come: no path of any system holds it.
+const TO_COME: &str = "\0";
 
 struct Form<'a> {
     root: &'a Value,
@@ -309,7 +339,8 @@ fn shown(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{normalise, publish};
+    use super::{describe_partial, normalise, publish};
+    use crate::tool::Description;
     use pretty_assertions::assert_eq;
     use proptest::prelude::*;
     use schemars::JsonSchema;
@@ -488,5 +519,30 @@ mod tests {
                 prop_assert!(serde_json::from_value::<Args>(once.args).is_err() || twice.notes.is_empty());
             }
         }
+    }
+
+    fn about(args: &Value) -> Option<Vec<(&'static str, String)>> {
+        let schema = json!({
+            "properties": {"path": {"type": "string"}, "text": {"type": "string"}, "n": {"type": "integer"}},
+            "required": ["path", "text"],
+        });
+        let args = args.as_object().unwrap();
+        let told = describe_partial(&schema, args, |args| {
+            args["text"].as_str()?;
+            let path = args["path"].as_str().xor(args["file"].as_str())?;
+            Some(Description::new("edit").with("path", path))
+        });
+        told.map(|about| about.arguments)
+    }
+
+    #[test]
+    fn a_title_is_known_when_all_that_it_says_has_come() {
+        let known = Some(vec![("path", "a.rs".to_owned())]);
+        assert_eq!(about(&json!({"path": "a.rs"})), known);
+        assert_eq!(about(&json!({"text": "x"})), None);
+        assert_eq!(about(&json!({"path": 1, "text": "x"})), None);
+        assert_eq!(about(&json!({"path": "", "text": "x"})), None);
+        // Under another name, beside which the right one is refused.
+        assert_eq!(about(&json!({"file": "a.rs"})), known);
     }
 }

@@ -172,7 +172,7 @@ mod tests {
         std::fs::create_dir(&root).unwrap();
         let workspace = Workspace::new(root, Vec::new()).unwrap();
         let workspace = Arc::new(workspace.keeping(&folder.path().join("state")));
-        let context = Context { workspace, env: Arc::default(), text: None, terminal: None };
+        let context = Context::new(workspace);
 
         let (content, is_whole) = in_english(vec![change(100)], &context).await;
         assert_eq!((content.len(), is_whole), (1, true));
@@ -196,7 +196,7 @@ mod tests {
         std::fs::create_dir(&root).unwrap();
         let workspace = Workspace::new(root, Vec::new()).unwrap();
         let workspace = Arc::new(workspace.keeping(&folder.path().join("state")));
-        let context = Context { workspace, env: Arc::default(), text: None, terminal: None };
+        let context = Context::new(workspace);
         let of = |file| FileChange { path: format!("/p/{file}").into(), ..change(1) };
         for count in [SHOWN_CHANGES, SHOWN_CHANGES + 1, 200, 1000] {
             let (content, is_whole) = in_english((0..count).map(of).collect(), &context).await;

@@ -66,6 +66,7 @@ impl NameQuery {
 
 /// What a search for names found.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FoundPaths {
     /// The absolute path of the directory that was searched.
     pub path: PathBuf,
@@ -87,6 +88,7 @@ pub struct FoundPaths {
 
 /// One path that a search for names found.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FoundPath {
     /// The path relative to the searched directory.
     pub path: PathBuf,

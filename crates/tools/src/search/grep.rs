@@ -37,6 +37,7 @@ pub use self::query::Query;
 
 /// What a search found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Matches {
     /// The files with matches, in the order of the names.
     pub files: Vec<FileMatches>,
@@ -54,6 +55,7 @@ pub struct Matches {
 
 /// What one file holds of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FileMatches {
     /// The absolute path.
     pub path: PathBuf,
@@ -77,6 +79,7 @@ pub enum FileEnd {
 
 /// One line of a file with matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MatchLine {
     /// Its number, from 1.
     pub number: u64,
@@ -88,6 +91,7 @@ pub struct MatchLine {
 
 /// How many files and directories were not searched, or not whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Skipped {
     /// They hold a NUL byte, and no match before it.
     pub binary: usize,

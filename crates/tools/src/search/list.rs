@@ -16,6 +16,7 @@ use crate::search::ending;
 
 /// What is in a directory, directories first, in the order of the names.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Listing {
     /// The absolute path of the directory.
     pub path: PathBuf,
@@ -35,6 +36,7 @@ pub struct Listing {
 
 /// One entry of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Entry {
     /// The path relative to the listed directory.
     pub path: PathBuf,

@@ -15,6 +15,7 @@ use crate::files::workspace::{Resolved, Workspace};
 
 /// What every call of a session may use.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Context {
     /// The files it may reach.
     pub workspace: Arc<Workspace>,
@@ -27,6 +28,30 @@ pub struct Context {
 }
 
 impl Context {
+    /// Makes a context whose commands get no environment, and without texts and terminals of a client.
+    #[must_use]
+    pub fn new(workspace: Arc<Workspace>) -> Self {
+        Self { workspace, env: Arc::default(), text: None, terminal: None }
+    }
+
+    /// Sets the environment of commands.
+    #[must_use]
+    pub fn with_env(self, env: Arc<BTreeMap<String, String>>) -> Self {
+        Self { env, ..self }
+    }
+
+    /// Sets the texts that the client holds, if it tells of any.
+    #[must_use]
+    pub fn with_text(self, text: Option<Arc<dyn TextBackend>>) -> Self {
+        Self { text, ..self }
+    }
+
+    /// Sets the terminals that the client runs commands in, if it has any.
+    #[must_use]
+    pub fn with_terminal(self, terminal: Option<Arc<dyn TerminalBackend>>) -> Self {
+        Self { terminal, ..self }
+    }
+
     /// Looks for what other programs wrote late to files that the session had replaced, or while it
     /// wrote them, and says it, one text each. Each is said once; if nobody waits for the answer,
     /// to whoever asks next. Results of changes say it too, so this is for what comes after the

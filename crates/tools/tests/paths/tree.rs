@@ -106,12 +106,7 @@ impl Tree {
         let session = SessionHandle::new(Session::new(roots.0), SystemTime::now);
         session.with(|session, _| session.set_policy(Arc::new(AllowPolicy)));
         Self {
-            context: Context {
-                workspace: Arc::new(workspace),
-                env: Arc::default(),
-                text: None,
-                terminal: None,
-            },
+            context: Context::new(Arc::new(workspace)),
             session,
             calls: AtomicUsize::new(0),
             _socket: socket,

@@ -60,7 +60,7 @@ fn no_tool_shows_an_argument_raw_in_title_or_metadata() {
                 let told = report.meta.title.expect("a title has a key");
                 let told = told["arguments"].as_object().unwrap();
                 // There is nothing to say of what is undone, and of what is listed.
-                let says_nothing = ["undo", "terminal_list"].contains(tool);
+                let says_nothing = ["undo", "terminal_list"].contains(&&**tool);
                 assert_eq!(told.is_empty(), says_nothing, "{tool}");
                 for value in told.values().filter_map(Value::as_str) {
                     check(value, hostile, &format!("{name} in the metadata of {tool}"));

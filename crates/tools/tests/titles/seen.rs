@@ -17,7 +17,7 @@ fn titles_are_those_that_were_last_seen() {
     for (locale, _) in CATALOGUES {
         let mut stage = Stage::new(locale);
         let names: Vec<_> = stage.registry.iter().map(|tool| tool.spec.name).collect();
-        for name in names {
+        for name in &names {
             writeln!(seen, "[{locale} {name}]").unwrap();
             let open = stage.announce(name);
             writeln!(seen, "{:10}  {}", "pending", stage.report(&open).title).unwrap();

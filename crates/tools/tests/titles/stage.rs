@@ -31,7 +31,7 @@ impl Stage {
         Self {
             session: SessionHandle::new(Session::new(cwd), SystemTime::now),
             registry: Registry::builtin_in(locale).unwrap(),
-            context: Context { workspace, env: Arc::default(), text: None, terminal: None },
+            context: Context::new(workspace),
             folder,
             calls: 0,
         }

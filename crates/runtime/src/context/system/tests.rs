@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 
 fn all_tools() -> Vec<ToolSpec> {
-    Registry::builtin().unwrap().iter().map(|tool| named(tool.spec.name)).collect()
+    Registry::builtin().unwrap().iter().map(|tool| named(&tool.spec.name)).collect()
 }
 
 fn named(name: &str) -> ToolSpec {

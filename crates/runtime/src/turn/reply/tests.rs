@@ -112,8 +112,7 @@ async fn on_a_turn(test: impl AsyncFnOnce(&Turn<'_>)) {
     let folder = tempfile::tempdir().unwrap();
     let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
     let cwd = workspace.cwd().to_owned();
-    let context =
-        Context { workspace: Arc::new(workspace), env: Arc::default(), text: None, terminal: None };
+    let context = Context::new(Arc::new(workspace));
     let (registry, cancel) = (Registry::builtin().unwrap(), CancellationToken::new());
     let handle = SessionHandle::new(Session::new(&cwd), SystemTime::now);
     let turn = Turn {

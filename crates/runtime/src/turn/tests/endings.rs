@@ -557,22 +557,16 @@ impl Tool for Doomed {
     type Plan = ();
 
     fn spec(&self) -> Spec {
-        Spec {
-            name: "doom",
-            aliases: &[],
-            description: "Fails for good.",
-            kind: ToolKind::Other,
-            reach: Reach::Nothing,
-            title: "look",
-            surface: Surface::Content,
-        }
+        Spec::new("doom", "Fails for good.", ToolKind::Other)
+            .with_reach(Reach::Nothing)
+            .with_title("look")
     }
 
     fn describe(&self, _: &Args, _: &Context) -> Description {
         Description::new("look")
     }
 
-    async fn preview(&self, _: Args, _: &Context) -> Result<Draft<()>, ToolError> {
+    async fn preview(&self, _: Args, _: Invocation<'_>) -> Result<Draft<()>, ToolError> {
         Ok(Draft::new(()))
     }
 

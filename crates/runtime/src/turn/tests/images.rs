@@ -1,6 +1,5 @@
 //! What calls show, for a model that sees it and for one that does not.
 
-use acp_tools::builtin::read_file::ReadFile;
 use callboard_models::ToolResult;
 use pretty_assertions::assert_eq;
 
@@ -48,7 +47,7 @@ async fn a_model_that_refuses_it_is_asked_once_more_without_it() {
 #[tokio::test(start_paused = true)]
 async fn an_image_of_two_megabytes_reaches_the_model() {
     let mut stage = Stage::new();
-    stage.registry.add(ReadFile);
+    stage.registry = Registry::builtin().unwrap();
     let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
     png.resize(2_000_000, 0);
     std::fs::write(stage.folder.path().join("shot.png"), &png).unwrap();

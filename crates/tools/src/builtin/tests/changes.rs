@@ -6,7 +6,7 @@ use acp_lifecycle::{Answer, Item, SessionHandle, Sink, Unreachable};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use super::live_before;
+use super::{live_before, opened};
 use crate::builtin::delete_path::DeletePath;
 use crate::builtin::edit_file::EditFile;
 use crate::builtin::move_path::MovePath;
@@ -17,19 +17,15 @@ use crate::files::workspace::testing::{Tree, kept, tree};
 use crate::limits::EDITS;
 use crate::note::Note;
 use crate::registry::arguments::normalise;
-use crate::tool::{Context, Draft, Tool};
+use crate::tool::{Context, Draft, Invocation, Tool};
 
 /// Previews a call, by the arguments as a model writes them.
 async fn preview<T: Tool>(tool: T, tree: Tree, args: Value) -> Result<Draft<T::Plan>, ToolError> {
-    let context = Context {
-        workspace: Arc::new(tree.workspace),
-        env: Arc::default(),
-        text: None,
-        terminal: None,
-    };
+    let context = Context::new(Arc::new(tree.workspace));
     let args = normalise(&schemars::schema_for!(T::Args).to_value(), &args)?.args;
     let args = serde_json::from_value(args).map_err(|why| ToolError::invalid(why.to_string()))?;
-    tool.preview(args, &context).await
+    let open = opened(&context);
+    tool.preview(args, Invocation::new(open.handle(), &context)).await
 }
 
 fn code<P>(draft: Result<Draft<P>, ToolError>) -> Option<Code> {
@@ -234,7 +230,7 @@ async fn the_whole_of_a_change_that_is_rejected_stays_nowhere() {
         let tree = kept(&[]);
         let (output, made) = (tree.outer().join("state/output"), tree.path("new"));
         let workspace = Arc::new(tree.workspace);
-        let context = Context { workspace, env: Arc::default(), text: None, terminal: None };
+        let context = Context::new(workspace);
         let args = json!({ "path": "new", "content": "a line of a large file\n".repeat(20_000) });
         let client = |session: &SessionHandle| Answers(session.clone(), answer);
         live_before(client, context, "write_file", args).await;

@@ -14,7 +14,7 @@ use tokio::runtime::Builder;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
-use super::live_before;
+use super::{live_before, opened};
 use crate::builtin::find_path::FindPath;
 use crate::builtin::grep::Grep;
 use crate::builtin::list_directory::ListDirectory;
@@ -23,7 +23,7 @@ use crate::builtin::think::Think;
 use crate::files::state::journal::{Journal, unique};
 use crate::files::workspace::testing::{Tree, kept, tree};
 use crate::limits::{IMAGE_BYTES, RESULT_BYTES, SHOWN_IMAGE_BYTES};
-use crate::{Context, Registry, Tool, Workspace};
+use crate::{Context, Invocation, Registry, Tool, Workspace};
 
 /// Keeps every patch that a client would be told.
 #[derive(Clone, Default)]
@@ -52,7 +52,7 @@ async fn live(tree: &Tree, tool: &str, args: Value) -> Life {
 
 async fn lived(workspace: Arc<Workspace>, tool: &str, args: Value) -> Life {
     let client = Client::default();
-    let context = Context { workspace, env: Arc::default(), text: None, terminal: None };
+    let context = Context::new(workspace);
     let (ended, report) = live_before(|_| client.clone(), context, tool, args).await;
     let patches = client.0.lock().unwrap().clone();
     Life { ended, report, patches }
@@ -88,7 +88,7 @@ async fn a_file_that_is_being_dictated_is_followed_line_by_line() {
     let path = tree.path("new.rs");
     let session = SessionHandle::new(Session::new(tree.workspace.cwd()), SystemTime::now);
     let workspace = Arc::new(tree.workspace);
-    let context = Context { workspace, env: Arc::default(), text: None, terminal: None };
+    let context = Context::new(workspace);
     let (id, mut arriving) = ("t/c".into(), Arriving::default());
     let open = registry.announce(&session, &id, "t", "write_file", &context, &cancel).unwrap();
     for (fragment, line) in [
@@ -188,7 +188,8 @@ fn looking_holds_up_nobody() {
     fn is_elsewhere<T: Tool>(tool: T, args: Value, context: &Context) -> bool {
         let args = serde_json::from_value(args).unwrap();
         // What is not done elsewhere is done when it is asked for the first time.
-        tool.preview(args, context).now_or_never().is_none()
+        let open = opened(context);
+        tool.preview(args, Invocation::new(open.handle(), context)).now_or_never().is_none()
     }
     let runtime = Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
     let _guard = runtime.enter();
@@ -196,12 +197,7 @@ fn looking_holds_up_nobody() {
     // Whatever goes elsewhere waits for this.
     drop(spawn_blocking(move || wait.recv()));
     let tree = tree(&[("f", "")]);
-    let context = Context {
-        workspace: Arc::new(tree.workspace),
-        env: Arc::default(),
-        text: None,
-        terminal: None,
-    };
+    let context = Context::new(Arc::new(tree.workspace));
     assert!(is_elsewhere(ReadFile, json!({ "path": "f" }), &context));
     assert!(is_elsewhere(ListDirectory, json!({ "path": "." }), &context));
     assert!(is_elsewhere(FindPath, json!({ "pattern": "f" }), &context));
@@ -283,7 +279,7 @@ async fn what_arrives_by_another_name_is_what_the_call_is_about() {
     let tree = tree(&[]);
     let workspace = Workspace::new(tree.workspace.cwd().to_owned(), Vec::new()).unwrap();
     let workspace = Arc::new(workspace);
-    let context = Context { workspace, env: Arc::default(), text: None, terminal: None };
+    let context = Context::new(workspace);
     let session = SessionHandle::new(Session::new(context.workspace.cwd()), SystemTime::now);
     let registry = Registry::builtin().unwrap();
     let (id, cancel) = ("t/c".into(), CancellationToken::new());

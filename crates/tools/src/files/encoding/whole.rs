@@ -11,6 +11,7 @@ use crate::note::Note;
 
 /// A text with its bytes, and what it kept of the one that it replaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Whole {
     /// The text as the file will have it.
     pub text: String,

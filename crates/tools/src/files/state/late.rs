@@ -18,6 +18,7 @@ use crate::note::Note;
 /// Something that a program wrote to a file that was replaced before, or just while it was written
 /// in place.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LateWrite {
     /// The file that was meant.
     pub path: PathBuf,

@@ -76,8 +76,7 @@ async fn each_is_told_once_whoever_waits_for_it() {
     let (tree, open) = replaced();
     let Tree { workspace, outer } = tree;
     let workspace = Arc::new(workspace);
-    let context =
-        Context { workspace: workspace.clone(), env: Arc::default(), text: None, terminal: None };
+    let context = Context::new(workspace.clone());
     assert_eq!(context.late_writes().await, [""; 0]);
     open.write_all_at(b"late", 0).unwrap();
     // Who asked first did not wait for the answer.

@@ -1,6 +1,5 @@
 //! What is asked about whatever is allowed, what is not, and which files a line writes.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -535,7 +534,7 @@ async fn a_call_keeps_its_terminal_and_says_why_it_is_asked_about() {
     let session = SessionHandle::new(Session::new(cwd.clone()), std::time::SystemTime::now);
     let registry = Registry::builtin().unwrap();
     let workspace = Arc::new(Workspace::new(cwd, Vec::new()).unwrap());
-    let context = Context { workspace, env: Arc::new(BTreeMap::new()), text: None, terminal: None };
+    let context = Context::new(workspace);
     for (command, args, texts, title) in [
         ("ls", json!({ "command": "ls" }), 0, "Run `ls`"),
         ("sudo ls", json!({ "command": "sudo ls" }), 1, "Run `sudo ls`"),

@@ -1,0 +1,245 @@
+//! The list of tools, and the arguments that models write.
+
+use super::{Context, Description, Draft, DynTool, Invocation, Reach, Registry, Spec, Tool};
+use crate::error::ToolError;
+use crate::files::workspace::Workspace;
+use crate::tool::Output;
+use acp_lifecycle::{AllowPolicy, AnyPlan, Grant, Pinned, Session, SessionHandle, perform};
+use acp_types::{ToolCallId, ToolKind};
+use futures::future::{BoxFuture, FutureExt as _};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::SystemTime;
+use tokio_util::sync::CancellationToken;
+
+#[test]
+fn every_built_in_tool_has_titles_a_schema_and_a_description() {
+    let registry = Registry::builtin().unwrap();
+    for tool in registry.iter() {
+        let spec = tool.spec;
+        assert!(registry.titles.has(&spec.title), "{} has no title", spec.name);
+        let pending = format!("{}-pending", spec.title);
+        assert!(registry.titles.has(&pending), "{} has no pending title", spec.name);
+        assert!(spec.description.len() > 20, "{} says too little of itself", spec.name);
+        assert_eq!(tool.input_schema["type"], "object", "{}", spec.name);
+        assert_eq!(tool.input_schema["additionalProperties"], false, "{}", spec.name);
+        let properties = tool.input_schema["properties"].as_object().unwrap();
+        let undescribed = properties.iter().find(|(_, schema)| schema["description"].is_null());
+        assert_eq!(undescribed, None, "{} has an argument without a word", spec.name);
+        assert!(!tool.input_schema.to_string().contains("\"x-"), "{}", spec.name);
+    }
+}
+
+#[test]
+fn no_two_arguments_of_a_tool_share_a_name() {
+    let folded = |name: &str| name.replace(['_', '-'], "").to_lowercase();
+    for tool in Registry::builtin().unwrap().tools {
+        let schema = tool.schema().clone();
+        let inner = schema["$defs"].as_object().into_iter().flatten().map(|(_, inner)| inner);
+        for schema in inner.chain([&schema]) {
+            let mut seen = std::collections::HashSet::new();
+            for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+                let lists = [&property["x-aliases"], &property["x-opposites"]];
+                let others = lists.into_iter().filter_map(Value::as_array).flatten();
+                for name in others.filter_map(Value::as_str).chain([&**name]) {
+                    assert!(seen.insert(folded(name)), "{}: {name}", tool.spec.name);
+                }
+            }
+        }
+    }
+}
+
+/// Calls as Claude Code, Codex, Gemini CLI, OpenCode, Zed, Cline and Cursor have them, one a line: the
+/// tool, the arguments, what they are taken for, and how many notes there are.
+const CALLS: &str = r#"
+    ["read_file", {"file_path": "a", "offset": "3", "limit": 10.0}, {"path": "a", "offset": 3, "limit": 10}, 0]
+    ["read_file", {"absolute_path": "/a"}, {"path": "/a"}, 0]
+    ["edit_file", {"file_path": "a", "old_string": "x", "new_string": "", "replace_all": "true"}, {"path": "a", "old_text": "x", "new_text": "", "replace_all": true}, 0]
+    ["edit_file", {"filePath": "a", "oldString": "x", "newString": "y", "replaceAll": false}, {"path": "a", "old_text": "x", "new_text": "y", "replace_all": false}, 0]
+    ["replace", {"file_path": "a", "old_string": "x", "new_string": "y", "expected_replacements": 1}, {"path": "a", "old_text": "x", "new_text": "y"}, 1]
+    ["edit_file", {"file_path": "a", "edits": "[{\"old_string\": \"x\", \"new_string\": \"y\"}]"}, {"path": "a", "edits": [{"old_text": "x", "new_text": "y"}]}, 0]
+    ["write_file", {"filename": "a", "contents": "x"}, {"path": "a", "content": "x"}, 0]
+    ["write", {"file_path": "a", "file_text": 7}, {"path": "a", "content": "7"}, 0]
+    ["terminal", {"command": "ls", "description": "Lists", "timeout": "5000", "run_in_background": "false"}, {"command": "ls", "timeout_ms": 5000, "background": false}, 1]
+    ["terminal", {"cmd": "ls", "workdir": "src"}, {"command": "ls", "cwd": "src"}, 0]
+    ["terminal", {"command": "ls", "cd": "src"}, {"command": "ls", "cwd": "src"}, 0]
+    ["grep", {"pattern": "x", "include": "*.rs", "-i": true, "-C": 2, "head_limit": "9", "output_mode": "content"}, {"pattern": "x", "glob": "*.rs", "case_sensitive": false, "context": 2, "max_results": 9}, 1]
+    ["grep", {"regex": "x", "include_pattern": "*.rs", "directory": "src", "type": "rust"}, {"pattern": "x", "glob": "*.rs", "path": "src", "file_type": "rust"}, 0]
+    ["grep", {"query": "x", "isRegexp": true}, {"pattern": "x", "literal": false}, 0]
+    ["find_path", {"glob": "*.rs", "dir": "src"}, {"pattern": "*.rs", "path": "src"}, 0]
+    ["list_directory", {"dir_path": "src", "recursive": true}, {"path": "src"}, 1]
+    ["list_directory", {"path": "", "depth": null, "dir": null}, {"path": ""}, 0]
+    ["move_path", {"source_path": "a", "destination_path": "b"}, {"from": "a", "to": "b"}, 0]
+    ["delete_path", {"target_file": "a"}, {"path": "a"}, 0]
+    ["terminal_output", {"bash_id": 3}, {"id": "3"}, 0]
+    ["think", {"thinking": "x"}, {"thought": "x"}, 0]
+    ["undo", {"reason": "x"}, {}, 1]
+    ["todo_write", {"explanation": "x", "plan": [{"step": "a", "status": "in_progress"}]}, {"todos": [{"content": "a", "status": "in_progress"}]}, 1]
+    ["todo_write", {"todos": [{"content": "a", "status": "in-progress", "activeForm": "Doing a"}, {"content": "b", "status": "COMPLETED", "activeForm": "Doing b", "id": 2}, {"content": "c", "status": "todo", "priority": "HIGH"}, {"content": "d", "status": "soon", "priority": "urgent"}, {"description": "e", "status": "Done"}]}, {"todos": [{"content": "a", "status": "in_progress"}, {"content": "b", "status": "completed", "id": "2"}, {"content": "c", "status": "pending", "priority": "high"}, {"content": "d", "status": "pending", "priority": "medium"}, {"content": "e", "status": "completed"}]}, 3]
+"#;
+
+#[test]
+fn arguments_that_models_know_from_elsewhere_are_understood() {
+    let registry = Registry::builtin().unwrap();
+    for call in CALLS.lines().filter(|line| !line.trim().is_empty()) {
+        let (tool, args, expected, notes): (String, Value, Value, usize) =
+            serde_json::from_str(call).unwrap();
+        let tool = registry.find(&tool).unwrap();
+        let formed = tool.normalise(&args).unwrap();
+        assert_eq!(formed.args, expected, "{args}");
+        assert_eq!(formed.notes.len(), notes, "{args} {:?}", formed.notes);
+        // They fit now, and stay so.
+        let again = tool.normalise(&formed.args).unwrap();
+        assert_eq!((again.args, again.notes.len()), (expected, 0));
+    }
+}
+
+/// A tool that panics over its own arguments.
+#[derive(Debug)]
+struct Fragile;
+
+impl Tool for Fragile {
+    type Args = Value;
+    type Plan = ();
+
+    fn spec(&self) -> Spec {
+        Spec::new("fragile", "Panics when it is asked what it is about.", ToolKind::Other)
+            .with_reach(Reach::Nothing)
+    }
+
+    fn describe(&self, _: &Value, _: &Context) -> Description {
+        panic!("a planted panic")
+    }
+
+    async fn preview(&self, _: Value, _: Invocation<'_>) -> Result<Draft<()>, ToolError> {
+        Ok(Draft::new(()))
+    }
+
+    async fn run(
+        &self,
+        pinned: Pinned<()>,
+        grant: Grant,
+        _: Invocation<'_>,
+    ) -> Result<Output, ToolError> {
+        pinned.release(grant)?;
+        Ok(Output::default())
+    }
+}
+
+#[test]
+fn a_tool_that_panics_over_its_arguments_says_nothing_of_them() {
+    let mut registry = Registry::builtin().unwrap();
+    registry.add(Fragile);
+    let folder = tempfile::tempdir().unwrap();
+    let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
+    let context = Context::new(Arc::new(workspace));
+    assert_eq!(registry.locations("fragile", &json!({}), &context), []);
+}
+
+/// A tool that a server told of.
+#[derive(Debug)]
+struct Remote;
+
+impl DynTool for Remote {
+    fn spec(&self) -> Spec {
+        Spec::new("word_count".to_owned(), "Counts words.".to_owned(), ToolKind::Search)
+    }
+
+    fn input_schema(&self) -> Value {
+        json!({ "type": "object", "properties": { "query": { "type": "string" } } })
+    }
+
+    fn preview<'a>(
+        &'a self,
+        args: Value,
+        invocation: Invocation<'a>,
+    ) -> BoxFuture<'a, Result<Draft<AnyPlan>, ToolError>> {
+        let id = invocation.call.id().0.to_string();
+        async move { Ok(Draft::new(Box::new((id, args)) as AnyPlan)) }.boxed()
+    }
+
+    fn run<'a>(
+        &'a self,
+        pinned: Pinned<AnyPlan>,
+        grant: Grant,
+        _: Invocation<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
+        async move {
+            let plan = pinned.release(grant)?.downcast::<(String, Value)>();
+            Ok(Output::new(format!("{:?}", plan.unwrap())))
+        }
+        .boxed()
+    }
+}
+
+#[tokio::test]
+async fn a_tool_known_at_run_time_is_called_as_others_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
+    let session = SessionHandle::new(Session::new(workspace.cwd()), SystemTime::now);
+    session.with(|session, _| session.set_policy(Arc::new(AllowPolicy)));
+    let (context, cancel) = (Context::new(Arc::new(workspace)), CancellationToken::new());
+    for (titles, pending, whole) in [
+        ("", "word_count", "word_count query: \"two\", more: 1"),
+        ("word_count = Count\nword_count-pending = Soon", "Soon", "Count"),
+    ] {
+        let mut registry = Registry::builtin_with(&[("en", titles)], "en").unwrap();
+        registry.add_dyn(Box::new(Remote));
+        let id = ToolCallId::new(format!("call-{}", titles.len()));
+        let open = registry.announce(&session, &id, "t", "word_count", &context, &cancel).unwrap();
+        let title = |id| session.tool_call(id).unwrap().title;
+        assert_eq!(title(&id).replace('`', ""), pending);
+        // More than the schema has is no business of the registry.
+        let call = registry.call("word_count", json!({ "query": "two", "more": 1 }), &context);
+        let ended = perform(open, call).await;
+        assert!(ended.text.contains("\"more\": Number(1)"), "{}", ended.text);
+        assert!(ended.text.contains(&*id.0), "{}", ended.text);
+        assert_eq!(title(&id).replace('`', ""), whole);
+    }
+}
+
+#[test]
+fn names_and_kinds_are_those_that_stay() {
+    let registry = Registry::builtin().unwrap();
+    let listed: Vec<_> = registry.iter().map(|tool| (tool.spec.name, tool.spec.kind)).collect();
+    let listed: Vec<_> = listed.iter().map(|(name, kind)| (&**name, *kind)).collect();
+    assert_eq!(
+        listed,
+        [
+            ("read_file", ToolKind::Read),
+            ("list_directory", ToolKind::Read),
+            ("find_path", ToolKind::Search),
+            ("grep", ToolKind::Search),
+            ("write_file", ToolKind::Edit),
+            ("edit_file", ToolKind::Edit),
+            ("delete_path", ToolKind::Delete),
+            ("move_path", ToolKind::Move),
+            ("undo", ToolKind::Edit),
+            ("terminal", ToolKind::Execute),
+            ("terminal_list", ToolKind::Read),
+            ("terminal_output", ToolKind::Read),
+            ("terminal_input", ToolKind::Execute),
+            ("terminal_wait", ToolKind::Read),
+            ("terminal_stop", ToolKind::Execute),
+            ("think", ToolKind::Think),
+            ("todo_write", ToolKind::Think),
+        ]
+    );
+    assert_eq!(registry.spec("thinking").unwrap().name, "think");
+    assert!(registry.spec("no_such_tool").is_none());
+}
+
+#[test]
+fn no_two_tools_share_a_name() {
+    let registry = Registry::builtin().unwrap();
+    let names = registry.iter().flat_map(|tool| {
+        let aliases = tool.spec.aliases.iter().map(|alias| Cow::Borrowed(*alias));
+        std::iter::once(tool.spec.name).chain(aliases)
+    });
+    let mut seen = std::collections::HashSet::new();
+    for name in names {
+        assert!(seen.insert(name.clone()), "{name} is there twice");
+    }
+}

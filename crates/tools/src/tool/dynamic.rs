@@ -1,0 +1,216 @@
+//! Tools that are known only at run time, and the typed ones as such.
+
+use std::fmt;
+
+use acp_lifecycle::{AnyPlan, Grant, Pinned};
+use futures::future::{BoxFuture, FutureExt as _, ready};
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+
+use super::{Context, Description, Draft, Invocation, Output, Spec, Tool};
+use crate::error::ToolError;
+
+/// A tool whose name, description and schema are known only at run time, such as one of a server.
+///
+/// It is as [`Tool`] with JSON for arguments and [`AnyPlan`] for plans, and every [`Tool`] is one.
+/// [`Registry::add_dyn`](crate::Registry::add_dyn) adds one to a session.
+///
+/// ```
+/// use acp_lifecycle::{AnyPlan, Grant, Pinned};
+/// use acp_tools::{Draft, DynTool, Invocation, Output, Registry, Spec, ToolError};
+/// use futures::FutureExt as _;
+/// use futures::future::BoxFuture;
+/// use serde_json::{Value, json};
+///
+/// /// Returns its own arguments.
+/// #[derive(Debug)]
+/// struct Echo(String);
+///
+/// impl DynTool for Echo {
+///     fn spec(&self) -> Spec {
+///         Spec::new(self.0.clone(), "Returns its arguments.", acp_types::ToolKind::Other)
+///     }
+///
+///     fn input_schema(&self) -> Value {
+///         json!({ "type": "object", "properties": { "text": { "type": "string" } } })
+///     }
+///
+///     fn preview<'a>(
+///         &'a self,
+///         args: Value,
+///         _: Invocation<'a>,
+///     ) -> BoxFuture<'a, Result<Draft<AnyPlan>, ToolError>> {
+///         async move { Ok(Draft::new(Box::new(args) as AnyPlan)) }.boxed()
+///     }
+///
+///     fn run<'a>(
+///         &'a self,
+///         pinned: Pinned<AnyPlan>,
+///         grant: Grant,
+///         _: Invocation<'a>,
+///     ) -> BoxFuture<'a, Result<Output, ToolError>> {
+///         async move {
+///             let plan = pinned.release(grant)?;
+///             let args = plan.downcast::<Value>().map_err(|_| ToolError::fatal("another plan"))?;
+///             Ok(Output::new(args.to_string()))
+///         }
+///         .boxed()
+///     }
+/// }
+///
+/// let mut registry = Registry::builtin()?;
+/// registry.add_dyn(Box::new(Echo("echo".to_owned())));
+/// assert!(registry.spec("echo").is_some());
+/// # Ok::<(), acp_lifecycle::TitlesError>(())
+/// ```
+pub trait DynTool: fmt::Debug + Send + Sync {
+    /// Returns the tool's name, its description and the like. It is called once.
+    fn spec(&self) -> Spec;
+
+    /// Returns the JSON Schema of the arguments, an object. It is called once. Models get it without
+    /// keywords that begin with `x-`.
+    fn input_schema(&self) -> Value;
+
+    /// Returns whether the tool takes the arguments as they are. If not, the registry brings them into
+    /// the form of the schema: numbers in strings become numbers, unknown fields are left out, and the
+    /// model is told.
+    ///
+    /// By default, all arguments are taken as they are.
+    fn accepts(&self, args: &Value) -> bool {
+        let _ = args;
+        true
+    }
+
+    /// Describes a call by its arguments alone; nothing if they do not fit.
+    ///
+    /// By default, the title is that of the [`Spec`] with the arguments in words.
+    fn describe(&self, args: &Value, context: &Context) -> Option<Description> {
+        let _ = context;
+        Some(Description::new(self.spec().title).with("arguments", arguments_in_words(args)))
+    }
+
+    /// Returns the paths of the files whose text the preview shows or quotes, as [`Tool::reads`] does.
+    ///
+    /// By default there are none.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError`] if the call could not be done; then nobody is asked.
+    fn reads<'a>(
+        &'a self,
+        args: Value,
+        context: &'a Context,
+    ) -> BoxFuture<'a, Result<Vec<String>, ToolError>> {
+        drop((args, context));
+        ready(Ok(Vec::new())).boxed()
+    }
+
+    /// Finds out what a call would do, without doing it, as [`Tool::preview`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError`] if it could not be done; then nobody is asked.
+    fn preview<'a>(
+        &'a self,
+        args: Value,
+        invocation: Invocation<'a>,
+    ) -> BoxFuture<'a, Result<Draft<AnyPlan>, ToolError>>;
+
+    /// Does what was permitted, as [`Tool::run`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError`] if it was not done.
+    fn run<'a>(
+        &'a self,
+        pinned: Pinned<AnyPlan>,
+        grant: Grant,
+        invocation: Invocation<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>>;
+}
+
+impl<T: Tool> DynTool for T {
+    fn spec(&self) -> Spec {
+        Tool::spec(self)
+    }
+
+    fn input_schema(&self) -> Value {
+        let mut schema = schemars::schema_for!(T::Args).to_value();
+        if let Value::Object(schema) = &mut schema {
+            // There are models' servers that want it of a tool without arguments too.
+            schema.entry("properties").or_insert_with(|| json!({}));
+        }
+        schema
+    }
+
+    fn accepts(&self, args: &Value) -> bool {
+        T::Args::deserialize(args).is_ok()
+    }
+
+    fn describe(&self, args: &Value, context: &Context) -> Option<Description> {
+        let args = T::Args::deserialize(args).ok()?;
+        Some(Tool::describe(self, &args, context))
+    }
+
+    fn reads<'a>(
+        &'a self,
+        args: Value,
+        context: &'a Context,
+    ) -> BoxFuture<'a, Result<Vec<String>, ToolError>> {
+        Box::pin(async move { Tool::reads(self, &typed(self, args)?, context).await })
+    }
+
+    fn preview<'a>(
+        &'a self,
+        args: Value,
+        invocation: Invocation<'a>,
+    ) -> BoxFuture<'a, Result<Draft<AnyPlan>, ToolError>> {
+        Box::pin(async move {
+            let draft = Tool::preview(self, typed(self, args)?, invocation).await?;
+            Ok(Draft {
+                plan: Box::new(draft.plan) as AnyPlan,
+                locations: draft.locations,
+                changes: draft.changes,
+                effects: draft.effects,
+                cwd: draft.cwd,
+                pre_image: draft.pre_image,
+                notes: draft.notes,
+            })
+        })
+    }
+
+    fn run<'a>(
+        &'a self,
+        pinned: Pinned<AnyPlan>,
+        grant: Grant,
+        invocation: Invocation<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
+        Box::pin(async move {
+            match pinned.downcast() {
+                Some(pinned) => Tool::run(self, pinned, grant, invocation).await,
+                None => Err(ToolError::fatal("a plan was given to another tool")),
+            }
+        })
+    }
+}
+
+/// Reads the arguments of a tool.
+fn typed<T: Tool>(tool: &T, args: Value) -> Result<T::Args, ToolError> {
+    serde_path_to_error::deserialize(args).map_err(|error| {
+        let (name, path) = (Tool::spec(tool).name, error.path().to_string());
+        let place = if path == "." { String::new() } else { format!(" {path}:") };
+        let what = error.into_inner();
+        ToolError::invalid(format!("The arguments of {name} do not fit:{place} {what}."))
+    })
+}
+
+/// Writes the arguments of a call for its title: `query: "x", limit: 3`.
+fn arguments_in_words(args: &Value) -> String {
+    let word = |(name, value): (&String, &Value)| match value {
+        // As it is, so that what is still to come is found in it.
+        Value::String(text) => format!("{name}: \"{text}\""),
+        other => format!("{name}: {other}"),
+    };
+    let words: Vec<_> = args.as_object().into_iter().flatten().map(word).collect();
+    words.join(", ")
+}
