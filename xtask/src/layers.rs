@@ -5,6 +5,8 @@
 //! crate at a time, because metadata unifies the features of the whole workspace.
 
 mod modules;
+mod surface;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -167,7 +169,14 @@ struct Member {
 }
 
 /// Checks the table against cargo's view of the workspace.
-pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> Outcome {
+///
+/// With `--surface` it prints instead which public items nothing outside of their crate uses.
+pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> Outcome {
+    match args {
+        [] => {}
+        [only] if only == "--surface" => return surfaces(workspace, ui),
+        _ => return Err(Stop::Usage("`layers` takes `--surface` or nothing".to_owned())),
+    }
     let members = members(&workspace.metadata);
     let mut closures = BTreeMap::new();
     for row in TABLE.iter().filter(|row| has_closure(row, &members)) {
@@ -211,6 +220,28 @@ pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> Outco
     }
 }
 
+/// Prints how many public items each library has, and those that nothing outside of it uses.
+fn surfaces(workspace: &Workspace, ui: &mut Ui<'_>) -> Outcome {
+    let mut files = Vec::new();
+    for part in ["crates", "tests"].iter().filter(|part| workspace.root.join(part).is_dir()) {
+        sources(&workspace.root.join(part), &format!("{part}/"), &mut files)?;
+    }
+    let packages = workspace.metadata["packages"].as_array().into_iter().flatten();
+    let libraries = packages.filter_map(|package| {
+        let name = package["name"].as_str()?.replace('-', "_");
+        let manifest = Path::new(package["manifest_path"].as_str()?);
+        let folder = manifest.parent()?.strip_prefix(&workspace.root).ok()?;
+        workspace
+            .root
+            .join(folder)
+            .join("src/lib.rs")
+            .exists()
+            .then_some((name, folder.to_str()?.to_owned()))
+    });
+    ui.line(surface::report(&libraries.collect::<Vec<_>>(), &files));
+    Ok(())
+}
+
 /// Draws which member uses which, those that use nothing first.
 fn graph(table: &[Row], members: &[Member]) -> String {
     let is_row = |name: &str| table.iter().any(|row| row.member == name);
@@ -233,7 +264,7 @@ fn folders(metadata: &Value) -> Vec<String> {
     manifests.filter_map(|path| path.strip_suffix("/Cargo.toml")).map(str::to_owned).collect()
 }
 
-/// Reads all Rust files beneath a folder, each with its path there.
+/// Reads all Rust and Markdown files beneath a folder, each with its path there.
 fn sources(folder: &Path, before: &str, found: &mut Vec<(String, String)>) -> Result<(), Stop> {
     let failed = |error| Stop::Failed(format!("{}: {error}", folder.display()));
     for entry in fs::read_dir(folder).map_err(failed)? {
@@ -241,7 +272,7 @@ fn sources(folder: &Path, before: &str, found: &mut Vec<(String, String)>) -> Re
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if path.is_dir() {
             sources(&path, &format!("{before}{name}/"), found)?;
-        } else if name.ends_with(".rs") {
+        } else if name.ends_with(".rs") || name.ends_with(".md") {
             let text = fs::read_to_string(&path).map_err(failed)?;
             found.push((format!("{before}{name}"), text));
         }

@@ -29,7 +29,12 @@ use workspace::Workspace;
 /// lines a test runner prints are those of the tests.
 const STEPS: [Step; 7] = [
     Step { name: "fmt", args: "", what: "check the formatting", run: cargo::fmt },
-    Step { name: "layers", args: "", what: "check who may depend on whom", run: layers::run },
+    Step {
+        name: "layers",
+        args: "[--surface]",
+        what: "check who may depend on whom; or print the public items that nobody uses",
+        run: layers::run,
+    },
     Step { name: "tidy", args: "", what: "check what no compiler checks", run: tidy::run },
     Step {
         name: "clippy",

@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::words::{tree, without_tests, words};
+
 /// A module by the names on the way to it.
 type Module = Vec<String>;
 
@@ -67,82 +69,7 @@ fn source<'a>(path: &'a str, text: &'a str) -> Option<Source<'a>> {
         }
         None => {}
     }
-    Some(Source { module, path, words: words(text) })
-}
-
-/// Splits code into names and signs, without comments, texts and what is only compiled for tests.
-fn words(text: &str) -> Vec<&str> {
-    let mut found = Vec::new();
-    let mut rest = text;
-    while let Some(letter) = rest.chars().next() {
-        let length = match letter {
-            '/' if rest.starts_with("//") => {
-                rest = &rest[rest.find('\n').unwrap_or(rest.len())..];
-                continue;
-            }
-            '"' => {
-                rest = after_text(rest);
-                continue;
-            }
-            'r' if rest.starts_with("r#\"") => {
-                rest = rest[3..].split_once("\"#").map_or("", |(_, after)| after);
-                continue;
-            }
-            '\'' if rest.starts_with("'\"'") => 3,
-            ':' if rest.starts_with("::") => 2,
-            letter if is_of_name(letter) => rest.find(|it| !is_of_name(it)).unwrap_or(rest.len()),
-            letter => letter.len_utf8(),
-        };
-        let (word, after) = rest.split_at(length);
-        if !word.trim().is_empty() {
-            found.push(word);
-        }
-        rest = after;
-    }
-    without_tests(found)
-}
-
-fn is_of_name(letter: char) -> bool {
-    letter.is_alphanumeric() || letter == '_'
-}
-
-fn after_text(text: &str) -> &str {
-    let mut letters = text.char_indices().skip(1);
-    while let Some((at, letter)) = letters.next() {
-        match letter {
-            '\\' => drop(letters.next()),
-            '"' => return &text[at + 1..],
-            _ => {}
-        }
-    }
-    ""
-}
-
-/// Leaves out items behind `#[cfg(test)]`.
-fn without_tests(words: Vec<&str>) -> Vec<&str> {
-    const TEST: &[&str] = &["#", "[", "cfg", "(", "test", ")", "]"];
-    let (mut kept, mut at) = (Vec::new(), 0);
-    while at < words.len() {
-        if !words[at..].starts_with(TEST) {
-            kept.push(words[at]);
-            at += 1;
-            continue;
-        }
-        let mut depth = 0_usize;
-        at += TEST.len();
-        while at < words.len() {
-            match words[at] {
-                "{" => depth += 1,
-                "}" => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-            at += 1;
-            if depth == 0 && [";", "}"].contains(&words[at - 1]) {
-                break;
-            }
-        }
-    }
-    kept
+    Some(Source { module, path, words: without_tests(words(text)) })
 }
 
 /// Returns the paths that begin with `crate`, `self` or `super`, those in braces one by one.
@@ -151,34 +78,12 @@ fn paths<'a>(words: &[&'a str]) -> Vec<Vec<&'a str>> {
     for at in 0..words.len() {
         let begins = ["crate", "self", "super"].contains(&words[at]);
         if begins && words.get(at + 1) == Some(&"::") && (at == 0 || words[at - 1] != "::") {
-            tree(&words[at..], &mut Vec::new(), &mut found);
+            let mut all = Vec::new();
+            tree(&words[at..], &mut Vec::new(), &mut all);
+            found.extend(all.into_iter().map(|leaf| leaf.path));
         }
     }
     found
-}
-
-/// Reads a path or a tree of them; returns how many words that are.
-fn tree<'a>(words: &[&'a str], before: &mut Vec<&'a str>, found: &mut Vec<Vec<&'a str>>) -> usize {
-    let (length, mut at) = (before.len(), 0);
-    while let Some(&word) = words.get(at) {
-        if word == "{" {
-            at += 1;
-            while let Some(word) = words.get(at).filter(|word| **word != "}") {
-                at += if *word == "," { 1 } else { tree(&words[at..], before, found) };
-            }
-            before.truncate(length);
-            return at + 1;
-        }
-        before.push(word);
-        at += 1;
-        if words.get(at) != Some(&"::") {
-            break;
-        }
-        at += 1;
-    }
-    found.push(before.clone());
-    before.truncate(length);
-    at
 }
 
 /// Returns the names that a module re-exports, with the paths they come from.
@@ -189,10 +94,7 @@ fn exported<'a>(words: &[&'a str]) -> Vec<(Vec<&'a str>, String)> {
         if is_public && *word == "use" {
             let mut all = Vec::new();
             tree(&words[at + 1..], &mut Vec::new(), &mut all);
-            found.extend(all.into_iter().filter_map(|path| {
-                let name = (*path.last()?).to_owned();
-                Some((path, name))
-            }));
+            found.extend(all.into_iter().map(|leaf| (leaf.path, leaf.name.to_owned())));
         }
     }
     found
@@ -277,7 +179,8 @@ fn circles_of(parent: &Module, edges: &Edges) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{circles, paths, words};
+    use super::super::words::words;
+    use super::{circles, paths};
 
     fn crate_of(files: &[(&str, &str)]) -> Vec<String> {
         let owned = |(path, text): &(&str, &str)| ((*path).to_owned(), (*text).to_owned());

@@ -1,0 +1,559 @@
+//! The public items of a library, and those that nothing outside of it uses.
+//!
+//! Pure: paths and texts in, names out. Public is what `pub` reaches from the root of the crate, by
+//! modules and re-exports: items, and the functions and constants of their `impl` blocks. A use is
+//! found by its name, so an unused item that shares its name with a used one counts as used.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::words::{Leaf, is_name, tree, without_tests, words};
+
+/// A module by the names on the way to it.
+type Module = Vec<String>;
+
+/// Reports how many public items each library has, and which of them nothing outside of it uses.
+///
+/// `libraries` are names in paths, each with its folder; `files` are all of the workspace.
+pub(super) fn report(libraries: &[(String, String)], files: &[(String, String)]) -> String {
+    let docs: Vec<_> = files.iter().map(|(path, text)| examples(path, text)).collect();
+    let docs: Vec<_> = docs.iter().map(|code| Outside::new(code)).collect();
+    let rust = files.iter().filter(|(path, _)| path.ends_with(".rs"));
+    let rust: Vec<_> = rust.map(|(path, text)| (path, Outside::new(text))).collect();
+    let mut told =
+        "Public items, and those that no other crate, example, integration test or code \
+                    in docs uses. A use is found by its name: of two items of one name, a use of \
+                    one counts for both."
+            .to_owned();
+    for (library, folder) in libraries {
+        let source = |path: &str| {
+            let path = path.strip_prefix(folder)?.strip_prefix("/src/")?;
+            (path != "main.rs" && !path.starts_with("bin/")).then(|| path.to_owned())
+        };
+        let own = files.iter().filter_map(|(path, text)| Some((source(path)?, text.clone())));
+        let outside = rust.iter().filter(|(path, _)| source(path).is_none());
+        let outside: Vec<_> = outside.map(|(_, code)| code).chain(&docs).collect();
+        let Surface { items, unused } = surface(library, &own.collect::<Vec<_>>(), &outside);
+        let tenths = unused.len() * 1000 / items.max(1);
+        told += &format!(
+            "\n{library:20} {items:4} public, {:3} unused, {}.{} %",
+            unused.len(),
+            tenths / 10,
+            tenths % 10
+        );
+        told.extend(unused.iter().map(|path| format!("\n  {path}")));
+    }
+    told
+}
+
+/// The public surface of one library.
+struct Surface {
+    /// How many items are public.
+    items: usize,
+    /// The paths of those that nothing outside uses, where they are defined.
+    unused: Vec<String>,
+}
+
+/// Rust code that is no part of the library: other crates, examples, tests, benches, code in docs.
+struct Outside<'a> {
+    words: BTreeSet<&'a str>,
+    /// Names that are called behind a dot.
+    called: BTreeSet<&'a str>,
+    /// Names behind `::`, each with the name before it.
+    pathed: BTreeSet<(&'a str, &'a str)>,
+}
+
+impl<'a> Outside<'a> {
+    fn new(text: &'a str) -> Self {
+        let all = words(text);
+        let mut called = BTreeSet::new();
+        let mut pathed = BTreeSet::new();
+        for three in all.windows(3) {
+            match three {
+                [".", name, "(" | "::"] => drop(called.insert(*name)),
+                [owner, "::", name] => drop(pathed.insert((*owner, *name))),
+                _ => {}
+            }
+        }
+        Self { words: all.into_iter().collect(), called, pathed }
+    }
+
+    fn uses(&self, item: &Item<'_>, library: &str) -> bool {
+        match item.owner {
+            // A receiver's type is unknown; `>` closes the arguments of one.
+            Some(owner) => {
+                let by_path = [owner, ">"].iter().any(|it| self.pathed.contains(&(it, item.name)));
+                by_path || self.called.contains(item.name)
+            }
+            None => self.words.contains(library) && self.words.contains(item.name),
+        }
+    }
+}
+
+/// Returns the Rust code in the docs of a file, which is Markdown unless it is Rust.
+fn examples(path: &str, text: &str) -> String {
+    let is_rust = path.ends_with(".rs");
+    let (mut found, mut is_code, mut is_fenced) = (String::new(), false, false);
+    for line in text.lines() {
+        let line = line.trim_start();
+        let doc = ["///", "//!"].iter().find_map(|sign| line.strip_prefix(sign));
+        let line = match (is_rust, doc) {
+            (true, Some(doc)) => doc.trim_start(),
+            (true, None) => {
+                (is_code, is_fenced) = (false, false);
+                continue;
+            }
+            (false, _) => line,
+        };
+        if let Some(info) = line.strip_prefix("```") {
+            is_fenced = !is_fenced;
+            is_code = is_fenced && !["text", "toml", "sh", "json", "console"].contains(&info);
+        } else if is_code {
+            found += line.strip_prefix("# ").unwrap_or(line);
+            found.push('\n');
+        }
+    }
+    found
+}
+
+/// Finds the public items of a library and which of them nothing outside uses.
+///
+/// `library` is its name in paths; `files` are the paths of its sources, relative to `src`, and
+/// their texts. An item is used, too, where the signature of a used one names it: such a one has to
+/// be public.
+fn surface(library: &str, files: &[(String, String)], outside: &[&Outside<'_>]) -> Surface {
+    let mut code = Code::default();
+    for (path, text) in files {
+        let Some(module) = module(path) else { continue };
+        code.read(&module, &without_tests(words(text)));
+    }
+    let public = code.public();
+    let mut used: BTreeSet<usize> = public.clone();
+    used.retain(|at| outside.iter().any(|text| text.uses(&code.items[*at], library)));
+    loop {
+        let mut named: BTreeSet<&str> = BTreeSet::new();
+        for item in used.iter().map(|at| &code.items[*at]) {
+            named.extend(item.face.iter().copied());
+            named.extend(item.owner);
+        }
+        let kinds = code.associated.iter().filter(|(owner, _)| named.contains(owner));
+        named.extend(kinds.flat_map(|(_, face)| face.iter().copied()).collect::<Vec<_>>());
+        let before = used.len();
+        used.extend(public.iter().copied().filter(|at| {
+            let item = &code.items[*at];
+            item.owner.is_none() && named.contains(item.name)
+        }));
+        if used.len() == before {
+            break;
+        }
+    }
+    let paths: BTreeSet<_> = public.iter().map(|at| code.items[*at].path()).collect();
+    let used: BTreeSet<_> = used.iter().map(|at| code.items[*at].path()).collect();
+    Surface { items: paths.len(), unused: paths.difference(&used).cloned().collect() }
+}
+
+/// Returns the module of a file, unless it is one of tests.
+fn module(path: &str) -> Option<Module> {
+    let mut names: Vec<_> = path.strip_suffix(".rs")?.split('/').collect();
+    if names.contains(&"tests") {
+        return None;
+    }
+    // One module in a file for each system.
+    let name = names.pop()?.trim_end_matches("_linux").trim_end_matches("_portable");
+    names.extend((name != "lib").then_some(name));
+    Some(names.into_iter().map(str::to_owned).collect())
+}
+
+/// One item, or a function or constant of an `impl` block.
+struct Item<'a> {
+    module: Module,
+    /// The type of its `impl` block.
+    owner: Option<&'a str>,
+    name: &'a str,
+    is_public: bool,
+    /// The words that whoever uses it sees: a signature, public fields, variants.
+    face: Vec<&'a str>,
+}
+
+impl Item<'_> {
+    fn path(&self) -> String {
+        let module = self.module.iter().map(String::as_str);
+        module.chain(self.owner).chain([self.name]).collect::<Vec<_>>().join("::")
+    }
+}
+
+struct Use<'a> {
+    module: Module,
+    leaf: Leaf<'a>,
+    is_public: bool,
+}
+
+/// The sources of a library, as far as names go.
+#[derive(Default)]
+struct Code<'a> {
+    items: Vec<Item<'a>>,
+    uses: Vec<Use<'a>>,
+    /// The modules, and whether they are public in their parents.
+    modules: BTreeMap<Module, bool>,
+    /// The associated types in the implementations of traits, each with the type it is for.
+    associated: Vec<(&'a str, Vec<&'a str>)>,
+}
+
+/// Where a path may lead.
+enum Target {
+    Module(Module),
+    Item(usize),
+}
+
+impl<'a> Code<'a> {
+    fn read(&mut self, module: &Module, words: &[&'a str]) {
+        self.modules.entry(module.clone()).or_default();
+        for part in parts(words) {
+            let Part { keyword, is_public, words, .. } = part;
+            match keyword {
+                "mod" => {
+                    let inner = [&module[..], &[part.name.to_owned()]].concat();
+                    *self.modules.entry(inner.clone()).or_default() |= is_public;
+                    if let Some(body) = part.body {
+                        self.read(&inner, body);
+                    }
+                }
+                "use" => {
+                    let mut leaves = Vec::new();
+                    tree(words, &mut Vec::new(), &mut leaves);
+                    let module = || module.clone();
+                    let leaves = leaves.into_iter();
+                    self.uses.extend(leaves.map(|leaf| Use { module: module(), leaf, is_public }));
+                }
+                "impl" => self.read_impl(module, words, part.body.unwrap_or_default()),
+                _ => {
+                    let face = part.face();
+                    let (module, name) = (module.clone(), part.name);
+                    self.items.push(Item { module, owner: None, name, is_public, face });
+                }
+            }
+        }
+    }
+
+    /// Reads what an `impl` block holds; `words` begin behind the keyword.
+    fn read_impl(&mut self, module: &Module, words: &[&'a str], body: &[&'a str]) {
+        let head = &words[after_angles(words)..];
+        let for_trait = |pair: &[&str]| pair[0] == "for" && pair[1] != "<";
+        let of = head.windows(2).take_while(|pair| pair[0] != "{").position(for_trait);
+        let owner = &head[of.map_or(0, |at| at + 1)..];
+        let end = owner.iter().position(|word| ["<", "{", "where"].contains(word));
+        let name = owner[..end.unwrap_or(owner.len())].iter().rfind(|word| is_name(word));
+        let Some(&owner) = name else { return };
+        for part in parts(body) {
+            if of.is_none() {
+                let face = part.face();
+                let (module, name, is_public) = (module.clone(), part.name, part.is_public);
+                self.items.push(Item { module, owner: Some(owner), name, is_public, face });
+            } else if part.keyword == "type" {
+                self.associated.push((owner, part.words.to_vec()));
+            }
+        }
+    }
+
+    /// Returns the places of all public items.
+    fn public(&self) -> BTreeSet<usize> {
+        let mut found = BTreeSet::new();
+        self.reach(&Module::new(), &mut BTreeSet::new(), &mut found);
+        let is_public = |item: &Item<'_>| {
+            let Some(owner) = item.owner else { return false };
+            let of = |at: &usize| self.items[*at].owner.is_none() && self.items[*at].name == owner;
+            let here = |it: &Item<'_>| it.module == item.module && it.owner.is_none();
+            let is_here = self.items.iter().any(|it| here(it) && it.name == owner);
+            let mut owners = found.iter().filter(|at| of(at));
+            item.is_public && owners.any(|at| !is_here || here(&self.items[*at]))
+        };
+        let owned: Vec<_> =
+            (0..self.items.len()).filter(|at| is_public(&self.items[*at])).collect();
+        found.extend(owned);
+        found
+    }
+
+    fn reach(&self, module: &Module, seen: &mut BTreeSet<Module>, found: &mut BTreeSet<usize>) {
+        if !seen.insert(module.clone()) {
+            return;
+        }
+        for (at, item) in self.items.iter().enumerate() {
+            if item.module == *module && item.is_public && item.owner.is_none() {
+                found.insert(at);
+            }
+        }
+        for (inner, is_public) in &self.modules {
+            if *is_public && inner.split_last().is_some_and(|(_, parent)| parent == module) {
+                self.reach(inner, seen, found);
+            }
+        }
+        for other in self.uses.iter().filter(|it| it.module == *module && it.is_public) {
+            for target in self.follow(module, &other.leaf.path, 0) {
+                match target {
+                    Target::Module(inner) => self.reach(&inner, seen, found),
+                    Target::Item(at) => drop(found.insert(at)),
+                }
+            }
+        }
+    }
+
+    /// Returns what a path leads to.
+    fn follow(&self, from: &Module, path: &[&str], depth: usize) -> Vec<Target> {
+        let (Some((first, rest)), true) = (path.split_first(), depth < 16) else {
+            return vec![Target::Module(from.clone())];
+        };
+        let mut next = match *first {
+            "crate" => vec![Target::Module(Module::new())],
+            "self" | "*" => vec![Target::Module(from.clone())],
+            "super" => vec![Target::Module(from[..from.len().saturating_sub(1)].to_vec())],
+            name => self.named(from, name, depth),
+        };
+        if rest.is_empty() {
+            return next;
+        }
+        next.retain(|target| matches!(target, Target::Module(_)));
+        let inner = |target| match target {
+            Target::Module(module) => self.follow(&module, rest, depth + 1),
+            Target::Item(_) => Vec::new(),
+        };
+        next.into_iter().flat_map(inner).collect()
+    }
+
+    fn named(&self, module: &Module, name: &str, depth: usize) -> Vec<Target> {
+        let is_it =
+            |item: &Item<'_>| item.module == *module && item.owner.is_none() && item.name == name;
+        let places = (0..self.items.len()).filter(|at| is_it(&self.items[*at]));
+        let mut found: Vec<_> = places.map(Target::Item).collect();
+        let inner = [&module[..], &[name.to_owned()]].concat();
+        if self.modules.contains_key(&inner) {
+            found.push(Target::Module(inner));
+        }
+        let uses = self.uses.iter().filter(|it| it.module == *module && it.leaf.name == name);
+        if found.is_empty() {
+            found.extend(uses.flat_map(|it| self.follow(module, &it.leaf.path, depth + 1)));
+        }
+        found
+    }
+}
+
+/// An item as words.
+struct Part<'a, 'b> {
+    keyword: &'a str,
+    is_public: bool,
+    name: &'a str,
+    /// All behind the keyword.
+    words: &'b [&'a str],
+    /// The words in its braces.
+    body: Option<&'b [&'a str]>,
+}
+
+impl<'a> Part<'a, '_> {
+    fn face(&self) -> Vec<&'a str> {
+        match (self.keyword, self.body) {
+            ("fn", Some(body)) => self.words[..self.words.len() - body.len() - 2].to_vec(),
+            ("const" | "static", _) => {
+                self.words.iter().take_while(|word| **word != "=").copied().collect()
+            }
+            ("struct" | "union", Some(body)) => fields(body),
+            ("struct", None) => {
+                let inside = self.words.iter().position(|word| *word == "(");
+                fields(&self.words[inside.map_or(self.words.len(), |at| at + 1)..])
+            }
+            _ => self.words.to_vec(),
+        }
+    }
+}
+
+/// Returns the words of public fields.
+fn fields<'a>(words: &[&'a str]) -> Vec<&'a str> {
+    let (mut found, mut depth, mut is_public) = (Vec::new(), 0_usize, false);
+    for (at, word) in words.iter().enumerate() {
+        match *word {
+            "(" | "[" | "{" | "<" => depth += 1,
+            ">" if at > 0 && words[at - 1] == "-" => {}
+            ")" | "]" | "}" | ">" => depth = depth.saturating_sub(1),
+            "," if depth == 0 => is_public = false,
+            "pub" => is_public = words.get(at + 1) != Some(&"("),
+            _ => {}
+        }
+        if is_public {
+            found.push(*word);
+        }
+    }
+    found
+}
+
+/// Splits code into its items.
+fn parts<'a, 'b>(words: &'b [&'a str]) -> Vec<Part<'a, 'b>> {
+    let (mut found, mut at) = (Vec::new(), 0);
+    while at < words.len() {
+        let mut is_public = false;
+        // Attributes, visibility and what may stand before `fn`.
+        loop {
+            match words[at..] {
+                ["#", "[", ..] => at += 1 + closed(&words[at + 1..]),
+                ["#", "!", "[", ..] => at += 2 + closed(&words[at + 2..]),
+                ["pub", "(", ..] => at += 1 + closed(&words[at + 1..]),
+                ["pub", ..] => {
+                    is_public = true;
+                    at += 1;
+                }
+                ["const", "fn" | "async" | "unsafe" | "extern", ..]
+                | ["async" | "unsafe" | "default" | "extern", ..] => at += 1,
+                _ => break,
+            }
+        }
+        let Some(&keyword) = words.get(at) else { break };
+        let begin = at + 1;
+        let ends_with_brace = !["const", "static", "use", "type"].contains(&keyword);
+        let mut body = None;
+        while let Some(&word) = words.get(at) {
+            if ["(", "[", "{"].contains(&word) {
+                let length = closed(&words[at..]);
+                let inside = at + 1..(at + length - 1).max(at + 1);
+                at += length;
+                if word == "{" && ends_with_brace {
+                    body = Some(&words[inside]);
+                    break;
+                }
+                continue;
+            }
+            at += 1;
+            if word == ";" {
+                break;
+            }
+        }
+        let name = words[begin..at].iter().find(|word| is_name(word) && **word != "mut");
+        let known = ["fn", "struct", "enum", "union", "trait", "type", "const", "static"];
+        let is_known = known.contains(&keyword) || ["mod", "use", "impl"].contains(&keyword);
+        if let (Some(&name), true) = (name, is_known) {
+            found.push(Part { keyword, is_public, name, words: &words[begin..at], body });
+        }
+    }
+    found
+}
+
+/// Returns how many words there are to the bracket that closes the first one.
+fn closed(words: &[&str]) -> usize {
+    let mut depth = 0_usize;
+    for (at, word) in words.iter().enumerate() {
+        match *word {
+            "(" | "[" | "{" => depth += 1,
+            ")" | "]" | "}" => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            return at + 1;
+        }
+    }
+    words.len()
+}
+
+/// Returns how many words the generics are that `words` begin with.
+fn after_angles(words: &[&str]) -> usize {
+    let mut depth = 0_usize;
+    for (at, word) in words.iter().enumerate() {
+        match *word {
+            "<" => depth += 1,
+            ">" if at > 0 && words[at - 1] != "-" => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            return if *word == ">" { at + 1 } else { 0 };
+        }
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Outside, examples, report, surface};
+
+    fn check(files: &[(&str, &str)], outside: &[&str], items: usize, unused: &[&str]) {
+        let owned = |(path, text): &(&str, &str)| ((*path).to_owned(), (*text).to_owned());
+        let files: Vec<_> = files.iter().map(owned).collect();
+        let outside: Vec<_> = outside.iter().map(|text| Outside::new(text)).collect();
+        let found = surface("made_up", &files, &outside.iter().collect::<Vec<_>>());
+        assert_eq!(
+            (found.items, found.unused),
+            (items, unused.iter().map(|it| (*it).to_owned()).collect())
+        );
+    }
+
+    #[test]
+    fn public_is_what_modules_and_re_exports_reach() {
+        let files = [
+            (
+                "lib.rs",
+                "pub mod open; mod shut; pub(crate) mod own; pub use shut::{Seen as Shown, inner};",
+            ),
+            (
+                "open.rs",
+                "pub fn one() {} pub(crate) fn two() {} fn three() {} pub mod deep { pub const C: u8 = 1; }",
+            ),
+            (
+                "shut.rs",
+                "pub struct Seen; pub struct Unseen; pub mod inner; pub use crate::own::Far;",
+            ),
+            ("shut/inner.rs", "pub use super::super::own::Far; pub static S: [u8; 2] = [1, 2];"),
+            ("own.rs", "pub enum Far {} #[cfg(test)] pub fn tested() {}"),
+            ("own/tests.rs", "pub fn more() {}"),
+        ];
+        let all = ["open::deep::C", "open::one", "own::Far", "shut::Seen", "shut::inner::S"];
+        check(&files, &[], 5, &all);
+    }
+
+    #[test]
+    fn an_item_is_used_where_a_text_names_it_and_its_crate() {
+        let files = [("lib.rs", "pub fn one() {} pub fn two() {} pub fn three() {}")];
+        check(
+            &files,
+            &["use made_up::one;", "fn two() {}", "// made_up::three"],
+            3,
+            &["three", "two"],
+        );
+    }
+
+    #[test]
+    fn functions_of_public_types_count_and_those_of_private_ones_or_of_traits_do_not() {
+        let files = [(
+            "lib.rs",
+            "pub struct A<T>(T); struct B; \
+             impl<T: Fn() -> u8> A<T> { pub fn new() -> Self { 1 } pub fn go(&self) {} pub fn rest() {} fn own() {} } \
+             impl B { pub fn hidden() {} } impl Default for A<u8> { fn default() -> Self { 1 } }",
+        )];
+        check(&files, &["made_up::A::new().go(); Vec::rest();"], 4, &["A::rest"]);
+    }
+
+    #[test]
+    fn what_the_signature_of_a_used_item_names_is_used() {
+        let files = [(
+            "lib.rs",
+            "pub fn f() -> Out { Inner } pub struct Out { pub a: Field, b: Inner } pub struct Field; \
+             pub struct Inner; pub struct Wait; pub enum Never { A(Inner) } \
+             impl Future for Out { type Output = Wait; fn poll(&self) -> Never { loop {} } }",
+        )];
+        check(&files, &["made_up::f();"], 6, &["Inner", "Never"]);
+    }
+
+    #[test]
+    fn code_in_docs_is_a_use_and_prose_is_not() {
+        let rust = "//! one\n//! ```\n//! # made_up::two();\n//! ```\n//! three\nfn four() {}";
+        assert_eq!(examples("lib.rs", rust), "made_up::two();\n");
+        let markdown = "one\n```rust\ntwo\n```\n```toml\nthree = 1\n```\n";
+        assert_eq!(examples("README.md", markdown), "two\n");
+    }
+
+    #[test]
+    fn the_report_counts_other_crates_and_programs_but_not_its_own_tests() {
+        let file = |path: &str, text: &str| (path.to_owned(), text.to_owned());
+        let files = [
+            file("crates/a/src/lib.rs", "pub fn one() {} pub fn two() {} pub fn three() {}"),
+            file("crates/a/src/tests.rs", "use made_up::three;"),
+            file("crates/a/src/main.rs", "use made_up::one;"),
+            file("crates/b/src/lib.rs", "use made_up::two;"),
+        ];
+        let told = report(&[("made_up".to_owned(), "crates/a".to_owned())], &files);
+        let (_, told) = told.split_once('\n').unwrap();
+        assert_eq!(told, "made_up                 3 public,   1 unused, 33.3 %\n  three");
+    }
+}
