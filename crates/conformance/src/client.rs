@@ -97,8 +97,7 @@ impl Client {
     }
 
     /// Returns how it behaves.
-    #[must_use]
-    pub fn behaviour(&self) -> &Behaviour {
+    pub(crate) fn behaviour(&self) -> &Behaviour {
         &self.behaviour
     }
 

@@ -35,8 +35,7 @@ pub enum Side {
 
 impl Side {
     /// Returns the side that hears what this one says.
-    #[must_use]
-    pub fn other(self) -> Self {
+    fn other(self) -> Self {
         match self {
             Self::Client => Self::Agent,
             Self::Agent => Self::Client,

@@ -10,7 +10,7 @@ mod hidden;
 
 /// The variables that pass. Nothing else does, so that keys and tokens in our own environment
 /// do not reach commands, nor what changes how programs start (`LD_*`, `BASH_ENV`, `GIT_*`, …).
-pub const PASSED: &[&str] = &[
+const PASSED: &[&str] = &[
     // Who and where.
     "HOME",
     "LOGNAME",
@@ -115,15 +115,15 @@ pub const PASSED: &[&str] = &[
     "SSH_AUTH_SOCK",
 ];
 
-/// Variables that pass if they begin so and are not shaped like a [secret](SECRET_WORDS).
-pub const PASSED_PREFIXES: &[&str] = &["LC_", "XDG_"];
+/// Variables that pass if they begin so and are not shaped like a secret, see [`is_secret`].
+const PASSED_PREFIXES: &[&str] = &["LC_", "XDG_"];
 
 /// A variable with one of these in its name, in any case, never passes.
-pub const SECRET_WORDS: &[&str] =
+const SECRET_WORDS: &[&str] =
     &["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "COOKIE"];
 
 /// Nor does one whose name ends with one of these, or is one without its `_`.
-pub const SECRET_ENDS: &[&str] = &["_AUTH", "_DSN", "_PAT"];
+const SECRET_ENDS: &[&str] = &["_AUTH", "_DSN", "_PAT"];
 
 /// What is set whatever the parent has: output goes to where nobody types, and no editor opens.
 pub const SET: &[(&str, &str)] = &[
@@ -136,7 +136,7 @@ pub const SET: &[(&str, &str)] = &[
 
 /// Where programs are looked for if the parent does not say: editors may start agents with an
 /// empty environment.
-pub const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The environment for a command: what may pass of `parent`, and what is always [`SET`].
 ///
@@ -154,7 +154,7 @@ pub fn base_env(parent: impl Iterator<Item = (String, String)>) -> BTreeMap<Stri
 }
 
 /// The same as [`base_env`], and of `parent` also the variables that the user names, `more`, unless
-/// they are shaped like a [secret](SECRET_WORDS) or always [`SET`].
+/// they are shaped like a secret ([`is_secret`]) or always [`SET`].
 pub fn env_passing(
     parent: impl Iterator<Item = (String, String)>,
     more: &[String],
@@ -204,7 +204,7 @@ pub fn parent() -> impl Iterator<Item = (String, String)> {
 }
 
 /// Hides from other processes what commands are not given of our own environment: all but what is
-/// [`PASSED`]. Returns whether that was done.
+/// given to every command. Returns whether that was done.
 ///
 /// To be called first of all in `main`, behind [`helper_main`](crate::helper_main), before
 /// there is any thread. This process keeps all of its variables; but on Linux `/proc/PID/environ`,
@@ -224,7 +224,7 @@ fn passes(name: &str) -> bool {
     (PASSED.iter().any(is_one) || prefixed) && !is_secret(name, "")
 }
 
-/// Whether a variable never passes: its name says that it is a [secret](SECRET_WORDS), or its value
+/// Whether a variable never passes: its name says that it is a secret, as `OPENAI_API_KEY` does, or its value
 /// is a URL with a password.
 #[must_use]
 pub fn is_secret(name: &str, value: &str) -> bool {

@@ -14,7 +14,7 @@ mod run;
 #[cfg_attr(not(unix), path = "tree_portable.rs")]
 mod tree;
 
-pub use output::{Piece, UNKNOWN_KIND, binary_kind, escapes, record, text};
+pub use output::{Piece, binary_kind, escapes, record, text};
 pub use run::{
     Command, End, Exit, Input, Size, SpawnError, Streams, Usage, has_helper, helper_main, or_never,
     run, run_recorded,

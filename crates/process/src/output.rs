@@ -7,7 +7,7 @@ pub mod record;
 mod screen;
 pub mod text;
 
-pub use self::binary::{UNKNOWN_KIND, binary_kind};
+pub use self::binary::binary_kind;
 
 /// A piece of what a command wrote, as it is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -116,8 +116,8 @@ pub enum End {
     Exited,
     /// Its timeout.
     TimedOut,
-    /// We, because it was silent for [`INPUT_SILENCE`](crate::limits::INPUT_SILENCE) and seemed to
-    /// wait for somebody to type something at its terminal. Only Linux tells.
+    /// We, because it was silent for 5 s and seemed to wait for somebody to type something at its
+    /// terminal. Only Linux tells.
     WaitedForInput,
     /// The caller's token.
     Cancelled,
@@ -240,9 +240,8 @@ fn whole(mut output: impl FnMut(&[u8]) + Send) -> impl FnMut(Piece<'_>) + Send {
 /// Runs a command as [`run`] does, and records all that it writes.
 ///
 /// - What is only shown loses by its rate: `output` gets the beginning and the end of what is more
-///   than [`SHOWN_BYTES`](crate::limits::SHOWN_BYTES) in
-///   [`SHOWN_INTERVAL`](crate::limits::SHOWN_INTERVAL), with a [count](Piece::LeftOut) of the rest
-///   between them, and the command does not wait for it.
+///   than 32 KiB in 25 ms, with a [count](Piece::LeftOut) of the rest between them, and the command
+///   does not wait for it.
 /// - After what it gets, `ready` is waited for; meanwhile nothing is read, and the command waits.
 /// - Somebody may type at it: `input` leads to its terminal while it runs, if it has
 ///   [one to read from](Streams::Interactive), and it is not ended for waiting for input.

@@ -11,7 +11,5 @@ mod reader;
 pub mod risks;
 mod understand;
 
-pub use programs::{
-    Program, interprets, is_shell, programs, reads_operands, runs_another, runs_files,
-};
+pub use programs::{Program, interprets, programs, runs_another, runs_files};
 pub use understand::{NotUnderstood, Understood, button, understand};

@@ -119,8 +119,7 @@ pub fn runs_files(command: &[String]) -> bool {
 }
 
 /// Whether a program, by its name, is in the table and reads the files that its operands name.
-#[must_use]
-pub fn reads_operands(name: &str) -> bool {
+pub(crate) fn reads_operands(name: &str) -> bool {
     let reads = |program: &&Program| program.operands == Operands::Paths;
     // It has no row: between folders it follows the links in them, which no word of it shows.
     name == "diff" || PROGRAMS.iter().filter(reads).any(|program| program.words[0] == name)
@@ -134,8 +133,7 @@ pub fn runs_another(name: &str) -> bool {
 }
 
 /// Whether a program, by its name, is a shell.
-#[must_use]
-pub fn is_shell(name: &str) -> bool {
+pub(crate) fn is_shell(name: &str) -> bool {
     SHELLS.contains(&name)
 }
 

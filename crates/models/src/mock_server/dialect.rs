@@ -38,8 +38,7 @@ impl Dialect {
         [Self::OpenAiChat, Self::OpenAiResponses, Self::Anthropic, Self::Gemini, Self::Ollama];
 
     /// Tells the dialect of a request for a reply by its path; the query does not count.
-    #[must_use]
-    pub fn of_path(path: &str) -> Option<Self> {
+    pub(super) fn of_path(path: &str) -> Option<Self> {
         let path = path.split('?').next().unwrap_or(path);
         let ends = |end: &str| path.ends_with(end);
         match () {

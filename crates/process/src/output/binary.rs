@@ -30,7 +30,7 @@ fn odd(text: &str) -> usize {
 }
 
 /// What is no text, and nothing else that is known.
-pub const UNKNOWN_KIND: &str = "unknown kind";
+const UNKNOWN_KIND: &str = "unknown kind";
 
 /// Names what a file holds by its first bytes if that is not text in UTF-8 or the like.
 pub fn binary_kind(start: &[u8]) -> Option<String> {
