@@ -12,6 +12,7 @@ use anstyle::Style;
 
 use crate::card::{self, Card};
 use crate::content::block_text;
+use crate::message::Message;
 use crate::page::{Owner, Page, Palette};
 use crate::table::Totals;
 use crate::words::Words;
@@ -25,6 +26,7 @@ use crate::{limits, safe, table};
 #[derive(Debug)]
 pub struct Cards {
     page: Page,
+    message: Message,
     calls: Vec<Card>,
     /// The calls before them.
     earlier: Totals,
@@ -42,6 +44,7 @@ impl Cards {
     pub fn new(cwd: impl Into<PathBuf>, width: usize) -> Self {
         Self {
             page: Page::new(cwd.into(), width),
+            message: Message::default(),
             calls: Vec::new(),
             earlier: Totals::default(),
             plan: hash_of(&[]),
@@ -77,6 +80,7 @@ impl Cards {
     #[must_use]
     pub fn on_terminal(mut self) -> Self {
         self.page.on_terminal();
+        self.message.lay_out();
         self
     }
 
@@ -90,14 +94,14 @@ impl Cards {
         match update {
             SessionUpdate::AgentMessageChunk(chunk) => {
                 let text = block_text(&chunk.content, &self.page.words);
-                self.page.message(chunk.message_id.as_ref(), &text);
+                self.message.push(chunk.message_id.as_ref(), &text, &mut self.page);
             }
             SessionUpdate::AgentThoughtChunk(chunk) => {
                 let text = block_text(&chunk.content, &self.page.words);
-                self.page.thought(chunk.message_id.as_ref(), &text);
+                self.message.push_thought(chunk.message_id.as_ref(), &text, &mut self.page);
             }
             SessionUpdate::ToolCall(call) => {
-                self.page.end_message();
+                self.message.end(&mut self.page);
                 // An agent may use the id of a call again that has ended.
                 let id = &call.tool_call_id;
                 let at = self.place(id).filter(|at| !self.calls[*at].is_ended);
@@ -106,7 +110,7 @@ impl Cards {
                 self.update_call(at, &update, bytes);
             }
             SessionUpdate::ToolCallUpdate(update) => {
-                self.page.end_message();
+                self.message.end(&mut self.page);
                 let id = &update.tool_call_id;
                 let at = self.place(id).unwrap_or_else(|| self.add(id));
                 self.update_call(at, update, bytes);
@@ -129,7 +133,7 @@ impl Cards {
     /// Takes a `session/request_permission` that nobody is asked about: the same text as
     /// [`Cards::permission`] returns, without the options.
     pub fn decided(&mut self, request: &RequestPermissionRequest, bytes: usize) -> String {
-        self.page.end_message();
+        self.message.end(&mut self.page);
         let id = &request.tool_call.tool_call_id;
         let at = self.place(id).unwrap_or_else(|| self.add(id));
         self.calls[at].ask(request, bytes, &mut self.page);
@@ -138,7 +142,7 @@ impl Cards {
 
     /// Returns the line end that is missing, before something else is printed.
     pub fn end_line(&mut self) -> String {
-        self.page.end_message();
+        self.message.end(&mut self.page);
         self.page.fresh();
         self.page.take()
     }
@@ -224,7 +228,7 @@ impl Cards {
             return;
         }
         self.plan = hash;
-        self.page.end_message();
+        self.message.end(&mut self.page);
         self.page.blank();
         let head = self.page.words.say(if lines.is_empty() { "plan-empty" } else { "plan" });
         self.page.write(self.page.palette.bold, &head);

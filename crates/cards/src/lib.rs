@@ -15,6 +15,7 @@ mod excerpt;
 mod input;
 mod limits;
 mod markdown;
+mod message;
 mod page;
 mod safe;
 mod table;

@@ -10,7 +10,6 @@ use anstyle::{AnsiColor, Style};
 use callboard_text::path_text;
 
 use super::limits::LINE_CHARS;
-use super::markdown::Markdown;
 use super::safe;
 use super::words::Words;
 
@@ -34,8 +33,8 @@ pub(super) struct Page {
     column: usize,
     /// Columns of that line, if it may be drawn again.
     drawn: Option<usize>,
-    /// What is not printed of a message whose Markdown is laid out; none where it is printed as it is.
-    markdown: Option<Markdown>,
+    /// Whether a line that is not ended can be drawn again.
+    is_terminal: bool,
 }
 
 /// Whose text is on the page.
@@ -92,18 +91,18 @@ impl Page {
             line_ends: 2,
             column: 0,
             drawn: None,
-            markdown: None,
+            is_terminal: false,
         }
     }
 
-    /// Lays out Markdown, and draws again a line that is not ended.
+    /// Draws again a line that is not ended.
     pub(super) fn on_terminal(&mut self) {
-        self.markdown = Some(Markdown::default());
+        self.is_terminal = true;
     }
 
     /// Whether a line can be drawn again.
     pub(super) fn is_terminal(&self) -> bool {
-        self.markdown.is_some()
+        self.is_terminal
     }
 
     /// Hands over what was written since the last time.
@@ -187,55 +186,6 @@ impl Page {
         while self.line_ends < 2 {
             self.write(Style::new(), "\n");
         }
-    }
-
-    /// Writes a piece of a message as it streams.
-    pub(super) fn message(&mut self, id: Option<&MessageId>, text: &str) {
-        let text = self.begin(Owner::Message(id.cloned()), text);
-        match self.markdown.take() {
-            Some(mut markdown) => {
-                markdown.push(&text, self);
-                self.markdown = Some(markdown);
-            }
-            None => self.write(Style::new(), &text),
-        }
-    }
-
-    /// Prints what is left of a message, before anything else.
-    pub(super) fn end_message(&mut self) {
-        if let Some(mut markdown) = self.markdown.take() {
-            markdown.finish(self);
-            self.markdown = Some(markdown);
-        }
-    }
-
-    /// Writes a piece of a thought as it streams: dimmed, under its mark.
-    pub(super) fn thought(&mut self, id: Option<&MessageId>, text: &str) {
-        let owner = Owner::Thought(id.cloned());
-        let mut mark = if self.owner == owner { "  " } else { "▸ " };
-        let dim = self.palette.dim;
-        for piece in self.begin(owner, text).split_inclusive('\n') {
-            if self.is_fresh() && piece != "\n" {
-                self.write(dim, mark);
-                mark = "  ";
-            }
-            self.write(dim, piece);
-        }
-    }
-
-    /// Makes way for text of `owner`; returns it safe to show.
-    fn begin(&mut self, owner: Owner, text: &str) -> String {
-        let text = safe::message(text);
-        if self.owner == owner {
-            return text;
-        }
-        self.end_message();
-        let text = text.trim_start_matches('\n').to_owned();
-        if !text.is_empty() {
-            self.blank();
-            self.owner = owner;
-        }
-        text
     }
 
     /// Writes a piece of a call's text behind a gutter; it may begin and end within a line.

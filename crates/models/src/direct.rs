@@ -131,7 +131,7 @@ fn has(tools: &[ToolSpec], name: &str) -> bool {
 fn make(ToolUse { tool, arguments }: ToolUse, index: usize) -> Reply {
     let call = Call { id: format!("direct_{}", index + 1), name: tool, arguments };
     let stop = iter::once(Event::Stop(Stop::ToolCalls));
-    stream::iter(call.into_events(FRAGMENT_BYTES).chain(stop)).boxed()
+    stream::iter(Event::of_call(call, FRAGMENT_BYTES).chain(stop)).boxed()
 }
 
 fn say(text: String) -> Reply {

@@ -2,11 +2,11 @@
 //!
 //! Knows no provider's form of it.
 
-use std::time::Duration;
+use std::{iter, time::Duration};
 
 use serde::Deserialize;
 
-use super::Replay;
+use crate::request::{Call, Replay};
 
 /// One step of a reply.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +46,30 @@ pub enum Event {
     Stop(Stop),
     /// The reply broke off. Nothing follows, and what came before it stays incomplete.
     Error(ModelError),
+}
+
+impl Event {
+    /// Streams a call: its start, its arguments in fragments of at most `bytes` (or one character,
+    /// where that is longer), its end.
+    pub(crate) fn of_call(call: Call, bytes: usize) -> impl Iterator<Item = Self> + Send {
+        let Call { id, name, arguments } = call;
+        let start = Self::CallStart { id: id.clone(), name };
+        let end = Self::CallEnd { id: id.clone() };
+        let pieces = fragments(arguments, bytes)
+            .map(move |fragment| Self::CallArguments { id: id.clone(), fragment });
+        iter::once(start).chain(pieces).chain(iter::once(end))
+    }
+}
+
+fn fragments(text: String, bytes: usize) -> impl Iterator<Item = String> + Send {
+    let mut at = 0;
+    iter::from_fn(move || {
+        let rest = &text[at..];
+        let one_character = rest.ceil_char_boundary(1);
+        let fragment = &rest[..rest.floor_char_boundary(bytes).max(one_character)];
+        at += fragment.len();
+        (!fragment.is_empty()).then(|| fragment.to_owned())
+    })
 }
 
 /// Tokens of one reply, as far as the model counts them.
@@ -131,7 +155,7 @@ impl Fault {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fault, ModelError};
+    use super::{Call, Event, Fault, ModelError, fragments};
 
     #[test]
     fn an_error_shows_its_status() {
@@ -158,5 +182,30 @@ mod tests {
         ] {
             assert_eq!(Fault::of_status(status), fault, "{status}");
         }
+    }
+
+    #[test]
+    fn fragments_are_cut_between_characters_and_join_to_the_whole() {
+        let cases: [(&str, usize, &[&str]); 7] = [
+            ("", 4, &[]),
+            ("abcdef", 4, &["abcd", "ef"]),
+            ("abcd", 4, &["abcd"]),
+            ("abc", usize::MAX, &["abc"]),
+            ("aé€b", 2, &["a", "é", "€", "b"]),
+            ("aé€b", 4, &["aé", "€b"]),
+            ("🎭🎭", 1, &["🎭", "🎭"]),
+        ];
+        for (text, bytes, expected) in cases {
+            let got: Vec<_> = fragments(text.to_owned(), bytes).collect();
+            assert_eq!(got, expected, "{text} by {bytes}");
+        }
+    }
+
+    #[test]
+    fn a_call_without_arguments_has_a_start_and_an_end_only() {
+        let call = Call { id: "a".into(), name: "undo".into(), arguments: String::new() };
+        let events: Vec<_> = Event::of_call(call, 1).collect();
+        let start = Event::CallStart { id: "a".into(), name: "undo".into() };
+        assert_eq!(events, [start, Event::CallEnd { id: "a".into() }]);
     }
 }

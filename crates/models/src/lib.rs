@@ -5,7 +5,6 @@
 //! it holds no session and runs no tool. For an agent around a model use `callboard`.
 #![doc = include_str!("../README.md")]
 
-mod call;
 pub mod direct;
 mod event;
 mod file;
@@ -17,8 +16,9 @@ mod model;
 pub mod provider;
 mod request;
 pub mod script;
+mod spec;
 
-pub use call::Call;
 pub use event::{Event, Fault, ModelError, Stop, Usage};
-pub use model::{Model, Reply, SpecError, Traits, parse};
-pub use request::{Effort, Message, Part, Replay, Request, ToolResult, ToolSpec};
+pub use model::{Model, Reply, Traits};
+pub use request::{Call, Effort, Message, Part, Replay, Request, ToolResult, ToolSpec};
+pub use spec::{SpecError, parse};

@@ -6,8 +6,6 @@ use std::{num::NonZeroU32, sync::Arc};
 
 use serde_json::Value;
 
-use super::Call;
-
 /// Everything a model is told for one reply. What a session tells again each time is shared, so
 /// that a request costs no more than its new messages.
 #[derive(Clone, Debug, Default)]
@@ -74,6 +72,17 @@ impl Message {
     pub fn user(text: impl Into<String>) -> Self {
         Self::User(vec![Part::Text(text.into())])
     }
+}
+
+/// A call of a tool, as the model wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The model's id for the call. Some models repeat theirs.
+    pub id: String,
+    /// The tool's name, whether or not there is such a tool.
+    pub name: String,
+    /// The arguments: JSON text, if the model wrote it well.
+    pub arguments: String,
 }
 
 /// One piece of a prompt. Exhaustive, as [`Message`] is.

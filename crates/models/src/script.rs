@@ -22,16 +22,16 @@
 //! - A last reply without `end` ends with `tool_calls` if it held a call, else with `end_turn`.
 //! - When every reply is played, each further one is a text that says so, and `end_turn`.
 
-use std::{mem, num::NonZeroUsize, path::Path, time::Duration};
+use std::{mem, num::NonZeroUsize, time::Duration};
 
 use futures::{StreamExt as _, future, stream};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{Call, Event, Fault, Model, ModelError, Reply, Request, SpecError, Stop, file};
+use crate::{Call, Event, Fault, Model, ModelError, Reply, Request, Stop};
 
 /// The longest script, in bytes.
-const MAX_BYTES: usize = 16 << 20;
+pub(crate) const MAX_BYTES: usize = 16 << 20;
 
 /// The longest line of a script, in bytes.
 const MAX_LINE_BYTES: usize = 1 << 20;
@@ -65,16 +65,6 @@ pub struct ScriptError {
 }
 
 impl Script {
-    /// Reads the script in `file` as the model `script:FILE`.
-    pub(crate) fn read(file: &str) -> Result<Self, SpecError> {
-        let path = Path::new(file);
-        // One byte more than allowed is read, so that `parse` sees that there is more.
-        let text = file::read(path, MAX_BYTES as u64)
-            .map_err(|error| SpecError::Unreadable { file: path.to_owned(), error })?;
-        Self::parse(&text, format!("script:{file}"))
-            .map_err(|error| SpecError::Script { file: path.to_owned(), error })
-    }
-
     /// Parses the text of a script as the model `name`.
     ///
     /// # Errors
@@ -124,7 +114,7 @@ impl Step {
     fn play(self) -> Reply {
         match self {
             Self::Event(event) => stream::once(future::ready(event)).boxed(),
-            Self::Call(call, bytes) => stream::iter(call.into_events(bytes)).boxed(),
+            Self::Call(call, bytes) => stream::iter(Event::of_call(call, bytes)).boxed(),
             Self::Delay(delay) => {
                 stream::once(tokio::time::sleep(delay)).filter_map(|()| future::ready(None)).boxed()
             }

@@ -173,7 +173,7 @@ impl Form {
             };
             self.has_called = true;
             let call = Call { id: self.id.clone(), name: name.to_owned(), arguments };
-            events.extend(call.into_events(usize::MAX));
+            events.extend(Event::of_call(call, usize::MAX));
         } else if let Some(text) = said["text"].as_str() {
             events.push(Event::Text(text.to_owned()));
         } else if !seen.is_empty() {

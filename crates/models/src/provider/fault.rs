@@ -15,11 +15,25 @@ use rig_core::{
 };
 use serde_json::Value;
 
-use super::{Key, http::Unreachable};
+use super::Key;
 use crate::{Fault, ModelError, limits};
 
 /// What a stream that ends before its end came to.
 pub(super) const CUT_OFF: &str = "the reply was cut off";
+
+/// Why a request came to no answer, in words for the user.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{text}")]
+pub(super) struct Unreachable {
+    pub(super) fault: Fault,
+    pub(super) text: String,
+}
+
+impl Unreachable {
+    pub(super) fn new(fault: Fault, text: impl Into<String>) -> Self {
+        Self { fault, text: text.into() }
+    }
+}
 
 /// Tells a request's error. No message holds the key.
 pub(super) fn of(error: &ProviderError, key: Option<&Key>) -> ModelError {

@@ -24,7 +24,8 @@ use rig_core::http_client::{
 use tokio::time::timeout;
 
 use self::rest::Rest;
-use super::{Key, Provider, Settings, beginning::Telling, fault, local, memory::Memory};
+use super::fault::{self, Unreachable};
+use super::{Key, Provider, Settings, beginning::Telling, memory::Memory};
 use crate::{Fault, limits};
 
 /// Sends requests to one provider. Cheap to make and to clone: nothing of HTTP or TLS exists
@@ -42,20 +43,6 @@ struct Way {
     key: Option<Key>,
     ca_file: Option<PathBuf>,
     memory: Memory,
-}
-
-/// Why a request came to no answer, in words for the user.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{text}")]
-pub(super) struct Unreachable {
-    pub(super) fault: Fault,
-    pub(super) text: String,
-}
-
-impl Unreachable {
-    fn new(fault: Fault, text: impl Into<String>) -> Self {
-        Self { fault, text: text.into() }
-    }
 }
 
 impl Http {
@@ -321,9 +308,19 @@ fn is_refused(error: &reqwest::Error) -> bool {
 
 /// Says that no server runs at an address of this machine, and which one was expected there.
 fn not_running(host: &str, provider: Provider, port: Option<u16>) -> Unreachable {
-    let server = local::expected(provider, port);
+    let server = expected(provider, port);
     let text = format!("nothing listens at {host}: is {server} running?");
     Unreachable::new(Fault::Unreachable, text)
+}
+
+/// Names the server that is expected at an address of this machine.
+fn expected(provider: Provider, port: Option<u16>) -> &'static str {
+    match (provider, port) {
+        (Provider::Ollama, _) | (_, Some(11434)) => "Ollama",
+        (_, Some(8080)) => "llama.cpp's server",
+        (_, Some(1234)) => "LM Studio",
+        _ => "the model server",
+    }
 }
 
 /// Says why a request got no answer. Everything but a certificate may be better the next time.

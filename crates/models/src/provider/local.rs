@@ -36,16 +36,6 @@ impl Default for LocalServers {
     }
 }
 
-/// Names the server that is expected at an address of this machine.
-pub(super) fn expected(provider: Provider, port: Option<u16>) -> &'static str {
-    match (provider, port) {
-        (Provider::Ollama, _) | (_, Some(11434)) => "Ollama",
-        (_, Some(8080)) => "llama.cpp's server",
-        (_, Some(1234)) => "LM Studio",
-        _ => "the model server",
-    }
-}
-
 impl LocalServers {
     /// Asks all places at once and returns those, in the order of the fields, that say what they are
     /// and have a model. Takes at most 0.6 s.

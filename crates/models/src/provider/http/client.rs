@@ -15,7 +15,7 @@ use reqwest::{Certificate, Client, redirect::Policy};
 use tokio::{task::spawn_blocking, time::timeout};
 use url::{Host, Url};
 
-use super::Unreachable;
+use super::super::fault::Unreachable;
 use crate::{Fault, file, limits};
 
 /// What makes two clients different.

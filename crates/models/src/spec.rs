@@ -1,0 +1,126 @@
+//! Models by their names, as `--model` takes them.
+
+use std::path::{Path, PathBuf};
+use std::{io, sync::Arc};
+
+use crate::direct::{self, Direct};
+use crate::provider::{self, MissingKey, Provider, Settings};
+use crate::script::{self, Script, ScriptError};
+use crate::{Model, file};
+
+/// Makes the model that `spec` names: `direct`; `script:FILE` with a path relative to the process's
+/// directory, which is read once and now; or `provider/name`, reached as the variables of `env` say
+/// ([`Settings::of_env`]) and not before its first reply.
+///
+/// # Errors
+/// See [`SpecError`].
+pub fn parse(
+    spec: &str,
+    env: impl IntoIterator<Item = (String, String)>,
+) -> Result<Arc<dyn Model>, SpecError> {
+    if let Some((provider, name)) = Provider::parse(spec) {
+        return Ok(provider::connect(Settings::of_env(provider, name, env)?));
+    }
+    match spec.split_once(':') {
+        None if spec == direct::NAME => Ok(Arc::new(Direct)),
+        Some(("script", file)) if !file.is_empty() => Ok(Arc::new(read_script(file)?)),
+        _ => Err(SpecError::Unknown { spec: spec.to_owned() }),
+    }
+}
+
+/// Reads the script in a file as the model `script:FILE`.
+fn read_script(file: &str) -> Result<Script, SpecError> {
+    let path = Path::new(file);
+    // One byte more than allowed is read, so that `parse` sees that there is more.
+    let text = file::read(path, script::MAX_BYTES as u64)
+        .map_err(|error| SpecError::Unreadable { file: path.to_owned(), error })?;
+    Script::parse(&text, format!("script:{file}"))
+        .map_err(|error| SpecError::Script { file: path.to_owned(), error })
+}
+
+/// The providers, as a message names them.
+const PROVIDERS: &str = "`PROVIDER/NAME` with a provider of `anthropic`, `openai`, \
+    `openai-responses`, `gemini`, `ollama`";
+
+/// Why `--model` names no model. The text says all there is to say; there is no further source.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpecError {
+    /// This build has no such model. Name another one.
+    #[error("unknown model `{spec}`: there are `direct`, `script:FILE` and {PROVIDERS}")]
+    Unknown {
+        /// What was asked for.
+        spec: String,
+    },
+    /// The provider needs a key, and the environment has none.
+    #[error(transparent)]
+    MissingKey(#[from] MissingKey),
+    /// A script's file is missing or cannot be read.
+    #[error("cannot read the script {}: {error}", file.display())]
+    Unreadable {
+        /// The file, as it was named.
+        file: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A script is not in its format. Mend the line.
+    #[error("{}: {error}", file.display())]
+    Script {
+        /// The file, as it was named.
+        file: PathBuf,
+        /// What is wrong, and on which line.
+        error: ScriptError,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spec_names_a_model_or_says_what_is_wrong() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            format!("script:{}", path.display())
+        };
+        let good = file("good.jsonl", "{\"text\":\"hi\"}");
+        let bad = file("bad.jsonl", "\n{\"txet\":\"hi\"}");
+        let missing = format!("script:{}", folder.path().join("missing.jsonl").display());
+        // Opening one would wait for whoever writes into it.
+        #[cfg(target_os = "linux")]
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            folder.path().join("pipe"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .unwrap();
+        #[cfg(not(target_os = "linux"))]
+        std::fs::create_dir(folder.path().join("pipe")).unwrap();
+        let pipe = format!("script:{}", folder.path().join("pipe").display());
+        let cases: [(&str, Result<&str, &[&str]>); 9] = [
+            ("direct", Ok("direct")),
+            (&good, Ok(&good)),
+            (&bad, Err(&["bad.jsonl: line 2: unknown field `txet`"])),
+            (&missing, Err(&["cannot read the script", "missing.jsonl", "No such file"])),
+            (&pipe, Err(&["cannot read the script", "pipe: it is no file"])),
+            ("script:", Err(&["unknown model `script:`", "`script:FILE`"])),
+            ("", Err(&["unknown model ``"])),
+            ("direct:x", Err(&["unknown model `direct:x`", "`direct`"])),
+            ("anthropic/x", Err(&["`anthropic` needs a key: set ANTHROPIC_API_KEY"])),
+        ];
+        for (spec, expected) in cases {
+            match (parse(spec, []), expected) {
+                (Ok(model), Ok(name)) => assert_eq!(model.name(), name),
+                (Err(error), Err(parts)) => {
+                    let error = error.to_string();
+                    assert!(parts.iter().all(|part| error.contains(part)), "{spec}: {error}");
+                }
+                (got, _) => panic!("{spec}: {got:?}"),
+            }
+        }
+    }
+}
