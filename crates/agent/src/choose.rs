@@ -12,6 +12,7 @@ mod report;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use callboard_models::direct::{self, Direct};
 use callboard_models::provider::{Key, Provider, Settings};
 use callboard_models::{Fault, Model, ModelError, SpecError};
 use futures::future::{BoxFuture, FutureExt as _, ready};
@@ -243,10 +244,22 @@ impl Catalogue for Choices {
                 let model = model.to_owned();
                 Ok(Arc::new(Lazy::named(self.chooser.clone(), provider, model, None)))
             }
+            None if name == direct::NAME => Ok(Arc::new(Direct::with_closing(CONNECT))),
             None => BuiltIn.open(name),
         }
     }
+
+    fn help(&self) -> &str {
+        CONNECT
+    }
 }
+
+/// How to connect another model, in three lines.
+const CONNECT: &str = "To connect a model:\n\n\
+    - run `callboard login` in a terminal, or set `ANTHROPIC_API_KEY`, `OPENAI_API_KEY` or \
+    `GEMINI_API_KEY`;\n\
+    - or start Ollama, llama.cpp or LM Studio on this machine: it is found at the next prompt;\n\
+    - or name any model with `/model PROVIDER/NAME`, `--model`, `CALLBOARD_MODEL` or the configuration.";
 
 impl Chooser {
     /// Chooses: what the user named; a key in the environment; a login; a server that the user

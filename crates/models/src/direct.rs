@@ -22,13 +22,6 @@ const FRAGMENT_BYTES: usize = 64;
 /// The characters the closing summary quotes of one failed call.
 const MAX_QUOTED_CHARS: usize = 200;
 
-/// How to have another model, in three lines. Closes the help.
-pub const CONNECT: &str = "To connect a model:\n\n\
-    - run `callboard login` in a terminal, or set `ANTHROPIC_API_KEY`, `OPENAI_API_KEY` or \
-    `GEMINI_API_KEY`;\n\
-    - or start Ollama, llama.cpp or LM Studio on this machine: it is found at the next prompt;\n\
-    - or name any model with `/model PROVIDER/NAME`, `--model`, `CALLBOARD_MODEL` or the configuration.";
-
 const THIS: &str =
     "This is `direct`, the built-in model that does what these commands say and nothing else.";
 
@@ -38,8 +31,24 @@ const THIS: &str =
 /// prompt, so that a `read` sees what the `edit` before it did; the reply after the last result
 /// sums up. As in a shell, a call that failed does not stop those after it. Where a turn stands is
 /// told by the messages since its prompt; the model remembers nothing.
-#[derive(Clone, Copy, Debug)]
-pub struct Direct;
+#[derive(Clone, Debug, Default)]
+pub struct Direct {
+    /// What stands behind its help.
+    closing: Arc<str>,
+}
+
+impl Direct {
+    /// Makes the model with a text that closes its help: how to connect another model, for example.
+    pub fn with_closing(closing: impl Into<Arc<str>>) -> Self {
+        Self { closing: closing.into() }
+    }
+
+    /// Returns the help for a session with these tools.
+    fn help(&self, tools: &[ToolSpec]) -> String {
+        let help = help(|tool| has(tools, tool));
+        format!("{help} {}", self.closing).trim_end().to_owned()
+    }
+}
 
 impl Model for Direct {
     fn name(&self) -> &'static str {
@@ -50,10 +59,9 @@ impl Model for Direct {
         let (prompt, since) = turn(&request.messages);
         let calls = match command::parse(&prompt) {
             Ok(Prompt::Calls(calls)) => calls,
-            Ok(Prompt::Help) => return say(help(|tool| has(&request.tools, tool))),
+            Ok(Prompt::Help) => return say(self.help(&request.tools)),
             Err(error) if error.is_unknown() => {
-                let help = help(|tool| has(&request.tools, tool));
-                return say(format!("{error}\n\n{help}"));
+                return say(format!("{error}\n\n{}", self.help(&request.tools)));
             }
             Err(error) => return say(error.to_string()),
         };
@@ -69,8 +77,8 @@ impl Model for Direct {
     }
 }
 
-/// The commands with an example each, and how to connect another model, in Markdown. The tools that
-/// a session has are told by their names.
+/// Lists the commands with an example each, in Markdown. `has_tool` says which tools a session has,
+/// by their names.
 pub fn help(has_tool: impl Fn(&str) -> bool) -> String {
     let mut help = "One command a line; several lines are several calls, in order.\n".to_owned();
     // `undo` is a command that some sessions do not have; a missing tool says so by itself.
@@ -84,7 +92,7 @@ pub fn help(has_tool: impl Fn(&str) -> bool) -> String {
         // Writing to a string cannot fail.
         let _ = write!(help, "\n- `{form}`: {description}{example}");
     }
-    format!("{help}\n\n{THIS} {CONNECT}")
+    format!("{help}\n\n{THIS}")
 }
 
 /// Says why a prompt is not understood; none if it is. Nothing of such a prompt is run.

@@ -22,7 +22,7 @@ pub fn parse(
         return Ok(provider::connect(Settings::of_env(provider, name, env)?));
     }
     match spec.split_once(':') {
-        None if spec == direct::NAME => Ok(Arc::new(Direct)),
+        None if spec == direct::NAME => Ok(Arc::new(Direct::default())),
         Some(("script", file)) if !file.is_empty() => Ok(Arc::new(read_script(file)?)),
         _ => Err(SpecError::Unknown { spec: spec.to_owned() }),
     }

@@ -87,7 +87,7 @@ impl Tool for Flood {
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut tools = Registry::new(Titles::parse("en", TITLES)?);
     tools.add(Flood);
-    let agent = Agent::new(Arc::new(Direct), callboard_process::env::parent()).with_tools(tools);
+    let agent = Agent::new(Arc::new(Direct::default()), callboard_process::env::parent()).with_tools(tools);
     serve(agent, acp_transport::stdio()?).await.map_err(|error| error.message)?;
     Ok(())
 }

@@ -44,7 +44,7 @@ use self::connection::Connection;
 /// use std::sync::Arc;
 ///
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-/// let agent = Agent::new(Arc::new(Direct), callboard_process::env::parent());
+/// let agent = Agent::new(Arc::new(Direct::default()), callboard_process::env::parent());
 /// serve(agent, acp_transport::stdio()?).await?;
 /// # Ok(()) }
 /// ```

@@ -31,6 +31,11 @@ pub trait Catalogue: Send + Sync + std::fmt::Debug {
         None
     }
 
+    /// Returns how users connect another model, in Markdown: the last words of `/help`.
+    fn help(&self) -> &str {
+        ""
+    }
+
     /// Opens a model by its name, also by one that is not in the list. It may read a file.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use callboard_models::{Event, Fault, Model, ModelError, Reply, Request, Traits};
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::{StreamExt as _, stream};
 
-use super::{Access, AtHand, Chooser, lock, spec};
+use super::{CONNECT, Access, AtHand, Chooser, lock, spec};
 use crate::keys::Login;
 use crate::limits::MAX_FOUND_MODELS;
 
@@ -203,7 +203,7 @@ impl Inner {
             }
             None => {
                 let name = direct::NAME.to_owned();
-                Ok(Open { name, model: Arc::new(Direct), login: None })
+                Ok(Open { name, model: Arc::new(Direct::with_closing(CONNECT)), login: None })
             }
         }
     }

@@ -11,7 +11,7 @@ const MAX_CALLS: usize = 256;
 
 pub(super) const UNDO: &str = "undo";
 
-/// A command: all that the parser, the help and the client's list of slash commands know of it.
+/// A command: all that the parser, the help and the lists of clients know of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
     /// The word it begins with.

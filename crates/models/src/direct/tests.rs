@@ -22,7 +22,7 @@ impl Session {
         let mut shown = Vec::new();
         Arc::make_mut(&mut self.request.messages).push(Message::user(prompt).into());
         loop {
-            let (text, calls, stop) = gather(Direct.reply(self.request.clone())).await;
+            let (text, calls, stop) = gather(Direct::default().reply(self.request.clone())).await;
             let assistant = Message::Assistant {
                 text: text.clone(),
                 thought: String::new(),
@@ -125,8 +125,9 @@ async fn what_is_no_command_is_answered_with_words_and_no_call() {
         assert_eq!(calls, [""; 0], "{prompt}");
         assert!(text.starts_with(expected), "{prompt}: {text}");
     }
-    let (text, _, stop) = gather(Direct.reply(Request::default())).await;
+    let (text, _, stop) = gather(Direct::with_closing("Or else.").reply(Request::default())).await;
     assert!(text.starts_with("One command a line") && stop == Stop::EndTurn, "no prompt at all");
+    assert!(text.ends_with(&format!("{THIS} Or else.")), "{text}");
 }
 
 #[tokio::test]
@@ -139,12 +140,12 @@ async fn undo_is_called_where_the_session_has_it() {
 }
 
 #[test]
-fn the_help_shows_every_command_and_how_to_connect_a_model() {
+fn the_help_shows_every_command() {
     assert!(!help(|_| false).contains("`undo`"));
     let help = help(|tool| tool == "undo");
     for command in COMMANDS {
         assert!(help.contains(&format!("- `{}`: ", command.form())), "{}", command.name);
         assert!(help.contains(command.example), "{}", command.name);
     }
-    assert!(help.ends_with(CONNECT));
+    assert!(help.ends_with(THIS));
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use callboard_models::direct::{self, CONNECT};
+use callboard_models::direct;
 use futures::FutureExt as _;
 
 use super::{Asked, OURS, SlashCommand, model};
@@ -31,8 +31,10 @@ fn run(asked: Asked<'_>) -> String {
         let _ = writeln!(text, "Mode: `{}`: {}.", mode.id(), mode.description());
     }
     text.push('\n');
-    match chosen.model.name() {
-        direct::NAME => text + &direct::help(|tool| asked.registry.spec(tool).is_some()),
-        _ => text + CONNECT,
+    if chosen.model.name() == direct::NAME {
+        text += &direct::help(|tool| asked.registry.spec(tool).is_some());
+        text.push(' ');
     }
+    let catalogue = asked.options.with(|selection| selection.catalogue().clone());
+    text + catalogue.help()
 }

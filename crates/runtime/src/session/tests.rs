@@ -94,7 +94,7 @@ async fn start_with(
     let titles = Titles::parse("en", "undo = Undo { $why }\nundo-pending = Undo\n").unwrap();
     let mut registry = Registry::new(titles);
     registry.add(Undo { log: log.clone() });
-    let agent = crate::agent::Agent::new(Arc::new(Direct), std::iter::empty());
+    let agent = crate::agent::Agent::new(Arc::new(Direct::default()), std::iter::empty());
     let mut agent = Agent::in_process(change(agent.with_tools(registry)), behaviour);
     agent.initialize().await.unwrap();
     let session = agent.new_session(&std::env::temp_dir()).await.unwrap();
@@ -190,7 +190,7 @@ impl Authenticator for Anyone {
 
 #[tokio::test]
 async fn only_methods_that_are_offered_log_in_and_each_request_is_answered() {
-    let agent = crate::agent::Agent::new(Arc::new(Direct), std::iter::empty());
+    let agent = crate::agent::Agent::new(Arc::new(Direct::default()), std::iter::empty());
     for (agent, offered, methods) in [
         (agent.clone(), json!([]), &[("setup", false), ("", false)]),
         (
@@ -216,7 +216,7 @@ async fn only_methods_that_are_offered_log_in_and_each_request_is_answered() {
 /// Asks for a session whose rules hang until something is sent; returns the request too.
 async fn opening() -> (Agent, serde_json::Value, mpsc::Sender<()>) {
     let (open, gate) = mpsc::channel();
-    let agent = crate::agent::Agent::new(Arc::new(Direct), std::iter::empty());
+    let agent = crate::agent::Agent::new(Arc::new(Direct::default()), std::iter::empty());
     let agent = agent.with_rule_store(Some(Arc::new(Hangs(Mutex::new(gate)))));
     let agent = agent.with_authenticator(Arc::new(Anyone));
     let mut agent = Agent::in_process(agent, Answer::default());
@@ -325,7 +325,7 @@ impl Catalogue for Shelf {
 /// Asks for that model; returns the session and the request too.
 async fn choosing() -> (Agent, String, serde_json::Value, mpsc::Sender<()>) {
     let (open, gate) = mpsc::channel();
-    let agent = crate::agent::Agent::new(Arc::new(Direct), std::iter::empty());
+    let agent = crate::agent::Agent::new(Arc::new(Direct::default()), std::iter::empty());
     let agent = agent.with_catalogue(Arc::new(Shelf(Mutex::new(gate))));
     let mut agent = Agent::in_process(agent, Answer::default());
     agent.initialize().await.unwrap();

@@ -14,7 +14,7 @@ use acp_conformance::{Agent, Behaviour, Form, Permission, text_of};
 
 /// What is asked about a command of the direct model: the kinds of the options, and the content.
 async fn asked(prompt: &str) -> (Vec<PermissionOptionKind>, Vec<ToolCallContent>) {
-    let agent = crate::agent::Agent::new(Arc::new(Direct), std::iter::empty());
+    let agent = crate::agent::Agent::new(Arc::new(Direct::default()), std::iter::empty());
     let mut agent = Agent::in_process(agent, Permission::Never);
     agent.initialize().await.unwrap();
     let folder = tempfile::tempdir().unwrap();

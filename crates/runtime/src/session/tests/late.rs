@@ -19,7 +19,7 @@ async fn a_session_that_closes_logs_what_was_written_late_and_told_by_nobody() {
     let subscriber = tracing_subscriber::fmt().with_writer(Arc::new(to)).finish();
     let guard = tracing::subscriber::set_default(subscriber);
 
-    let agent = crate::agent::Agent::new(Arc::new(Direct), std::iter::empty());
+    let agent = crate::agent::Agent::new(Arc::new(Direct::default()), std::iter::empty());
     let agent = agent.with_state_folder(state);
     let mut agent = Agent::in_process(agent, Permission::default());
     agent.initialize().await.unwrap();

@@ -117,7 +117,7 @@ async fn on_a_turn(test: impl AsyncFnOnce(&Turn<'_>)) {
     let handle = SessionHandle::new(Session::new(&cwd), SystemTime::now);
     let turn = Turn {
         name: "t",
-        chosen: &|| Chosen::of(Arc::new(Direct)),
+        chosen: &|| Chosen::of(Arc::new(Direct::default())),
         registry: &registry,
         tools: &crate::turn::tools(&registry),
         context: &context,
