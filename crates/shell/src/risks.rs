@@ -2,6 +2,7 @@
 
 mod folders;
 mod git;
+mod reason;
 mod removal;
 mod tables;
 
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use callboard_text::normalise;
 
 use self::folders::Folders;
+pub use self::reason::Reason;
 use crate::limits::{COMMAND_PATHS, COMMAND_TEXTS, WRAPPED_WORDS};
 use crate::programs::{interprets, is_shell, reads_operands, runs_another};
 use crate::reader::{self, Part, Simple, Word};
@@ -23,29 +25,6 @@ pub struct Place<'a> {
     pub home: Option<&'a Path>,
     /// The folders of the project, absolute.
     pub roots: Vec<&'a Path>,
-}
-
-/// Why a line is asked about: the key of a sentence, and the word of the line that stands in it.
-///
-/// The sentences are in the languages of whoever asks: `risk-runs-text` with `name`, for example, is
-/// "{name} runs a text as a command".
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Reason {
-    /// The key of its sentence.
-    pub key: &'static str,
-    /// The name of the argument of the sentence, and its value.
-    pub about: Option<(&'static str, String)>,
-}
-
-impl Reason {
-    fn new(key: &'static str) -> Self {
-        Self { key, about: None }
-    }
-
-    fn with(self, name: &'static str, text: impl Into<String>) -> Self {
-        Self { about: Some((name, text.into())), ..self }
-    }
 }
 
 /// What is found in a line.

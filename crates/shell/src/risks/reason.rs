@@ -1,0 +1,115 @@
+//! Why a line is asked about, in English and by keys.
+
+use std::fmt;
+
+use callboard_text::visible;
+
+/// Why a line is asked about: the key of a sentence, and the word of the line that stands in it.
+///
+/// It displays as an English sentence, e.g. "`eval` runs a text as a command". For another language,
+/// translate the key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Reason {
+    /// The key of its sentence.
+    pub key: &'static str,
+    /// The name of the argument of the sentence, and its value.
+    pub about: Option<(&'static str, String)>,
+}
+
+impl Reason {
+    pub(super) fn new(key: &'static str) -> Self {
+        Self { key, about: None }
+    }
+
+    pub(super) fn with(self, name: &'static str, text: impl Into<String>) -> Self {
+        Self { about: Some((name, text.into())), ..self }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found = ENGLISH.iter().find(|(key, _)| *key == self.key);
+        let sentence = found.map_or(self.key, |(_, sentence)| sentence);
+        match (sentence.split_once("{}"), &self.about) {
+            (Some((before, after)), Some((_, word))) => {
+                write!(formatter, "{before}`{}`{after}", visible(word))
+            }
+            _ => formatter.write_str(sentence),
+        }
+    }
+}
+
+/// The sentence of each key; the word of the line stands for `{}`.
+const ENGLISH: &[(&str, &str)] = &[
+    ("risk-too-long", "it is too long to be read"),
+    ("risk-too-many-parts", "it has too many parts to be read"),
+    ("risk-too-deep", "it is nested too deeply to be read"),
+    ("risk-unclear", "it has no end, or holds what is not understood"),
+    ("risk-too-many-texts", "it holds too many commands for other shells to be read"),
+    ("risk-too-many-files", "it names too many files to be looked at"),
+    ("risk-many-words", "which program it runs among so many words is not looked for"),
+    ("risk-names-secret", "it names {}, which holds credentials or a history"),
+    ("risk-names-process", "it names {}, which shows what other programs hold"),
+    (
+        "risk-removes-vital",
+        "it removes {}, which may be a root, a home, all that is in one, what git \
+         keeps, or outside of the roots",
+    ),
+    ("risk-unknown-program", "which program {} is, is known only when it runs"),
+    ("risk-unknown-removal", "which files it removes is known only when it runs"),
+    ("risk-unknown-script", "which script it runs is known only when it runs"),
+    ("risk-unknown-code", "what a shell is told to run is known only then"),
+    ("risk-unknown-target", "where it writes {} is known only when it runs"),
+    ("risk-sets-variable", "it sets {}, which may change what programs do"),
+    ("risk-evaluates", "{} may run what it holds"),
+    ("risk-aliases", "{} makes the shell run something else"),
+    ("risk-other-user", "{} runs something as another user"),
+    ("risk-overwrites", "{} overwrites files or disks for good"),
+    ("risk-overwrites-device", "dd overwrites a device"),
+    ("risk-stops-machine", "{} stops the machine"),
+    ("risk-runs-later", "{} makes something run later"),
+    ("risk-shows-typed", "{} shows or changes what was typed"),
+    ("risk-runs-text", "{} runs a text as a command"),
+    ("risk-runs-own", "{} runs commands of its own"),
+    ("risk-runs-input", "{} runs what it reads"),
+    ("risk-publishes", "{} publish cannot be taken back"),
+    ("risk-lets-write", "chmod lets everybody write"),
+    ("risk-git-sets", "it sets what git runs"),
+    ("risk-git-clean", "git clean removes what git does not keep"),
+    ("risk-git-push", "git push overwrites or removes what is there"),
+    ("risk-git-runs", "git runs what it is told to"),
+    ("risk-shell-first", "a shell is told what to run first"),
+    ("risk-shell-input", "a shell runs what it reads"),
+    ("risk-shell-unclear", "how a shell is started is not understood"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::{ENGLISH, Reason};
+
+    #[test]
+    fn a_reason_is_a_sentence_with_the_word_that_it_is_about() {
+        let told = |reason: Reason| reason.to_string();
+        let runs = Reason::new("risk-runs-text").with("name", "e\u{202e}val");
+        assert_eq!(told(runs), "`e\\u{202e}val` runs a text as a command");
+        assert_eq!(told(Reason::new("risk-git-runs")), "git runs what it is told to");
+    }
+
+    #[test]
+    fn each_key_has_a_sentence() {
+        let code = [
+            include_str!("../risks.rs"),
+            include_str!("git.rs"),
+            include_str!("removal.rs"),
+            include_str!("tables.rs"),
+            include_str!("../reader.rs"),
+        ];
+        let texts = code.iter().flat_map(|code| code.split('"'));
+        let keys: Vec<_> = texts.filter(|text| text.starts_with("risk-")).collect();
+        assert!(keys.len() >= ENGLISH.len(), "{keys:?}");
+        for key in keys {
+            assert!(ENGLISH.iter().any(|(known, _)| *known == key), "{key}");
+        }
+    }
+}
