@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // Does not return where this process only keeps a command.
-    callboard_process::helper_main();
+    callboard_process::init_command_helper();
     callboard_process::env::conceal();
     callboard::ui::ended(callboard::cli::main())
 }

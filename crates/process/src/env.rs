@@ -206,7 +206,7 @@ pub fn parent() -> impl Iterator<Item = (String, String)> {
 /// Hides from other processes what commands are not given of our own environment: all but what is
 /// given to every command. Returns whether that was done.
 ///
-/// To be called first of all in `main`, behind [`helper_main`](crate::helper_main), before
+/// To be called first of all in `main`, behind [`init_command_helper`](crate::init_command_helper), before
 /// there is any thread. This process keeps all of its variables; but on Linux `/proc/PID/environ`,
 /// in which whoever runs as the same user could read them, has only those left that pass. Besides,
 /// only root can look into the memory of this process from then on, or debug it, and it leaves no

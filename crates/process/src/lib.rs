@@ -2,13 +2,14 @@
 //! so.
 //!
 //! It knows nothing of tool calls, permissions, sessions or ACP: a [`Command`] goes in, bytes come out
-//! while it runs, an [`Exit`] at the end. On Linux a program whose `main` begins with [`helper_main`]
+//! while it runs, an [`Exit`] at the end. On Linux a program whose `main` begins with [`init_command_helper`]
 //! keeps its commands by helpers: then nothing outlives a command, and no command outlives the
 //! program, however that ends.
 #![doc = include_str!("../README.md")]
 
 pub mod env;
 pub mod limits;
+mod lock;
 mod output;
 mod run;
 #[cfg_attr(not(unix), path = "tree_portable.rs")]
@@ -16,6 +17,6 @@ mod tree;
 
 pub use output::{Piece, binary_kind, escapes, record, text};
 pub use run::{
-    Command, End, Exit, Input, Size, SpawnError, Streams, Usage, has_helper, helper_main, or_never,
+    Command, End, Exit, Input, Size, SpawnError, Streams, Usage, has_helper, init_command_helper,
     run, run_recorded,
 };

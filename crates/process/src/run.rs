@@ -13,7 +13,7 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use callboard_text::path_text;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, OptionFuture};
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
@@ -21,7 +21,7 @@ use self::silence::Silence;
 use crate::limits::{DRAIN_BYTES, END_DEADLINE, KILL_DEADLINE, KILL_GRACE};
 use crate::output::record::Recording;
 use crate::output::{Piece, chunks};
-use crate::tree::{self, Ended, Tree, Way};
+use crate::tree::{self, Ended, Supervision, Tree};
 
 pub use self::input::Input;
 
@@ -156,7 +156,7 @@ pub enum SpawnError {
 /// To be called first of all in `main`, before there is any thread, thus not in an `async fn main`:
 ///
 /// ```
-/// callboard_process::helper_main();
+/// callboard_process::init_command_helper();
 /// # #[cfg(target_os = "linux")]
 /// assert!(callboard_process::has_helper());
 /// ```
@@ -171,16 +171,16 @@ pub enum SpawnError {
 /// other, and does not end this process.
 ///
 /// Does nothing else outside Linux.
-pub fn helper_main() {
-    tree::helper_main();
+pub fn init_command_helper() {
+    tree::init_command_helper();
     tree::survive_large_files();
 }
 
-/// Returns whether commands are kept by helpers. If not, [`helper_main`] was not called, or this is
+/// Returns whether commands are kept by helpers. If not, [`init_command_helper`] was not called, or this is
 /// not Linux; then [`run`] ends what it can find of a command.
 #[must_use]
 pub fn has_helper() -> bool {
-    Way::best() == Way::Helper
+    Supervision::best() == Supervision::Helper
 }
 
 /// Runs a command to its end and passes its output on as it comes.
@@ -226,7 +226,7 @@ pub async fn run(
     output: impl FnMut(&[u8]) + Send,
 ) -> Result<Exit, SpawnError> {
     let ready = || Box::pin(std::future::ready(())) as _;
-    run_kept(command, Way::best(), None, None, cancel, whole(output), ready).await
+    run_kept(command, Supervision::best(), None, None, cancel, whole(output), ready).await
 }
 
 /// Takes the pieces of what is not recorded, of which nothing is left out.
@@ -256,12 +256,12 @@ pub async fn run_recorded(
     output: impl FnMut(Piece<'_>) + Send,
     ready: impl FnMut() -> BoxFuture<'static, ()> + Send,
 ) -> Result<Exit, SpawnError> {
-    run_kept(command, Way::best(), Some(recording), input, cancel, output, ready).await
+    run_kept(command, Supervision::best(), Some(recording), input, cancel, output, ready).await
 }
 
 async fn run_kept(
     command: Command,
-    way: Way,
+    supervision: Supervision,
     recording: Option<Arc<Recording>>,
     input: Option<Input>,
     cancel: CancellationToken,
@@ -272,7 +272,7 @@ async fn run_kept(
     if cancel.is_cancelled() {
         return Ok(exit(Ended::default(), End::Cancelled, begun));
     }
-    if way == Way::Outside {
+    if supervision == Supervision::Outside {
         static TOLD: Once = Once::new();
         TOLD.call_once(|| {
             tracing::warn!(
@@ -281,7 +281,7 @@ async fn run_kept(
         });
     }
     let (timeout, streams) = (command.timeout, command.streams);
-    let mut live = live::start(command, way, recording).await?;
+    let mut live = live::start(command, supervision, recording).await?;
     let tree = &live.tree;
     let silence = Arc::new(Silence::new(Arc::clone(tree)));
     let typed = input.zip(live.keys.take());
@@ -311,7 +311,7 @@ async fn run_kept(
                     taken.pass(&mut output);
                     waiting = Some(ready());
                 }
-                () = or_never(waiting.as_mut()) => waiting = None,
+                Some(()) = OptionFuture::from(waiting.as_mut()) => waiting = None,
             }
         }
     }?;
@@ -350,14 +350,6 @@ async fn drain(chunks: &mut chunks::Receiver, mut output: impl FnMut(Piece<'_>))
     }
 }
 
-/// Waits for something; for ever, where there is nothing to wait for.
-pub async fn or_never<F: Future>(waited: Option<F>) -> F::Output {
-    match waited {
-        Some(waited) => waited.await,
-        None => std::future::pending().await,
-    }
-}
-
 /// Waits for a reason to end a command. One that nobody types at is `watched` for waiting for it.
 async fn stop_asked(
     cancel: &CancellationToken,
@@ -366,8 +358,8 @@ async fn stop_asked(
 ) -> End {
     tokio::select! {
         () = cancel.cancelled() => End::Cancelled,
-        () = or_never(timeout.map(sleep)) => End::TimedOut,
-        () = or_never(watched.map(Silence::waits_for_input)) => End::WaitedForInput,
+        Some(()) = OptionFuture::from(timeout.map(sleep)) => End::TimedOut,
+        Some(()) = OptionFuture::from(watched.map(Silence::waits_for_input)) => End::WaitedForInput,
     }
 }
 

@@ -4,22 +4,22 @@
 //!
 //! There are two ways. A *helper*, this program once more, starts the program and is told to end
 //! it: the kernel gives every orphan beneath it to it, so that nothing gets away (Linux, and only
-//! if the embedder's `main` has called [`helper_main`]). Without one the processes are looked for
+//! if the embedder's `main` has called [`init_command_helper`]). Without one the processes are looked for
 //! from [outside](group), and some can get away.
 
-#[cfg(target_os = "linux")]
-mod beneath;
+#[cfg_attr(target_os = "linux", path = "tree/descendants_linux.rs")]
+mod descendants;
 mod group;
 #[cfg_attr(target_os = "linux", path = "tree/helper_linux.rs")]
 mod helper;
 #[cfg(target_os = "linux")]
-mod keeper;
-#[cfg_attr(target_os = "linux", path = "tree/kin_linux.rs")]
-mod kin;
-#[cfg(target_os = "linux")]
 mod protocol;
 mod signals;
 mod streams;
+#[cfg(target_os = "linux")]
+mod subtree;
+#[cfg(target_os = "linux")]
+mod supervisor;
 #[cfg(target_os = "linux")]
 mod table;
 #[cfg_attr(target_os = "linux", path = "tree/waiting_linux.rs")]
@@ -36,7 +36,7 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, ioctl_tiocsctty, setr
 use serde::{Deserialize, Serialize};
 
 use self::group::Group;
-pub(crate) use self::helper::helper_main;
+pub(crate) use self::helper::init_command_helper;
 pub(crate) use self::streams::{End, Keys, Reading, Source, keys, open};
 
 /// The environment variable that all processes of a command have, each command with its own value.
@@ -60,14 +60,14 @@ pub(crate) struct Program<'a> {
 
 /// How the processes of a program are kept together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Supervision {
     /// By a helper above them.
     Helper,
     /// By looking for them from outside.
     Outside,
 }
 
-impl Way {
+impl Supervision {
     /// The best that there is in this process.
     pub(crate) fn best() -> Self {
         if helper::is_there() { Self::Helper } else { Self::Outside }
@@ -131,10 +131,14 @@ pub(crate) struct Waiter {
 /// Starts a program in a session of its own.
 ///
 /// To be called on a thread that stays until the end: the program dies with it.
-pub(crate) fn start(program: &Program<'_>, end: End, way: Way) -> io::Result<(Tree, Waiter)> {
+pub(crate) fn start(
+    program: &Program<'_>,
+    end: End,
+    supervision: Supervision,
+) -> io::Result<(Tree, Waiter)> {
     let terminal = end.terminal.clone();
     let explain = |error| not_started(error, program.cwd);
-    if way == Way::Helper {
+    if supervision == Supervision::Helper {
         let (child, link, told) = helper::start(program, end).map_err(explain)?;
         let group = Group::of(&child, program.mark);
         let tree = Tree { group, helper: Some(link), terminal };

@@ -7,17 +7,19 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use portable_pty::{
     Child, ChildKiller, CommandBuilder, MasterPty, PtySize, SlavePty, native_pty_system,
 };
 
+use crate::lock::lock;
+
 /// The environment variable that all processes of a command have, each command with its own value.
 pub(crate) const MARK: &str = "ACP_TOOLS_COMMAND";
 
-pub(crate) fn helper_main() {}
+pub(crate) fn init_command_helper() {}
 
 /// There is no such limit.
 pub(crate) fn survive_large_files() {}
@@ -33,12 +35,12 @@ pub(crate) struct Program<'a> {
 
 /// How the processes of a program are kept together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Supervision {
     Helper,
     Outside,
 }
 
-impl Way {
+impl Supervision {
     pub(crate) fn best() -> Self {
         Self::Outside
     }
@@ -88,7 +90,7 @@ pub(crate) struct Waiter {
 }
 
 /// Starts a program.
-pub(crate) fn start(program: &Program<'_>, end: End, _: Way) -> io::Result<(Tree, Waiter)> {
+pub(crate) fn start(program: &Program<'_>, end: End, _: Supervision) -> io::Result<(Tree, Waiter)> {
     let argv = program.argv.iter().map(Into::into).collect();
     let mut builder = CommandBuilder::from_argv(argv);
     builder.cwd(program.cwd);
@@ -116,7 +118,7 @@ impl Tree {
     }
 
     pub(crate) fn kill(&self) {
-        let mut shell = self.shell.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shell = lock(&self.shell);
         if !shell.gone {
             shell.stopped = true;
             drop(shell.killer.kill());
@@ -127,7 +129,7 @@ impl Tree {
 
     pub(crate) fn end(&self, mut waiter: Waiter) -> io::Result<Ended> {
         let status = waiter.child.wait().ok();
-        let mut shell = self.shell.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shell = lock(&self.shell);
         shell.gone = true;
         let code = status.map(|status| status.exit_code().cast_signed());
         Ok(Ended { code, stopped: shell.stopped, ..Ended::default() })
@@ -153,14 +155,14 @@ pub(crate) struct Keys(Mutex<Box<dyn Write + Send>>);
 
 /// Returns the keyboard of the terminal that is read.
 pub(crate) fn keys(_: &Source, reading: &Reading) -> io::Result<Keys> {
-    let master = reading.master.lock().unwrap_or_else(PoisonError::into_inner);
+    let master = lock(&reading.master);
     Ok(Keys(Mutex::new(master.take_writer().map_err(io::Error::other)?)))
 }
 
 impl Keys {
     /// Types bytes. Here it takes as long as the terminal likes.
     pub(crate) fn press(&self, bytes: &[u8], _: Duration) -> io::Result<usize> {
-        let mut keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut keys = lock(&self.0);
         keys.write_all(bytes)?;
         keys.flush()?;
         Ok(bytes.len())

@@ -67,7 +67,7 @@ fn agent() -> Agent {
 
 fn main() -> Result<(), Box<dyn Error>> {
     // Does not return in the helper process that ends commands with all they started.
-    callboard_process::helper_main();
+    callboard_process::init_command_helper();
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(serve(agent(), acp_transport::stdio()?))?;
     Ok(())

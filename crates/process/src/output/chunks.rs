@@ -4,7 +4,7 @@
 //! looks. Where they are not, all arrive. In both cases the command waits while nobody takes them.
 
 use std::mem;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
@@ -13,6 +13,7 @@ use super::record::Recording;
 use super::text::{HeadTail, after_gap};
 use super::{Piece, whole};
 use crate::limits::{OUTPUT_CHUNKS, READ_BYTES, SHOWN_BYTES, SHOWN_INTERVAL};
+use crate::lock::lock;
 
 /// Makes the two ends. What is recorded is shown by its beginning and its end where it comes
 /// faster than [`SHOWN_BYTES`] in [`SHOWN_INTERVAL`], with a count of the rest between them.
@@ -72,10 +73,6 @@ fn waiting(is_recorded: bool) -> HeadTail {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether the command has to wait. It does not for whoever has just taken something, and has to
     /// show it before taking more.
     fn is_full(&self, state: &State) -> bool {
@@ -96,7 +93,7 @@ impl Sender {
         if let Some(recording) = &shared.recording {
             recording.push(bytes);
         }
-        let mut state = shared.lock();
+        let mut state = lock(&shared.state);
         while shared.is_full(&state) {
             state = shared.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -111,7 +108,7 @@ impl Sender {
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        self.0.lock().is_over = true;
+        lock(&self.0.state).is_over = true;
         self.0.filled.notify_one();
     }
 }
@@ -122,7 +119,7 @@ impl Receiver {
     pub(crate) async fn recv(&mut self) -> Option<Taken> {
         loop {
             let is_empty = {
-                let mut state = self.shared.lock();
+                let mut state = lock(&self.shared.state);
                 state.is_heard = true;
                 self.shared.room.notify_one();
                 let is_empty = state.waiting.total() == 0;
@@ -154,7 +151,7 @@ impl Receiver {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        self.shared.lock().is_left = true;
+        lock(&self.shared.state).is_left = true;
         self.shared.room.notify_one();
     }
 }

@@ -7,13 +7,14 @@ use std::fmt::{self, Write as _};
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use callboard_text::{grouped_count, path_text};
 
 use super::binary;
 use super::text::{Excerpt, HeadTail};
 use crate::limits::{COMMAND_KEPT_BYTES, COMMAND_OUTPUT_BYTES, SNIFF_BYTES};
+use crate::lock::lock;
 
 mod look;
 
@@ -89,21 +90,17 @@ impl Recording {
 
     /// Takes the next bytes. Blocks on the disk.
     pub fn push(&self, bytes: &[u8]) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.write(bytes);
         state.kept.push(bytes);
     }
 
     /// Ends the file, and tells what there is. What comes later is counted the next time.
     pub fn finish(&self) -> Recorded {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let place = std::mem::replace(&mut state.place, Place::Nowhere(None));
         let (file, trouble) = place.end(state.kept.total(), state.room);
         Recorded::of(&state.kept, file, trouble.map(|error| error.to_string()))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -16,7 +16,7 @@ use super::{Command, SpawnError, Streams};
 use crate::limits::{COMMAND_STRING_BYTES, READ_BYTES};
 use crate::output::chunks;
 use crate::output::record::Recording;
-use crate::tree::{self, Ended, Keys, Program, Reading, Shape, Source, Tree, Waiter, Way};
+use crate::tree::{self, Ended, Keys, Program, Reading, Shape, Source, Supervision, Tree, Waiter};
 
 /// A command that was started. Dropping it kills what is left of it.
 #[derive(Debug)]
@@ -60,13 +60,13 @@ pub(super) fn signal(tree: &Arc<Tree>, how: fn(&Tree)) -> oneshot::Receiver<()> 
 /// runtime) may go away at any time and the processes are still ended and reaped.
 pub(super) async fn start(
     command: Command,
-    way: Way,
+    supervision: Supervision,
     recording: Option<Arc<Recording>>,
 ) -> Result<Live, SpawnError> {
     let (started, live) = oneshot::channel();
     thread::Builder::new()
         .name("command".into())
-        .spawn(move || keep(&command, way, recording, started))
+        .spawn(move || keep(&command, supervision, recording, started))
         .map_err(start_error)?;
     live.await.unwrap_or_else(|gone| Err(start_error(gone)))
 }
@@ -75,11 +75,11 @@ pub(super) async fn start(
 /// a [`Live`] that cannot be sent is dropped, which kills.
 fn keep(
     command: &Command,
-    way: Way,
+    supervision: Supervision,
     recording: Option<Arc<Recording>>,
     started: oneshot::Sender<Result<Live, SpawnError>>,
 ) {
-    let Started { live, ended, waiter } = match spawn(command, way, recording) {
+    let Started { live, ended, waiter } = match spawn(command, supervision, recording) {
         Ok(spawned) => spawned,
         Err(error) => return drop(started.send(Err(error))),
     };
@@ -96,7 +96,7 @@ struct Started {
 
 fn spawn(
     command: &Command,
-    way: Way,
+    supervision: Supervision,
     recording: Option<Arc<Recording>>,
 ) -> Result<Started, SpawnError> {
     check(command)?;
@@ -112,7 +112,7 @@ fn spawn(
         .map_err(start_error)?;
     let (argv, mark) = (argv(&command.line), mark());
     let program = Program { argv, cwd: &command.cwd, env: &command.env, mark: &mark };
-    let (tree, waiter) = tree::start(&program, end, way).map_err(start_error)?;
+    let (tree, waiter) = tree::start(&program, end, supervision).map_err(start_error)?;
     let (sender, ended) = oneshot::channel();
     let live = Live { tree: Arc::new(tree), chunks, ended, reading: Some(reading), keys };
     Ok(Started { live, ended: sender, waiter })

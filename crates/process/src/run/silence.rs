@@ -2,12 +2,13 @@
 //!
 //! Knows nothing of what is done about it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until};
 
 use crate::limits::INPUT_SILENCE;
+use crate::lock::lock;
 use crate::tree::Tree;
 
 /// How long a command has been silent, and why.
@@ -25,7 +26,7 @@ impl Silence {
 
     /// Notes that it wrote something.
     pub(super) fn broken(&self) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *lock(&self.last) = Instant::now();
     }
 
     /// Whether a process waits for something to be typed, however long. Takes some milliseconds.
@@ -37,7 +38,7 @@ impl Silence {
     pub(super) async fn waits_for_input(&self) {
         let mut looked = Instant::now();
         loop {
-            let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            let last = *lock(&self.last);
             let due = last.max(looked) + INPUT_SILENCE;
             if Instant::now() < due {
                 sleep_until(due).await;

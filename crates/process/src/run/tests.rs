@@ -24,12 +24,12 @@ use crate::text::plain;
 #[unsafe(link_section = ".init_array")]
 static HELPER: extern "C" fn() = {
     extern "C" fn called_first() {
-        helper_main();
+        init_command_helper();
     }
     called_first
 };
 
-const WAYS: [Way; 2] = [Way::Helper, Way::Outside];
+const SUPERVISIONS: [Supervision; 2] = [Supervision::Helper, Supervision::Outside];
 
 /// In the environment of a copy of this program that was started with SIGCHLD ignored.
 const DEAF: &str = "ACP_TOOLS_TEST_DEAF";
@@ -48,34 +48,41 @@ fn command(line: &str) -> Command {
 }
 
 async fn run(
-    way: Way,
+    supervision: Supervision,
     command: Command,
     cancel: CancellationToken,
     output: impl FnMut(&[u8]) + Send,
 ) -> Result<Exit, SpawnError> {
     let ready = || Box::pin(std::future::ready(())) as _;
-    run_kept(command, way, None, None, cancel, whole(output), ready).await
+    run_kept(command, supervision, None, None, cancel, whole(output), ready).await
 }
 
 /// Runs to the end, and returns what was printed as text.
-async fn finish(way: Way, command: Command) -> (Exit, String) {
+async fn finish(supervision: Supervision, command: Command) -> (Exit, String) {
     let mut output = Vec::new();
     let cancel = CancellationToken::new();
-    let exit = run(way, command, cancel, |chunk| output.extend_from_slice(chunk)).await.unwrap();
+    let exit =
+        run(supervision, command, cancel, |chunk| output.extend_from_slice(chunk)).await.unwrap();
     (exit, plain(&output))
 }
 
 async fn check(line: &str, code: i32, expected: &str) {
-    for way in WAYS {
-        check_streams(way, Streams::Terminal(Size::default()), line, code, expected).await;
+    for supervision in SUPERVISIONS {
+        check_streams(supervision, Streams::Terminal(Size::default()), line, code, expected).await;
     }
 }
 
-async fn check_streams(way: Way, streams: Streams, line: &str, code: i32, expected: &str) {
-    let (exit, output) = finish(way, Command { streams, ..command(line) }).await;
+async fn check_streams(
+    supervision: Supervision,
+    streams: Streams,
+    line: &str,
+    code: i32,
+    expected: &str,
+) {
+    let (exit, output) = finish(supervision, Command { streams, ..command(line) }).await;
     assert_eq!((exit.end, exit.code, exit.signal), (End::Exited, Some(code), None), "{line}");
-    assert_eq!(output, expected, "{way:?}, {streams:?}: {line}");
-    assert_eq!(exit.left_over, 0, "{way:?}: {line}");
+    assert_eq!(output, expected, "{supervision:?}, {streams:?}: {line}");
+    assert_eq!(exit.left_over, 0, "{supervision:?}: {line}");
 }
 
 /// A duration for `sleep` that no other process has, to find it by.
@@ -155,8 +162,8 @@ async fn a_command_ends_with_its_exit_code_and_all_it_printed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_does_not_exist_is_the_shells_answer() {
-    for way in WAYS {
-        let (exit, output) = finish(way, command("no-such-command-anywhere")).await;
+    for supervision in SUPERVISIONS {
+        let (exit, output) = finish(supervision, command("no-such-command-anywhere")).await;
         assert_eq!(exit.code, Some(127));
         assert!(output.contains("no-such-command-anywhere: command not found"), "{output}");
     }
@@ -164,9 +171,9 @@ async fn a_command_that_does_not_exist_is_the_shells_answer() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_has_a_name_and_no_code() {
-    for way in WAYS {
+    for supervision in SUPERVISIONS {
         for (line, signal) in [("kill -9 $$", "SIGKILL"), ("kill -SEGV $$", "SIGSEGV")] {
-            let (exit, _) = finish(way, command(line)).await;
+            let (exit, _) = finish(supervision, command(line)).await;
             assert_eq!((exit.code, exit.signal.as_deref()), (None, Some(signal)));
             assert_eq!(exit.end, End::Exited);
         }
@@ -175,8 +182,8 @@ async fn a_signal_has_a_name_and_no_code() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_output_comes_whole_and_in_order() {
-    for way in WAYS {
-        let (exit, output) = finish(way, command("seq 1 100000")).await;
+    for supervision in SUPERVISIONS {
+        let (exit, output) = finish(supervision, command("seq 1 100000")).await;
         assert_eq!(exit.code, Some(0));
         let lines = output.lines().map(|line| line.parse::<u32>().unwrap());
         assert!(lines.eq(1..=100_000));
@@ -185,7 +192,7 @@ async fn a_long_output_comes_whole_and_in_order() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn output_comes_while_the_command_runs() {
-    for way in WAYS {
+    for supervision in SUPERVISIONS {
         let dir = TempDir::new().unwrap();
         let waiting = Command {
             cwd: dir.path().to_owned(),
@@ -193,7 +200,7 @@ async fn output_comes_while_the_command_runs() {
         };
         let gate = dir.path().join("gate");
         let mut output = Vec::new();
-        let exit = run(way, waiting, CancellationToken::new(), |chunk| {
+        let exit = run(supervision, waiting, CancellationToken::new(), |chunk| {
             // Opening waits for the command, which waits for this.
             if plain(&output).is_empty() {
                 fs::write(&gate, "go\n").unwrap();
@@ -213,9 +220,9 @@ async fn a_command_that_reads_finds_the_end_of_its_input() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_environment_is_what_was_given_and_the_mark() {
-    for way in WAYS {
+    for supervision in SUPERVISIONS {
         let (_, output) = finish(
-            way,
+            supervision,
             Command {
                 env: [("PATH", "/usr/bin:/bin"), ("A", "1 2")]
                     .map(|(n, v)| (n.into(), v.into()))
@@ -235,16 +242,16 @@ async fn the_environment_is_what_was_given_and_the_mark() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_timeout_ends_the_command_and_what_it_printed_stays() {
-    let timed_out = async |way| {
+    let timed_out = async |supervision| {
         let sleep = endless();
         let line = format!("echo begun; sleep {sleep}; echo not reached");
         let timeout = Some(Duration::from_secs(5));
-        let (exit, output) = finish(way, Command { timeout, ..command(&line) }).await;
+        let (exit, output) = finish(supervision, Command { timeout, ..command(&line) }).await;
         assert_eq!((exit.end, exit.code), (End::TimedOut, None));
         assert!(exit.signal.is_some());
         assert_eq!((output.as_str(), alive(&sleep)), ("begun\n", 0));
     };
-    futures::future::join_all(WAYS.map(timed_out)).await;
+    futures::future::join_all(SUPERVISIONS.map(timed_out)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -262,12 +269,12 @@ async fn cancelling_leaves_nothing_behind() {
         "trap '' TERM HUP INT; sleep @ & sleep @",
         "nohup sleep @ & until grep -qsx sleep /proc/$!/comm; do :; done; kill -STOP $!; disown; sleep @",
     ] {
-        for way in WAYS {
+        for supervision in SUPERVISIONS {
             let sleep = endless();
             let line = format!("echo begun; {}", start.replace('@', &sleep));
             let cancel = CancellationToken::new();
             let (begun, output) = watch("begun");
-            let running = tokio::spawn(run(way, command(&line), cancel.clone(), output));
+            let running = tokio::spawn(run(supervision, command(&line), cancel.clone(), output));
             begun.notified().await;
             until(start, || alive(&sleep) >= start.matches("sleep @").count()).await;
             cancel.cancel();
@@ -283,11 +290,11 @@ async fn cancelling_leaves_nothing_behind() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_tidies_up_when_asked_to_stop_may_finish() {
-    for way in WAYS {
+    for supervision in SUPERVISIONS {
         let line = "trap 'echo tidy; exit 5' TERM; sleep 600 & echo begun; wait";
         let life = || async {
             let (cancel, mut output) = (CancellationToken::new(), Vec::new());
-            let exit = run(way, command(line), cancel.clone(), |chunk| {
+            let exit = run(supervision, command(line), cancel.clone(), |chunk| {
                 output.extend_from_slice(chunk);
                 cancel.cancel();
             });
@@ -309,14 +316,14 @@ async fn what_runs_on_in_the_background_is_ended_with_the_shell() {
         "trap '' HUP TERM; setsid sleep @ & echo hi",
         "trap '' HUP; env -i sleep @ & echo hi",
     ] {
-        for way in WAYS {
+        for supervision in SUPERVISIONS {
             let sleep = endless();
             // The shell must not be gone before the program is there to be left over.
             let line = format!(
                 "{}; until grep -qsx sleep /proc/$!/comm; do :; done",
                 start.replace('@', &sleep)
             );
-            let (exit, output) = finish(way, command(&line)).await;
+            let (exit, output) = finish(supervision, command(&line)).await;
             assert_eq!((exit.end, exit.code), (End::Exited, Some(0)), "{start}");
             assert_eq!(alive(&sleep), 0, "{start}");
             // The terminal hangs up on the first one when the shell is gone; it may be in time.
@@ -329,11 +336,11 @@ async fn what_runs_on_in_the_background_is_ended_with_the_shell() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_holds_the_output_open_does_not_hold_up_the_call() {
-    for way in WAYS {
+    for supervision in SUPERVISIONS {
         for streams in [Streams::Pipe, Streams::Terminal(Size::default())] {
             let sleep = endless();
             let line = format!("trap '' HUP; sleep {sleep} & echo hi");
-            let (exit, output) = finish(way, Command { streams, ..command(&line) }).await;
+            let (exit, output) = finish(supervision, Command { streams, ..command(&line) }).await;
             assert_eq!((exit.end, exit.code, exit.left_over), (End::Exited, Some(0), 1));
             assert_eq!((plain(output.as_bytes()).as_str(), alive(&sleep)), ("hi\n", 0));
         }
@@ -343,9 +350,9 @@ async fn what_holds_the_output_open_does_not_hold_up_the_call() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_ends_soon_after_the_shell_is_not_cut_off() {
     let late = "read line; until [ ! -e /proc/$$/exe ]; do :; done; echo \"$line\"";
-    for way in WAYS {
+    for supervision in SUPERVISIONS {
         let line = format!("trap '' HUP; echo late > >({late})");
-        let life = || finish(way, command(&line));
+        let life = || finish(supervision, command(&line));
         let (exit, output) = in_time(life, |(_, output)| !output.is_empty()).await;
         assert_eq!((exit.end, exit.code, output.as_str()), (End::Exited, Some(0), "late\n"));
     }
@@ -353,14 +360,14 @@ async fn a_process_that_ends_soon_after_the_shell_is_not_cut_off() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_cut_all_ties_does_not_hold_up_the_call_and_a_helper_ends_it() {
-    for way in WAYS {
+    for supervision in SUPERVISIONS {
         let dir = TempDir::new().unwrap();
         let sleep = endless();
         let line =
             format!("mkfifo gate; (env -i setsid env -i sleep {sleep} &); echo ready; cat gate");
         let command = Command { cwd: dir.path().to_owned(), ..command(&line) };
         let mut has_begun = false;
-        let running = run(way, command, CancellationToken::new(), |_| {
+        let running = run(supervision, command, CancellationToken::new(), |_| {
             // What it prints may come in two pieces, and the gate is read once.
             if std::mem::replace(&mut has_begun, true) {
                 return;
@@ -373,7 +380,7 @@ async fn a_process_that_cut_all_ties_does_not_hold_up_the_call_and_a_helper_ends
         assert_eq!((exit.end, exit.code), (End::Exited, Some(0)));
         let escaped = find(&sleep);
         // What `sys::process::group` says it cannot find.
-        let expected = if way == Way::Helper { (1, 0) } else { (0, 1) };
+        let expected = if supervision == Supervision::Helper { (1, 0) } else { (0, 1) };
         assert_eq!((exit.left_over, escaped.len()), expected);
         for escaped in escaped {
             kill_process(escaped, Signal::KILL).unwrap();
@@ -386,14 +393,14 @@ async fn a_process_that_cut_all_ties_does_not_hold_up_the_call_and_a_helper_ends
 async fn a_command_that_turns_on_its_helper_ends_with_it() {
     let sleep = endless();
     let line = format!("trap '' HUP TERM; setsid sleep {sleep} & kill -KILL $PPID; sleep {sleep}");
-    let (exit, _) = finish(Way::Helper, command(&line)).await;
+    let (exit, _) = finish(Supervision::Helper, command(&line)).await;
     assert_eq!((exit.end, exit.code, exit.signal.as_deref()), (End::Exited, None, Some("SIGKILL")));
     assert_eq!(alive(&sleep), 0);
 
     let cancel = CancellationToken::new();
     let (begun, output) = watch("begun");
     let line = format!("kill -STOP $PPID; trap '' TERM; echo begun; sleep {sleep}");
-    let running = tokio::spawn(run(Way::Helper, command(&line), cancel.clone(), output));
+    let running = tokio::spawn(run(Supervision::Helper, command(&line), cancel.clone(), output));
     begun.notified().await;
     cancel.cancel();
     let exit = running.await.unwrap().unwrap();
@@ -406,28 +413,28 @@ async fn a_command_has_the_streams_that_were_asked_for() {
     let size = Size { cols: 99, rows: 33 };
     let line = "[ -t 0 ] && echo reads; [ -t 1 ] && echo writes; [ -t 2 ] && echo errs
         stty size 2>/dev/null </dev/tty; echo bye >&2; : </dev/stdin; exit 0";
-    for way in WAYS {
+    for supervision in SUPERVISIONS {
         for (streams, expected) in [
             (Streams::Pipe, "bye\n"),
             (Streams::Terminal(size), "writes\nerrs\n33 99\nbye\n"),
             (Streams::Interactive(size), "reads\nwrites\nerrs\n33 99\nbye\n"),
         ] {
-            check_streams(way, streams, line, 0, expected).await;
+            check_streams(supervision, streams, line, 0, expected).await;
         }
         let pipe = Command { streams: Streams::Pipe, ..command("printf 'a\\nb\\n'") };
         let mut output = Vec::new();
         let cancel = CancellationToken::new();
-        run(way, pipe, cancel, |chunk| output.extend_from_slice(chunk)).await.unwrap();
+        run(supervision, pipe, cancel, |chunk| output.extend_from_slice(chunk)).await.unwrap();
         assert_eq!(output, b"a\nb\n");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_output_of_a_pipe_goes_on_when_the_shell_has_closed_its_own() {
-    for way in WAYS {
+    for supervision in SUPERVISIONS {
         let line = "(until [ ! -e /proc/$$/fd/1 ]; do :; done; echo late) & exec >&- 2>&-; wait";
-        check_streams(way, Streams::Pipe, line, 0, "late\n").await;
-        check_streams(way, Streams::Pipe, "exec >&- 2>&-; exit 7", 7, "").await;
+        check_streams(supervision, Streams::Pipe, line, 0, "late\n").await;
+        check_streams(supervision, Streams::Pipe, "exec >&- 2>&-; exit 7", 7, "").await;
     }
 }
 
@@ -440,9 +447,9 @@ async fn a_command_inherits_no_descriptor_and_no_ignored_signal() {
     // Two signals of the C library may be ignored, and nobody else can change that.
     let ignored = "0x$(sed -n 's/SigIgn:\\s*//p' /proc/self/status) & 0x7fffffff";
     let line = format!("ls /proc/self/fd | wc -l; echo $(( {ignored} )); ulimit -c");
-    for way in WAYS {
+    for supervision in SUPERVISIONS {
         // The three streams, and the directory that is listed.
-        check_streams(way, Streams::Pipe, &line, 0, "4\n0\n0\n").await;
+        check_streams(supervision, Streams::Pipe, &line, 0, "4\n0\n0\n").await;
     }
     drop(inherited);
 }
@@ -458,26 +465,30 @@ fn ignore_hangups() {
 async fn a_helper_tells_what_the_processes_used() {
     let line = "head -c 60000000 /dev/zero | tail -c 60000000 >/dev/null; i=0; \
                 while [ $i -lt 20000 ]; do i=$((i+1)); done";
-    let (exit, _) = finish(Way::Helper, command(line)).await;
+    let (exit, _) = finish(Supervision::Helper, command(line)).await;
     let usage = exit.usage.unwrap();
     assert!(usage.cpu > Duration::from_millis(5) && usage.cpu < PATIENCE, "{usage:?}");
     assert!((60_000_000..600_000_000).contains(&usage.peak_bytes), "{usage:?}");
-    assert_eq!(finish(Way::Outside, command("true")).await.0.usage, None);
+    assert_eq!(finish(Supervision::Outside, command("true")).await.0.usage, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dropping_the_call_kills_and_reaps() {
-    for way in WAYS {
+    for supervision in SUPERVISIONS {
         let sleep = endless();
         let line = format!("trap '' HUP; echo $$ begun; setsid sleep {sleep} & sleep {sleep}");
         let shell = Arc::new(Mutex::new(String::new()));
         let (begun, mut output) = watch("begun");
         let printed = Arc::clone(&shell);
-        let running =
-            tokio::spawn(run(way, command(&line), CancellationToken::new(), move |chunk| {
+        let running = tokio::spawn(run(
+            supervision,
+            command(&line),
+            CancellationToken::new(),
+            move |chunk| {
                 printed.lock().unwrap().push_str(&plain(chunk));
                 output(chunk);
-            }));
+            },
+        ));
         begun.notified().await;
         until("the programs", || alive(&sleep) == 2).await;
         running.abort();
@@ -496,8 +507,12 @@ async fn dropping_the_call_kills_at_once() {
         let sleep = endless();
         let line = format!("trap '' HUP TERM; echo begun; setsid sleep {sleep} & wait");
         let (begun, output) = watch("begun");
-        let running =
-            tokio::spawn(run(Way::Helper, command(&line), CancellationToken::new(), output));
+        let running = tokio::spawn(run(
+            Supervision::Helper,
+            command(&line),
+            CancellationToken::new(),
+            output,
+        ));
         begun.notified().await;
         until("the program", || alive(&sleep) == 1).await;
         let end = pidfd_open(find(&sleep)[0], PidfdFlags::empty()).unwrap();
@@ -518,9 +533,9 @@ async fn dropping_the_call_kills_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_was_started_deaf_to_the_end_of_its_children_hears_it() {
     if std::env::var_os(DEAF).is_some() {
-        let (exit, output) = finish(Way::Helper, command("echo heard; exit 3")).await;
+        let (exit, output) = finish(Supervision::Helper, command("echo heard; exit 3")).await;
         assert_eq!((exit.code, output.as_str()), (Some(3), "heard\n"));
-        assert_eq!(finish(Way::Outside, command("exit 4")).await.0.code, Some(4));
+        assert_eq!(finish(Supervision::Outside, command("exit 4")).await.0.code, Some(4));
         return;
     }
     let test = "exec::tests::a_program_that_was_started_deaf_to_the_end_of_its_children_hears_it";
@@ -535,14 +550,18 @@ async fn a_command_that_waits_for_input_is_ended_and_one_that_is_silent_is_not()
     let interactive = Streams::Interactive(Size::default());
     let silent = "exec 2>/dev/null; sleep 6; echo done";
     let lines = [
-        (Way::Helper, interactive, "read -r line"),
-        (Way::Outside, interactive, "read -r line"),
-        (Way::Helper, Streams::Terminal(Size::default()), "echo Password:; read -r x </dev/tty"),
-        (Way::Helper, interactive, silent),
-        (Way::Helper, interactive, "sleep 6 | cat; echo done"),
+        (Supervision::Helper, interactive, "read -r line"),
+        (Supervision::Outside, interactive, "read -r line"),
+        (
+            Supervision::Helper,
+            Streams::Terminal(Size::default()),
+            "echo Password:; read -r x </dev/tty",
+        ),
+        (Supervision::Helper, interactive, silent),
+        (Supervision::Helper, interactive, "sleep 6 | cat; echo done"),
     ];
-    let running = lines.map(|(way, streams, line)| async move {
-        let (exit, output) = finish(way, Command { streams, ..command(line) }).await;
+    let running = lines.map(|(supervision, streams, line)| async move {
+        let (exit, output) = finish(supervision, Command { streams, ..command(line) }).await;
         (line, exit, output)
     });
     for (line, exit, output) in futures::future::join_all(running).await {
@@ -558,18 +577,18 @@ async fn a_token_that_has_fired_starts_nothing() {
     let cancel = CancellationToken::new();
     cancel.cancel();
     let line = Command { cwd: dir.path().to_owned(), ..command("touch started") };
-    let exit = run(Way::Helper, line, cancel, |_| {}).await.unwrap();
+    let exit = run(Supervision::Helper, line, cancel, |_| {}).await.unwrap();
     assert_eq!((exit.end, exit.code, exit.signal), (End::Cancelled, None, None));
     assert!(!dir.path().join("started").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_started_says_why() {
-    for way in WAYS {
+    for supervision in SUPERVISIONS {
         let file = tempfile::NamedTempFile::new().unwrap();
         for cwd in [Path::new("/no/such/directory"), file.path()] {
             let error = run(
-                way,
+                supervision,
                 Command { cwd: cwd.to_owned(), ..command("true") },
                 CancellationToken::new(),
                 |_| {},
@@ -579,29 +598,30 @@ async fn what_cannot_be_started_says_why() {
             assert!(error.to_string().contains(&cwd.display().to_string()), "{error}");
         }
         let long = command(&"x".repeat(COMMAND_STRING_BYTES + 1));
-        let error = run(way, long, CancellationToken::new(), |_| {}).await.unwrap_err();
+        let error = run(supervision, long, CancellationToken::new(), |_| {}).await.unwrap_err();
         assert!(error.to_string().starts_with("the command is 131071 bytes long"), "{error}");
-        let error = run(way, command("a\0b"), CancellationToken::new(), |_| {}).await.unwrap_err();
+        let error =
+            run(supervision, command("a\0b"), CancellationToken::new(), |_| {}).await.unwrap_err();
         assert!(matches!(error, SpawnError::Start(_)), "{error:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_longest_command_runs() {
-    for way in WAYS {
+    for supervision in SUPERVISIONS {
         let line = format!("echo {}", ":".repeat(COMMAND_STRING_BYTES - 5));
-        let (exit, output) = finish(way, command(&line)).await;
+        let (exit, output) = finish(supervision, command(&line)).await;
         assert_eq!((exit.code, output.len()), (Some(0), COMMAND_STRING_BYTES - 4));
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_waits_for_a_slow_reader() {
-    for way in WAYS {
+    for supervision in SUPERVISIONS {
         const BYTES: u64 = 10_000_000;
         let line = format!("echo $$; exec head -c {BYTES} /dev/zero");
         let (mut read, mut most, mut shell) = (0, 0, None);
-        let exit = run(way, command(&line), CancellationToken::new(), |chunk| {
+        let exit = run(supervision, command(&line), CancellationToken::new(), |chunk| {
             read += chunk.len() as u64;
             let shell =
                 shell.get_or_insert_with(|| plain(chunk).lines().next().unwrap().to_owned());

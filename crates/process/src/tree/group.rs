@@ -11,7 +11,7 @@
 //! cannot be given to anybody else, and after that nothing is signalled any more.
 
 use std::process::Child;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,17 +20,18 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process, kill_process_group, waitid,
 };
 
-use super::kin::Kin;
+use super::descendants::Descendants;
 use super::signals::signal_name;
 use super::{Ended, MARK};
 use crate::limits::{KILL_DEADLINE, KILL_GRACE, LEFT_OVER_GRACE, SWEEP_INTERVAL};
+use crate::lock::lock;
 
 /// The processes of one command, as far as they can be found from where it was started.
 #[derive(Debug)]
 pub(super) struct Group {
     /// The shell, whose id is also that of its process group and session.
     leader: Pid,
-    kin: Kin,
+    descendants: Descendants,
     phase: Mutex<Phase>,
 }
 
@@ -48,8 +49,8 @@ impl Group {
     /// [`MARK`].
     pub(super) fn of(leader: &Child, mark: &str) -> Self {
         let leader = Pid::from_child(leader);
-        let kin = Kin::of(leader, format!("{MARK}={mark}"));
-        Self { leader, kin, phase: Mutex::new(Phase::Running) }
+        let descendants = Descendants::of(leader, format!("{MARK}={mark}"));
+        Self { leader, descendants, phase: Mutex::new(Phase::Running) }
     }
 
     /// Asks all processes to end, once.
@@ -137,7 +138,7 @@ impl Group {
     fn settle(&self, within: Duration) -> usize {
         let deadline = Instant::now() + within;
         loop {
-            let left = self.kin.count();
+            let left = self.descendants.count();
             if left == 0 || Instant::now() >= deadline {
                 return left;
             }
@@ -150,7 +151,7 @@ impl Group {
         // Stopped first, the group as one, so that nothing gets away between being found and being
         // signalled: by forking, by leaving the group, or as the shell's next command.
         let _ = kill_process_group(self.leader, Signal::STOP);
-        let strays = self.kin.freeze();
+        let strays = self.descendants.freeze();
         for signal in [signal, Signal::CONT] {
             let _ = kill_process_group(self.leader, signal);
             strays.signal(signal);
@@ -158,6 +159,6 @@ impl Group {
     }
 
     fn phase(&self) -> MutexGuard<'_, Phase> {
-        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.phase)
     }
 }

@@ -9,7 +9,7 @@ pub(super) fn is_there() -> bool {
     false
 }
 
-pub(crate) fn helper_main() {}
+pub(crate) fn init_command_helper() {}
 
 pub(super) fn start(_: &Program<'_>, _: End) -> io::Result<(Child, Link, Told)> {
     Err(io::ErrorKind::Unsupported.into())

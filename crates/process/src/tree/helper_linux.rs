@@ -1,6 +1,6 @@
 //! Starts a program beneath a helper, which is this very program once more.
 //!
-//! Knows nothing of what a helper does; that is [`keeper`](super::keeper)'s. Between the two is one
+//! Knows nothing of what a helper does; that is [`supervisor`](super::supervisor)'s. Between the two is one
 //! socket, the helper's standard input. Down it go one [`Order`] and then single bytes; up comes one
 //! [`News`]. When it closes, however this process ended, the helper kills everything. Nothing waits
 //! for the helper but the end: a command may have stopped it before it could say a word.
@@ -13,14 +13,14 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::keeper::{self, close_range};
 use super::protocol::{News, Order, tell};
+use super::supervisor::{self, close_range};
 use super::{End, MARK, OWN_PROGRAM, Program, listen_to};
 
 /// The name by which a helper is started, and knows that it is one.
 const NAME: &str = "acp-tools: keeps a command";
 
-/// Set once [`helper_main`] was called: then the next process of this program calls it too.
+/// Set once [`init_command_helper`] was called: then the next process of this program calls it too.
 static IS_CALLED: AtomicBool = AtomicBool::new(false);
 
 pub(super) fn is_there() -> bool {
@@ -28,9 +28,9 @@ pub(super) fn is_there() -> bool {
 }
 
 #[expect(clippy::exit, clippy::disallowed_methods, reason = "a helper is no program of its own")]
-pub(crate) fn helper_main() {
+pub(crate) fn init_command_helper() {
     if args_os().next().is_some_and(|name| name == NAME) {
-        std::process::exit(i32::from(keeper::keep().is_err()));
+        std::process::exit(i32::from(supervisor::run().is_err()));
     }
     // If whoever started us ignores it, no program could be waited for.
     listen_to(libc::SIGCHLD);

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use callboard_process::env::{base_env, conceal, parent};
-use callboard_process::{Streams, helper_main};
+use callboard_process::{Streams, init_command_helper};
 use rustix::process::geteuid;
 use tokio_util::sync::CancellationToken;
 
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 #[unsafe(link_section = ".init_array")]
 static CONCEALED: extern "C" fn() = {
     extern "C" fn called_first() {
-        helper_main();
+        init_command_helper();
         conceal();
     }
     called_first

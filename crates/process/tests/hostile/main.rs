@@ -33,7 +33,7 @@ use random::Random;
 #[unsafe(link_section = ".init_array")]
 static HELPER: extern "C" fn() = {
     extern "C" fn called_first() {
-        callboard_process::helper_main();
+        callboard_process::init_command_helper();
     }
     called_first
 };

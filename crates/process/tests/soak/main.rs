@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 #[unsafe(link_section = ".init_array")]
 static HELPER: extern "C" fn() = {
     extern "C" fn called_first() {
-        callboard_process::helper_main();
+        callboard_process::init_command_helper();
     }
     called_first
 };

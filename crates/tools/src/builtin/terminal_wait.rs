@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use acp_lifecycle::{Grant, Pinned};
 use acp_types::ToolKind;
+use futures::future::OptionFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::time::sleep;
@@ -12,7 +13,7 @@ use super::terminal::background::{self, find};
 use crate::error::{Code, ToolError};
 use crate::limits::{BACKGROUND_WAIT, COMMAND_TIMEOUT_MAX};
 use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
-use callboard_process::{Input, or_never};
+use callboard_process::Input;
 
 /// Waits for the end of a command in the background.
 #[derive(Debug, Clone, Copy)]
@@ -75,7 +76,7 @@ impl Tool for TerminalWait {
         let within = timeout_ms.map_or(BACKGROUND_WAIT, Duration::from_millis);
         tokio::select! {
             () = invocation.context.workspace.background().ended(&command.id) => {}
-            () = or_never(command.job.input.as_ref().map(Input::awaited)) => {}
+            Some(()) = OptionFuture::from(command.job.input.as_ref().map(Input::awaited)) => {}
             () = sleep(within.min(COMMAND_TIMEOUT_MAX)) => {}
             () = invocation.call.cancel().cancelled() => {
                 let message = format!("The wait was cancelled. {} was not ended by it.", command.id);

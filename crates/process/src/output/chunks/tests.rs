@@ -11,6 +11,7 @@ use tokio::time::advance;
 use super::super::record::Recording;
 use super::{Taken, channel};
 use crate::limits::{OUTPUT_CHUNKS, READ_BYTES, SHOWN_BYTES, SHOWN_INTERVAL};
+use crate::lock::lock;
 
 fn recording() -> Arc<Recording> {
     Arc::new(Recording::new(0, || Ok(None)))
@@ -79,11 +80,11 @@ async fn slowly(recording: Option<Arc<Recording>>, room: usize) -> usize {
             assert!(sender.send(chunk));
         }
     });
-    while receiver.shared.lock().waiting.kept() < room {
+    while lock(&receiver.shared.state).waiting.kept() < room {
         tokio::task::yield_now().await;
     }
     assert!(!thread.is_finished(), "nobody takes anything, so it waits");
-    assert!(receiver.shared.lock().waiting.total() <= (room + READ_BYTES) as u64);
+    assert!(lock(&receiver.shared.state).waiting.total() <= (room + READ_BYTES) as u64);
     let mut arrived = 0;
     while let Some(chunk) = receiver.recv().await {
         arrived += chunk.len();
@@ -108,7 +109,7 @@ async fn a_sender_that_waits_is_told_when_the_receiver_leaves() {
     let (sender, receiver) = channel(None);
     let thread = thread::spawn(move || while sender.send(&[0; READ_BYTES]) {});
     let deadline = Instant::now() + Duration::from_secs(20);
-    while receiver.shared.lock().waiting.kept() < OUTPUT_CHUNKS * READ_BYTES {
+    while lock(&receiver.shared.state).waiting.kept() < OUTPUT_CHUNKS * READ_BYTES {
         assert!(Instant::now() < deadline, "the sender does not come so far");
         thread::yield_now();
     }

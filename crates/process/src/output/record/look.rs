@@ -2,6 +2,7 @@
 
 use super::{Excerpt, Place, Recorded, RecordedFile, Recording, State, sniffed};
 use crate::limits::{COMMAND_OUTPUT_BYTES, OPEN_LINE_BYTES};
+use crate::lock::lock;
 
 /// How far an output was told.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,7 +32,7 @@ impl Recording {
     /// Tells what there is so far. The recording goes on.
     pub fn so_far(&self) -> Recorded {
         let (kept, (file, trouble)) = {
-            let state = &mut *self.lock();
+            let state = &mut *lock(&self.state);
             (state.kept.clone(), state.place.so_far())
         };
         Recorded::of(&kept, file, trouble)
@@ -40,7 +41,7 @@ impl Recording {
     /// Tells what there is behind a mark, and moves the mark there.
     pub fn fresh(&self, mark: &mut Mark) -> Fresh {
         let (part, binary, file, seen, lines) = {
-            let State { kept, place, .. } = &mut *self.lock();
+            let State { kept, place, .. } = &mut *lock(&self.state);
             let part = kept.since(mark.bytes, mark.lines);
             (part, sniffed(kept), place.so_far().0, kept.total(), kept.lines())
         };

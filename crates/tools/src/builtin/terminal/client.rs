@@ -11,7 +11,7 @@ use std::time::Duration;
 use acp_types::{Exit, Output as Shown, TerminalId, TerminalPatch};
 use callboard_text::visible;
 use callboard_text::{head, tail};
-use futures::future;
+use futures::future::{self, OptionFuture};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -31,7 +31,7 @@ use crate::tool::{Invocation, Output, blocking};
 use callboard_process::env;
 use callboard_process::escapes::Filter;
 use callboard_process::record::Recording;
-use callboard_process::{self as process, Command, End, Streams, or_never};
+use callboard_process::{self as process, Command, End, Streams};
 
 /// Returns the client's terminals, if it is to run a command: not one that reads what is typed or
 /// is to go on in the background, which no client can be asked for, and not where the client shows
@@ -193,7 +193,7 @@ async fn follow(
             return Ran { end: End::Exited, exit: exit.ok(), output: settled(terminal, CLIENT_SETTLE_TRIES).await };
         }
         () = cancel.cancelled() => (End::Cancelled, CLIENT_CANCEL_GRACE),
-        () = or_never(limit.map(sleep)) => (End::TimedOut, CLIENT_KILL_DEADLINE),
+        Some(()) = OptionFuture::from(limit.map(sleep)) => (End::TimedOut, CLIENT_KILL_DEADLINE),
     };
     // A command that the user cancelled is not waited for: once it is told to end, its end is
     // there soon or does not matter, and so is its last output.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use acp_types::TerminalId;
 use futures::FutureExt as _;
+use futures::future::{OptionFuture, pending};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -22,7 +23,7 @@ use crate::tool::{Invocation, Output, blocking};
 use callboard_process::escapes::Filter;
 use callboard_process::record::Recording;
 use callboard_process::{
-    self as process, Command, Input, Piece, Size, SpawnError, Streams, or_never,
+    self as process, Command, Input, Piece, Size, SpawnError, Streams,
 };
 
 /// Runs a command to its end, or until it goes on in the background.
@@ -121,8 +122,9 @@ fn begin(command: Command, folder: Arc<Dir>, job: &Job, invocation: Invocation<'
 /// Waits until a command is not to be waited for any more.
 async fn out_of_patience(patience: Option<Duration>, input: Option<&Input>) -> Why {
     tokio::select! {
-        () = or_never(patience.map(sleep)) => Why::Lasts,
-        () = or_never(input.map(Input::awaited)) => Why::AwaitsInput,
+        Some(()) = OptionFuture::from(patience.map(sleep)) => Why::Lasts,
+        Some(()) = OptionFuture::from(input.map(Input::awaited)) => Why::AwaitsInput,
+        else => pending().await,
     }
 }
 

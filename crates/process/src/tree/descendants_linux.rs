@@ -3,26 +3,27 @@
 //! Knows nothing of when or why they are signalled.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rustix::process::{Pid, Signal};
 
 use super::table::{self, Process};
+use crate::lock::lock;
 
 /// What the processes of one command have in common.
 #[derive(Debug)]
-pub(super) struct Kin {
+pub(super) struct Descendants {
     /// The shell's id, which is also that of its process group and session.
     leader: i32,
     /// When the shell was started: nothing older is of its making.
     born: u64,
     /// A line of the environment that only processes of this command have.
     mark: String,
-    /// Those found last, who are kin for good: what they are known by may not last.
+    /// Those found last, who belong to it for good: what they are known by may not last.
     known: Mutex<HashSet<(Pid, u64)>>,
 }
 
-impl Kin {
+impl Descendants {
     pub(super) fn of(leader: Pid, mark: String) -> Self {
         let born = Process::find(leader).map_or(0, |process| process.born);
         Self { leader: leader.as_raw_pid(), born, mark, known: Mutex::default() }
@@ -46,7 +47,7 @@ impl Kin {
     }
 
     fn members(&self) -> Vec<Process> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.known);
         let mut others = table::list();
         others.retain(|process| process.born >= self.born);
         let found = others

@@ -3,9 +3,9 @@
 use rustix::process::{Pid, Signal};
 
 #[derive(Debug)]
-pub(super) struct Kin;
+pub(super) struct Descendants;
 
-impl Kin {
+impl Descendants {
     pub(super) fn of(_leader: Pid, _mark: String) -> Self {
         Self
     }

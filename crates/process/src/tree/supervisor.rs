@@ -25,11 +25,11 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stdout};
 
 use super::protocol::{News, Order, tell};
 use super::signals::signal_name;
-use super::{Ended, KILL, Shape, TERMINATE, Usage, beneath, command, listen_to_signals};
+use super::{Ended, KILL, Shape, TERMINATE, Usage, command, listen_to_signals, subtree};
 use crate::limits::{KILL_DEADLINE, KILL_GRACE, LEFT_OVER_GRACE, SWEEP_INTERVAL};
 
 /// Does what a helper does, from its first moment to its last.
-pub(super) fn keep() -> io::Result<()> {
+pub(super) fn run() -> io::Result<()> {
     close_range(0);
     // If whoever started us ignores SIGCHLD, so would we, and never learn how the program ended.
     listen_to_signals();
@@ -57,7 +57,7 @@ pub(super) fn keep() -> io::Result<()> {
         Err(error) => return tell(&socket, &News::Err(error.to_string())),
     };
     begin.send(program).map_err(io::Error::other)?;
-    let keeper = Keeper {
+    let supervisor = Supervisor {
         program,
         events,
         status: None,
@@ -66,7 +66,7 @@ pub(super) fn keep() -> io::Result<()> {
         killed: false,
         gone: false,
     };
-    tell(&socket, &News::Ok(keeper.keep()))
+    tell(&socket, &News::Ok(supervisor.supervise()))
 }
 
 fn spawn(order: &Order) -> io::Result<Pid> {
@@ -128,7 +128,7 @@ fn listen(mut requests: BufReader<UnixStream>, events: &Sender<Event>) {
     }
 }
 
-struct Keeper {
+struct Supervisor {
     /// Its id is that of its process group, too, until it is reaped.
     program: Pid,
     events: Receiver<Event>,
@@ -140,8 +140,8 @@ struct Keeper {
     gone: bool,
 }
 
-impl Keeper {
-    fn keep(mut self) -> Ended {
+impl Supervisor {
+    fn supervise(mut self) -> Ended {
         while self.status.is_none() && !self.killed && !self.gone {
             self.next(None);
         }
@@ -150,7 +150,7 @@ impl Keeper {
         }
         let mut left_over = 0;
         if !self.gone && !self.killed {
-            left_over = beneath::all(getpid()).len();
+            left_over = subtree::all(getpid()).len();
             self.terminate();
             self.settle(KILL_GRACE);
         }
@@ -209,7 +209,7 @@ impl Keeper {
         // forking, or as the shell's next command. Most are in one group, and stop while the others
         // are looked for.
         self.signal_group(Signal::STOP);
-        let found = beneath::freeze(getpid());
+        let found = subtree::freeze(getpid());
         // Who waits for another has a signal of its own before that one's end is news.
         for signal in [Signal::TERM, Signal::CONT] {
             found.iter().for_each(|process| process.signal(signal));
@@ -229,7 +229,7 @@ impl Keeper {
         let deadline = Instant::now() + KILL_DEADLINE;
         self.signal_group(Signal::KILL);
         while !self.gone && Instant::now() < deadline {
-            beneath::each(getpid(), |found| found.signal(Signal::KILL));
+            subtree::each(getpid(), |found| found.signal(Signal::KILL));
             self.settle(SWEEP_INTERVAL);
         }
     }
