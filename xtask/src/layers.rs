@@ -107,8 +107,8 @@ const TABLE: &[Row] = &[
     },
     Row {
         member: "acp-cards",
-        may_use: &["callboard-text", "acp-types", "acp-lifecycle"],
-        never: &["agent-client-protocol", "futures", "rustix", "tokio"],
+        may_use: &["callboard-text", "acp-types"],
+        never: &["agent-client-protocol", "fluent-bundle", "futures", "rustix", "tokio"],
         features: "",
     },
     Row {

@@ -4,6 +4,7 @@
 
 mod keyboard;
 pub(crate) mod piped;
+mod words;
 
 use std::io;
 use std::path::PathBuf;
@@ -12,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use acp_cards::{Cards, ENGLISH};
+use acp_cards::Cards;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
@@ -30,6 +31,7 @@ use serde_json::{Map, Value};
 
 use crate::ui::Ui;
 use keyboard::Keyboard;
+use words::{ENGLISH, Words};
 
 /// Who answers permission requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +49,7 @@ pub enum Approval {
 struct Screen {
     ui: Ui,
     cards: Cards,
+    words: Arc<Words>,
     refused: bool,
     /// Whether the model is `direct`, so that a call that failed is what the user asked for.
     is_direct: bool,
@@ -71,9 +74,10 @@ pub async fn run(
     interrupted: impl Future<Output = u8>,
 ) -> ExitCode {
     let ui = Ui::stdout();
-    let cards = Cards::new(&cwd, ui.width()).coloured().in_locale(locale);
+    let words = Arc::new(Words::in_locale(locale));
+    let cards = Cards::new(&cwd, ui.width()).coloured().with_catalogue(words.clone());
     let cards = if ui.is_terminal() { cards.on_terminal() } else { cards };
-    let screen = Screen { ui, cards, refused: false, is_direct: false };
+    let screen = Screen { ui, cards, words, refused: false, is_direct: false };
     let screen = Arc::new(Mutex::new(screen));
     let (shown, asked, begun) = (screen.clone(), screen.clone(), screen.clone());
     // One question at a time, from its card to its answer: nobody must answer another one.
@@ -83,7 +87,7 @@ pub async fn run(
         .name("callboard-exec")
         .on_receive_notification(
             async move |notification: SessionNotification, _| {
-                shown.show(|cards| cards.update(&notification.update, 0));
+                shown.show(|cards, _| cards.update(&notification.update, 0));
                 Ok(())
             },
             on_receive_notification!(),
@@ -149,16 +153,16 @@ fn is_direct(session: &NewSessionResponse) -> bool {
 }
 
 trait Show {
-    fn show(&self, render: impl FnOnce(&mut Cards) -> String);
+    fn show(&self, render: impl FnOnce(&mut Cards, &Words) -> String);
     fn finish(&self, ending: Ending) -> ExitCode;
 }
 
 impl Show for Arc<Mutex<Screen>> {
-    fn show(&self, render: impl FnOnce(&mut Cards) -> String) {
+    fn show(&self, render: impl FnOnce(&mut Cards, &Words) -> String) {
         let mut screen = self.lock().unwrap_or_else(PoisonError::into_inner);
-        let Screen { ui, cards, .. } = &mut *screen;
+        let Screen { ui, cards, words, .. } = &mut *screen;
         cards.set_width(ui.width());
-        ui.print(&render(cards));
+        ui.print(&render(cards, words));
     }
 
     fn finish(&self, ending: Ending) -> ExitCode {
@@ -169,9 +173,9 @@ impl Show for Arc<Mutex<Screen>> {
                 None => return ExitCode::from(128 + signal),
             },
         };
-        let Screen { ui, cards, refused, is_direct } = &mut *screen;
+        let Screen { ui, cards, words, refused, is_direct } = &mut *screen;
         ui.print(&cards.end_line());
-        let (words, background) = (cards.words(), cards.background().collect::<Vec<_>>());
+        let background = cards.background().collect::<Vec<_>>();
         if !background.is_empty() {
             ui.line(&words.say_with("background", "commands", background.join(", ")));
         }
@@ -236,7 +240,7 @@ fn answer(
 ) -> Result<RequestPermissionOutcome, String> {
     let decided = |key: &str| {
         screen
-            .show(|cards| cards.decided(request, 0) + &format!("  ▸ {}\n", cards.words().say(key)));
+            .show(|cards, words| cards.decided(request, 0) + &format!("  ▸ {}\n", words.say(key)));
     };
     let chosen = match approval {
         Approval::All => {
@@ -251,7 +255,7 @@ fn answer(
             let keyboard =
                 Keyboard::open(&screen.lock().unwrap_or_else(PoisonError::into_inner).ui);
             let asked = keyboard.and_then(|keyboard| {
-                screen.show(|cards| cards.permission(request, 0));
+                screen.show(|cards, _| cards.permission(request, 0));
                 ask(screen, &request.options, keyboard).ok()
             });
             let Some(chosen) = asked else {
@@ -278,7 +282,7 @@ fn ask<'a>(
 ) -> io::Result<Option<&'a PermissionOption>> {
     for _ in 0..MAX_QUESTIONS {
         let last = options.len().to_string();
-        screen.show(|cards| format!("  {} ", cards.words().say_with("which", "last", last)));
+        screen.show(|_, words| format!("  {} ", words.say_with("which", "last", last)));
         let line = keyboard.line()?;
         if line.is_empty() {
             return Ok(None);

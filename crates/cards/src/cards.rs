@@ -15,7 +15,7 @@ use crate::content::block_text;
 use crate::message::Message;
 use crate::page::{Owner, Page, Palette};
 use crate::table::Totals;
-use crate::words::Words;
+use crate::words::{Catalogue, Words};
 use crate::{limits, safe, table};
 
 /// The cards of one session: what was told so far and what of that was printed.
@@ -60,18 +60,11 @@ impl Cards {
         self
     }
 
-    /// Writes its own words in the language of a locale, such as `de`; in English where there are
-    /// none in that language, and at first.
+    /// Writes its own words in the language of a catalogue, and what that lacks in English.
     #[must_use]
-    pub fn in_locale(mut self, locale: &str) -> Self {
-        self.page.words = Arc::new(Words::in_locale(locale));
+    pub fn with_catalogue(mut self, catalogue: Arc<dyn Catalogue>) -> Self {
+        self.page.words = Words::of(catalogue);
         self
-    }
-
-    /// Returns the words that it writes around what agents say.
-    #[must_use]
-    pub fn words(&self) -> Arc<Words> {
-        self.page.words.clone()
     }
 
     /// Prints for a terminal: the Markdown of messages is laid out, and a line of a command's output

@@ -80,7 +80,7 @@ impl Excerpt {
 #[cfg(test)]
 mod tests {
     use super::{Excerpt, LINE_CHARS};
-    use crate::words::ENGLISH;
+    use crate::words::Words;
 
     #[test]
     fn the_middle_is_counted() {
@@ -92,7 +92,7 @@ mod tests {
         ] {
             let mut excerpt = Excerpt::new(1, 2);
             pieces.iter().for_each(|piece| excerpt.push(piece));
-            assert_eq!(excerpt.lines(&ENGLISH).collect::<Vec<_>>().join("|"), expected);
+            assert_eq!(excerpt.lines(&Words::default()).collect::<Vec<_>>().join("|"), expected);
         }
     }
 

@@ -24,4 +24,4 @@ mod tests;
 mod words;
 
 pub use cards::Cards;
-pub use words::{ENGLISH, Words};
+pub use words::{Catalogue, KEYS};

@@ -3,7 +3,6 @@
 //! It only appends, and knows nothing of what the text means.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use acp_types::schema::v1::{MessageId, ToolCallId};
 use anstyle::{AnsiColor, Style};
@@ -23,7 +22,7 @@ pub(super) struct Page {
     /// The colours.
     pub(super) palette: Palette,
     /// Its own words.
-    pub(super) words: Arc<Words>,
+    pub(super) words: Words,
     /// Whose text was printed last.
     pub(super) owner: Owner,
     text: String,
@@ -85,7 +84,7 @@ impl Page {
             cwd,
             width,
             palette: Palette::default(),
-            words: Arc::new(Words::in_locale("en")),
+            words: Words::default(),
             owner: Owner::Nobody,
             text: String::new(),
             line_ends: 2,

@@ -1,48 +1,101 @@
-//! The words that are printed around what agents say, in the language of the user.
+//! The words that are printed around what agents say: in English, or from a catalogue.
 
-use std::sync::LazyLock;
+use std::fmt;
+use std::sync::Arc;
 
-use acp_lifecycle::Titles;
 use acp_types::Reason;
 use acp_types::schema::v1::ToolKind;
 
-/// The words of one language, by their keys.
-#[derive(Debug)]
-pub struct Words(Titles);
+/// Sentences in another language than English, by the keys in [`KEYS`].
+///
+/// The keys and their variables are those of Fluent messages, but any library will do.
+pub trait Catalogue: fmt::Debug + Send + Sync {
+    /// Writes the sentence of `key`; none leaves it in English.
+    ///
+    /// Each text and each count stands under the name of its variable.
+    fn sentence(
+        &self,
+        key: &str,
+        texts: &[(&str, String)],
+        counts: &[(&str, u64)],
+    ) -> Option<String>;
 
-/// The words for agents, which may pass them on to a model.
-pub static ENGLISH: LazyLock<Words> = LazyLock::new(|| Words::in_locale("en"));
+    /// Translates what an agent says of a call that failed; none leaves it as it is.
+    fn translate(&self, said: &str) -> Option<String> {
+        let _ = said;
+        None
+    }
+}
+
+/// Every key that a [`Catalogue`] is asked for.
+pub const KEYS: &[&str] = &[
+    "tool-call",
+    "a-command",
+    "asks",
+    "completed",
+    "failed",
+    "failed-why",
+    "cancelled",
+    "ended-by",
+    "exit-code",
+    "plan",
+    "plan-empty",
+    "diff-new",
+    "diff-deleted",
+    "more-lines",
+    "input-bytes",
+    "binary",
+    "kind-read",
+    "kind-edit",
+    "kind-delete",
+    "kind-move",
+    "kind-search",
+    "kind-execute",
+    "kind-think",
+    "kind-fetch",
+    "kind-switch-mode",
+    "reason-user",
+    "reason-turn",
+    "reason-permission",
+    "reason-timeout",
+    "reason-shutdown",
+    "reason-error",
+    "reason-dropped",
+    ACTED,
+];
+
+/// The words of one language; English by default.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Words(Option<Arc<dyn Catalogue>>);
 
 impl Words {
-    /// Reads the words in the language of a locale, else in English.
-    pub fn in_locale(locale: &str) -> Self {
-        // They are valid, as the tests show; without any, their keys stand for them.
-        Self(Titles::negotiate(CATALOGUES, locale).unwrap_or_default())
+    pub(crate) fn of(catalogue: Arc<dyn Catalogue>) -> Self {
+        Self(Some(catalogue))
     }
 
     /// Says something.
-    pub fn say(&self, key: &str) -> String {
-        self.0.sentence(key, &[], &[])
+    pub(crate) fn say(&self, key: &str) -> String {
+        self.sentence(key, &[], &[])
     }
 
     /// Says something with a text in it.
-    pub fn say_with(&self, key: &str, name: &str, text: impl Into<String>) -> String {
-        self.0.sentence(key, &[(name, text.into())], &[])
+    pub(crate) fn say_with(&self, key: &str, name: &str, text: impl Into<String>) -> String {
+        self.sentence(key, &[(name, text.into())], &[])
     }
 
     /// Returns the line that stands for lines that are not shown.
     pub(crate) fn more_lines(&self, lines: usize) -> String {
-        self.0.sentence("more-lines", &[], &[("lines", lines as u64)])
+        self.sentence("more-lines", &[], &[("lines", lines as u64)])
     }
 
     /// Returns the words that stand for input that is not shown.
     pub(crate) fn input_bytes(&self, bytes: usize) -> String {
-        self.0.sentence("input-bytes", &[], &[("bytes", bytes as u64)])
+        self.sentence("input-bytes", &[], &[("bytes", bytes as u64)])
     }
 
     /// Returns the words that stand for bytes that are no text, of a media type.
     pub(crate) fn binary(&self, kind: &str, bytes: u64) -> String {
-        self.0.sentence("binary", &[("kind", kind.to_owned())], &[("bytes", bytes)])
+        self.sentence("binary", &[("kind", kind.to_owned())], &[("bytes", bytes)])
     }
 
     /// Returns the word for a kind, none for `other`.
@@ -54,28 +107,59 @@ impl Words {
     }
 
     /// Says in this language why a call did not complete, where that is a sentence of the protocol's
-    /// or of our own, which agents get in English; else as the agent says it.
+    /// or one that the catalogue knows; else as the agent says it.
     pub(crate) fn reason(&self, said: &str) -> String {
         let ended = || {
             REASONS.iter().find_map(|(reason, key)| {
                 let acted = said.strip_prefix(reason.sentence())?.trim_start();
                 match acted {
                     "" => Some(self.say(key)),
-                    _ if acted == ENGLISH.say(ACTED) => {
+                    _ if acted == english(ACTED, "", 0) => {
                         Some(format!("{} {}", self.say(key), self.say(ACTED)))
                     }
                     _ => None,
                 }
             })
         };
-        let refused = || {
-            SENT.iter().find_map(|key| {
-                let before = said.strip_suffix('.')?.strip_suffix(&*ENGLISH.say(key))?;
-                Some(format!("{before}{}.", self.say(key)))
-            })
-        };
-        ended().or_else(refused).unwrap_or_else(|| said.to_owned())
+        let translated = || self.0.as_ref()?.translate(said);
+        ended().or_else(translated).unwrap_or_else(|| said.to_owned())
     }
+
+    fn sentence(&self, key: &str, texts: &[(&str, String)], counts: &[(&str, u64)]) -> String {
+        let found = self.0.as_ref().and_then(|it| it.sentence(key, texts, counts));
+        found.unwrap_or_else(|| {
+            let text = texts.first().map_or("", |(_, text)| text);
+            english(key, text, counts.first().map_or(0, |(_, count)| *count))
+        })
+    }
+}
+
+fn english(key: &str, text: &str, count: u64) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    let word = match key {
+        "tool-call" => "Tool call",
+        "a-command" => "a command",
+        "asks" => "asks for permission",
+        "failed-why" => return format!("failed: {text}"),
+        "cancelled" => return format!("[cancelled] {text}"),
+        "ended-by" => return format!("ended by {text}"),
+        "exit-code" => return format!("exit code {text}"),
+        "plan" => "Plan",
+        "plan-empty" => "Plan: no steps",
+        "diff-new" => "new",
+        "diff-deleted" => "deleted",
+        "more-lines" => return format!("… {count} more line{s}"),
+        "input-bytes" => return format!("… {count} bytes that are not shown"),
+        "binary" => return format!("[{text}, {count} byte{s}]"),
+        "kind-switch-mode" => "switch_mode",
+        ACTED => "It may have had effects already.",
+        // `completed` and `failed`, and the kinds, are words themselves.
+        _ => match REASONS.iter().find(|(_, reason)| *reason == key) {
+            Some((reason, _)) => reason.sentence(),
+            None => key.trim_start_matches("kind-"),
+        },
+    };
+    word.to_owned()
 }
 
 /// Returns the protocol's word for a kind, none for `other`.
@@ -94,9 +178,6 @@ pub(crate) fn word_of(kind: ToolKind) -> &'static str {
     }
 }
 
-const CATALOGUES: &[(&str, &str)] =
-    &[("en", include_str!("../locales/en.ftl")), ("de", include_str!("../locales/de.ftl"))];
-
 const REASONS: [(Reason, &str); 7] = [
     (Reason::User, "reason-user"),
     (Reason::Turn, "reason-turn"),
@@ -109,64 +190,53 @@ const REASONS: [(Reason, &str); 7] = [
 
 const ACTED: &str = "may-have-acted";
 
-/// Errors with which `callboard exec` answers a request that nobody was asked about.
-const SENT: [&str; 2] = ["sent-rejected-all", "sent-unasked"];
-
 #[cfg(test)]
 mod tests {
-    use super::{CATALOGUES, ENGLISH, REASONS, Words};
+    use std::sync::Arc;
+
+    use super::{Catalogue, KEYS, REASONS, Words};
     use pretty_assertions::assert_eq;
 
-    /// The keys, each with the variables of its message.
-    fn keys(messages: &str) -> Vec<(&str, Vec<&str>)> {
-        let mut keys: Vec<(&str, Vec<&str>)> = Vec::new();
-        for line in messages.lines().filter(|line| !line.starts_with('#')) {
-            if let Some((key, _)) = line.split_once(" = ") {
-                keys.push((key, Vec::new()));
-            }
-            let names = line.split('$').skip(1);
-            let names = names.map(|rest| rest.split(' ').next().unwrap_or_default());
-            if let Some((_, variables)) = keys.last_mut() {
-                variables.extend(names);
-                variables.sort_unstable();
-                variables.dedup();
-            }
-        }
-        keys
-    }
+    /// Says each key with its variables.
+    #[derive(Debug)]
+    struct Keys;
 
-    #[test]
-    fn each_locale_has_every_word() {
-        let (_, english) = CATALOGUES[0];
-        for (locale, messages) in CATALOGUES {
-            assert_eq!(keys(messages), keys(english), "{locale}");
-            let words = Words::in_locale(locale);
-            assert!(keys(english).iter().all(|(key, _)| words.0.has(key)), "{locale}");
+    impl Catalogue for Keys {
+        fn sentence(
+            &self,
+            key: &str,
+            texts: &[(&str, String)],
+            counts: &[(&str, u64)],
+        ) -> Option<String> {
+            assert!(KEYS.contains(&key), "{key}");
+            (key != "failed").then(|| format!("{key} {texts:?} {counts:?}"))
+        }
+
+        fn translate(&self, said: &str) -> Option<String> {
+            (said == "no").then(|| "nein".to_owned())
         }
     }
 
     #[test]
-    fn why_a_call_ended_is_said_in_the_language_of_the_user() {
-        let german = Words::in_locale("de");
+    fn a_catalogue_says_what_it_has_and_the_rest_is_english() {
+        let words = Words::of(Arc::new(Keys));
+        assert_eq!(words.more_lines(2), "more-lines [] [(\"lines\", 2)]");
+        assert_eq!(words.say("failed"), "failed");
+        assert_eq!(words.reason("no"), "nein");
+        assert_eq!(words.reason("Not permitted."), "reason-permission [] []");
+    }
+
+    #[test]
+    fn english_counts_and_says_why_a_call_ended() {
+        let words = Words::default();
+        assert_eq!(words.more_lines(1), "… 1 more line");
+        assert_eq!(words.binary("image/png", 1200), "[image/png, 1200 bytes]");
         for (reason, key) in REASONS {
-            assert_eq!(ENGLISH.say(key), reason.sentence());
-            assert_eq!(german.reason(reason.sentence()), german.say(key));
-            assert_eq!(ENGLISH.reason(reason.sentence()), reason.sentence());
+            assert_eq!(words.say(key), reason.sentence());
+            assert_eq!(words.reason(reason.sentence()), reason.sentence());
         }
-        for (said, expected) in [
-            (
-                "Cancelled by the user. It may have had effects already.",
-                "Vom Benutzer abgebrochen. Es hat vielleicht schon etwas bewirkt.",
-            ),
-            (
-                "Nicht ausgeführt: --deny-all rejects whatever is asked.",
-                "Nicht ausgeführt: --deny-all lehnt jede Frage ab.",
-            ),
-            ("Not permitted. Or so.", "Not permitted. Or so."),
-            ("a.txt: no such file", "a.txt: no such file"),
-        ] {
-            assert_eq!(german.reason(said), expected);
-            assert_eq!(ENGLISH.reason(said), said);
-        }
+        let acted = "Cancelled by the user. It may have had effects already.";
+        assert_eq!(words.reason(acted), acted);
+        assert_eq!(words.reason("Not permitted. Or so."), "Not permitted. Or so.");
     }
 }
