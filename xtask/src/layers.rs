@@ -102,7 +102,7 @@ const TABLE: &[Row] = &[
     Row {
         member: "callboard-models",
         may_use: &["callboard-text"],
-        never: &["agent-client-protocol", "agent-client-protocol-schema", "clap"],
+        never: &["agent-client-protocol-schema", "clap", "reqwest", "rig-core"],
         features: "mock-server",
     },
     Row {
@@ -152,6 +152,38 @@ const TABLE: &[Row] = &[
     Row { member: "xtask", may_use: &[], never: &["clap", "serde", "syn", "tokio"], features: "" },
 ];
 
+/// How many crates a member may bring along.
+struct Bound {
+    member: &'static str,
+    /// The features that are on; the default ones are not.
+    features: &'static str,
+    /// Itself and its normal dependencies, however far down: at most so many.
+    crates: usize,
+}
+
+const BOUNDS: &[Bound] = &[
+    Bound { member: "callboard-text", features: "", crates: 1 },
+    Bound { member: "acp-types", features: "", crates: 40 },
+    Bound { member: "callboard-shell", features: "", crates: 2 },
+    Bound { member: "acp-lifecycle", features: "", crates: 68 },
+    Bound { member: "callboard-process", features: "", crates: 58 },
+    Bound { member: "acp-transport", features: "", crates: 75 },
+    Bound { member: "callboard-models", features: "mock-server", crates: 33 },
+    Bound { member: "acp-cards", features: "", crates: 54 },
+    Bound { member: "acp-conformance", features: "", crates: 80 },
+];
+
+/// Members whose `rust-version` is a promise: no dependency of theirs needs a newer one.
+const PROMISED: &[&str] = &[
+    "callboard-text",
+    "acp-types",
+    "callboard-shell",
+    "acp-lifecycle",
+    "acp-transport",
+    "acp-cards",
+    "acp-conformance",
+];
+
 /// The crate of wire types: two versions of it would be two incompatible sets of them.
 const ONE_VERSION: &str = "agent-client-protocol-schema";
 
@@ -186,6 +218,25 @@ pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> Ou
     }
     let whole = capture(&mut workspace.cargo("tree --workspace --all-features --prefix depth"))?;
     let mut violations = judge(TABLE, &members, &closures, &whole);
+    for bound in BOUNDS {
+        let mut tree = workspace.cargo("tree --no-default-features -e normal --prefix depth");
+        tree.args(["-p", bound.member, "--features", bound.features]);
+        let (line, violation) = counted(bound, &capture(&mut tree)?);
+        ui.line(line);
+        violations.extend(violation);
+    }
+    let host = capture(&mut workspace.cargo("-vV"))?;
+    let host = host.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
+    // Without the platform cargo would fetch what only other ones need.
+    let mut all = workspace.cargo("metadata --format-version 1 --all-features --filter-platform");
+    let all = capture(all.arg(host))?;
+    let all: Value = serde_json::from_str(&all)
+        .map_err(|error| Stop::Failed(format!("cargo metadata: {error}")))?;
+    for member in PROMISED {
+        let mut tree = workspace.cargo("tree --all-features -e normal,build --prefix depth");
+        let tree = capture(tree.args(["-p", member]))?;
+        violations.extend(too_new(&tree, &rust_versions(&all)));
+    }
     let graph = graph(TABLE, &members);
     ui.line(&graph);
     let map = fs::read_to_string(workspace.root.join(MAP))
@@ -329,6 +380,47 @@ fn forbidden(row: &Row, tree: &str) -> Vec<String> {
         .collect()
 }
 
+/// Tells how many crates a member brings along, and whether that is too many.
+fn counted(bound: &Bound, tree: &str) -> (String, Option<String>) {
+    let Bound { member, features, crates: most } = bound;
+    let found: BTreeSet<_> =
+        packages(tree).into_iter().map(|package| (package.name, package.version)).collect();
+    let crates = found.len();
+    let with = if features.is_empty() { String::new() } else { format!(" with {features}") };
+    let line = format!("{member}{with}: {crates} crates, at most {most}");
+    let violation = (crates > *most).then(|| format!("{line}: find out what brought them"));
+    (line, violation)
+}
+
+/// Maps each package by its name and version to the Rust that it needs.
+fn rust_versions(metadata: &Value) -> BTreeMap<(&str, &str), &str> {
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let needs = packages.filter_map(|package| {
+        let text = |key: &str| package[key].as_str();
+        Some(((text("name")?, text("version")?), text("rust_version")?))
+    });
+    needs.collect()
+}
+
+/// Lists what of a tree needs a newer Rust than its root.
+fn too_new(tree: &str, needs: &BTreeMap<(&str, &str), &str>) -> Vec<String> {
+    let number = |text: &str| -> [u32; 3] {
+        let mut parts = text.split('.').map(|part| part.parse().unwrap_or_default());
+        [(); 3].map(|()| parts.next().unwrap_or_default())
+    };
+    let need = |package: &Package<'_>| {
+        let version = package.version.trim_start_matches('v');
+        needs.get(&(package.name, version)).copied().unwrap_or("1")
+    };
+    let mut seen = BTreeSet::new();
+    let all = packages(tree);
+    let Some(promised) = all.first().map(need) else { return Vec::new() };
+    all.iter()
+        .filter(|it| number(need(it)) > number(promised) && seen.insert((it.name, it.version)))
+        .map(|it| format!("{}: needs Rust {}, and {promised} is promised", it.path, need(it)))
+        .collect()
+}
+
 fn versions(name: &str, whole: &str) -> Vec<String> {
     let all = packages(whole).into_iter().filter(|package| package.name == name);
     let by_version: BTreeMap<_, _> = all.map(|found| (found.version, found.path)).collect();
@@ -454,6 +546,29 @@ mod tests {
         let tree = "0low v0.1.0 (/x)\n1a v1.0.0\n2b v1.0.0\n1c v1.0.0\n2tokio v1.54.1\n\
                     2tokio-util v0.7.0\n3tokio v1.54.1 (*)\n";
         check(&good(), tree, WHOLE, &["low → c → tokio: never tokio"]);
+    }
+
+    #[test]
+    fn the_crates_of_a_tree_are_counted_once() {
+        let tree = "0low v0.1.0 (/x)\n1a v1.0.0\n2b v1.0.0\n1b v1.0.0 (*)\n1b v2.0.0\n";
+        let bound = |crates| Bound { member: "low", features: "v2", crates };
+        let line = "low with v2: 4 crates, at most 4".to_owned();
+        assert_eq!(counted(&bound(4), tree), (line, None));
+        assert!(counted(&bound(3), tree).1.is_some());
+    }
+
+    #[test]
+    fn a_dependency_that_needs_a_newer_rust_is_found_with_its_path() {
+        let metadata = json!({"packages": [
+            {"name": "low", "version": "0.1.0", "rust_version": "1.88"},
+            {"name": "a", "version": "1.0.0", "rust_version": "1.88.0"},
+            {"name": "b", "version": "1.0.0", "rust_version": "1.90"},
+            {"name": "c", "version": "1.0.0", "rust_version": "1.9"},
+            {"name": "d", "version": "1.0.0", "rust_version": null},
+        ]});
+        let tree = "0low v0.1.0 (/x)\n1a v1.0.0\n2b v1.0.0\n1b v1.0.0 (*)\n1c v1.0.0\n1d v1.0.0\n";
+        let found = too_new(tree, &rust_versions(&metadata));
+        assert_eq!(found, ["low → a → b: needs Rust 1.90, and 1.88 is promised"]);
     }
 
     #[test]
