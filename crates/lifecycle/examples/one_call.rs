@@ -8,8 +8,8 @@ use std::io::{self, Write as _};
 use std::time::SystemTime;
 
 use acp_lifecycle::{
-    Answer, CallHandle, Digest, Effect, Effects, Executor, Failure, Grant, Item, Pinned, Preview,
-    Session, SessionHandle, Sink, Success, Unreachable, drive, perform,
+    Answer, CallHandle, Effect, Effects, Executor, Failure, Grant, Item, Pinned, Preview, Session,
+    SessionHandle, Sink, Subject, Success, Unreachable, drive, perform,
 };
 use acp_types::{Reason, ToolCallPatch, ToolKind};
 use serde_json::json;
@@ -23,8 +23,8 @@ impl Executor for Greet {
 
     async fn preview(&mut self, _: &CallHandle) -> Result<Preview<String>, Failure> {
         let args = json!({ "name": self.0 });
-        let digest = Digest::of_call("greet", &args, "/project".as_ref(), b"");
-        let pinned = Pinned::new(format!("Hello, {}.", self.0), digest);
+        let subject = Subject::of_call("greet", &args, "/project".as_ref(), b"");
+        let pinned = Pinned::new(format!("Hello, {}.", self.0), subject);
         let patch = ToolCallPatch::new().title(format!("Greet {}", self.0)).raw_input(args);
         Ok(Preview { patch, effects: Effects::from(Effect::Unknown), is_whole: true, pinned })
     }

@@ -19,7 +19,7 @@ use crate::outbox::{Chunk, Item};
 use crate::permission::Answer;
 use crate::session::{Denial, NoAnswer, Outcome, Permit, Request, Session};
 use crate::span;
-use crate::{Digest, Effects, SessionUsage, Verdict};
+use crate::{Effects, SessionUsage, Subject, Verdict};
 
 /// A session that many tasks work on. Cheap to clone.
 ///
@@ -515,14 +515,14 @@ impl CallHandle {
     pub(crate) async fn permit(
         &self,
         effects: &Effects,
-        digest: Digest,
+        subject: Subject,
         is_whole: bool,
     ) -> Outcome {
         let (outcome, answered) = oneshot::channel();
         let number = {
             let now = self.session.now();
             let mut session = self.session.lock();
-            match session.permit(&self.id, effects, digest, is_whole, now) {
+            match session.permit(&self.id, effects, subject, is_whole, now) {
                 Permit::Granted(grant) => return Outcome::Granted(grant),
                 Permit::Denied(denial) => return Outcome::Denied(denial),
                 Permit::Asked(number) => {

@@ -58,7 +58,7 @@ pub use board::{Board, Counters, End, Moment};
 pub use effects::{Effect, Effects};
 pub use history::History;
 pub use outbox::{Chunk, IsFirst, Item, Outbox, Role};
-pub use permission::{Answer, AnyPlan, Digest, Grant, GrantMismatch, Pinned};
+pub use permission::{Answer, AnyPlan, Grant, GrantMismatch, Pinned, Subject};
 pub use rules::{
     AcceptEditsPolicy, AllowPolicy, AskAlwaysPolicy, AskPolicy, Matcher, Policy, ReadOnlyPolicy,
     Rule, RuleStore, Rules, Scope, Verdict, is_obeyed_beneath, is_protected, is_protected_beneath,

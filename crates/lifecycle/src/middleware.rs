@@ -20,7 +20,7 @@ use crate::effects::{Effect, Effects};
 use crate::handle::{CallHandle, SessionHandle};
 use crate::limits::RESULT_TEXT_BYTES;
 use crate::perform::{Ended, Executor, Failure, Preview, Success, perform};
-use crate::permission::{Digest, Grant, Pinned};
+use crate::permission::{Grant, Pinned, Subject};
 
 /// Lives the lives of calls whose tools somebody else runs.
 ///
@@ -230,8 +230,8 @@ where
             effects: (self.middleware.effects)(self.name, &args),
             is_whole: true,
             pinned: {
-                let digest = Digest::of_call(self.name, &args, "".as_ref(), b"");
-                Pinned::new(args, digest)
+                let subject = Subject::of_call(self.name, &args, "".as_ref(), b"");
+                Pinned::new(args, subject)
             },
         })
     }

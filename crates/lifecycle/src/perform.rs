@@ -20,7 +20,7 @@ use crate::limits::{CANCEL_GRACE, PREVIEWS};
 use crate::rules::ENGLISH;
 use crate::session::{Denial, NoAnswer, Outcome};
 use crate::title::Titles;
-use crate::{Digest, Effects, Grant, Pinned};
+use crate::{Effects, Grant, Pinned, Subject};
 
 /// Something that can be previewed and, once permitted, run.
 pub trait Executor: Send {
@@ -96,7 +96,7 @@ pub struct Failure {
     /// Whether the turn cannot go on.
     pub is_fatal: bool,
     /// Whether nothing was done because the preview holds no more. The call is previewed again
-    /// then, and asked about again unless it would do just what was permitted: its digest and its
+    /// then, and asked about again unless it would do just what was permitted: its subject and its
     /// effects are the same. After [`PREVIEWS`] of them the model is told.
     pub is_outdated: bool,
     /// What changes in the document with the end.
@@ -194,7 +194,7 @@ struct Permitted {
     /// What its preview may report.
     reads: Effects,
     /// What it may do, where it was permitted to last.
-    run: Option<(Digest, Effects)>,
+    run: Option<(Subject, Effects)>,
 }
 
 /// Previews, asks and runs.
@@ -254,21 +254,21 @@ async fn permit<E: Executor>(
     let preview = executor.preview(call).await;
     let Preview { patch, effects, is_whole, pinned } = preview.map_err(failed)?;
     call.change(patch);
-    let digest = pinned.digest();
+    let subject = pinned.subject().clone();
     match permitted.run.take() {
-        Some(before) if before == (digest, effects.clone()) => {
+        Some(before) if before.0 == subject && before.1 == effects => {
             // What is denied since then stays denied.
             if let Some(denial) = call.denies(&effects) {
                 return Err(Stop::Denied(denial));
             }
             permitted.run = Some(before);
-            return Ok((pinned, Grant::new(digest)));
+            return Ok((pinned, Grant::new(subject)));
         }
         Some(_) => call.append(Content::text(titles(call).sentence("outdated", &[], &[]))),
         None => {}
     }
-    let grant = granted(call.permit(&effects, digest, is_whole).await)?;
-    permitted.run = Some((digest, effects));
+    let grant = granted(call.permit(&effects, subject.clone(), is_whole).await)?;
+    permitted.run = Some((subject, effects));
     Ok((pinned, grant))
 }
 
@@ -283,8 +283,8 @@ async fn permit_reads(
     }
     if reads != permitted.reads {
         // Nothing is pinned by it.
-        let digest = Digest::of_call("", &Value::Null, Path::new(""), &[]);
-        granted(call.permit(&reads, digest, true).await)?;
+        let subject = Subject::of_call("", &Value::Null, Path::new(""), &[]);
+        granted(call.permit(&reads, subject, true).await)?;
         permitted.reads = reads;
     }
     Ok(())

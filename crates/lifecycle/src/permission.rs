@@ -1,14 +1,15 @@
 //! Permission: what is asked, what the answers mean, and the grant without which nothing runs.
 //!
-//! A call is *pinned* when its preview is done: what will run, with a digest of everything that
-//! decides what it does. A [`Grant`] is made by this crate alone, for one digest. Only a grant
-//! for the same digest releases what was pinned, so what runs is what was approved (G7).
+//! A call is *pinned* when its preview is done: what will run, with its [`Subject`], everything
+//! that decides what it does. A [`Grant`] is made by this crate alone, for one subject. Only a
+//! grant for the same subject releases what was pinned, so what runs is what was approved (G7).
 
 use std::any::Any;
+use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
 use crate::rules::Scope;
 
@@ -16,24 +17,36 @@ mod options;
 
 pub(crate) use options::{Memory, decide, heard, options};
 
-/// SHA-256 over the tool's name, its whole unredacted arguments, the effective `cwd` and the
-/// bytes that it found before it would change them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Digest([u8; 32]);
+/// Everything that decides what a call does: the tool's name, its whole unredacted arguments, the
+/// effective `cwd`, and the bytes that identify what it found before it would change that.
+///
+/// Two are equal if every byte is. It holds the bytes themselves and no hash of them, so nothing
+/// that a model may write can pass for something else. Of a file, give a cryptographic hash or a
+/// stamp: the subject is kept for as long as its call is open. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Subject(Arc<[u8]>);
 
-impl Digest {
-    /// Computes the digest of a call.
+impl Subject {
+    /// Makes the subject of a call.
     #[must_use]
     pub fn of_call(tool: &str, args: &Value, cwd: &Path, pre_image: &[u8]) -> Self {
         let args = args.to_string();
         let cwd = cwd.as_os_str().as_encoded_bytes();
-        let mut hasher = Sha256::new();
+        let mut bytes =
+            Vec::with_capacity(tool.len() + args.len() + cwd.len() + pre_image.len() + 32);
         for part in [tool.as_bytes(), args.as_bytes(), cwd, pre_image] {
             // The length in front keeps ("ab", "c") apart from ("a", "bc").
-            hasher.update((part.len() as u64).to_le_bytes());
-            hasher.update(part);
+            bytes.extend((part.len() as u64).to_le_bytes());
+            bytes.extend(part);
         }
-        Self(hasher.finalize().into())
+        Self(bytes.into())
+    }
+}
+
+/// Shows the length alone: arguments may hold secrets.
+impl fmt::Debug for Subject {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Subject({} bytes)", self.0.len())
     }
 }
 
@@ -41,23 +54,23 @@ impl Digest {
 #[derive(Debug)]
 pub struct Pinned<P> {
     plan: P,
-    digest: Digest,
+    subject: Subject,
 }
 
 /// A plan whose type was set aside, so that tools of all kinds can stand in one list.
 pub type AnyPlan = Box<dyn Any + Send>;
 
 impl<P> Pinned<P> {
-    /// Locks `plan` under the digest of everything that decides what it does.
+    /// Locks `plan` under everything that decides what it does.
     #[must_use]
-    pub fn new(plan: P, digest: Digest) -> Self {
-        Self { plan, digest }
+    pub fn new(plan: P, subject: Subject) -> Self {
+        Self { plan, subject }
     }
 
-    /// Returns the digest a grant must have.
+    /// Returns the subject that a grant must be for.
     #[must_use]
-    pub fn digest(&self) -> Digest {
-        self.digest
+    pub fn subject(&self) -> &Subject {
+        &self.subject
     }
 
     /// Releases the plan.
@@ -66,7 +79,7 @@ impl<P> Pinned<P> {
     ///
     /// [`GrantMismatch`] if the grant is for something else; then nothing may run.
     pub fn release(self, grant: Grant) -> Result<P, GrantMismatch> {
-        if grant.digest == self.digest { Ok(self.plan) } else { Err(GrantMismatch) }
+        if grant.subject == self.subject { Ok(self.plan) } else { Err(GrantMismatch) }
     }
 }
 
@@ -74,7 +87,7 @@ impl<P: Any + Send> Pinned<P> {
     /// Sets the plan's type aside.
     #[must_use]
     pub fn erase(self) -> Pinned<AnyPlan> {
-        Pinned { plan: Box::new(self.plan), digest: self.digest }
+        Pinned { plan: Box::new(self.plan), subject: self.subject }
     }
 }
 
@@ -83,7 +96,7 @@ impl Pinned<AnyPlan> {
     #[must_use]
     pub fn downcast<P: Any>(self) -> Option<Pinned<P>> {
         let plan = *self.plan.downcast().ok()?;
-        Some(Pinned { plan, digest: self.digest })
+        Some(Pinned { plan, subject: self.subject })
     }
 }
 
@@ -97,12 +110,12 @@ pub struct GrantMismatch;
 /// call, or a rule or the policy did.
 #[derive(Debug)]
 pub struct Grant {
-    digest: Digest,
+    subject: Subject,
 }
 
 impl Grant {
-    pub(crate) fn new(digest: Digest) -> Self {
-        Self { digest }
+    pub(crate) fn new(subject: Subject) -> Self {
+        Self { subject }
     }
 }
 
@@ -148,39 +161,47 @@ pub enum Answer {
 
 #[cfg(test)]
 mod tests {
-    use super::{Digest, Grant, GrantMismatch, Pinned};
+    use super::{Grant, GrantMismatch, Pinned, Subject};
     use serde_json::json;
     use std::path::Path;
 
-    fn digest(args: &str) -> Digest {
-        Digest::of_call("tool", &json!(args), Path::new("/"), b"")
+    fn subject(args: &str) -> Subject {
+        Subject::of_call("tool", &json!(args), Path::new("/"), b"")
     }
 
     #[test]
     fn a_grant_releases_what_it_was_given_for_and_nothing_else() {
-        let pinned = || Pinned::new(7, digest("a"));
-        assert_eq!(pinned().release(Grant::new(digest("a"))), Ok(7));
-        assert_eq!(pinned().release(Grant::new(digest("b"))), Err(GrantMismatch));
+        let pinned = || Pinned::new(7, subject("a"));
+        assert_eq!(pinned().release(Grant::new(subject("a"))), Ok(7));
+        assert_eq!(pinned().release(Grant::new(subject("b"))), Err(GrantMismatch));
     }
 
     #[test]
     fn a_digest_covers_every_part() {
-        let base = Digest::of_call("t", &json!({"a": 1}), Path::new("/x"), b"old");
+        let base = Subject::of_call("t", &json!({"a": 1}), Path::new("/x"), b"old");
         for other in [
-            Digest::of_call("u", &json!({"a": 1}), Path::new("/x"), b"old"),
-            Digest::of_call("t", &json!({"a": 2}), Path::new("/x"), b"old"),
-            Digest::of_call("t", &json!({"a": 1}), Path::new("/y"), b"old"),
-            Digest::of_call("t", &json!({"a": 1}), Path::new("/x"), b"new"),
-            Digest::of_call("t", &json!({"a": 1}), Path::new("/xo"), b"ld"),
+            Subject::of_call("u", &json!({"a": 1}), Path::new("/x"), b"old"),
+            Subject::of_call("t", &json!({"a": 2}), Path::new("/x"), b"old"),
+            Subject::of_call("t", &json!({"a": 1}), Path::new("/y"), b"old"),
+            Subject::of_call("t", &json!({"a": 1}), Path::new("/x"), b"new"),
+            Subject::of_call("t", &json!({"a": 1}), Path::new("/xo"), b"ld"),
         ] {
             assert_ne!(base, other);
         }
     }
 
     #[test]
+    fn a_subject_shows_none_of_its_arguments() {
+        assert_eq!(format!("{:?}", subject("hunter22")), "Subject(47 bytes)");
+    }
+
+    #[test]
     fn an_erased_plan_is_found_again_by_its_type() {
-        let pinned = Pinned::new("plan", digest("a")).erase();
-        assert_eq!(pinned.downcast::<&str>().unwrap().release(Grant::new(digest("a"))), Ok("plan"));
-        assert!(Pinned::new(1_u8, digest("a")).erase().downcast::<u16>().is_none());
+        let pinned = Pinned::new("plan", subject("a")).erase();
+        assert_eq!(
+            pinned.downcast::<&str>().unwrap().release(Grant::new(subject("a"))),
+            Ok("plan")
+        );
+        assert!(Pinned::new(1_u8, subject("a")).erase().downcast::<u16>().is_none());
     }
 }

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use acp_lifecycle::title::SEPARATOR;
-use acp_lifecycle::{Answer, Digest, Effect, Effects, End, Item, Moment, Permit, Session, limits};
+use acp_lifecycle::{Answer, Effect, Effects, End, Item, Moment, Permit, Session, Subject, limits};
 use acp_types::wire::v1::{Sent, Surface, Update};
 use acp_types::{Progress, Reason, ToolCallId, ToolCallPatch, ToolKind};
 use callboard_text::visible;
@@ -49,9 +49,9 @@ impl Life {
     }
 
     fn ask(&mut self) {
-        let digest = Digest::of_call("tool", &json!({}), "/p".as_ref(), b"");
+        let subject = Subject::of_call("tool", &json!({}), "/p".as_ref(), b"");
         let effects = Effects::from(Effect::Unknown);
-        match self.session.permit(&call(), &effects, digest, true, self.now) {
+        match self.session.permit(&call(), &effects, subject, true, self.now) {
             Permit::Asked(number) => self.request = Some(number),
             permit => assert!(self.session.board().tool_call(&call()).is_none(), "{permit:?}"),
         }
@@ -185,9 +185,9 @@ fn whoever_makes_a_title_a_name_or_an_option_hides_nothing() {
         Effect::Write(format!("/p/{hostile}").into()),
         Effect::Delete(format!("/{hostile}").into()),
     ] {
-        let digest = Digest::of_call("tool", &json!({}), "/p".as_ref(), b"");
+        let subject = Subject::of_call("tool", &json!({}), "/p".as_ref(), b"");
         let effects = Effects::from(effect);
-        let permit = life.session.permit(&call(), &effects, digest, true, now);
+        let permit = life.session.permit(&call(), &effects, subject, true, now);
         let Permit::Asked(number) = permit else { panic!("{permit:?}") };
         for option in &life.session.request(number).unwrap().options {
             assert_eq!(option.name, visible(&option.name));

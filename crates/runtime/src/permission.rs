@@ -146,7 +146,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::{Instant, SystemTime};
 
-    use acp_lifecycle::{Digest, Effect, Effects, Moment, Permit, Session};
+    use acp_lifecycle::{Effect, Effects, Moment, Permit, Session, Subject};
     use acp_types::schema::v1::PermissionOptionKind;
     use acp_types::{ToolCallPatch, ToolKind};
 
@@ -176,8 +176,8 @@ mod tests {
             session.announce(&id, "t", call, now);
             let effects =
                 Effects::from(Effect::Run { command: "true".to_owned(), cwd: root.clone() });
-            let digest = Digest::of_call("terminal", &serde_json::json!({}), &root, b"");
-            let Permit::Asked(number) = session.permit(&id, &effects, digest, true, now) else {
+            let subject = Subject::of_call("terminal", &serde_json::json!({}), &root, b"");
+            let Permit::Asked(number) = session.permit(&id, &effects, subject, true, now) else {
                 panic!("a command is asked about")
             };
             let options = &session.request(number).unwrap().options;

@@ -12,8 +12,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use acp_lifecycle::{
-    AnyPlan, Arriving, CallHandle, Digest, Effect, Effects, Executor, Failure, Grant, OpenCall,
-    Pinned, Preview, SessionHandle, Success, Titles, TitlesError, Verdict, title,
+    AnyPlan, Arriving, CallHandle, Effect, Effects, Executor, Failure, Grant, OpenCall, Pinned,
+    Preview, SessionHandle, Subject, Success, Titles, TitlesError, Verdict, title,
 };
 use acp_types::{
     CallMeta, Content, ContentBlock, Location, TerminalId, TerminalPatch, ToolCallId,
@@ -385,7 +385,7 @@ impl Executor for ToolCall {
         let draft = entry.tool.preview(args.clone(), invocation).await;
         let draft = draft.map_err(|error| self.noted_failure(failure(error, call)))?;
         let cwd = draft.cwd.as_deref().unwrap_or(self.context.workspace.cwd());
-        let digest = Digest::of_call(&entry.spec.name, &args, cwd, &draft.pre_image);
+        let subject = Subject::of_call(&entry.spec.name, &args, cwd, &draft.pre_image);
         let effects = self.context.workspace.judged(told_effects(&entry.spec, &draft));
         let outside: Vec<_> = effects.outside().map(Path::to_owned).collect();
         let mut patch = ToolCallPatch::new();
@@ -405,7 +405,7 @@ impl Executor for ToolCall {
             patch = patch.content(shown);
         }
         self.is_previewed = true;
-        let pinned = Pinned::new(draft.plan, digest);
+        let pinned = Pinned::new(draft.plan, subject);
         Ok(Preview { patch, effects, is_whole: is_shown && is_told, pinned })
     }
 

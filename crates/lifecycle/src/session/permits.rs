@@ -17,7 +17,7 @@ use crate::caught::caught;
 use crate::effects::{Effect, Effects};
 use crate::limits::{self, RULE_CHANGES};
 use crate::outbox::{IsFirst, Item};
-use crate::permission::{self, Answer, Decision, Digest, Grant, Memory};
+use crate::permission::{self, Answer, Decision, Grant, Memory, Subject};
 use crate::rules::{
     AskPolicy, Change, ENGLISH, Policy, Rule, Rules, Scope, StoreError, Verdict, catalogue,
     runs_files,
@@ -71,7 +71,7 @@ pub struct Request {
     effects: Effects,
     /// What an answer that is remembered speaks of: just what the options name.
     memory: Memory,
-    digest: Digest,
+    subject: Subject,
     asked: Instant,
     /// Whether the request names the files that were changed without a question.
     names_unseen: bool,
@@ -190,7 +190,7 @@ impl Session {
         &mut self,
         id: &ToolCallId,
         effects: &Effects,
-        digest: Digest,
+        subject: Subject,
         is_whole: bool,
         now: Moment,
     ) -> Permit {
@@ -200,7 +200,7 @@ impl Session {
         match self.judge(&effects) {
             Ok(Verdict::Allow) if !self.runs_unseen(&effects) => {
                 self.note_unseen(&effects);
-                return Permit::Granted(Grant::new(digest));
+                return Permit::Granted(Grant::new(subject));
             }
             Ok(_) => {}
             Err(denial) => return Permit::Denied(denial),
@@ -236,7 +236,7 @@ impl Session {
         let number = self.permits.last_request;
         let (call, question, asked) = (id.clone(), Question::MayItRun, now.at);
         let request =
-            Request { call, options, question, effects, memory, digest, asked, names_unseen };
+            Request { call, options, question, effects, memory, subject, asked, names_unseen };
         self.permits.requests.insert(number, request);
         self.offer(Item::Permission(number), IsFirst::No, now);
         Permit::Asked(number)
@@ -269,7 +269,7 @@ impl Session {
                         self.permits.unseen.clear();
                     }
                     self.remember(&request, remember, Verdict::Allow);
-                    Some(Outcome::Granted(Grant::new(request.digest)))
+                    Some(Outcome::Granted(Grant::new(request.subject)))
                 }
             },
             Decision::Rejected { remember: None, reason: None } if self.permits.asks_why => {

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use acp_lifecycle::{
-    AskPolicy, CallHandle, Digest, Effect, Effects, Executor, Failure, Grant, Middleware, Pinned,
-    Policy, Preview, Success, Verdict, perform,
+    AskPolicy, CallHandle, Effect, Effects, Executor, Failure, Grant, Middleware, Pinned, Policy,
+    Preview, Subject, Success, Verdict, perform,
 };
 use acp_types::{Reason, Status, ToolCallPatch};
 use pretty_assertions::assert_eq;
@@ -53,9 +53,9 @@ impl Executor for Breaks {
         self.at(At::MakingPreview);
         async {
             self.at(At::Preview);
-            let digest = Digest::of_call("tool", &json!({}), "/".as_ref(), b"");
+            let subject = Subject::of_call("tool", &json!({}), "/".as_ref(), b"");
             let effects = Effects::from(Effect::Write("/p/f".into()));
-            let pinned = Pinned::new(Plan(self.0 == At::DropOfPlan), digest);
+            let pinned = Pinned::new(Plan(self.0 == At::DropOfPlan), subject);
             Ok(Preview { patch: ToolCallPatch::new(), effects, is_whole: true, pinned })
         }
     }

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime};
 
 use acp_lifecycle::{
-    CallHandle, Digest, Effect, Effects, End, Executor, Failure, Grant, Item, Moment, Permit,
-    Pinned, Preview, Session, SessionHandle, Success, perform,
+    CallHandle, Effect, Effects, End, Executor, Failure, Grant, Item, Moment, Permit, Pinned,
+    Preview, Session, SessionHandle, Subject, Success, perform,
 };
 use acp_types::{
     Content, Exit, Reason, Status, TerminalPatch, ToolCallId, ToolCallPatch, ToolKind,
@@ -77,9 +77,9 @@ fn a_call_that_has_ended_gets_no_permission() {
     let (mut session, now, id) = (Session::new("/p"), now(), ToolCallId::from("c"));
     session.announce(&id, "t", announcement(), now);
     session.finish(&id, End::cancelled(Reason::User), now);
-    let digest = Digest::of_call("tool", &json!({}), "/".as_ref(), b"");
+    let subject = Subject::of_call("tool", &json!({}), "/".as_ref(), b"");
     let reads = Effects::from(Effect::Read("/p/x".into()));
-    assert!(matches!(session.permit(&id, &reads, digest, true, now), Permit::Denied(_)));
+    assert!(matches!(session.permit(&id, &reads, subject, true, now), Permit::Denied(_)));
 }
 
 #[tokio::test]
@@ -113,9 +113,9 @@ impl Executor for Late {
 
     async fn preview(&mut self, _: &CallHandle) -> Result<Preview<()>, Failure> {
         self.go.notified().await;
-        let digest = Digest::of_call("tool", &json!({}), "/".as_ref(), b"");
+        let subject = Subject::of_call("tool", &json!({}), "/".as_ref(), b"");
         let effects = Effects::from(Effect::Read("/p/x".into()));
-        let (patch, pinned) = (ToolCallPatch::new(), Pinned::new((), digest));
+        let (patch, pinned) = (ToolCallPatch::new(), Pinned::new((), subject));
         Ok(Preview { patch, effects, is_whole: true, pinned })
     }
 

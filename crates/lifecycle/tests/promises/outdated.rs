@@ -7,8 +7,8 @@ use std::time::SystemTime;
 
 use acp_lifecycle::limits::PREVIEWS;
 use acp_lifecycle::{
-    Answer, CallHandle, Digest, Effect, Effects, Ended, Executor, Failure, Grant, Item, Pinned,
-    Policy, Preview, Session, SessionHandle, Sink, Success, Unreachable, Verdict, drive, perform,
+    Answer, CallHandle, Effect, Effects, Ended, Executor, Failure, Grant, Item, Pinned, Policy,
+    Preview, Session, SessionHandle, Sink, Subject, Success, Unreachable, Verdict, drive, perform,
 };
 use acp_types::observe::v1::Observer;
 use acp_types::wire::v1::{Sent, Surface};
@@ -34,10 +34,10 @@ impl Executor for Chases {
     async fn preview(&mut self, _: &CallHandle) -> Result<Preview<()>, Failure> {
         let gone = || Failure::report("gone", "It is gone.");
         let (found, path) = self.finds[0].ok_or_else(gone)?;
-        let digest = Digest::of_call("tool", &json!({}), "/".as_ref(), found);
+        let subject = Subject::of_call("tool", &json!({}), "/".as_ref(), found);
         let effects = Effects::from(Effect::Write(path.into()));
         let patch = ToolCallPatch::new().title("Do it");
-        Ok(Preview { patch, effects, is_whole: true, pinned: Pinned::new((), digest) })
+        Ok(Preview { patch, effects, is_whole: true, pinned: Pinned::new((), subject) })
     }
 
     async fn run(

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use acp_lifecycle::{
-    Answer, CallHandle, Digest, Effect, Effects, Ended, Executor, Failure, Grant, Item, OpenCall,
-    Pinned, Preview, Session, SessionHandle, Sink, Success, Unreachable, drive, perform,
+    Answer, CallHandle, Effect, Effects, Ended, Executor, Failure, Grant, Item, OpenCall, Pinned,
+    Preview, Session, SessionHandle, Sink, Subject, Success, Unreachable, drive, perform,
 };
 use acp_types::observe::v1::Observer;
 use acp_types::schema::v1::ToolCallStatus;
@@ -48,10 +48,10 @@ impl Executor for Tool {
 
     async fn preview(&mut self, _: &CallHandle) -> Result<Preview<()>, Failure> {
         assert!(self.act != Act::PanicInPreview, "a planted panic");
-        let digest = Digest::of_call("tool", &json!({}), "/".as_ref(), b"");
+        let subject = Subject::of_call("tool", &json!({}), "/".as_ref(), b"");
         let patch = ToolCallPatch::new().title("Do it");
         let effects = Effects::from(Effect::Write("/p/f".into()));
-        Ok(Preview { patch, effects, is_whole: true, pinned: Pinned::new((), digest) })
+        Ok(Preview { patch, effects, is_whole: true, pinned: Pinned::new((), subject) })
     }
 
     async fn run(

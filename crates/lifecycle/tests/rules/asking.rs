@@ -6,8 +6,8 @@ use std::time::{Instant, SystemTime};
 use acp_lifecycle::rules::{Change, StoreError};
 use acp_lifecycle::session::{Denial, Outcome, Permit};
 use acp_lifecycle::{
-    AcceptEditsPolicy, Answer, AskAlwaysPolicy, AskPolicy, Digest, Effect, Effects, End, Item,
-    Matcher, Moment, ReadOnlyPolicy, Rule, Scope, Session, Verdict, limits,
+    AcceptEditsPolicy, Answer, AskAlwaysPolicy, AskPolicy, Effect, Effects, End, Item, Matcher,
+    Moment, ReadOnlyPolicy, Rule, Scope, Session, Subject, Verdict, limits,
 };
 use acp_types::{Content, ContentBlock, Reason, ToolCallId, ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
@@ -42,8 +42,8 @@ impl Stage {
 
     fn permit_whole(&mut self, effects: &Effects, is_whole: bool) -> Permit {
         let id = self.announce();
-        let digest = Digest::of_call("tool", &"args".into(), "/p".as_ref(), b"");
-        self.session.permit(&id, effects, digest, is_whole, self.now)
+        let subject = Subject::of_call("tool", &"args".into(), "/p".as_ref(), b"");
+        self.session.permit(&id, effects, subject, is_whole, self.now)
     }
 
     fn permit(&mut self, effects: &Effects) -> Permit {
@@ -345,9 +345,10 @@ fn a_call_whose_content_is_full_says_too_that_not_everything_is_shown() {
     let id = stage.announce();
     let items = vec![Content::text("x"); limits::CONTENT_ITEMS + 1];
     stage.session.change(&id, ToolCallPatch::new().content(items), stage.now);
-    let digest = Digest::of_call("tool", &"args".into(), "/p".as_ref(), b"");
+    let subject = Subject::of_call("tool", &"args".into(), "/p".as_ref(), b"");
     let effects = Effects::from(Effect::Write("/p/a".into()));
-    let Permit::Asked(number) = stage.session.permit(&id, &effects, digest, true, stage.now) else {
+    let Permit::Asked(number) = stage.session.permit(&id, &effects, subject, true, stage.now)
+    else {
         panic!("it is asked about")
     };
     assert_eq!(stage.options(number), ["Allow once", "Reject once"]);

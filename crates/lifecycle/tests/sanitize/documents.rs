@@ -2,7 +2,7 @@
 
 use std::time::{Instant, SystemTime};
 
-use acp_lifecycle::{Chunk, Digest, Effect, Effects, End, Moment, Permit, Role, Secrets, Session};
+use acp_lifecycle::{Chunk, Effect, Effects, End, Moment, Permit, Role, Secrets, Session, Subject};
 use acp_types::schema::v1::{SessionInfoUpdate, SessionUpdate};
 use acp_types::{
     Content, Location, Plan, PlanEntry, Reason, TerminalPatch, ToolCallPatch, ToolKind,
@@ -99,8 +99,9 @@ impl Stage {
         };
         self.session.change_meta(&"c".into(), change, now);
         let effects = Effects::from(Effect::Run { command: text.clone(), cwd: "/p".into() });
-        let digest = Digest::of_call("tool", &json!(text), "/p".as_ref(), b"");
-        let Permit::Asked(_) = self.session.permit(&"c".into(), &effects, digest, true, now) else {
+        let subject = Subject::of_call("tool", &json!(text), "/p".as_ref(), b"");
+        let Permit::Asked(_) = self.session.permit(&"c".into(), &effects, subject, true, now)
+        else {
             return;
         };
         let info = SessionInfoUpdate::new().title(text);

@@ -3,7 +3,7 @@
 use std::time::{Instant, SystemTime};
 
 use acp_lifecycle::limits::{LOCATIONS, TITLE_BYTES};
-use acp_lifecycle::{Digest, Effect, Effects, Moment, Permit, Secrets, Session, Titles};
+use acp_lifecycle::{Effect, Effects, Moment, Permit, Secrets, Session, Subject, Titles};
 use acp_types::schema::v1::{
     ContentBlock, EmbeddedResource, EmbeddedResourceResource, ImageContent, PermissionOptionKind,
     TextResourceContents,
@@ -93,8 +93,8 @@ fn asked(tell: impl FnOnce(&mut Session, Moment)) -> (Vec<PermissionOptionKind>,
     let (mut session, now) = announced();
     tell(&mut session, now);
     let effects = Effects::from(Effect::Write("/p/a".into()));
-    let digest = Digest::of_call("tool", &json!(1), "/p".as_ref(), b"");
-    let permit = session.permit(&"c".into(), &effects, digest, true, now);
+    let subject = Subject::of_call("tool", &json!(1), "/p".as_ref(), b"");
+    let permit = session.permit(&"c".into(), &effects, subject, true, now);
     let number = match permit {
         Permit::Asked(number) => number,
         _ => 0,

@@ -220,9 +220,9 @@ fn a_mode_holds_at_once() {
         options.set_mode(mode, By::Command);
         let permit = handle.with(|session, now| {
             let id = id.into();
-            let digest = acp_lifecycle::Digest::of_call("t", &json!({}), Path::new("/p"), b"");
+            let subject = acp_lifecycle::Subject::of_call("t", &json!({}), Path::new("/p"), b"");
             session.announce(&id, "t", acp_types::ToolCallPatch::new(), now);
-            session.permit(&id, &write, digest, true, now)
+            session.permit(&id, &write, subject, true, now)
         });
         let is_granted = matches!(permit, acp_lifecycle::Permit::Granted(_));
         assert_eq!(is_granted, mode != Mode::ReadOnly, "{mode:?}: {permit:?}");

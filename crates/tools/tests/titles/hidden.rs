@@ -1,6 +1,6 @@
 //! Nothing that hides reaches a title, whichever way it comes.
 
-use acp_lifecycle::{Digest, Effect, Effects, Permit, Titles};
+use acp_lifecycle::{Effect, Effects, Permit, Subject, Titles};
 use acp_tools::CATALOGUES;
 use acp_types::Progress;
 use serde_json::{Value, json};
@@ -91,7 +91,7 @@ fn no_foreign_name_subtitle_or_progress_is_shown_raw() {
 #[test]
 fn no_option_shows_an_effect_raw() {
     let mut stage = Stage::new("en");
-    let digest = Digest::of_call("x", &json!({}), "/".as_ref(), b"");
+    let subject = Subject::of_call("x", &json!({}), "/".as_ref(), b"");
     for (name, hostile) in HOSTILE {
         let text = || format!("a{hostile}b");
         let effects = [
@@ -105,7 +105,7 @@ fn no_option_shows_an_effect_raw() {
             let open = stage.announce("x");
             let (id, effects) = (open.handle().id(), Effects::from(effect));
             let options = stage.session.with(|session, now| {
-                let permit = session.permit(id, &effects, digest, true, now);
+                let permit = session.permit(id, &effects, subject.clone(), true, now);
                 let Permit::Asked(number) = permit else { panic!("{permit:?}") };
                 session.request(number).unwrap().options.clone()
             });

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use acp_lifecycle::{
-    Answer, Digest, Effect, Effects, Grant, Matcher, Outcome, Permit, Pinned, Rule, Verdict,
+    Answer, Effect, Effects, Grant, Matcher, Outcome, Permit, Pinned, Rule, Subject, Verdict,
 };
 use acp_types::ToolCallId;
 use acp_types::schema::v1::PermissionOptionKind;
@@ -80,9 +80,9 @@ impl World {
     pub(super) fn ask(&mut self, call: u8, wish: Wish) {
         let (id, effect) = (self.call_id(call), effect(call, wish));
         let arguments = self.arguments(&id);
-        let digest = digest(&id, arguments.unwrap_or_default());
+        let subject = subject(&id, arguments.unwrap_or_default());
         let effects = Effects::from(effect.clone());
-        let permit = self.session.permit(&id, &effects, digest, wish != Wish::CutWrite, self.now);
+        let permit = self.session.permit(&id, &effects, subject, wish != Wish::CutWrite, self.now);
         let Some(arguments) = arguments else {
             assert!(matches!(permit, Permit::Denied(_)), "a call that is not open: {permit:?}");
             return;
@@ -178,7 +178,7 @@ impl World {
     /// A tool is about to run: the grant opens what it was given for and nothing else.
     fn run(&mut self, id: &ToolCallId, granted: u8, grant: Grant) {
         let now = self.arguments(id).expect("only an open call is granted anything");
-        let released = Pinned::new((), digest(id, now)).release(grant);
+        let released = Pinned::new((), subject(id, now)).release(grant);
         assert_eq!(released.is_ok(), now == granted, "granted {granted}, would run {now}");
     }
 
@@ -220,6 +220,6 @@ fn effect_of(asked: &Asked) -> Effect {
     effect(number.expect("calls are numbered"), asked.wish)
 }
 
-fn digest(id: &ToolCallId, version: u8) -> Digest {
-    Digest::of_call("tool", &arguments(version), "/p".as_ref(), id.0.as_bytes())
+fn subject(id: &ToolCallId, version: u8) -> Subject {
+    Subject::of_call("tool", &arguments(version), "/p".as_ref(), id.0.as_bytes())
 }
