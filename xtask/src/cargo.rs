@@ -22,6 +22,7 @@ pub(crate) fn clippy(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> Out
         "check -p acp-types --no-default-features",
         "check -p acp-types --features v2",
         "check -p acp-lifecycle --no-default-features",
+        "check -p acp-lifecycle",
         "check -p callboard-models",
         "check -p callboard-models --no-default-features --features mock-server",
         "check -p acp-cards",

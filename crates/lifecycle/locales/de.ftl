@@ -2,14 +2,9 @@
 
 allow-once = Einmal erlauben
 reject-once = Einmal ablehnen
-allow-always = { $what } in { $scope ->
-    [project] diesem Projekt
-   *[session] dieser Sitzung
-} immer erlauben
-reject-always = { $what } in { $scope ->
-    [project] diesem Projekt
-   *[session] dieser Sitzung
-} immer ablehnen
+allow-always-session = { $what } in dieser Sitzung immer erlauben
+allow-always-project = { $what } in diesem Projekt immer erlauben
+reject-always-session = { $what } in dieser Sitzung immer ablehnen
 
 what-read = Lesen von { $path }
 what-search = Suchen in { $path }

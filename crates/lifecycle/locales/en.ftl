@@ -2,14 +2,9 @@
 
 allow-once = Allow once
 reject-once = Reject once
-allow-always = Always allow { $what } { $scope ->
-    [project] in this project
-   *[session] in this session
-}
-reject-always = Always reject { $what } { $scope ->
-    [project] in this project
-   *[session] in this session
-}
+allow-always-session = Always allow { $what } in this session
+allow-always-project = Always allow { $what } in this project
+reject-always-session = Always reject { $what } in this session
 
 what-read = reading { $path }
 what-search = searching { $path }

@@ -65,7 +65,9 @@ pub use rules::{
 };
 pub use sanitize::Secrets;
 pub use session::{Denial, NoAnswer, Outcome, Permit, Request, Session};
-pub use title::{Titles, TitlesError};
+pub use title::Titles;
+#[cfg(feature = "titles")]
+pub use title::TitlesError;
 pub use usage::{SessionUsage, Updates, Usage};
 
 #[cfg(feature = "tokio")]

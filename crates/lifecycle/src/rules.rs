@@ -26,7 +26,7 @@ pub use policy::{
 };
 pub use protected::{is_obeyed_beneath, is_protected, is_protected_beneath};
 pub use store::{Change, MemoryStore, RuleStore, StoreError};
-pub(crate) use words::{ENGLISH, catalogue, matched};
+pub(crate) use words::{ENGLISH, matched};
 
 /// Whether a rule that denies speaks of an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

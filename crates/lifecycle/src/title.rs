@@ -1,18 +1,26 @@
-//! Titles for people: Fluent messages by key and locale, with arguments made visible.
+//! Titles for people: messages by key and locale, with arguments made visible.
+//!
+//! With the feature `titles` they are Fluent messages in any language. Without it, the only ones are
+//! this crate's own, in English.
 
+#[cfg(feature = "titles")]
+mod fluent;
 mod live;
 mod locale;
 mod markdown;
-
-use std::fmt;
+#[cfg(any(test, not(feature = "titles")))]
+mod plain;
 
 use callboard_text::{visible, visible_head};
-use fluent_bundle::concurrent::FluentBundle;
-use fluent_bundle::{FluentArgs, FluentResource, FluentValue};
-use fluent_langneg::{NegotiationStrategy, negotiate_languages};
-use unic_langid::LanguageIdentifier;
 
 use crate::limits::TITLE_BYTES;
+#[cfg(feature = "titles")]
+use fluent::Messages;
+#[cfg(not(feature = "titles"))]
+use plain::Messages;
+
+#[cfg(feature = "titles")]
+pub use fluent::TitlesError;
 
 pub use live::SEPARATOR;
 pub(crate) use live::{compose, one_line, progress};
@@ -20,77 +28,46 @@ pub use locale::wanted;
 pub use markdown::plain_or_code;
 
 /// The messages of one locale, and of those that it falls back to, by key.
-///
-/// ```
-/// use acp_lifecycle::Titles;
-///
-/// let catalogues = [("en", "read = Read { $path }"), ("de", "read = { $path } lesen")];
-/// let titles = Titles::negotiate(&catalogues, "de_AT.UTF-8")?;
-/// assert_eq!(titles.render("read", &[("path", "a.rs".to_owned())]), "a.rs lesen");
-/// # Ok::<(), acp_lifecycle::TitlesError>(())
-/// ```
-#[derive(Default)]
+#[cfg_attr(
+    feature = "titles",
+    doc = r#"
+```
+use acp_lifecycle::Titles;
+
+let catalogues = [("en", "read = Read { $path }"), ("de", "read = { $path } lesen")];
+let titles = Titles::negotiate(&catalogues, "de_AT.UTF-8")?;
+assert_eq!(titles.render("read", &[("path", "a.rs".to_owned())]), "a.rs lesen");
+# Ok::<(), acp_lifecycle::TitlesError>(())
+```"#
+)]
+#[derive(Debug, Default)]
 pub struct Titles {
-    /// In the order in which a message is looked for.
-    bundles: Vec<FluentBundle<FluentResource>>,
+    messages: Messages,
 }
 
-/// Why a catalogue of messages cannot be used. A fault of the program that brought it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TitlesError {
-    /// The locale is no BCP 47 language tag.
-    #[error("{0} is no language tag")]
-    Locale(String),
-    /// The messages are no valid Fluent, or a key is there twice.
-    #[error("the messages are not valid: {0}")]
-    Messages(String),
+/// An argument of a message.
+#[derive(Debug, Clone)]
+enum Value {
+    Text(String),
+    Count(u64),
 }
+
+/// The arguments of a message, by their names.
+type Values = Vec<(String, Value)>;
 
 impl Titles {
-    /// Reads the messages of `locale` (<https://projectfluent.org/fluent/guide/>).
-    ///
-    /// # Errors
-    ///
-    /// [`TitlesError`] if the locale or the messages are malformed.
-    pub fn parse(locale: &str, messages: &str) -> Result<Self, TitlesError> {
-        Self::negotiate(&[(locale, messages)], locale)
+    /// Returns this crate's own messages, in the language of a locale, else in English.
+    #[cfg(feature = "titles")]
+    pub(crate) fn own(locale: &str) -> Self {
+        const ALL: &[(&str, &str)] = &[("en", ENGLISH), ("de", include_str!("../locales/de.ftl"))];
+        // They are valid, as the tests show; without any, their keys stand for them.
+        Self::negotiate(ALL, locale).unwrap_or_default()
     }
 
-    /// Reads of several catalogues, pairs of a locale and its messages, those that suit a locale
-    /// (see [`wanted`]), and as the last resort those of the locale of the first.
-    ///
-    /// A message that one lacks, or cannot write with the arguments it gets, is taken from the
-    /// next. So a catalogue may be partial, and a locale that there is none of, or that is none
-    /// at all, gets the first. Several catalogues of one locale are looked through in their order.
-    ///
-    /// # Errors
-    ///
-    /// [`TitlesError`] if the locale of a catalogue, or the messages of one that suits, are
-    /// malformed.
-    pub fn negotiate(catalogues: &[(&str, &str)], locale: &str) -> Result<Self, TitlesError> {
-        let mut languages = Vec::<LanguageIdentifier>::new();
-        for (locale, _) in catalogues {
-            let Ok(language) = locale.parse() else {
-                return Err(TitlesError::Locale((*locale).to_owned()));
-            };
-            languages.push(language);
-        }
-        let mut available = languages.clone();
-        available.sort();
-        available.dedup();
-        let wanted: Vec<_> = locale::parse(locale).into_iter().collect();
-        let strategy = NegotiationStrategy::Filtering;
-        let chosen = negotiate_languages(&wanted, &available, languages.first(), strategy);
-        let mut bundles = Vec::new();
-        for language in chosen {
-            for (other, (_, messages)) in languages.iter().zip(catalogues) {
-                if other == language {
-                    bundles.push(bundle(language.clone(), messages)?);
-                }
-            }
-        }
-        Ok(Self { bundles })
+    /// Returns this crate's own messages, which are in English without the feature `titles`.
+    #[cfg(not(feature = "titles"))]
+    pub(crate) fn own(_: &str) -> Self {
+        Self { messages: Messages::new(ENGLISH) }
     }
 
     /// Returns the message of `key` with its arguments made visible. A key that has no message
@@ -127,23 +104,24 @@ impl Titles {
         arguments: Vec<(&str, String)>,
         messages: &[(&str, String)],
     ) -> String {
-        let mut values = FluentArgs::new();
+        let mut values = Values::new();
         // What Markdown may interpret is put in afterwards, when it is known what stands around it.
         let mut later = Vec::new();
-        let mut set_later = |values: &mut FluentArgs<'_>, name: &str, text: Later| {
-            values.set(name.to_owned(), format!("{PLACE}{}{PLACE}", later.len()));
+        let mut set_later = |values: &mut Values, name: &str, text: Later| {
+            let place = format!("{PLACE}{}{PLACE}", later.len());
+            values.push((name.to_owned(), Value::Text(place)));
             later.push(text);
         };
         for (name, value) in &arguments {
             match value.is_empty() || markdown::interprets(value) {
                 true => set_later(&mut values, name, Later::Text(value.clone())),
-                false => values.set((*name).to_owned(), FluentValue::from(value.clone())),
+                false => values.push(((*name).to_owned(), Value::Text(value.clone()))),
             }
         }
         for (name, message) in messages {
             set_later(&mut values, name, Later::Message(message.clone()));
         }
-        let Some(message) = self.message(key, &values) else {
+        let Some(message) = self.messages.write(key, &values) else {
             let words = arguments.into_iter().map(|(_, value)| plain_or_code(&value));
             let words = words.chain(messages.iter().map(|(_, message)| message.clone()));
             return std::iter::once(plain_or_code(&visible(key)))
@@ -177,27 +155,31 @@ impl Titles {
     /// A count `n` is there twice: as the number `n`, which selects a form, and as the text `n-text`,
     /// with its thousands parted by the message `thousands`.
     ///
-    /// ```
-    /// use acp_lifecycle::Titles;
-    ///
-    /// let messages = "thousands = .\nsize = { $path }: { $bytes-text } Byte";
-    /// let titles = Titles::parse("de", messages)?;
-    /// let path = ("path", "a.rs".to_owned());
-    /// assert_eq!(titles.sentence("size", &[path], &[("bytes", 1234)]), "a.rs: 1.234 Byte");
-    /// # Ok::<(), acp_lifecycle::TitlesError>(())
-    /// ```
+    #[cfg_attr(
+        feature = "titles",
+        doc = r#"
+```
+use acp_lifecycle::Titles;
+
+let messages = "thousands = .\nsize = { $path }: { $bytes-text } Byte";
+let titles = Titles::parse("de", messages)?;
+let path = ("path", "a.rs".to_owned());
+assert_eq!(titles.sentence("size", &[path], &[("bytes", 1234)]), "a.rs: 1.234 Byte");
+# Ok::<(), acp_lifecycle::TitlesError>(())
+```"#
+    )]
     #[must_use]
     pub fn sentence(&self, key: &str, texts: &[(&str, String)], counts: &[(&str, u64)]) -> String {
-        let mut values = FluentArgs::new();
+        let mut values = Values::new();
         for (name, text) in texts {
-            values.set((*name).to_owned(), FluentValue::from(text.clone()));
+            values.push(((*name).to_owned(), Value::Text(text.clone())));
         }
         for (name, count) in counts {
-            let separator = self.message("thousands", &FluentArgs::new()).unwrap_or_default();
-            values.set(format!("{name}-text"), grouped(*count, &separator));
-            values.set((*name).to_owned(), *count);
+            let separator = self.messages.write("thousands", &Values::new()).unwrap_or_default();
+            values.push((format!("{name}-text"), Value::Text(grouped(*count, &separator))));
+            values.push(((*name).to_owned(), Value::Count(*count)));
         }
-        self.message(key, &values).unwrap_or_else(|| {
+        self.messages.write(key, &values).unwrap_or_else(|| {
             let texts = texts.iter().map(|(_, text)| text.as_str());
             std::iter::once(key).chain(texts).collect::<Vec<_>>().join(" ")
         })
@@ -206,17 +188,7 @@ impl Titles {
     /// Returns whether there is a message of `key`.
     #[must_use]
     pub fn has(&self, key: &str) -> bool {
-        self.bundles.iter().any(|bundle| bundle.has_message(key))
-    }
-
-    /// Writes the first message of `key` that needs nothing which is not there.
-    fn message(&self, key: &str, values: &FluentArgs<'_>) -> Option<String> {
-        self.bundles.iter().find_map(|bundle| {
-            let pattern = bundle.get_message(key)?.value()?;
-            let mut errors = Vec::new();
-            let text = bundle.format_pattern(pattern, Some(values), &mut errors).into_owned();
-            errors.is_empty().then_some(text)
-        })
+        self.messages.has(key)
     }
 
     /// A command over 4 KiB becomes its first line and the count of its lines, in the words of
@@ -229,11 +201,13 @@ impl Titles {
         let first = argument.lines().next().unwrap_or_default();
         let (start, _) = visible_head(first, TITLE_BYTES);
         let (lines, bytes) = (argument.lines().count(), argument.len());
-        let mut values = FluentArgs::new();
-        values.set("start", start.as_str());
-        values.set("lines", lines);
-        values.set("bytes", bytes);
-        self.message("shortened", &values)
+        let values = vec![
+            ("start".to_owned(), Value::Text(start.clone())),
+            ("lines".to_owned(), Value::Count(lines as u64)),
+            ("bytes".to_owned(), Value::Count(bytes as u64)),
+        ];
+        self.messages
+            .write("shortened", &values)
             .unwrap_or_else(|| format!("{start} … ({lines} lines, {bytes} bytes)"))
     }
 }
@@ -266,27 +240,12 @@ enum Later {
 /// Stands around the number of such a text: no message holds it.
 const PLACE: char = '\u{f8f0}';
 
-fn bundle(
-    language: LanguageIdentifier,
-    messages: &str,
-) -> Result<FluentBundle<FluentResource>, TitlesError> {
-    let resource = FluentResource::try_new(messages.to_owned())
-        .map_err(|(_, errors)| TitlesError::Messages(format!("{errors:?}")))?;
-    let mut bundle = FluentBundle::new_concurrent(vec![language]);
-    // Isolation marks are invisible characters; clients would show them as boxes.
-    bundle.set_use_isolating(false);
-    bundle.add_resource(resource).map_err(|errors| TitlesError::Messages(format!("{errors:?}")))?;
-    Ok(bundle)
-}
-
-impl fmt::Debug for Titles {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let locales: Vec<_> = self.bundles.iter().flat_map(|bundle| &bundle.locales).collect();
-        formatter.debug_struct("Titles").field("locales", &locales).finish_non_exhaustive()
-    }
-}
+/// The names of permission options and the notes in English. Only in what one line of text and
+/// `{ $name }` can say, because without the feature `titles` that is all that is read.
+const ENGLISH: &str = include_str!("../locales/en.ftl");
 
 #[cfg(test)]
+#[cfg(feature = "titles")]
 mod tests {
     use super::{Titles, TitlesError, is_whole};
     use crate::limits::TITLE_BYTES;

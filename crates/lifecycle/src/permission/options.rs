@@ -28,13 +28,13 @@ const CHOICES: [Choice; 5] = [
     Choice {
         id: "allow_always",
         kind: PermissionOptionKind::AllowAlways,
-        name: "allow-always",
+        name: "allow-always-session",
         scope: Some(Scope::Session),
     },
     Choice {
         id: "allow_project",
         kind: PermissionOptionKind::AllowAlways,
-        name: "allow-always",
+        name: "allow-always-project",
         scope: Some(Scope::Project),
     },
     Choice {
@@ -46,7 +46,7 @@ const CHOICES: [Choice; 5] = [
     Choice {
         id: "reject_always",
         kind: PermissionOptionKind::RejectAlways,
-        name: "reject-always",
+        name: "reject-always-session",
         scope: Some(Scope::Session),
     },
 ];
@@ -95,11 +95,7 @@ pub(crate) fn options(
             let words: Vec<_> = matchers.iter().map(|it| matched(it, &display, titles)).collect();
             let words = words.join(", ");
             let is_readable = (1..=OPTION_BYTES).contains(&words.len());
-            let scope = if scope == Scope::Project { "project" } else { "session" };
-            is_readable.then(|| {
-                let scope = [("scope", scope.to_owned())];
-                titles.render_with(choice.name, &scope, &[("what", words)])
-            })
+            is_readable.then(|| titles.render_with(choice.name, &[], &[("what", words)]))
         }
         Some(_) => None,
     };
@@ -135,17 +131,19 @@ pub(crate) fn heard(reason: impl AsRef<str>) -> Option<String> {
 }
 
 #[cfg(test)]
+#[cfg(feature = "titles")]
 mod tests {
     use super::{Memory, options};
     use crate::effects::Effect;
     use crate::limits::OPTION_BYTES;
-    use crate::rules::{Scope, catalogue};
+    use crate::rules::Scope;
+    use crate::title::Titles;
 
     fn names(locale: &str, effect: Effect) -> Vec<String> {
         let memory = Memory::of(vec![effect]);
         let scopes = [Scope::Session, Scope::Project];
         let display = |path: &std::path::Path| path.display().to_string();
-        let options = options(&memory, &scopes, display, &catalogue(locale));
+        let options = options(&memory, &scopes, display, &Titles::own(locale));
         options.into_iter().map(|option| option.name).collect()
     }
 

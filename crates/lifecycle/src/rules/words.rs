@@ -35,7 +35,7 @@ impl Scope {
     }
 }
 
-/// Says what a rule covers, in the language of `titles`: see [`catalogue`].
+/// Says what a rule covers, in the language of `titles`: see [`Titles::own`].
 pub(crate) fn matched(
     matcher: &Matcher,
     display: &impl Fn(&Path) -> String,
@@ -86,19 +86,8 @@ fn effect_words(effect: &Effect, display: &impl Fn(&Path) -> String, titles: &Ti
     }
 }
 
-/// Returns the names of permission options, and what they cover, in the language of a locale, else
-/// in English.
-pub(crate) fn catalogue(locale: &str) -> Titles {
-    const ALL: &[(&str, &str)] = &[
-        ("en", include_str!("../../locales/en.ftl")),
-        ("de", include_str!("../../locales/de.ftl")),
-    ];
-    // They are valid, as the tests show; without any, their keys stand for them.
-    Titles::negotiate(ALL, locale).unwrap_or_default()
-}
-
-/// The names in English, which is parsed once.
-pub(crate) static ENGLISH: LazyLock<Arc<Titles>> = LazyLock::new(|| Arc::new(catalogue("en")));
+/// The names in English, which is read once.
+pub(crate) static ENGLISH: LazyLock<Arc<Titles>> = LazyLock::new(|| Arc::new(Titles::own("en")));
 
 fn kind_word(kind: acp_types::ToolKind) -> String {
     let word = serde_json::to_value(kind).ok();
@@ -106,8 +95,9 @@ fn kind_word(kind: acp_types::ToolKind) -> String {
 }
 
 #[cfg(test)]
+#[cfg(feature = "titles")]
 mod tests {
-    use super::catalogue;
+    use crate::title::Titles;
 
     #[test]
     fn each_locale_has_every_message() {
@@ -118,7 +108,7 @@ mod tests {
         let english = keys(include_str!("../../locales/en.ftl"));
         assert_eq!(english, keys(include_str!("../../locales/de.ftl")));
         for key in english {
-            assert!(catalogue("de").has(&key) && catalogue("en").has(&key), "{key}");
+            assert!(Titles::own("de").has(&key) && Titles::own("en").has(&key), "{key}");
         }
     }
 }

@@ -19,8 +19,7 @@ use crate::limits::{self, RULE_CHANGES};
 use crate::outbox::{IsFirst, Item};
 use crate::permission::{self, Answer, Decision, Grant, Memory, Subject};
 use crate::rules::{
-    AskPolicy, Change, ENGLISH, Policy, Rule, Rules, Scope, StoreError, Verdict, catalogue,
-    runs_files,
+    AskPolicy, Change, ENGLISH, Policy, Rule, Rules, Scope, StoreError, Verdict, runs_files,
 };
 use crate::title::Titles;
 
@@ -98,9 +97,10 @@ impl Permits {
 
 impl Session {
     /// Writes permission options and notes about permissions in the language of a locale, such as
-    /// `de`, from now on; in English where there are none in its language, and at first.
+    /// `de`, from now on; in English where there are none in its language, at first, and
+    /// without the feature `titles`.
     pub fn set_locale(&mut self, locale: &str) {
-        self.permits.titles = Arc::new(catalogue(locale));
+        self.permits.titles = Arc::new(Titles::own(locale));
     }
 
     /// Returns the messages in the language of the session.

@@ -1,7 +1,5 @@
 //! Which locale is wanted: as it is configured, else as the environment says. It reads neither.
 
-use unic_langid::LanguageIdentifier;
-
 /// Returns the locale that titles are wanted in: `configured`, else the first of `LC_ALL`,
 /// `LC_MESSAGES` and `LANG` that is not empty, as POSIX orders them
 /// (<https://pubs.opengroup.org/onlinepubs/9799919799/basedefs/V1_chap08.html#tag_08_02>).
@@ -21,16 +19,9 @@ pub fn wanted(
     configured.map(str::to_owned).into_iter().chain(variables).find(|locale| !locale.is_empty())
 }
 
-/// Reads a language tag (`de-AT`) or a POSIX locale (`de_AT.UTF-8@euro`, whose codeset and
-/// modifier say nothing about words). None for `C`, and for what is neither.
-pub(super) fn parse(locale: &str) -> Option<LanguageIdentifier> {
-    let tag = locale.split(['.', '@']).next().unwrap_or_default();
-    tag.trim().parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{parse, wanted};
+    use super::wanted;
     use pretty_assertions::assert_eq;
 
     #[test]
@@ -53,28 +44,5 @@ mod tests {
             assert_eq!(wanted(configured, variable).as_deref(), expected);
         }
         assert_eq!(wanted(None, |_| None), None);
-    }
-
-    #[test]
-    fn both_forms_of_a_locale_are_read() {
-        for (given, expected) in [
-            ("de", Some("de")),
-            ("de-AT", Some("de-AT")),
-            ("de_DE", Some("de-DE")),
-            ("de_DE.UTF-8", Some("de-DE")),
-            ("de_DE.UTF-8@euro", Some("de-DE")),
-            ("de_DE@euro", Some("de-DE")),
-            ("DE_at.utf8", Some("de-AT")),
-            ("zh_Hant_TW", Some("zh-Hant-TW")),
-            ("C", None),
-            ("C.UTF-8", None),
-            ("", None),
-            ("@", None),
-            ("/etc/passwd", None),
-            ("\u{202e}de", None),
-        ] {
-            let read = parse(given).map(|language| language.to_string());
-            assert_eq!(read.as_deref(), expected, "{given:?}");
-        }
     }
 }

@@ -37,6 +37,7 @@ pub(super) fn code(text: &str) -> String {
 }
 
 #[cfg(test)]
+#[cfg(feature = "titles")]
 mod tests {
     use proptest::prelude::{any, prop_assert, prop_assert_eq, prop_oneof, proptest};
     use pulldown_cmark::{Event, Options, Parser, Tag};

@@ -1,0 +1,153 @@
+//! Fluent messages, and which of several catalogues suit a locale.
+
+use std::fmt;
+
+use fluent_bundle::concurrent::FluentBundle;
+use fluent_bundle::{FluentArgs, FluentResource, FluentValue};
+use fluent_langneg::{NegotiationStrategy, negotiate_languages};
+use unic_langid::LanguageIdentifier;
+
+use super::{Titles, Value};
+
+/// In the order in which a message is looked for.
+#[derive(Default)]
+pub(super) struct Messages(Vec<FluentBundle<FluentResource>>);
+
+impl Messages {
+    /// Writes the first message of `key` that needs nothing which is not there.
+    pub(super) fn write(&self, key: &str, values: &[(String, Value)]) -> Option<String> {
+        let value = |value: &Value| match value {
+            Value::Text(text) => FluentValue::from(text.clone()),
+            Value::Count(count) => FluentValue::from(*count),
+        };
+        let mut arguments = FluentArgs::with_capacity(values.len());
+        for (name, argument) in values {
+            arguments.set(name.as_str(), value(argument));
+        }
+        self.0.iter().find_map(|bundle| {
+            let pattern = bundle.get_message(key)?.value()?;
+            let mut errors = Vec::new();
+            let text = bundle.format_pattern(pattern, Some(&arguments), &mut errors).into_owned();
+            errors.is_empty().then_some(text)
+        })
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.0.iter().any(|bundle| bundle.has_message(key))
+    }
+}
+
+impl fmt::Debug for Messages {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let locales = self.0.iter().flat_map(|bundle| &bundle.locales);
+        formatter.debug_list().entries(locales.map(ToString::to_string)).finish()
+    }
+}
+
+/// Why a catalogue of messages cannot be used. A fault of the program that brought it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TitlesError {
+    /// The locale is no BCP 47 language tag.
+    #[error("{0} is no language tag")]
+    Locale(String),
+    /// The messages are no valid Fluent, or a key is there twice.
+    #[error("the messages are not valid: {0}")]
+    Messages(String),
+}
+
+impl Titles {
+    /// Reads the messages of `locale` (<https://projectfluent.org/fluent/guide/>).
+    ///
+    /// # Errors
+    ///
+    /// [`TitlesError`] if the locale or the messages are malformed.
+    pub fn parse(locale: &str, messages: &str) -> Result<Self, TitlesError> {
+        Self::negotiate(&[(locale, messages)], locale)
+    }
+
+    /// Reads of several catalogues, pairs of a locale and its messages, those that suit a locale
+    /// (see [`wanted`](super::wanted)), and as the last resort those of the locale of the first.
+    ///
+    /// A message that one lacks, or cannot write with the arguments it gets, is taken from the
+    /// next. So a catalogue may be partial, and a locale that there is none of, or that is none
+    /// at all, gets the first. Several catalogues of one locale are looked through in their order.
+    ///
+    /// # Errors
+    ///
+    /// [`TitlesError`] if the locale of a catalogue, or the messages of one that suits, are
+    /// malformed.
+    pub fn negotiate(catalogues: &[(&str, &str)], locale: &str) -> Result<Self, TitlesError> {
+        let mut languages = Vec::<LanguageIdentifier>::new();
+        for (locale, _) in catalogues {
+            let Ok(language) = locale.parse() else {
+                return Err(TitlesError::Locale((*locale).to_owned()));
+            };
+            languages.push(language);
+        }
+        let mut available = languages.clone();
+        available.sort();
+        available.dedup();
+        let wanted: Vec<_> = parse_locale(locale).into_iter().collect();
+        let strategy = NegotiationStrategy::Filtering;
+        let chosen = negotiate_languages(&wanted, &available, languages.first(), strategy);
+        let mut bundles = Vec::new();
+        for language in chosen {
+            for (other, (_, messages)) in languages.iter().zip(catalogues) {
+                if other == language {
+                    bundles.push(bundle(language.clone(), messages)?);
+                }
+            }
+        }
+        Ok(Self { messages: Messages(bundles) })
+    }
+}
+
+/// Reads a language tag (`de-AT`) or a POSIX locale (`de_AT.UTF-8@euro`, whose codeset and
+/// modifier say nothing about words). None for `C`, and for what is neither.
+fn parse_locale(locale: &str) -> Option<LanguageIdentifier> {
+    let tag = locale.split(['.', '@']).next().unwrap_or_default();
+    tag.trim().parse().ok()
+}
+
+fn bundle(
+    language: LanguageIdentifier,
+    messages: &str,
+) -> Result<FluentBundle<FluentResource>, TitlesError> {
+    let resource = FluentResource::try_new(messages.to_owned())
+        .map_err(|(_, errors)| TitlesError::Messages(format!("{errors:?}")))?;
+    let mut bundle = FluentBundle::new_concurrent(vec![language]);
+    // Isolation marks are invisible characters; clients would show them as boxes.
+    bundle.set_use_isolating(false);
+    bundle.add_resource(resource).map_err(|errors| TitlesError::Messages(format!("{errors:?}")))?;
+    Ok(bundle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_locale;
+    use pretty_assertions::assert_eq;
+
+    #[test]
+    fn both_forms_of_a_locale_are_read() {
+        for (given, expected) in [
+            ("de", Some("de")),
+            ("de-AT", Some("de-AT")),
+            ("de_DE", Some("de-DE")),
+            ("de_DE.UTF-8", Some("de-DE")),
+            ("de_DE.UTF-8@euro", Some("de-DE")),
+            ("de_DE@euro", Some("de-DE")),
+            ("DE_at.utf8", Some("de-AT")),
+            ("zh_Hant_TW", Some("zh-Hant-TW")),
+            ("C", None),
+            ("C.UTF-8", None),
+            ("", None),
+            ("@", None),
+            ("/etc/passwd", None),
+            ("\u{202e}de", None),
+        ] {
+            let read = parse_locale(given).map(|language| language.to_string());
+            assert_eq!(read.as_deref(), expected, "{given:?}");
+        }
+    }
+}
