@@ -79,7 +79,8 @@ pub struct Counters {
     pub fields_dropped: u64,
 }
 
-/// Every open call and terminal of one session.
+/// Every open call and terminal of one session. Only its [`Session`](crate::Session) changes it, so
+/// nothing else makes patches.
 #[derive(Debug, Default)]
 pub struct Board {
     calls: HashMap<ToolCallId, Call>,
@@ -111,7 +112,7 @@ struct Call {
 
 impl Board {
     /// Sets what must never be shown, from now on.
-    pub fn set_secrets(&mut self, secrets: Secrets) {
+    pub(crate) fn set_secrets(&mut self, secrets: Secrets) {
         self.secrets = secrets;
     }
 
@@ -132,7 +133,7 @@ impl Board {
     /// Posts a call. It begins pending, whatever `patch` says.
     ///
     /// Returns nothing for an id that is or was in use, which is counted as illegal.
-    pub fn announce(
+    pub(crate) fn announce(
         &mut self,
         id: &ToolCallId,
         turn: &str,
@@ -168,13 +169,17 @@ impl Board {
 
     /// Changes an open call. Its status is left alone; empty titles and names, nulls and what is
     /// over a bound are left out.
-    pub fn change(&mut self, id: &ToolCallId, patch: ToolCallPatch) -> Option<ToolCallPatch> {
+    pub(crate) fn change(
+        &mut self,
+        id: &ToolCallId,
+        patch: ToolCallPatch,
+    ) -> Option<ToolCallPatch> {
         let patch = self.legal(id, patch)?;
         (!patch.is_empty()).then(|| self.apply(id, patch))
     }
 
     /// Changes the metadata of an open call.
-    pub fn change_meta(
+    pub(crate) fn change_meta(
         &mut self,
         id: &ToolCallId,
         change: impl FnOnce(&mut CallMeta),
@@ -186,7 +191,11 @@ impl Board {
 
     /// Sets or removes what follows an open call's title until it ends, as one short visible
     /// line. The title itself is the base: setting another keeps the subtitle.
-    pub fn subtitle(&mut self, id: &ToolCallId, subtitle: Option<&str>) -> Option<ToolCallPatch> {
+    pub(crate) fn subtitle(
+        &mut self,
+        id: &ToolCallId,
+        subtitle: Option<&str>,
+    ) -> Option<ToolCallPatch> {
         self.open(id)?;
         let call = self.calls.get_mut(id)?;
         let subtitle = subtitle.map(|subtitle| self.secrets.redact(subtitle));
@@ -203,7 +212,7 @@ impl Board {
     }
 
     /// Starts a pending call, or goes on with a paused one.
-    pub fn start(&mut self, id: &ToolCallId, now: Moment) -> Option<ToolCallPatch> {
+    pub(crate) fn start(&mut self, id: &ToolCallId, now: Moment) -> Option<ToolCallPatch> {
         let call = self.open(id)?;
         if !call.report.status.may_become(Status::InProgress)
             || call.report.status == Status::InProgress
@@ -225,7 +234,7 @@ impl Board {
 
     /// Pauses a running call: it waits for something, and can go on by
     /// [`Board::start`]. Its duration goes on too.
-    pub fn pause(&mut self, id: &ToolCallId) -> Option<ToolCallPatch> {
+    pub(crate) fn pause(&mut self, id: &ToolCallId) -> Option<ToolCallPatch> {
         if self.open(id)?.report.status != Status::InProgress {
             self.counters.illegal += 1;
             return None;
@@ -247,7 +256,12 @@ impl Board {
     ///
     /// A call that never ran cannot complete; it fails instead. One that does not complete tells
     /// whether it may have acted: if it ran and is of a kind that changes something.
-    pub fn finish(&mut self, id: &ToolCallId, end: End, now: Moment) -> Option<ToolCallPatch> {
+    pub(crate) fn finish(
+        &mut self,
+        id: &ToolCallId,
+        end: End,
+        now: Moment,
+    ) -> Option<ToolCallPatch> {
         let mut patch = self.legal(id, end.patch)?;
         let output_bytes = self.output_bytes(id);
         let call = self.open(id)?;
@@ -295,7 +309,7 @@ impl Board {
     }
 
     /// Opens a terminal.
-    pub fn open_terminal(
+    pub(crate) fn open_terminal(
         &mut self,
         id: &TerminalId,
         patch: TerminalPatch,
@@ -306,7 +320,7 @@ impl Board {
     }
 
     /// Tells more of an open terminal: its command, its size.
-    pub fn describe_terminal(
+    pub(crate) fn describe_terminal(
         &mut self,
         id: &TerminalId,
         patch: TerminalPatch,
@@ -334,7 +348,11 @@ impl Board {
     }
 
     /// Appends output to an open terminal.
-    pub fn terminal_output(&mut self, id: &TerminalId, bytes: &[u8]) -> Option<TerminalPatch> {
+    pub(crate) fn terminal_output(
+        &mut self,
+        id: &TerminalId,
+        bytes: &[u8],
+    ) -> Option<TerminalPatch> {
         if bytes.is_empty() {
             return None;
         }
@@ -343,7 +361,7 @@ impl Board {
     }
 
     /// Notes that so many bytes of the output of an open terminal are left out here.
-    pub fn terminal_gap(&mut self, id: &TerminalId, bytes: u64) -> Option<TerminalPatch> {
+    pub(crate) fn terminal_gap(&mut self, id: &TerminalId, bytes: u64) -> Option<TerminalPatch> {
         if bytes == 0 {
             return None;
         }
@@ -352,13 +370,13 @@ impl Board {
     }
 
     /// Ends a terminal, exactly once.
-    pub fn terminal_exit(&mut self, id: &TerminalId, exit: Exit) -> Option<TerminalPatch> {
+    pub(crate) fn terminal_exit(&mut self, id: &TerminalId, exit: Exit) -> Option<TerminalPatch> {
         let patch = self.terminals.exit(id, exit, &self.secrets);
         self.in_time(patch)
     }
 
     /// Forgets a terminal whose output nobody needs any more.
-    pub fn forget_terminal(&mut self, id: &TerminalId) {
+    pub(crate) fn forget_terminal(&mut self, id: &TerminalId) {
         self.terminals.forget(id);
     }
 

@@ -60,7 +60,7 @@ pub async fn drive(session: SessionHandle, mut sink: impl Sink, stop: Cancellati
         }
     }
     session.set_stalled(false);
-    session.with(|session, now| session.outbox_mut().flush(now.at));
+    session.with(|session, now| session.flush(now.at));
     while let (Some(item), _) = session.poll() {
         deliver(&session, &mut sink, item);
     }
@@ -85,7 +85,7 @@ fn deliver(session: &SessionHandle, sink: &mut impl Sink, item: Item) {
     };
     // A sink that panics is as good as one that cannot deliver.
     if !matches!(caught(|| sink.deliver(item)), Some(Ok(()))) {
-        session.with(|session, _| session.outbox_mut().count_undelivered());
+        session.with(|session, _| session.count_undelivered());
         if let Some(number) = request {
             let gone = "the client cannot be reached".to_owned();
             session.answer(number, crate::Answer::Failed(gone));

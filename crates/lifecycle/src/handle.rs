@@ -288,8 +288,8 @@ impl SessionHandle {
     pub(crate) fn poll(&self) -> (Option<Item>, Option<std::time::Instant>) {
         let now = self.now();
         let mut session = self.lock();
-        let item = session.outbox_mut().poll(now.at);
-        (item, session.outbox().next_deadline())
+        let item = session.poll(now.at);
+        (item, session.poll_timeout())
     }
 
     pub(crate) fn now(&self) -> Moment {
@@ -319,6 +319,30 @@ impl fmt::Debug for SessionHandle {
 }
 
 /// A call that is announced and must end. Dropped without an end, it ends as `dropped`.
+///
+/// Of all handles, this one alone ends the call, and once:
+///
+/// ```
+/// # use acp_lifecycle::{End, OpenCall};
+/// # fn twice(call: OpenCall) {
+/// call.finish(End::completed());
+/// # }
+/// ```
+///
+/// ```compile_fail,E0382
+/// # use acp_lifecycle::{End, OpenCall};
+/// # fn twice(call: OpenCall) {
+/// call.finish(End::completed());
+/// call.finish(End::completed());
+/// # }
+/// ```
+///
+/// ```compile_fail,E0624
+/// # use acp_lifecycle::{End, OpenCall};
+/// # fn twice(call: OpenCall) {
+/// call.handle().finish(End::completed());
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "dropping it ends the call"]
 pub struct OpenCall {

@@ -20,7 +20,7 @@
 //! session.start(&"c".into(), now);
 //! session.finish(&"c".into(), End::completed(), now);
 //! let mut sent = 0;
-//! while let Some(Item::ToolCall(..)) = session.outbox_mut().poll(now.at) {
+//! while let Some(Item::ToolCall(..)) = session.poll(now.at) {
 //!     sent += 1;
 //! }
 //! assert_eq!(sent, 3);
@@ -57,7 +57,7 @@ pub use arriving::Arriving;
 pub use board::{Board, Counters, End, Moment};
 pub use effects::{Effect, Effects};
 pub use history::History;
-pub use outbox::{Chunk, IsFirst, Item, Outbox, Role};
+pub use outbox::{Chunk, Item, Outbox, Role};
 pub use permission::{Answer, AnyPlan, Grant, GrantMismatch, Pinned, Subject};
 pub use rules::{
     AcceptEditsPolicy, AllowPolicy, AskAlwaysPolicy, AskPolicy, Matcher, Policy, ReadOnlyPolicy,

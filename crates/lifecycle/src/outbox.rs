@@ -2,7 +2,7 @@
 //!
 //! Between fences, what is offered to one lane (a call, a terminal, a message) is joined while
 //! it waits, and lanes do not wait for each other. Before a fence, everything offered earlier
-//! goes first. It reads no clock and sends nothing; a driver polls it.
+//! goes first. It reads no clock and sends nothing; a driver polls it by its session.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -60,7 +60,8 @@ pub enum Role {
     User,
 }
 
-/// What has been offered and not yet handed over.
+/// What has been offered and not yet handed over. Only its [`Session`](crate::Session) offers to it
+/// and takes from it.
 #[derive(Debug, Default)]
 pub struct Outbox {
     queue: VecDeque<Entry>,
@@ -118,7 +119,7 @@ impl Outbox {
     /// Takes an item into the queue, or joins it to the one of its lane that waits.
     ///
     /// `is_first` says that it is the first report of a call, which is a fence, unless it is held.
-    pub fn offer(&mut self, item: Item, is_first: IsFirst, now: Instant) {
+    pub(crate) fn offer(&mut self, item: Item, is_first: IsFirst, now: Instant) {
         self.counters.offered += 1;
         let lane = lane(&item);
         let (segment, is_fence) = self.place(&item, &lane, is_first);
@@ -141,7 +142,7 @@ impl Outbox {
     }
 
     /// Makes a first report that is held due at `at`, if that is earlier.
-    pub fn hasten(&mut self, call: &ToolCallId, at: Instant, now: Instant) {
+    pub(crate) fn hasten(&mut self, call: &ToolCallId, at: Instant, now: Instant) {
         let is_of_call = |item: &Item| matches!(item, Item::ToolCall(id, _) if id == call);
         let mut held = self.queue.iter_mut().filter(|entry| entry.is_held);
         if let Some(entry) = held.find(|entry| is_of_call(&entry.item)) {
@@ -172,7 +173,7 @@ impl Outbox {
     }
 
     /// Returns the next item that is due.
-    pub fn poll(&mut self, now: Instant) -> Option<Item> {
+    pub(crate) fn poll(&mut self, now: Instant) -> Option<Item> {
         self.release(now);
         let at = match self.fences {
             0 => self.queue.iter().position(|entry| entry.due <= now)?,
@@ -198,7 +199,7 @@ impl Outbox {
 
     /// Returns when the next item is due, if one waits.
     #[must_use]
-    pub fn next_deadline(&self) -> Option<Instant> {
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
         match self.fences {
             0 => self.queue.iter().map(|entry| entry.due).min(),
             _ => self.queue.front().map(|entry| entry.due),
@@ -206,7 +207,7 @@ impl Outbox {
     }
 
     /// Lets everything that waits go at once: the end of a turn, or of the connection.
-    pub fn flush(&mut self, now: Instant) {
+    pub(crate) fn flush(&mut self, now: Instant) {
         for entry in &mut self.queue {
             entry.due = entry.due.min(now);
         }
@@ -214,12 +215,12 @@ impl Outbox {
 
     /// Takes a permission request back that has not been handed over, or the question why it was
     /// rejected.
-    pub fn withdraw(&mut self, request: u64) {
+    pub(crate) fn withdraw(&mut self, request: u64) {
         self.take_back(&[Item::Permission(request), Item::Reason(request)]);
     }
 
     /// Takes a request back that is about no permission and has not been handed over.
-    pub fn withdraw_request(&mut self, number: u64) {
+    pub(crate) fn withdraw_request(&mut self, number: u64) {
         self.take_back(&[Item::Request(number)]);
     }
 
@@ -231,7 +232,7 @@ impl Outbox {
     }
 
     /// Counts an item that could not be sent.
-    pub fn count_undelivered(&mut self) {
+    pub(crate) fn count_undelivered(&mut self) {
         self.counters.undelivered += 1;
     }
 
@@ -367,7 +368,7 @@ impl Outbox {
 
 /// Whether a change of a call is its first of a kind: the announcement, or the first start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IsFirst {
+pub(crate) enum IsFirst {
     /// It is.
     Yes,
     /// It is an announcement that waits for the call's title, at most [`FIRST_REPORT_WAIT`]: until

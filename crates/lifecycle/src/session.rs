@@ -28,7 +28,72 @@ use permits::Permits;
 
 pub use permits::Request;
 
-/// The state of one session.
+/// The state of one session: its calls and terminals, what it sends, and what may run.
+///
+/// It does no I/O and reads no clock. Whoever owns it passes the time in, [`Moment`] by moment,
+/// and does what the following says; with the feature `tokio`, `SessionHandle` and `drive` do.
+///
+/// # A call
+///
+/// - [`announce`](Self::announce) posts it, pending. Its id is used up in this session from then on.
+/// - [`permit`](Self::permit) decides whether it may run. On [`Permit::Asked`] the decision comes by
+///   [`answer`](Self::answer); on any other, or if that never comes, [`finish`](Self::finish) it.
+/// - [`start`](Self::start), then any number of [`change`](Self::change),
+///   [`progress`](Self::progress), [`pause`](Self::pause) and so on.
+/// - [`finish`](Self::finish) ends it. Whatever is told of it later changes nothing and is counted
+///   as [`late`](crate::Counters::late).
+///
+/// [`end_turn`](Self::end_turn) ends what is open of a turn before the turn is answered.
+///
+/// # What to do after every change
+///
+/// - [`poll`](Self::poll) until it returns nothing, and hand each item to the client before the
+///   next is taken: their order is the order of the protocol.
+/// - Of an item that cannot be delivered, tell [`count_undelivered`](Self::count_undelivered). A
+///   request that cannot be is answered: an [`Item::Permission`] by [`answer`](Self::answer) with
+///   [`Answer::Failed`](crate::Answer::Failed), an [`Item::Reason`] by [`explain`](Self::explain)
+///   with nothing.
+/// - Wait until [`poll_timeout`](Self::poll_timeout), or until the next change, and poll again.
+///   Items wait there because a client is not told the same thing too often; meanwhile they join.
+/// - After [`answer`](Self::answer), [`add_rule`](Self::add_rule) and [`revoke`](Self::revoke), save
+///   what [`take_rule_changes`](Self::take_rule_changes) returns.
+///
+/// At the end: [`close`](Self::close), [`end_all`](Self::end_all), [`flush`](Self::flush), then poll
+/// until nothing is left.
+///
+/// # What nobody else can do
+///
+/// Every patch is made here. The board and the outbox can be read, not changed:
+///
+/// ```
+/// # use acp_lifecycle::{End, Moment, Session};
+/// # fn twice(session: &mut Session, now: Moment) {
+/// session.finish(&"c".into(), End::completed(), now);
+/// session.finish(&"c".into(), End::completed(), now); // counted, not sent
+/// assert!(session.outbox().len() <= 2 && session.board().counters().late >= 1);
+/// # }
+/// ```
+///
+/// ```compile_fail,E0624
+/// # use acp_lifecycle::{End, Moment, Session};
+/// # fn twice(session: &mut Session, now: Moment) {
+/// session.board().finish(&"c".into(), End::completed(), now);
+/// # }
+/// ```
+///
+/// ```compile_fail,E0616
+/// # use acp_lifecycle::{End, Moment, Session};
+/// # fn twice(session: &mut Session, now: Moment) {
+/// session.outbox.len();
+/// # }
+/// ```
+///
+/// ```compile_fail,E0624
+/// # use acp_lifecycle::{End, Item, Moment, Outbox, Session};
+/// # fn twice(outbox: &mut Outbox, item: Item, now: Moment) {
+/// outbox.offer(item, todo!(), now.at);
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Session {
     board: Board,
@@ -150,8 +215,10 @@ impl Session {
         }
     }
 
-    /// Posts a call of a turn; see [`Board::announce`]. Returns whether it was posted: not in a
-    /// turn that was answered.
+    /// Posts a call of a turn. It begins pending, whatever `patch` says.
+    ///
+    /// Returns whether it was posted: not in a turn that was answered, and not under an id that is
+    /// or was in use, which is counted as illegal.
     pub fn announce(
         &mut self,
         id: &ToolCallId,
@@ -200,7 +267,8 @@ impl Session {
         self.offer_call(id, patch, is_first, now)
     }
 
-    /// Changes an open call; see [`Board::change`].
+    /// Changes an open call. Its status is left alone; empty titles and names, nulls and what is
+    /// over a bound are left out.
     pub fn change(&mut self, id: &ToolCallId, patch: ToolCallPatch, now: Moment) {
         let patch = self.board.change(id, patch);
         self.offer_call(id, patch, IsFirst::No, now);
@@ -217,8 +285,8 @@ impl Session {
         self.offer_call(id, patch, IsFirst::No, now);
     }
 
-    /// Sets or removes what follows a call's title until it ends, as one short line; see
-    /// [`Board::subtitle`]. Nothing follows a title while the client is asked for permission: what
+    /// Sets or removes what follows a call's title until it ends, as one short visible line. Another
+    /// title keeps it. Nothing follows a title while the client is asked for permission: what
     /// is approved is the call, not how far it is.
     pub fn subtitle(&mut self, id: &ToolCallId, subtitle: Option<&str>, now: Moment) {
         if !self.is_asked(id) {
@@ -492,9 +560,27 @@ impl Session {
         &self.outbox
     }
 
-    /// Returns what waits to be sent, for the driver to take from.
-    pub fn outbox_mut(&mut self) -> &mut Outbox {
-        &mut self.outbox
+    /// Takes the next item that is due at `now`, if there is one. The caller sends it before it
+    /// takes another.
+    pub fn poll(&mut self, now: Instant) -> Option<Item> {
+        self.outbox.poll(now)
+    }
+
+    /// Returns when the next item is due, if one waits: then, [`Session::poll`] again. Every change
+    /// of the session may make it earlier.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.outbox.next_deadline()
+    }
+
+    /// Makes everything that waits due: at the end of a turn or of the connection.
+    pub fn flush(&mut self, now: Instant) {
+        self.outbox.flush(now);
+    }
+
+    /// Counts an item that was taken and could not be sent.
+    pub fn count_undelivered(&mut self) {
+        self.outbox.count_undelivered();
     }
 
     /// Shows a path as people of this session call it: relative to `cwd` where it lies beneath.

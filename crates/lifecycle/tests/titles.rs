@@ -67,7 +67,7 @@ impl Life {
     /// Sends what is due after a while.
     fn send(&mut self) {
         self.now.at += Duration::from_secs(1);
-        while let Some(item) = self.session.outbox_mut().poll(self.now.at) {
+        while let Some(item) = self.session.poll(self.now.at) {
             match item {
                 Item::ToolCall(id, patch) => self.updates.extend(self.sent.tool_call(&id, &patch)),
                 Item::Permission(number) => {

@@ -70,10 +70,9 @@ impl Stage {
         let mut is_over = false;
         while !is_over {
             let item = self.session.with(|session, now| {
-                let outbox = session.outbox_mut();
-                outbox.flush(now.at);
-                let item = outbox.poll(now.at);
-                is_over = outbox.is_empty();
+                session.flush(now.at);
+                let item = session.poll(now.at);
+                is_over = session.outbox().is_empty();
                 item
             });
             if let Some(Item::ToolCall(id, patch)) = item {

@@ -17,13 +17,13 @@ fn an_answer_goes_out_at_once_behind_older_news_and_before_newer_and_ends_no_tur
     let mut session = Session::new("/p");
     session.announce(&"c".into(), "t", ToolCallPatch::announce("x", "X", ToolKind::Other), now);
     session.news(mode("a"), now);
-    while session.outbox_mut().poll(now.at).is_some() {}
+    while session.poll(now.at).is_some() {}
     // Within the interval in which this news would have to wait.
     session.news(mode("b"), now);
-    assert_eq!(session.outbox_mut().poll(now.at), None);
+    assert_eq!(session.poll(now.at), None);
     session.respond("request", now);
     session.news(mode("c"), now);
-    let mut next = || session.outbox_mut().poll(now.at);
+    let mut next = || session.poll(now.at);
     assert_eq!(next(), Some(Item::News(mode("b"))));
     assert_eq!(next(), Some(Item::Answer("request".to_owned())));
     assert_eq!(next(), None, "news of later wait for their time");

@@ -94,7 +94,7 @@ proptest! {
         session.upsert(&"late".into(), "t", ToolCallPatch::announce("x", "X", ToolKind::Other), now);
         assert!(!session.board().has_seen(&"late".into()));
         let (mut sent, mut seen) = (Sent::new(Surface::Text), Observer::new());
-        while let Some(item) = session.outbox_mut().poll(now.at) {
+        while let Some(item) = session.poll(now.at) {
             match item {
                 Item::ToolCall(id, patch) => {
                     sent.tool_call(&id, &patch).iter().for_each(|update| seen.update(update));
@@ -127,11 +127,10 @@ fn a_call_told_as_completed_at_once_has_run() {
 
 /// The ids of calls in the order of the final reports that a client gets.
 fn ends(session: &mut Session, now: Moment) -> Vec<String> {
-    let ended =
-        std::iter::from_fn(|| session.outbox_mut().poll(now.at)).filter_map(|item| match item {
-            Item::ToolCall(id, patch) => patch.status?.is_final().then(|| id.to_string()),
-            _ => None,
-        });
+    let ended = std::iter::from_fn(|| session.poll(now.at)).filter_map(|item| match item {
+        Item::ToolCall(id, patch) => patch.status?.is_final().then(|| id.to_string()),
+        _ => None,
+    });
     ended.collect()
 }
 

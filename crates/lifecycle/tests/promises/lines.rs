@@ -28,7 +28,7 @@ fn a_request_and_an_end_fit_a_line_whatever_the_call_holds() {
         session.change(&id, ToolCallPatch::new().raw_input(raw()).raw_output(raw()), now);
         session.start(&id, now);
         let mut sent = Sent::new(Surface::Text);
-        let mut items = std::iter::from_fn(|| session.outbox_mut().poll(now.at));
+        let mut items = std::iter::from_fn(|| session.poll(now.at));
         for item in items.by_ref() {
             if let Item::ToolCall(id, patch) = item {
                 drop(sent.tool_call(&id, &patch));
@@ -38,7 +38,7 @@ fn a_request_and_an_end_fit_a_line_whatever_the_call_holds() {
         let bytes = serde_json::to_vec(&request).unwrap().len();
         assert!((LINE / 2..LINE).contains(&bytes), "a request of {bytes} bytes");
         session.finish(&id, End::completed(), now);
-        while let Some(item) = session.outbox_mut().poll(now.at) {
+        while let Some(item) = session.poll(now.at) {
             let Item::ToolCall(id, patch) = item else { panic!("{item:?}") };
             for update in sent.tool_call(&id, &patch) {
                 assert!(serde_json::to_vec(&update).unwrap().len() < LINE);

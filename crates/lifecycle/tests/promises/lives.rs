@@ -53,7 +53,7 @@ proptest! {
         for gap in gaps {
             let patch = ToolCallPatch::new().append(Content::text("x"));
             world.session.change(&id, patch, world.now);
-            while world.session.outbox_mut().poll(world.now.at).is_some() {
+            while world.session.poll(world.now.at).is_some() {
                 sent += 1;
             }
             world.now.at += std::time::Duration::from_millis(gap);

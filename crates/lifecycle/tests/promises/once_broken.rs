@@ -40,7 +40,7 @@ fn the_outbox_keeps_nothing_of_what_has_ended() {
         session.terminal_output(&terminal, b"x", now);
         session.terminal_exit(&terminal, Exit::default(), now);
         session.finish(&id, End::completed(), now);
-        while session.outbox_mut().poll(now.at).is_some() {}
+        while session.poll(now.at).is_some() {}
     }
     let kept = format!("{:?}", session.outbox());
     assert_eq!(kept.matches("Terminal(").count() + kept.matches("ToolCall(").count(), 0);
@@ -51,8 +51,8 @@ fn nothing_is_posted_in_a_turn_that_was_answered() {
     let (mut session, now) = (Session::new("/p"), now());
     session.end_turn("t", Reason::Turn, now);
     assert!(!session.announce(&"c".into(), "t", announcement(), now));
-    assert_eq!(session.outbox_mut().poll(now.at), Some(Item::Answer("t".to_owned())));
-    assert_eq!(session.outbox_mut().poll(now.at), None);
+    assert_eq!(session.poll(now.at), Some(Item::Answer("t".to_owned())));
+    assert_eq!(session.poll(now.at), None);
     assert!(session.announce(&"c".into(), "u", announcement(), now));
 }
 
@@ -61,11 +61,10 @@ fn a_call_that_cannot_complete_fails_with_a_reason() {
     let (mut session, now, id) = (Session::new("/p"), now(), ToolCallId::from("c"));
     session.announce(&id, "t", announcement(), now);
     session.finish(&id, End::completed(), now);
-    let ends =
-        std::iter::from_fn(|| session.outbox_mut().poll(now.at)).filter_map(|item| match item {
-            Item::ToolCall(_, patch) => patch.status.map(|status| (status, patch)),
-            _ => None,
-        });
+    let ends = std::iter::from_fn(|| session.poll(now.at)).filter_map(|item| match item {
+        Item::ToolCall(_, patch) => patch.status.map(|status| (status, patch)),
+        _ => None,
+    });
     let (status, patch) = ends.last().unwrap();
     assert_eq!(status, Status::Failed);
     assert_eq!(patch.meta.unwrap().reason, Some(Reason::Error));

@@ -121,7 +121,7 @@ fn whatever_a_session_sends_goes_through_its_outbox() {
     session.say(Chunk { text: String::new(), ..chunk.clone() }, now);
     session.plan(Plan::default(), now);
     assert_eq!(session.outbox().len(), 2);
-    let items = std::iter::from_fn(|| session.outbox_mut().poll(now.at));
+    let items = std::iter::from_fn(|| session.poll(now.at));
     assert_eq!(items.collect::<Vec<_>>(), [Item::Chunk(chunk), Item::Plan(Plan::default())]);
     assert_eq!(session.usage().updates.offered, 2);
 }
@@ -135,7 +135,7 @@ fn credentials_in_a_message_are_hidden_also_where_no_secret_is_known() {
     }
     session.plan(Plan::default(), now);
     let mut said = String::new();
-    while let Some(item) = session.outbox_mut().poll(now.at) {
+    while let Some(item) = session.poll(now.at) {
         if let Item::Chunk(chunk) = item {
             said += &chunk.text;
         }

@@ -69,7 +69,7 @@ impl Stage {
     /// Takes everything that waits to be sent.
     fn sent(&mut self) -> Vec<Item> {
         let now = self.now.at;
-        std::iter::from_fn(|| self.session.outbox_mut().poll(now)).collect()
+        std::iter::from_fn(|| self.session.poll(now)).collect()
     }
 
     fn rules(&self) -> Vec<String> {

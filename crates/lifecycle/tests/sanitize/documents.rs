@@ -154,8 +154,8 @@ impl Stage {
     }
 
     fn send(&mut self) {
-        self.session.outbox_mut().flush(self.now.at);
-        while let Some(item) = self.session.outbox_mut().poll(self.now.at) {
+        self.session.flush(self.now.at);
+        while let Some(item) = self.session.poll(self.now.at) {
             self.clients.deliver(&self.session, item);
         }
     }

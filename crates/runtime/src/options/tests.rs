@@ -73,8 +73,8 @@ fn open(shelf: &Arc<Shelf>, mode: Option<Mode>) -> (Arc<Options>, SessionHandle)
 fn told(handle: &SessionHandle) -> Vec<Value> {
     let next = || {
         handle.with(|session, now| {
-            session.outbox_mut().flush(now.at);
-            session.outbox_mut().poll(now.at)
+            session.flush(now.at);
+            session.poll(now.at)
         })
     };
     let news = std::iter::from_fn(next).map(|item| match item {

@@ -392,14 +392,14 @@ impl World {
             return;
         }
         for _ in 0..count {
-            let Some(item) = self.session.outbox_mut().poll(self.now.at) else { break };
+            let Some(item) = self.session.poll(self.now.at) else { break };
             self.deliver(&item);
         }
         self.check_held_if_empty();
     }
 
     fn flush(&mut self) {
-        self.session.outbox_mut().flush(self.now.at);
+        self.session.flush(self.now.at);
         self.take(usize::MAX);
         assert!(self.session.outbox().is_empty() || self.pace == Pace::Stuck);
     }
@@ -411,7 +411,7 @@ impl World {
     fn deliver(&mut self, item: &Item) {
         self.order.take(item);
         if self.is_gone() {
-            self.session.outbox_mut().count_undelivered();
+            self.session.count_undelivered();
             if let Item::Permission(number) = item {
                 self.undelivered(*number);
             }
