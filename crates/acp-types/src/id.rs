@@ -1,6 +1,41 @@
-//! Makes the ids of tool calls. Randomness comes in from outside.
+//! The names of turns, and the ids of tool calls. Randomness comes in from outside.
+
+use std::fmt;
+use std::sync::Arc;
 
 use crate::{ToolCallId, limits::MODEL_ID_CHARS};
+
+/// The name of a turn, which no other turn of its session has. Cheap to clone.
+///
+/// ACP has no ids of turns; this one goes no further than into the ids of calls.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TurnId(Arc<str>);
+
+impl TurnId {
+    /// Returns the name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for TurnId {
+    fn from(name: &str) -> Self {
+        Self(name.into())
+    }
+}
+
+impl From<String> for TurnId {
+    fn from(name: String) -> Self {
+        Self(name.into())
+    }
+}
+
+impl fmt::Display for TurnId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
 
 /// Returns the id of a new call: `{turn}/{model id}` where the model's id is 1 to 64 safe
 /// characters and the result is not taken, else `call_` and a fresh ULID.
@@ -9,7 +44,7 @@ use crate::{ToolCallId, limits::MODEL_ID_CHARS};
 /// against `is_taken` keep them unique in the session, as the protocol asks for
 /// (<https://agentclientprotocol.com/protocol/v1/tool-calls#creating>).
 pub fn tool_call_id(
-    turn: &str,
+    turn: &TurnId,
     model_id: &str,
     is_taken: impl Fn(&str) -> bool,
     fresh_ulid: impl FnOnce() -> String,
@@ -46,7 +81,7 @@ mod tests {
             (&long, false, "call_ULID"),
             (&long[..64], false, &format!("t1/{}", &long[..64])),
         ] {
-            let id = tool_call_id("t1", model_id, |_| taken, || "ULID".to_owned());
+            let id = tool_call_id(&"t1".into(), model_id, |_| taken, || "ULID".to_owned());
             assert_eq!(&*id.0, expected, "{model_id:?}");
         }
     }

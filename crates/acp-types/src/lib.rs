@@ -55,6 +55,7 @@ pub use agent_client_protocol_schema::v1::{ContentBlock, TerminalId};
 
 pub use change::{FileChange, Hunk, HunkLine, LineTag, Operation};
 pub use content::Content;
+pub use id::TurnId;
 pub use location::{Location, LocationError};
 pub use meta::{CallMeta, Dropped, Progress, Reason};
 pub use patch::{ContentPatch, TerminalPatch, ToolCallPatch};

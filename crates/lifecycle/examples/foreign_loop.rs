@@ -76,7 +76,7 @@ pub(crate) async fn turn(out: impl Write + Send + 'static) -> io::Result<()> {
     for (id, name, args) in STEPS {
         let args = serde_json::from_str(args)?;
         // Before: `run_tool(name, args).await`.
-        let told = match tools.call("turn1", id, name, args, &cancel, run_tool).await {
+        let told = match tools.call(&"turn1".into(), id, name, args, &cancel, run_tool).await {
             Ok(text) => text,
             Err(ended) if ended.ends_turn => break,
             Err(ended) => ended.text,
@@ -85,7 +85,7 @@ pub(crate) async fn turn(out: impl Write + Send + 'static) -> io::Result<()> {
         session.say(Chunk { role: Role::Agent, message: "message1".to_owned(), text });
     }
 
-    session.end_turn("turn1", Reason::Turn);
+    session.end_turn(&"turn1".into(), Reason::Turn);
     stop.cancel();
     driver.await?;
     Ok(())
@@ -109,15 +109,15 @@ impl<W: Write + Send> Sink for Lines<W> {
                 let chunk = ContentChunk::new(ContentBlock::from(chunk.text));
                 vec![SessionUpdate::AgentMessageChunk(chunk).into()]
             }
-            Item::Permission(number) => {
-                let Some(request) = self.session.request(number) else { return Ok(()) };
+            Item::Permission(id) => {
+                let Some(request) = self.session.request(id) else { return Ok(()) };
                 let params = self.sent.permission(session, &request.call, request.options);
                 let params = json!(params.ok_or(Unreachable)?);
                 // This client lets nothing be deleted.
                 let deletes = params["toolCall"]["kind"] == "delete";
                 let option_id = if deletes { "reject" } else { "allow" }.to_owned();
-                self.line(json!({ "id": number, "method": "session/request_permission", "params": params }))?;
-                self.session.answer(number, Answer::Selected { option_id, reason: None });
+                self.line(json!({ "id": id.to_string(), "method": "session/request_permission", "params": params }))?;
+                self.session.answer(id, Answer::Selected { option_id, reason: None });
                 return Ok(());
             }
             Item::Answer(_) => {

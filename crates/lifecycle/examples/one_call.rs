@@ -46,8 +46,8 @@ struct Client(SessionHandle);
 
 impl Sink for Client {
     fn deliver(&mut self, item: Item) -> Result<(), Unreachable> {
-        if let Item::Permission(number) = item {
-            self.0.answer(number, Answer::Selected { option_id: "allow".to_owned(), reason: None });
+        if let Item::Permission(id) = item {
+            self.0.answer(id, Answer::Selected { option_id: "allow".to_owned(), reason: None });
         }
         let line = match item {
             Item::ToolCall(id, patch) => format!("{id}: {:?}, {:?}", patch.status, patch.title),
@@ -63,10 +63,10 @@ async fn main() -> io::Result<()> {
     let (cancel, stop) = (CancellationToken::new(), CancellationToken::new());
     let driver = tokio::spawn(drive(session.clone(), Client(session.clone()), stop.clone()));
     let patch = ToolCallPatch::announce("greet", "Greet somebody", ToolKind::Other);
-    let call = session.announce(&"t1/c1".into(), "t1", patch, &cancel);
+    let call = session.announce(&"t1/c1".into(), &"t1".into(), patch, &cancel);
     let call = call.ok_or(io::ErrorKind::AlreadyExists)?;
     let ended = perform(call, Greet("Ada")).await;
-    session.end_turn("t1", Reason::Turn);
+    session.end_turn(&"t1".into(), Reason::Turn);
     stop.cancel();
     driver.await?;
     writeln!(io::stdout(), "The model reads: {}", ended.text)

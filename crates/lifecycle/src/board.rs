@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use acp_types::{
     CallMeta, Content, Exit, Reason, Status, TerminalId, TerminalPatch, TerminalReport, ToolCallId,
-    ToolCallPatch, ToolCallReport, kind,
+    ToolCallPatch, ToolCallReport, TurnId, kind,
 };
 use foldhash::HashMap;
 use serde_json::json;
@@ -97,7 +97,7 @@ struct Call {
     /// Grows from call to call: many may be announced in the same instant.
     number: u64,
     report: Box<ToolCallReport>,
-    turn: String,
+    turn: TurnId,
     announced: Instant,
     started: Option<Instant>,
     /// The title without what follows it while the call runs.
@@ -136,7 +136,7 @@ impl Board {
     pub(crate) fn announce(
         &mut self,
         id: &ToolCallId,
-        turn: &str,
+        turn: &TurnId,
         patch: ToolCallPatch,
         now: Moment,
     ) -> Option<ToolCallPatch> {
@@ -148,7 +148,7 @@ impl Board {
         let call = Call {
             number: self.last_number,
             report: Box::new(ToolCallReport::new(id.clone())),
-            turn: turn.to_owned(),
+            turn: turn.clone(),
             announced: now.at,
             started: None,
             base: String::new(),
@@ -407,8 +407,8 @@ impl Board {
     /// Returns the open calls of a turn, of every turn without one, in the order of their
     /// announcement.
     #[must_use]
-    pub fn open_calls(&self, turn: Option<&str>) -> Vec<ToolCallId> {
-        self.in_order(|call| turn.is_none_or(|turn| call.turn == turn))
+    pub fn open_calls(&self, turn: Option<&TurnId>) -> Vec<ToolCallId> {
+        self.in_order(|call| turn.is_none_or(|turn| call.turn == *turn))
     }
 
     /// Returns the open calls that an open call made, and those that they made, of any depth: each

@@ -79,19 +79,19 @@ async fn ready(session: &SessionHandle, sink: &mut impl Sink) {
 
 fn deliver(session: &SessionHandle, sink: &mut impl Sink, item: Item) {
     let (request, reason) = match item {
-        Item::Permission(number) => (Some(number), None),
-        Item::Reason(number) => (None, Some(number)),
+        Item::Permission(id) => (Some(id), None),
+        Item::Reason(id) => (None, Some(id)),
         _ => (None, None),
     };
     // A sink that panics is as good as one that cannot deliver.
     if !matches!(caught(|| sink.deliver(item)), Some(Ok(()))) {
         session.with(|session, _| session.count_undelivered());
-        if let Some(number) = request {
+        if let Some(id) = request {
             let gone = "the client cannot be reached".to_owned();
-            session.answer(number, crate::Answer::Failed(gone));
+            session.answer(id, crate::Answer::Failed(gone));
         }
-        if let Some(number) = reason {
-            session.explain(number, None);
+        if let Some(id) = reason {
+            session.explain(id, None);
         }
     }
 }

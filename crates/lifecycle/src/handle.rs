@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use acp_types::schema::v1::SessionUpdate;
 use acp_types::{
     CallMeta, Capabilities, Content, Exit, Location, Plan, Progress, Reason, TerminalId,
-    TerminalPatch, ToolCallId, ToolCallPatch, ToolCallReport, Trace,
+    TerminalPatch, ToolCallId, ToolCallPatch, ToolCallReport, Trace, TurnId,
 };
 use foldhash::HashMap;
 use tokio::sync::{Notify, oneshot, watch};
@@ -15,6 +15,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::board::{End, Moment};
 use crate::caught::caught;
+use crate::ids::PermissionId;
 use crate::outbox::{Chunk, Item};
 use crate::permission::Answer;
 use crate::session::{Denial, NoAnswer, Outcome, Permit, Request, Session};
@@ -31,7 +32,7 @@ pub struct SessionHandle {
 
 struct Shared {
     session: Mutex<Session>,
-    waiting: Mutex<HashMap<u64, Waiting>>,
+    waiting: Mutex<HashMap<PermissionId, Waiting>>,
     changed: Notify,
     /// The open calls.
     calls: Mutex<HashMap<ToolCallId, Open>>,
@@ -94,7 +95,7 @@ impl SessionHandle {
     pub fn announce(
         &self,
         id: &ToolCallId,
-        turn: &str,
+        turn: &TurnId,
         patch: ToolCallPatch,
         cancel: &CancellationToken,
     ) -> Option<OpenCall> {
@@ -105,7 +106,7 @@ impl SessionHandle {
     pub fn announce_streamed(
         &self,
         id: &ToolCallId,
-        turn: &str,
+        turn: &TurnId,
         patch: ToolCallPatch,
         cancel: &CancellationToken,
     ) -> Option<OpenCall> {
@@ -139,7 +140,7 @@ impl SessionHandle {
     }
 
     /// Notes the trace that a turn belongs to; see [`Session::trace_turn`].
-    pub fn trace_turn(&self, turn: &str, trace: Trace) {
+    pub fn trace_turn(&self, turn: &TurnId, trace: Trace) {
         self.with(|session, _| session.trace_turn(turn, trace));
     }
 
@@ -185,7 +186,7 @@ impl SessionHandle {
     }
 
     /// Ends a turn: all its open calls, then its answer.
-    pub fn end_turn(&self, turn: &str, reason: Reason) {
+    pub fn end_turn(&self, turn: &TurnId, reason: Reason) {
         self.with(|session, now| session.end_turn(turn, reason, now));
         self.release_ended();
     }
@@ -204,34 +205,34 @@ impl SessionHandle {
 
     /// Returns a permission request that waits to be put to the client.
     #[must_use]
-    pub fn request(&self, number: u64) -> Option<Request> {
-        self.lock().request(number).cloned()
+    pub fn request(&self, id: PermissionId) -> Option<Request> {
+        self.lock().request(id).cloned()
     }
 
     /// Takes the client's answer to a permission request. Late and second answers do nothing.
-    pub fn answer(&self, number: u64, answer: Answer) {
-        let outcome = self.with(|session, _| session.answer(number, answer));
-        self.settle(number, outcome);
+    pub fn answer(&self, id: PermissionId, answer: Answer) {
+        let outcome = self.with(|session, _| session.answer(id, answer));
+        self.settle(id, outcome);
     }
 
     /// Takes what the client said of a call that it rejected, if it said anything.
-    pub fn explain(&self, number: u64, reason: Option<&str>) {
-        let outcome = self.with(|session, _| session.explain(number, reason));
-        self.settle(number, outcome);
+    pub fn explain(&self, id: PermissionId, reason: Option<&str>) {
+        let outcome = self.with(|session, _| session.explain(id, reason));
+        self.settle(id, outcome);
     }
 
     /// Lets the call go on that waits for a request, if that came to an end.
-    fn settle(&self, number: u64, outcome: Option<Outcome>) {
+    fn settle(&self, id: PermissionId, outcome: Option<Outcome>) {
         let Some(outcome) = outcome else { return };
-        if let Some(waiting) = self.waiting().remove(&number) {
+        if let Some(waiting) = self.waiting().remove(&id) {
             // Nobody waits any more: the call has ended, and the answer is void.
             drop(waiting.outcome.send(outcome));
         }
     }
 
     /// Waits until a permission request is withdrawn, so that the client can be told.
-    pub async fn withdrawn(&self, number: u64) {
-        let token = self.waiting().get(&number).map(|waiting| waiting.withdrawn.clone());
+    pub async fn withdrawn(&self, id: PermissionId) {
+        let token = self.waiting().get(&id).map(|waiting| waiting.withdrawn.clone());
         if let Some(token) = token {
             token.cancelled().await;
         }
@@ -258,11 +259,11 @@ impl SessionHandle {
             }
         }
         // The client is told in the order in which it was asked.
-        let mut numbers: Vec<_> = self.waiting().keys().copied().collect();
-        numbers.sort_unstable();
-        for number in numbers {
-            if self.request(number).is_none() {
-                drop(self.waiting().remove(&number));
+        let mut requests: Vec<_> = self.waiting().keys().copied().collect();
+        requests.sort_unstable();
+        for id in requests {
+            if self.request(id).is_none() {
+                drop(self.waiting().remove(&id));
             }
         }
     }
@@ -307,7 +308,7 @@ impl SessionHandle {
         self.shared.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn waiting(&self) -> MutexGuard<'_, HashMap<u64, Waiting>> {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<PermissionId, Waiting>> {
         self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -543,24 +544,24 @@ impl CallHandle {
         is_whole: bool,
     ) -> Outcome {
         let (outcome, answered) = oneshot::channel();
-        let number = {
+        let id = {
             let now = self.session.now();
             let mut session = self.session.lock();
             match session.permit(&self.id, effects, subject, is_whole, now) {
                 Permit::Granted(grant) => return Outcome::Granted(grant),
                 Permit::Denied(denial) => return Outcome::Denied(denial),
-                Permit::Asked(number) => {
+                Permit::Asked(id) => {
                     // Registered before the driver can see the request.
                     let withdrawn = CancellationToken::new();
                     let _on_drop = withdrawn.clone().drop_guard();
                     let waiting = Waiting { outcome, withdrawn, _on_drop };
-                    self.session.waiting().insert(number, waiting);
-                    number
+                    self.session.waiting().insert(id, waiting);
+                    id
                 }
             }
         };
         self.session.shared.changed.notify_one();
-        let _withdraw = Withdraw { session: &self.session, number };
+        let _withdraw = Withdraw { session: &self.session, id };
         let withdrawn = |_| Outcome::Unanswered(NoAnswer::Withdrawn);
         answered.await.unwrap_or_else(withdrawn)
     }
@@ -569,12 +570,12 @@ impl CallHandle {
 /// Takes a request back when nobody waits for it any more.
 struct Withdraw<'a> {
     session: &'a SessionHandle,
-    number: u64,
+    id: PermissionId,
 }
 
 impl Drop for Withdraw<'_> {
     fn drop(&mut self) {
-        self.session.with(|session, _| session.withdraw(self.number));
-        drop(self.session.waiting().remove(&self.number));
+        self.session.with(|session, _| session.withdraw(self.id));
+        drop(self.session.waiting().remove(&self.id));
     }
 }

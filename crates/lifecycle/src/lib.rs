@@ -16,7 +16,7 @@
 //!
 //! let now = Moment { at: Instant::now(), wall: SystemTime::now() };
 //! let mut session = Session::new("/project");
-//! session.announce(&"c".into(), "turn1", ToolCallPatch::announce("x", "Do x", ToolKind::Other), now);
+//! session.announce(&"c".into(), &"turn1".into(), ToolCallPatch::announce("x", "Do x", ToolKind::Other), now);
 //! session.start(&"c".into(), now);
 //! session.finish(&"c".into(), End::completed(), now);
 //! let mut sent = 0;
@@ -31,6 +31,7 @@ pub mod board;
 mod caught;
 pub mod effects;
 pub mod history;
+pub mod ids;
 pub mod limits;
 pub mod outbox;
 pub mod permission;
@@ -57,6 +58,7 @@ pub use arriving::Arriving;
 pub use board::{Board, Counters, End, Moment};
 pub use effects::{Effect, Effects};
 pub use history::History;
+pub use ids::{ClientRequestId, PermissionId, ResponseId};
 pub use outbox::{Chunk, Item, Outbox, Role};
 pub use permission::{Answer, AnyPlan, Grant, GrantMismatch, Pinned, Subject};
 pub use rules::{

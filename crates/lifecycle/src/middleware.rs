@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, UNIX_EPOCH};
 
 use acp_types::kind::{self, Annotations};
-use acp_types::{Content, Progress, Reason, Status, ToolCallId, ToolCallPatch, ToolKind, id};
+use acp_types::{
+    Content, Progress, Reason, Status, ToolCallId, ToolCallPatch, ToolKind, TurnId, id,
+};
 use callboard_text::{counted, head, visible};
 use serde::Serialize;
 use serde_json::Value;
@@ -37,7 +39,7 @@ use crate::permission::{Grant, Pinned, Subject};
 /// async fn on_tool_call(session: SessionHandle, cancel: CancellationToken) {
 ///     let tools = Middleware::new(session).titles(|name, args| format!("{name} {args}"));
 ///     let args = json!({ "city": "Bern" });
-///     match tools.call("turn1", "id1", "get_weather", args, &cancel, my_tools).await {
+///     match tools.call(&"turn1".into(), "id1", "get_weather", args, &cancel, my_tools).await {
 ///         Ok(text) => println!("to the model: {text}"),
 ///         Err(ended) => println!("to the model: {} It is over: {}", ended.text, ended.ends_turn),
 ///     }
@@ -142,7 +144,7 @@ impl Middleware {
     /// model is to be told (the tool's own error, for one), `ends_turn` whether to stop there.
     pub async fn call<'a, T, E, F, R>(
         &self,
-        turn: &str,
+        turn: &TurnId,
         id: &str,
         name: &'a str,
         args: Value,
@@ -174,7 +176,7 @@ impl Middleware {
     }
 
     /// Makes an id that is new in the session, and after a restart too.
-    fn id(&self, turn: &str, model_id: &str) -> ToolCallId {
+    fn id(&self, turn: &TurnId, model_id: &str) -> ToolCallId {
         static COUNT: AtomicU64 = AtomicU64::new(1);
         let fresh = || {
             let since = self.session.now().wall.duration_since(UNIX_EPOCH).unwrap_or_default();

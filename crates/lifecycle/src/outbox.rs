@@ -8,9 +8,10 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use acp_types::schema::v1::SessionUpdate;
-use acp_types::{Plan, Status, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch};
+use acp_types::{Plan, Status, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch, TurnId};
 use foldhash::HashMap;
 
+use crate::ids::{ClientRequestId, PermissionId, ResponseId};
 use crate::limits::{CHUNK_BYTES, FIRST_REPORT_WAIT, UPDATE_INTERVAL};
 
 /// One thing to send.
@@ -27,14 +28,16 @@ pub enum Item {
     Plan(Plan),
     /// News of the session, of which the last wins: commands, mode, options, usage, title.
     News(SessionUpdate),
-    /// A permission request, by its number.
-    Permission(u64),
-    /// The question why that request was rejected, by the same number.
-    Reason(u64),
-    /// Another request to the client, by the number that whoever sends it gave it.
-    Request(u64),
-    /// The answer of the turn with this name, or to another request of the client.
-    Answer(String),
+    /// A permission request: see [`Session::request`](crate::Session::request).
+    Permission(PermissionId),
+    /// The question why that request was rejected.
+    Reason(PermissionId),
+    /// Another request to the client, which whoever sends it named.
+    Request(ClientRequestId),
+    /// The answer of a turn.
+    Answer(TurnId),
+    /// The response to another request of the client, which whoever answers it named.
+    Response(ResponseId),
 }
 
 /// A piece of a message.
@@ -215,13 +218,13 @@ impl Outbox {
 
     /// Takes a permission request back that has not been handed over, or the question why it was
     /// rejected.
-    pub(crate) fn withdraw(&mut self, request: u64) {
+    pub(crate) fn withdraw(&mut self, request: PermissionId) {
         self.take_back(&[Item::Permission(request), Item::Reason(request)]);
     }
 
     /// Takes a request back that is about no permission and has not been handed over.
-    pub(crate) fn withdraw_request(&mut self, number: u64) {
-        self.take_back(&[Item::Request(number)]);
+    pub(crate) fn withdraw_request(&mut self, request: ClientRequestId) {
+        self.take_back(&[Item::Request(request)]);
     }
 
     /// Takes back what is a fence.
@@ -270,9 +273,11 @@ impl Outbox {
                 _ if is_first != IsFirst::No => (Segment::Pending, is_first == IsFirst::Yes),
                 _ => (self.waiting_segment(lane), false),
             },
-            Item::Permission(_) | Item::Reason(_) | Item::Request(_) | Item::Answer(_) => {
-                (Segment::Final, true)
-            }
+            Item::Permission(_)
+            | Item::Reason(_)
+            | Item::Request(_)
+            | Item::Answer(_)
+            | Item::Response(_) => (Segment::Final, true),
             _ => (Segment::Running, false),
         }
     }
@@ -331,7 +336,8 @@ impl Outbox {
             // An answer may tell the same as news, so no later news may come before it.
             Lane::News(_) => {
                 let behind = self.queue.iter_mut().rev();
-                let mut behind = behind.take_while(|entry| !matches!(entry.item, Item::Answer(_)));
+                let mut behind = behind
+                    .take_while(|entry| !matches!(entry.item, Item::Answer(_) | Item::Response(_)));
                 behind.find(|entry| entry.lane == *lane)
             }
             _ => self.queue.iter_mut().rev().find(|entry| entry.lane == *lane),
@@ -398,7 +404,11 @@ fn lane(item: &Item) -> Lane {
         Item::Chunk(_) => Lane::Chunk,
         Item::Plan(_) => Lane::Plan,
         Item::News(update) => Lane::News(std::mem::discriminant(update)),
-        Item::Permission(_) | Item::Reason(_) | Item::Request(_) | Item::Answer(_) => Lane::Once,
+        Item::Permission(_)
+        | Item::Reason(_)
+        | Item::Request(_)
+        | Item::Answer(_)
+        | Item::Response(_) => Lane::Once,
     }
 }
 

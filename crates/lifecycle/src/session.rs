@@ -12,11 +12,12 @@ use std::time::{Duration, Instant};
 use acp_types::schema::v1::SessionUpdate;
 use acp_types::{
     CallMeta, Exit, Plan, Progress, Reason, Status, TerminalId, TerminalPatch, ToolCallId,
-    ToolCallPatch, Trace,
+    ToolCallPatch, Trace, TurnId,
 };
 use callboard_text::{head, path_text, visible};
 
 use crate::board::{Board, End, Moment};
+use crate::ids::{ClientRequestId, PermissionId, ResponseId};
 use crate::limits::{self, CHUNK_BYTES, PROGRESS_BYTES};
 use crate::outbox::{Chunk, IsFirst, Item, Outbox};
 use crate::permission::Grant;
@@ -102,11 +103,11 @@ pub struct Session {
     cwd: PathBuf,
     shows_terminals: bool,
     /// The newest turns that were answered.
-    ended_turns: VecDeque<String>,
+    ended_turns: VecDeque<TurnId>,
     speeches: Speeches,
     is_closing: bool,
     /// The traces of open turns that have one.
-    traces: HashMap<String, Trace>,
+    traces: HashMap<TurnId, Trace>,
 }
 
 /// Whether a call may run.
@@ -117,8 +118,8 @@ pub enum Permit {
     Granted(Grant),
     /// It may not.
     Denied(Denial),
-    /// The client was asked; the answer comes under this number.
-    Asked(u64),
+    /// The client was asked; the answer comes by [`Session::answer`].
+    Asked(PermissionId),
 }
 
 /// What denies a call without a question.
@@ -209,9 +210,9 @@ impl Session {
     /// Notes the trace that a turn belongs to; every call announced in it after this tells it.
     ///
     /// At most 64 open turns have one; of a further one, none is told.
-    pub fn trace_turn(&mut self, turn: &str, trace: Trace) {
+    pub fn trace_turn(&mut self, turn: &TurnId, trace: Trace) {
         if !trace.is_empty() && self.traces.len() < limits::TRACED_TURNS {
-            self.traces.insert(turn.to_owned(), trace);
+            self.traces.insert(turn.clone(), trace);
         }
     }
 
@@ -222,7 +223,7 @@ impl Session {
     pub fn announce(
         &mut self,
         id: &ToolCallId,
-        turn: &str,
+        turn: &TurnId,
         patch: ToolCallPatch,
         now: Moment,
     ) -> bool {
@@ -236,7 +237,7 @@ impl Session {
     pub fn announce_streamed(
         &mut self,
         id: &ToolCallId,
-        turn: &str,
+        turn: &TurnId,
         patch: ToolCallPatch,
         now: Moment,
     ) -> bool {
@@ -252,12 +253,12 @@ impl Session {
     fn post(
         &mut self,
         id: &ToolCallId,
-        turn: &str,
+        turn: &TurnId,
         mut patch: ToolCallPatch,
         is_first: IsFirst,
         now: Moment,
     ) -> bool {
-        if self.ended_turns.iter().any(|ended| ended == turn) {
+        if self.ended_turns.contains(turn) {
             return false;
         }
         if let Some(trace) = self.traces.get(turn) {
@@ -340,7 +341,7 @@ impl Session {
     ///
     /// Nothing happens to a call that has ended or belongs to a turn that was answered, and what
     /// is not legal is counted. It permits nothing: what runs elsewhere is only told here.
-    pub fn upsert(&mut self, id: &ToolCallId, turn: &str, patch: ToolCallPatch, now: Moment) {
+    pub fn upsert(&mut self, id: &ToolCallId, turn: &TurnId, patch: ToolCallPatch, now: Moment) {
         let (status, reason) = (patch.status, patch.meta.as_ref().and_then(|meta| meta.reason));
         if !self.board.has_seen(id) {
             self.announce(id, turn, patch, now);
@@ -479,32 +480,32 @@ impl Session {
     }
 
     /// Ends a turn: every open call of it, then, behind all of that, the answer.
-    pub fn end_turn(&mut self, turn: &str, reason: Reason, now: Moment) {
+    pub fn end_turn(&mut self, turn: &TurnId, reason: Reason, now: Moment) {
         self.end_calls(Some(turn), reason, now);
         self.end_turn_rules();
         if self.ended_turns.len() >= limits::ENDED_TURNS {
             self.ended_turns.pop_front();
         }
-        self.ended_turns.push_back(turn.to_owned());
+        self.ended_turns.push_back(turn.clone());
         self.traces.remove(turn);
-        self.offer(Item::Answer(turn.to_owned()), IsFirst::No, now);
+        self.offer(Item::Answer(turn.clone()), IsFirst::No, now);
     }
 
-    /// Offers the answer to a request that is no prompt, by a name of the caller's: it goes out
-    /// behind everything that was offered before, and no turn ends.
-    pub fn respond(&mut self, name: &str, now: Moment) {
-        self.offer(Item::Answer(name.to_owned()), IsFirst::No, now);
+    /// Offers the response to a request that is no prompt: it goes out behind everything that was
+    /// offered before, and no turn ends.
+    pub fn respond(&mut self, response: ResponseId, now: Moment) {
+        self.offer(Item::Response(response), IsFirst::No, now);
     }
 
-    /// Offers a request to the client that is about no permission, by a number of the caller's: it
-    /// goes out behind everything that was offered before.
-    pub fn request_client(&mut self, number: u64, now: Moment) {
-        self.offer(Item::Request(number), IsFirst::No, now);
+    /// Offers a request to the client that is about no permission: it goes out behind everything
+    /// that was offered before.
+    pub fn request_client(&mut self, request: ClientRequestId, now: Moment) {
+        self.offer(Item::Request(request), IsFirst::No, now);
     }
 
     /// Takes such a request back that has not been handed over: nobody waits for it any more.
-    pub fn withdraw_request(&mut self, number: u64) {
-        self.outbox.withdraw_request(number);
+    pub fn withdraw_request(&mut self, request: ClientRequestId) {
+        self.outbox.withdraw_request(request);
     }
 
     /// Says that the session is closing: from now on, what would end with its turn ends for that.
@@ -524,7 +525,7 @@ impl Session {
     }
 
     /// Ends the open calls of a turn, of every turn without one, and those that they made.
-    fn end_calls(&mut self, turn: Option<&str>, reason: Reason, now: Moment) {
+    fn end_calls(&mut self, turn: Option<&TurnId>, reason: Reason, now: Moment) {
         for id in self.board.open_calls(turn) {
             // It may have ended with the call that made it.
             if self.board.tool_call(&id).is_some() {

@@ -6,7 +6,9 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use acp_lifecycle::title::SEPARATOR;
-use acp_lifecycle::{Answer, Effect, Effects, End, Item, Moment, Permit, Session, Subject, limits};
+use acp_lifecycle::{
+    Answer, Effect, Effects, End, Item, Moment, PermissionId, Permit, Session, Subject, limits,
+};
 use acp_types::wire::v1::{Sent, Surface, Update};
 use acp_types::{Progress, Reason, ToolCallId, ToolCallPatch, ToolKind};
 use callboard_text::visible;
@@ -24,7 +26,7 @@ struct Life {
     updates: Vec<Update>,
     /// The titles of the requests.
     asked: Vec<String>,
-    request: Option<u64>,
+    request: Option<PermissionId>,
 }
 
 impl Life {
@@ -32,7 +34,7 @@ impl Life {
         let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
         let mut session = Session::new("/p");
         let patch = ToolCallPatch::announce("tool", base, ToolKind::Other);
-        assert!(session.announce(&call(), "t", patch, now), "nothing has this id");
+        assert!(session.announce(&call(), &"t".into(), patch, now), "nothing has this id");
         let sent = Sent::new(Surface::Text);
         Self { session, now, sent, updates: Vec::new(), asked: Vec::new(), request: None }
     }
@@ -172,7 +174,7 @@ fn whoever_makes_a_title_a_name_or_an_option_hides_nothing() {
     assert_eq!(life.title(), format!("2{shown}"));
     let (foreign, now) = ("f".into(), life.now);
     let patch = ToolCallPatch { name: Some(hostile.to_owned()), ..ToolCallPatch::new() };
-    life.session.announce(&foreign, "t", patch, now);
+    life.session.announce(&foreign, &"t".into(), patch, now);
     let report = life.session.board().tool_call(&foreign).unwrap();
     assert_eq!((&report.title, &report.name), (&shown, &shown));
     let long = ToolCallPatch::new().title("\u{202e}".repeat(limits::BASE_BYTES));
@@ -255,7 +257,7 @@ proptest! {
             prop_assert!(rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(SEPARATOR)));
             prop_assert!(title == base || life.request.is_none());
         }
-        life.session.end_turn("t", Reason::Turn, life.now);
+        life.session.end_turn(&"t".into(), Reason::Turn, life.now);
         prop_assert_eq!(life.title(), base);
     }
 }

@@ -10,7 +10,7 @@ mod tests;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use acp_lifecycle::SessionHandle;
+use acp_lifecycle::{ResponseId, SessionHandle};
 use acp_tools::Registry;
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{
@@ -67,7 +67,7 @@ pub(crate) enum By {
 /// a panic, and by an error when its session ends first: opening a model may take for ever.
 pub(crate) struct ChangeRequest<T: JsonRpcResponse> {
     handle: SessionHandle,
-    name: String,
+    id: ResponseId,
     slot: AnswerSlot<T>,
 }
 
@@ -233,10 +233,9 @@ impl Options {
     fn take_on<T: JsonRpcResponse>(&self, responder: Responder<T>) -> ChangeRequest<T> {
         let mut state = self.lock();
         state.requests += 1;
-        // No turn has such a name.
-        let name = format!("option {}", state.requests);
-        let slot = self.answers.keep(&name, responder);
-        ChangeRequest { handle: self.handle.clone(), name, slot }
+        let id = ResponseId::new(state.requests);
+        let slot = self.answers.keep(id, responder);
+        ChangeRequest { handle: self.handle.clone(), id, slot }
     }
 
     fn redacted(&self, text: &str) -> String {
@@ -283,6 +282,6 @@ impl<T: JsonRpcResponse> ChangeRequest<T> {
 impl<T: JsonRpcResponse> Drop for ChangeRequest<T> {
     fn drop(&mut self) {
         self.slot().get_or_insert_with(|| Err(errors::fault("something panicked")));
-        self.handle.with(|session, now| session.respond(&self.name, now));
+        self.handle.with(|session, now| session.respond(self.id, now));
     }
 }

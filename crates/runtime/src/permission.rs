@@ -173,7 +173,7 @@ mod tests {
             let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
             let id = "c".into();
             let call = ToolCallPatch::announce("terminal", "Run `true`", ToolKind::Execute);
-            session.announce(&id, "t", call, now);
+            session.announce(&id, &"t".into(), call, now);
             let effects =
                 Effects::from(Effect::Run { command: "true".to_owned(), cwd: root.clone() });
             let subject = Subject::of_call("terminal", &serde_json::json!({}), &root, b"");

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use acp_lifecycle::{Chunk, Role, SessionHandle, drive};
 use acp_tools::{Context, Registry};
-use acp_types::{Reason, Trace};
+use acp_types::{Reason, Trace, TurnId};
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{ContentBlock, PromptResponse, StopReason};
 use agent_client_protocol::{RequestCancellation, Result};
@@ -56,7 +56,7 @@ struct Turns {
     /// Prompts taken so far, which name their turns.
     count: u64,
     /// The prompts that wait, by the names of their turns; cancelled when they wait no more.
-    waiting: HashMap<String, CancellationToken>,
+    waiting: HashMap<TurnId, CancellationToken>,
 }
 
 /// A prompt that waits for its turn.
@@ -64,7 +64,7 @@ struct Prompt {
     blocks: Vec<ContentBlock>,
     /// What the client traces it by.
     trace: Trace,
-    turn: String,
+    turn: TurnId,
     requested: RequestCancellation,
     epoch: u64,
 }
@@ -169,7 +169,7 @@ impl Session {
         let (turn, epoch) = {
             let mut turns = lock(&self.turns);
             turns.count += 1;
-            let turn = format!("t{}", turns.count);
+            let turn = TurnId::from(format!("t{}", turns.count));
             turns.waiting.insert(turn.clone(), begins.clone());
             (turn, turns.epoch)
         };
@@ -183,7 +183,7 @@ impl Session {
     /// Answers a prompt that is cancelled by `$/cancel_request` while it waits, at once.
     fn answer_if_cancelled(
         &self,
-        turn: String,
+        turn: TurnId,
         requested: RequestCancellation,
         begins: CancellationToken,
     ) {
@@ -290,7 +290,7 @@ impl Runner {
             turns.current = Some(token.clone());
             turns.epoch == epoch
         };
-        let span = spans::turn(&name, self.options.chosen().model.name(), &trace);
+        let span = spans::turn(name.as_str(), self.options.chosen().model.name(), &trace);
         self.handle.trace_turn(&name, trace);
         let ending = if may_run && !requested.is_cancelled() {
             let turn = Turn {

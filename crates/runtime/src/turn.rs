@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use acp_lifecycle::SessionHandle;
 use acp_tools::{Context, Registry};
+use acp_types::TurnId;
 use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::{ContentBlock, StopReason};
 use callboard_models::{Fault, Message, Part, Stop, ToolSpec};
@@ -31,7 +32,7 @@ use reply::StreamedReply;
 /// What a turn works with.
 #[derive(Clone, Copy)]
 pub(crate) struct Turn<'a> {
-    pub(crate) name: &'a str,
+    pub(crate) name: &'a TurnId,
     /// Says what the next request goes by: it may change in the turn.
     pub(crate) chosen: &'a (dyn Fn() -> Chosen + Sync),
     pub(crate) registry: &'a Registry,

@@ -12,9 +12,10 @@ mod texts;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use acp_lifecycle::{Chunk, Item, Role, SessionHandle, Sink, Unreachable};
+use acp_lifecycle::{Chunk, Item, ResponseId, Role, SessionHandle, Sink, Unreachable};
 use acp_tools::{TerminalBackend, TextBackend};
 use acp_transport::Counters;
+use acp_types::TurnId;
 use acp_types::meta::DEFAULT_KEY;
 use acp_types::wire::v1::{self, Sent, Surface, Update};
 use agent_client_protocol::v1::schema::{
@@ -146,7 +147,8 @@ impl Sink for Wire {
                 self.request(number);
                 Ok(())
             }
-            Item::Answer(name) => self.answers.send(&name),
+            Item::Answer(turn) => self.answers.send(&AnswerId::Turn(turn)),
+            Item::Response(id) => self.answers.send(&AnswerId::Other(id)),
             _ => Ok(()),
         }
     }
@@ -175,14 +177,20 @@ pub(crate) struct Answers(Arc<Mutex<Unanswered>>);
 
 #[derive(Default)]
 struct Unanswered {
-    /// By their names, in the order in which they came.
-    requests: Vec<(String, Pending)>,
+    /// In the order in which they came.
+    requests: Vec<(AnswerId, Pending)>,
     /// Whether the session's [`Wire`] is gone, so that nothing has a turn any more.
     is_over: bool,
 }
 
 /// The place for the answer to a request that is no prompt.
 pub(crate) type AnswerSlot<T> = Arc<Mutex<Option<Result<T>>>>;
+
+#[derive(Debug, PartialEq, Eq)]
+enum AnswerId {
+    Turn(TurnId),
+    Other(ResponseId),
+}
 
 enum Pending {
     Turn(Box<(Responder<PromptResponse>, Option<Result<PromptResponse>>)>),
@@ -191,15 +199,15 @@ enum Pending {
 
 impl Answers {
     /// Notes who waits for the answer of a turn.
-    pub(crate) fn expect(&self, turn: &str, responder: Responder<PromptResponse>) {
-        self.add(turn, Pending::Turn(Box::new((responder, None))));
+    pub(crate) fn expect(&self, turn: &TurnId, responder: Responder<PromptResponse>) {
+        self.add(AnswerId::Turn(turn.clone()), Pending::Turn(Box::new((responder, None))));
     }
 
     /// Notes who waits for an answer that is no turn's, and returns the place for it. Where it is
     /// empty when the session ends, the request is answered by an error.
     pub(crate) fn keep<T: JsonRpcResponse>(
         &self,
-        name: &str,
+        id: ResponseId,
         responder: Responder<T>,
     ) -> AnswerSlot<T> {
         let slot = AnswerSlot::default();
@@ -208,23 +216,26 @@ impl Answers {
             let answer = kept.lock().unwrap_or_else(PoisonError::into_inner).take();
             responder.respond_with_result(answer.unwrap_or_else(|| Err(errors::session_closing())))
         };
-        self.add(name, Pending::Other(Box::new(send)));
+        self.add(AnswerId::Other(id), Pending::Other(Box::new(send)));
         slot
     }
 
     /// Sets what the answer will be.
-    pub(crate) fn set(&self, turn: &str, answer: Result<PromptResponse>) {
+    pub(crate) fn set(&self, turn: &TurnId, answer: Result<PromptResponse>) {
         let mut unanswered = self.lock();
-        let pending = unanswered.requests.iter_mut().find(|(name, _)| name == turn);
+        let pending = unanswered
+            .requests
+            .iter_mut()
+            .find(|(id, _)| matches!(id, AnswerId::Turn(other) if other == turn));
         if let Some((_, Pending::Turn(pending))) = pending {
             pending.1 = Some(answer);
         }
     }
 
-    fn add(&self, name: &str, pending: Pending) {
+    fn add(&self, id: AnswerId, pending: Pending) {
         let mut unanswered = self.lock();
         if !unanswered.is_over {
-            unanswered.requests.push((name.to_owned(), pending));
+            unanswered.requests.push((id, pending));
             return;
         }
         drop(unanswered);
@@ -232,10 +243,10 @@ impl Answers {
         drop(pending.answer());
     }
 
-    fn send(&self, name: &str) -> std::result::Result<(), Unreachable> {
+    fn send(&self, id: &AnswerId) -> std::result::Result<(), Unreachable> {
         let pending = {
             let mut unanswered = self.lock();
-            let at = unanswered.requests.iter().position(|(other, _)| other == name);
+            let at = unanswered.requests.iter().position(|(other, _)| other == id);
             at.map(|at| unanswered.requests.remove(at).1)
         };
         pending.map_or(Ok(()), Pending::answer).map_err(|error| {

@@ -42,11 +42,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let driver = tokio::spawn(drive(session.clone(), client, stop.clone()));
 
     let id = "t1/c1".into();
-    let call = registry.announce(&session, &id, "t1", "read_file", &context, &cancel);
+    let call = registry.announce(&session, &id, &"t1".into(), "read_file", &context, &cancel);
     let call = call.ok_or("the id is taken")?;
     let executor = registry.call("read_file", json!({ "path": path, "limit": 5 }), &context);
     let ended = perform(call, executor).await;
-    session.end_turn("t1", Reason::Turn);
+    session.end_turn(&"t1".into(), Reason::Turn);
 
     stop.cancel();
     driver.await?;

@@ -17,7 +17,7 @@ use acp_lifecycle::{
 };
 use acp_types::{
     CallMeta, Content, ContentBlock, Location, TerminalId, TerminalPatch, ToolCallId,
-    ToolCallPatch, ToolKind,
+    ToolCallPatch, ToolKind, TurnId,
 };
 use callboard_text::visible;
 use serde_json::{Map, Value, json};
@@ -152,7 +152,7 @@ impl Registry {
         &self,
         session: &SessionHandle,
         id: &ToolCallId,
-        turn: &str,
+        turn: &TurnId,
         name: &str,
         context: &Context,
         cancel: &CancellationToken,

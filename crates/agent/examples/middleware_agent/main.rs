@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
 
 use acp_lifecycle::{Effect, Effects, Middleware, Session, SessionHandle, drive};
-use acp_types::Reason;
+use acp_types::{Reason, TurnId};
 use agent_client_protocol::v1::schema::{
     CancelNotification, ContentBlock, InitializeRequest, InitializeResponse, NewSessionRequest,
     NewSessionResponse, PromptRequest, PromptResponse,
@@ -41,7 +41,7 @@ fn effects(name: &str, _: &Value) -> Effects {
 }
 
 /// Who waits for the answer of which turn, and what cancels it.
-type Turns = HashMap<String, (Responder<PromptResponse>, CancellationToken)>;
+type Turns = HashMap<TurnId, (Responder<PromptResponse>, CancellationToken)>;
 
 /// The session, and its tools in the middleware.
 struct Open {
@@ -64,7 +64,7 @@ impl Open {
 
     /// One turn. A model would be asked what to call; this one always calls the same two tools.
     async fn turn(self: Arc<Self>, text: String, responder: Responder<PromptResponse>) {
-        let (turn, cancel) = (responder.id().to_string(), CancellationToken::new());
+        let (turn, cancel) = (TurnId::from(responder.id().to_string()), CancellationToken::new());
         self.turns().insert(turn.clone(), (responder, cancel.clone()));
         for (id, name) in [("a", "count_words"), ("b", "publish_page")] {
             let args = json!({ "text": text });

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use acp_lifecycle::{Answer, Item, Sink, Unreachable};
+use acp_lifecycle::{Answer, Item, PermissionId, Sink, Unreachable};
 use acp_types::wire::v1::{Notification, Sent, Surface};
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{PromptResponse, RequestPermissionOutcome, StopReason};
@@ -34,7 +34,7 @@ impl Sink for Wire {
                     self.client.send_notification(message)
                 })
             }
-            Item::Permission(number) => self.ask(number),
+            Item::Permission(id) => self.ask(id),
             Item::Answer(turn) => self.open.turns().remove(&turn).map_or(Ok(()), |turn| {
                 let (responder, cancel) = turn;
                 let is_over = cancel.is_cancelled();
@@ -54,14 +54,14 @@ impl Wire {
     }
 
     /// Puts a permission request. A task of its own waits for the answer: the driver goes on.
-    fn ask(&mut self, number: u64) -> Result<()> {
+    fn ask(&mut self, id: PermissionId) -> Result<()> {
         let handle = self.open.handle.clone();
-        let Some(request) = handle.request(number) else { return Ok(()) };
+        let Some(request) = handle.request(id) else { return Ok(()) };
         let request = self.sent.permission(SESSION.into(), &request.call, request.options);
         let asked = self.client.send_request(request.ok_or_else(Error::internal_error)?);
         drop(tokio::spawn(async move {
             tokio::select! {
-                response = asked.block_task() => handle.answer(number, match response {
+                response = asked.block_task() => handle.answer(id, match response {
                     Ok(response) => match response.outcome {
                         RequestPermissionOutcome::Selected(option) => Answer::Selected {
                             option_id: option.option_id.to_string(),
@@ -71,7 +71,7 @@ impl Wire {
                     },
                     Err(error) => Answer::Failed(error.message),
                 }),
-                () = handle.withdrawn(number) => {}
+                () = handle.withdrawn(id) => {}
             }
         }));
         Ok(())

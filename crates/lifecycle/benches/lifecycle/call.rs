@@ -47,7 +47,7 @@ impl Stage {
     fn call(&mut self, send: &mut impl FnMut(Update)) {
         self.calls += 1;
         let id = ToolCallId::new(format!("turn-1/toolu_{:012}", self.calls));
-        let open = self.session.announce(&id, "turn-1", announcement(), &self.cancel);
+        let open = self.session.announce(&id, &"turn-1".into(), announcement(), &self.cancel);
         let open = open.expect("the id is new");
         self.send_all(send);
         self.session.with(|session, now| session.start(&id, now));

@@ -2,7 +2,8 @@
 
 use super::{Board, End, Moment, Secrets};
 use acp_types::{
-    CallMeta, Content, Progress, Reason, Status, TerminalPatch, ToolCallId, ToolCallPatch, ToolKind,
+    CallMeta, Content, Progress, Reason, Status, TerminalPatch, ToolCallId, ToolCallPatch,
+    ToolKind, TurnId,
 };
 use serde_json::json;
 use std::time::{Duration, Instant, SystemTime};
@@ -15,7 +16,7 @@ fn at(start: Instant, millis: u64) -> Moment {
 fn announced(start: Instant) -> (Board, ToolCallId) {
     let (mut board, id) = (Board::default(), ToolCallId::from("c"));
     let patch = ToolCallPatch::announce("read_file", "Read x", ToolKind::Read);
-    board.announce(&id, "t", patch, at(start, 0)).unwrap();
+    board.announce(&id, &"t".into(), patch, at(start, 0)).unwrap();
     (board, id)
 }
 
@@ -40,7 +41,7 @@ fn nothing_follows_an_end() {
     assert_eq!(board.change(&id, ToolCallPatch::new().title("later")), None);
     assert_eq!(board.start(&id, at(start, 3)), None);
     let again = ToolCallPatch::announce("a", "b", ToolKind::Other);
-    assert_eq!(board.announce(&id, "t", again, at(start, 4)), None);
+    assert_eq!(board.announce(&id, &"t".into(), again, at(start, 4)), None);
     assert_eq!((board.counters().late, board.counters().illegal), (3, 1));
 }
 
@@ -81,7 +82,7 @@ fn an_end_tells_whether_the_call_may_have_acted() {
     let start = Instant::now();
     let ends = |kind, ran: bool, end: End| {
         let (mut board, id) = (Board::default(), ToolCallId::from("c"));
-        board.announce(&id, "t", ToolCallPatch::announce("x", "X", kind), at(start, 0));
+        board.announce(&id, &"t".into(), ToolCallPatch::announce("x", "X", kind), at(start, 0));
         if ran {
             board.start(&id, at(start, 1));
         }
@@ -102,7 +103,7 @@ fn a_call_that_tries_a_failed_one_again_says_so() {
     let mut live = |id: &str, path: &str, end: End| {
         let id = ToolCallId::new(id);
         let patch = ToolCallPatch::announce("read_file", "Read", ToolKind::Read);
-        board.announce(&id, "t", patch, at(start, 0)).unwrap();
+        board.announce(&id, &"t".into(), patch, at(start, 0)).unwrap();
         let input = ToolCallPatch::new().raw_input(json!({ "path": path }));
         board.change(&id, input).unwrap();
         board.start(&id, at(start, 1)).unwrap();
@@ -126,7 +127,7 @@ fn arguments_that_only_began_like_those_of_a_failed_call_are_no_retry() {
     board.finish(&first, End::failed(Reason::Error), at(start, 1)).unwrap();
     let id = ToolCallId::from("d");
     let patch = ToolCallPatch::announce("read_file", "Read", ToolKind::Read);
-    board.announce(&id, "t", patch, at(start, 2)).unwrap();
+    board.announce(&id, &"t".into(), patch, at(start, 2)).unwrap();
     board.change(&id, input(json!({ "path": "x" }))).unwrap();
     assert_eq!(board.tool_call(&id).unwrap().meta.retry_of.as_deref(), Some("c"));
     board.change(&id, input(json!({ "path": "x", "offset": 9 }))).unwrap();
@@ -181,7 +182,7 @@ fn a_call_names_calls_that_are_known_and_never_makes_a_circle() {
     let (mut board, parent) = announced(start);
     let child = ToolCallId::from("d");
     let patch = ToolCallPatch::announce("read_file", "Read y", ToolKind::Read);
-    board.announce(&child, "t", patch, at(start, 1)).unwrap();
+    board.announce(&child, &"t".into(), patch, at(start, 1)).unwrap();
     let mut told = |id: &ToolCallId, parent: &str, retry_of: &str| {
         let (parent, retry_of) = (Some(parent.to_owned()), Some(retry_of.to_owned()));
         let dropped = board.counters().fields_dropped;
@@ -298,9 +299,12 @@ fn calls_are_found_by_their_turn_in_the_order_of_their_announcement() {
     let (start, mut board) = (Instant::now(), Board::default());
     for (index, (id, turn)) in [("z", "t"), ("y", "u"), ("x", "t")].into_iter().enumerate() {
         let patch = ToolCallPatch::announce("x", "X", ToolKind::Other);
-        board.announce(&id.into(), turn, patch, at(start, index as u64)).unwrap();
+        board.announce(&id.into(), &turn.into(), patch, at(start, index as u64)).unwrap();
     }
-    let ids = |turn| board.open_calls(turn).iter().map(ToString::to_string).collect::<Vec<_>>();
+    let ids = |turn: Option<&str>| {
+        let turn = turn.map(TurnId::from);
+        board.open_calls(turn.as_ref()).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
     assert_eq!((ids(Some("t")), ids(Some("u"))), (vec!["z".into(), "x".into()], vec!["y".into()]));
     assert_eq!(ids(None), ["z", "y", "x"]);
 }

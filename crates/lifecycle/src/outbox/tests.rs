@@ -1,6 +1,7 @@
 //! What waits, what is joined, and what goes first.
 
 use super::{Chunk, Counters, IsFirst, Item, Outbox, Role};
+use crate::ids::{ClientRequestId, PermissionId, ResponseId};
 use crate::limits::{CHUNK_BYTES, FIRST_REPORT_WAIT, UPDATE_INTERVAL};
 use acp_types::{Exit, Status, TerminalPatch, ToolCallPatch};
 use pretty_assertions::assert_eq;
@@ -125,10 +126,11 @@ fn what_was_offered_before_a_fence_goes_before_it_and_nothing_else_is_hurried() 
         (announcement(), IsFirst::Yes),
         (start(), IsFirst::Yes),
         (end(), IsFirst::No),
-        (Item::Permission(1), IsFirst::No),
-        (Item::Reason(1), IsFirst::No),
-        (Item::Request(1), IsFirst::No),
-        (Item::Answer("t".to_owned()), IsFirst::No),
+        (Item::Permission(PermissionId(1)), IsFirst::No),
+        (Item::Reason(PermissionId(1)), IsFirst::No),
+        (Item::Request(ClientRequestId::new(1)), IsFirst::No),
+        (Item::Answer("t".into()), IsFirst::No),
+        (Item::Response(ResponseId::new(1)), IsFirst::No),
     ] {
         let (mut outbox, now) = held_back();
         outbox.offer(fence.clone(), is_first, now);
@@ -146,16 +148,16 @@ fn what_was_offered_before_a_fence_goes_before_it_and_nothing_else_is_hurried() 
 #[test]
 fn a_request_that_is_withdrawn_hurries_nothing_and_takes_nothing_with_it() {
     let (mut outbox, now) = held_back();
-    outbox.offer(Item::Permission(1), IsFirst::No, now);
-    outbox.offer(Item::Reason(1), IsFirst::No, now);
-    outbox.withdraw(2);
+    outbox.offer(Item::Permission(PermissionId(1)), IsFirst::No, now);
+    outbox.offer(Item::Reason(PermissionId(1)), IsFirst::No, now);
+    outbox.withdraw(PermissionId(2));
     assert_eq!(outbox.len(), 3);
-    outbox.withdraw(1);
+    outbox.withdraw(PermissionId(1));
     assert_eq!((outbox.len(), outbox.poll(now)), (1, None));
-    outbox.offer(Item::Request(1), IsFirst::No, now);
-    outbox.withdraw(1);
+    outbox.offer(Item::Request(ClientRequestId::new(1)), IsFirst::No, now);
+    outbox.withdraw(PermissionId(1));
     assert_eq!(outbox.len(), 2);
-    outbox.withdraw_request(1);
+    outbox.withdraw_request(ClientRequestId::new(1));
     assert_eq!((outbox.len(), outbox.poll(now)), (1, None));
     assert_eq!(taken(&mut outbox, now + UPDATE_INTERVAL), [change("c", "held")]);
 }
@@ -195,11 +197,11 @@ fn a_change_joins_its_own_call_whatever_waits_of_others() {
     let ended = Item::ToolCall("d".into(), status(Status::Completed));
     outbox.offer(pending("a"), IsFirst::Yes, now);
     outbox.offer(change("d", "its own"), IsFirst::No, now);
-    outbox.offer(Item::Permission(1), IsFirst::No, now);
+    outbox.offer(Item::Permission(PermissionId(1)), IsFirst::No, now);
     outbox.offer(ended.clone(), IsFirst::No, now);
     outbox.offer(change("c", "b"), IsFirst::No, now);
     // What stands before a fence does not go behind it with the end.
-    let expected = [pending("b"), change("d", "its own"), Item::Permission(1), ended];
+    let expected = [pending("b"), change("d", "its own"), Item::Permission(PermissionId(1)), ended];
     assert_eq!(taken(&mut outbox, now), expected);
 }
 
@@ -289,8 +291,8 @@ fn a_report_that_got_its_title_goes_at_once_behind_what_was_said_before_it() {
 #[test]
 fn a_held_report_goes_before_whatever_has_to_stand_behind_it() {
     for (fence, is_first) in [
-        (Item::Permission(1), IsFirst::No),
-        (Item::Answer("t".to_owned()), IsFirst::No),
+        (Item::Permission(PermissionId(1)), IsFirst::No),
+        (Item::Answer("t".into()), IsFirst::No),
         (Item::ToolCall("c".into(), status(Status::InProgress)), IsFirst::Yes),
         (Item::ToolCall("c".into(), status(Status::Failed)), IsFirst::No),
     ] {

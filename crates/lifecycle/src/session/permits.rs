@@ -15,6 +15,7 @@ use super::{Denial, NoAnswer, Outcome, Permit, Session};
 use crate::board::Moment;
 use crate::caught::caught;
 use crate::effects::{Effect, Effects};
+use crate::ids::PermissionId;
 use crate::limits::{self, RULE_CHANGES};
 use crate::outbox::{IsFirst, Item};
 use crate::permission::{self, Answer, Decision, Grant, Memory, Subject};
@@ -36,7 +37,7 @@ pub(super) struct Permits {
     asks_why: bool,
     /// The names of options, and notes.
     titles: Arc<Titles>,
-    requests: HashMap<u64, Request>,
+    requests: HashMap<PermissionId, Request>,
     last_request: u64,
     /// Files that were changed without a question since a person last permitted a command in the
     /// knowledge of them. At most 256 are named; the last one stands for more.
@@ -233,13 +234,13 @@ impl Session {
             options = self.options(&memory);
         }
         self.permits.last_request += 1;
-        let number = self.permits.last_request;
+        let request_id = PermissionId(self.permits.last_request);
         let (call, question, asked) = (id.clone(), Question::MayItRun, now.at);
         let request =
             Request { call, options, question, effects, memory, subject, asked, names_unseen };
-        self.permits.requests.insert(number, request);
-        self.offer(Item::Permission(number), IsFirst::No, now);
-        Permit::Asked(number)
+        self.permits.requests.insert(request_id, request);
+        self.offer(Item::Permission(request_id), IsFirst::No, now);
+        Permit::Asked(request_id)
     }
 
     /// Judges what a call would do, by rules and policy.
@@ -250,16 +251,16 @@ impl Session {
 
     /// Returns a request that waits for its answer.
     #[must_use]
-    pub fn request(&self, number: u64) -> Option<&Request> {
-        self.permits.requests.get(&number)
+    pub fn request(&self, id: PermissionId) -> Option<&Request> {
+        self.permits.requests.get(&id)
     }
 
     /// Takes the client's answer. Nothing for a request that was withdrawn or answered before, and
     /// for one whose reason is asked for now.
-    pub fn answer(&mut self, number: u64, answer: Answer) -> Option<Outcome> {
-        let request = self.take_request(number, Question::MayItRun)?;
+    pub fn answer(&mut self, id: PermissionId, answer: Answer) -> Option<Outcome> {
+        let request = self.take_request(id, Question::MayItRun)?;
         // An answer that came before its question: the question is void.
-        self.outbox.withdraw(number);
+        self.outbox.withdraw(id);
         match permission::decide(answer, &request.options) {
             Decision::Allowed { remember } => match self.judge(&request.effects) {
                 // What was denied since it was asked about stays denied.
@@ -275,8 +276,8 @@ impl Session {
             Decision::Rejected { remember: None, reason: None } if self.permits.asks_why => {
                 let request = Request { question: Question::WhyNot, ..request };
                 let asked = request.asked;
-                self.permits.requests.insert(number, request);
-                self.offer_at(Item::Reason(number), IsFirst::No, asked);
+                self.permits.requests.insert(id, request);
+                self.offer_at(Item::Reason(id), IsFirst::No, asked);
                 None
             }
             Decision::Rejected { remember, reason } => {
@@ -291,16 +292,16 @@ impl Session {
 
     /// Takes what the client said of a rejection, if it said anything. Nothing for a request whose
     /// reason is not asked for.
-    pub fn explain(&mut self, number: u64, reason: Option<&str>) -> Option<Outcome> {
-        self.take_request(number, Question::WhyNot)?;
-        self.outbox.withdraw(number);
+    pub fn explain(&mut self, id: PermissionId, reason: Option<&str>) -> Option<Outcome> {
+        self.take_request(id, Question::WhyNot)?;
+        self.outbox.withdraw(id);
         Some(Outcome::Rejected { reason: reason.and_then(permission::heard) })
     }
 
     /// Takes a request back; a later answer to it does nothing.
-    pub fn withdraw(&mut self, number: u64) {
-        if self.permits.requests.remove(&number).is_some() {
-            self.outbox.withdraw(number);
+    pub fn withdraw(&mut self, id: PermissionId) {
+        if self.permits.requests.remove(&id).is_some() {
+            self.outbox.withdraw(id);
         }
     }
 
@@ -313,9 +314,9 @@ impl Session {
     pub(super) fn withdraw_of(&mut self, id: &ToolCallId) {
         let requests = self.permits.requests.iter();
         let of_call = requests.filter(|(_, request)| request.call == *id);
-        let mut numbers: Vec<_> = of_call.map(|(number, _)| *number).collect();
-        numbers.sort_unstable();
-        numbers.into_iter().for_each(|number| self.withdraw(number));
+        let mut ids: Vec<_> = of_call.map(|(id, _)| *id).collect();
+        ids.sort_unstable();
+        ids.into_iter().for_each(|id| self.withdraw(id));
     }
 
     /// Forgets what holds until the end of the turn.
@@ -368,10 +369,10 @@ impl Session {
         visible(&self.permits.sentence(key, &[named, ("more", more.to_string())]))
     }
 
-    fn take_request(&mut self, number: u64, question: Question) -> Option<Request> {
+    fn take_request(&mut self, id: PermissionId, question: Question) -> Option<Request> {
         let is_asked = |request: &&Request| request.question == question;
-        self.permits.requests.get(&number).filter(is_asked)?;
-        self.permits.requests.remove(&number)
+        self.permits.requests.get(&id).filter(is_asked)?;
+        self.permits.requests.remove(&id)
     }
 
     fn remember(&mut self, request: &Request, scope: Option<Scope>, verdict: Verdict) {

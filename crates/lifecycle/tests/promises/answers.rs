@@ -2,7 +2,7 @@
 
 use std::time::{Instant, SystemTime};
 
-use acp_lifecycle::{Item, Moment, Session};
+use acp_lifecycle::{Item, Moment, ResponseId, Session};
 use acp_types::schema::v1::{CurrentModeUpdate, SessionUpdate};
 use acp_types::{ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
@@ -15,17 +15,22 @@ fn mode(id: &'static str) -> SessionUpdate {
 fn an_answer_goes_out_at_once_behind_older_news_and_before_newer_and_ends_no_turn() {
     let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
     let mut session = Session::new("/p");
-    session.announce(&"c".into(), "t", ToolCallPatch::announce("x", "X", ToolKind::Other), now);
+    session.announce(
+        &"c".into(),
+        &"t".into(),
+        ToolCallPatch::announce("x", "X", ToolKind::Other),
+        now,
+    );
     session.news(mode("a"), now);
     while session.poll(now.at).is_some() {}
     // Within the interval in which this news would have to wait.
     session.news(mode("b"), now);
     assert_eq!(session.poll(now.at), None);
-    session.respond("request", now);
+    session.respond(ResponseId::new(1), now);
     session.news(mode("c"), now);
     let mut next = || session.poll(now.at);
     assert_eq!(next(), Some(Item::News(mode("b"))));
-    assert_eq!(next(), Some(Item::Answer("request".to_owned())));
+    assert_eq!(next(), Some(Item::Response(ResponseId::new(1))));
     assert_eq!(next(), None, "news of later wait for their time");
     assert!(session.board().tool_call(&"c".into()).is_some(), "its turn goes on");
 }

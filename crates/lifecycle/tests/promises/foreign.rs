@@ -151,15 +151,15 @@ async fn what_describes_the_calls_of_a_middleware_may_panic() {
         .kinds(|_| panic!("a planted panic"))
         .annotations(|_| panic!("a planted panic"));
     let echo = async |_: &str, args: Value| Ok::<_, String>(args);
-    let done = broken.call("t", "a", "work", json!(1), &stage.cancel, echo).await;
+    let done = broken.call(&"t".into(), "a", "work", json!(1), &stage.cancel, echo).await;
     assert_eq!(done.unwrap(), json!(1));
     assert_eq!(stage.session.tool_call(&"t/a".into()).unwrap().title, "work");
 
     let broken = Middleware::new(stage.session.clone()).effects(|_, _| panic!("a planted panic"));
-    let ended = broken.call("t", "b", "work", json!(1), &stage.cancel, echo).await;
+    let ended = broken.call(&"t".into(), "b", "work", json!(1), &stage.cancel, echo).await;
     assert_eq!(ended.unwrap_err().reason, Some(Reason::Error));
     let whole = Middleware::new(stage.session.clone());
     let unshown = async |_: &str, _: Value| Ok::<_, String>(Unshown);
-    let ended = whole.call("t", "c", "work", json!(1), &stage.cancel, unshown).await;
+    let ended = whole.call(&"t".into(), "c", "work", json!(1), &stage.cancel, unshown).await;
     assert_eq!(ended.err().unwrap().reason, Some(Reason::Error));
 }

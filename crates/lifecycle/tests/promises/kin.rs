@@ -84,14 +84,14 @@ proptest! {
                 patch = patch.append(Content::text(text.to_string()));
             }
             let id = format!("c{call}").into();
-            session.upsert(&id, "t", patch, now);
+            session.upsert(&id, &"t".into(), patch, now);
             let board: &Board = session.board();
             let report = board.tool_call(&id).or_else(|| board.history().get(&id));
             assert!(report.is_some(), "what is told of exists");
             now.at += acp_lifecycle::limits::UPDATE_INTERVAL;
         }
-        session.end_turn("t", Reason::Turn, now);
-        session.upsert(&"late".into(), "t", ToolCallPatch::announce("x", "X", ToolKind::Other), now);
+        session.end_turn(&"t".into(), Reason::Turn, now);
+        session.upsert(&"late".into(), &"t".into(), ToolCallPatch::announce("x", "X", ToolKind::Other), now);
         assert!(!session.board().has_seen(&"late".into()));
         let (mut sent, mut seen) = (Sent::new(Surface::Text), Observer::new());
         while let Some(item) = session.poll(now.at) {
@@ -119,7 +119,7 @@ fn a_call_told_as_completed_at_once_has_run() {
         ("d", Status::Cancelled, CallMeta::default(), (Status::Cancelled, Some(Reason::User))),
     ] {
         let patch = ToolCallPatch::announce("x", "X", ToolKind::Other).status(status).meta(meta);
-        session.upsert(&id.into(), "t", patch, now);
+        session.upsert(&id.into(), &"t".into(), patch, now);
         let report = session.board().history().get(&id.into()).unwrap();
         assert_eq!((report.status, report.meta.reason), expected, "{id}");
     }
@@ -139,16 +139,16 @@ fn calls_of_one_instant_end_in_the_order_of_their_announcement() {
     let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
     for made_by_one in [false, true] {
         let mut session = Session::new("/p");
-        session.announce(&"root".into(), "t", ToolCallPatch::new(), now);
+        session.announce(&"root".into(), &"t".into(), ToolCallPatch::new(), now);
         // Neither by the instant nor by the name.
         let ids: Vec<_> = (0..99).map(|number| format!("c{}", number * 37 % 99)).collect();
         for id in &ids {
             let mut patch = ToolCallPatch::new();
             let parent = made_by_one.then(|| "root".to_owned());
             patch.meta = Some(Box::new(CallMeta { parent, ..CallMeta::default() }));
-            session.announce(&ToolCallId::new(id.as_str()), "t", patch, now);
+            session.announce(&ToolCallId::new(id.as_str()), &"t".into(), patch, now);
         }
-        session.end_turn("t", Reason::Turn, now);
+        session.end_turn(&"t".into(), Reason::Turn, now);
         let mut expected = ids.clone();
         expected.insert(if made_by_one { ids.len() } else { 0 }, "root".to_owned());
         assert_eq!(ends(&mut session, now), expected);
@@ -167,7 +167,7 @@ fn a_long_line_of_calls_ends_the_last_first() {
             let mut patch = ToolCallPatch::new();
             let parent = number.checked_sub(1).map(|parent| format!("c{parent}"));
             patch.meta = Some(Box::new(CallMeta { parent, ..CallMeta::default() }));
-            session.announce(&format!("c{number}").into(), "t", patch, now);
+            session.announce(&format!("c{number}").into(), &"t".into(), patch, now);
         }
         // It would close a circle, which only a walk through all of them finds.
         let last = Some(format!("c{}", DEPTH - 1));
@@ -185,7 +185,7 @@ fn no_call_that_has_ended_says_how_far_it_is() {
     let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
     for end in [End::completed(), End::failed(Reason::Error), End::cancelled(Reason::User)] {
         let (mut session, id) = (Session::new("/p"), "c".into());
-        session.announce(&id, "t", ToolCallPatch::new(), now);
+        session.announce(&id, &"t".into(), ToolCallPatch::new(), now);
         session.start(&id, now);
         let far = Progress { current: 77.0, total: Some(100.0), message: Some("x".to_owned()) };
         session.progress(&id, far.clone(), now);

@@ -19,7 +19,12 @@ fn a_request_and_an_end_fit_a_line_whatever_the_call_holds() {
         let id = "c".into();
         let long = |bytes: usize| letter.repeat(bytes / letter.len());
         let title = long(limits::BASE_BYTES);
-        session.announce(&id, "t", ToolCallPatch::announce("x", title, ToolKind::Other), now);
+        session.announce(
+            &id,
+            &"t".into(),
+            ToolCallPatch::announce("x", title, ToolKind::Other),
+            now,
+        );
         for part in [2, 3, 6, 12, 24] {
             let item = Content::text(long(limits::CONTENT_BYTES / part));
             session.change(&id, ToolCallPatch::new().append(item), now);

@@ -35,7 +35,7 @@ fn the_outbox_keeps_nothing_of_what_has_ended() {
         let terminal = acp_types::TerminalId::new(id.0.clone());
         session.open_terminal(&terminal, TerminalPatch::open("ls", "/"), now);
         let patch = announcement().append(Content::Terminal(terminal.clone()));
-        session.announce(&id, "t", patch, now);
+        session.announce(&id, &"t".into(), patch, now);
         session.start(&id, now);
         session.terminal_output(&terminal, b"x", now);
         session.terminal_exit(&terminal, Exit::default(), now);
@@ -49,17 +49,17 @@ fn the_outbox_keeps_nothing_of_what_has_ended() {
 #[test]
 fn nothing_is_posted_in_a_turn_that_was_answered() {
     let (mut session, now) = (Session::new("/p"), now());
-    session.end_turn("t", Reason::Turn, now);
-    assert!(!session.announce(&"c".into(), "t", announcement(), now));
-    assert_eq!(session.poll(now.at), Some(Item::Answer("t".to_owned())));
+    session.end_turn(&"t".into(), Reason::Turn, now);
+    assert!(!session.announce(&"c".into(), &"t".into(), announcement(), now));
+    assert_eq!(session.poll(now.at), Some(Item::Answer("t".into())));
     assert_eq!(session.poll(now.at), None);
-    assert!(session.announce(&"c".into(), "u", announcement(), now));
+    assert!(session.announce(&"c".into(), &"u".into(), announcement(), now));
 }
 
 #[test]
 fn a_call_that_cannot_complete_fails_with_a_reason() {
     let (mut session, now, id) = (Session::new("/p"), now(), ToolCallId::from("c"));
-    session.announce(&id, "t", announcement(), now);
+    session.announce(&id, &"t".into(), announcement(), now);
     session.finish(&id, End::completed(), now);
     let ends = std::iter::from_fn(|| session.poll(now.at)).filter_map(|item| match item {
         Item::ToolCall(_, patch) => patch.status.map(|status| (status, patch)),
@@ -74,7 +74,7 @@ fn a_call_that_cannot_complete_fails_with_a_reason() {
 #[test]
 fn a_call_that_has_ended_gets_no_permission() {
     let (mut session, now, id) = (Session::new("/p"), now(), ToolCallId::from("c"));
-    session.announce(&id, "t", announcement(), now);
+    session.announce(&id, &"t".into(), announcement(), now);
     session.finish(&id, End::cancelled(Reason::User), now);
     let subject = Subject::of_call("tool", &json!({}), "/".as_ref(), b"");
     let reads = Effects::from(Effect::Read("/p/x".into()));
@@ -84,20 +84,20 @@ fn a_call_that_has_ended_gets_no_permission() {
 #[tokio::test]
 async fn a_second_announcement_of_an_id_does_not_end_the_first() {
     let (session, cancel) = (handle(), CancellationToken::new());
-    let first = session.announce(&"c".into(), "t", announcement(), &cancel).unwrap();
-    assert!(session.announce(&"c".into(), "t", announcement(), &cancel).is_none());
+    let first = session.announce(&"c".into(), &"t".into(), announcement(), &cancel).unwrap();
+    assert!(session.announce(&"c".into(), &"t".into(), announcement(), &cancel).is_none());
     assert!(first.handle().is_open());
 }
 
 #[tokio::test]
 async fn the_end_of_a_call_stops_what_works_for_it() {
     let (session, cancel) = (handle(), CancellationToken::new());
-    let dropped = session.announce(&"c".into(), "t", announcement(), &cancel).unwrap();
-    let kept = session.announce(&"d".into(), "t", announcement(), &cancel).unwrap();
+    let dropped = session.announce(&"c".into(), &"t".into(), announcement(), &cancel).unwrap();
+    let kept = session.announce(&"d".into(), &"t".into(), announcement(), &cancel).unwrap();
     let [first, second] = [&dropped, &kept].map(|open| open.handle().cancel().clone());
     drop(dropped);
     assert!(first.is_cancelled() && !second.is_cancelled());
-    session.end_turn("t", Reason::Turn);
+    session.end_turn(&"t".into(), Reason::Turn);
     assert!(second.is_cancelled() && !cancel.is_cancelled());
 }
 
@@ -133,12 +133,12 @@ impl Executor for Late {
 #[tokio::test]
 async fn a_call_whose_turn_ended_during_its_preview_does_not_run() {
     let (session, cancel) = (handle(), CancellationToken::new());
-    let open = session.announce(&"c".into(), "t", announcement(), &cancel).unwrap();
+    let open = session.announce(&"c".into(), &"t".into(), announcement(), &cancel).unwrap();
     let (go, ran) = (Arc::<Notify>::default(), Arc::<Mutex<bool>>::default());
     let late = Late { go: go.clone(), ran: ran.clone() };
     let performed = tokio::spawn(perform(open, late));
     tokio::task::yield_now().await;
-    session.end_turn("t", Reason::Shutdown);
+    session.end_turn(&"t".into(), Reason::Shutdown);
     go.notify_one();
     let ended = performed.await.unwrap();
     assert_eq!((ended.status, *ran.lock().unwrap()), (Status::Cancelled, false));

@@ -124,10 +124,11 @@ async fn live_if(
     let stop = CancellationToken::new();
     let driver = tokio::spawn(drive(session.clone(), client, stop.clone()));
     let patch = ToolCallPatch::announce("tool", "Tool", ToolKind::Edit);
-    let open = session.announce(&"c".into(), "t", patch, &CancellationToken::new()).unwrap();
+    let open =
+        session.announce(&"c".into(), &"t".into(), patch, &CancellationToken::new()).unwrap();
     let tool = Chases { finds: finds.iter().copied().collect(), runs: Arc::clone(&runs), denies };
     let ended = perform(open, tool).await;
-    session.end_turn("t", Reason::Turn);
+    session.end_turn(&"t".into(), Reason::Turn);
     stop.cancel();
     driver.await.unwrap();
     let (asked, observer) = &mut *seen.lock().unwrap();

@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use acp_lifecycle::{
-    Answer, CallHandle, Effect, Effects, Ended, Executor, Failure, Grant, Item, OpenCall, Pinned,
-    Preview, Session, SessionHandle, Sink, Subject, Success, Unreachable, drive, perform,
+    Answer, CallHandle, Effect, Effects, Ended, Executor, Failure, Grant, Item, OpenCall,
+    PermissionId, Pinned, Preview, Session, SessionHandle, Sink, Subject, Success, Unreachable,
+    drive, perform,
 };
 use acp_types::observe::v1::Observer;
 use acp_types::schema::v1::ToolCallStatus;
@@ -81,6 +82,7 @@ struct Wire {
     client: Client,
     sent: Sent,
     seen: Arc<Mutex<Observer>>,
+    asked: Arc<Mutex<Vec<PermissionId>>>,
 }
 
 impl Sink for Wire {
@@ -94,8 +96,9 @@ impl Sink for Wire {
             Item::ToolCall(id, patch) => {
                 self.sent.tool_call(&id, &patch).iter().for_each(|update| seen.update(update));
             }
-            Item::Permission(number) => {
-                let request = self.session.request(number).unwrap();
+            Item::Permission(id) => {
+                self.asked.lock().unwrap().push(id);
+                let request = self.session.request(id).unwrap();
                 let request = self.sent.permission("s".into(), &request.call, request.options);
                 seen.permission(&request.unwrap());
                 let answer = match self.client {
@@ -106,7 +109,7 @@ impl Sink for Wire {
                     Client::Errs => Answer::Failed("no".to_owned()),
                     _ => return Ok(()),
                 };
-                self.session.answer(number, answer);
+                self.session.answer(id, answer);
             }
             _ => {}
         }
@@ -118,6 +121,7 @@ impl Sink for Wire {
 pub(crate) struct Stage {
     pub(crate) session: SessionHandle,
     pub(crate) seen: Arc<Mutex<Observer>>,
+    asked: Arc<Mutex<Vec<PermissionId>>>,
     ran: Arc<Mutex<bool>>,
     pub(crate) cancel: CancellationToken,
 }
@@ -126,14 +130,16 @@ impl Stage {
     pub(crate) fn new(client: Client) -> Self {
         let session = SessionHandle::new(Session::new("/p"), SystemTime::now);
         let seen = Arc::<Mutex<Observer>>::default();
+        let asked = Arc::<Mutex<Vec<PermissionId>>>::default();
         let wire = Wire {
             session: session.clone(),
             client,
             sent: Sent::new(Surface::Text),
             seen: seen.clone(),
+            asked: asked.clone(),
         };
         tokio::spawn(drive(session.clone(), wire, CancellationToken::new()));
-        Self { session, seen, ran: Arc::default(), cancel: CancellationToken::new() }
+        Self { session, seen, asked, ran: Arc::default(), cancel: CancellationToken::new() }
     }
 
     pub(crate) fn announce(&self) -> OpenCall {
@@ -142,7 +148,7 @@ impl Stage {
 
     pub(crate) fn announce_as(&self, id: &str) -> Option<OpenCall> {
         let patch = ToolCallPatch::announce("tool", "Tool", ToolKind::Edit);
-        self.session.announce(&id.to_owned().into(), "t", patch, &self.cancel)
+        self.session.announce(&id.to_owned().into(), &"t".into(), patch, &self.cancel)
     }
 
     pub(crate) fn tool(&self, act: Act) -> Tool {
@@ -155,7 +161,7 @@ impl Stage {
 
     /// Lets the driver send everything, then returns the status that the client holds.
     pub(crate) async fn status(&self) -> Option<ToolCallStatus> {
-        self.session.end_turn("t", Reason::Turn);
+        self.session.end_turn(&"t".into(), Reason::Turn);
         pass(9).await;
         let mut seen = self.seen.lock().unwrap();
         seen.turn_answered();
@@ -182,18 +188,20 @@ async fn requests_are_withdrawn_in_the_order_in_which_they_were_made() {
         tokio::spawn(perform(open, stage.tool(Act::Succeed)));
     }
     pass(1).await;
-    let withdrawn = Arc::<Mutex<Vec<u64>>>::default();
-    for number in 1..=32 {
+    let asked = stage.asked.lock().unwrap().clone();
+    assert_eq!(asked.len(), 32);
+    let withdrawn = Arc::<Mutex<Vec<PermissionId>>>::default();
+    for id in asked.clone() {
         let (session, withdrawn) = (stage.session.clone(), withdrawn.clone());
         tokio::spawn(async move {
-            session.withdrawn(number).await;
-            withdrawn.lock().unwrap().push(number);
+            session.withdrawn(id).await;
+            withdrawn.lock().unwrap().push(id);
         });
     }
     pass(1).await;
     assert!(withdrawn.lock().unwrap().is_empty());
     stage.status().await;
-    assert_eq!(*withdrawn.lock().unwrap(), (1..=32).collect::<Vec<_>>());
+    assert_eq!(*withdrawn.lock().unwrap(), asked);
 }
 
 #[tokio::test(start_paused = true)]
@@ -250,7 +258,8 @@ async fn cancel_while_permission_is_pending_ends_the_call_before_it_ran() {
     assert_eq!((ended.status, ended.reason), (Status::Cancelled, Some(Reason::Turn)));
     assert!(ended.ends_turn && !stage.has_run());
     // The answer comes too late, and nothing runs.
-    stage.session.answer(1, Answer::Selected { option_id: "allow".to_owned(), reason: None });
+    let id = stage.asked.lock().unwrap()[0];
+    stage.session.answer(id, Answer::Selected { option_id: "allow".to_owned(), reason: None });
     assert_eq!(stage.status().await, Some(ToolCallStatus::Failed));
     assert!(!stage.has_run());
 }
@@ -310,7 +319,7 @@ async fn what_is_kept_for_a_call_is_dropped_once_it_has_ended() {
     let (stage, dropped) = (Stage::new(Client::IsSilent), Arc::default());
     let open = stage.announce();
     open.handle().keep(Kept(open.handle().clone(), Arc::clone(&dropped)));
-    stage.session.end_turn("t", Reason::Shutdown);
+    stage.session.end_turn(&"t".into(), Reason::Shutdown);
     assert_eq!(*dropped.lock().unwrap(), [false]);
 }
 
@@ -319,7 +328,7 @@ async fn a_turn_that_ends_lets_nobody_wait_for_an_answer() {
     let stage = Stage::new(Client::IsSilent);
     let task = tokio::spawn(perform(stage.announce(), stage.tool(Act::Succeed)));
     pass(1).await;
-    stage.session.end_turn("t", Reason::Shutdown);
+    stage.session.end_turn(&"t".into(), Reason::Shutdown);
     let ended = tokio::time::timeout(Duration::from_secs(1), task).await;
     assert!(ended.is_ok() && !stage.has_run());
 }

@@ -3,7 +3,9 @@
 use std::time::{Instant, SystemTime};
 
 use acp_lifecycle::{Chunk, End, Item, Moment, Role, Session, limits};
-use acp_types::{Plan, Progress, Reason, Status, ToolCallId, ToolCallPatch, ToolKind, Trace};
+use acp_types::{
+    Plan, Progress, Reason, Status, ToolCallId, ToolCallPatch, ToolKind, Trace, TurnId,
+};
 use pretty_assertions::assert_eq;
 
 fn now() -> Moment {
@@ -23,14 +25,14 @@ fn as_many_open_turns_as_are_promised_have_a_trace() {
     let (mut session, now) = (Session::new("/p"), now());
     // Those without one take no place.
     for number in 0..limits::TRACED_TURNS {
-        session.trace_turn(&format!("none{number}"), Trace::default());
+        session.trace_turn(&format!("none{number}").into(), Trace::default());
     }
     for number in 0..=limits::TRACED_TURNS {
-        session.trace_turn(&number.to_string(), trace(number));
+        session.trace_turn(&number.to_string().into(), trace(number));
     }
     let told = |session: &mut Session, id: &'static str, turn: usize| {
         let id = ToolCallId::from(id);
-        assert!(session.announce(&id, &turn.to_string(), announcement(), now));
+        assert!(session.announce(&id, &turn.to_string().into(), announcement(), now));
         session.board().tool_call(&id).unwrap().meta.trace.clone()
     };
     let last = limits::TRACED_TURNS - 1;
@@ -38,16 +40,17 @@ fn as_many_open_turns_as_are_promised_have_a_trace() {
     assert_eq!(told(&mut session, "b", last), trace(last));
     assert_eq!(told(&mut session, "c", last + 1), Trace::default());
     // A turn that is over makes room.
-    session.end_turn("0", Reason::Turn, now);
-    session.trace_turn("again", trace(7));
-    assert!(session.announce(&"d".into(), "again", announcement(), now));
+    session.end_turn(&"0".into(), Reason::Turn, now);
+    session.trace_turn(&"again".into(), trace(7));
+    assert!(session.announce(&"d".into(), &"again".into(), announcement(), now));
     assert_eq!(session.board().tool_call(&"d".into()).unwrap().meta.trace, trace(7));
 }
 
 #[test]
 fn nothing_is_posted_in_any_of_the_newest_turns_that_were_answered() {
     let (mut session, now) = (Session::new("/p"), now());
-    let turns: Vec<_> = (0..limits::ENDED_TURNS).map(|number| number.to_string()).collect();
+    let turns: Vec<_> =
+        (0..limits::ENDED_TURNS).map(|number| TurnId::from(number.to_string())).collect();
     turns.iter().for_each(|turn| session.end_turn(turn, Reason::Turn, now));
     for turn in &turns {
         assert!(!session.announce(&"c".into(), turn, announcement(), now), "{turn}");
@@ -58,9 +61,9 @@ fn nothing_is_posted_in_any_of_the_newest_turns_that_were_answered() {
 fn the_end_of_a_turn_ends_its_own_calls() {
     let (mut session, now) = (Session::new("/p"), now());
     for (id, turn) in [("a", "t"), ("b", "u")] {
-        session.announce(&id.into(), turn, announcement(), now);
+        session.announce(&id.into(), &turn.into(), announcement(), now);
     }
-    session.end_turn("t", Reason::Turn, now);
+    session.end_turn(&"t".into(), Reason::Turn, now);
     let open = |session: &Session| session.board().open_calls(None);
     assert_eq!(open(&session), ["b".into()]);
     session.end_all(Reason::Shutdown, now);
@@ -72,7 +75,7 @@ fn what_ends_with_its_turn_while_the_session_closes_ends_for_that() {
     let (mut session, now) = (Session::new("/p"), now());
     let ends = |session: &mut Session, id: &'static str, reason| {
         let id = ToolCallId::from(id);
-        session.announce(&id, "t", announcement(), now);
+        session.announce(&id, &"t".into(), announcement(), now);
         session.finish(&id, End::cancelled(reason), now);
         session.board().history().get(&id).unwrap().meta.reason
     };
@@ -88,8 +91,8 @@ fn what_ends_with_its_turn_while_the_session_closes_ends_for_that() {
 fn a_start_says_whether_the_call_runs() {
     let (mut session, now, id) = (Session::new("/p"), now(), ToolCallId::from("c"));
     assert!(!session.start(&id, now));
-    assert!(session.announce(&id, "t", announcement(), now));
-    assert!(!session.announce(&id, "t", announcement(), now));
+    assert!(session.announce(&id, &"t".into(), announcement(), now));
+    assert!(!session.announce(&id, &"t".into(), announcement(), now));
     assert!(session.start(&id, now));
     session.finish(&id, End::completed(), now);
     assert!(!session.start(&id, now));
@@ -100,13 +103,13 @@ fn what_somebody_else_says_again_is_no_fault() {
     let (mut session, now, id) = (Session::new("/p"), now(), ToolCallId::from("c"));
     let told = |status| announcement().status(status);
     let status = |session: &Session| session.board().tool_call(&id).unwrap().status;
-    session.upsert(&id, "t", told(Status::Pending), now);
+    session.upsert(&id, &"t".into(), told(Status::Pending), now);
     assert_eq!(status(&session), Status::Pending);
     for expected in [Status::InProgress, Status::InProgress, Status::Paused, Status::InProgress] {
-        session.upsert(&id, "t", told(expected), now);
+        session.upsert(&id, &"t".into(), told(expected), now);
         assert_eq!(status(&session), expected);
     }
-    session.upsert(&id, "t", told(Status::Completed), now);
+    session.upsert(&id, &"t".into(), told(Status::Completed), now);
     let report = session.board().history().get(&id).unwrap();
     assert_eq!((report.status, report.title.as_str()), (Status::Completed, "Tool"));
     assert_eq!((session.board().counters().illegal, session.board().counters().late), (0, 0));
@@ -146,7 +149,7 @@ fn credentials_in_a_message_are_hidden_also_where_no_secret_is_known() {
 #[test]
 fn progress_is_told_in_the_metadata_and_behind_the_title() {
     let (mut session, now, id) = (Session::new("/p"), now(), ToolCallId::from("c"));
-    session.announce(&id, "t", announcement(), now);
+    session.announce(&id, &"t".into(), announcement(), now);
     let message = Some("copying".to_owned());
     let progress = Progress { current: 1.0, total: Some(2.0), message };
     session.progress(&id, progress.clone(), now);

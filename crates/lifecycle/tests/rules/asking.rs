@@ -7,7 +7,7 @@ use acp_lifecycle::rules::{Change, StoreError};
 use acp_lifecycle::session::{Denial, Outcome, Permit};
 use acp_lifecycle::{
     AcceptEditsPolicy, Answer, AskAlwaysPolicy, AskPolicy, Effect, Effects, End, Item, Matcher,
-    Moment, ReadOnlyPolicy, Rule, Scope, Session, Subject, Verdict, limits,
+    Moment, PermissionId, ReadOnlyPolicy, Rule, Scope, Session, Subject, Verdict, limits,
 };
 use acp_types::{Content, ContentBlock, Reason, ToolCallId, ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
@@ -36,7 +36,7 @@ impl Stage {
         self.calls += 1;
         let id = ToolCallId::new(format!("c{}", self.calls));
         let patch = ToolCallPatch::announce("tool", "Tool", ToolKind::Execute);
-        assert!(self.session.announce(&id, "t1", patch, self.now));
+        assert!(self.session.announce(&id, &"t1".into(), patch, self.now));
         id
     }
 
@@ -50,19 +50,19 @@ impl Stage {
         self.permit_whole(effects, true)
     }
 
-    fn asked(&mut self, effects: &Effects) -> u64 {
+    fn asked(&mut self, effects: &Effects) -> PermissionId {
         match self.permit(effects) {
             Permit::Asked(number) => number,
             other => panic!("{other:?}"),
         }
     }
 
-    fn options(&self, number: u64) -> Vec<String> {
+    fn options(&self, number: PermissionId) -> Vec<String> {
         let request = self.session.request(number).expect("it waits");
         request.options.iter().map(|option| option.name.clone()).collect()
     }
 
-    fn select(&mut self, number: u64, option: &str) -> Option<Outcome> {
+    fn select(&mut self, number: PermissionId, option: &str) -> Option<Outcome> {
         self.session.answer(number, selected(option, None))
     }
 
@@ -242,7 +242,7 @@ fn a_rule_of_a_turn_ends_with_it() {
     let matcher = Matcher::Tool("tool".to_owned());
     assert!(stage.session.add_rule(Rule { scope: Scope::Turn, matcher, verdict: Verdict::Allow }));
     assert!(matches!(stage.permit(&run("a")), Permit::Granted(_)));
-    stage.session.end_turn("t0", Reason::Turn, stage.now);
+    stage.session.end_turn(&"t0".into(), Reason::Turn, stage.now);
     assert!(matches!(stage.permit(&run("a")), Permit::Asked(_)));
 }
 

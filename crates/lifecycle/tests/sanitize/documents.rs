@@ -87,7 +87,7 @@ impl Stage {
         self.session.open_terminal(&"c".into(), open, now);
         let patch = ToolCallPatch::announce(&text, &text, ToolKind::Execute)
             .content(vec![Content::Terminal("c".into()), Content::text(&text)]);
-        assert!(self.session.announce(&"c".into(), "t", patch, now));
+        assert!(self.session.announce(&"c".into(), &"t".into(), patch, now));
         let mut patch = ToolCallPatch::new().append(Content::code("", &text));
         patch.locations =
             Location::try_new(format!("/p/{text}")).ok().map(|location| vec![location]);
@@ -149,7 +149,7 @@ impl Stage {
             .raw_output(planted::json(&told.output, &told.secrets))
             .append(Content::text(text));
         self.session.finish(&"c".into(), End::failed(Reason::Error).with(patch), self.now);
-        self.session.end_turn("t", Reason::Turn, self.now);
+        self.session.end_turn(&"t".into(), Reason::Turn, self.now);
         self.send();
     }
 

@@ -1,6 +1,11 @@
 //! Nothing of what is known to be secret leaves a session, whatever comes in whatever pieces.
 
-#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail by a panic")]
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test may fail by a panic"
+)]
 #![expect(clippy::disallowed_methods, reason = "a test reads the clock that the crate may not")]
 
 mod documents;

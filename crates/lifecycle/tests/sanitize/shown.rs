@@ -22,7 +22,7 @@ fn announced() -> (Session, Moment) {
     session.set_secrets(Secrets::new([SECRET]));
     let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
     let patch = ToolCallPatch::announce("tool", "Do it", ToolKind::Other);
-    assert!(session.announce(&"c".into(), "t", patch, now));
+    assert!(session.announce(&"c".into(), &"t".into(), patch, now));
     (session, now)
 }
 
@@ -95,11 +95,8 @@ fn asked(tell: impl FnOnce(&mut Session, Moment)) -> (Vec<PermissionOptionKind>,
     let effects = Effects::from(Effect::Write("/p/a".into()));
     let subject = Subject::of_call("tool", &json!(1), "/p".as_ref(), b"");
     let permit = session.permit(&"c".into(), &effects, subject, true, now);
-    let number = match permit {
-        Permit::Asked(number) => number,
-        _ => 0,
-    };
-    let request = session.request(number).expect("the client is asked");
+    let Permit::Asked(id) = permit else { panic!("{permit:?}") };
+    let request = session.request(id).expect("the client is asked");
     let kinds = request.options.iter().map(|option| option.kind);
     let content = &session.board().tool_call(&"c".into()).unwrap().content;
     (kinds.collect(), content.last().cloned())

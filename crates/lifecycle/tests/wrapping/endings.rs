@@ -44,7 +44,7 @@ async fn every_end_is_told_to_the_client_and_to_who_made_the_call() {
     ] {
         let stage = Stage::new(option);
         let args = json!({ "n": 1 });
-        let result = tools(&stage).call("t", "a", name, args, &stage.cancel, tool).await;
+        let result = tools(&stage).call(&"t".into(), "a", name, args, &stage.cancel, tool).await;
         let ended = result.unwrap_err();
         assert_eq!((ended.status, ended.reason, ended.ends_turn), (end.0, end.1, false), "{name}");
         assert!(ended.text.starts_with(text), "{}", ended.text);
@@ -57,7 +57,7 @@ async fn every_end_is_told_to_the_client_and_to_who_made_the_call() {
 async fn why_a_call_did_not_run_is_shown_in_the_locale_and_told_to_the_model_in_english() {
     let stage = Stage::new(Some("reject"));
     stage.session.with(|session, _| session.set_locale("de"));
-    let result = tools(&stage).call("t", "a", "x", json!({}), &stage.cancel, tool).await;
+    let result = tools(&stage).call(&"t".into(), "a", "x", json!({}), &stage.cancel, tool).await;
     assert_eq!(result.unwrap_err().text, "Rejected by the user. It did not run.");
     let (call, _) = stage.shown("t/a").await;
     let shown = call["content"][0]["content"]["text"].as_str().unwrap();
@@ -68,7 +68,8 @@ async fn why_a_call_did_not_run_is_shown_in_the_locale_and_told_to_the_model_in_
 async fn a_result_comes_back_and_is_shown() {
     let stage = Stage::new(Some("allow"));
     let tools = tools(&stage).titles(|name, args| format!("{name}\u{202e} {}", args["n"]));
-    let value = tools.call("t", "a", "x", json!({"n": 1}), &stage.cancel, tool).await.unwrap();
+    let value =
+        tools.call(&"t".into(), "a", "x", json!({"n": 1}), &stage.cancel, tool).await.unwrap();
     assert_eq!(value, json!({"got": {"n": 1}}));
     let (call, _) = stage.shown("t/a").await;
     assert_eq!(call["title"], "x\\u{202e} 1");
@@ -85,7 +86,9 @@ async fn a_long_result_is_cut_for_the_client_alone() {
     let tools = tools(&stage);
     // An async closure borrows; what is asked for is a closure that gives a future.
     let result = tools
-        .call("t", "a", "x", json!({}), &stage.cancel, |name, args| Box::pin(made(name, args)))
+        .call(&"t".into(), "a", "x", json!({}), &stage.cancel, |name, args| {
+            Box::pin(made(name, args))
+        })
         .await
         .unwrap();
     assert_eq!(result.len(), 100_000);
@@ -102,7 +105,9 @@ async fn a_cut_shows_no_part_of_a_secret() {
         Ok::<_, String>(format!("{}secret-of-ada{0}", "x".repeat(RESULT_TEXT_BYTES - 10)))
     };
     tools(&stage)
-        .call("t", "a", "x", json!({}), &stage.cancel, |name, args| Box::pin(made(name, args)))
+        .call(&"t".into(), "a", "x", json!({}), &stage.cancel, |name, args| {
+            Box::pin(made(name, args))
+        })
         .await
         .unwrap();
     let (call, _) = stage.shown("t/a").await;
@@ -113,13 +118,13 @@ async fn a_cut_shows_no_part_of_a_secret() {
 async fn nothing_is_allowed_that_nothing_is_known_of() {
     let stage = Stage::new(Some("allow"));
     let wrapped = tools(&stage);
-    wrapped.call("t", "a", "x", json!({}), &stage.cancel, tool).await.unwrap();
-    wrapped.call("t", "b", "x", json!({}), &stage.cancel, tool).await.unwrap();
+    wrapped.call(&"t".into(), "a", "x", json!({}), &stage.cancel, tool).await.unwrap();
+    wrapped.call(&"t".into(), "b", "x", json!({}), &stage.cancel, tool).await.unwrap();
     let known = tools(&stage).effects(|name, _| match name {
         "add" => Effects::none(),
         _ => Effects::from(Effect::Unknown),
     });
-    known.call("t", "c", "add", json!({}), &stage.cancel, tool).await.unwrap();
+    known.call(&"t".into(), "c", "add", json!({}), &stage.cancel, tool).await.unwrap();
     let seen = stage.seen.lock().unwrap();
     let asked: Vec<_> =
         seen.asked.iter().map(|asked| asked.tool_call.tool_call_id.to_string()).collect();
@@ -138,7 +143,8 @@ async fn a_cancelled_turn_drops_the_call_at_once() {
             stage.cancel.cancel();
             tokio::time::Instant::now()
         };
-        let call = wrapped.call("t", "a", name, json!({}), &stage.cancel, tool);
+        let turn = "t".into();
+        let call = wrapped.call(&turn, "a", name, json!({}), &stage.cancel, tool);
         let (result, cancelled) = tokio::join!(call, cancel);
         let ended = result.unwrap_err();
         assert_eq!((ended.status, ended.reason), (Status::Cancelled, Some(Reason::Turn)));
@@ -151,7 +157,8 @@ async fn a_cancelled_turn_drops_the_call_at_once() {
 async fn a_call_that_nobody_waits_for_ends() {
     let stage = Stage::new(Some("allow"));
     let wrapped = tools(&stage);
-    let call = wrapped.call("t", "a", "hang", json!({}), &stage.cancel, tool);
+    let turn = "t".into();
+    let call = wrapped.call(&turn, "a", "hang", json!({}), &stage.cancel, tool);
     assert!(tokio::time::timeout(Duration::from_secs(1), call).await.is_err());
     assert_eq!(stage.ended("t/a").meta.reason, Some(Reason::Dropped));
     stage.shown("t/a").await;
@@ -160,8 +167,9 @@ async fn a_call_that_nobody_waits_for_ends() {
 #[tokio::test(start_paused = true)]
 async fn nothing_runs_in_a_turn_that_was_answered() {
     let stage = Stage::new(Some("allow"));
-    stage.session.end_turn("t", Reason::Turn);
-    let result = tools(&stage).call("t", "a", "panic", json!({}), &stage.cancel, tool).await;
+    stage.session.end_turn(&"t".into(), Reason::Turn);
+    let result =
+        tools(&stage).call(&"t".into(), "a", "panic", json!({}), &stage.cancel, tool).await;
     assert!(result.unwrap_err().ends_turn);
     assert!(stage.seen.lock().unwrap().observer.tool_call("t/a").is_none());
 }
@@ -171,7 +179,7 @@ async fn ids_that_a_model_repeats_are_made_unique() {
     let stage = Stage::new(Some("allow"));
     let wrapped = tools(&stage);
     for _ in 0..3 {
-        wrapped.call("t", "a", "x", json!({}), &stage.cancel, tool).await.unwrap();
+        wrapped.call(&"t".into(), "a", "x", json!({}), &stage.cancel, tool).await.unwrap();
     }
     assert_eq!(stage.session.with(|session, _| session.board().history().iter().count()), 3);
 }
@@ -191,7 +199,7 @@ async fn kinds_are_declared_or_hinted_or_read_from_the_name() {
         ("delete_page", ToolKind::Delete),
         ("widget", ToolKind::Other),
     ] {
-        wrapped.call("t", name, name, json!({}), &stage.cancel, tool).await.unwrap();
+        wrapped.call(&"t".into(), name, name, json!({}), &stage.cancel, tool).await.unwrap();
         assert_eq!(stage.ended(&format!("t/{name}")).kind, kind);
     }
 }
@@ -209,7 +217,8 @@ async fn a_tool_that_wants_to_can_tell_how_far_it_is() {
         Ok(Value::Object(shown.meta.to_meta("callboard")))
     }
     let stage = Stage::new(Some("allow"));
-    let told = tools(&stage).call("t", "a", "x", json!({}), &stage.cancel, tell).await.unwrap();
+    let told =
+        tools(&stage).call(&"t".into(), "a", "x", json!({}), &stage.cancel, tell).await.unwrap();
     acp_lifecycle::progress(1.0, None, "nobody is told");
     let (call, _) = stage.shown("t/a").await;
     let expected = json!({"current": 1.0, "total": 4.0, "message": "one\\u{200b}", "percent": 25});

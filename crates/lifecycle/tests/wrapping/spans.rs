@@ -122,7 +122,7 @@ async fn a_call_has_a_span_with_its_end_and_none_of_its_text() {
         let stage = Stage::new(Some(option));
         let tools = Middleware::new(stage.session.clone());
         let args = json!({ "token": "hunter2" });
-        drop(tools.call("t", "a", name, args, &stage.cancel, tool).await);
+        drop(tools.call(&"t".into(), "a", name, args, &stage.cancel, tool).await);
         let told = notes.0.lock().unwrap().pop().expect("a span");
         assert!(told.entered && told.closed && told.name == "call" && told.parent.is_none());
         let text = format!("{:?}", told.fields);
@@ -147,7 +147,7 @@ async fn a_name_that_a_model_made_up_is_told_as_it_is_shown() {
     stage.session.with(|session, _| session.set_secrets(Secrets::new(["hunter2hunter2"])));
     let tools = Middleware::new(stage.session.clone());
     let name = format!("hunter2hunter2\u{202e}{}", "x".repeat(100_000));
-    drop(tools.call("t", "a", &name, json!({}), &stage.cancel, tool).await);
+    drop(tools.call(&"t".into(), "a", &name, json!({}), &stage.cancel, tool).await);
     let told = notes.0.lock().unwrap().pop().expect("a span");
     let shown = &told.fields["tool"];
     assert!(shown.starts_with("[redacted]\\u{202e}xx") && shown.len() <= NAME_BYTES, "{shown}");
@@ -160,7 +160,7 @@ async fn a_field_that_means_nothing_is_left_out_and_logged() {
     let listening = tracing::subscriber::set_default(notes.clone());
     let stage = Stage::new(None);
     let patch = ToolCallPatch::announce("work", "Work", ToolKind::Other);
-    let open = stage.session.announce(&"a".into(), "t", patch, &stage.cancel).unwrap();
+    let open = stage.session.announce(&"a".into(), &"t".into(), patch, &stage.cancel).unwrap();
     open.handle().change(ToolCallPatch::new().title(" "));
     open.handle().change(ToolCallPatch::new().title("Work on"));
     assert_eq!(stage.session.tool_call(&"a".into()).unwrap().title, "Work on");
@@ -179,7 +179,7 @@ async fn a_call_is_logged_when_it_starts_if_it_does_and_when_it_ends() {
         let stage = Stage::new(Some(option));
         let tools = Middleware::new(stage.session.clone());
         let args = json!({ "token": "hunter2" });
-        drop(tools.call("t", "a", name, args, &stage.cancel, tool).await);
+        drop(tools.call(&"t".into(), "a", name, args, &stage.cancel, tool).await);
         let told = std::mem::take(&mut *notes.2.lock().unwrap());
         let logged: Vec<_> = told.iter().map(|event| &*event["message"]).collect();
         assert_eq!(logged, messages);

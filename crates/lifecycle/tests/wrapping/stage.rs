@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use acp_lifecycle::{Answer, Item, Session, SessionHandle, Sink, Unreachable, drive};
+use acp_lifecycle::{Answer, Item, PermissionId, Session, SessionHandle, Sink, Unreachable, drive};
 use acp_types::observe::v1::Observer;
 use acp_types::schema::v1::RequestPermissionRequest;
 use acp_types::wire::v1::{Sent, Surface};
@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct Seen {
     pub(crate) observer: Observer,
     pub(crate) asked: Vec<RequestPermissionRequest>,
+    pub(crate) ids: Vec<PermissionId>,
 }
 
 /// One session and its client.
@@ -51,7 +52,7 @@ impl Stage {
 
     /// Ends the turn and returns what the client holds of a call, which broke no rule.
     pub(crate) async fn shown(&self, id: &str) -> (Value, CallMeta) {
-        self.session.end_turn("t", Reason::Turn);
+        self.session.end_turn(&"t".into(), Reason::Turn);
         pass(9_000).await;
         let mut seen = self.seen.lock().unwrap();
         seen.observer.turn_answered();
@@ -88,6 +89,7 @@ impl Sink for Client {
                 updates.iter().for_each(|update| seen.observer.update(update));
             }
             Item::Permission(number) => {
+                seen.ids.push(number);
                 let request = self.session.request(number).expect("it waits");
                 let request = self.sent.permission("s".into(), &request.call, request.options);
                 let request = request.expect("its call was told");

@@ -31,12 +31,14 @@ async fn play(option: Option<&'static str>, name: &str) -> Stage {
         pass(20).await;
         if let Some(option) = option {
             let option_id = option.to_owned();
-            stage.session.answer(1, acp_lifecycle::Answer::Selected { option_id, reason: None });
+            let id = stage.seen.lock().unwrap().ids[0];
+            stage.session.answer(id, acp_lifecycle::Answer::Selected { option_id, reason: None });
         }
         pass(40).await;
         stage.cancel.cancel();
     };
-    let call = tools.call("t", "a", name, json!({}), &stage.cancel, tool);
+    let turn = "t".into();
+    let call = tools.call(&turn, "a", name, json!({}), &stage.cancel, tool);
     let (_ended, ()) = tokio::join!(call, client);
     stage
 }
@@ -82,7 +84,7 @@ impl Executor for Unfit {
 async fn a_call_that_fails_in_its_preview_only_waited() {
     let stage = Stage::new(None);
     let patch = ToolCallPatch::announce("x", "X", ToolKind::Other);
-    let open = stage.session.announce(&"a".into(), "t", patch, &stage.cancel).unwrap();
+    let open = stage.session.announce(&"a".into(), &"t".into(), patch, &stage.cancel).unwrap();
     perform(open, Unfit).await;
     let meta = stage.ended("a").meta;
     assert_eq!((meta.queued_ms, meta.duration_ms), (Some(10), Some(0)));
@@ -93,7 +95,7 @@ async fn a_call_that_fails_in_its_preview_only_waited() {
 async fn a_tool_cannot_change_what_is_measured() {
     let stage = Stage::new(Some("allow"));
     let trace = Trace { baggage: Some("a=b".to_owned()), ..Trace::default() };
-    stage.session.trace_turn("t", trace.clone());
+    stage.session.trace_turn(&"t".into(), trace.clone());
     async fn lie(_: &str, _: Value) -> Result<(), String> {
         CallHandle::current().unwrap().change_meta(|meta| {
             *meta = acp_types::CallMeta {
@@ -107,7 +109,7 @@ async fn a_tool_cannot_change_what_is_measured() {
         Ok(())
     }
     let tools = Middleware::new(stage.session.clone());
-    tools.call("t", "a", "x", json!({}), &stage.cancel, lie).await.unwrap();
+    tools.call(&"t".into(), "a", "x", json!({}), &stage.cancel, lie).await.unwrap();
     let meta = stage.ended("t/a").meta;
     assert_eq!((meta.queued_ms, meta.duration_ms), (Some(0), Some(5)));
     assert!(meta.started_at.is_some() && meta.reason.is_none());
@@ -129,7 +131,7 @@ async fn the_bytes_of_its_terminals_are_told_with_the_end() {
         Ok(())
     }
     let tools = Middleware::new(stage.session.clone());
-    tools.call("t", "a", "x", json!({}), &stage.cancel, print).await.unwrap();
+    tools.call(&"t".into(), "a", "x", json!({}), &stage.cancel, print).await.unwrap();
     assert_eq!(stage.ended("t/a").meta.output_bytes, Some(100_000));
 }
 
@@ -139,9 +141,10 @@ async fn a_turns_trace_is_told_with_every_call_from_its_first_report_on() {
     let meta = json!({ "traceparent": parent, "tracestate": "a=b", "baggage": "c=d" });
     let meta: Meta = serde_json::from_value(meta).unwrap();
     let stage = Stage::new(None);
-    stage.session.trace_turn("t", Trace::from_meta(Some(&meta)));
+    stage.session.trace_turn(&"t".into(), Trace::from_meta(Some(&meta)));
     let tools = Middleware::new(stage.session.clone());
-    let call = tools.call("t", "a", "x", json!({}), &stage.cancel, tool);
+    let turn = "t".into();
+    let call = tools.call(&turn, "a", "x", json!({}), &stage.cancel, tool);
     assert!(tokio::time::timeout(Duration::from_millis(10), call).await.is_err());
     let asked = stage.seen.lock().unwrap().asked[0].clone();
     let told = serde_json::to_value(asked).unwrap()["toolCall"]["_meta"].clone();
@@ -151,7 +154,8 @@ async fn a_turns_trace_is_told_with_every_call_from_its_first_report_on() {
         assert_eq!(&call["_meta"][key], value);
     }
     // Another turn's calls have no part in it.
-    let call = tools.call("u", "a", "x", json!({}), &stage.cancel, tool);
+    let turn = "u".into();
+    let call = tools.call(&turn, "a", "x", json!({}), &stage.cancel, tool);
     assert!(tokio::time::timeout(Duration::from_millis(10), call).await.is_err());
     assert!(stage.ended("u/a").meta.trace.is_empty());
 }
@@ -161,7 +165,7 @@ async fn a_session_sums_up_its_calls_and_its_updates() {
     let stage = Stage::new(Some("allow"));
     let tools = Middleware::new(stage.session.clone());
     for name in ["work", "fail", "work"] {
-        drop(tools.call("t", name, name, json!({}), &stage.cancel, tool).await);
+        drop(tools.call(&"t".into(), name, name, json!({}), &stage.cancel, tool).await);
     }
     pass(100).await;
     let usage = stage.session.usage();

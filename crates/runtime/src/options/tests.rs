@@ -221,7 +221,7 @@ fn a_mode_holds_at_once() {
         let permit = handle.with(|session, now| {
             let id = id.into();
             let subject = acp_lifecycle::Subject::of_call("t", &json!({}), Path::new("/p"), b"");
-            session.announce(&id, "t", acp_types::ToolCallPatch::new(), now);
+            session.announce(&id, &"t".into(), acp_types::ToolCallPatch::new(), now);
             session.permit(&id, &write, subject, true, now)
         });
         let is_granted = matches!(permit, acp_lifecycle::Permit::Granted(_));

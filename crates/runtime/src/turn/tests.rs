@@ -197,6 +197,7 @@ impl Sink for Client {
 /// A session with its tools and its client, before its first turn.
 struct Stage {
     folder: TempDir,
+    name: TurnId,
     registry: Registry,
     tools: Arc<[ToolSpec]>,
     context: Context,
@@ -233,6 +234,7 @@ impl Stage {
         let live = LiveSecrets::of_env(None);
         Self {
             folder,
+            name: "t1".into(),
             registry,
             tools,
             context,
@@ -262,7 +264,7 @@ impl Stage {
 
     fn turn<'a>(&'a self, chosen: &'a (dyn Fn() -> Chosen + Sync)) -> Turn<'a> {
         Turn {
-            name: "t1",
+            name: &self.name,
             chosen,
             registry: &self.registry,
             tools: &self.tools,
@@ -277,7 +279,7 @@ impl Stage {
     /// Ends the turn as the session does it; returns all that the client saw, also of what is
     /// left over.
     async fn end(self) -> Seen {
-        self.handle.end_turn("t1", Reason::Turn);
+        self.handle.end_turn(&"t1".into(), Reason::Turn);
         self.cancel.cancel();
         tokio::time::advance(Duration::from_secs(10)).await;
         for _ in 0..100 {

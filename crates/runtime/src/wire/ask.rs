@@ -6,7 +6,7 @@
 #![expect(clippy::disallowed_methods, reason = "this is where the outbox hands over")]
 
 use acp_lifecycle::limits::REASON_BYTES;
-use acp_lifecycle::{Answer, Unreachable};
+use acp_lifecycle::{Answer, PermissionId, Unreachable};
 use acp_types::meta::DEFAULT_KEY;
 use agent_client_protocol::Result;
 use agent_client_protocol::v1::schema::{
@@ -19,8 +19,8 @@ use super::Wire;
 
 impl Wire {
     /// Puts a permission request to the client, and saves what its answer leaves behind.
-    pub(super) fn ask(&mut self, number: u64) -> std::result::Result<(), Unreachable> {
-        let Some(request) = self.handle.request(number) else { return Ok(()) };
+    pub(super) fn ask(&mut self, id: PermissionId) -> std::result::Result<(), Unreachable> {
+        let Some(request) = self.handle.request(id) else { return Ok(()) };
         let session = self.session.clone();
         let Some(request) = self.sent.permission(session, &request.call, request.options) else {
             return Err(Unreachable);
@@ -30,8 +30,8 @@ impl Wire {
         let (handle, keeper) = (self.handle.clone(), self.keeper.clone());
         drop(tokio::spawn(async move {
             tokio::select! {
-                response = asked.block_task() => handle.answer(number, answer(response)),
-                () = handle.withdrawn(number) => return,
+                response = asked.block_task() => handle.answer(id, answer(response)),
+                () = handle.withdrawn(id) => return,
             }
             if let Some(keeper) = keeper {
                 // What cannot be saved is logged, and listed for what it is.
@@ -42,8 +42,8 @@ impl Wire {
     }
 
     /// Asks the client why it rejected a call, with a form of one field that may be left empty.
-    pub(super) fn ask_why(&self, number: u64) {
-        let Some(request) = self.handle.request(number) else { return };
+    pub(super) fn ask_why(&self, id: PermissionId) {
+        let Some(request) = self.handle.request(id) else { return };
         let scope = ElicitationSessionScope::new(self.session.clone()).tool_call_id(request.call);
         let form = ElicitationFormMode::new(scope, why_form());
         let asked = self.client.send_request(CreateElicitationRequest::new(form, WHY));
@@ -52,9 +52,9 @@ impl Wire {
         drop(tokio::spawn(async move {
             tokio::select! {
                 response = asked.block_task() => {
-                    handle.explain(number, said(response).as_deref());
+                    handle.explain(id, said(response).as_deref());
                 }
-                () = handle.withdrawn(number) => {}
+                () = handle.withdrawn(id) => {}
             }
         }));
     }

@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use acp_lifecycle::SessionHandle;
+use acp_lifecycle::{ClientRequestId, SessionHandle};
 use acp_tools::ClientError;
 use acp_transport::Counters;
 use agent_client_protocol::v1::{ConnectionTo, SentRequest};
@@ -41,7 +41,7 @@ type SendRequest = Box<dyn FnOnce(&Line) + Send>;
 #[derive(Default)]
 struct Waiting {
     /// By their numbers, and so in their order.
-    send: BTreeMap<u64, (Kind, SendRequest)>,
+    send: BTreeMap<ClientRequestId, (Kind, SendRequest)>,
     last: u64,
     /// Whether the session is over: then nothing is sent in its turn any more.
     is_over: bool,
@@ -152,7 +152,7 @@ impl Requests {
 
     /// Has a request sent in its turn, and returns its number. There are no turns behind the
     /// session's end.
-    fn queue(&self, kind: Kind, send: SendRequest) -> Option<u64> {
+    fn queue(&self, kind: Kind, send: SendRequest) -> Option<ClientRequestId> {
         let number = {
             let mut waiting = self.lock();
             if waiting.is_over {
@@ -163,7 +163,7 @@ impl Requests {
                 return None;
             }
             waiting.last += 1;
-            let number = waiting.last;
+            let number = ClientRequestId::new(waiting.last);
             waiting.send.insert(number, (kind, send));
             number
         };
@@ -171,11 +171,11 @@ impl Requests {
         Some(number)
     }
 
-    fn withdrawing(&self, number: u64) -> Withdraw<'_> {
+    fn withdrawing(&self, number: ClientRequestId) -> Withdraw<'_> {
         Withdraw { requests: self, number }
     }
 
-    fn take(&self, number: u64) -> Option<SendRequest> {
+    fn take(&self, number: ClientRequestId) -> Option<SendRequest> {
         self.lock().send.remove(&number).map(|(_, send)| send)
     }
 
@@ -215,7 +215,7 @@ impl fmt::Debug for Requests {
 /// Forgets a request that nobody waits for any more, if it was not sent.
 struct Withdraw<'a> {
     requests: &'a Requests,
-    number: u64,
+    number: ClientRequestId,
 }
 
 impl Drop for Withdraw<'_> {
@@ -228,7 +228,7 @@ impl Drop for Withdraw<'_> {
 
 impl Wire {
     /// Sends a request, unless nobody waits for it any more.
-    pub(super) fn request(&self, number: u64) {
+    pub(super) fn request(&self, number: ClientRequestId) {
         if let Some(send) = self.requests.take(number) {
             send(&self.requests.line);
         }

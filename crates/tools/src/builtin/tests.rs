@@ -32,7 +32,7 @@ async fn live_before<S: Sink + Send + 'static>(
     let (cancel, stop) = (CancellationToken::new(), CancellationToken::new());
     let driver = tokio::spawn(drive(session.clone(), client(&session), stop.clone()));
     let id = "t/c".into();
-    let open = registry.announce(&session, &id, "t", tool, &context, &cancel).unwrap();
+    let open = registry.announce(&session, &id, &"t".into(), tool, &context, &cancel).unwrap();
     let ended = perform(open, registry.call(tool, args, &context)).await;
     let report = session.tool_call(&id).unwrap();
     stop.cancel();

@@ -127,8 +127,9 @@ impl Tree {
     pub(crate) fn call(&self, tool: &str, args: &Value) -> (OpenCall, ToolCall) {
         let id = ToolCallId::new(format!("call{}", self.calls.fetch_add(1, Ordering::Relaxed)));
         let cancel = CancellationToken::new();
-        let open =
-            REGISTRY.announce(&self.session, &id, "t", tool, &self.context, &cancel).unwrap();
+        let open = REGISTRY
+            .announce(&self.session, &id, &"t".into(), tool, &self.context, &cancel)
+            .unwrap();
         (open, REGISTRY.call(tool, args.clone(), &self.context))
     }
 

@@ -48,7 +48,7 @@ impl Stage {
         let id = ToolCallId::new(format!("call{}", self.calls));
         let cancel = CancellationToken::new();
         let Self { session, registry, context, .. } = self;
-        let open = registry.announce(session, &id, "t", name, context, &cancel);
+        let open = registry.announce(session, &id, &"t".into(), name, context, &cancel);
         open.expect("the id is new")
     }
 

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use acp_lifecycle::Item;
-use acp_types::{Status, ToolCallId};
+use acp_lifecycle::{Item, PermissionId};
+use acp_types::{Status, ToolCallId, TurnId};
 use pretty_assertions::assert_eq;
 
 /// What the items so far said, and what must have been said before those to come.
@@ -12,8 +12,8 @@ pub(crate) struct Order {
     told: HashSet<ToolCallId>,
     ended: HashSet<ToolCallId>,
     ran: HashSet<ToolCallId>,
-    asked: HashSet<u64>,
-    answered: HashSet<String>,
+    asked: HashSet<PermissionId>,
+    answered: HashSet<TurnId>,
     said: String,
     heard: String,
     /// How much text had been said when a fence was offered: it comes first.
@@ -27,8 +27,8 @@ pub(crate) enum Fence {
     Announced(ToolCallId),
     Ran(ToolCallId),
     Ended(ToolCallId),
-    Asked(u64),
-    Answered(String),
+    Asked(PermissionId),
+    Answered(TurnId),
 }
 
 impl Order {
@@ -41,7 +41,7 @@ impl Order {
     }
 
     /// A permission request is void. Returns whether it will never be handed over.
-    pub(crate) fn take_back(&mut self, number: u64) -> bool {
+    pub(crate) fn take_back(&mut self, number: PermissionId) -> bool {
         self.fences.remove(&Fence::Asked(number)).is_some()
     }
 
@@ -73,8 +73,8 @@ impl Order {
     }
 
     fn take_call(&mut self, id: &ToolCallId, status: Option<Status>) {
-        let turn = id.0.split('/').next().unwrap_or_default();
-        assert!(!self.answered.contains(turn), "{id:?} follows the answer of its turn");
+        let turn = TurnId::from(id.0.split('/').next().unwrap_or_default());
+        assert!(!self.answered.contains(&turn), "{id:?} follows the answer of its turn");
         assert!(!self.ended.contains(id), "{id:?} is changed after its end");
         if self.told.insert(id.clone()) {
             assert_eq!(status, Some(Status::Pending), "a call begins pending");

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use acp_lifecycle::{
-    Answer, Effect, Effects, Grant, Matcher, Outcome, Permit, Pinned, Rule, Subject, Verdict,
+    Answer, Effect, Effects, Grant, Matcher, Outcome, PermissionId, Permit, Pinned, Rule, Subject,
+    Verdict,
 };
 use acp_types::ToolCallId;
 use acp_types::schema::v1::PermissionOptionKind;
@@ -16,7 +17,7 @@ use super::world::{World, arguments};
 /// A model of the permissions of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Permits {
-    asked: BTreeMap<u64, Asked>,
+    asked: BTreeMap<PermissionId, Asked>,
     /// The calls that always may, and those that never may.
     remembered: Vec<(Effect, bool)>,
     /// Requests that were taken back before they were handed over.
@@ -52,7 +53,7 @@ impl Permits {
     }
 
     /// Any request that there ever was, so that answers come late and twice too.
-    fn any(&self, which: u8) -> Option<u64> {
+    fn any(&self, which: u8) -> Option<PermissionId> {
         let count = self.asked.len().max(1);
         self.asked.keys().nth(usize::from(which) % count).copied()
     }
@@ -110,11 +111,11 @@ impl World {
     }
 
     /// A request could not be sent.
-    pub(super) fn undelivered(&mut self, number: u64) {
+    pub(super) fn undelivered(&mut self, number: PermissionId) {
         self.answer_to(number, Reply::Failed);
     }
 
-    fn answer_to(&mut self, number: u64, reply: Reply) {
+    fn answer_to(&mut self, number: PermissionId, reply: Reply) {
         let answer = match reply {
             Reply::Option(option) => {
                 Answer::Selected { option_id: option.to_owned(), reason: None }
@@ -193,7 +194,7 @@ impl World {
     }
 
     /// What does not show everything, or nothing is known of, cannot be remembered.
-    fn check_options(&self, number: u64, asked: &Asked) {
+    fn check_options(&self, number: PermissionId, asked: &Asked) {
         let options = &self.session.request(number).expect("it was just asked").options;
         let remembering = options.iter().filter(|option| {
             matches!(

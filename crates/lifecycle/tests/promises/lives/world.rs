@@ -8,6 +8,7 @@ use acp_lifecycle::{Chunk, End, Item, Moment, Role, Session};
 use acp_types::{
     Capabilities, Content, Exit, Output, Plan, PlanEntry, PlanPriority, PlanStatus, Progress,
     Reason, Status, TerminalId, TerminalPatch, TerminalReport, ToolCallId, ToolCallPatch, ToolKind,
+    TurnId,
 };
 use callboard_text::visible;
 use pretty_assertions::assert_eq;
@@ -180,7 +181,7 @@ impl World {
     fn announce(
         &mut self,
         number: u8,
-        post: fn(&mut Session, &ToolCallId, &str, ToolCallPatch, Moment) -> bool,
+        post: fn(&mut Session, &ToolCallId, &TurnId, ToolCallPatch, Moment) -> bool,
     ) {
         let (id, now) = (self.call_id(number), self.now);
         let is_new = number < CALLS && !self.calls.contains_key(&id);
@@ -192,7 +193,7 @@ impl World {
             patch = patch.append(Content::Terminal(terminal.clone()));
             (call.items, call.terminal) = (1, Some(terminal));
         }
-        assert_eq!(post(&mut self.session, &id, turn_of(&id), patch, now), is_new);
+        assert_eq!(post(&mut self.session, &id, &turn_of(&id), patch, now), is_new);
         if is_new {
             self.order.offer(Fence::Announced(id.clone()));
             self.calls.insert(id, call);
@@ -286,7 +287,7 @@ impl World {
     fn upsert(&mut self, number: u8, status: Status) {
         let id = self.call_id(number);
         let patch = ToolCallPatch::announce("tool", "Told", ToolKind::Execute).status(status);
-        self.session.upsert(&id, turn_of(&id), patch, self.now);
+        self.session.upsert(&id, &turn_of(&id), patch, self.now);
         if number < CALLS && !self.calls.contains_key(&id) {
             self.calls.insert(id.clone(), Call::titled("Told"));
             self.order.offer(Fence::Announced(id.clone()));
@@ -377,7 +378,7 @@ impl World {
     }
 
     fn end_turn(&mut self) {
-        let turn = format!("t{}", self.turn);
+        let turn = TurnId::from(format!("t{}", self.turn));
         let of_turn = format!("{turn}/");
         let open: Vec<_> =
             self.calls.keys().filter(|id| id.0.starts_with(&of_turn)).cloned().collect();
@@ -477,8 +478,8 @@ impl World {
     }
 }
 
-fn turn_of(id: &ToolCallId) -> &str {
-    id.0.split('/').next().unwrap_or_default()
+fn turn_of(id: &ToolCallId) -> TurnId {
+    id.0.split('/').next().unwrap_or_default().into()
 }
 
 /// The arguments of a call, in one of their versions.

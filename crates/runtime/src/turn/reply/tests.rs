@@ -115,8 +115,9 @@ async fn on_a_turn(test: impl AsyncFnOnce(&Turn<'_>)) {
     let context = Context::new(Arc::new(workspace));
     let (registry, cancel) = (Registry::builtin().unwrap(), CancellationToken::new());
     let handle = SessionHandle::new(Session::new(&cwd), SystemTime::now);
+    let name = "t".into();
     let turn = Turn {
-        name: "t",
+        name: &name,
         chosen: &|| Chosen::of(Arc::new(Direct::default())),
         registry: &registry,
         tools: &crate::turn::tools(&registry),

@@ -69,7 +69,7 @@ impl Stage {
         self.calls += 1;
         let id = ToolCallId::new(format!("call{}", self.calls));
         let Self { session, registry, context, .. } = self;
-        let open = registry.announce(session, &id, "t", name, context, cancel).unwrap();
+        let open = registry.announce(session, &id, &"t".into(), name, context, cancel).unwrap();
         // A call that is asked about would wait for ever: there is nobody to answer.
         let running = perform(open, registry.call(name, args, context));
         let ended = timeout(Duration::from_secs(200), running).await.expect(name);

@@ -90,7 +90,8 @@ async fn a_file_that_is_being_dictated_is_followed_line_by_line() {
     let workspace = Arc::new(tree.workspace);
     let context = Context::new(workspace);
     let (id, mut arriving) = ("t/c".into(), Arriving::default());
-    let open = registry.announce(&session, &id, "t", "write_file", &context, &cancel).unwrap();
+    let open =
+        registry.announce(&session, &id, &"t".into(), "write_file", &context, &cancel).unwrap();
     for (fragment, line) in [
         (r#"{"path": "new.rs", "#, None),
         (r#""content": "fn a() {\n"#, Some(2)),
@@ -283,7 +284,8 @@ async fn what_arrives_by_another_name_is_what_the_call_is_about() {
     let session = SessionHandle::new(Session::new(context.workspace.cwd()), SystemTime::now);
     let registry = Registry::builtin().unwrap();
     let (id, cancel) = ("t/c".into(), CancellationToken::new());
-    let open = registry.announce(&session, &id, "t", "write_file", &context, &cancel).unwrap();
+    let open =
+        registry.announce(&session, &id, &"t".into(), "write_file", &context, &cancel).unwrap();
     let mut args = Arriving::default();
     args.push(r#"{"filePath": "a.rs", "file_text": "one\ntwo"#);
     registry.arriving(open.handle(), "write_file", &args, &context);

@@ -543,7 +543,7 @@ async fn a_call_keeps_its_terminal_and_says_why_it_is_asked_about() {
     ] {
         let id = ToolCallId::new(command);
         let open = registry
-            .announce(&session, &id, "t", "terminal", &context, &CancellationToken::new())
+            .announce(&session, &id, &"t".into(), "terminal", &context, &CancellationToken::new())
             .unwrap();
         let mut call = registry.call("terminal", args, &context);
         let preview = call.preview(open.handle()).await.unwrap_or_else(|_| panic!("{command}"));

@@ -336,7 +336,8 @@ async fn stopped(client: &Client, is_aborted: bool) -> Option<Ended> {
     let stage = stage(client);
     let Stage { session, registry, context, .. } = &stage;
     let cancel = CancellationToken::new();
-    let open = registry.announce(session, &id(), "t", "terminal", context, &cancel).unwrap();
+    let open =
+        registry.announce(session, &id(), &"t".into(), "terminal", context, &cancel).unwrap();
     let running = perform(open, registry.call("terminal", json!({"command": "x"}), context));
     let running = tokio::spawn(running);
     let last = if client.script.creates == Never { "create" } else { "wait" };

@@ -352,7 +352,7 @@ async fn what_is_typed_is_asked_about_and_what_only_looks_is_not() {
             None => json!({ "id": "bg-1" }),
         };
         let id = ToolCallId::new(format!("look{place}"));
-        let open = registry.announce(session, &id, "t", tool, context, &cancel).unwrap();
+        let open = registry.announce(session, &id, &"t".into(), tool, context, &cancel).unwrap();
         let preview = registry.call(tool, args, context).preview(open.handle()).await.unwrap();
         assert_eq!(preview.effects.iter().collect::<Vec<_>>(), effects, "{tool}");
         assert_eq!(preview.effects.is_guarded(), is_guarded, "{tool}: {text:?}");
