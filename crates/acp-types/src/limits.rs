@@ -58,3 +58,6 @@ pub const TRACESTATE_MEMBERS: usize = 32;
 
 /// Bytes of `baggage`: what <https://www.w3.org/TR/baggage/#limits> asks everybody to pass on.
 pub const BAGGAGE_BYTES: usize = 8 * 1024;
+
+/// Ids of calls whose end was told which a projection remembers, so that nothing follows it.
+pub(crate) const ENDED_CALLS: usize = 4096;

@@ -4,9 +4,11 @@ pub mod v1;
 #[cfg(feature = "v2")]
 pub mod v2;
 
-use crate::PlanEntry;
-use crate::limits::{REPEATED_BYTES, RUNNING_TEXT, STREAMED_BYTES};
+use std::collections::{HashSet, VecDeque};
+
+use crate::limits::{ENDED_CALLS, REPEATED_BYTES, RUNNING_TEXT, STREAMED_BYTES};
 use crate::schema::v1::Meta;
+use crate::{PlanEntry, ToolCallId, ToolCallPatch};
 
 /// Returns the `_meta` of a plan's step: the model's own id, for which no protocol has a place.
 fn plan_meta(entry: &PlanEntry, meta_key: &str) -> Option<Meta> {
@@ -27,4 +29,33 @@ fn may_stream(line: usize, large: impl FnOnce() -> usize, streamed: &mut usize) 
         *streamed = streamed.saturating_add(large);
     }
     fits
+}
+
+/// The calls whose end a connection was told, the newest of them, so that nothing follows it.
+#[derive(Debug, Default)]
+struct Ended {
+    ids: HashSet<ToolCallId>,
+    order: VecDeque<ToolCallId>,
+    /// Patches that were not told.
+    dropped: u64,
+}
+
+impl Ended {
+    /// Returns whether a patch is told: of a call that the client was told of, or the announcement
+    /// of one that it was not. Protocols know no call without a title.
+    fn admits(&mut self, id: &ToolCallId, patch: &ToolCallPatch, is_open: bool) -> bool {
+        let admits = is_open || (patch.title.is_some() && !self.ids.contains(id));
+        self.dropped += u64::from(!admits);
+        admits
+    }
+
+    fn insert(&mut self, id: ToolCallId) {
+        if self.order.len() >= ENDED_CALLS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.ids.remove(&oldest);
+        }
+        self.order.push_back(id.clone());
+        self.ids.insert(id);
+    }
 }

@@ -28,6 +28,7 @@ mod plain;
 mod update;
 mod utf8;
 
+use super::Ended;
 use call::{SentCall, Shows};
 pub use encode::{plan, status};
 pub use update::{Notification, Update};
@@ -55,6 +56,7 @@ pub struct Sent {
     meta_key: String,
     calls: HashMap<ToolCallId, SentCall>,
     terminals: HashMap<TerminalId, SentTerminal>,
+    ended: Ended,
 }
 
 /// One terminal: its document, and what the client was told of it by events.
@@ -80,6 +82,7 @@ impl Sent {
             meta_key: DEFAULT_KEY.to_owned(),
             calls: HashMap::default(),
             terminals: HashMap::default(),
+            ended: Ended::default(),
         }
     }
 
@@ -90,10 +93,23 @@ impl Sent {
         self
     }
 
+    /// Returns how many patches were dropped, because they came after the final status of their call
+    /// or were of a call that was never announced. A board makes none of either.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.ended.dropped
+    }
+
     /// Projects a patch of a call: `tool_call` the first time, then `tool_call_update` with what
     /// changed, or nothing. A final status forgets the call. A patch that is only lent is cloned.
+    ///
+    /// The first patch of a call has a title. One that has none, and one after a final status (of the
+    /// newest 4,096 calls that ended), sends nothing and is [counted](Self::dropped).
     pub fn tool_call(&mut self, id: &ToolCallId, patch: impl Into<ToolCallPatch>) -> Vec<Update> {
         let patch = patch.into();
+        if !self.ended.admits(id, &patch, self.calls.contains_key(id)) {
+            return Vec::new();
+        }
         let is_final = patch.status.is_some_and(Status::is_final);
         let update = self.apply(id, patch);
         let Some(sent) = self.calls.get_mut(id) else {
@@ -120,6 +136,7 @@ impl Sent {
         }
         if is_final {
             self.forget(id);
+            self.ended.insert(id.clone());
         }
         updates
     }

@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use callboard_text::utf8_path;
 
+use super::Ended;
 use crate::limits::STREAMED_BYTES;
 use crate::meta::DEFAULT_KEY;
 use crate::schema::MaybeUndefined;
@@ -32,6 +33,7 @@ const CHUNK_BYTES: usize = 40 * 1024;
 pub struct Sent {
     meta_key: String,
     calls: HashMap<ToolCallId, SentCall>,
+    ended: Ended,
 }
 
 /// One open call: what the client holds of it, and what it was not told yet.
@@ -125,7 +127,7 @@ fn replace<T: PartialEq>(
 
 impl Default for Sent {
     fn default() -> Self {
-        Self { meta_key: DEFAULT_KEY.to_owned(), calls: HashMap::new() }
+        Self { meta_key: DEFAULT_KEY.to_owned(), calls: HashMap::new(), ended: Ended::default() }
     }
 }
 
@@ -143,10 +145,23 @@ impl Sent {
         self
     }
 
+    /// Returns how many patches were dropped, because they came after the final status of their call
+    /// or were of a call that was never announced. A board makes none of either.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.ended.dropped
+    }
+
     /// Projects a patch of a call: a `tool_call_update` with what changed, and a
     /// `tool_call_content_chunk` for each item that is added. A final status forgets the call.
+    ///
+    /// The first patch of a call has a title. One that has none, and one after a final status (of the
+    /// newest 4,096 calls that ended), sends nothing and is [counted](Self::dropped).
     pub fn tool_call(&mut self, id: &ToolCallId, patch: &ToolCallPatch) -> Vec<SessionUpdate> {
         let is_first = !self.calls.contains_key(id);
+        if !self.ended.admits(id, patch, !is_first) {
+            return Vec::new();
+        }
         let is_final = patch.status.is_some_and(crate::Status::is_final);
         let sent = self.calls.entry(id.clone()).or_insert_with(|| SentCall::new(id));
         let holds = &mut sent.call;
@@ -190,6 +205,7 @@ impl Sent {
         }
         if is_final {
             self.calls.remove(id);
+            self.ended.insert(id.clone());
         }
         updates
     }

@@ -259,3 +259,27 @@ fn metadata_lies_under_one_key_and_its_trace_at_the_root() {
     assert_eq!(crate::json(&v1.tool_call(&id(), &patch))[0]["_meta"], under("own"));
     assert_eq!(crate::json(&v2.tool_call(&id(), &patch))[0]["_meta"], under("own"));
 }
+
+#[test]
+fn nothing_is_sent_of_a_call_that_has_ended_or_was_never_announced() {
+    let (mut v1, mut v2) = (wire::v1::Sent::new(Surface::Text), wire::v2::Sent::new());
+    let end = || ToolCallPatch::new().status(Status::Completed);
+    let unknown = [ToolCallPatch::new().status(Status::InProgress), end(), ToolCallPatch::new()];
+    for patch in &unknown {
+        assert_eq!(crate::json(&v1.tool_call(&id(), patch)), json!([]), "{patch:?}");
+        assert_eq!(crate::json(&v2.tool_call(&id(), patch)), json!([]), "{patch:?}");
+    }
+    assert_eq!((v1.dropped(), v2.dropped()), (3, 3));
+    for patch in [announce(), end()] {
+        assert_eq!(v1.tool_call(&id(), &patch).len(), 1);
+        assert_eq!(v2.tool_call(&id(), &patch).len(), 1);
+    }
+    let late = [announce(), end(), ToolCallPatch::new().title("Late")];
+    for patch in &late {
+        assert_eq!(crate::json(&v1.tool_call(&id(), patch)), json!([]), "{patch:?}");
+        assert_eq!(crate::json(&v2.tool_call(&id(), patch)), json!([]), "{patch:?}");
+    }
+    assert_eq!((v1.dropped(), v2.dropped()), (6, 6));
+    assert!(v1.permission("s".into(), &id(), Vec::new()).is_none());
+    assert!(v2.permission("s".into(), &id(), Vec::new()).is_none());
+}
