@@ -37,6 +37,7 @@ pub mod outbox;
 pub mod permission;
 pub mod rules;
 pub mod sanitize;
+pub mod schedule;
 pub mod session;
 mod speech;
 mod terminals;
@@ -66,6 +67,7 @@ pub use rules::{
     Rule, RuleStore, Rules, Scope, Verdict, is_obeyed_beneath, is_protected, is_protected_beneath,
 };
 pub use sanitize::Secrets;
+pub use schedule::{Footprint, Schedule};
 pub use session::{Denial, NoAnswer, Outcome, Permit, Request, Session};
 pub use title::Titles;
 #[cfg(feature = "titles")]

@@ -22,7 +22,6 @@ use crate::{errors, limits, prompt};
 mod calls;
 mod context;
 mod history;
-mod order;
 mod reply;
 mod updates;
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use acp_lifecycle::{End, Ended, OpenCall, perform};
+use acp_lifecycle::{End, Ended, Footprint, OpenCall, Schedule, perform};
 use acp_tools::Reach;
 use acp_types::schema::v1::ImageContent;
 use acp_types::{Content, Reason, Status, ToolCallPatch};
@@ -13,20 +13,19 @@ use futures::stream::FuturesUnordered;
 use serde_json::{Value, json};
 
 use super::Turn;
-use super::order::{Order, Touch};
 use super::reply::PendingCall;
 use crate::limits::{
     MAX_PARALLEL_CALLS, MAX_REPLY_IMAGE_BYTES, MAX_REPLY_RESULT_BYTES, MAX_RESULT_BYTES,
 };
 
 impl Turn<'_> {
-    /// Runs the calls of one reply in their [`Order`]. Returns the results, in the order in which
+    /// Runs the calls of one reply in their [`Schedule`]. Returns the results, in the order in which
     /// the calls were made, and the fault, if one was fatal: after it no further call begins.
     pub(super) async fn run_calls(
         &self,
         calls: Vec<PendingCall>,
     ) -> (Vec<ToolResult>, Option<String>) {
-        let mut order = Order::new(&self.touches(&calls).await);
+        let mut order = Schedule::new(&self.touches(&calls).await);
         let mut results: Vec<_> = calls.iter().map(|pending| not_run(&pending.call)).collect();
         let mut waiting: Vec<_> = calls.into_iter().map(Some).collect();
         let (mut running, mut fault) = (FuturesUnordered::new(), None);
@@ -55,7 +54,7 @@ impl Turn<'_> {
 
     /// Finds out what each call touches. A single call, or calls that change nothing, need no look
     /// at the disk.
-    async fn touches(&self, calls: &[PendingCall]) -> Vec<Touch> {
+    async fn touches(&self, calls: &[PendingCall]) -> Vec<Footprint> {
         let reach = |pending: &PendingCall| Some(self.registry.spec(&pending.call.name)?.reach);
         let changes = calls.iter().any(|pending| reach(pending) == Some(Reach::Changes));
         let files: Vec<Option<Vec<PathBuf>>> = match changes && calls.len() > 1 {
@@ -64,10 +63,10 @@ impl Turn<'_> {
         };
         let touch = |(pending, files)| match reach(pending) {
             // What nobody knows is refused at once.
-            None | Some(Reach::Nothing) => Touch::Session(pending.call.name.clone()),
-            Some(Reach::Reads) => Touch::Reads(files),
-            Some(Reach::Changes) => Touch::Changes(files),
-            Some(_) => Touch::Anything,
+            None | Some(Reach::Nothing) => Footprint::Session(pending.call.name.clone()),
+            Some(Reach::Reads) => Footprint::Reads(files),
+            Some(Reach::Changes) => Footprint::Changes(files),
+            Some(_) => Footprint::Anything,
         };
         calls.iter().zip(files).map(touch).collect()
     }

@@ -16,9 +16,12 @@
 
 use std::path::PathBuf;
 
-/// What a call touches.
+use crate::effects::{Effect, Effects};
+
+/// What a call footprints.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Touch {
+#[non_exhaustive]
+pub enum Footprint {
     /// The session only, by the tool of this name.
     Session(String),
     /// It reads.
@@ -30,9 +33,29 @@ pub(super) enum Touch {
 }
 
 /// The files that a call names: absolute, links followed. `None` if it names none, or not all.
-pub(super) type Files = Option<Vec<PathBuf>>;
+pub type Files = Option<Vec<PathBuf>>;
 
-impl Touch {
+impl Footprint {
+    /// Returns what a call of a tool touches that has these effects, whose paths are resolved.
+    #[must_use]
+    pub fn of(tool: &str, effects: &Effects) -> Self {
+        let mut files = Vec::new();
+        let (mut reads, mut changes) = (false, false);
+        for effect in effects.iter() {
+            match effect {
+                Effect::Read(_) | Effect::Search(_) => reads = true,
+                Effect::Write(_) | Effect::Delete(_) => changes = true,
+                _ => return Self::Anything,
+            }
+            files.extend(effect.path().map(PathBuf::from));
+        }
+        match (reads, changes) {
+            (_, true) => Self::Changes(Some(files)),
+            (true, false) => Self::Reads(Some(files)),
+            (false, false) => Self::Session(tool.to_owned()),
+        }
+    }
+
     /// Returns whether a call has to wait for an earlier one.
     fn waits_for(&self, earlier: &Self) -> bool {
         match (self, earlier) {
@@ -59,7 +82,7 @@ fn share_a_file(ours: &Files, their: &Files) -> bool {
 
 /// The calls of one reply: which may begin.
 #[derive(Debug)]
-pub(super) struct Order {
+pub struct Schedule {
     calls: Vec<Call>,
 }
 
@@ -70,17 +93,19 @@ struct Call {
     has_begun: bool,
 }
 
-impl Order {
-    pub(super) fn new(touches: &[Touch]) -> Self {
-        let call = |(place, touch): (usize, &Touch)| {
-            let earlier = (0..place).filter(|earlier| touch.waits_for(&touches[*earlier]));
+impl Schedule {
+    /// Makes the schedule of the calls of one reply, in the order in which they were made.
+    #[must_use]
+    pub fn new(footprints: &[Footprint]) -> Self {
+        let call = |(place, touch): (usize, &Footprint)| {
+            let earlier = (0..place).filter(|earlier| touch.waits_for(&footprints[*earlier]));
             Call { waits_for: earlier.collect(), has_begun: false }
         };
-        Self { calls: touches.iter().enumerate().map(call).collect() }
+        Self { calls: footprints.iter().enumerate().map(call).collect() }
     }
 
     /// Begins the first call that need not wait any more, and returns its place.
-    pub(super) fn begin(&mut self) -> Option<usize> {
+    pub fn begin(&mut self) -> Option<usize> {
         let may_begin = |call: &Call| !call.has_begun && call.waits_for.is_empty();
         let place = self.calls.iter().position(may_begin)?;
         self.calls[place].has_begun = true;
@@ -88,7 +113,7 @@ impl Order {
     }
 
     /// Notes that a call has ended.
-    pub(super) fn end(&mut self, place: usize) {
+    pub fn end(&mut self, place: usize) {
         for call in &mut self.calls[place..] {
             call.waits_for.retain(|earlier| *earlier != place);
         }
@@ -97,7 +122,8 @@ impl Order {
 
 #[cfg(test)]
 mod tests {
-    use super::{Order, Touch};
+    use super::{Footprint, Schedule};
+    use crate::effects::Effect;
     use proptest::prelude::{Strategy, any, prop_oneof, proptest};
     use proptest::{collection::vec, option, sample};
     use std::path::PathBuf;
@@ -107,12 +133,24 @@ mod tests {
     }
 
     #[test]
+    fn effects_tell_what_a_call_touches() {
+        let of = |effects: &[Effect]| Footprint::of("t", &effects.iter().cloned().collect());
+        let read = || Effect::Read("/a".into());
+        let files = |names: &[&str]| Some(names.iter().map(PathBuf::from).collect());
+        assert_eq!(of(&[]), Footprint::Session("t".to_owned()));
+        assert_eq!(of(&[read()]), Footprint::Reads(files(&["/a"])));
+        let change = Footprint::Changes(files(&["/a", "/b"]));
+        assert_eq!(of(&[read(), Effect::Delete("/b".into())]), change);
+        assert_eq!(of(&[read(), Effect::Unknown]), Footprint::Anything);
+    }
+
+    #[test]
     fn what_waits_for_what() {
-        let read = |names: &[&str]| Touch::Reads(Some(files(names)));
-        let change = |names: &[&str]| Touch::Changes(Some(files(names)));
-        let (read_any, change_any) = (|| Touch::Reads(None), || Touch::Changes(None));
-        let any = || Touch::Anything;
-        let own = |tool: &str| Touch::Session(tool.to_owned());
+        let read = |names: &[&str]| Footprint::Reads(Some(files(names)));
+        let change = |names: &[&str]| Footprint::Changes(Some(files(names)));
+        let (read_any, change_any) = (|| Footprint::Reads(None), || Footprint::Changes(None));
+        let any = || Footprint::Anything;
+        let own = |tool: &str| Footprint::Session(tool.to_owned());
         for (earlier, later, waits) in [
             (read(&["a"]), read(&["a"]), false),
             (read_any(), read_any(), false),
@@ -140,14 +178,14 @@ mod tests {
         }
     }
 
-    fn touch() -> impl Strategy<Value = Touch> {
+    fn footprint() -> impl Strategy<Value = Footprint> {
         let name = sample::select(vec!["/w/a", "/w/b", "/w/c", "/w/d", "/w/d/e"]);
         let files = option::weighted(0.9, vec(name.prop_map(PathBuf::from), 1..3));
         prop_oneof![
-            1 => sample::select(vec!["todo", "think"]).prop_map(|it| Touch::Session(it.to_owned())),
-            3 => files.clone().prop_map(Touch::Reads),
-            4 => files.prop_map(Touch::Changes),
-            1 => sample::select(vec![Touch::Anything]),
+            1 => sample::select(vec!["todo", "think"]).prop_map(|it| Footprint::Session(it.to_owned())),
+            3 => files.clone().prop_map(Footprint::Reads),
+            4 => files.prop_map(Footprint::Changes),
+            1 => sample::select(vec![Footprint::Anything]),
         ]
     }
 
@@ -155,21 +193,21 @@ mod tests {
         /// Calls end in any order that their lives allow: every call runs once, as early as it
         /// may, and never beside or before one that it depends on.
         #[test]
-        fn nothing_overtakes_what_it_depends_on(touches in vec(touch(), 0..12), ends in vec(any::<sample::Index>(), 12)) {
-            let mut order = Order::new(&touches);
+        fn nothing_overtakes_what_it_depends_on(footprints in vec(footprint(), 0..12), ends in vec(any::<sample::Index>(), 12)) {
+            let mut order = Schedule::new(&footprints);
             let (mut running, mut ended) = (Vec::new(), Vec::new());
             for end in &ends {
                 while let Some(place) = order.begin() {
                     for earlier in 0..place {
-                        let waits = touches[place].waits_for(&touches[earlier]);
+                        let waits = footprints[place].waits_for(&footprints[earlier]);
                         assert!(!waits || ended.contains(&earlier), "{place} overtook {earlier}");
                     }
                     running.push(place);
                 }
                 let must_wait = |place: usize| (0..place).any(|earlier| {
-                    !ended.contains(&earlier) && touches[place].waits_for(&touches[earlier])
+                    !ended.contains(&earlier) && footprints[place].waits_for(&footprints[earlier])
                 });
-                for place in (0..touches.len()).filter(|place| !must_wait(*place)) {
+                for place in (0..footprints.len()).filter(|place| !must_wait(*place)) {
                     assert!(running.contains(&place) || ended.contains(&place), "{place} waits for nothing");
                 }
                 if running.is_empty() {
@@ -180,7 +218,7 @@ mod tests {
                 ended.push(place);
             }
             ended.sort_unstable();
-            assert_eq!(ended, (0..touches.len()).collect::<Vec<_>>());
+            assert_eq!(ended, (0..footprints.len()).collect::<Vec<_>>());
         }
     }
 }
