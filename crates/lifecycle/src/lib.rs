@@ -79,7 +79,7 @@ pub use driver::{Sink, Unreachable, drive};
 #[cfg(feature = "tokio")]
 pub use handle::{CallHandle, OpenCall, SessionHandle};
 #[cfg(feature = "tokio")]
-pub use middleware::{Middleware, progress};
+pub use middleware::{BatchCall, Middleware, progress};
 #[cfg(feature = "tokio")]
 pub use perform::{Ended, Executor, Failure, Preview, Success, perform};
 

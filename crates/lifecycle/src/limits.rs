@@ -58,6 +58,12 @@ pub const TITLE_BYTES: usize = 4 * 1024;
 /// so.
 pub const BASE_BYTES: usize = 3 * TITLE_BYTES;
 
+/// Bytes of the title of a call whose tool brings none, up to which arguments are added to it.
+pub(crate) const DEFAULT_TITLE_BYTES: usize = 1024;
+
+/// Bytes of one argument in such a title; what is over is cut, and says so.
+pub(crate) const DEFAULT_VALUE_BYTES: usize = 256;
+
 /// Bytes of what follows a title while its call runs; what is over is cut, and says so.
 pub const SUBTITLE_BYTES: usize = 160;
 

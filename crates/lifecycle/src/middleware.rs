@@ -13,16 +13,22 @@ use acp_types::{
     Content, Progress, Reason, Status, ToolCallId, ToolCallPatch, ToolKind, TurnId, id,
 };
 use callboard_text::{counted, head, visible};
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
 use serde::Serialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::board::End;
 use crate::caught::caught;
 use crate::effects::{Effect, Effects};
-use crate::handle::{CallHandle, SessionHandle};
+use crate::handle::{CallHandle, OpenCall, SessionHandle};
 use crate::limits::RESULT_TEXT_BYTES;
 use crate::perform::{Ended, Executor, Failure, Preview, Success, perform};
 use crate::permission::{Grant, Pinned, Subject};
+use crate::schedule::{Footprint, Schedule};
+use crate::title;
 
 /// Lives the lives of calls whose tools somebody else runs.
 ///
@@ -52,10 +58,14 @@ pub struct Middleware {
     session: SessionHandle,
     titles: About<String>,
     effects: About<Effects>,
+    previews: Option<Previews>,
     kinds: Of<Option<ToolKind>>,
     annotations: Of<Annotations>,
     timeout: Option<Duration>,
 }
+
+/// What is shown of a call before it is permitted.
+type Previews = About<BoxFuture<'static, Result<ToolCallPatch, String>>>;
 
 /// What is said about a call by its tool's name and its arguments.
 type About<T> = Box<dyn Fn(&str, &Value) -> T + Send + Sync>;
@@ -69,15 +79,17 @@ impl Middleware {
     pub fn new(session: SessionHandle) -> Self {
         Self {
             session,
-            titles: Box::new(|name, _| name.to_owned()),
+            titles: Box::new(title::of_call),
             effects: Box::new(|_, _| Effects::from(Effect::Unknown)),
+            previews: None,
             kinds: Box::new(|_| None),
             annotations: Box::new(|_| Annotations::default()),
             timeout: None,
         }
     }
 
-    /// Says what a call is called; its tool's name otherwise. What would hide or reorder text is
+    /// Says what a call is called; its tool's name and its arguments otherwise, as
+    /// [`title::of_call`] writes them. What would hide or reorder text is
     /// shown. Show what is approved: many clients show nothing but the title.
     #[must_use]
     pub fn titles(
@@ -99,6 +111,25 @@ impl Middleware {
         effects: impl Fn(&str, &Value) -> Effects + Send + Sync + 'static,
     ) -> Self {
         self.effects = Box::new(effects);
+        self
+    }
+
+    /// Shows what a call would do before anybody is asked about it: the change of a file, as
+    /// [`Content::Change`], its locations, a better title. An error ends the call, and the model
+    /// reads it.
+    ///
+    /// It must change nothing. The files that the call's [effects](Self::effects) name are taken to
+    /// be read by it, and reading them is judged first. It is asked again right before the tool
+    /// runs: where it shows something else by then, the call is permitted anew.
+    #[must_use]
+    pub fn previews<R>(
+        mut self,
+        previews: impl Fn(&str, &Value) -> R + Send + Sync + 'static,
+    ) -> Self
+    where
+        R: Future<Output = Result<ToolCallPatch, String>> + Send + 'static,
+    {
+        self.previews = Some(Box::new(move |name, args| Box::pin(previews(name, args))));
         self
     }
 
@@ -157,22 +188,118 @@ impl Middleware {
         F: FnOnce(&'a str, Value) -> R + Send,
         R: Future<Output = Result<T, E>> + Send,
     {
+        let Some(open) = self.announce(turn, id, name, &args, cancel) else {
+            return Err(turn_is_over());
+        };
+        self.run(open, name, args, tool).await
+    }
+
+    /// Announces the calls of one reply, then runs them: side by side, unless one has to wait for
+    /// another ([`Schedule`]), as their [effects](Self::effects) tell. Returns the results in the
+    /// order of the calls.
+    ///
+    /// Where one says that the turn is over, those that run are cancelled and the others do not
+    /// begin. Otherwise each is what [`Middleware::call`] makes of it.
+    pub async fn batch<'a, T, E, F, R>(
+        &self,
+        turn: &TurnId,
+        calls: Vec<BatchCall<'a>>,
+        cancel: &CancellationToken,
+        tool: F,
+    ) -> Vec<Result<T, Ended>>
+    where
+        T: Serialize + Send,
+        E: Display + Send,
+        F: Fn(&'a str, Value) -> R + Send + Sync,
+        R: Future<Output = Result<T, E>> + Send,
+    {
+        let cancel = cancel.child_token();
+        let footprints: Vec<_> = calls.iter().map(|call| self.footprint(call)).collect();
+        let mut schedule = Schedule::new(&footprints);
+        let announce = |call: BatchCall<'a>| {
+            let open = self.announce(turn, call.id, call.name, &call.args, &cancel)?;
+            Some((open, call))
+        };
+        let mut waiting: Vec<_> = calls.into_iter().map(announce).collect();
+        let mut results: Vec<_> = waiting.iter().map(|_| Err(turn_is_over())).collect();
+        let mut running = FuturesUnordered::new();
+        loop {
+            while !cancel.is_cancelled()
+                && let Some(place) = schedule.begin()
+            {
+                match waiting[place].take() {
+                    Some((open, call)) => {
+                        let tool = &tool;
+                        let run = self.run(open, call.name, call.args, tool);
+                        running.push(async move { (place, run.await) });
+                    }
+                    None => schedule.end(place),
+                }
+            }
+            let Some((place, result)) = running.next().await else { break };
+            schedule.end(place);
+            if matches!(&result, Err(ended) if ended.ends_turn) {
+                cancel.cancel();
+            }
+            results[place] = result;
+        }
+        for (open, _) in waiting.into_iter().flatten() {
+            open.finish(End::cancelled(Reason::Turn));
+        }
+        results
+    }
+
+    /// Finds what a call touches; of one whose effects cannot be told, anything.
+    fn footprint(&self, call: &BatchCall<'_>) -> Footprint {
+        let effects = caught(|| (self.effects)(call.name, &call.args));
+        effects.map_or(Footprint::Anything, |effects| Footprint::of(call.name, &effects))
+    }
+
+    fn announce(
+        &self,
+        turn: &TurnId,
+        id: &str,
+        name: &str,
+        args: &Value,
+        cancel: &CancellationToken,
+    ) -> Option<OpenCall> {
         let id = self.id(turn, id);
         // What says nothing, because it panics, says what is said by default.
-        let title = caught(|| (self.titles)(name, &args)).unwrap_or_else(|| name.to_owned());
-        let title = visible(&title);
+        let title = caught(|| (self.titles)(name, args));
+        let title = title.unwrap_or_else(|| title::of_call(name, args));
         let kind = caught(|| (self.kinds)(name)).flatten();
         let annotations = caught(|| (self.annotations)(name)).unwrap_or_default();
         let kind = kind::infer(kind, annotations, name);
-        let patch = ToolCallPatch::announce(name, title, kind).raw_input(args.clone());
-        let Some(open) = self.session.announce(&id, turn, patch, cancel) else {
-            return Err(turn_is_over());
-        };
+        let patch = ToolCallPatch::announce(name, visible(&title), kind).raw_input(args.clone());
+        self.session.announce(&id, turn, patch, cancel)
+    }
+
+    /// Has an announced call permitted, runs it, and ends it.
+    async fn run<'a, T, E, F, R>(
+        &self,
+        open: OpenCall,
+        name: &'a str,
+        args: Value,
+        tool: F,
+    ) -> Result<T, Ended>
+    where
+        T: Serialize + Send,
+        E: Display + Send,
+        F: FnOnce(&'a str, Value) -> R + Send,
+        R: Future<Output = Result<T, E>> + Send,
+    {
         let mut result = None;
+        let shown = ToolCallPatch::new();
         let tool = Some(tool);
-        let wrapped = Wrapped { middleware: self, name, args, tool, result: &mut result };
+        let wrapped = Wrapped { middleware: self, name, args, tool, shown, result: &mut result };
         let ended = perform(open, wrapped).await;
         result.ok_or(ended)
+    }
+
+    /// Shows what a call would do; nothing, where nobody says it.
+    async fn preview(&self, name: &str, args: &Value) -> Result<ToolCallPatch, Failure> {
+        let Some(previews) = &self.previews else { return Ok(ToolCallPatch::new()) };
+        previews(name, args).await.map_err(|text| Failure::report("failed", short(text)))
     }
 
     /// Makes an id that is new in the session, and after a restart too.
@@ -184,6 +311,22 @@ impl Middleware {
         };
         let is_taken = |id: &str| self.session.has_seen(&ToolCallId::new(id));
         id::tool_call_id(turn, model_id, is_taken, fresh)
+    }
+}
+
+/// One call of a reply that makes several: see [`Middleware::batch`].
+#[derive(Debug, Clone)]
+pub struct BatchCall<'a> {
+    id: &'a str,
+    name: &'a str,
+    args: Value,
+}
+
+impl<'a> BatchCall<'a> {
+    /// Makes a call of a tool by the model's own id of the call.
+    #[must_use]
+    pub fn new(id: &'a str, name: &'a str, args: Value) -> Self {
+        Self { id, name, args }
     }
 }
 
@@ -212,6 +355,8 @@ struct Wrapped<'a, 'm, F, T> {
     args: Value,
     /// None once it runs.
     tool: Option<F>,
+    /// What the preview showed last.
+    shown: ToolCallPatch,
     /// What the tool gives, for whoever made the call.
     result: &'m mut Option<T>,
 }
@@ -225,15 +370,32 @@ where
 {
     type Plan = Value;
 
+    async fn reads(&mut self, _: &CallHandle) -> Result<Effects, Failure> {
+        if self.middleware.previews.is_none() {
+            return Ok(Effects::none());
+        }
+        let effects = (self.middleware.effects)(self.name, &self.args);
+        let read = |effect: &Effect| match effect {
+            Effect::Read(_) | Effect::Search(_) => Some(effect.clone()),
+            Effect::Write(path) | Effect::Delete(path) => Some(Effect::Read(path.clone())),
+            _ => None,
+        };
+        let reads: Effects = effects.iter().filter_map(read).collect();
+        Ok(reads.with_outside(|path| effects.outside().any(|outside| outside == path)))
+    }
+
     async fn preview(&mut self, _: &CallHandle) -> Result<Preview<Value>, Failure> {
-        let args = std::mem::take(&mut self.args);
+        self.shown = self.middleware.preview(self.name, &self.args).await?;
         Ok(Preview {
-            patch: ToolCallPatch::new(),
-            effects: (self.middleware.effects)(self.name, &args),
+            patch: self.shown.clone(),
+            effects: (self.middleware.effects)(self.name, &self.args),
             is_whole: true,
             pinned: {
-                let subject = Subject::of_call(self.name, &args, "".as_ref(), b"");
-                Pinned::new(args, subject)
+                // Whatever is shown anew is asked about anew.
+                let shown = format!("{:?}", self.shown);
+                let subject =
+                    Subject::of_call(self.name, &self.args, "".as_ref(), shown.as_bytes());
+                Pinned::new(self.args.clone(), subject)
             },
         })
     }
@@ -246,6 +408,10 @@ where
     ) -> Result<Success, Failure> {
         let args =
             pinned.release(grant).map_err(|fault| Failure::report("fault", fault.to_string()))?;
+        if self.middleware.preview(self.name, &self.args).await? != self.shown {
+            let text = "What it works on was changed each time before it ran. Nothing was done.";
+            return Err(Failure { is_outdated: true, ..Failure::report("outdated", text) });
+        }
         let tool = self.tool.take().ok_or_else(|| Failure::report("fault", "It ran before."))?;
         let timeout = self.middleware.timeout;
         let done = tokio::select! {

@@ -114,7 +114,7 @@ impl Schedule {
 
     /// Notes that a call has ended.
     pub fn end(&mut self, place: usize) {
-        for call in &mut self.calls[place..] {
+        for call in self.calls.iter_mut().skip(place) {
             call.waits_for.retain(|earlier| *earlier != place);
         }
     }

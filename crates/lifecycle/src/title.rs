@@ -8,6 +8,7 @@ mod fluent;
 mod live;
 mod locale;
 mod markdown;
+mod of_call;
 #[cfg(any(test, not(feature = "titles")))]
 mod plain;
 
@@ -26,6 +27,7 @@ pub use live::SEPARATOR;
 pub(crate) use live::{compose, one_line, progress};
 pub use locale::wanted;
 pub use markdown::plain_or_code;
+pub use of_call::of_call;
 
 /// The messages of one locale, and of those that it falls back to, by key.
 #[cfg_attr(
