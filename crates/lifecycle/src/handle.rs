@@ -10,6 +10,7 @@ use acp_types::{
     TerminalPatch, ToolCallId, ToolCallPatch, ToolCallReport, Trace, TurnId,
 };
 use foldhash::HashMap;
+use futures::future::BoxFuture;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -36,10 +37,14 @@ struct Shared {
     changed: Notify,
     /// The open calls.
     calls: Mutex<HashMap<ToolCallId, Open>>,
+    approver: Mutex<Option<Arc<Approver>>>,
     /// Whether the client has taken nothing for a while.
     stalled: watch::Sender<bool>,
     wall: fn() -> SystemTime,
 }
+
+/// Answers permission requests instead of the client.
+type Approver = dyn Fn(Request) -> BoxFuture<'static, Option<Answer>> + Send + Sync;
 
 /// What is held for an open call.
 struct Open {
@@ -66,6 +71,7 @@ impl SessionHandle {
             waiting: Mutex::default(),
             changed: Notify::new(),
             calls: Mutex::default(),
+            approver: Mutex::default(),
             stalled: watch::Sender::new(false),
             wall,
         };
@@ -203,6 +209,36 @@ impl SessionHandle {
         self.lock().board().has_seen(id)
     }
 
+    /// Has permission requests answered by `approver` before the client is asked: by a dialog of
+    /// your own, or by a service. It sees the whole call: its tool and kind
+    /// ([`Request::effects`]), its arguments ([`Request::subject`]), its effects.
+    ///
+    /// It is asked once about each request, which neither a rule nor the policy decided, and nothing
+    /// waits for it but the call. On nothing, the client is asked. Its answer is taken as the
+    /// client's would be: it may remember, and what a rule or the policy denies by then stays denied.
+    /// It is dropped when the call ends before; a panic of it fails the call.
+    ///
+    /// ```
+    /// # use acp_lifecycle::{Answer, Effect, SessionHandle};
+    /// # async fn ask_my_user(_: &str) -> bool { true }
+    /// # fn set(session: &SessionHandle) {
+    /// session.set_approver(|request| async move {
+    ///     let question = format!("{} {}?", request.subject().tool(), request.subject().args());
+    ///     match ask_my_user(&question).await {
+    ///         true => Some(Answer::allow_once()),
+    ///         false => Some(Answer::reject_once(Some("Not today.".to_owned()))),
+    ///     }
+    /// });
+    /// # }
+    /// ```
+    pub fn set_approver<R>(&self, approver: impl Fn(Request) -> R + Send + Sync + 'static)
+    where
+        R: Future<Output = Option<Answer>> + Send + 'static,
+    {
+        let approver: Arc<Approver> = Arc::new(move |request| Box::pin(approver(request)));
+        *self.approver() = Some(approver);
+    }
+
     /// Returns a permission request that waits to be put to the client.
     #[must_use]
     pub fn request(&self, id: PermissionId) -> Option<Request> {
@@ -212,6 +248,11 @@ impl SessionHandle {
     /// Takes the client's answer to a permission request. Late and second answers do nothing.
     pub fn answer(&self, id: PermissionId, answer: Answer) {
         let outcome = self.with(|session, _| session.answer(id, answer));
+        self.settle(id, outcome);
+    }
+
+    fn answer_as_approver(&self, id: PermissionId, answer: Answer) {
+        let outcome = self.with(|session, _| session.take_answer(id, answer, false));
         self.settle(id, outcome);
     }
 
@@ -302,6 +343,10 @@ impl SessionHandle {
     /// [`Policy`](crate::Policy) is caught.
     fn lock(&self) -> MutexGuard<'_, Session> {
         self.shared.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn approver(&self) -> MutexGuard<'_, Option<Arc<Approver>>> {
+        self.shared.approver.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn calls(&self) -> MutexGuard<'_, HashMap<ToolCallId, Open>> {
@@ -543,11 +588,12 @@ impl CallHandle {
         subject: Subject,
         is_whole: bool,
     ) -> Outcome {
-        let (outcome, answered) = oneshot::channel();
+        let (outcome, mut answered) = oneshot::channel();
+        let approver = self.session.approver().clone();
         let id = {
             let now = self.session.now();
             let mut session = self.session.lock();
-            match session.permit(&self.id, effects, subject, is_whole, now) {
+            match session.prepare_request(&self.id, effects, subject, is_whole, now) {
                 Permit::Granted(grant) => return Outcome::Granted(grant),
                 Permit::Denied(denial) => return Outcome::Denied(denial),
                 Permit::Asked(id) => {
@@ -556,6 +602,9 @@ impl CallHandle {
                     let _on_drop = withdrawn.clone().drop_guard();
                     let waiting = Waiting { outcome, withdrawn, _on_drop };
                     self.session.waiting().insert(id, waiting);
+                    if approver.is_none() {
+                        session.ask_client(id, now);
+                    }
                     id
                 }
             }
@@ -563,6 +612,17 @@ impl CallHandle {
         self.session.shared.changed.notify_one();
         let _withdraw = Withdraw { session: &self.session, id };
         let withdrawn = |_| Outcome::Unanswered(NoAnswer::Withdrawn);
+        if let Some(approver) = approver
+            && let Some(request) = self.session.request(id)
+        {
+            tokio::select! {
+                answer = approver(request) => match answer {
+                    Some(answer) => self.session.answer_as_approver(id, answer),
+                    None => self.session.with(|session, now| session.ask_client(id, now)),
+                },
+                outcome = &mut answered => return outcome.unwrap_or_else(withdrawn),
+            }
+        }
         answered.await.unwrap_or_else(withdrawn)
     }
 }

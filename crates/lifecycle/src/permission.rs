@@ -6,7 +6,7 @@
 
 use std::any::Any;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -15,38 +15,62 @@ use crate::rules::Scope;
 
 mod options;
 
+use options::{ALLOW_ONCE, REJECT_ONCE};
 pub(crate) use options::{Memory, decide, heard, options};
 
 /// Everything that decides what a call does: the tool's name, its whole unredacted arguments, the
 /// effective `cwd`, and the bytes that identify what it found before it would change that.
 ///
-/// Two are equal if every byte is. It holds the bytes themselves and no hash of them, so nothing
+/// Two are equal if every part is. It holds the parts themselves and no hash of them, so nothing
 /// that a model may write can pass for something else. Of a file, give a cryptographic hash or a
 /// stamp: the subject is kept for as long as its call is open. Cheap to clone.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Subject(Arc<[u8]>);
+#[derive(Clone, PartialEq, Eq)]
+pub struct Subject(Arc<Parts>);
+
+#[derive(PartialEq, Eq)]
+struct Parts {
+    tool: String,
+    args: Value,
+    cwd: PathBuf,
+    pre_image: Vec<u8>,
+}
 
 impl Subject {
     /// Makes the subject of a call.
     #[must_use]
     pub fn of_call(tool: &str, args: &Value, cwd: &Path, pre_image: &[u8]) -> Self {
-        let args = args.to_string();
-        let cwd = cwd.as_os_str().as_encoded_bytes();
-        let mut bytes =
-            Vec::with_capacity(tool.len() + args.len() + cwd.len() + pre_image.len() + 32);
-        for part in [tool.as_bytes(), args.as_bytes(), cwd, pre_image] {
-            // The length in front keeps ("ab", "c") apart from ("a", "bc").
-            bytes.extend((part.len() as u64).to_le_bytes());
-            bytes.extend(part);
-        }
-        Self(bytes.into())
+        Self(Arc::new(Parts {
+            tool: tool.to_owned(),
+            args: args.clone(),
+            cwd: cwd.to_owned(),
+            pre_image: pre_image.to_owned(),
+        }))
+    }
+
+    /// Returns the tool's name; empty where it is only asked what a preview may read.
+    #[must_use]
+    pub fn tool(&self) -> &str {
+        &self.0.tool
+    }
+
+    /// Returns the whole arguments, in which nothing is hidden; null where it is only asked what a
+    /// preview may read.
+    #[must_use]
+    pub fn args(&self) -> &Value {
+        &self.0.args
+    }
+
+    /// Returns the folder that the call works in.
+    #[must_use]
+    pub fn cwd(&self) -> &Path {
+        &self.0.cwd
     }
 }
 
-/// Shows the length alone: arguments may hold secrets.
+/// Shows the tool alone: arguments may hold secrets.
 impl fmt::Debug for Subject {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Subject({} bytes)", self.0.len())
+        formatter.debug_tuple("Subject").field(&self.0.tool).finish_non_exhaustive()
     }
 }
 
@@ -159,6 +183,20 @@ pub enum Answer {
     Failed(String),
 }
 
+impl Answer {
+    /// Allows a call this once.
+    #[must_use]
+    pub fn allow_once() -> Self {
+        Self::Selected { option_id: ALLOW_ONCE.to_owned(), reason: None }
+    }
+
+    /// Rejects a call this once, with what was said about it, which the model reads.
+    #[must_use]
+    pub fn reject_once(reason: Option<String>) -> Self {
+        Self::Selected { option_id: REJECT_ONCE.to_owned(), reason }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Grant, GrantMismatch, Pinned, Subject};
@@ -192,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_subject_shows_none_of_its_arguments() {
-        assert_eq!(format!("{:?}", subject("hunter22")), "Subject(47 bytes)");
+        assert_eq!(format!("{:?}", subject("hunter22")), "Subject(\"tool\", ..)");
     }
 
     #[test]

@@ -20,11 +20,22 @@ struct Choice {
     scope: Option<Scope>,
 }
 
+/// The id of the option that allows a call this once.
+pub(super) const ALLOW_ONCE: &str = "allow";
+
+/// The id of the option that rejects a call this once.
+pub(super) const REJECT_ONCE: &str = "reject";
+
 /// Every option, in the order in which clients show them.
 ///
 /// A rejection is remembered for the session; what must never happen is a rule to be written down.
 const CHOICES: [Choice; 5] = [
-    Choice { id: "allow", kind: PermissionOptionKind::AllowOnce, name: "allow-once", scope: None },
+    Choice {
+        id: ALLOW_ONCE,
+        kind: PermissionOptionKind::AllowOnce,
+        name: "allow-once",
+        scope: None,
+    },
     Choice {
         id: "allow_always",
         kind: PermissionOptionKind::AllowAlways,
@@ -38,7 +49,7 @@ const CHOICES: [Choice; 5] = [
         scope: Some(Scope::Project),
     },
     Choice {
-        id: "reject",
+        id: REJECT_ONCE,
         kind: PermissionOptionKind::RejectOnce,
         name: "reject-once",
         scope: None,

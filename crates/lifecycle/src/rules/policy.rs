@@ -8,7 +8,18 @@ use crate::effects::Effect;
 /// What to do about effects that no rule speaks of.
 ///
 /// A policy sees one effect at a time; a call is allowed if each of its effects is. What the policy
-/// denies, no rule allows. It must be quick, and must not use the session that asks it.
+/// denies, no rule allows. To decide over a whole call, with its tool and arguments, or to wait for
+/// somebody, let the policy say [`Verdict::Ask`] and answer the request:
+/// `SessionHandle::set_approver`.
+///
+/// # How often it is called
+///
+/// Up to four times for each effect of a call when the call is judged (what it says, whether it or a
+/// rule denies, whether files changed unseen matter, what an answer could remember), once or twice
+/// more when the answer comes, and the same again for what a preview reads, for a call that is
+/// previewed anew, and for each `CallHandle::judge`. Rules are looked at besides, so it is called
+/// where a rule decides, too. So it must be quick, must give the same verdict for the same effect,
+/// must count nothing, and must not use the session that asks it. One that panics permits nothing.
 ///
 /// ```
 /// use std::path::PathBuf;

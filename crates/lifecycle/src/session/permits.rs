@@ -84,6 +84,20 @@ enum Question {
     WhyNot,
 }
 
+impl Request {
+    /// Returns what the call would do, and which tool of which kind would.
+    #[must_use]
+    pub fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    /// Returns what it would do it with: the whole arguments, and the folder.
+    #[must_use]
+    pub fn subject(&self) -> &Subject {
+        &self.subject
+    }
+}
+
 impl Permits {
     /// Returns whether the client is asked about a call.
     pub(super) fn is_asked(&self, id: &ToolCallId) -> bool {
@@ -195,6 +209,30 @@ impl Session {
         is_whole: bool,
         now: Moment,
     ) -> Permit {
+        let permit = self.prepare_request(id, effects, subject, is_whole, now);
+        if let Permit::Asked(request) = permit {
+            self.ask_client(request, now);
+        }
+        permit
+    }
+
+    /// Offers a request that waits to the client.
+    pub(crate) fn ask_client(&mut self, id: PermissionId, now: Moment) {
+        if self.permits.requests.contains_key(&id) {
+            self.offer(Item::Permission(id), IsFirst::No, now);
+        }
+    }
+
+    /// Decides as [`Session::permit`] does, and makes the request that is to be answered where
+    /// neither rules nor policy do.
+    pub(crate) fn prepare_request(
+        &mut self,
+        id: &ToolCallId,
+        effects: &Effects,
+        subject: Subject,
+        is_whole: bool,
+        now: Moment,
+    ) -> Permit {
         let Some(call) = self.board.tool_call(id) else { return Permit::Denied(Denial::Ended) };
         let effects = effects.clone().by(&*call.name, call.kind);
         self.subtitle(id, None, now);
@@ -239,7 +277,6 @@ impl Session {
         let request =
             Request { call, options, question, effects, memory, subject, asked, names_unseen };
         self.permits.requests.insert(request_id, request);
-        self.offer(Item::Permission(request_id), IsFirst::No, now);
         Permit::Asked(request_id)
     }
 
@@ -258,6 +295,16 @@ impl Session {
     /// Takes the client's answer. Nothing for a request that was withdrawn or answered before, and
     /// for one whose reason is asked for now.
     pub fn answer(&mut self, id: PermissionId, answer: Answer) -> Option<Outcome> {
+        self.take_answer(id, answer, self.permits.asks_why)
+    }
+
+    /// Takes the answer of whoever was asked; `asks_why` has the client asked why it rejected.
+    pub(crate) fn take_answer(
+        &mut self,
+        id: PermissionId,
+        answer: Answer,
+        asks_why: bool,
+    ) -> Option<Outcome> {
         let request = self.take_request(id, Question::MayItRun)?;
         // An answer that came before its question: the question is void.
         self.outbox.withdraw(id);
@@ -273,7 +320,7 @@ impl Session {
                     Some(Outcome::Granted(Grant::new(request.subject)))
                 }
             },
-            Decision::Rejected { remember: None, reason: None } if self.permits.asks_why => {
+            Decision::Rejected { remember: None, reason: None } if asks_why => {
                 let request = Request { question: Question::WhyNot, ..request };
                 let asked = request.asked;
                 self.permits.requests.insert(id, request);

@@ -8,6 +8,7 @@
     reason = "a test reads the clock that the crate may not, and fails by a panic"
 )]
 
+mod approver;
 mod batch;
 mod endings;
 mod example;
