@@ -7,22 +7,22 @@ pub const OUTPUT_HEAD: usize = 8 * 1024;
 pub const OUTPUT_TAIL: usize = 40 * 1024;
 
 /// Bytes of terminal output shown as text while its call runs, where text must be resent whole.
-pub const RUNNING_TEXT: usize = 4 * 1024;
+pub(crate) const RUNNING_TEXT: usize = 4 * 1024;
 
 /// Serialised bytes of the one object a call sends in `_meta`.
-pub const META_BYTES: usize = 2 * 1024;
+pub(crate) const META_BYTES: usize = 2 * 1024;
 
 /// Serialised bytes of one message's terminal output. Many clients drop lines of 64 KiB.
-pub const CHUNK_BYTES: usize = 48 * 1024;
+pub(crate) const CHUNK_BYTES: usize = 48 * 1024;
 
 /// Serialised bytes of a call's update that is neither its first report nor its end; what makes
 /// it larger waits for one of those, or for a permission request.
-pub const STREAMED_BYTES: usize = 56 * 1024;
+pub(crate) const STREAMED_BYTES: usize = 56 * 1024;
 
 /// Serialised bytes that a call's streamed updates may repeat of what grows or is replaced, beside
 /// as much again as it has now. What is over waits for a report that is not streamed; up to
 /// [`RUNNING_TEXT`] bytes always go, because their rate is bounded.
-pub const REPEATED_BYTES: usize = 64 * 1024;
+pub(crate) const REPEATED_BYTES: usize = 64 * 1024;
 
 /// Bytes of old and new text up to which a change is sent as whole files; above, as hunks.
 pub const WHOLE_CHANGE_BYTES: usize = 16 * 1024;
@@ -41,23 +41,23 @@ pub const LISTED_BYTES: usize = 1024 * 1024;
 pub const LISTED_LINE_COST: usize = 48;
 
 /// Characters of a model's own call id that is taken over.
-pub const MODEL_ID_CHARS: usize = 64;
+pub(crate) const MODEL_ID_CHARS: usize = 64;
 
 /// Violations an observer keeps; the rest is counted.
-pub const VIOLATIONS: usize = 64;
+pub(crate) const VIOLATIONS: usize = 64;
 
 /// Bytes of a `traceparent`. The version in use has 55; a later one may have more.
-pub const TRACEPARENT_BYTES: usize = 256;
+pub(crate) const TRACEPARENT_BYTES: usize = 256;
 
 /// Bytes of a `tracestate`: what <https://www.w3.org/TR/trace-context/#tracestate-limits> asks
 /// everybody to pass on.
-pub const TRACESTATE_BYTES: usize = 512;
+pub(crate) const TRACESTATE_BYTES: usize = 512;
 
 /// Members of a `tracestate`, from the same source.
-pub const TRACESTATE_MEMBERS: usize = 32;
+pub(crate) const TRACESTATE_MEMBERS: usize = 32;
 
 /// Bytes of `baggage`: what <https://www.w3.org/TR/baggage/#limits> asks everybody to pass on.
-pub const BAGGAGE_BYTES: usize = 8 * 1024;
+pub(crate) const BAGGAGE_BYTES: usize = 8 * 1024;
 
 /// Ids of calls whose end was told which a projection remembers, so that nothing follows it.
 pub(crate) const ENDED_CALLS: usize = 4096;

@@ -83,6 +83,7 @@ pub struct CallMeta {
 ///
 /// In `_meta` it also has a `percent` where the total is known; reading ignores that.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Progress {
     /// What is done.
     pub current: f64,
@@ -95,6 +96,24 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// Makes a progress of which only is known what is done.
+    #[must_use]
+    pub fn new(current: f64) -> Self {
+        Self { current, total: None, message: None }
+    }
+
+    /// Adds what there is to do, where it is known.
+    #[must_use]
+    pub fn with_total(self, total: impl Into<Option<f64>>) -> Self {
+        Self { total: total.into(), ..self }
+    }
+
+    /// Adds what it is doing.
+    #[must_use]
+    pub fn with_message(self, message: impl Into<Option<String>>) -> Self {
+        Self { message: message.into(), ..self }
+    }
+
     /// Returns the whole percents that are done, 0 to 100, where a total above zero is known.
     ///
     /// They are rounded down: 100 means that everything is done.

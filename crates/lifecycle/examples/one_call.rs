@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 use std::time::SystemTime;
 
 use acp_lifecycle::{
-    Answer, CallHandle, Effect, Effects, Executor, Failure, Grant, Item, Pinned, Preview, Session,
+    Answer, CallHandle, Effect, Executor, Failure, Grant, Item, Pinned, Preview, Session,
     SessionHandle, Sink, Subject, Success, Unreachable, drive, perform,
 };
 use acp_types::{Reason, ToolCallPatch, ToolKind};
@@ -26,7 +26,7 @@ impl Executor for Greet {
         let subject = Subject::of_call("greet", &args, "/project".as_ref(), b"");
         let pinned = Pinned::new(format!("Hello, {}.", self.0), subject);
         let patch = ToolCallPatch::new().title(format!("Greet {}", self.0)).raw_input(args);
-        Ok(Preview { patch, effects: Effects::from(Effect::Unknown), is_whole: true, pinned })
+        Ok(Preview::new(pinned, Effect::Unknown).with_patch(patch))
     }
 
     async fn run(

@@ -30,6 +30,7 @@ pub struct Moment {
 
 /// How a call ends.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct End {
     /// The final status.
     pub status: Status,
@@ -68,6 +69,7 @@ impl End {
 
 /// What was counted and not done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Counters {
     /// Changes offered to a call or terminal that had ended, or that never was.
     pub late: u64,
@@ -244,6 +246,7 @@ impl Board {
 
     /// Takes back that a call began to run, because it did nothing: it waits, and [`Board::start`]
     /// begins its time anew.
+    #[cfg(feature = "tokio")]
     pub(crate) fn take_back(&mut self, id: &ToolCallId) -> Option<ToolCallPatch> {
         let patch = self.pause(id)?;
         let call = self.calls.get_mut(id)?;

@@ -216,7 +216,8 @@ impl SessionHandle {
     /// It is asked once about each request, which neither a rule nor the policy decided, and nothing
     /// waits for it but the call. On nothing, the client is asked. Its answer is taken as the
     /// client's would be: it may remember, and what a rule or the policy denies by then stays denied.
-    /// It is dropped when the call ends before; a panic of it fails the call.
+    /// It is dropped when the call ends before; a panic of it fails the call. It must not keep this
+    /// handle, which would keep the session for ever.
     ///
     /// ```
     /// # use acp_lifecycle::{Answer, Effect, SessionHandle};
@@ -519,6 +520,21 @@ impl CallHandle {
     /// call ends or the client is asked for permission.
     pub fn subtitle(&self, subtitle: Option<&str>) {
         self.session.with(|session, now| session.subtitle(&self.id, subtitle, now));
+    }
+
+    /// Opens a terminal that the call shows, behind what it shows already, and returns its id. A call
+    /// has one: it has the id of the call.
+    ///
+    /// A client that shows terminals by `_meta` shows one that was opened behind the call's first
+    /// report as text (<https://github.com/zed-industries/zed/pull/39419>).
+    pub fn open_terminal(&self, patch: TerminalPatch) -> TerminalId {
+        let id = TerminalId::new(self.id.0.clone());
+        self.session.with(|session, now| {
+            session.open_terminal(&id, patch, now);
+            let shown = ToolCallPatch::new().append(Content::Terminal(id.clone()));
+            session.change(&self.id, shown, now);
+        });
+        id
     }
 
     /// Tells more of a terminal of the call: its command, its size.

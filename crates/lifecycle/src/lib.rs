@@ -74,6 +74,10 @@ pub use title::Titles;
 pub use title::TitlesError;
 pub use usage::{SessionUsage, Updates, Usage};
 
+/// The token that cancels turns and calls; tokio-util's own type.
+#[cfg(feature = "tokio")]
+pub use tokio_util::sync::CancellationToken;
+
 #[cfg(feature = "tokio")]
 pub use driver::{Sink, Unreachable, drive};
 #[cfg(feature = "tokio")]

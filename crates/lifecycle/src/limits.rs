@@ -6,10 +6,10 @@ use std::time::Duration;
 pub const UPDATE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How long the first report of a call waits for the call's title while its arguments stream.
-pub const FIRST_REPORT_WAIT: Duration = Duration::from_millis(200);
+pub(crate) const FIRST_REPORT_WAIT: Duration = Duration::from_millis(200);
 
 /// Bytes of message text joined into one chunk; what comes after starts another.
-pub const CHUNK_BYTES: usize = 32 * 1024;
+pub(crate) const CHUNK_BYTES: usize = 32 * 1024;
 
 /// Items of content that a call may have; what is over is counted.
 pub const CONTENT_ITEMS: usize = 128;
@@ -21,32 +21,32 @@ pub const CONTENT_BYTES: usize = 768 * 1024;
 pub const RAW_BYTES: usize = 64 * 1024;
 
 /// Depth of raw input or raw output; arrays and objects beneath are shown empty.
-pub const RAW_DEPTH: usize = 32;
+pub(crate) const RAW_DEPTH: usize = 32;
 
 /// Known secrets that are looked for; what is over is counted.
-pub const SECRETS: usize = 256;
+pub(crate) const SECRETS: usize = 256;
 
 /// Bytes of them all; what is over is counted. Each costs about 200 bytes of memory.
-pub const SECRETS_BYTES: usize = 32 * 1024;
+pub(crate) const SECRETS_BYTES: usize = 32 * 1024;
 
 /// Bytes under which a value is no secret.
-pub const SECRET_MIN_BYTES: usize = 8;
+pub(crate) const SECRET_MIN_BYTES: usize = 8;
 
 /// Bytes of the beginning of a secret that are shown where a stream ends; more are hidden.
-pub const SECRET_SHOWN_BYTES: usize = 3;
+pub(crate) const SECRET_SHOWN_BYTES: usize = 3;
 
 /// Serialised bytes of an argument that is told while others still arrive; of a longer one, its
 /// length is told.
-pub const ARRIVING_FIELD_BYTES: usize = 1024;
+pub(crate) const ARRIVING_FIELD_BYTES: usize = 1024;
 
 /// Serialised bytes of all arguments that are told while others still arrive.
-pub const ARRIVING_BYTES: usize = 4 * 1024;
+pub(crate) const ARRIVING_BYTES: usize = 4 * 1024;
 
 /// Arguments whose lengths are told while they arrive.
-pub const ARRIVING_FIELDS: usize = 16;
+pub(crate) const ARRIVING_FIELDS: usize = 16;
 
 /// Messages of which it is remembered how they ended, in case that was within a secret.
-pub const SPEECHES: usize = 4;
+pub(crate) const SPEECHES: usize = 4;
 
 /// Locations that a call may have; what is over is counted.
 pub const LOCATIONS: usize = 20;
@@ -71,19 +71,19 @@ pub const SUBTITLE_BYTES: usize = 160;
 pub const PROGRESS_BYTES: usize = 1024;
 
 /// Ids of ended calls that are remembered, so that late events are known to be late.
-pub const ENDED_CALLS: usize = 4096;
+pub(crate) const ENDED_CALLS: usize = 4096;
 
 /// Calls that have ended whose documents are kept.
-pub const HISTORY_CALLS: usize = 256;
+pub(crate) const HISTORY_CALLS: usize = 256;
 
 /// Bytes of those documents.
-pub const HISTORY_BYTES: usize = 4 * 1024 * 1024;
+pub(crate) const HISTORY_BYTES: usize = 4 * 1024 * 1024;
 
 /// Calls that failed among which one that tries again finds what it repeats.
-pub const FAILED_CALLS: usize = 16;
+pub(crate) const FAILED_CALLS: usize = 16;
 
 /// Tools over whose calls sums are kept; what models make up beyond is summed together.
-pub const USAGE_TOOLS: usize = 128;
+pub(crate) const USAGE_TOOLS: usize = 128;
 
 /// Names of answered turns that are remembered, so that nothing is posted in them any more.
 pub const ENDED_TURNS: usize = 64;
@@ -99,35 +99,35 @@ pub const NAME_BYTES: usize = 256;
 
 /// Bytes of the words in which a permission option says what it remembers; above, the client can
 /// allow or reject only once.
-pub const OPTION_BYTES: usize = 256;
+pub(crate) const OPTION_BYTES: usize = 256;
 
 /// Rules that are kept for a project, and for the user; a further one is refused.
 pub const RULES: usize = 1024;
 
 /// Rules that hold in a session; where there is no room, an answer holds once.
-pub const SESSION_RULES: usize = 4 * RULES;
+pub(crate) const SESSION_RULES: usize = 4 * RULES;
 
 /// Bytes of a pattern of a rule: of a glob, or of a command's first words.
-pub const PATTERN_BYTES: usize = 1024;
+pub(crate) const PATTERN_BYTES: usize = 1024;
 
 /// Bytes of a command that rules read; above, none allows it, and one that may deny it asks.
-pub const COMMAND_BYTES: usize = 4 * 1024;
+pub(crate) const COMMAND_BYTES: usize = 4 * 1024;
 
 /// Bytes of what a user said of a rejection, as the model reads it.
 pub const REASON_BYTES: usize = 2 * 1024;
 
 /// Bytes of a stream that were shown and are looked at again with what follows: a word that stands
 /// before credentials may come in pieces.
-pub const STREAM_CONTEXT_BYTES: usize = 32;
+pub(crate) const STREAM_CONTEXT_BYTES: usize = 32;
 
 /// Longest escape sequence of a terminal that is waited for.
-pub const ESCAPE_BYTES: usize = 256;
+pub(crate) const ESCAPE_BYTES: usize = 256;
 
 /// Files that were changed without a question which a session remembers.
-pub const UNSEEN_FILES: usize = 256;
+pub(crate) const UNSEEN_FILES: usize = 256;
 
 /// Those of them that a question names.
-pub const NAMED_UNSEEN_FILES: usize = 12;
+pub(crate) const NAMED_UNSEEN_FILES: usize = 12;
 
 /// Changes of stored rules that wait to be saved; what is over holds in the session only.
 pub const RULE_CHANGES: usize = 1024;
@@ -139,4 +139,5 @@ pub const CANCEL_GRACE: Duration = Duration::from_secs(1);
 pub const PREVIEWS: u32 = 3;
 
 /// How long a client may take nothing before models and terminals are no longer read for it.
-pub const STALL: Duration = Duration::from_secs(1);
+#[cfg(feature = "tokio")]
+pub(crate) const STALL: Duration = Duration::from_secs(1);

@@ -34,9 +34,8 @@ use crate::title;
 ///
 /// ```
 /// # #![allow(clippy::disallowed_methods)]
-/// use acp_lifecycle::{Middleware, Session, SessionHandle};
+/// use acp_lifecycle::{CancellationToken, Middleware, Session, SessionHandle};
 /// use serde_json::{Value, json};
-/// use tokio_util::sync::CancellationToken;
 ///
 /// async fn my_tools(name: &str, args: Value) -> Result<String, std::io::Error> {
 ///     Ok(format!("{name} of {args}"))
@@ -344,7 +343,7 @@ impl fmt::Debug for Middleware {
 pub fn progress(current: f64, total: impl Into<Option<f64>>, message: &str) {
     if let Some(call) = CallHandle::current() {
         let message = (!message.is_empty()).then(|| visible(message));
-        call.progress(Progress { current, total: total.into(), message });
+        call.progress(Progress::new(current).with_total(total).with_message(message));
     }
 }
 
@@ -386,18 +385,12 @@ where
 
     async fn preview(&mut self, _: &CallHandle) -> Result<Preview<Value>, Failure> {
         self.shown = self.middleware.preview(self.name, &self.args).await?;
-        Ok(Preview {
-            patch: self.shown.clone(),
-            effects: (self.middleware.effects)(self.name, &self.args),
-            is_whole: true,
-            pinned: {
-                // Whatever is shown anew is asked about anew.
-                let shown = format!("{:?}", self.shown);
-                let subject =
-                    Subject::of_call(self.name, &self.args, "".as_ref(), shown.as_bytes());
-                Pinned::new(self.args.clone(), subject)
-            },
-        })
+        // Whatever is shown anew is asked about anew.
+        let shown = format!("{:?}", self.shown);
+        let subject = Subject::of_call(self.name, &self.args, "".as_ref(), shown.as_bytes());
+        let pinned = Pinned::new(self.args.clone(), subject);
+        let effects = (self.middleware.effects)(self.name, &self.args);
+        Ok(Preview::new(pinned, effects).with_patch(self.shown.clone()))
     }
 
     async fn run(

@@ -75,6 +75,7 @@ pub struct Outbox {
 
 /// What went in, what came out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Counters {
     /// Items offered.
     pub offered: u64,

@@ -59,6 +59,7 @@ pub trait Executor: Send {
 
 /// What would be done.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Preview<P> {
     /// What the client is shown of it: title, locations, the change that would be made.
     pub patch: ToolCallPatch,
@@ -68,6 +69,20 @@ pub struct Preview<P> {
     pub is_whole: bool,
     /// What will run.
     pub pinned: Pinned<P>,
+}
+
+impl<P> Preview<P> {
+    /// Makes a preview of which the client is shown everything, in what the call tells already.
+    #[must_use]
+    pub fn new(pinned: Pinned<P>, effects: impl Into<Effects>) -> Self {
+        Self { patch: ToolCallPatch::new(), effects: effects.into(), is_whole: true, pinned }
+    }
+
+    /// Adds what the client is shown.
+    #[must_use]
+    pub fn with_patch(self, patch: ToolCallPatch) -> Self {
+        Self { patch, ..self }
+    }
 }
 
 /// A call that did what it was asked to.
@@ -122,6 +137,7 @@ impl Failure {
 
 /// How a call ended, for the turn that waits for it.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Ended {
     /// The final status.
     pub status: Status,

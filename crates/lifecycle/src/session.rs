@@ -37,8 +37,9 @@ pub use permits::Request;
 /// # A call
 ///
 /// - [`announce`](Self::announce) posts it, pending. Its id is used up in this session from then on.
-/// - [`permit`](Self::permit) decides whether it may run. On [`Permit::Asked`] the decision comes by
-///   [`answer`](Self::answer); on any other, or if that never comes, [`finish`](Self::finish) it.
+/// - [`permit`](Self::permit) decides whether it may run. On [`Permit::Asked`] the client is asked,
+///   and [`answer`](Self::answer) returns the decision. Without a [`Grant`],
+///   [`finish`](Self::finish) it.
 /// - [`start`](Self::start), then any number of [`change`](Self::change),
 ///   [`progress`](Self::progress), [`pause`](Self::pause) and so on.
 /// - [`finish`](Self::finish) ends it. Whatever is told of it later changes nothing and is counted
@@ -67,12 +68,16 @@ pub use permits::Request;
 /// Every patch is made here. The board and the outbox can be read, not changed:
 ///
 /// ```
-/// # use acp_lifecycle::{End, Moment, Session};
-/// # fn twice(session: &mut Session, now: Moment) {
+/// # use acp_lifecycle::{End, Item, Moment, Session};
+/// # use acp_types::ToolCallPatch;
+/// # let now = Moment { at: std::time::Instant::now(), wall: std::time::SystemTime::now() };
+/// let mut session = Session::new("/project");
+/// session.announce(&"c".into(), &"t".into(), ToolCallPatch::new().title("Do it"), now);
 /// session.finish(&"c".into(), End::completed(), now);
-/// session.finish(&"c".into(), End::completed(), now); // counted, not sent
-/// assert!(session.outbox().len() <= 2 && session.board().counters().late >= 1);
-/// # }
+/// session.finish(&"c".into(), End::completed(), now);
+/// // The announcement, and one end.
+/// assert_eq!(std::iter::from_fn(|| session.poll(now.at)).count(), 2);
+/// assert_eq!(session.board().counters().late, 1);
 /// ```
 ///
 /// ```compile_fail,E0624
@@ -92,7 +97,7 @@ pub use permits::Request;
 /// ```compile_fail,E0624
 /// # use acp_lifecycle::{End, Item, Moment, Outbox, Session};
 /// # fn twice(outbox: &mut Outbox, item: Item, now: Moment) {
-/// outbox.offer(item, todo!(), now.at);
+/// outbox.offer(item, unreachable!(), now.at);
 /// # }
 /// ```
 #[derive(Debug)]
@@ -231,9 +236,8 @@ impl Session {
     }
 
     /// Posts a call whose arguments still stream; `patch` has the title for the time until it has
-    /// one of its own. Its first report waits for [`Session::report_within`], at most
-    /// [`FIRST_REPORT_WAIT`](limits::FIRST_REPORT_WAIT), but goes before anything that has to stand
-    /// behind it.
+    /// one of its own. Its first report waits for [`Session::report_within`], at most 200 ms, but goes
+    /// before anything that has to stand behind it.
     pub fn announce_streamed(
         &mut self,
         id: &ToolCallId,
@@ -300,11 +304,11 @@ impl Session {
     pub fn progress(&mut self, id: &ToolCallId, progress: Progress, now: Moment) {
         let subtitle = title::progress(&progress);
         // A secret must not be cut before it is found.
-        let message = progress.message.map(|text| {
-            let shown = self.board.secrets().redact(&text);
+        let message = progress.message.as_deref().map(|text| {
+            let shown = self.board.secrets().redact(text);
             head(&shown, PROGRESS_BYTES).to_owned()
         });
-        let told = Progress { message, ..progress };
+        let told = progress.with_message(message);
         let Some(mut patch) = self.board.change_meta(id, |meta| meta.progress = Some(told)) else {
             return;
         };
@@ -331,6 +335,7 @@ impl Session {
     }
 
     /// Takes back that a call began to run, because it did nothing.
+    #[cfg(feature = "tokio")]
     pub(crate) fn take_back(&mut self, id: &ToolCallId, now: Moment) {
         let patch = self.board.take_back(id);
         self.offer_call(id, patch, IsFirst::No, now);

@@ -47,7 +47,8 @@ impl Life {
 
     fn progress(&mut self, current: f64, total: Option<f64>, message: Option<&str>) {
         let message = message.map(str::to_owned);
-        self.session.progress(&call(), Progress { current, total, message }, self.now);
+        let progress = Progress::new(current).with_total(total).with_message(message);
+        self.session.progress(&call(), progress, self.now);
     }
 
     fn ask(&mut self) {

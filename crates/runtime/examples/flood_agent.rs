@@ -72,8 +72,7 @@ impl Tool for Flood {
             }
             done += 1;
             if done % 2 == 0 {
-                let (current, total) = (done as f64, Some(patches as f64));
-                call.progress(Progress { current, total, message: None });
+                call.progress(Progress::new(done as f64).with_total(patches as f64));
             } else {
                 call.terminal_output(&terminal, format!("line {done}\n").as_bytes());
             }
@@ -87,7 +86,8 @@ impl Tool for Flood {
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut tools = Registry::new(Titles::parse("en", TITLES)?);
     tools.add(Flood);
-    let agent = Agent::new(Arc::new(Direct::default()), callboard_process::env::parent()).with_tools(tools);
+    let agent =
+        Agent::new(Arc::new(Direct::default()), callboard_process::env::parent()).with_tools(tools);
     serve(agent, acp_transport::stdio()?).await.map_err(|error| error.message)?;
     Ok(())
 }

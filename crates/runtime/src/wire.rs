@@ -59,7 +59,7 @@ impl Wire {
         client: ConnectionTo<Client>,
         counters: Option<Arc<Counters>>,
     ) -> Self {
-        let surface = surface(capabilities);
+        let surface = Surface::of(capabilities);
         handle.with(|session, _| session.set_shows_terminals(surface == Surface::Meta));
         let sent = Sent::new(surface);
         let shows = Shows::of(capabilities);
@@ -282,16 +282,6 @@ impl Pending {
             },
             Self::Other(send) => send(),
         }
-    }
-}
-
-/// A client that says so in its capabilities' `_meta` shows terminals by events.
-fn surface(capabilities: &ClientCapabilities) -> Surface {
-    let meta = capabilities.meta.as_ref();
-    let shows = meta.and_then(|meta| meta.get("terminal_output"));
-    match shows.and_then(serde_json::Value::as_bool) {
-        Some(true) => Surface::Meta,
-        _ => Surface::Text,
     }
 }
 

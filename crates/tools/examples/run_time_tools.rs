@@ -95,7 +95,8 @@ impl DynTool for Remote {
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         async move {
             let plan = pinned.release(grant)?;
-            let args = plan.downcast::<Value>().map_err(|_| ToolError::fatal("not its plan"))?;
+            let args =
+                plan.downcast::<Value>().map_err(|_other| ToolError::fatal("not its plan"))?;
             Ok(Output::new(ask_server(&self.name, &args).await?))
         }
         .boxed()
@@ -118,7 +119,7 @@ pub(crate) async fn call(
     session.with(|session, _| session.set_policy(Arc::new(AllowPolicy)));
 
     let (id, cancel) = (ToolCallId::new("t1/c1"), CancellationToken::new());
-    let open = registry.announce(&session, &id, "t1", name, &context, &cancel);
+    let open = registry.announce(&session, &id, &"t1".into(), name, &context, &cancel);
     let open = open.ok_or("the id is taken")?;
     let ended = perform(open, registry.call(name, args, &context)).await;
     let report = session.tool_call(&id).ok_or("the call is unknown")?;

@@ -59,7 +59,7 @@ impl Far {
             (self.bytes, self.of_bytes, format!("{of}bytes"))
         };
         let total = total.map(|total| total as f64);
-        Progress { current: current as f64, total, message: Some(message) }
+        Progress::new(current as f64).with_total(total).with_message(message)
     }
 }
 
@@ -109,10 +109,9 @@ mod tests {
 
     #[test]
     fn several_files_are_counted_and_the_bytes_of_one() {
-        let progress = |current: u32, total: Option<u32>, message: &str| Progress {
-            current: current.into(),
-            total: total.map(Into::into),
-            message: Some(message.to_owned()),
+        let progress = |current: u32, total: Option<u32>, message: &str| {
+            let total = total.map(f64::from);
+            Progress::new(current.into()).with_total(total).with_message(message.to_owned())
         };
         let many = Far { files: 2, of_files: 9, bytes: 1_234, of_bytes: None };
         assert_eq!(many.progress(), progress(2, Some(9), "files, 1,234 bytes"));

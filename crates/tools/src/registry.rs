@@ -406,7 +406,9 @@ impl Executor for ToolCall {
         }
         self.is_previewed = true;
         let pinned = Pinned::new(draft.plan, subject);
-        Ok(Preview { patch, effects, is_whole: is_shown && is_told, pinned })
+        let mut preview = Preview::new(pinned, effects).with_patch(patch);
+        preview.is_whole = is_shown && is_told;
+        Ok(preview)
     }
 
     async fn run(

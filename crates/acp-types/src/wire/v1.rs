@@ -13,8 +13,9 @@ use serde_json::{Map, Value, json};
 use crate::limits::{CHUNK_BYTES, RUNNING_TEXT};
 use crate::meta::DEFAULT_KEY;
 use crate::schema::v1::{
-    PermissionOption, RequestPermissionRequest, SessionId, SessionUpdate, Terminal, ToolCall,
-    ToolCallContent, ToolCallLocation, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
+    ClientCapabilities, PermissionOption, RequestPermissionRequest, SessionId, SessionUpdate,
+    Terminal, ToolCall, ToolCallContent, ToolCallLocation, ToolCallStatus, ToolCallUpdate,
+    ToolCallUpdateFields,
 };
 use crate::terminal::{gap_line, terminal_gap};
 use crate::{
@@ -47,6 +48,18 @@ pub enum Surface {
     /// and `terminal_exit`, for clients that advertise `clientCapabilities._meta.terminal_output`
     /// (<https://github.com/zed-industries/zed/pull/39419>).
     Meta,
+}
+
+impl Surface {
+    /// Returns how a client shows terminals, which it says in its capabilities' `_meta`.
+    #[must_use]
+    pub fn of(client: &ClientCapabilities) -> Self {
+        let shows = client.meta.as_ref().and_then(|meta| meta.get("terminal_output"));
+        match shows.and_then(Value::as_bool) {
+            Some(true) => Self::Meta,
+            _ => Self::Text,
+        }
+    }
 }
 
 /// What one connection has been told of one session's calls and terminals.

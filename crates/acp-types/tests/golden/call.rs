@@ -222,7 +222,7 @@ fn metadata_lies_under_one_key_and_its_trace_at_the_root() {
         started_at: Some(SystemTime::UNIX_EPOCH + Duration::from_millis(1_500)),
         duration_ms: Some(30),
         queued_ms: Some(4),
-        progress: Some(Progress { current: 1.0, total: Some(2.0), message: Some("half".into()) }),
+        progress: Some(Progress::new(1.0).with_total(2.0).with_message("half".to_owned())),
         parent: Some("p".to_owned()),
         batch: Some("b".to_owned()),
         retry_of: Some("r".to_owned()),

@@ -321,3 +321,17 @@ fn a_v2_terminal_has_messages_of_its_own() {
     let first = crate::json(&wire::v2::Sent::new().tool_call(&id(), &call(Status::Pending)));
     assert_eq!(first[0]["content"], json!([{"type": "terminal", "terminalId": "t"}]));
 }
+
+#[test]
+fn a_client_says_in_its_capabilities_how_it_shows_terminals() {
+    for (meta, expected) in [
+        (json!({"terminal_output": true}), Surface::Meta),
+        (json!({"terminal_output": false}), Surface::Text),
+        (json!({"terminal_output": "true"}), Surface::Text),
+        (json!({}), Surface::Text),
+        (Value::Null, Surface::Text),
+    ] {
+        let capabilities = serde_json::from_value(json!({ "_meta": meta })).unwrap();
+        assert_eq!(Surface::of(&capabilities), expected, "{meta}");
+    }
+}

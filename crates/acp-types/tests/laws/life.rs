@@ -206,11 +206,7 @@ fn location((file, line): (u32, u32)) -> Location {
 fn meta() -> impl Strategy<Value = CallMeta> {
     (of(0..9_u64), of(0..5_u32)).prop_map(|(duration_ms, current)| CallMeta {
         duration_ms,
-        progress: current.map(|current| Progress {
-            current: current.into(),
-            total: Some(5.0),
-            message: None,
-        }),
+        progress: current.map(|current| Progress::new(current.into()).with_total(5.0)),
         custom: [("tool".to_owned(), Value::from(current))].into_iter().collect(),
         ..CallMeta::default()
     })

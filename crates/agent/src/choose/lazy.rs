@@ -10,7 +10,7 @@ use callboard_models::{Event, Fault, Model, ModelError, Reply, Request, Traits};
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::{StreamExt as _, stream};
 
-use super::{CONNECT, Access, AtHand, Chooser, lock, spec};
+use super::{Access, AtHand, CONNECT, Chooser, lock, spec};
 use crate::keys::Login;
 use crate::limits::MAX_FOUND_MODELS;
 

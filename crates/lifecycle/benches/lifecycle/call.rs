@@ -56,7 +56,7 @@ impl Stage {
             let call = open.handle();
             match step {
                 0 => call.change(ToolCallPatch::new().append(Content::text(self.text.clone()))),
-                1 => call.progress(Progress { current: 2.0, total: Some(3.0), message: None }),
+                1 => call.progress(Progress::new(2.0).with_total(3.0)),
                 _ => call.change(ToolCallPatch::new().title("Read src/main.rs, lines 1 to 40")),
             }
             self.send_all(send);

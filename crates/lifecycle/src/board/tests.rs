@@ -147,7 +147,7 @@ fn a_title_that_is_cut_is_not_whole_however_it_ended() {
 fn a_field_that_means_nothing_is_dropped_and_counted() {
     let (mut board, id) = announced(Instant::now());
     let meta = CallMeta {
-        progress: Some(Progress { current: f64::NAN, total: None, message: None }),
+        progress: Some(Progress::new(f64::NAN)),
         parent: Some("nobody".to_owned()),
         retry_of: Some("c".to_owned()),
         batch: Some("b".to_owned()),

@@ -281,6 +281,7 @@ impl Session {
     }
 
     /// Judges what a call would do, by rules and policy.
+    #[cfg(feature = "tokio")]
     pub(crate) fn judge_call(&self, id: &ToolCallId, effects: &Effects) -> Result<Verdict, Denial> {
         let call = self.board.tool_call(id).ok_or(Denial::Ended)?;
         self.judge(&effects.clone().by(&*call.name, call.kind))

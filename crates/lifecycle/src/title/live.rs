@@ -60,7 +60,8 @@ mod tests {
 
     fn shown(current: f64, total: Option<f64>, message: &str) -> String {
         let message = Some(message.to_owned()).filter(|message| !message.is_empty());
-        one_line(&progress(&Progress { current, total, message })).unwrap_or_default()
+        let progressed = Progress::new(current).with_total(total).with_message(message);
+        one_line(&progress(&progressed)).unwrap_or_default()
     }
 
     #[test]

@@ -9,7 +9,7 @@ use acp_lifecycle::{
     AskPolicy, CallHandle, Effect, Effects, Executor, Failure, Grant, Middleware, Pinned, Policy,
     Preview, Subject, Success, Verdict, perform,
 };
-use acp_types::{Reason, Status, ToolCallPatch};
+use acp_types::{Reason, Status};
 use pretty_assertions::assert_eq;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ impl Executor for Breaks {
             let subject = Subject::of_call("tool", &json!({}), "/".as_ref(), b"");
             let effects = Effects::from(Effect::Write("/p/f".into()));
             let pinned = Pinned::new(Plan(self.0 == At::DropOfPlan), subject);
-            Ok(Preview { patch: ToolCallPatch::new(), effects, is_whole: true, pinned })
+            Ok(Preview::new(pinned, effects))
         }
     }
 

@@ -187,7 +187,7 @@ fn no_call_that_has_ended_says_how_far_it_is() {
         let (mut session, id) = (Session::new("/p"), "c".into());
         session.announce(&id, &"t".into(), ToolCallPatch::new(), now);
         session.start(&id, now);
-        let far = Progress { current: 77.0, total: Some(100.0), message: Some("x".to_owned()) };
+        let far = Progress::new(77.0).with_total(100.0).with_message("x".to_owned());
         session.progress(&id, far.clone(), now);
         assert_eq!(session.board().tool_call(&id).unwrap().meta.progress.as_ref(), Some(&far));
         // The tool's own last words do not bring it back.

@@ -115,7 +115,7 @@ impl Executor for Late {
         let subject = Subject::of_call("tool", &json!({}), "/".as_ref(), b"");
         let effects = Effects::from(Effect::Read("/p/x".into()));
         let (patch, pinned) = (ToolCallPatch::new(), Pinned::new((), subject));
-        Ok(Preview { patch, effects, is_whole: true, pinned })
+        Ok(Preview::new(pinned, effects).with_patch(patch))
     }
 
     async fn run(

@@ -37,7 +37,7 @@ impl Executor for Chases {
         let subject = Subject::of_call("tool", &json!({}), "/".as_ref(), found);
         let effects = Effects::from(Effect::Write(path.into()));
         let patch = ToolCallPatch::new().title("Do it");
-        Ok(Preview { patch, effects, is_whole: true, pinned: Pinned::new((), subject) })
+        Ok(Preview::new(Pinned::new((), subject), effects).with_patch(patch))
     }
 
     async fn run(

@@ -52,7 +52,7 @@ impl Executor for Tool {
         let subject = Subject::of_call("tool", &json!({}), "/".as_ref(), b"");
         let patch = ToolCallPatch::new().title("Do it");
         let effects = Effects::from(Effect::Write("/p/f".into()));
-        Ok(Preview { patch, effects, is_whole: true, pinned: Pinned::new((), subject) })
+        Ok(Preview::new(Pinned::new((), subject), effects).with_patch(patch))
     }
 
     async fn run(

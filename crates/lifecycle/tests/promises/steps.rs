@@ -150,8 +150,7 @@ fn credentials_in_a_message_are_hidden_also_where_no_secret_is_known() {
 fn progress_is_told_in_the_metadata_and_behind_the_title() {
     let (mut session, now, id) = (Session::new("/p"), now(), ToolCallId::from("c"));
     session.announce(&id, &"t".into(), announcement(), now);
-    let message = Some("copying".to_owned());
-    let progress = Progress { current: 1.0, total: Some(2.0), message };
+    let progress = Progress::new(1.0).with_total(2.0).with_message("copying".to_owned());
     session.progress(&id, progress.clone(), now);
     let report = session.board().tool_call(&id).unwrap();
     assert_eq!(report.meta.progress, Some(progress));

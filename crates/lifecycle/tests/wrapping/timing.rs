@@ -121,18 +121,17 @@ async fn the_bytes_of_its_terminals_are_told_with_the_end() {
     let stage = Stage::new(Some("allow"));
     async fn print(_: &str, _: Value) -> Result<(), String> {
         let call = CallHandle::current().unwrap();
-        let id = acp_types::TerminalId::new("term");
-        call.session().with(|session, now| {
-            session.open_terminal(&id, TerminalPatch::open("yes", "/p"), now);
-        });
-        call.append(Content::Terminal(id.clone()));
+        let id = call.open_terminal(TerminalPatch::open("yes", "/p"));
         call.terminal_output(&id, &[b'y'; 100_000]);
         call.terminal_exit(&id, Exit { code: Some(0), signal: None });
         Ok(())
     }
     let tools = Middleware::new(stage.session.clone());
     tools.call(&"t".into(), "a", "x", json!({}), &stage.cancel, print).await.unwrap();
-    assert_eq!(stage.ended("t/a").meta.output_bytes, Some(100_000));
+    let report = stage.ended("t/a");
+    assert_eq!(report.meta.output_bytes, Some(100_000));
+    assert_eq!(report.content[0], Content::Terminal("t/a".into()));
+    assert!(stage.session.with(|session, _| session.board().terminal(&"t/a".into()).is_none()));
 }
 
 #[tokio::test(start_paused = true)]

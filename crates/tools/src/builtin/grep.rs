@@ -176,5 +176,5 @@ pub(super) fn tell(call: &CallHandle, seen: Seen) {
     let matches = grouped_count(seen.matches as u64, "match", "matches");
     let unit = if seen.files == 1 { "file" } else { "files" };
     let message = format!("{unit}, {matches}{}", known.unwrap_or_default());
-    call.progress(Progress { current: seen.files as f64, total: None, message: Some(message) });
+    call.progress(Progress::new(seen.files as f64).with_message(message));
 }

@@ -83,8 +83,7 @@ impl Tool for ListDirectory {
         let listed = invocation.context.on_files(move |workspace| {
             let is_cancelled = || call.cancel().is_cancelled();
             let listing = list_at(workspace, &query, &at, &is_cancelled, &|seen| {
-                let message = Some("entries".to_owned());
-                call.progress(Progress { current: seen as f64, total: None, message });
+                call.progress(Progress::new(seen as f64).with_message("entries".to_owned()));
             })?;
             let text = listing.to_text();
             Ok((listing, text))

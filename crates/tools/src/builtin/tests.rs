@@ -17,7 +17,7 @@ use crate::{Context, Registry};
 fn opened(context: &Context) -> OpenCall {
     let session = SessionHandle::new(Session::new(context.workspace.cwd()), SystemTime::now);
     let patch = ToolCallPatch::announce("tool", "Tool", ToolKind::Other);
-    session.announce(&"t/c".into(), "t", patch, &CancellationToken::new()).unwrap()
+    session.announce(&"t/c".into(), &"t".into(), patch, &CancellationToken::new()).unwrap()
 }
 
 /// Lives the life of a call, from its announcement to its end, before a client of its session.

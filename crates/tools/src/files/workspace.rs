@@ -66,7 +66,7 @@ pub struct Workspace {
     undo: Undo,
     outputs: Outputs,
     /// What reads them.
-    readable: OnceLock<Arc<Workspace>>,
+    readable: OnceLock<Arc<Self>>,
     background: Background,
     state: StateFolder,
     journal: Option<PathBuf>,

@@ -188,7 +188,8 @@ async fn a_tool_known_at_run_time_is_called_as_others_are() {
         let mut registry = Registry::builtin_with(&[("en", titles)], "en").unwrap();
         registry.add_dyn(Box::new(Remote));
         let id = ToolCallId::new(format!("call-{}", titles.len()));
-        let open = registry.announce(&session, &id, "t", "word_count", &context, &cancel).unwrap();
+        let open =
+            registry.announce(&session, &id, &"t".into(), "word_count", &context, &cancel).unwrap();
         let title = |id| session.tool_call(id).unwrap().title;
         assert_eq!(title(&id).replace('`', ""), pending);
         // More than the schema has is no business of the registry.

@@ -81,7 +81,7 @@ fn no_foreign_name_subtitle_or_progress_is_shown_raw() {
         open.handle().subtitle(Some(&format!("x{hostile}")));
         check(&stage.report(&open).title, hostile, name);
         let message = Some(format!("{hostile}y"));
-        open.handle().progress(Progress { current: 1.0, total: Some(3.0), message });
+        open.handle().progress(Progress::new(1.0).with_total(3.0).with_message(message));
         let title = stage.report(&open).title;
         assert!(title.contains(" · 1/3 "), "{title}");
         check(&title, hostile, name);

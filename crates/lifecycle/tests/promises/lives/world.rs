@@ -113,7 +113,7 @@ impl World {
                 self.change(call, patch, |call| call.output = Some(output));
             }
             Event::Progress(call, done) => {
-                let progress = Progress { current: done.into(), total: None, message: None };
+                let progress = Progress::new(done.into());
                 let id = self.call_id(call);
                 self.session.progress(&id, progress, now);
             }

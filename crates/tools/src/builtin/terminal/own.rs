@@ -22,9 +22,7 @@ use crate::terminal::{Job, Running};
 use crate::tool::{Invocation, Output, blocking};
 use callboard_process::escapes::Filter;
 use callboard_process::record::Recording;
-use callboard_process::{
-    self as process, Command, Input, Piece, Size, SpawnError, Streams,
-};
+use callboard_process::{self as process, Command, Input, Piece, Size, SpawnError, Streams};
 
 /// Runs a command to its end, or until it goes on in the background.
 pub(super) async fn run(plan: Plan, invocation: Invocation<'_>) -> Result<Output, ToolError> {
