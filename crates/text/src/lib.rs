@@ -2,7 +2,7 @@
 //! characters made visible, fences, paths as text.
 //!
 //! This crate is *only* pure functions over `str` and `Path`, and depends on the standard library
-//! alone. It does no I/O. For the output of a terminal use `acp-tools`, for the length of JSON
+//! alone. It does no I/O. For the output of a terminal use `callboard-process`, for the length of JSON
 //! `acp-types`.
 #![doc = include_str!("../README.md")]
 
