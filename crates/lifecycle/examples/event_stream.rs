@@ -1,0 +1,147 @@
+//! Another agent's event stream, as `session/update` notifications of ACP v1.
+//!
+//! The events have the shape that Codex and others give theirs: an item starts, its output comes in
+//! deltas, it completes. What starts twice, ends twice or never ends is put right on the way.
+//!
+//! `cargo run -p acp-lifecycle --example event_stream < events.jsonl`
+
+#![expect(clippy::disallowed_methods, reason = "a program reads the clock that the crate may not")]
+
+use std::io::{self, BufRead as _, Write};
+use std::time::{Instant, SystemTime};
+
+use acp_lifecycle::{Chunk, Item, Moment, Role, Session};
+use acp_types::schema::v1::{ContentChunk, MessageId, SessionUpdate};
+use acp_types::wire::v1::{Sent, Surface};
+use acp_types::{Content, Exit, Reason, Status, TerminalPatch, ToolCallPatch, ToolKind, TurnId};
+use serde::Deserialize;
+use serde_json::json;
+
+/// A line of the stream.
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+enum Event {
+    Started { id: String, command: String },
+    Delta { id: String, text: String },
+    Completed { id: String, exit_code: i32 },
+    Message { id: String, text: String },
+}
+
+/// Turns events into updates.
+struct Bridge {
+    session: Session,
+    sent: Sent,
+    turn: TurnId,
+}
+
+impl Bridge {
+    fn new() -> Self {
+        let mut session = Session::new("/project");
+        // With `Surface::of(&client_capabilities)` a client that shows terminals gets them.
+        let surface = Surface::Text;
+        session.set_shows_terminals(surface == Surface::Meta);
+        Self { session, sent: Sent::new(surface), turn: "turn1".into() }
+    }
+
+    fn event(&mut self, event: Event, now: Moment) {
+        match event {
+            Event::Started { id, command } => {
+                let patch = ToolCallPatch::announce("exec", format!("`{command}`"), ToolKind::Execute)
+                    .raw_input(json!({ "command": command }))
+                    .append(Content::Terminal(id.clone().into()))
+                    .status(Status::InProgress);
+                self.session.upsert(&id.clone().into(), &self.turn, patch, now);
+                let terminal = TerminalPatch::open(command, "/project");
+                self.session.open_terminal(&id.into(), terminal, now);
+            }
+            Event::Delta { id, text } => {
+                self.session.terminal_output(&id.into(), text.as_bytes(), now);
+            }
+            Event::Completed { id, exit_code } => {
+                let exit = Exit { code: Some(exit_code), signal: None };
+                self.session.terminal_exit(&id.clone().into(), exit, now);
+                let status = if exit_code == 0 { Status::Completed } else { Status::Failed };
+                let patch = ToolCallPatch::new().status(status);
+                self.session.upsert(&id.into(), &self.turn, patch, now);
+            }
+            Event::Message { id, text } => {
+                self.session.say(Chunk { role: Role::Agent, message: id, text }, now);
+            }
+        }
+    }
+
+    /// Ends what the stream left open.
+    fn end(&mut self, now: Moment) {
+        self.session.end_turn(&self.turn.clone(), Reason::Turn, now);
+        self.session.flush(now.at);
+    }
+
+    /// Writes what is due. Call it again at `session.poll_timeout()`, if nothing happens before.
+    fn write(&mut self, out: &mut impl Write, now: Instant) -> io::Result<()> {
+        while let Some(item) = self.session.poll(now) {
+            let updates = match item {
+                Item::ToolCall(id, patch) => self.sent.tool_call(&id, patch),
+                Item::Terminal(id, patch) => self.sent.terminal(&id, &patch),
+                Item::Chunk(chunk) => {
+                    let content = ContentChunk::new(chunk.text.into());
+                    let content = content.message_id(MessageId::new(chunk.message));
+                    vec![SessionUpdate::AgentMessageChunk(content).into()]
+                }
+                _ => Vec::new(),
+            };
+            for update in updates {
+                writeln!(out, "{}", json!(update.in_session("sess_1")))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn now() -> Moment {
+    Moment { at: Instant::now(), wall: SystemTime::now() }
+}
+
+fn main() -> io::Result<()> {
+    let (mut bridge, mut out) = (Bridge::new(), io::stdout().lock());
+    for line in io::stdin().lock().lines() {
+        match serde_json::from_str(&line?) {
+            Ok(event) => bridge.event(event, now()),
+            Err(error) => writeln!(io::stderr(), "skipped a line: {error}")?,
+        }
+        bridge.write(&mut out, Instant::now())?;
+    }
+    bridge.end(now());
+    bridge.write(&mut out, Instant::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bridge, now};
+    use acp_types::observe::v1::Observer;
+    use acp_types::schema::v1::ToolCallStatus::Failed;
+
+    #[test]
+    fn each_item_is_a_call_that_ends_once() {
+        let mut bridge = Bridge::new();
+        for line in [
+            r#"{"type":"started","id":"1","command":"make"}"#,
+            r#"{"type":"delta","id":"1","text":"cc a.c\n"}"#,
+            r#"{"type":"completed","id":"1","exit_code":2}"#,
+            r#"{"type":"completed","id":"1","exit_code":0}"#,
+            r#"{"type":"started","id":"2","command":"sleep 9"}"#,
+        ] {
+            bridge.event(serde_json::from_str(line).unwrap(), now());
+        }
+        bridge.end(now());
+        let mut out = Vec::new();
+        bridge.write(&mut out, now().at).unwrap();
+        let mut observer = Observer::new();
+        for line in String::from_utf8(out).unwrap().lines() {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            observer.update(&serde_json::from_value(line["update"].clone()).unwrap());
+        }
+        let calls: Vec<_> = observer.tool_calls().map(|call| (&*call.title, call.status)).collect();
+        let (make, sleep) = (("`make`", Failed), ("`sleep 9`", Failed));
+        assert_eq!((calls, observer.violations()), (vec![make, sleep], &[][..]));
+    }
+}
