@@ -107,6 +107,18 @@ fn a_stored_key_is_read_again_until_it_is_removed() {
 }
 
 #[test]
+fn keys_that_an_earlier_build_stored_are_read() {
+    let (_home, store) = store();
+    let Place::File(path) = write(&store, Provider::Gemini, None) else { panic!("a keyring") };
+    // Written by a build of November 2026.
+    fs::write(&path, include_str!("stored/keys.json")).unwrap();
+    let stored = login(&store, Provider::Anthropic).unwrap();
+    assert_eq!(stored.base_url.as_deref(), Some("http://127.0.0.1:9"));
+    let key = store.key(Provider::Anthropic, &stored).unwrap();
+    assert_eq!(key.expose(), "sk-stored-by-an-earlier-build");
+}
+
+#[test]
 fn without_a_folder_nothing_is_stored() {
     let store = KeyStore::in_file(&[]);
     assert_eq!(login(&store, Provider::Gemini), None);

@@ -157,3 +157,31 @@ fn two_at_once_lose_nothing() {
     });
     assert_eq!(store.load("/p".as_ref()).unwrap().len(), 40);
 }
+
+/// Files that a build of November 2026 wrote, by the names that it gave them.
+const STORED: [(&str, &str); 2] = [
+    ("user.json", include_str!("stored/user.json")),
+    (
+        "project-00d74baf14ea415c6164614838c91f834c38c3e564444dfa5bc3aa0d2809e265.json",
+        include_str!("stored/project-00d74baf14ea415c6164614838c91f834c38c3e564444dfa5bc3aa0d2809e265.json"),
+    ),
+];
+
+#[test]
+fn rules_that_earlier_builds_stored_are_read() {
+    let (_dir, store) = store();
+    private::make_folder(&store.folder).unwrap();
+    for (name, text) in STORED {
+        fs::write(store.folder.join(name), text).unwrap();
+    }
+    let allow = |scope, matcher| Rule { scope, matcher, verdict: Verdict::Allow };
+    let words = |words: &str| serde_json::from_value(json!({ "argv": words.split(' ').collect::<Vec<_>>() }));
+    let run = Effect::Run { command: "cargo --version".to_owned(), cwd: "/p".into() };
+    let expected = [
+        allow(Scope::Project, words("git status").unwrap()),
+        allow(Scope::Project, Matcher::Effect(Effect::Write("/p/b.txt".into()))),
+        allow(Scope::Project, Matcher::Effect(run)),
+        allow(Scope::User, words("git log").unwrap()),
+    ];
+    assert_eq!(store.load("/p".as_ref()).unwrap(), expected);
+}
