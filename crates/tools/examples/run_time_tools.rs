@@ -95,8 +95,9 @@ impl DynTool for Remote {
     ) -> BoxFuture<'a, Result<Output, ToolError>> {
         async move {
             let plan = pinned.release(grant)?;
-            let args =
-                plan.downcast::<Value>().map_err(|_other| ToolError::fatal("not its plan"))?;
+            let Ok(args) = plan.downcast::<Value>() else {
+                return Err(ToolError::fatal("a plan of another tool"));
+            };
             Ok(Output::new(ask_server(&self.name, &args).await?))
         }
         .boxed()

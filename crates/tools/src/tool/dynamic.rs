@@ -51,7 +51,9 @@ use crate::error::ToolError;
 ///     ) -> BoxFuture<'a, Result<Output, ToolError>> {
 ///         async move {
 ///             let plan = pinned.release(grant)?;
-///             let args = plan.downcast::<Value>().map_err(|_| ToolError::fatal("another plan"))?;
+///             let Ok(args) = plan.downcast::<Value>() else {
+///                 return Err(ToolError::fatal("a plan of another tool"));
+///             };
 ///             Ok(Output::new(args.to_string()))
 ///         }
 ///         .boxed()
