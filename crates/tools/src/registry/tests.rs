@@ -1,9 +1,9 @@
 //! The list of tools, and the arguments that models write.
 
-use super::{Context, Description, Draft, DynTool, Invocation, Reach, Registry, Spec, Tool};
+use super::Registry;
 use crate::error::ToolError;
 use crate::files::workspace::Workspace;
-use crate::tool::Output;
+use crate::tool::{Context, Description, Draft, DynTool, Invocation, Output, Reach, Spec, Tool};
 use acp_lifecycle::{AllowPolicy, AnyPlan, Grant, Pinned, Session, SessionHandle, perform};
 use acp_types::{ToolCallId, ToolKind};
 use futures::future::{BoxFuture, FutureExt as _};
