@@ -191,7 +191,7 @@ const ONE_VERSION: &str = "agent-client-protocol-schema";
 const MAP: &str = "ARCHITECTURE.md";
 
 /// Circles of modules that are not mended yet. None may come back.
-const CIRCLES: usize = 2;
+const CIRCLES: usize = 0;
 
 /// A workspace member, as far as its edges go.
 struct Member {

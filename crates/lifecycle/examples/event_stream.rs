@@ -46,10 +46,11 @@ impl Bridge {
     fn event(&mut self, event: Event, now: Moment) {
         match event {
             Event::Started { id, command } => {
-                let patch = ToolCallPatch::announce("exec", format!("`{command}`"), ToolKind::Execute)
-                    .raw_input(json!({ "command": command }))
-                    .append(Content::Terminal(id.clone().into()))
-                    .status(Status::InProgress);
+                let patch =
+                    ToolCallPatch::announce("exec", format!("`{command}`"), ToolKind::Execute)
+                        .raw_input(json!({ "command": command }))
+                        .append(Content::Terminal(id.clone().into()))
+                        .status(Status::InProgress);
                 self.session.upsert(&id.clone().into(), &self.turn, patch, now);
                 let terminal = TerminalPatch::open(command, "/project");
                 self.session.open_terminal(&id.into(), terminal, now);

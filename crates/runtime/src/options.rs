@@ -11,7 +11,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use acp_lifecycle::{ResponseId, SessionHandle};
-use acp_tools::Registry;
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{
     ConfigOptionUpdate, CurrentModeUpdate, SessionConfigOption, SessionUpdate,
@@ -27,13 +26,13 @@ use callboard_models::Effort;
 
 use crate::mode::Mode;
 use crate::wire::{AnswerSlot, Answers};
-use crate::{commands, errors, limits};
+use crate::{errors, limits};
 
 /// What is chosen in an open session.
 pub(crate) struct Options {
     handle: SessionHandle,
     answers: Answers,
-    registry: Registry,
+    commands: Commands,
     roots: Vec<PathBuf>,
     state: Mutex<State>,
 }
@@ -47,6 +46,9 @@ struct State {
     /// How many requests were taken on, which names their answers.
     requests: u64,
 }
+
+/// Returns the slash commands that there are with what is chosen.
+type Commands = Box<dyn Fn(&Chosen) -> SessionUpdate + Send + Sync>;
 
 /// What the client was told last.
 #[derive(Debug, PartialEq)]
@@ -78,13 +80,13 @@ impl Options {
         selection: Selection,
         handle: SessionHandle,
         answers: Answers,
-        registry: Registry,
+        commands: impl Fn(&Chosen) -> SessionUpdate + Send + Sync + 'static,
         roots: Vec<PathBuf>,
     ) -> Arc<Self> {
-        let told = Told::new(&selection, &registry);
+        let told = Told::new(&selection, &commands);
         handle.news(told.commands.clone());
         let state = Mutex::new(State { selection, told, asked: 0, met: 0, requests: 0 });
-        Arc::new(Self { handle, answers, registry, roots, state })
+        Arc::new(Self { handle, answers, commands: Box::new(commands), roots, state })
     }
 
     /// Returns what the next request to a model goes by.
@@ -203,7 +205,7 @@ impl Options {
     /// Tells the client what it has not been told, and answers whoever asked. The news and the
     /// answer go out in this order, behind what went before.
     fn tell(&self, state: &mut State, by: By) {
-        let now = Told::new(&state.selection, &self.registry);
+        let now = Told::new(&state.selection, &self.commands);
         if let Some(mode) = now.mode
             && state.told.mode != now.mode
             && !matches!(by, By::SetMode(_))
@@ -249,9 +251,9 @@ impl Options {
 }
 
 impl Told {
-    fn new(selection: &Selection, registry: &Registry) -> Self {
+    fn new(selection: &Selection, commands: &dyn Fn(&Chosen) -> SessionUpdate) -> Self {
         let chosen = selection.chosen();
-        let commands = commands::available(&chosen, registry);
+        let commands = commands(&chosen);
         Self { mode: chosen.mode, options: selection.options(&chosen), commands }
     }
 }

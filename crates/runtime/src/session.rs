@@ -24,7 +24,7 @@ use ulid::Ulid;
 
 use crate::commands::Asked;
 use crate::context::WorkspaceContext;
-use crate::options::{Options, Selection};
+use crate::options::{Chosen, Options, Selection};
 use crate::permission::{Keeper, Permission};
 use crate::secrets::{LiveSecrets, OfSession};
 use crate::turn::{self, History, Turn};
@@ -89,8 +89,9 @@ impl Session {
         let handle = SessionHandle::new(core, SystemTime::now);
         let keeper = store.map(|store| Arc::new(Keeper::new(handle.clone(), store, cwd)));
         let answers = Answers::default();
-        let options =
-            Options::new(selection, handle.clone(), answers.clone(), registry.clone(), roots);
+        let tools = registry.clone();
+        let commands = move |chosen: &Chosen| commands::available(chosen, &tools);
+        let options = Options::new(selection, handle.clone(), answers.clone(), commands, roots);
         let wire = wire(handle.clone(), answers.clone()).kept_by(keeper.clone());
         let context = context.with_text(wire.texts()).with_terminal(wire.terminals());
         let (prompts, waiting) = mpsc::channel(limits::MAX_WAITING_PROMPTS);

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use acp_lifecycle::{Effect, Effects, Item, Session};
+use acp_tools::Registry;
 use callboard_models::{Model, Reply, Request, SpecError, Traits};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -59,12 +60,17 @@ fn shelf(models: &[&'static str]) -> Arc<Shelf> {
     Arc::new(Shelf(Mutex::new(models.to_vec())))
 }
 
+/// The commands of a session with the built-in tools.
+fn commands() -> impl Fn(&Chosen) -> SessionUpdate + Send + Sync {
+    let registry = Registry::builtin().unwrap();
+    move |chosen| crate::commands::available(chosen, &registry)
+}
+
 fn open(shelf: &Arc<Shelf>, mode: Option<Mode>) -> (Arc<Options>, SessionHandle) {
     let handle = SessionHandle::new(Session::new("/p"), SystemTime::now);
-    let registry = Registry::builtin().unwrap();
     let roots = vec![PathBuf::from("/p")];
-    let options =
-        Options::new(selection(shelf, mode), handle.clone(), Answers::default(), registry, roots);
+    let (selection, answers) = (selection(shelf, mode), Answers::default());
+    let options = Options::new(selection, handle.clone(), answers, commands(), roots);
     told(&handle);
     (options, handle)
 }
@@ -248,8 +254,7 @@ fn a_model_that_gets_its_name_late_is_told_and_is_one_of_those_offered() {
     let late = Arc::new(Late::default());
     let handle = SessionHandle::new(Session::new("/p"), SystemTime::now);
     let selection = Selection::new(shelf(&[]), late.clone(), None);
-    let registry = Registry::builtin().unwrap();
-    let options = Options::new(selection, handle.clone(), Answers::default(), registry, vec![]);
+    let options = Options::new(selection, handle.clone(), Answers::default(), commands(), vec![]);
     told(&handle);
     late.0.set("found/one".to_owned()).unwrap();
     options.refresh();

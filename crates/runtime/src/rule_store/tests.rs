@@ -163,7 +163,9 @@ const STORED: [(&str, &str); 2] = [
     ("user.json", include_str!("stored/user.json")),
     (
         "project-00d74baf14ea415c6164614838c91f834c38c3e564444dfa5bc3aa0d2809e265.json",
-        include_str!("stored/project-00d74baf14ea415c6164614838c91f834c38c3e564444dfa5bc3aa0d2809e265.json"),
+        include_str!(
+            "stored/project-00d74baf14ea415c6164614838c91f834c38c3e564444dfa5bc3aa0d2809e265.json"
+        ),
     ),
 ];
 
@@ -175,7 +177,9 @@ fn rules_that_earlier_builds_stored_are_read() {
         fs::write(store.folder.join(name), text).unwrap();
     }
     let allow = |scope, matcher| Rule { scope, matcher, verdict: Verdict::Allow };
-    let words = |words: &str| serde_json::from_value(json!({ "argv": words.split(' ').collect::<Vec<_>>() }));
+    let words = |words: &str| {
+        serde_json::from_value(json!({ "argv": words.split(' ').collect::<Vec<_>>() }))
+    };
     let run = Effect::Run { command: "cargo --version".to_owned(), cwd: "/p".into() };
     let expected = [
         allow(Scope::Project, words("git status").unwrap()),
