@@ -9,7 +9,9 @@ use std::{borrow::Cow, fmt::Write as _, iter, sync::Arc};
 use callboard_text::counted;
 use futures::{StreamExt as _, stream};
 
-use super::{Call, Event, Message, Model, Part, Reply, Request, Stop, ToolResult, ToolSpec};
+use super::{
+    Call, Event, Message, Model, Part, Reply, Request, Stop, ToolResult, ToolSpec, Traits,
+};
 pub use command::{COMMANDS, Command};
 use command::{Prompt, ToolUse};
 
@@ -53,6 +55,10 @@ impl Direct {
 impl Model for Direct {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn traits(&self) -> Traits {
+        Traits { scripted: true, ..Traits::default() }
     }
 
     fn reply(&self, request: Request) -> Reply {

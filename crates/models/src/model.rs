@@ -44,6 +44,9 @@ pub struct Traits {
     pub audio: bool,
     /// True if it can be told how much to think: [`Request::effort`].
     pub efforts: bool,
+    /// True if it does what its prompts or a file say word by word, so that instructions, notices
+    /// and summaries are nothing to it.
+    pub scripted: bool,
     /// Tokens that a request and its reply may have together, if known.
     pub context_tokens: Option<u64>,
 }

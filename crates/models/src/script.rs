@@ -28,7 +28,7 @@ use futures::{StreamExt as _, future, stream};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{Call, Event, Fault, Model, ModelError, Reply, Request, Stop};
+use crate::{Call, Event, Fault, Model, ModelError, Reply, Request, Stop, Traits};
 
 /// The longest script, in bytes.
 pub(crate) const MAX_BYTES: usize = 16 << 20;
@@ -101,6 +101,10 @@ impl Script {
 impl Model for Script {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn traits(&self) -> Traits {
+        Traits { scripted: true, ..Traits::default() }
     }
 
     fn reply(&self, request: Request) -> Reply {

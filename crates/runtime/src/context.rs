@@ -23,7 +23,7 @@ use std::time::SystemTime;
 use acp_lifecycle::Secrets;
 use acp_tools::Workspace;
 use acp_types::{Status, ToolCallReport, ToolKind};
-use callboard_models::{Message, Model, ToolSpec, direct};
+use callboard_models::{Message, Model, ToolSpec};
 
 pub(crate) use budget::{Budget, weight};
 use instructions::Instructions;
@@ -35,10 +35,9 @@ use crate::blocking::one_at_a_time;
 use crate::limits;
 use crate::mode::Mode;
 
-/// Returns whether a model is told anything but the session itself: those that play commands or a
-/// script do not listen.
+/// Returns whether a model is told anything but the session itself.
 pub(crate) fn is_told(model: &dyn Model) -> bool {
-    model.name() != direct::NAME && !model.name().starts_with("script:")
+    !model.traits().scripted
 }
 
 /// What stands before the messages of every request.

@@ -167,7 +167,9 @@ impl Inner {
     /// What a model takes, as far as its name tells.
     fn expected(&self) -> Traits {
         let named = self.name.get().and_then(|name| Provider::parse(name));
-        let Some((provider, model)) = named else { return Traits::default() };
+        let Some((provider, model)) = named else {
+            return Traits { scripted: true, ..Traits::default() };
+        };
         *self.expected.get_or_init(|| {
             let login = self.chooser.login(provider);
             let base_url = self.chooser.base_url(provider, login.as_ref());
