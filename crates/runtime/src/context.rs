@@ -17,7 +17,7 @@ use std::env::consts::OS;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use acp_lifecycle::Secrets;
@@ -33,6 +33,7 @@ use stamps::Stamps;
 
 use crate::blocking::one_at_a_time;
 use crate::limits;
+use crate::lock::lock;
 use crate::mode::Mode;
 
 /// Returns whether a model is told anything but the session itself.
@@ -184,10 +185,6 @@ impl WorkspaceContext {
         // A panic costs what would have been told.
         one_at_a_time(&self.known, move |known| look(known, &workspace)).await;
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Known {

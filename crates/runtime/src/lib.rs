@@ -13,6 +13,7 @@ mod commands;
 mod context;
 mod errors;
 mod limits;
+mod lock;
 mod mode;
 mod options;
 mod permission;

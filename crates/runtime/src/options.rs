@@ -8,7 +8,7 @@ mod selection;
 mod tests;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use acp_lifecycle::{ResponseId, SessionHandle};
 use agent_client_protocol::v1::Responder;
@@ -24,6 +24,7 @@ pub(crate) use selection::{Change, Chosen, LEVELS, Selection, level, parse_level
 
 use callboard_models::Effort;
 
+use crate::lock::lock;
 use crate::mode::Mode;
 use crate::wire::{AnswerSlot, Answers};
 use crate::{errors, limits};
@@ -91,12 +92,12 @@ impl Options {
 
     /// Returns what the next request to a model goes by.
     pub(crate) fn chosen(&self) -> Chosen {
-        self.lock().selection.chosen()
+        lock(&self.state).selection.chosen()
     }
 
     /// Looks at what can be chosen, and is.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&Selection) -> T) -> T {
-        look(&self.lock().selection)
+        look(&lock(&self.state).selection)
     }
 
     /// Does what `session/set_mode` asks for.
@@ -138,7 +139,7 @@ impl Options {
 
     /// Sets the mode: it holds for every call that is not permitted yet.
     pub(crate) fn set_mode(&self, mode: Mode, by: By) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.selection.set_mode(mode);
         let policy = mode.policy(&self.roots);
         self.handle.with(|session, _| session.set_policy(policy));
@@ -147,7 +148,7 @@ impl Options {
 
     /// Sets how much to think, from the next request on.
     pub(crate) fn set_effort(&self, effort: Option<Effort>, by: By) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.selection.set_effort(effort);
         self.tell(&mut state, by);
     }
@@ -163,7 +164,7 @@ impl Options {
         by: By,
     ) -> impl Future<Output = std::result::Result<(), String>> + Send + use<> {
         let (options, request, catalogue) = {
-            let mut state = self.lock();
+            let mut state = lock(&self.state);
             state.asked += 1;
             (self.clone(), state.asked, state.selection.catalogue().clone())
         };
@@ -175,7 +176,7 @@ impl Options {
                 Ok(Err(error)) => return by.fail(options.redacted(&error.to_string())),
                 Err(_) => return by.fail("the model could not be opened".to_owned()),
             };
-            let mut state = options.lock();
+            let mut state = lock(&options.state);
             if request > state.met {
                 state.met = request;
                 state.selection.set_model(model);
@@ -187,7 +188,7 @@ impl Options {
 
     /// Tells the client what has changed by itself: which models there are, what they can.
     pub(crate) fn refresh(&self) {
-        self.tell(&mut self.lock(), By::Command);
+        self.tell(&mut lock(&self.state), By::Command);
     }
 
     /// Looks for further models to choose among, beside everything else, and tells the client.
@@ -233,7 +234,7 @@ impl Options {
 
     /// Takes a request on, which is answered in any case from now on.
     fn take_on<T: JsonRpcResponse>(&self, responder: Responder<T>) -> ChangeRequest<T> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.requests += 1;
         let id = ResponseId::new(state.requests);
         let slot = self.answers.keep(id, responder);
@@ -242,11 +243,6 @@ impl Options {
 
     fn redacted(&self, text: &str) -> String {
         self.handle.with(|session, _| session.secrets().redact(text).into_owned())
-    }
-
-    /// A panic while the lock was held left a whole value, so it can be used on.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -277,7 +273,7 @@ impl<T: JsonRpcResponse> ChangeRequest<T> {
     }
 
     fn slot(&self) -> MutexGuard<'_, Option<Result<T>>> {
-        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.slot)
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use acp_lifecycle::{Chunk, Role, SessionHandle, drive};
@@ -24,6 +24,7 @@ use ulid::Ulid;
 
 use crate::commands::Asked;
 use crate::context::WorkspaceContext;
+use crate::lock::lock;
 use crate::options::{Chosen, Options, Selection};
 use crate::permission::{Keeper, Permission};
 use crate::secrets::{LiveSecrets, OfSession};
@@ -401,10 +402,6 @@ fn answer(handle: &SessionHandle, said: String, turn: &CancellationToken) -> Sto
 fn say(handle: &SessionHandle, text: String) {
     let message = Ulid::generate().to_string();
     handle.say(Chunk { role: Role::Agent, message, text });
-}
-
-fn lock(turns: &Mutex<Turns>) -> MutexGuard<'_, Turns> {
-    turns.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

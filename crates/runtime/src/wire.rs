@@ -10,7 +10,7 @@ mod terminals;
 mod texts;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use acp_lifecycle::{Chunk, Item, ResponseId, Role, SessionHandle, Sink, Unreachable};
 use acp_tools::{TerminalBackend, TextBackend};
@@ -31,6 +31,7 @@ use self::shows::Shows;
 use self::terminals::ClientTerminals;
 use self::texts::ClientTexts;
 use crate::errors;
+use crate::lock::lock;
 use crate::permission::Keeper;
 
 /// The client of one session.
@@ -213,7 +214,7 @@ impl Answers {
         let slot = AnswerSlot::default();
         let kept = slot.clone();
         let send = move || {
-            let answer = kept.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let answer = lock(&kept).take();
             responder.respond_with_result(answer.unwrap_or_else(|| Err(errors::session_closing())))
         };
         self.add(AnswerId::Other(id), Pending::Other(Box::new(send)));
@@ -222,7 +223,7 @@ impl Answers {
 
     /// Sets what the answer will be.
     pub(crate) fn set(&self, turn: &TurnId, answer: Result<PromptResponse>) {
-        let mut unanswered = self.lock();
+        let mut unanswered = lock(&self.0);
         let pending = unanswered
             .requests
             .iter_mut()
@@ -233,7 +234,7 @@ impl Answers {
     }
 
     fn add(&self, id: AnswerId, pending: Pending) {
-        let mut unanswered = self.lock();
+        let mut unanswered = lock(&self.0);
         if !unanswered.is_over {
             unanswered.requests.push((id, pending));
             return;
@@ -245,7 +246,7 @@ impl Answers {
 
     fn send(&self, id: &AnswerId) -> std::result::Result<(), Unreachable> {
         let pending = {
-            let mut unanswered = self.lock();
+            let mut unanswered = lock(&self.0);
             let at = unanswered.requests.iter().position(|(other, _)| other == id);
             at.map(|at| unanswered.requests.remove(at).1)
         };
@@ -258,17 +259,13 @@ impl Answers {
     /// Answers every request that waits, and each that comes later at once.
     fn end(&self) {
         let requests = {
-            let mut unanswered = self.lock();
+            let mut unanswered = lock(&self.0);
             unanswered.is_over = true;
             std::mem::take(&mut unanswered.requests)
         };
         for (_, pending) in requests {
             drop(pending.answer());
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Unanswered> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

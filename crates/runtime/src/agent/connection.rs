@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use acp_tools::{Context, Workspace};
 use acp_types::Trace;
@@ -27,6 +27,7 @@ use ulid::Ulid;
 use crate::authenticator::Authenticator;
 use crate::errors;
 use crate::limits;
+use crate::lock::lock;
 use crate::options::Selection;
 use crate::permission::{Permission, Stored};
 use crate::session::Session;
@@ -306,9 +307,4 @@ impl Connection {
     pub(super) fn session(&self, id: &SessionId) -> Option<Arc<Session>> {
         lock(&self.sessions).get(id).cloned()
     }
-}
-
-/// A panic while one of these locks was held left a whole value, so it can be used on.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::mem::take;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use acp_lifecycle::{ClientRequestId, SessionHandle};
@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::Wire;
+use crate::lock::lock;
 
 /// The requests of one session that wait to be sent.
 #[derive(Clone)]
@@ -142,7 +143,7 @@ impl Requests {
     /// Says that the session is over: what is only told is sent now, the rest is not sent any more.
     pub(super) fn end(&self) {
         let waiting = {
-            let mut waiting = self.lock();
+            let mut waiting = lock(&self.waiting);
             waiting.is_over = true;
             take(&mut waiting.send)
         };
@@ -154,7 +155,7 @@ impl Requests {
     /// session's end.
     fn queue(&self, kind: Kind, send: SendRequest) -> Option<ClientRequestId> {
         let number = {
-            let mut waiting = self.lock();
+            let mut waiting = lock(&self.waiting);
             if waiting.is_over {
                 drop(waiting);
                 if kind == Kind::Told {
@@ -176,11 +177,7 @@ impl Requests {
     }
 
     fn take(&self, number: ClientRequestId) -> Option<SendRequest> {
-        self.lock().send.remove(&number).map(|(_, send)| send)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting).send.remove(&number).map(|(_, send)| send)
     }
 }
 
