@@ -35,8 +35,7 @@ use words::{ENGLISH, Words};
 
 /// Who answers permission requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Approval {
+pub(crate) enum Approval {
     /// The user at the terminal; without one, nobody, and every request is rejected.
     Ask,
     /// Everything is allowed.
@@ -65,7 +64,7 @@ enum Ending {
 /// words are in the language of a locale.
 ///
 /// The exit codes are those of the README.
-pub async fn run(
+pub(crate) async fn run(
     agent: impl ConnectTo<Client> + 'static,
     prompt: Vec<ContentBlock>,
     cwd: PathBuf,

@@ -6,52 +6,52 @@ use std::time::Duration;
 
 /// Time from the end of input, or a signal, to the end of the connection, whatever still runs.
 /// With the 200 ms in which the runtime ends, the process is gone within 2 s.
-pub const EXIT_DEADLINE: Duration = Duration::from_millis(1_700);
+pub(crate) const EXIT_DEADLINE: Duration = Duration::from_millis(1_700);
 
 // ---- The model's window ----
 
 /// Time for what is not exported yet to be sent when the process ends (feature `otlp`).
-pub const EXPORT_FLUSH: Duration = Duration::from_millis(500);
+pub(crate) const EXPORT_FLUSH: Duration = Duration::from_millis(500);
 
 /// Bytes of standard input that `callboard exec` takes as the context of its prompt; the rest is cut
 /// off.
-pub const MAX_CONTEXT_BYTES: usize = 256 << 10;
+pub(crate) const MAX_CONTEXT_BYTES: usize = 256 << 10;
 
 /// Time without a byte of that context after which the user is told that it is waited for.
-pub const STDIN_NOTE: Duration = Duration::from_secs(5);
+pub(crate) const STDIN_NOTE: Duration = Duration::from_secs(5);
 
 /// Time for each piece of it from then on: a test suite may be silent for minutes.
-pub const STDIN_PATIENCE: Duration = Duration::from_secs(10 * 60);
+pub(crate) const STDIN_PATIENCE: Duration = Duration::from_secs(10 * 60);
 
 /// Bytes of a collector's answer that are read (feature `otlp`).
-pub const EXPORT_ANSWER_BYTES: u64 = 64 << 10;
+pub(crate) const EXPORT_ANSWER_BYTES: u64 = 64 << 10;
 
 // ---- Choosing a model ----
 
 /// Bytes of the configuration file; a larger one is refused.
-pub const MAX_CONFIG_BYTES: u64 = 256 << 10;
+pub(crate) const MAX_CONFIG_BYTES: u64 = 256 << 10;
 
 /// Bytes of the file of stored keys; a larger one is refused.
-pub const MAX_KEYS_BYTES: u64 = 64 << 10;
+pub(crate) const MAX_KEYS_BYTES: u64 = 64 << 10;
 
 /// Bytes of one answer at `callboard login`.
-pub const MAX_ANSWER_BYTES: u64 = 4 << 10;
+pub(crate) const MAX_ANSWER_BYTES: u64 = 4 << 10;
 
 /// Time for the system's keyring to answer. It may be asking its user to unlock it.
-pub const KEYRING_DEADLINE: Duration = Duration::from_secs(20);
+pub(crate) const KEYRING_DEADLINE: Duration = Duration::from_secs(20);
 
 /// Models that were found by looking for them, and are offered from then on; further ones are not.
-pub const MAX_FOUND_MODELS: usize = 64;
+pub(crate) const MAX_FOUND_MODELS: usize = 64;
 
 // ---- Judging transcripts ----
 
 /// Faults of one file that are printed; all are counted.
-pub const MAX_SHOWN_FAULTS: usize = 200;
+pub(crate) const MAX_SHOWN_FAULTS: usize = 200;
 
 // ---- Model selection ----
 
 /// Time for which a server is not asked again for the models that it has listed.
-pub const MODEL_LIST_FRESH: Duration = Duration::from_secs(10 * 60);
+pub(crate) const MODEL_LIST_FRESH: Duration = Duration::from_secs(10 * 60);
 
 /// Time for the file of logins to be read, which may lie on a network.
-pub const FILE_DEADLINE: Duration = Duration::from_secs(5);
+pub(crate) const FILE_DEADLINE: Duration = Duration::from_secs(5);

@@ -12,10 +12,10 @@ use anstream::AutoStream;
 use terminal_size::{Height, Width, terminal_size_of};
 
 /// Columns taken where neither the environment nor a terminal says.
-pub const DEFAULT_WIDTH: usize = 100;
+const DEFAULT_WIDTH: usize = 100;
 
 /// Columns below which nothing would be readable; a smaller terminal wraps.
-pub const MIN_WIDTH: usize = 40;
+const MIN_WIDTH: usize = 40;
 
 /// Standard output or standard error, with colours where they are wanted.
 ///

@@ -75,7 +75,7 @@ impl Which {
     /// # Errors
     ///
     /// `invalid_arguments` if more than one is given, or a number is zero.
-    pub fn from_arguments(
+    pub(crate) fn from_arguments(
         replace_all: bool,
         occurrence: Option<u32>,
         line: Option<u32>,
@@ -160,7 +160,11 @@ pub fn apply(text: &str, edits: &[Edit]) -> Result<Edited, EditError> {
 /// # Errors
 ///
 /// As [`apply`], and [`EditReason::Stopped`].
-pub fn apply_until(text: &str, edits: &[Edit], cancel: &Cancel<'_>) -> Result<Edited, EditError> {
+pub(crate) fn apply_until(
+    text: &str,
+    edits: &[Edit],
+    cancel: &Cancel<'_>,
+) -> Result<Edited, EditError> {
     let (mut text, mut splices, mut done) = (Cow::Borrowed(text), Vec::new(), Vec::new());
     for (index, edit) in edits.iter().enumerate() {
         let fail = |reason| EditError { edit: index + 1, edits: edits.len(), reason };

@@ -53,14 +53,14 @@ impl Note {
 
     /// Adds a number: see [`Titles::sentence`].
     #[must_use]
-    pub fn with_count(mut self, name: &'static str, count: u64) -> Self {
+    pub(crate) fn with_count(mut self, name: &'static str, count: u64) -> Self {
         self.counts.push((name, count));
         self
     }
 
     /// Adds notes as an argument, with `joint` between them.
     #[must_use]
-    pub fn with_notes(
+    pub(crate) fn with_notes(
         mut self,
         name: &'static str,
         notes: impl IntoIterator<Item = Self>,

@@ -112,7 +112,7 @@ impl Text {
     /// # Errors
     ///
     /// The first character that the encoding does not have.
-    pub fn spliced(&self, splices: &[Splice]) -> Result<Vec<u8>, char> {
+    pub(crate) fn spliced(&self, splices: &[Splice]) -> Result<Vec<u8>, char> {
         let raw = self.bytes();
         let added: usize = splices.iter().map(|splice| splice.new.len()).sum();
         let mut bytes = Vec::with_capacity(raw.len() + added);

@@ -64,7 +64,7 @@ pub fn find(workspace: &Workspace, at: &Resolved) -> Result<Found, ToolError> {
 /// # Errors
 ///
 /// As [`find`].
-pub fn find_text(workspace: &Workspace, at: &Resolved) -> Result<Found, ToolError> {
+pub(crate) fn find_text(workspace: &Workspace, at: &Resolved) -> Result<Found, ToolError> {
     find_by(workspace, at, Seen::with_bytes)
 }
 
@@ -103,19 +103,19 @@ fn require_removable(workspace: &Workspace, dir: &Dir, entry: &Entry) -> Result<
 impl Found {
     /// Returns whether it is a directory.
     #[must_use]
-    pub fn is_directory(&self) -> bool {
+    pub(crate) fn is_directory(&self) -> bool {
         self.seen.kind == Kind::Directory
     }
 
     /// Returns whether it can be restored after it was deleted.
     #[must_use]
-    pub fn can_be_restored(&self) -> bool {
+    pub(crate) fn can_be_restored(&self) -> bool {
         !matches!(self.fate, Fate::Lost(_))
     }
 
     /// Says what the deletion would change.
     #[must_use]
-    pub fn deletion(&self) -> FileChange {
+    pub(crate) fn deletion(&self) -> FileChange {
         let path = self.entry.at.path();
         match &self.text {
             Some(text) => {
@@ -127,7 +127,7 @@ impl Found {
 
     /// Says how much is in a directory.
     #[must_use]
-    pub fn extent(&self) -> Option<Note> {
+    pub(crate) fn extent(&self) -> Option<Note> {
         let Seen { entries, bytes, is_whole, .. } = self.seen;
         let key = if is_whole { "directory" } else { "directory-at-least" };
         let note = || Note::new(key).with_count("entries", entries).with_count("bytes", bytes);
@@ -136,7 +136,7 @@ impl Found {
 
     /// Says if it cannot be restored once it is deleted, or not for long.
     #[must_use]
-    pub fn caveat(&self) -> Option<Note> {
+    pub(crate) fn caveat(&self) -> Option<Note> {
         match &self.fate {
             Fate::Kept => None,
             Fate::KeptOnce => Some(Note::new("kept-once").with_count("bytes", UNDO_BYTES)),
@@ -149,7 +149,7 @@ impl Found {
     /// # Errors
     ///
     /// `too_large`.
-    pub fn require_deletable(&self) -> Result<(), ToolError> {
+    pub(crate) fn require_deletable(&self) -> Result<(), ToolError> {
         if self.can_be_restored() || self.seen.is_whole {
             return Ok(());
         }

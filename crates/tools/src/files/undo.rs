@@ -71,7 +71,7 @@ enum Prepared {
 /// A file of a step that stays as it is when the rest is undone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Staying {
+pub(crate) struct Staying {
     /// The file.
     pub path: PathBuf,
     /// Why, as the end of a sentence about it.
@@ -106,12 +106,12 @@ impl Undoing {
     }
 
     /// Returns what it would change.
-    pub fn changes(&self) -> impl Iterator<Item = FileChange> {
+    pub(crate) fn changes(&self) -> impl Iterator<Item = FileChange> {
         self.deeds.iter().filter_map(Prepared::change)
     }
 
     /// Returns every place that it would change, and whether it is gone afterwards.
-    pub fn places(&self) -> impl Iterator<Item = (&Path, bool)> {
+    pub(crate) fn places(&self) -> impl Iterator<Item = (&Path, bool)> {
         self.pinned().map(|(at, is_gone)| (at.path(), is_gone))
     }
 
@@ -128,7 +128,7 @@ impl Undoing {
 
     /// Returns the files that stay as they are: something else changed them since, or what was there
     /// is not kept.
-    pub fn staying(&self) -> impl Iterator<Item = &Staying> {
+    pub(crate) fn staying(&self) -> impl Iterator<Item = &Staying> {
         self.deeds.iter().filter_map(|prepared| match prepared {
             Prepared::Stay(staying, _) => Some(staying),
             _ => None,

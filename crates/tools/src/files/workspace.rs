@@ -186,7 +186,7 @@ impl Workspace {
     /// Returns the workspace that a path is to be read in: another one for an output of this
     /// session, which nothing that writes gets to see.
     #[must_use]
-    pub fn reading(self: &Arc<Self>, given: &str) -> Arc<Self> {
+    pub(crate) fn reading(self: &Arc<Self>, given: &str) -> Arc<Self> {
         let Some(folder) = self.outputs.folder_of(given) else { return Arc::clone(self) };
         if let Some(readable) = self.readable.get() {
             return Arc::clone(readable);

@@ -265,7 +265,7 @@ impl FoundPaths {
 
     /// Returns the absolute path of an entry.
     #[must_use]
-    pub fn absolute(&self, entry: &FoundPath) -> PathBuf {
+    pub(crate) fn absolute(&self, entry: &FoundPath) -> PathBuf {
         self.path.join(&entry.path)
     }
 }

@@ -186,7 +186,7 @@ impl Listing {
 
     /// Returns the absolute path of an entry.
     #[must_use]
-    pub fn absolute(&self, entry: &Entry) -> PathBuf {
+    pub(crate) fn absolute(&self, entry: &Entry) -> PathBuf {
         self.path.join(&entry.path)
     }
 }

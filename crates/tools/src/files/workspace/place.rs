@@ -103,7 +103,7 @@ impl Resolved {
 
     /// Returns the path as the model gave it.
     #[must_use]
-    pub fn given(&self) -> &str {
+    pub(crate) fn given(&self) -> &str {
         &self.given
     }
 
@@ -116,7 +116,7 @@ impl Resolved {
 
     /// Returns the path relative to its root; empty for the root itself.
     #[must_use]
-    pub fn beneath(&self) -> &Path {
+    pub(crate) fn beneath(&self) -> &Path {
         &self.beneath
     }
 
