@@ -84,7 +84,16 @@ impl Titles {
         self.fill(key, arguments.collect(), &[])
     }
 
-    /// Does the same with arguments that stay whole however long they are.
+    /// Returns a name and arguments as [`render`](Self::render) does where there is no message, also
+    /// where there is one of that name: a name from elsewhere takes nobody's title.
+    #[must_use]
+    pub fn named(&self, name: &str, arguments: &[(&str, String)]) -> String {
+        let words = arguments.iter().map(|(_, value)| plain_or_code(&self.shortened(value)));
+        let words = std::iter::once(plain_or_code(&visible(name))).chain(words);
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    /// Does as [`render`](Self::render) with arguments that stay whole however long they are.
     pub(crate) fn render_whole(&self, key: &str, arguments: &[(&str, String)]) -> String {
         self.render_with(key, arguments, &[])
     }

@@ -107,7 +107,7 @@ pub struct Edited {
 }
 
 impl Edited {
-    /// Returns the bytes of the text, as [`Text::spliced`] does.
+    /// Returns the bytes of the text. Those outside of the edits are as they were.
     ///
     /// # Errors
     ///

@@ -95,7 +95,7 @@ impl Registry {
         let catalogues = [CATALOGUES, catalogues].concat();
         let mut registry = Self::new(Titles::negotiate(&catalogues, locale)?);
         locale.clone_into(&mut registry.locale);
-        builtin::all().into_iter().for_each(|tool| registry.add_dyn(tool));
+        builtin::all().into_iter().for_each(|tool| registry.insert(tool.spec(), tool));
         Ok(registry)
     }
 
@@ -107,12 +107,20 @@ impl Registry {
 
     /// Adds a tool. One of the same name is replaced.
     pub fn add(&mut self, tool: impl Tool) {
-        self.add_dyn(Box::new(tool));
+        self.insert(Tool::spec(&tool), Box::new(tool));
     }
 
     /// Adds a tool that is known only at run time. One of the same name is replaced.
+    ///
+    /// Its title is its name and arguments, unless [`Spec::with_title`] gives it a key of its own: a
+    /// server's tool cannot take the title of another one by its name.
     pub fn add_dyn(&mut self, tool: Box<dyn DynTool>) {
         let spec = tool.spec();
+        let title = spec.own_title().into();
+        self.insert(Spec { title, ..spec }, tool);
+    }
+
+    fn insert(&mut self, spec: Spec, tool: Box<dyn DynTool>) {
         self.tools.retain(|other| other.spec.name != spec.name);
         self.tools.push(Arc::new(Entry { tool, spec, schema: OnceLock::new() }));
     }
@@ -227,10 +235,11 @@ impl Registry {
         ToolCall::new(self.find(name), names, name, args, context, &self.titles)
     }
 
+    /// Finds a tool by its name; by an alias only where none has the name.
     fn find(&self, name: &str) -> Option<Arc<Entry>> {
-        let called =
-            |entry: &&Arc<Entry>| entry.spec.name == name || entry.spec.aliases.contains(&name);
-        self.tools.iter().find(called).cloned()
+        let named = self.tools.iter().find(|entry| entry.spec.name == name);
+        let aliased = || self.tools.iter().find(|entry| entry.spec.aliases.contains(&name));
+        named.or_else(aliased).cloned()
     }
 }
 
@@ -250,9 +259,10 @@ impl Entry {
 
     /// Returns arguments in the form that the tool takes, if they can be brought into it.
     fn formed<'a>(&self, args: &'a Value) -> Cow<'a, Value> {
-        match self.normalise(args) {
-            Ok(formed) => Cow::Owned(formed.args),
-            Err(_) => Cow::Borrowed(args),
+        match catch_unwind(AssertUnwindSafe(|| self.normalise(args))) {
+            Ok(Ok(formed)) => Cow::Owned(formed.args),
+            // Arguments that do not fit, or over which the tool panics, are shown as they are.
+            Ok(Err(_)) | Err(_) => Cow::Borrowed(args),
         }
     }
 
@@ -275,7 +285,7 @@ impl Entry {
             true => (titles.render(key, arguments), Some(told_title(key, arguments))),
             false => {
                 let named = arguments.iter().filter(|(_, value)| !value.is_empty());
-                (titles.render(&self.spec.name, &named.cloned().collect::<Vec<_>>()), None)
+                (titles.named(&self.spec.name, &named.cloned().collect::<Vec<_>>()), None)
             }
         }
     }

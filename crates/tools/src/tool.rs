@@ -71,10 +71,16 @@ impl Spec {
         }
     }
 
-    /// Sets what it can do at worst.
+    /// Sets what it can do at worst. A call of a tool that cannot do anything runs without a question
+    /// if its [`Draft`] has no effect and no change: a preview has to name all of them.
     #[must_use]
     pub fn with_reach(self, reach: Reach) -> Self {
         Self { reach, ..self }
+    }
+
+    /// Returns the key of its title, if it is not only its name; else nothing.
+    pub(crate) fn own_title(&self) -> String {
+        if self.title == self.name { String::new() } else { self.title.clone().into_owned() }
     }
 
     /// Sets the key of its title.
@@ -146,7 +152,8 @@ pub struct Draft<P> {
     pub effects: Effects,
     /// The folder it works in, where that is not the session's.
     pub cwd: Option<PathBuf>,
-    /// What it found and its change rests on, as bytes or hashes. A call that is previewed again is
+    /// What it found and its change rests on, as bytes, and small: they are kept until its call
+    /// has ended. A call that is previewed again is
     /// not asked about again where this and its effects are the same: then what is done has to be
     /// what was permitted.
     pub pre_image: Vec<u8>,

@@ -165,7 +165,8 @@ impl Found {
     ///
     /// # Errors
     ///
-    /// As [`Self::require_deletable`]; `changed_since_preview`, and then it stays, also where it
+    /// `too_large` if it could not be restored and has too much in it to be looked at;
+    /// `changed_since_preview`, and then it stays, also where it
     /// cannot be kept and that was not known before; `not_found`, `not_permitted`, `io`, also where
     /// it was changed and somebody took its name before it had that again.
     pub fn delete(&self, workspace: &Workspace) -> Result<(), ToolError> {

@@ -87,7 +87,7 @@ impl Undoing {
     /// # Errors
     ///
     /// `not_found` if there is nothing to undo; `not_permitted`, `io`. What something else changed
-    /// since is no error: see [`Self::staying`].
+    /// since is no error: it stays.
     pub fn last(workspace: &Workspace) -> Result<Self, ToolError> {
         let nothing = || {
             let message = "There is nothing to undo: no change of a file by this session is kept.";

@@ -23,6 +23,7 @@ pub(crate) mod testing;
 mod tests;
 
 use std::collections::HashSet;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -64,9 +65,7 @@ pub struct Workspace {
     durability: Durability,
     stamps: Stamps,
     undo: Undo,
-    outputs: Outputs,
-    /// What reads them.
-    readable: OnceLock<Arc<Self>>,
+    outputs: Outputs<Self>,
     background: Background,
     state: StateFolder,
     journal: Option<PathBuf>,
@@ -97,7 +96,6 @@ impl Workspace {
             stamps: Stamps::default(),
             undo: Undo::default(),
             outputs: Outputs::default(),
-            readable: OnceLock::new(),
             background: Background::default(),
             state: StateFolder::default(),
             journal: None,
@@ -124,7 +122,9 @@ impl Workspace {
     pub fn keeping(self, folder: &Path) -> Self {
         let (state, journal) = (StateFolder::at(folder), Some(folder.join(JOURNAL)));
         let undo = Undo::within(folder.join(UNDO));
-        let outputs = Outputs::within(folder.join(OUTPUT));
+        let outputs = Outputs::within(folder.join(OUTPUT), |folder| {
+            Self::new(folder, Vec::new()).map_err(io::Error::other)
+        });
         Self { undo, outputs, state, journal, ..self }.guarding(folder)
     }
 
@@ -179,7 +179,7 @@ impl Workspace {
     }
 
     /// The files with the whole outputs of the session's commands.
-    pub(crate) fn outputs(&self) -> &Outputs {
+    pub(crate) fn outputs(&self) -> &Outputs<Self> {
         &self.outputs
     }
 
@@ -187,14 +187,7 @@ impl Workspace {
     /// session, which nothing that writes gets to see.
     #[must_use]
     pub(crate) fn reading(self: &Arc<Self>, given: &str) -> Arc<Self> {
-        let Some(folder) = self.outputs.folder_of(given) else { return Arc::clone(self) };
-        if let Some(readable) = self.readable.get() {
-            return Arc::clone(readable);
-        }
-        match Self::new(folder.to_owned(), Vec::new()) {
-            Ok(readable) => Arc::clone(self.readable.get_or_init(|| Arc::new(readable))),
-            Err(_) => Arc::clone(self),
-        }
+        Arc::clone(self.outputs.reader_of(given).unwrap_or(self))
     }
 
     /// What the files held when the session last saw them.

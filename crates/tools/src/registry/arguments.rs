@@ -26,9 +26,18 @@ pub(crate) struct Normalised {
 /// Takes from a schema what models need not know.
 pub(crate) fn publish(schema: &mut Value) {
     match schema {
-        Value::Object(fields) => {
-            fields.retain(|name, _| !name.starts_with("x-"));
-            fields.values_mut().for_each(publish);
+        Value::Object(keywords) => {
+            keywords.retain(|name, _| !name.starts_with("x-"));
+            for (keyword, value) in keywords {
+                match (&**keyword, value) {
+                    // What is named here is chosen by the tool, and may begin with `x-`.
+                    ("properties" | "patternProperties" | "$defs", Value::Object(named)) => {
+                        named.values_mut().for_each(publish);
+                    }
+                    ("const" | "default" | "enum" | "examples", _) => {}
+                    (_, value) => publish(value),
+                }
+            }
         }
         Value::Array(items) => items.iter_mut().for_each(publish),
         _ => {}

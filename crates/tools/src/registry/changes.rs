@@ -113,7 +113,7 @@ fn left_out(key: &'static str, path: &Path, (added, removed): (usize, usize)) ->
 }
 
 /// Writes changes as one patch into a file that only its owner can read.
-fn stage(changes: &[FileChange], outputs: &Outputs, title: String) -> Option<Content> {
+fn stage<R>(changes: &[FileChange], outputs: &Outputs<R>, title: String) -> Option<Content> {
     let (mut file, path) = outputs.create(OutputKind::Output).ok()??;
     let mut bytes = 0;
     for change in changes {

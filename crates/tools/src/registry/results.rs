@@ -45,7 +45,7 @@ pub(super) async fn keep(output: &mut Output, call: &CallHandle, context: &Conte
 }
 
 /// Writes a result to a file; nothing, where none are kept.
-fn write(text: &str, outputs: &Outputs) -> io::Result<Option<PathBuf>> {
+fn write<R>(text: &str, outputs: &Outputs<R>) -> io::Result<Option<PathBuf>> {
     let Some((mut file, path)) = outputs.create(OutputKind::Result)? else { return Ok(None) };
     // Half of it would be taken for the whole.
     file.write_all(text.as_bytes()).inspect_err(|_| drop(fs::remove_file(&path)))?;
@@ -95,6 +95,8 @@ mod tests {
     fn a_place_that_takes_none_is_said() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("file"), "").unwrap();
-        assert!(write("text", &Outputs::within(folder.path().join("file/output"))).is_err());
+        assert!(
+            write("text", &Outputs::within(folder.path().join("file/output"), |_| Ok(()))).is_err()
+        );
     }
 }

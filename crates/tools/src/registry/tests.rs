@@ -138,17 +138,24 @@ fn a_tool_that_panics_over_its_arguments_says_nothing_of_them() {
     assert_eq!(registry.locations("fragile", &json!({}), &context), []);
 }
 
-/// A tool that a server told of.
+/// A tool that a server told of, by its name and the key of its title.
 #[derive(Debug)]
-struct Remote;
+struct Remote(&'static str, Option<&'static str>);
 
 impl DynTool for Remote {
     fn spec(&self) -> Spec {
-        Spec::new("word_count".to_owned(), "Counts words.".to_owned(), ToolKind::Search)
+        let spec = Spec::new(self.0.to_owned(), "Counts words.".to_owned(), ToolKind::Search);
+        self.1.map_or(spec.clone(), |key| spec.with_title(key))
     }
 
     fn input_schema(&self) -> Value {
-        json!({ "type": "object", "properties": { "query": { "type": "string" } } })
+        let (text, own) = (json!({ "type": "string" }), json!({ "type": "number", "x-own": 1 }));
+        json!({
+            "type": "object",
+            "x-own": 1,
+            "properties": { "query": text, "x-version": own },
+            "required": ["x-version"],
+        })
     }
 
     fn preview<'a>(
@@ -181,24 +188,43 @@ async fn a_tool_known_at_run_time_is_called_as_others_are() {
     let session = SessionHandle::new(Session::new(workspace.cwd()), SystemTime::now);
     session.with(|session, _| session.set_policy(Arc::new(AllowPolicy)));
     let (context, cancel) = (Context::new(Arc::new(workspace)), CancellationToken::new());
-    for (titles, pending, whole) in [
-        ("", "word_count", "word_count query: \"two\", more: 1"),
-        ("word_count = Count\nword_count-pending = Soon", "Soon", "Count"),
+    let titles = [("en", "count = Count\ncount-pending = Soon")];
+    for (name, key, pending, whole) in [
+        ("word_count", None, "word_count", "word_count query: \"two\", more: 1"),
+        ("word_count", Some("count"), "Soon", "Count"),
+        // Neither the title of another tool is taken by a name, nor its calls by an alias.
+        ("count", None, "count", "count query: \"two\", more: 1"),
+        (
+            "list-directory-here",
+            None,
+            "list-directory-here",
+            "list-directory-here query: \"two\", more: 1",
+        ),
+        ("search", None, "search", "search query: \"two\", more: 1"),
     ] {
-        let mut registry = Registry::builtin_with(&[("en", titles)], "en").unwrap();
-        registry.add_dyn(Box::new(Remote));
-        let id = ToolCallId::new(format!("call-{}", titles.len()));
-        let open =
-            registry.announce(&session, &id, &"t".into(), "word_count", &context, &cancel).unwrap();
+        let mut registry = Registry::builtin_with(&titles, "en").unwrap();
+        registry.add_dyn(Box::new(Remote(name, key)));
+        let id = ToolCallId::new(format!("call-{name}-{}", key.is_some()));
+        let open = registry.announce(&session, &id, &"t".into(), name, &context, &cancel).unwrap();
         let title = |id| session.tool_call(id).unwrap().title;
         assert_eq!(title(&id).replace('`', ""), pending);
         // More than the schema has is no business of the registry.
-        let call = registry.call("word_count", json!({ "query": "two", "more": 1 }), &context);
+        let call = registry.call(name, json!({ "query": "two", "more": 1 }), &context);
         let ended = perform(open, call).await;
         assert!(ended.text.contains("\"more\": Number(1)"), "{}", ended.text);
         assert!(ended.text.contains(&*id.0), "{}", ended.text);
         assert_eq!(title(&id).replace('`', ""), whole);
     }
+}
+
+#[test]
+fn a_schema_is_published_without_what_models_need_not_know() {
+    let mut registry = Registry::builtin().unwrap();
+    registry.add_dyn(Box::new(Remote("word_count", None)));
+    let listed = registry.iter().find(|tool| tool.spec.name == "word_count").unwrap();
+    let properties = json!({ "query": { "type": "string" }, "x-version": { "type": "number" } });
+    let expected = json!({ "type": "object", "properties": properties, "required": ["x-version"] });
+    assert_eq!(listed.input_schema, expected);
 }
 
 #[test]

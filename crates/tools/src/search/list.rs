@@ -183,12 +183,6 @@ impl Listing {
         }
         text + &ending(self.left_out, self.next_offset(), self.stop, (self.unreadable, self.cut))
     }
-
-    /// Returns the absolute path of an entry.
-    #[must_use]
-    pub(crate) fn absolute(&self, entry: &Entry) -> PathBuf {
-        self.path.join(&entry.path)
-    }
 }
 
 #[cfg(test)]

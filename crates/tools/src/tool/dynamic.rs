@@ -66,10 +66,10 @@ use crate::error::ToolError;
 /// # Ok::<(), acp_lifecycle::TitlesError>(())
 /// ```
 pub trait DynTool: fmt::Debug + Send + Sync {
-    /// Returns the tool's name, its description and the like. It is called once.
+    /// Returns the tool's name, its description and the like, always the same.
     fn spec(&self) -> Spec;
 
-    /// Returns the JSON Schema of the arguments, an object. It is called once. Models get it without
+    /// Returns the JSON Schema of the arguments, an object, always the same. Models get it without
     /// keywords that begin with `x-`.
     fn input_schema(&self) -> Value;
 
@@ -85,10 +85,11 @@ pub trait DynTool: fmt::Debug + Send + Sync {
 
     /// Describes a call by its arguments alone; nothing if they do not fit.
     ///
-    /// By default, the title is that of the [`Spec`] with the arguments in words.
+    /// By default, the title is the name of the tool and the arguments in words, or the message of the
+    /// key that [`Spec::with_title`] sets.
     fn describe(&self, args: &Value, context: &Context) -> Option<Description> {
         let _ = context;
-        Some(Description::new(self.spec().title).with("arguments", arguments_in_words(args)))
+        Some(Description::new(self.spec().own_title()).with("arguments", arguments_in_words(args)))
     }
 
     /// Returns the paths of the files whose text the preview shows or quotes, as [`Tool::reads`] does.

@@ -10,22 +10,32 @@ use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::files::state::session_folder::{self, Held};
 use crate::files::system::{Audience, Dir, Root};
 use crate::limits::{OUTPUT_FILES, OUTPUT_FILES_BYTES, STATE_LOOK_BYTES};
 use crate::lock::lock;
 
-/// The outputs that a session keeps.
-#[derive(Debug, Default)]
-pub(crate) struct Outputs {
-    /// Where; nowhere, if none are kept.
-    folder: Option<PathBuf>,
+/// Pins a folder to read what is in it.
+type Pin<Reader> = fn(PathBuf) -> io::Result<Reader>;
+
+/// The outputs that a session keeps, and the `Reader` of their folder.
+#[derive(Debug)]
+pub(crate) struct Outputs<Reader> {
+    /// Where, and what pins the folder to read it; nowhere, if none are kept.
+    folder: Option<(PathBuf, Pin<Reader>)>,
     /// Held while the disk is waited for.
     store: Mutex<Option<Store>>,
-    /// The path of that, known without waiting.
-    path: OnceLock<PathBuf>,
+    /// The path of that, and what reads it: known without waiting. It is pinned when the folder is
+    /// made, so that no link that takes its place later is followed.
+    reader: OnceLock<(PathBuf, Arc<Reader>)>,
+}
+
+impl<Reader> Default for Outputs<Reader> {
+    fn default() -> Self {
+        Self { folder: None, store: Mutex::default(), reader: OnceLock::new() }
+    }
 }
 
 /// What a file holds.
@@ -50,21 +60,22 @@ struct Store {
     _held: Held,
 }
 
-impl Outputs {
+impl<Reader> Outputs<Reader> {
     /// Keeps them in a folder of their own beneath `folder`, which is made with the first of them.
-    pub(crate) fn within(folder: PathBuf) -> Self {
-        Self { folder: Some(folder), ..Self::default() }
+    pub(crate) fn within(folder: PathBuf, pin: Pin<Reader>) -> Self {
+        Self { folder: Some((folder, pin)), ..Self::default() }
     }
 
     /// Makes a file that only its owner can read. Nothing, if none are kept.
     pub(crate) fn create(&self, kind: OutputKind) -> io::Result<Option<(File, PathBuf)>> {
-        let Some(folder) = &self.folder else { return Ok(None) };
+        let Some((folder, pin)) = &self.folder else { return Ok(None) };
         let mut locked = lock(&self.store);
         let store = match &mut *locked {
             Some(store) => store,
             none => {
                 let made = Store::make(folder)?;
-                self.path.get_or_init(|| made.path.clone());
+                let reader = Arc::new(pin(made.path.clone())?);
+                self.reader.get_or_init(|| (made.path.clone(), reader));
                 none.insert(made)
             }
         };
@@ -93,14 +104,15 @@ impl Outputs {
         }
     }
 
-    /// Returns the folder of this session's outputs, if a path lies in it.
-    pub(crate) fn folder_of(&self, path: &str) -> Option<&Path> {
-        self.path.get().map(PathBuf::as_path).filter(|folder| Path::new(path).starts_with(folder))
+    /// Returns what reads a path, if it is that of an output of this session.
+    pub(crate) fn reader_of(&self, path: &str) -> Option<&Arc<Reader>> {
+        let (folder, reader) = self.reader.get()?;
+        Path::new(path).starts_with(folder).then_some(reader)
     }
 
     /// Returns whether a path is that of an output, of whichever session. Blocks on the disk.
     pub(crate) fn holds(&self, path: &Path) -> bool {
-        self.folder.as_deref().is_some_and(|folder| {
+        self.folder.as_ref().is_some_and(|(folder, _)| {
             let is_within = |folder: &Path| path.starts_with(folder);
             is_within(folder) || fs::canonicalize(folder).is_ok_and(|real| is_within(&real))
         })
@@ -207,10 +219,30 @@ mod tests {
         assert_eq!(std::fs::read_to_string(keys).unwrap(), "secret");
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn a_link_that_takes_the_place_of_the_folder_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let [root, state, keys] = ["root", "state", "keys"].map(|name| folder.path().join(name));
+        for folder in [&root, &keys] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        let workspace = Arc::new(Workspace::new(root, Vec::new()).unwrap().keeping(&state));
+        let (_, path) = workspace.outputs().create(OutputKind::Output).unwrap().unwrap();
+        // Before anything was read.
+        let outputs = path.parent().unwrap();
+        std::fs::rename(outputs, state.join("moved")).unwrap();
+        std::os::unix::fs::symlink(&keys, outputs).unwrap();
+        std::fs::write(outputs.join("id"), "secret").unwrap();
+        let given = outputs.join("id");
+        let given = given.to_str().unwrap();
+        assert!(read_window(&workspace.reading(given), given, None, None).is_err());
+    }
+
     #[test]
     fn the_oldest_go_first_and_old_sessions_too() {
         let folder = tempfile::tempdir().unwrap();
-        let outputs = Outputs::within(folder.path().join(OUTPUT));
+        let outputs = Outputs::within(folder.path().join(OUTPUT), |_| Ok(()));
         let old = folder.path().join(OUTPUT).join("session-old");
         std::fs::create_dir_all(&old).unwrap();
         let time = SystemTime::now() - OUTPUT_AGE - Duration::from_secs(9);
@@ -229,7 +261,7 @@ mod tests {
     #[test]
     fn results_go_before_outputs() {
         let folder = tempfile::tempdir().unwrap();
-        let outputs = Outputs::within(folder.path().join(OUTPUT));
+        let outputs = Outputs::within(folder.path().join(OUTPUT), |_| Ok(()));
         let make = |kind| outputs.create(kind).unwrap().unwrap().1;
         let output = make(OutputKind::Output);
         let results: Vec<_> = (0..OUTPUT_FILES).map(|_| make(OutputKind::Result)).collect();
@@ -245,7 +277,7 @@ mod tests {
             let (other, _held) = session_folder::make(&folder.path().join(UNDO)).unwrap();
             let theirs = std::fs::File::create(other.join("1")).unwrap();
             theirs.set_len(if is_too_much { STATE_BYTES } else { 1 }).unwrap();
-            let outputs = Outputs::within(folder.path().join(OUTPUT));
+            let outputs = Outputs::within(folder.path().join(OUTPUT), |_| Ok(()));
             let paths: Vec<_> = (0..3)
                 .map(|_| {
                     let (file, path) = outputs.create(OutputKind::Output).unwrap().unwrap();
