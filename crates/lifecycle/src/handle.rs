@@ -523,13 +523,18 @@ impl CallHandle {
     }
 
     /// Opens a terminal that the call shows, behind what it shows already, and returns its id. A call
-    /// has one: it has the id of the call.
+    /// has one: it has the id of the call. After the call's end nothing happens.
     ///
     /// A client that shows terminals by `_meta` shows one that was opened behind the call's first
     /// report as text (<https://github.com/zed-industries/zed/pull/39419>).
     pub fn open_terminal(&self, patch: TerminalPatch) -> TerminalId {
         let id = TerminalId::new(self.id.0.clone());
         self.session.with(|session, now| {
+            let call = session.board().tool_call(&self.id);
+            let is_open = call.is_some_and(|call| !call.status.is_final());
+            if !is_open || session.board().terminal(&id).is_some() {
+                return;
+            }
             session.open_terminal(&id, patch, now);
             let shown = ToolCallPatch::new().append(Content::Terminal(id.clone()));
             session.change(&self.id, shown, now);

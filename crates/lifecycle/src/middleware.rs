@@ -10,7 +10,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use acp_types::kind::{self, Annotations};
 use acp_types::{
-    Content, Progress, Reason, Status, ToolCallId, ToolCallPatch, ToolKind, TurnId, id,
+    Content, ContentPatch, Progress, Reason, Status, ToolCallId, ToolCallPatch, ToolKind, TurnId,
+    id,
 };
 use callboard_text::{counted, head, visible};
 use futures::StreamExt as _;
@@ -390,7 +391,12 @@ where
         let subject = Subject::of_call(self.name, &self.args, "".as_ref(), shown.as_bytes());
         let pinned = Pinned::new(self.args.clone(), subject);
         let effects = (self.middleware.effects)(self.name, &self.args);
-        Ok(Preview::new(pinned, effects).with_patch(self.shown.clone()))
+        let mut patch = self.shown.clone();
+        // What an earlier preview showed may not hold any more.
+        if let ContentPatch::Append(shown) = patch.content {
+            patch.content = ContentPatch::Set(shown);
+        }
+        Ok(Preview::new(pinned, effects).with_patch(patch))
     }
 
     async fn run(
@@ -401,12 +407,21 @@ where
     ) -> Result<Success, Failure> {
         let args =
             pinned.release(grant).map_err(|fault| Failure::report("fault", fault.to_string()))?;
-        if self.middleware.preview(self.name, &self.args).await? != self.shown {
+        let timeout = self.middleware.timeout;
+        let shown = tokio::select! {
+            biased;
+            () = call.cancel().cancelled() => return Err(not_begun()),
+            shown = self.middleware.preview(self.name, &self.args) => shown?,
+            () = elapsed(timeout) => {
+                let text = "What it works on could not be looked at in time. It did not run.";
+                return Err(Failure { reason: Reason::Timeout, ..Failure::report("timeout", text) });
+            }
+        };
+        if shown != self.shown {
             let text = "What it works on was changed each time before it ran. Nothing was done.";
             return Err(Failure { is_outdated: true, ..Failure::report("outdated", text) });
         }
         let tool = self.tool.take().ok_or_else(|| Failure::report("fault", "It ran before."))?;
-        let timeout = self.middleware.timeout;
         let done = tokio::select! {
             biased;
             () = call.cancel().cancelled() => return Err(cancelled()),
@@ -456,6 +471,11 @@ fn short(text: String) -> String {
 
 fn cancelled() -> Failure {
     let text = "Cancelled while it ran. It may have had effects already.";
+    Failure { reason: Reason::Turn, note: None, ..Failure::report("cancelled", text) }
+}
+
+fn not_begun() -> Failure {
+    let text = "Cancelled before it ran.";
     Failure { reason: Reason::Turn, note: None, ..Failure::report("cancelled", text) }
 }
 

@@ -10,7 +10,8 @@
 //! A command can touch any file, so it is a barrier to what reads and changes; commands of one
 //! reply run together, because a model that wants an order writes one command. Two calls share a
 //! file if one names a file, or a folder above it, that the other names; one that names none may
-//! touch any. Calls of one tool that reach nothing outside of the session follow each other.
+//! touch any. Calls of one tool that reach nothing outside of the session follow each other. A call
+//! of which nobody knows what it does runs alone.
 //!
 //! It knows nothing of tools; it runs nothing.
 
@@ -18,7 +19,7 @@ use std::path::PathBuf;
 
 use crate::effects::{Effect, Effects};
 
-/// What a call footprints.
+/// What a call touches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Footprint {
@@ -30,6 +31,8 @@ pub enum Footprint {
     Changes(Files),
     /// Anything: it runs a command.
     Anything,
+    /// Nobody knows what; it runs alone.
+    Unknown,
 }
 
 /// The files that a call names: absolute, links followed. `None` if it names none, or not all.
@@ -40,25 +43,29 @@ impl Footprint {
     #[must_use]
     pub fn of(tool: &str, effects: &Effects) -> Self {
         let mut files = Vec::new();
-        let (mut reads, mut changes) = (false, false);
+        let (mut reads, mut changes, mut acts) = (false, false, false);
         for effect in effects.iter() {
             match effect {
                 Effect::Read(_) | Effect::Search(_) => reads = true,
                 Effect::Write(_) | Effect::Delete(_) => changes = true,
-                _ => return Self::Anything,
+                Effect::Unknown => return Self::Unknown,
+                _ => acts = true,
             }
             files.extend(effect.path().map(PathBuf::from));
         }
-        match (reads, changes) {
-            (_, true) => Self::Changes(Some(files)),
-            (true, false) => Self::Reads(Some(files)),
-            (false, false) => Self::Session(tool.to_owned()),
+        match (reads, changes, acts) {
+            (false, false, true) => Self::Anything,
+            (_, _, true) => Self::Unknown,
+            (_, true, false) => Self::Changes(Some(files)),
+            (true, false, false) => Self::Reads(Some(files)),
+            (false, false, false) => Self::Session(tool.to_owned()),
         }
     }
 
     /// Returns whether a call has to wait for an earlier one.
     fn waits_for(&self, earlier: &Self) -> bool {
         match (self, earlier) {
+            (Self::Unknown, _) | (_, Self::Unknown) => true,
             (Self::Session(later), Self::Session(earlier)) => later == earlier,
             (Self::Session(_), _)
             | (_, Self::Session(_))
@@ -141,7 +148,10 @@ mod tests {
         assert_eq!(of(&[read()]), Footprint::Reads(files(&["/a"])));
         let change = Footprint::Changes(files(&["/a", "/b"]));
         assert_eq!(of(&[read(), Effect::Delete("/b".into())]), change);
-        assert_eq!(of(&[read(), Effect::Unknown]), Footprint::Anything);
+        assert_eq!(of(&[read(), Effect::Unknown]), Footprint::Unknown);
+        let connect = || Effect::Connect("h".to_owned());
+        assert_eq!(of(&[connect(), connect()]), Footprint::Anything);
+        assert_eq!(of(&[Effect::Write("/a".into()), connect()]), Footprint::Unknown);
     }
 
     #[test]
@@ -166,6 +176,9 @@ mod tests {
             (change_any(), change(&["a"]), true),
             (change_any(), change_any(), true),
             (any(), any(), false),
+            (Footprint::Unknown, Footprint::Unknown, true),
+            (Footprint::Unknown, any(), true),
+            (Footprint::Unknown, own("todo"), true),
             (any(), read(&["a"]), true),
             (any(), change(&["a"]), true),
             (own("todo"), own("todo"), true),
@@ -185,7 +198,7 @@ mod tests {
             1 => sample::select(vec!["todo", "think"]).prop_map(|it| Footprint::Session(it.to_owned())),
             3 => files.clone().prop_map(Footprint::Reads),
             4 => files.prop_map(Footprint::Changes),
-            1 => sample::select(vec![Footprint::Anything]),
+            1 => sample::select(vec![Footprint::Anything, Footprint::Unknown]),
         ]
     }
 
