@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use callboard_models::direct::{self, Direct};
 use callboard_models::provider::{Key, Provider, Settings};
-use callboard_models::{Fault, Model, ModelError, SpecError};
+use callboard_models::{Fault, Model, ModelError, SpecError, parse};
 use futures::future::{BoxFuture, FutureExt as _, ready};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -216,7 +216,7 @@ impl Catalogue for Choices {
         names.extend(chooser.with_keys().filter_map(|provider| {
             chooser.model_of(provider).map(|(provider, model)| spec(provider, &model))
         }));
-        let builtin = BuiltIn.list();
+        let builtin = Unconfigured.list();
         let room = MAX_LISTED_CHOICES - builtin.len();
         names.extend(chooser.listed_models(room.saturating_sub(names.len())));
         let mut choices = Vec::new();
@@ -244,8 +244,28 @@ impl Catalogue for Choices {
                 let model = model.to_owned();
                 Ok(Arc::new(Lazy::named(self.chooser.clone(), provider, model, None)))
             }
-            None if name == direct::NAME => Ok(Arc::new(Direct::with_closing(CONNECT))),
-            None => BuiltIn.open(name),
+            None => Unconfigured.open(name),
+        }
+    }
+
+    fn help(&self) -> &str {
+        CONNECT
+    }
+}
+
+/// The models of an agent that nothing is configured for, or nothing that can be used.
+#[derive(Debug)]
+pub(crate) struct Unconfigured;
+
+impl Catalogue for Unconfigured {
+    fn list(&self) -> Vec<Choice> {
+        BuiltIn::default().list()
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn Model>, SpecError> {
+        match name {
+            direct::NAME => Ok(Arc::new(Direct::with_closing(CONNECT))),
+            name => parse(name, callboard_process::env::parent()),
         }
     }
 

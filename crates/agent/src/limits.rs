@@ -8,7 +8,7 @@ use std::time::Duration;
 /// With the 200 ms in which the runtime ends, the process is gone within 2 s.
 pub(crate) const EXIT_DEADLINE: Duration = Duration::from_millis(1_700);
 
-// ---- The model's window ----
+// ---- Telemetry, `exec` ----
 
 /// Time for what is not exported yet to be sent when the process ends (feature `otlp`).
 pub(crate) const EXPORT_FLUSH: Duration = Duration::from_millis(500);

@@ -109,7 +109,7 @@ impl Ui {
 
     /// Returns the columns of a line by now: those of `COLUMNS`, which a user sets to prefer others
     /// (<https://pubs.opengroup.org/onlinepubs/9799919799/basedefs/V1_chap08.html>), else those of
-    /// the terminal, else [`DEFAULT_WIDTH`].
+    /// the terminal, else 100.
     #[must_use]
     pub fn width(&self) -> usize {
         let columns = self.columns.or_else(|| (self.terminal_columns)());

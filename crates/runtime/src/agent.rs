@@ -81,16 +81,17 @@ struct Tools {
 
 impl Agent {
     /// Makes an agent with all built-in tools. Commands get what may pass of `env`, and sessions hide
-    /// its secrets; its `LC_ALL`, `LC_MESSAGES` or `LANG` chooses the language of titles. Rules and
-    /// undo last as long as their session.
+    /// its secrets; its `LC_ALL`, `LC_MESSAGES` or `LANG` chooses the language of titles. Rules
+    /// last as long as their session, and nothing can be undone: see
+    /// [`with_state_folder`](Self::with_state_folder).
     #[must_use]
     pub fn new(model: Arc<dyn Model>, env: impl Iterator<Item = (String, String)>) -> Self {
-        let env: Vec<_> = env.collect();
+        let env: Arc<Vec<_>> = Arc::new(env.collect());
         Self {
             model,
-            catalogue: Arc::new(BuiltIn),
-            secrets: LiveSecrets::of_env(env.clone()),
-            env: Arc::new(env),
+            catalogue: Arc::new(BuiltIn::new(env.clone())),
+            secrets: LiveSecrets::of_env(env.to_vec()),
+            env,
             locale: None,
             env_pass: Vec::new(),
             registry: None,
@@ -132,10 +133,12 @@ impl Agent {
         Self { secrets, ..self }
     }
 
-    /// Keeps rules, undo and long outputs in a folder, which is made when it is needed and is the
-    /// user's alone. Sessions ask about each change in it.
+    /// Keeps rules, undo, journals and long outputs in a folder, which is made when it is needed and is
+    /// the user's alone. Sessions ask about each change in it. A relative path is one of the process's
+    /// directory.
     #[must_use]
     pub fn with_state_folder(self, folder: PathBuf) -> Self {
+        let folder = std::path::absolute(&folder).unwrap_or(folder);
         let rules = Arc::new(StateStore::new(folder.join("permissions")));
         Self { rules: Some(rules), state: Some(folder), ..self }
     }
@@ -144,7 +147,7 @@ impl Agent {
     /// `read-only`: the agent's own configuration, for example.
     #[must_use]
     pub fn guarding(mut self, path: PathBuf) -> Self {
-        self.guarded.push(path);
+        self.guarded.push(std::path::absolute(&path).unwrap_or(path));
         self
     }
 

@@ -11,12 +11,13 @@ pub trait Authenticator: Send + Sync + std::fmt::Debug {
     /// Returns the methods that `initialize` offers to a client.
     fn methods(&self, client: &ClientCapabilities) -> Vec<AuthMethod>;
 
-    /// Logs in by one of the [`methods`](Self::methods).
+    /// Logs in by a method, also by one that another client was offered. Returns whether there is such
+    /// a method; the agent refuses others.
     ///
     /// # Errors
     ///
-    /// The error that the client gets. The agent refuses methods that were not offered by itself.
-    fn authenticate(&self, method: &str) -> BoxFuture<'_, Result<()>>;
+    /// The error that the client gets.
+    fn authenticate(&self, method: &str) -> BoxFuture<'_, Result<bool>>;
 
     /// Removes every login.
     ///

@@ -2,6 +2,7 @@
 //!
 //! Knows nothing of sessions.
 
+use std::fmt;
 use std::sync::Arc;
 
 use callboard_models::{Model, SpecError, direct, parse};
@@ -9,7 +10,7 @@ use futures::future::BoxFuture;
 
 /// The models that a session can choose among. Asking costs no network and reads no file: what has
 /// to be looked for is found beforehand.
-pub trait Catalogue: Send + Sync + std::fmt::Debug {
+pub trait Catalogue: Send + Sync + fmt::Debug {
     /// Looks at what may have changed since it was looked at last: logins of another process. It is
     /// called before a session begins, which waits for it only for a moment.
     fn refresh(&self) -> BoxFuture<'_, ()> {
@@ -54,9 +55,26 @@ pub struct Choice {
     pub description: Option<String>,
 }
 
-/// The models that are in every build, and those that the environment of the process has keys for.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct BuiltIn;
+/// The models that are in every build, and those that an environment has keys for.
+#[derive(Clone, Default)]
+pub struct BuiltIn {
+    env: Arc<Vec<(String, String)>>,
+}
+
+impl BuiltIn {
+    /// Opens models with the keys and addresses of these variables; `default` knows none.
+    #[must_use]
+    pub fn new(env: Arc<Vec<(String, String)>>) -> Self {
+        Self { env }
+    }
+}
+
+impl fmt::Debug for BuiltIn {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Values of the environment are nobody's business.
+        formatter.debug_struct("BuiltIn").finish_non_exhaustive()
+    }
+}
 
 impl Catalogue for BuiltIn {
     fn list(&self) -> Vec<Choice> {
@@ -68,6 +86,6 @@ impl Catalogue for BuiltIn {
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn Model>, SpecError> {
-        parse(name, callboard_process::env::parent())
+        parse(name, self.env.iter().cloned())
     }
 }

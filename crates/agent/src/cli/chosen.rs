@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::args::{AgentArgs, ConfigCommand, ModelsArgs, ProviderArg};
 use super::{fail, run, unusable};
-use crate::choose::{Broken, Choices, Network, NoModel};
+use crate::choose::{Broken, Choices, Network, NoModel, Unconfigured};
 use crate::config::{self, Config, Flags};
 use crate::keys::{KeyStore, LOGINS};
 use crate::login::{self, UserLogins};
@@ -86,7 +86,9 @@ fn with_model(model: Arc<dyn Model>, choices: Choices, env: Env) -> Agent {
 /// stricter than what would be done instead.
 fn broken(why: String, env: Env) -> Agent {
     tracing::error!("{why}");
-    agent(Arc::new(Broken::new(why)), env).with_mode(Mode::AskAlways)
+    agent(Arc::new(Broken::new(why)), env)
+        .with_mode(Mode::AskAlways)
+        .with_catalogue(Arc::new(Unconfigured))
 }
 
 /// Makes an agent with the logins, the state and the secrets of this user.

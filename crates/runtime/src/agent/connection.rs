@@ -24,7 +24,6 @@ use futures::FutureExt as _;
 use tokio::sync::Semaphore;
 use ulid::Ulid;
 
-use crate::authenticator::Authenticator;
 use crate::errors;
 use crate::limits;
 use crate::lock::lock;
@@ -76,23 +75,22 @@ impl Connection {
             .auth_methods(methods.unwrap_or_default())
     }
 
-    /// Logs in by a method that this client was offered.
+    /// Logs in by a method that there is.
     pub(super) async fn authenticate(
         self: Arc<Self>,
         request: AuthenticateRequest,
         responder: Responder<AuthenticateResponse>,
     ) {
-        let capabilities = lock(&self.client).clone();
-        let authenticator = self.agent.authenticator.as_ref();
-        let is_offered = |it: &&Arc<dyn Authenticator>| {
-            it.methods(&capabilities).iter().any(|method| *method.id() == request.method_id)
+        let answer = match &self.agent.authenticator {
+            Some(authenticator) => authenticator.authenticate(&request.method_id.0).await,
+            None => Ok(false),
         };
-        let answer = match authenticator.filter(is_offered) {
-            Some(it) => it.authenticate(&request.method_id.0).await,
-            None => Err(errors::invalid_params(
+        let answer = answer.and_then(|is_known| match is_known {
+            true => Ok(()),
+            false => Err(errors::invalid_params(
                 "There is no such way to log in; `initialize` lists them",
             )),
-        };
+        });
         // The connection may be gone by now, and with it whoever asked.
         drop(responder.respond_with_result(answer.map(|()| AuthenticateResponse::new())));
     }
@@ -198,6 +196,10 @@ impl Connection {
             Wire::new(id.clone(), handle, answers, &capabilities, client, counters)
         };
         let (registry, secrets) = (tools.registry, self.agent.secrets.clone());
+        let count = secrets.all().left_out();
+        if count > 0 {
+            tracing::warn!(count, "too many secrets; not all of them are hidden");
+        }
         let session = spans::session(&id).in_scope(|| {
             let instructions = self.agent.instructions.clone();
             Session::open(selection, registry, context, secrets, permission, instructions, wire)

@@ -179,8 +179,8 @@ impl Authenticator for Anyone {
         vec![AuthMethod::Agent(AuthMethodAgent::new("setup", "Set up"))]
     }
 
-    fn authenticate(&self, _: &str) -> BoxFuture<'_, Result<()>> {
-        Box::pin(std::future::ready(Ok(())))
+    fn authenticate(&self, method: &str) -> BoxFuture<'_, Result<bool>> {
+        Box::pin(std::future::ready(Ok(method == "setup")))
     }
 
     fn logout(&self) -> BoxFuture<'_, std::result::Result<(), String>> {
