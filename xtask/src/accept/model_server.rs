@@ -60,10 +60,16 @@ impl ModelServer {
         command
     }
 
-    /// Waits for what became of the next request.
+    /// Waits for what became of the next request for a reply; the list of models is asked for beside.
     pub(super) fn over(&mut self) -> Result<Value, Stop> {
-        let over = self.over.recv_timeout(DEADLINE);
-        over.map_err(|error| Stop::Failed(format!("the server was not asked: {error}")))
+        loop {
+            let over = self.over.recv_timeout(DEADLINE);
+            let over =
+                over.map_err(|error| Stop::Failed(format!("the server was not asked: {error}")))?;
+            if !over["path"].as_str().is_some_and(|path| path.ends_with("/models")) {
+                return Ok(over);
+            }
+        }
     }
 
     /// Waits for the next request, and returns the milliseconds since the answer before it.
