@@ -27,6 +27,15 @@ pub(crate) struct Word {
     pub(crate) is_quoted: bool,
 }
 
+impl Word {
+    /// Whether a command in a subscript of it runs, quoted or not, where a shell takes the word for
+    /// the name of an element or an expression: it expands a subscript once more.
+    pub(crate) fn expands_again(&self) -> bool {
+        let subscript = self.text.split_once('[').map(|(_, subscript)| subscript);
+        subscript.is_some_and(|it| ["$(", "${", "`"].iter().any(|mark| it.contains(mark)))
+    }
+}
+
 /// A part of a line, in the order in which they stand there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Part {
@@ -376,11 +385,12 @@ impl<'a> Reader<'a> {
                     let word = self.word()?;
                     let source = &before[..before.len() - self.rest.len()];
                     // In a group of an expression, a shell finds the end of that by its own rules.
-                    if open > 0 && source.contains("${") {
+                    // And `-v` and `-eq` take a word for the name of an element.
+                    if open > 0 && source.contains("${") || word.expands_again() {
                         return Err(Unread::Unclear);
                     }
                     if word.text == "]]" && !word.is_quoted {
-                        return Ok(());
+                        return if open == 0 { Ok(()) } else { Err(Unread::Unclear) };
                     }
                 }
             }

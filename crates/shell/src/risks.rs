@@ -4,7 +4,7 @@ mod folders;
 mod git;
 mod reason;
 mod removal;
-mod tables;
+pub(crate) mod tables;
 
 use std::path::{Path, PathBuf};
 
@@ -200,12 +200,10 @@ impl Look<'_> {
         if let Some(variable) = sets.iter().chain(told).find_map(tables::obeyed_variable) {
             self.ask(Reason::new("risk-sets-variable").with("variable", variable));
         }
-        // A subscript is an expression, whatever was quoted.
-        let evaluates = |word: &&Word| word.text.contains("[$(") || word.text.contains("[`");
         let is_builtin = tables::EVALUATING.contains(&&*program);
         let told = words.iter().chain(&command.input).filter(|_| is_builtin);
         let evaluated = sets.iter().chain(told);
-        if let Some(word) = evaluated.into_iter().find(evaluates) {
+        if let Some(word) = evaluated.into_iter().find(|word| word.expands_again()) {
             self.ask(Reason::new("risk-evaluates").with("word", &word.text));
         }
     }

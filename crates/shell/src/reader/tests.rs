@@ -4,6 +4,8 @@
 
 use super::{Part, Simple, Unread, Word, read};
 use crate::limits::{COMMAND_DEPTH, COMMAND_LINE_BYTES, COMMAND_PARTS};
+#[cfg(target_os = "linux")]
+use crate::risks::tables::EVALUATING;
 use pretty_assertions::assert_eq;
 #[cfg(target_os = "linux")]
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -205,6 +207,8 @@ fn what_is_not_understood_is_said() {
         "a[b # ]=c",
         "a['b']=c",
         "[[ a # b\n]]",
+        "[[ x =~ (]]  # ) ]]; x",
+        "[[ -v 'a[1+$(b)]' ]]",
         "[[ a || b ]]",
         "[[ a | b ]]",
         "[[ a & b ]]",
@@ -331,6 +335,9 @@ fn all_commands(line: &str) -> Option<Vec<Simple>> {
     let mut told = Vec::new();
     for command in &commands {
         let Some((program, words)) = command.words.split_first() else { continue };
+        if EVALUATING.contains(&&*program.text) && words.iter().any(Word::expands_again) {
+            return None;
+        }
         let dashes = usize::from(words.first().is_some_and(|word| word.text == "--"));
         let words = match &*program.text {
             "eval" => &words[dashes..],

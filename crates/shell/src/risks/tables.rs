@@ -110,9 +110,9 @@ const HARMLESS_VARIABLES: &[&str] = &[
 pub(super) const SETTING: &[&str] = &["declare", "env", "export", "local", "readonly", "typeset"];
 
 /// Words of the shell that read what they are told as an expression.
-pub(super) const EVALUATING: &[&str] = &[
-    "[", "declare", "export", "for", "let", "local", "printf", "read", "readonly", "select", "set",
-    "test", "typeset", "unset",
+pub(crate) const EVALUATING: &[&str] = &[
+    "[", "declare", "export", "for", "getopts", "let", "local", "printf", "read", "readonly",
+    "select", "set", "test", "typeset", "unset", "wait",
 ];
 
 /// Words of the shell that give another meaning to others, or run what they are told.
