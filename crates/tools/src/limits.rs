@@ -1,5 +1,5 @@
-//! Every bound of this crate, in one place; those that a caller meets are public. It knows nothing of
-//! what the lifecycle bounds.
+//! Every bound of this crate, in one place; those that a caller may give are public. It knows nothing
+//! of what the lifecycle bounds.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use callboard_process::limits::{COMMAND_KEPT_BYTES, COMMAND_OUTPUT_BYTES, OUTPUT
 pub(crate) const PATH_BYTES: usize = 4096;
 
 /// Bytes of a file that is read whole or edited.
-pub const FILE_BYTES: u64 = 64 * 1024 * 1024;
+pub(crate) const FILE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Bytes of a file in which lines are looked for that are shown. What is passed over is counted as fast
 /// as it is read.
-pub const LINES_BYTES: u64 = 4 * 1024 * 1024 * 1024;
+pub(crate) const LINES_BYTES: u64 = 4 * 1024 * 1024 * 1024;
 
 /// Bytes at the beginning of a file that tell whether it is text.
 pub(crate) const SNIFF_BYTES: usize = 8 * 1024;
@@ -24,7 +24,7 @@ pub(crate) const SNIFF_BYTES: usize = 8 * 1024;
 pub(crate) const WINDOW_LINES: u32 = 2_000;
 
 /// Bytes of text in a window of a file.
-pub const WINDOW_BYTES: usize = 256 * 1024;
+pub(crate) const WINDOW_BYTES: usize = 256 * 1024;
 
 /// Characters of one line in a window of a file.
 pub(crate) const LINE_CHARS: usize = 2_000;
@@ -52,13 +52,13 @@ pub(crate) const SIMILAR_NAMES: usize = 3;
 pub(crate) const NAMES_COMPARED: usize = 2_000;
 
 /// Levels of directories that one listing may show.
-pub const LIST_DEPTH: u32 = 10;
+pub(crate) const LIST_DEPTH: u32 = 10;
 
 /// Entries that one listing or one search for names shows.
-pub const ENTRIES: usize = 1_000;
+pub(crate) const ENTRIES: usize = 1_000;
 
 /// Entries that are gathered to be sorted before [`ENTRIES`] of them are shown.
-pub const ENTRIES_GATHERED: usize = 20_000;
+pub(crate) const ENTRIES_GATHERED: usize = 20_000;
 
 /// Bytes of letters that names are found by.
 pub(crate) const FUZZY_BYTES: usize = 256;
@@ -67,7 +67,7 @@ pub(crate) const FUZZY_BYTES: usize = 256;
 pub(crate) const WALK_DEPTH: usize = 128;
 
 /// Entries of one directory that a walk looks at.
-pub const DIRECTORY_ENTRIES: usize = 500_000;
+pub(crate) const DIRECTORY_ENTRIES: usize = 500_000;
 
 /// Bytes of one `.gitignore` that are heeded.
 pub(crate) const IGNORE_FILE_BYTES: u64 = 256 * 1024;
@@ -79,13 +79,13 @@ pub(crate) const GIT_CONFIG_BYTES: u64 = 256 * 1024;
 pub(crate) const IGNORE_FILE_LINES: usize = 5_000;
 
 /// Matches that one search of contents shows, unless asked otherwise.
-pub const MATCHES: u32 = 250;
+pub(crate) const MATCHES: u32 = 250;
 
 /// Matches that one search of contents shows at most.
 pub const MATCHES_MAX: u32 = 2_000;
 
 /// Lines of context on each side of a match.
-pub const MATCH_CONTEXT: u32 = 20;
+pub(crate) const MATCH_CONTEXT: u32 = 20;
 
 /// Bytes shown of one matching line.
 pub(crate) const MATCH_BYTES: usize = 500;
@@ -104,13 +104,13 @@ pub(crate) const GATHERED_BYTES: usize = 8 * 1024 * 1024;
 pub(crate) const FILES_AHEAD: usize = 64;
 
 /// How often is told how far a search is.
-pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Matches that are offered as locations for the client to follow.
 pub(crate) const MATCH_LOCATIONS: usize = 20;
 
 /// Bytes of the longest line that is searched.
-pub const SEARCHED_LINE_BYTES: usize = 4 * 1024 * 1024;
+pub(crate) const SEARCHED_LINE_BYTES: usize = 4 * 1024 * 1024;
 
 /// Bytes of lines that an expression looks through before a search asks whether to stop. The slowest
 /// expressions of [`REGEX_BYTES`] take some milliseconds for them, others microseconds, of which asking
@@ -121,7 +121,7 @@ pub(crate) const SEARCHED_PIECE_BYTES: usize = 64 * 1024;
 pub(crate) const WHOLE_FILE_BYTES: u64 = 1024 * 1024;
 
 /// Bytes of a file that is searched over several lines at once.
-pub const MULTILINE_BYTES: usize = 8 * 1024 * 1024;
+pub(crate) const MULTILINE_BYTES: usize = 8 * 1024 * 1024;
 
 /// Bytes of a glob or a regular expression.
 pub(crate) const PATTERN_BYTES: usize = 16 * 1024;
@@ -136,16 +136,16 @@ pub(crate) const REGEX_CACHE_BYTES: usize = 8 * 1024 * 1024;
 pub const SEARCH_THREADS: usize = 8;
 
 /// How long one listing or search may take; then it shows what it has.
-pub const SEARCH_TIME: Duration = Duration::from_secs(20);
+pub(crate) const SEARCH_TIME: Duration = Duration::from_secs(20);
 
 /// How long the smallest difference of two texts is looked for; then a larger one will do.
 pub(crate) const DIFF_TIME: Duration = Duration::from_millis(500);
 
 /// Matches of an edit that are counted.
-pub const EDIT_MATCHES: usize = 1_000;
+pub(crate) const EDIT_MATCHES: usize = 1_000;
 
 /// Places that one edit replaces when all are meant.
-pub const EDIT_PLACES: usize = 100_000;
+pub(crate) const EDIT_PLACES: usize = 100_000;
 
 /// Matches of an edit that are listed when one was meant.
 pub(crate) const EDIT_MATCHES_SHOWN: usize = 10;
@@ -178,7 +178,7 @@ pub(crate) const EDIT_QUOTE_LINES: usize = 40;
 pub(crate) const EDIT_QUOTE_BYTES: usize = 16 * 1024;
 
 /// How long the edits of one call may take, of all its files, before anything is written.
-pub const EDIT_TIME: Duration = Duration::from_secs(20);
+pub(crate) const EDIT_TIME: Duration = Duration::from_secs(20);
 
 /// Bytes at the beginning of a file in which similar places are looked for.
 pub(crate) const EDIT_NEAR_BYTES: usize = 4 * 1024 * 1024;
@@ -271,7 +271,7 @@ pub(crate) const OUTPUT_FILE_BYTES: u64 = FILE_BYTES - OUTPUT_NOTE_BYTES;
 
 /// Bytes of all that is kept in the state folder, of all sessions: as much as one may keep of changes
 /// and of outputs. The oldest goes first, but nothing that an open session of another process keeps.
-pub const STATE_BYTES: u64 = UNDO_BYTES + OUTPUT_FILES_BYTES;
+pub(crate) const STATE_BYTES: u64 = UNDO_BYTES + OUTPUT_FILES_BYTES;
 
 /// Bytes that a session adds to it before it looks again how much there is.
 pub(crate) const STATE_LOOK_BYTES: u64 = 64 * 1024 * 1024;

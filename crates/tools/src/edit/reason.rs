@@ -52,7 +52,7 @@ pub enum EditReason {
     },
     /// The old text is in several places, and only one was meant.
     Ambiguous {
-        /// In how many, at most [`EDIT_MATCHES`].
+        /// In how many, at most 1,000.
         places: usize,
         /// The first places.
         around: Vec<Around>,
@@ -64,16 +64,16 @@ pub enum EditReason {
     },
     /// The old text was found, and the new one makes no difference there.
     NoChange,
-    /// It was cancelled, or took longer than [`EDIT_TIME`].
+    /// It was cancelled, or took longer than 20 s.
     Stopped,
     /// The new text is to be inserted before a line that the file does not have.
     NoSuchLine {
         /// How many lines it has.
         lines: usize,
     },
-    /// It is in more than [`EDIT_PLACES`] places.
+    /// It is in more than 100,000 places.
     TooManyPlaces,
-    /// The text would have more than [`FILE_BYTES`] bytes afterwards.
+    /// The text would have more than 64 MiB afterwards.
     TooLarge,
 }
 

@@ -66,9 +66,9 @@ pub struct Window {
 pub enum Cut {
     /// It has as many lines as were asked for, or as are shown without asking.
     Lines,
-    /// It has [`WINDOW_BYTES`](crate::limits::WINDOW_BYTES).
+    /// It has 256 KiB.
     Bytes,
-    /// The rest of the file is beyond [`LINES_BYTES`] and cannot be read at all.
+    /// The rest of the file is beyond 4 GiB and cannot be read at all.
     File,
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn read_at(
 /// # Errors
 ///
 /// As [`Workspace::resolve`] and [`Workspace::open_read`]; `binary_file`; `invalid_arguments` for
-/// an offset beyond the end or a limit of zero; `too_large` for lines beyond [`LINES_BYTES`].
+/// an offset beyond the end or a limit of zero; `too_large` for lines beyond 4 GiB.
 pub fn read_window(
     workspace: &Workspace,
     path: &str,

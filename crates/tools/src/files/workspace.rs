@@ -116,7 +116,7 @@ impl Workspace {
     /// that of the user's state, and is made with the first change. What is older than 30 days in
     /// `undo` is removed then; what another process left unfinished is put in order by
     /// [`Workspace::recover`]. Whole outputs go to `output`, and what is older than 7 days there goes
-    /// with the first. All of it has at most [`STATE_BYTES`](crate::limits::STATE_BYTES). Where the
+    /// with the first. All of it has at most 2 GiB. Where the
     /// folder cannot be written, nothing is kept, and previews say so.
     #[must_use]
     pub fn keeping(self, folder: &Path) -> Self {

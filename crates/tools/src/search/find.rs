@@ -32,9 +32,9 @@ pub struct NameQuery {
     pub path: Option<String>,
     /// Whether that is found which `.gitignore` and the like name.
     pub include_ignored: bool,
-    /// How many paths to show; [`ENTRIES`] if not given, which is the most.
+    /// How many paths to show; 1,000 if not given, which is the most.
     pub max_results: Option<u32>,
-    /// How many paths to pass over before the first that is shown; at most [`ENTRIES_GATHERED`].
+    /// How many paths to pass over before the first that is shown; at most 20,000.
     pub offset: u32,
 }
 
@@ -70,7 +70,7 @@ impl NameQuery {
 pub struct FoundPaths {
     /// The absolute path of the directory that was searched.
     pub path: PathBuf,
-    /// At most [`ENTRIES`] paths relative to it: by a glob in the order of the names, else the
+    /// At most 1,000 paths relative to it: by a glob in the order of the names, else the
     /// best first.
     pub entries: Vec<FoundPath>,
     /// How many matches were passed over before these, as was asked for.
@@ -81,8 +81,7 @@ pub struct FoundPaths {
     pub stop: Option<Stop>,
     /// How many directories could not be read.
     pub unreadable: usize,
-    /// How many directories have more than
-    /// [`DIRECTORY_ENTRIES`](crate::limits::DIRECTORY_ENTRIES) entries, which are looked at.
+    /// How many directories have more than 500,000 entries, which are looked at.
     pub cut: usize,
 }
 
@@ -99,8 +98,7 @@ pub struct FoundPath {
 /// Finds what matches a pattern beneath a directory.
 ///
 /// Hidden files are found, what is in `.git` is not, and what `.gitignore` names only if asked for.
-/// It takes at most [`SEARCH_TIME`](crate::limits::SEARCH_TIME), then it returns what it has and
-/// says so.
+/// It takes at most 20 s, then it returns what it has and says so.
 ///
 /// # Errors
 ///

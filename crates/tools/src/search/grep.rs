@@ -73,7 +73,7 @@ pub enum FileEnd {
     PerFile,
     /// What follows holds a NUL byte.
     Binary,
-    /// A line of more than [`SEARCHED_LINE_BYTES`](crate::limits::SEARCHED_LINE_BYTES) follows.
+    /// A line of more than 4 MiB follows.
     LongLine,
 }
 
@@ -95,16 +95,13 @@ pub struct MatchLine {
 pub struct Skipped {
     /// They hold a NUL byte, and no match before it.
     pub binary: usize,
-    /// They are too large to be searched over several lines
-    /// ([`MULTILINE_BYTES`](crate::limits::MULTILINE_BYTES)).
+    /// They have more than 8 MiB, too much to be searched over several lines.
     pub large: usize,
-    /// They have a line of more than [`SEARCHED_LINE_BYTES`](crate::limits::SEARCHED_LINE_BYTES),
-    /// which is where it ended.
+    /// They have a line of more than 4 MiB, which is where it ended.
     pub long_lines: usize,
     /// They could not be read.
     pub unreadable: usize,
-    /// They are directories of more than
-    /// [`DIRECTORY_ENTRIES`](crate::limits::DIRECTORY_ENTRIES) entries, which are looked at.
+    /// They are directories of more than 500,000 entries, which are looked at.
     pub cut: usize,
 }
 
@@ -126,8 +123,7 @@ pub(crate) type Watch<'a> = dyn Fn(Seen) + Sync + 'a;
 
 /// Searches the contents of a file, or of all files beneath a directory.
 ///
-/// It takes at most [`SEARCH_TIME`](crate::limits::SEARCH_TIME), then it returns what it has and
-/// says so.
+/// It takes at most 20 s, then it returns what it has and says so.
 ///
 /// # Errors
 ///

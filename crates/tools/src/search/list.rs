@@ -20,7 +20,7 @@ use crate::search::ending;
 pub struct Listing {
     /// The absolute path of the directory.
     pub path: PathBuf,
-    /// At most [`ENTRIES`] entries, each directory followed by what is in it.
+    /// At most 1,000 entries, each directory followed by what is in it.
     pub entries: Vec<Entry>,
     /// How many entries were passed over before these, as was asked for.
     pub passed: usize,
@@ -69,7 +69,7 @@ pub enum EntryKind {
 pub struct ListQuery {
     /// The directory.
     pub path: String,
-    /// How many levels to show: 1 if not given, at most [`LIST_DEPTH`].
+    /// How many levels to show: 1 if not given, at most 10.
     pub depth: Option<u32>,
     /// Whether that is shown which `.gitignore` and the like name.
     pub include_ignored: bool,
@@ -88,7 +88,7 @@ impl ListQuery {
 /// Lists a directory.
 ///
 /// Hidden files are shown, `.git` is not, and what `.gitignore` names only if asked for. It takes
-/// at most [`SEARCH_TIME`](crate::limits::SEARCH_TIME), then it returns what it has and says so.
+/// at most 20 s, then it returns what it has and says so.
 ///
 /// # Errors
 ///

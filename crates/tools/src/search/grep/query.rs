@@ -33,10 +33,9 @@ pub struct Query {
     pub multiline: bool,
     /// Whether files are searched that `.gitignore` and the like name.
     pub include_ignored: bool,
-    /// How many lines to show before and after each match; at most
-    /// [`MATCH_CONTEXT`](crate::limits::MATCH_CONTEXT).
+    /// How many lines to show before and after each match; at most 20.
     pub context: u32,
-    /// How many matching lines to show; [`MATCHES`] if not given, at most [`MATCHES_MAX`].
+    /// How many matching lines to show; 250 if not given, at most [`MATCHES_MAX`].
     pub max_results: Option<u32>,
     /// How many matching lines of one file to find; all if not given.
     pub max_per_file: Option<u32>,
