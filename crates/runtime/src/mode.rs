@@ -84,8 +84,7 @@ impl Mode {
     }
 
     /// Returns the policy that the mode is in a session with these roots.
-    #[must_use]
-    pub fn policy(self, roots: &[PathBuf]) -> Arc<dyn Policy> {
+    pub(crate) fn policy(self, roots: &[PathBuf]) -> Arc<dyn Policy> {
         match self {
             Self::ReadOnly => Arc::new(ReadOnlyPolicy),
             Self::AskAlways => Arc::new(AskAlwaysPolicy),

@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
 /// Makes a folder, and those above it, that nobody else can look into.
-pub fn make_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -18,7 +18,7 @@ pub fn make_folder(folder: &Path) -> io::Result<()> {
 /// # Errors
 ///
 /// If it is none, or others can change it; whatever looking at it gives.
-pub fn check_folder(folder: &Path) -> io::Result<bool> {
+fn check_folder(folder: &Path) -> io::Result<bool> {
     match std::fs::symlink_metadata(folder) {
         Ok(found) if found.is_dir() => check_owner(&found).map(|()| true),
         Ok(_) => Err(io::Error::other("it is no folder")),
@@ -32,14 +32,18 @@ pub fn check_folder(folder: &Path) -> io::Result<bool> {
 /// # Errors
 ///
 /// As [`check_folder`] and [`open`]; if it is longer.
-pub fn read(folder: &Path, path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
+pub(crate) fn read(folder: &Path, path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
     if !check_folder(folder)? {
         return Ok(None);
     }
     open(path)?.map(|file| bounded(file, max)).transpose()
 }
 
-/// Reads a file as [`read`] does, and refuses one that anybody else may read.
+/// Reads a file of at most `max` bytes in a folder of its own; none where there is none.
+///
+/// # Errors
+///
+/// If others can change the folder or the file, or read the file; if it is longer.
 pub fn read_secret(folder: &Path, path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
     if !check_folder(folder)? {
         return Ok(None);
@@ -122,7 +126,7 @@ pub fn lock(folder: &Path) -> io::Result<File> {
 ///
 /// If it is no regular file, a link, or others can change it; whatever opening it gives.
 #[cfg(unix)]
-pub fn open(path: &Path) -> io::Result<Option<File>> {
+fn open(path: &Path) -> io::Result<Option<File>> {
     use rustix::fs::{Mode, OFlags};
 
     // Neither a link is followed, nor a pipe waited for.
@@ -148,7 +152,7 @@ pub fn open(path: &Path) -> io::Result<Option<File>> {
 ///
 /// Whatever opening it gives.
 #[cfg(not(unix))]
-pub fn open(path: &Path) -> io::Result<Option<File>> {
+fn open(path: &Path) -> io::Result<Option<File>> {
     match File::open(path) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
