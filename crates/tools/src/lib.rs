@@ -26,6 +26,8 @@ pub mod search;
 pub mod terminal;
 pub mod tool;
 
+/// The token that cancels calls; tokio-util's own type.
+pub use acp_lifecycle::CancellationToken;
 pub use error::{Code, Report, ToolError};
 pub use files::workspace::{Workspace, WorkspaceError};
 pub use note::{CATALOGUES, Note};
@@ -34,7 +36,7 @@ pub use tool::backend::{
     ClientCommand, ClientError, ClientOutput, ClientTerminal, TerminalBackend, TextBackend,
 };
 pub use tool::{
-    Context, Description, Draft, DynTool, Invocation, Output, Reach, Spec, Surface, Tool,
+    Context, Description, Draft, DynTool, Invocation, Output, Reach, Spec, Surface, Tool, ToolRole,
 };
 
 // The examples of the README are tested like those of the documentation.

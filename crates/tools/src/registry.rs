@@ -23,7 +23,7 @@ use crate::builtin;
 use crate::error::ToolError;
 use crate::limits::TITLE_SETTLES;
 use crate::note::CATALOGUES;
-use crate::tool::{Context, Description, DynTool, Spec, Surface, Tool};
+use crate::tool::{Context, Description, DynTool, Spec, Surface, Tool, ToolRole};
 
 use self::arguments::Normalised;
 pub use self::call::ToolCall;
@@ -143,6 +143,13 @@ impl Registry {
     #[must_use]
     pub fn spec(&self, name: &str) -> Option<Spec> {
         self.find(name).map(|entry| entry.spec.clone())
+    }
+
+    /// Finds the tool that the agent itself calls for something: the last one with that role.
+    #[must_use]
+    pub fn for_role(&self, role: ToolRole) -> Option<Spec> {
+        let found = self.tools.iter().rfind(|entry| entry.tool.role() == Some(role));
+        found.map(|entry| entry.spec.clone())
     }
 
     /// Posts a call of a tool whose arguments are not known yet. Its first report waits for its

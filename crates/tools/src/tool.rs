@@ -110,6 +110,18 @@ pub enum Reach {
     Anything,
 }
 
+/// What an agent calls a tool for by itself, beside the calls of its model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ToolRole {
+    /// It takes back the last change of files, without arguments.
+    Undo,
+    /// It shows how a command in the background has ended, by the `id` of the command.
+    CommandEnd,
+    /// It sets the session's plan: `todos`, each with `content` and `status`.
+    Plan,
+}
+
 /// How a tool's output is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -382,6 +394,11 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
 
     /// Says what the tool is.
     fn spec(&self) -> Spec;
+
+    /// Says what the agent itself may call the tool for; by default nothing.
+    fn role(&self) -> Option<ToolRole> {
+        None
+    }
 
     /// Says what a call is about, by its arguments alone.
     fn describe(&self, args: &Self::Args, context: &Context) -> Description;

@@ -9,7 +9,7 @@ use super::terminal::background::{self, find};
 use crate::error::ToolError;
 use crate::terminal::{Command, Phase};
 use crate::tool::{
-    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
+    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolRole, blocking,
 };
 
 /// Reads the output of a command in the background.
@@ -45,6 +45,10 @@ impl Tool for TerminalOutput {
             title: "terminal-output".into(),
             surface: Surface::Content,
         }
+    }
+
+    fn role(&self) -> Option<ToolRole> {
+        Some(ToolRole::CommandEnd)
     }
 
     fn describe(&self, args: &Args, context: &Context) -> Description {

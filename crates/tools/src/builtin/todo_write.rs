@@ -8,7 +8,9 @@ use serde_json::json;
 
 use crate::error::ToolError;
 use crate::limits::{TODO_BYTES, TODOS};
-use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
+use crate::tool::{
+    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolRole,
+};
 
 /// Replaces the plan.
 #[derive(Debug, Clone, Copy)]
@@ -88,6 +90,10 @@ impl Tool for TodoWrite {
             title: "todo-write".into(),
             surface: Surface::Content,
         }
+    }
+
+    fn role(&self) -> Option<ToolRole> {
+        Some(ToolRole::Plan)
     }
 
     fn describe(&self, args: &Args, _: &Context) -> Description {

@@ -12,7 +12,9 @@ use crate::error::ToolError;
 use crate::files::undo::{Staying, Undoing};
 use crate::files::workspace::Workspace;
 use crate::note::Note;
-use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
+use crate::tool::{
+    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolRole,
+};
 
 /// Takes back the last change of files.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +46,10 @@ impl Tool for Undo {
             title: "undo".into(),
             surface: Surface::Content,
         }
+    }
+
+    fn role(&self) -> Option<ToolRole> {
+        Some(ToolRole::Undo)
     }
 
     fn describe(&self, _: &Args, _: &Context) -> Description {

@@ -7,7 +7,7 @@ use futures::future::{BoxFuture, FutureExt as _, ready};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use super::{Context, Description, Draft, Invocation, Output, Spec, Tool};
+use super::{Context, Description, Draft, Invocation, Output, Spec, Tool, ToolRole};
 use crate::error::ToolError;
 
 /// A tool whose name, description and schema are known only at run time, such as one of a server.
@@ -68,6 +68,11 @@ use crate::error::ToolError;
 pub trait DynTool: fmt::Debug + Send + Sync {
     /// Returns the tool's name, its description and the like, always the same.
     fn spec(&self) -> Spec;
+
+    /// Returns what the agent itself may call the tool for; by default nothing.
+    fn role(&self) -> Option<ToolRole> {
+        None
+    }
 
     /// Returns the JSON Schema of the arguments, an object, always the same. Models get it without
     /// keywords that begin with `x-`.
@@ -135,6 +140,10 @@ pub trait DynTool: fmt::Debug + Send + Sync {
 impl<T: Tool> DynTool for T {
     fn spec(&self) -> Spec {
         Tool::spec(self)
+    }
+
+    fn role(&self) -> Option<ToolRole> {
+        Tool::role(self)
     }
 
     fn input_schema(&self) -> Value {
