@@ -1,12 +1,11 @@
 //! `callboard check-wire`: the judge over files, a line at a time.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read as _};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use acp_conformance::{Fault, Severity, Transcript};
-use acp_transport::MAX_LINE_BYTES;
+use acp_conformance::{Severity, Transcript};
 use callboard_text::{counted, visible};
 
 use crate::limits::MAX_SHOWN_FAULTS;
@@ -39,66 +38,29 @@ fn open(file: &Path) -> io::Result<Box<dyn BufRead>> {
     })
 }
 
-/// What was found in one file.
-#[derive(Default)]
-struct Counts {
-    lines: u64,
-    errors: usize,
-    warnings: usize,
-}
-
-impl Counts {
-    /// Counts faults, and prints them while they are not too many.
-    fn faults(&mut self, name: &str, faults: &[Fault], ui: &mut Ui) {
-        for fault in faults {
-            if self.errors + self.warnings < MAX_SHOWN_FAULTS {
-                ui.line(&format!("{name}:{fault}"));
-            }
-            match fault.rule.severity() {
-                Severity::Error => self.errors += 1,
-                Severity::Warning => self.warnings += 1,
-            }
+/// Judges a file; returns how many errors are in it. Faults are printed while they are not too many.
+fn judge(input: impl BufRead, name: &str, ui: &mut Ui) -> io::Result<u64> {
+    let (mut errors, mut warnings) = (0, 0);
+    let lines = Transcript::new().read(input, |fault| {
+        if errors + warnings < MAX_SHOWN_FAULTS {
+            ui.line(&format!("{name}:{fault}"));
         }
-    }
-}
-
-/// Judges a file; returns how many errors are in it.
-fn judge(mut input: impl BufRead, name: &str, ui: &mut Ui) -> io::Result<usize> {
-    let mut transcript = Transcript::new();
-    let mut counts = Counts::default();
-    let mut line = Vec::new();
-    while let Some(is_whole) = read_line(&mut input, &mut line)? {
-        counts.lines += 1;
-        let faults = if is_whole { transcript.line(&line) } else { transcript.skipped() };
-        counts.faults(name, &faults, ui);
-    }
-    counts.faults(name, &transcript.end(), ui);
-    let Counts { lines, errors, warnings } = counts;
+        match fault.rule.severity() {
+            Severity::Error => errors += 1,
+            Severity::Warning => warnings += 1,
+        }
+    })?;
     let hidden = (errors + warnings).saturating_sub(MAX_SHOWN_FAULTS);
     if hidden > 0 {
-        ui.line(&format!("{name}: {}", counted(hidden as u64, "more fault", "more faults")));
+        ui.line(&format!("{name}: {}", counted(hidden, "more fault", "more faults")));
     }
     ui.line(&format!(
         "{name}: {}, {}, {}",
         counted(lines, "line", "lines"),
-        counted(errors as u64, "error", "errors"),
-        counted(warnings as u64, "warning", "warnings"),
+        counted(errors, "error", "errors"),
+        counted(warnings, "warning", "warnings"),
     ));
     Ok(errors)
-}
-
-/// Reads a line; says whether it is whole, or too long and skipped. None at the end.
-fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<bool>> {
-    line.clear();
-    let most = MAX_LINE_BYTES as u64 + 1;
-    if input.by_ref().take(most).read_until(b'\n', line)? == 0 {
-        return Ok(None);
-    }
-    if line.len() <= MAX_LINE_BYTES || line.ends_with(b"\n") {
-        return Ok(Some(true));
-    }
-    input.skip_until(b'\n')?;
-    Ok(Some(false))
 }
 
 #[cfg(test)]
@@ -112,8 +74,9 @@ mod tests {
     #[test]
     fn faults_and_lines_are_bounded_and_all_are_counted() {
         let mut ui = Ui::new(io::sink());
-        let bad = "no JSON\n".repeat(MAX_SHOWN_FAULTS + 7);
-        assert_eq!(judge(bad.as_bytes(), "x", &mut ui).unwrap(), MAX_SHOWN_FAULTS + 7);
+        let faults = MAX_SHOWN_FAULTS + 7;
+        let bad = "no JSON\n".repeat(faults as usize);
+        assert_eq!(judge(bad.as_bytes(), "x", &mut ui).unwrap(), faults);
         let endless = io::repeat(b'a').take(64 << 20).chain(&b"\n\n"[..]);
         assert_eq!(judge(BufReader::new(endless), "x", &mut ui).unwrap(), 1);
     }

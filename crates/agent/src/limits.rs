@@ -46,7 +46,7 @@ pub(crate) const MAX_FOUND_MODELS: usize = 64;
 // ---- Judging transcripts ----
 
 /// Faults of one file that are printed; all are counted.
-pub(crate) const MAX_SHOWN_FAULTS: usize = 200;
+pub(crate) const MAX_SHOWN_FAULTS: u64 = 200;
 
 // ---- Model selection ----
 

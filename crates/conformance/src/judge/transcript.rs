@@ -1,6 +1,7 @@
 //! The judge: it takes messages one by one and says what is wrong with each.
 
 use std::fmt;
+use std::io::{self, BufRead, Read as _};
 
 use acp_transport::{MAX_LINE_BYTES, is_within_bounds};
 use acp_types::schema::v1;
@@ -65,8 +66,34 @@ impl Transcript {
         self.take(Some(side), line)
     }
 
-    /// Counts a line that is over a bound of the reader's, and so is not judged.
-    pub fn skipped(&mut self) -> Vec<Fault> {
+    /// Takes the lines of a file, with or without their directions, and its end. `found` gets each
+    /// fault. Returns how many lines there are.
+    ///
+    /// # Errors
+    ///
+    /// Whatever reading gives.
+    pub fn read(
+        mut self,
+        mut input: impl BufRead,
+        mut found: impl FnMut(&Fault),
+    ) -> io::Result<u64> {
+        let mut line = Vec::new();
+        while input.by_ref().take(MAX_LINE_BYTES as u64 + 1).read_until(b'\n', &mut line)? > 0 {
+            let faults = if line.len() <= MAX_LINE_BYTES || line.ends_with(b"\n") {
+                self.line(&line)
+            } else {
+                input.skip_until(b'\n')?;
+                self.skipped()
+            };
+            faults.iter().for_each(&mut found);
+            line.clear();
+        }
+        self.end().iter().for_each(found);
+        Ok(self.faults.line)
+    }
+
+    /// Counts a line that is too long to be read.
+    fn skipped(&mut self) -> Vec<Fault> {
         self.faults.line += 1;
         self.faults.side = Side::Agent;
         self.faults.add(Rule::NotJudged, format!("longer than {MAX_LINE_BYTES} bytes"));
