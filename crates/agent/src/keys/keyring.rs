@@ -1,18 +1,12 @@
-//! The system's keyring: Secret Service, Keychain or Credential Manager.
-//!
-//! Whatever is asked of it ends by `limits::KEYRING_DEADLINE`, because it may wait for its user, or
-//! for a service that hangs. What then still waits is left behind in its thread.
+//! The system's keyring, behind a trait.
 
 use std::fmt::Debug;
-#[cfg(feature = "keyring")]
-use std::time::Duration;
 
 #[cfg(feature = "keyring")]
-use crate::limits::KEYRING_DEADLINE;
+mod system;
 
-/// The name that keys stand under in the keyring.
 #[cfg(feature = "keyring")]
-const SERVICE: &str = "callboard";
+pub(super) use system::SystemKeyring;
 
 /// Stores keys under names. Whatever is asked of it ends by itself; an error holds no key.
 pub(super) trait Keyring: Debug + Send + Sync {
@@ -26,34 +20,11 @@ pub(super) trait Keyring: Debug + Send + Sync {
     fn remove(&self, name: &'static str) -> Result<(), String>;
 }
 
-/// That of the user's session.
+/// Says that this build asks no keyring.
+#[cfg(not(feature = "keyring"))]
 #[derive(Debug)]
 pub(super) struct SystemKeyring;
 
-#[cfg(feature = "keyring")]
-impl Keyring for SystemKeyring {
-    fn read(&self, name: &'static str) -> Result<Option<String>, String> {
-        within(KEYRING_DEADLINE, move || match open(name)?.get_password() {
-            Ok(key) => Ok(Some(key)),
-            Err(keyring::Error::NoEntry) => Ok(None),
-            Err(error) => Err(error),
-        })
-    }
-
-    fn write(&self, name: &'static str, key: &str) -> Result<(), String> {
-        let key = key.to_owned();
-        within(KEYRING_DEADLINE, move || open(name)?.set_password(&key))
-    }
-
-    fn remove(&self, name: &'static str) -> Result<(), String> {
-        within(KEYRING_DEADLINE, move || match open(name)?.delete_credential() {
-            Err(keyring::Error::NoEntry) => Ok(()),
-            other => other,
-        })
-    }
-}
-
-/// Says that this build asks no keyring.
 #[cfg(not(feature = "keyring"))]
 impl Keyring for SystemKeyring {
     fn read(&self, _: &'static str) -> Result<Option<String>, String> {
@@ -69,68 +40,5 @@ impl Keyring for SystemKeyring {
     }
 }
 
-#[cfg(feature = "keyring")]
-fn open(name: &str) -> keyring::Result<keyring::Entry> {
-    keyring::Entry::new(SERVICE, name)
-}
-
-#[cfg(feature = "keyring")]
-fn within<T: Send + 'static>(
-    deadline: Duration,
-    ask: impl FnOnce() -> keyring::Result<T> + Send + 'static,
-) -> Result<T, String> {
-    let (to, answer) = std::sync::mpsc::sync_channel(1);
-    // Who asked may have given up by then.
-    let thread = std::thread::Builder::new().name("keyring".to_owned());
-    let started = thread.spawn(move || drop(to.send(ask())));
-    started.map_err(|error| format!("the system's keyring cannot be asked: {error}"))?;
-    match answer.recv_timeout(deadline) {
-        Ok(answer) => answer.map_err(|error| format!("the system's keyring: {}", told(&error))),
-        Err(_) => Err(format!(
-            "the system's keyring did not answer within {} seconds",
-            deadline.as_secs()
-        )),
-    }
-}
-
-/// Some errors hold what was found, which may be a key.
-#[cfg(feature = "keyring")]
-fn told(error: &keyring::Error) -> String {
-    match error {
-        keyring::Error::PlatformFailure(why) | keyring::Error::NoStorageAccess(why) => {
-            why.to_string()
-        }
-        keyring::Error::NoDefaultStore => "there is none".to_owned(),
-        _ => "what it holds is of no use".to_owned(),
-    }
-}
-
 #[cfg(not(feature = "keyring"))]
 const NONE: &str = "this build has no part that asks the system's keyring";
-
-#[cfg(all(test, feature = "keyring"))]
-mod tests {
-    use std::sync::mpsc;
-    use std::time::Duration;
-
-    use super::{KEYRING_DEADLINE, within};
-
-    #[test]
-    fn a_keyring_that_hangs_is_given_up_and_what_fails_shows_no_key() {
-        let (open, gate) = mpsc::channel::<()>();
-        let hung = within(Duration::ZERO, move || Ok(gate.recv().is_ok()));
-        assert_eq!(hung.unwrap_err(), "the system's keyring did not answer within 0 seconds");
-        drop(open);
-        let of = |error: Option<keyring::Error>| {
-            within(KEYRING_DEADLINE, move || error.map_or(Ok(7), Err))
-        };
-        assert_eq!(of(None), Ok(7));
-        for (error, told) in [
-            (keyring::Error::NoDefaultStore, "there is none"),
-            (keyring::Error::NoStorageAccess("it is locked".into()), "it is locked"),
-            (keyring::Error::BadEncoding(b"sk-0123".to_vec()), "what it holds is of no use"),
-        ] {
-            assert_eq!(of(Some(error)).unwrap_err(), format!("the system's keyring: {told}"));
-        }
-    }
-}
