@@ -11,14 +11,13 @@ use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
 use acp_lifecycle::{
-    Answer, Chunk, Effect, Effects, Item, Middleware, Role, Session, SessionHandle, Sink,
-    Unreachable, drive,
+    Answer, CancellationToken, Chunk, Effect, Effects, Item, Middleware, Role, Session,
+    SessionHandle, Sink, Unreachable, drive,
 };
 use acp_types::Reason;
 use acp_types::schema::v1::{ContentBlock, ContentChunk, SessionId, SessionUpdate};
 use acp_types::wire::v1::{Sent, Surface};
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
 // ---- The agent that you have: a model, tools, and a loop. Nothing here is changed. ----
 

@@ -8,12 +8,11 @@ use std::io::{self, Write as _};
 use std::time::SystemTime;
 
 use acp_lifecycle::{
-    Answer, CallHandle, Effect, Executor, Failure, Grant, Item, Pinned, Preview, Session,
-    SessionHandle, Sink, Subject, Success, Unreachable, drive, perform,
+    Answer, CallHandle, CancellationToken, Effect, Executor, Failure, Grant, Item, Pinned, Preview,
+    Session, SessionHandle, Sink, Subject, Success, Unreachable, drive, perform,
 };
 use acp_types::{Reason, ToolCallPatch, ToolKind};
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
 /// A tool that greets somebody, once the client has allowed it.
 struct Greet(&'static str);

@@ -15,6 +15,9 @@ mod run;
 #[cfg_attr(not(unix), path = "tree_portable.rs")]
 mod tree;
 
+/// The token that ends a command; tokio-util's own type.
+pub use tokio_util::sync::CancellationToken;
+
 pub use output::{Piece, binary_kind, escapes, record, text};
 pub use run::{
     Command, End, Exit, Input, Size, SpawnError, Streams, Usage, has_helper, init_command_helper,

@@ -8,12 +8,11 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use acp_lifecycle::{Item, Session, SessionHandle, Sink, Unreachable, drive, perform};
-use acp_tools::{Context, Registry, Workspace};
+use acp_tools::{CancellationToken, Context, Registry, Workspace};
 use acp_types::Reason;
 use acp_types::wire::v1::{Sent, Surface};
 use callboard_process::env;
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
 /// A client of ACP v1 that prints each `session/update`. Reads are allowed, so it is never asked.
 struct Client(Sent);

@@ -11,13 +11,13 @@ use acp_lifecycle::{
     AllowPolicy, AnyPlan, Effect, Effects, Ended, Grant, Pinned, Session, SessionHandle, perform,
 };
 use acp_tools::{
-    Context, Draft, DynTool, Invocation, Output, Reach, Registry, Spec, ToolError, Workspace,
+    CancellationToken, Context, Draft, DynTool, Invocation, Output, Reach, Registry, Spec,
+    ToolError, Workspace,
 };
 use acp_types::{ToolCallId, ToolCallReport, ToolKind};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
 /// The answer of a server that is asked for its tools.
 const LISTED: &str = r#"[

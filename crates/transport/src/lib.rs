@@ -20,6 +20,9 @@ mod sys;
 mod transport;
 mod writer;
 
+/// The token that ends a connection; tokio-util's own type.
+pub use tokio_util::sync::CancellationToken;
+
 pub use counters::{Counters, Counts};
 pub use errors::error;
 pub use limits::MAX_LINE_BYTES;
