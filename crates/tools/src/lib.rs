@@ -36,7 +36,8 @@ pub use tool::backend::{
     ClientCommand, ClientError, ClientOutput, ClientTerminal, TerminalBackend, TextBackend,
 };
 pub use tool::{
-    Context, Description, Draft, DynTool, Invocation, Output, Reach, Spec, Surface, Tool, ToolRole,
+    Context, Description, Draft, DynTool, Invocation, Output, Reach, Spec, Surface, Tool, ToolHint,
+    ToolRole,
 };
 
 // The examples of the README are tested like those of the documentation.

@@ -145,6 +145,15 @@ impl Registry {
         self.find(name).map(|entry| entry.spec.clone())
     }
 
+    /// Returns how the tools are used well, for the instructions of a model: a line each. One that
+    /// speaks of a tool which is not in the list is left out.
+    #[must_use]
+    pub fn hints(&self) -> Vec<Cow<'static, str>> {
+        let is_there = |name: &&str| self.tools.iter().any(|entry| entry.spec.name == **name);
+        let hints = self.tools.iter().filter_map(|entry| entry.tool.hint());
+        hints.filter(|hint| hint.tools.iter().all(is_there)).map(|hint| hint.text).collect()
+    }
+
     /// Finds the tool that the agent itself calls for something: the last one with that role.
     #[must_use]
     pub fn for_role(&self, role: ToolRole) -> Option<Spec> {

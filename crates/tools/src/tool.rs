@@ -122,6 +122,36 @@ pub enum ToolRole {
     Plan,
 }
 
+/// A line about how a tool is used well, for the instructions of a model.
+///
+/// ```
+/// let hint = acp_tools::ToolHint::new("- Ask `weather` before you plan a walk.");
+/// // Left out where the session has no `calendar`.
+/// let hint = hint.with_tools(&["calendar"]);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolHint {
+    /// The line, an item of a Markdown list.
+    pub text: Cow<'static, str>,
+    /// The names of the other tools that it speaks of.
+    pub tools: &'static [&'static str],
+}
+
+impl ToolHint {
+    /// Makes a line that speaks of no other tool.
+    #[must_use]
+    pub fn new(text: impl Into<Cow<'static, str>>) -> Self {
+        Self { text: text.into(), tools: &[] }
+    }
+
+    /// Names the other tools that it speaks of.
+    #[must_use]
+    pub fn with_tools(self, tools: &'static [&'static str]) -> Self {
+        Self { tools, ..self }
+    }
+}
+
 /// How a tool's output is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -397,6 +427,11 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
 
     /// Says what the agent itself may call the tool for; by default nothing.
     fn role(&self) -> Option<ToolRole> {
+        None
+    }
+
+    /// Says how the tool is used well, beside its description; by default nothing.
+    fn hint(&self) -> Option<ToolHint> {
         None
     }
 

@@ -24,8 +24,8 @@ use crate::limits::{EDIT_FILES, EDIT_TIME, EDITED_BYTES, EDITS, FILE_BYTES};
 use crate::note::Note;
 use crate::progress::{Far, Teller};
 use crate::tool::{
-    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, redacted,
-    to_its_end,
+    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolHint,
+    redacted, to_its_end,
 };
 
 /// Replaces text in files.
@@ -149,6 +149,15 @@ impl Tool for EditFile {
             title: "edit-file".into(),
             surface: Surface::Content,
         }
+    }
+
+    fn hint(&self) -> Option<ToolHint> {
+        let text = "\
+            - Read a file before you edit it. `old_text` is copied from it exactly, white \
+            space too, with as many lines as make it unique. If it is not found, take it from \
+            the closest text that the error shows, instead of guessing. Put the edits of one \
+            step into one call.";
+        Some(ToolHint::new(text).with_tools(&["read_file"]))
     }
 
     fn describe(&self, args: &Args, context: &Context) -> Description {

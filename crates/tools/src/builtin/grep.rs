@@ -13,7 +13,9 @@ use tokio::runtime::Handle;
 use crate::error::{Code, ToolError};
 use crate::files::workspace::{Resolved, Workspace};
 use crate::search::grep::{Query, Seen, search_at};
-use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
+use crate::tool::{
+    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolHint,
+};
 
 /// Searches the contents of files.
 #[derive(Debug, Clone, Copy)]
@@ -83,6 +85,13 @@ impl Tool for Grep {
             title: "grep".into(),
             surface: Surface::Content,
         }
+    }
+
+    fn hint(&self) -> Option<ToolHint> {
+        let text = "\
+            - Look for text with grep and for files with find_path; both leave out what the \
+            project ignores. Search first, then read the places that matter.";
+        Some(ToolHint::new(text).with_tools(&["find_path"]))
     }
 
     fn describe(&self, args: &Args, context: &Context) -> Description {

@@ -17,7 +17,7 @@ use crate::files::read::{Image, Reading, Window, held_window, read_at};
 use crate::files::workspace::{Resolved, Workspace};
 use crate::limits::SHOWN_IMAGE_BYTES;
 use crate::tool::{
-    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
+    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolHint, blocking,
 };
 
 /// Reads lines of a text file.
@@ -56,6 +56,11 @@ impl Tool for ReadFile {
             title: "read-file".into(),
             surface: Surface::Content,
         }
+    }
+
+    fn hint(&self) -> Option<ToolHint> {
+        let text = "- The line numbers before the lines that read_file shows are not in the file.";
+        Some(ToolHint::new(text))
     }
 
     fn describe(&self, args: &Args, context: &Context) -> Description {

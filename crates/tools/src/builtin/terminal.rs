@@ -14,7 +14,7 @@ use crate::files::system::Dir;
 use crate::files::workspace::Resolved;
 use crate::limits::{BACKGROUND_SETTLE, COMMAND_TIMEOUT, COMMAND_TIMEOUT_MAX};
 use crate::tool::{
-    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
+    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolHint, blocking,
 };
 use callboard_process::{Command, Size, Streams};
 
@@ -102,6 +102,14 @@ impl Tool for Terminal {
             title: "terminal".into(),
             surface: Surface::Terminal,
         }
+    }
+
+    fn hint(&self) -> Option<ToolHint> {
+        let text = "\
+            - Commands have no input and nobody to answer: pass what keeps them from asking, \
+            and start no editor or pager. Quote paths. Do not use a command where a tool does \
+            the same.";
+        Some(ToolHint::new(text))
     }
 
     fn describe(&self, args: &Args, context: &Context) -> Description {

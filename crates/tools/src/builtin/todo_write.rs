@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::error::ToolError;
 use crate::limits::{TODO_BYTES, TODOS};
 use crate::tool::{
-    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolRole,
+    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolHint, ToolRole,
 };
 
 /// Replaces the plan.
@@ -94,6 +94,13 @@ impl Tool for TodoWrite {
 
     fn role(&self) -> Option<ToolRole> {
         Some(ToolRole::Plan)
+    }
+
+    fn hint(&self) -> Option<ToolHint> {
+        let text = "\
+            - For work of three steps or more, write a plan with todo_write, keep one step in \
+            progress, and mark each as completed when it is, not later.";
+        Some(ToolHint::new(text))
     }
 
     fn describe(&self, args: &Args, _: &Context) -> Description {

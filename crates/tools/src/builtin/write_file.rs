@@ -21,7 +21,8 @@ use crate::limits::{DIFF_TIME, FILE_BYTES};
 use crate::note::Note;
 use crate::progress::Teller;
 use crate::tool::{
-    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, to_its_end,
+    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolHint,
+    to_its_end,
 };
 
 /// Writes a whole file.
@@ -79,6 +80,13 @@ impl Tool for WriteFile {
             title: "write-file".into(),
             surface: Surface::Content,
         }
+    }
+
+    fn hint(&self) -> Option<ToolHint> {
+        let text = "\
+            - Change files with edit_file; write_file is for new files and for those of which \
+            little stays.";
+        Some(ToolHint::new(text).with_tools(&["edit_file"]))
     }
 
     fn describe(&self, args: &Args, context: &Context) -> Description {

@@ -7,7 +7,7 @@ use futures::future::{BoxFuture, FutureExt as _, ready};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use super::{Context, Description, Draft, Invocation, Output, Spec, Tool, ToolRole};
+use super::{Context, Description, Draft, Invocation, Output, Spec, Tool, ToolHint, ToolRole};
 use crate::error::ToolError;
 
 /// A tool whose name, description and schema are known only at run time, such as one of a server.
@@ -71,6 +71,11 @@ pub trait DynTool: fmt::Debug + Send + Sync {
 
     /// Returns what the agent itself may call the tool for; by default nothing.
     fn role(&self) -> Option<ToolRole> {
+        None
+    }
+
+    /// Returns how the tool is used well, beside its description; by default nothing.
+    fn hint(&self) -> Option<ToolHint> {
         None
     }
 
@@ -144,6 +149,10 @@ impl<T: Tool> DynTool for T {
 
     fn role(&self) -> Option<ToolRole> {
         Tool::role(self)
+    }
+
+    fn hint(&self) -> Option<ToolHint> {
+        Tool::hint(self)
     }
 
     fn input_schema(&self) -> Value {
