@@ -6,7 +6,7 @@ use acp_conformance::Side;
 use acp_types::schema::v1::{PermissionOptionKind, SessionUpdate, ToolCallStatus};
 use callboard_models::mock_server::{Asked, Dialect, ModelServer, Reply as Scripted};
 use callboard_models::{Event, Reply, Request, SpecError, Stop, Traits, Usage};
-use callboard_runtime::{Catalogue, Choice};
+use callboard_runtime::{Catalogue, Choice, SlashCommand};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -237,7 +237,7 @@ impl callboard_models::Model for Noting {
     }
 
     fn traits(&self) -> Traits {
-        Traits { efforts: self.name == "deep", ..Traits::default() }
+        if self.name == "deep" { Traits::new().with_efforts() } else { Traits::new() }
     }
 
     fn reply(&self, request: Request) -> Reply {
@@ -255,12 +255,7 @@ struct Two(Arc<Mutex<Vec<String>>>);
 
 impl Catalogue for Two {
     fn list(&self) -> Vec<Choice> {
-        let choice = |name: &str| Choice {
-            value: name.to_owned(),
-            name: name.to_owned(),
-            description: None,
-        };
-        ["deep", "flat"].map(choice).into()
+        ["deep", "flat"].map(|name| Choice::new(name, name)).into()
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn callboard_models::Model>, SpecError> {
@@ -349,7 +344,7 @@ struct Slow(Mutex<std::sync::mpsc::Receiver<()>>);
 impl Catalogue for Slow {
     fn list(&self) -> Vec<Choice> {
         let value = "flat".to_owned();
-        vec![Choice { name: value.clone(), value, description: None }]
+        vec![Choice::new(value.clone(), value)]
     }
 
     fn open(&self, _: &str) -> Result<Arc<dyn callboard_models::Model>, SpecError> {
@@ -499,4 +494,50 @@ async fn every_command_is_advertised_with_its_hint() {
         ]
     );
     agent.finish().await;
+}
+
+#[tokio::test]
+async fn an_embedder_adds_commands_of_its_own_and_leaves_out_others() {
+    let count = SlashCommand::new("count", "count the letters of a text", |command| {
+        Box::pin(async move {
+            let calls: u64 = command.session.usage().tools.iter().map(|(_, it)| it.calls()).sum();
+            format!("{} letters, {calls} calls so far.", command.arguments.len())
+        })
+    });
+    let heard = Arc::<Mutex<Vec<String>>>::default();
+    let model = Two(heard.clone()).open("flat").unwrap();
+    let agent = callboard_runtime::Agent::new(model, std::iter::empty())
+        .with_command(count.with_hint("TEXT"))
+        .with_command(SlashCommand::new("model", "name it", |_| Box::pin(async { "Flat.".into() })))
+        .without_command("usage");
+    assert!(agent.is_command("/count") && !agent.is_command("/usage"));
+    let mut agent = acp_conformance::Agent::in_process(agent, REJECT);
+    agent.initialize().await.unwrap();
+    let session = agent.new_session(&std::env::temp_dir()).await.unwrap();
+    for (prompt, answer) in [
+        ("/count  two words ", "9 letters, 0 calls so far."),
+        ("/model deep", "Flat."),
+        ("/usage", "flat"),
+    ] {
+        let before = agent.client.session(&session).said().len();
+        agent.turn(&session, prompt).await.unwrap();
+        assert_eq!(&agent.client.session(&session).said()[before..], answer, "{prompt}");
+    }
+    assert_eq!(*heard.lock().unwrap(), ["flat 0 None"], "a command is no prompt");
+    agent.turn(&session, "/help").await.unwrap();
+    let help = agent.client.session(&session).said();
+    assert!(help.contains("- `/count TEXT`: count the letters of a text\n"), "{help}");
+    assert!(help.contains("- `/model`: name it\n") && !help.contains("/usage"), "{help}");
+    let mut updates = agent.client.session(&session).updates.iter().rev();
+    let offered = updates.find_map(|update| match update {
+        SessionUpdate::AvailableCommandsUpdate(update) => Some(&update.available_commands),
+        _ => None,
+    });
+    let names = offered.unwrap().iter().map(|it| it.name.clone());
+    assert_eq!(
+        names.collect::<Vec<_>>(),
+        ["model", "mode", "permissions", "undo", "help", "count"]
+    );
+    agent.end().await.unwrap();
+    assert_eq!(agent.client.faults_of(Side::Agent), []);
 }

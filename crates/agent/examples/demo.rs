@@ -8,6 +8,7 @@
 use std::error::Error;
 use std::ffi::OsString;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,9 +23,9 @@ use agent_client_protocol::v1::schema::{
     SelectedPermissionOutcome, SessionNotification, StopReason, ToolCallStatus,
 };
 use agent_client_protocol::{AcpAgent, Agent, Client, on_receive_notification, on_receive_request};
-use callboard::ui::Ui;
 use ignore::WalkBuilder;
 use serde_json::{Value, json};
+use terminal_size::{Width, terminal_size};
 
 /// What the demo copies at most, so that any folder will do.
 const MAX_FILES: usize = 2_000;
@@ -34,11 +35,10 @@ type Failure = Box<dyn Error + Send + Sync>;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let mut ui = Ui::stdout();
-    match demo(&mut ui).await {
+    match demo().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            ui.line(&format!("The demo failed: {error}"));
+            print(&format!("The demo failed: {error}\n"));
             ExitCode::FAILURE
         }
     }
@@ -46,26 +46,31 @@ async fn main() -> ExitCode {
 
 /// What is printed, and the oracle that judges it.
 struct Stage {
-    ui: Ui,
     cards: Cards,
     observer: Observer,
 }
 
-async fn demo(ui: &mut Ui) -> Result<(), Failure> {
+/// Prints with colours where they are wanted. A reader that goes away is no failure.
+fn print(text: &str) {
+    let mut stdout = anstream::stdout();
+    drop(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()));
+}
+
+async fn demo() -> Result<(), Failure> {
     let Args { agent, source } = Args::parse(std::env::args_os().skip(1))?;
     let scratch = tempfile::tempdir()?;
     let project = scratch.path().join("project");
     let copied = copy(&source, &project)?;
     let script = scratch.path().join("script.jsonl");
     fs::write(&script, script_for(&project)?)?;
-    ui.line(&format!("A scratch copy of {} ({copied} files).\n", source.display()));
+    print(&format!("A scratch copy of {} ({copied} files).\n\n", source.display()));
 
     let model = format!("script:{}", script.display());
     let command = [agent.as_os_str(), "acp".as_ref(), "--model".as_ref(), model.as_ref()];
     let agent = AcpAgent::from_args(command.map(|word| word.to_string_lossy().into_owned()))?;
+    let width = terminal_size().map_or(100, |(Width(columns), _)| usize::from(columns).max(40));
     let stage = Arc::new(Mutex::new(Stage {
-        ui: Ui::stdout(),
-        cards: Cards::new(&project, ui.width()).coloured(),
+        cards: Cards::new(&project, width).coloured(),
         observer: Observer::new(),
     }));
     let (shown, asked) = (stage.clone(), stage.clone());
@@ -107,19 +112,19 @@ impl Stage {
     fn update(&mut self, notification: &SessionNotification) {
         self.observer.update(&notification.update);
         let text = self.cards.update(&notification.update, bytes(notification));
-        self.ui.print(&text);
+        print(&text);
     }
 
     fn allow(&mut self, request: &RequestPermissionRequest) -> RequestPermissionOutcome {
         self.observer.permission(request);
         let text = self.cards.decided(request, bytes(request));
-        self.ui.print(&text);
+        print(&text);
         let allow = |option: &&agent_client_protocol::v1::schema::PermissionOption| {
             option.kind == PermissionOptionKind::AllowOnce
         };
         match request.options.iter().find(allow) {
             Some(option) => {
-                self.ui.line("  ▸ allowed by the demo");
+                print("  ▸ allowed by the demo\n");
                 let id = option.option_id.clone();
                 RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(id))
             }
@@ -132,7 +137,7 @@ impl Stage {
         self.observer.turn_answered();
         let end = self.cards.end_line();
         let table = self.cards.table();
-        self.ui.print(&format!("{end}\n{table}\n"));
+        print(&format!("{end}\n{table}\n"));
         let violations = self.observer.violations();
         if let Some(first) = violations.first() {
             return Err(format!("{} broken rules, the first: {first}", violations.len()).into());
@@ -146,9 +151,9 @@ impl Stage {
                 format!("{all} calls, {failed} failed, {stop:?}; meant were {meant}").into()
             );
         }
-        self.ui.line(&format!(
+        print(&format!(
             "{all} calls, each announced, permitted where due, and ended once; {failed} failed as \
-             it should."
+             it should.\n"
         ));
         Ok(())
     }

@@ -4,18 +4,17 @@
 //! be asked, in `lazy.rs`.
 
 mod advice;
-mod broken;
 mod explore;
 mod lazy;
 mod reach;
 mod report;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use callboard_models::direct::{self, Direct};
 use callboard_models::provider::{Key, Provider, Settings};
-use callboard_models::{Fault, Model, ModelError, SpecError, parse};
+use callboard_models::{Event, Fault, Model, ModelError, Reply, Request, SpecError};
 use futures::future::{BoxFuture, FutureExt as _, ready};
+use futures::{StreamExt as _, stream};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
@@ -24,7 +23,6 @@ use crate::keys::{KeyError, KeyStore, Login, Logins};
 use crate::{limits, secrets};
 use callboard_runtime::{BuiltIn, Catalogue, Choice, MAX_LISTED_CHOICES, one_at_a_time};
 
-pub(crate) use broken::Broken;
 use explore::ServerModels;
 use lazy::Lazy;
 pub(crate) use reach::{Network, Reach};
@@ -35,16 +33,9 @@ pub(crate) struct Choices {
     chooser: Arc<Chooser>,
     /// The model of every new session, once [`Choices::settle`] has found it.
     settled: Option<Lazy>,
-    menu: Menu,
-}
-
-/// Where the names of the models that can be chosen are from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Menu {
-    /// From what is configured, and from servers.
-    Explored,
-    /// From what is configured: nobody sees the menu.
-    Configured,
+    /// Whether anybody sees which models there are.
+    has_menu: bool,
+    builtin: BuiltIn,
 }
 
 /// What is known of the user's models, and how to reach them.
@@ -79,7 +70,7 @@ pub(crate) enum NoModel {
     Model(#[from] ModelError),
     /// Nothing is at hand, and the logins cannot be read: the user may have set one up.
     #[error("no model is found, and the logins cannot be read: {0}")]
-    Logins(String),
+    Logins(KeyError),
 }
 
 /// What there is at hand to choose without asking the network or a keyring.
@@ -122,12 +113,13 @@ impl Choices {
             exploring: tokio::sync::Mutex::default(),
             unlocked: Mutex::default(),
         };
-        Self { chooser: Arc::new(chooser), settled: None, menu: Menu::Explored }
+        let builtin = BuiltIn::default().with_help(CONNECT);
+        Self { chooser: Arc::new(chooser), settled: None, has_menu: true, builtin }
     }
 
     /// Asks no server for a menu, because nobody sees one.
     pub(crate) fn without_menu(self) -> Self {
-        Self { menu: Menu::Configured, ..self }
+        Self { has_menu: false, ..self }
     }
 
     /// Returns what is configured.
@@ -152,11 +144,7 @@ impl Choices {
         if found {
             return Ok(Some(Arc::new(lazy)));
         }
-        match &*lock(&self.chooser.logins) {
-            Some(Ok(_)) => Ok(None),
-            Some(Err(error)) => Err(NoModel::Logins(error.to_string())),
-            None => Err(NoModel::Logins(LOGINS_UNREAD.to_owned())),
-        }
+        self.chooser.logins().map(|_| None).map_err(NoModel::Logins)
     }
 
     /// Makes the model that new sessions get. What has to be looked for is looked for at the first
@@ -193,10 +181,7 @@ impl Catalogue for Choices {
     }
 
     fn explore(&self) -> BoxFuture<'_, ()> {
-        match self.menu {
-            Menu::Explored => self.chooser.explore().boxed(),
-            Menu::Configured => ready(()).boxed(),
-        }
+        if self.has_menu { self.chooser.explore().boxed() } else { ready(()).boxed() }
     }
 
     fn list(&self) -> Vec<Choice> {
@@ -204,25 +189,25 @@ impl Catalogue for Choices {
         let mut names: Vec<String> = match chooser.at_hand() {
             AtHand::Named(name) => vec![name],
             AtHand::Provider { provider, model, .. } => {
-                model.iter().map(|model| spec(provider, model)).collect()
+                model.iter().map(|model| provider.spec(model)).collect()
             }
             AtHand::Nothing => Vec::new(),
         };
         names.extend(lock(&chooser.found).iter().map(|(name, _)| name.clone()));
         for provider in Provider::ALL {
             let models = chooser.config.provider(provider).models.iter();
-            names.extend(models.flat_map(|it| &it.value).map(|model| spec(provider, model)));
+            names.extend(models.flat_map(|it| &it.value).map(|model| provider.spec(model)));
         }
         names.extend(chooser.with_keys().filter_map(|provider| {
-            chooser.model_of(provider).map(|(provider, model)| spec(provider, &model))
+            chooser.model_of(provider).map(|(provider, model)| provider.spec(&model))
         }));
-        let builtin = Unconfigured.list();
+        let builtin = self.builtin.list();
         let room = MAX_LISTED_CHOICES - builtin.len();
         names.extend(chooser.listed_models(room.saturating_sub(names.len())));
         let mut choices = Vec::new();
         for name in names.into_iter().filter(|name| Provider::parse(name).is_some()) {
             if choices.iter().all(|choice: &Choice| choice.value != name) {
-                choices.push(Choice { name: name.clone(), value: name, description: None });
+                choices.push(Choice::new(name.clone(), name));
             }
         }
         choices.truncate(room);
@@ -244,38 +229,32 @@ impl Catalogue for Choices {
                 let model = model.to_owned();
                 Ok(Arc::new(Lazy::named(self.chooser.clone(), provider, model, None)))
             }
-            None => Unconfigured.open(name),
+            None => self.builtin.open(name),
         }
     }
 
     fn help(&self) -> &str {
-        CONNECT
+        self.builtin.help()
     }
 }
 
-/// The models of an agent that nothing is configured for, or nothing that can be used.
+/// The model of an agent whose configuration cannot be used: it says why, and breaks every reply off.
 #[derive(Debug)]
-pub(crate) struct Unconfigured;
+pub(crate) struct Broken(pub(crate) String);
 
-impl Catalogue for Unconfigured {
-    fn list(&self) -> Vec<Choice> {
-        BuiltIn::default().list()
+impl Model for Broken {
+    fn name(&self) -> &'static str {
+        "none"
     }
 
-    fn open(&self, name: &str) -> Result<Arc<dyn Model>, SpecError> {
-        match name {
-            direct::NAME => Ok(Arc::new(Direct::with_closing(CONNECT))),
-            name => parse(name, callboard_process::env::parent()),
-        }
-    }
-
-    fn help(&self) -> &str {
-        CONNECT
+    fn reply(&self, _: Request) -> Reply {
+        let message = format!("{}; mend it, and restart the agent", self.0);
+        stream::iter([Event::Error(ModelError::new(Fault::Other, message))]).boxed()
     }
 }
 
 /// How to connect another model, in three lines.
-const CONNECT: &str = "To connect a model:\n\n\
+pub(crate) const CONNECT: &str = "To connect a model:\n\n\
     - run `callboard login` in a terminal, or set `ANTHROPIC_API_KEY`, `OPENAI_API_KEY` or \
     `GEMINI_API_KEY`;\n\
     - or start Ollama, llama.cpp or LM Studio on this machine: it is found at the next prompt;\n\
@@ -288,10 +267,10 @@ impl Chooser {
         if let Some(model) = &self.config.model {
             return AtHand::Named(model.value.clone());
         }
-        let file = self.config.path.as_deref().unwrap_or(std::path::Path::new(""));
+        let place = |source| self.config.file.place(source);
         let of_key = |provider: &Provider| {
             let key = self.config.provider(*provider).key.as_ref()?;
-            Some((*provider, format!("`{}` is set", key.source.place(file))))
+            Some((*provider, format!("`{}` is set", place(&key.source))))
         };
         let of_login = |provider: &Provider| {
             let login = self.login(*provider)?;
@@ -300,7 +279,7 @@ impl Chooser {
         };
         let of_server = |provider: &Provider| {
             let url = self.config.provider(*provider).base_url.as_ref()?;
-            Some((*provider, format!("{} names its server", url.source.place(file))))
+            Some((*provider, format!("{} names its server", place(&url.source))))
         };
         let found = KEYED.iter().find_map(of_key);
         let found = found.or_else(|| KEYED.iter().chain([&Provider::Ollama]).find_map(of_login));
@@ -324,14 +303,12 @@ impl Chooser {
         if configured.base_url.is_some() || (configured.key.is_none() && elsewhere()) {
             return None;
         }
-        let (by, model) = default_model(provider)?;
+        let (by, model) = provider.default_model()?;
         // The model of a provider's other dialect, if that leads to the same place with the same key.
         let other = self.config.provider(by);
         let key = |of: &ProviderConfig| of.key.as_ref().map(|key| key.value.clone());
         let is_same = other.base_url.is_none() && key(other) == key(configured);
-        let is_openai = by == Provider::OpenAiResponses;
-        let is_elsewhere = is_openai && self.config.provider(Provider::OpenAi).base_url.is_some();
-        (is_same && !is_elsewhere).then(|| (by, model.to_owned()))
+        is_same.then(|| (by, model.to_owned()))
     }
 
     /// Lists the providers whose keys are in the environment or stored.
@@ -353,9 +330,15 @@ impl Chooser {
         *lock(&self.logins) = Some(logins);
     }
 
+    /// Returns the logins, as they were read last.
+    fn logins(&self) -> Result<Logins, KeyError> {
+        let unread = || Err(KeyError::new("the stored logins could not be read in time"));
+        lock(&self.logins).clone().unwrap_or_else(unread)
+    }
+
     /// Returns the login of a provider. One that cannot be read is told where its key is needed.
     fn login(&self, provider: Provider) -> Option<Login> {
-        lock(&self.logins).as_ref()?.as_ref().ok()?.of(provider).cloned()
+        self.logins().ok()?.of(provider).cloned()
     }
 
     /// Returns the login whose key a provider is told, or none: a configured key comes before it.
@@ -381,18 +364,14 @@ impl Chooser {
             let base_url = self.base_url(provider, None);
             return Ok(Access { base_url, key: Some(key.value.clone()), login: None });
         }
-        let login = match &*lock(&self.logins) {
-            Some(Ok(logins)) => logins.of(provider).cloned(),
-            Some(Err(error)) => return Err(denied(error.to_string())),
-            None => return Err(denied(LOGINS_UNREAD.to_owned())),
-        };
+        let login = self.logins().map_err(denied)?.of(provider).cloned();
         let base_url = self.base_url(provider, login.as_ref());
         match login {
             Some(login) if self.fits(provider, &login) => {
                 let (keys, of) = (self.keys.clone(), login.clone());
                 let key = spawn_blocking(move || keys.key(provider, &of)).await;
-                let key = key.map_err(|_panic| denied("asking for the key failed".to_owned()))?;
-                let key = key.map_err(|error| denied(error.to_string()))?;
+                let key = key.map_err(|_panic| denied("asking for the key failed"))?;
+                let key = key.map_err(denied)?;
                 secrets::learn(&key);
                 let mut unlocked = lock(&self.unlocked);
                 if !unlocked.contains(&login) {
@@ -404,7 +383,10 @@ impl Chooser {
             _ if !provider.needs_key(base_url.as_deref()) => {
                 Ok(Access { base_url, key: None, login: None })
             }
-            _ => Err(denied(self.no_key(provider))),
+            _ => {
+                let how = self.how_to_set_key(provider);
+                Err(denied(format!("there is no key for {}: {how}", provider.name())))
+            }
         }
     }
 
@@ -415,9 +397,9 @@ impl Chooser {
         configured.or_else(|| login?.base_url.clone())
     }
 
-    fn no_key(&self, provider: Provider) -> String {
-        let how = self.how_to_set_key(provider);
-        format!("there is no key for {}: {how}", provider.name())
+    /// Returns the size of a provider's context, as configured.
+    fn context_tokens(&self, provider: Provider) -> Option<u64> {
+        self.config.provider(provider).context_tokens.as_ref().map(|tokens| tokens.value.get())
     }
 
     fn settings(&self, provider: Provider, model: String, access: &Access) -> Settings {
@@ -429,45 +411,26 @@ impl Chooser {
             key: access.key.clone(),
             ca_file: configured.ca_file.as_ref().map(|file| file.value.clone()),
             tools: configured.tools.as_ref().map(|tools| tools.value).unwrap_or_default(),
-            context_tokens: configured.context_tokens.as_ref().map(|tokens| tokens.value),
+            context_tokens: self.context_tokens(provider),
         }
     }
 }
-
-const LOGINS_UNREAD: &str = "the stored logins could not be read in time";
 
 /// The providers that are looked for by a key or a server's address, in this order. Ollama is not
 /// among them: it is looked for where it runs.
 const KEYED: [Provider; 4] =
     [Provider::Anthropic, Provider::OpenAi, Provider::OpenAiResponses, Provider::Gemini];
 
-/// Returns the model that stands for a provider where nobody named one. OpenAI's newer models call
-/// tools by its Responses only.
-fn default_model(provider: Provider) -> Option<(Provider, &'static str)> {
-    match provider {
-        Provider::Anthropic => Some((provider, "claude-sonnet-5-5")),
-        Provider::OpenAi | Provider::OpenAiResponses => {
-            Some((Provider::OpenAiResponses, "gpt-6-sol"))
-        }
-        Provider::Gemini => Some((provider, "gemini-3.8-flash")),
-        _ => None,
-    }
-}
-
 /// Returns an address as it is compared.
 fn bare(url: &str) -> &str {
     url.trim_end_matches('/')
 }
 
-fn spec(provider: Provider, model: &str) -> String {
-    format!("{}/{model}", provider.name())
+fn denied(message: impl ToString) -> ModelError {
+    ModelError::new(Fault::Auth, message.to_string())
 }
 
-fn denied(message: String) -> ModelError {
-    ModelError { fault: Fault::Auth, message, status: None, retry_after: None }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -5,43 +5,41 @@ mod chosen;
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use acp_transport::Transport;
 use agent_client_protocol::v1::schema::ContentBlock;
-use callboard_models::direct;
-use callboard_runtime::{Agent, is_command};
+use callboard_runtime::Agent;
 use callboard_text::visible;
 use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory as _, Parser as _};
 
-use tracing_subscriber::filter::LevelFilter;
-
 use crate::exec::piped::{self, Context, Note};
-use crate::exec::{self, Approval};
+use crate::exec::{self, Approval, Job};
 use crate::ui::Ui;
-use crate::{check_wire, limits, secrets, telemetry};
-use args::{AgentArgs, Cli, Command, ExecArgs, ProviderArg, ServeArgs};
+use crate::{check_wire, limits, secrets, telemetry, ui};
+use args::{Cli, Command, ExecArgs, ServeArgs};
 
-/// Runs the command line of this process.
+/// Runs the command line of this process, and returns how it ends.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => return not_parsed(&error),
-    };
-    let level = LevelFilter::WARN;
+    ui::ended(match Cli::try_parse() {
+        Ok(cli) => run_command(cli),
+        Err(error) => not_parsed(&error),
+    })
+}
+
+fn run_command(cli: Cli) -> ExitCode {
     match cli.command {
         Some(Command::Acp(args)) => acp(args),
-        Some(Command::Exec(args)) => logging(level, || exec(args)),
-        Some(Command::Models(args)) => logging(level, || chosen::models(&args)),
-        Some(Command::Login(arg)) => logging(level, || chosen::login(&arg)),
-        Some(Command::Logout(arg)) => logging(level, || chosen::logout(&arg)),
-        Some(Command::Config(args)) => logging(level, || chosen::config(args.command)),
-        Some(Command::CheckWire(args)) => logging(level, || check_wire::run(&args.files)),
+        Some(Command::Exec(args)) => logging(|| exec(args)),
+        Some(Command::Models { json }) => logging(|| chosen::models(json)),
+        Some(Command::Login(arg)) => logging(|| chosen::login(arg.provider)),
+        Some(Command::Logout(arg)) => logging(|| chosen::logout(arg.provider)),
+        Some(Command::Config(command)) => logging(|| chosen::config(command)),
+        Some(Command::CheckWire { files }) => logging(|| check_wire::run(&files)),
         None if !cli.serve.setup && std::io::stdin().is_terminal() => help(),
         None => acp(cli.serve),
     }
@@ -50,25 +48,16 @@ pub fn main() -> ExitCode {
 /// Serves a client until it is gone, or logs in, where that is what it is started for.
 fn acp(args: ServeArgs) -> ExitCode {
     if args.setup {
-        let any = ProviderArg { provider: None };
-        return logging(LevelFilter::WARN, || chosen::login(&any));
+        return logging(|| chosen::login(None));
     }
     // First of all: the client's first line is read while the rest is made. And before any other
     // thread starts: nothing may write to the protocol's stream by accident.
     let transport = acp_transport::stdio();
-    logging(LevelFilter::WARN, || match transport {
-        Ok(transport) => serve_as(args.agent, transport),
+    logging(|| match transport.map(|transport| (chosen::serving_agent(args.flags), transport)) {
+        Ok((Ok(agent), transport)) => run(serve(agent, transport)),
+        Ok((Err(why), _)) => fail(&why),
         Err(error) => fail(&format!("cannot take over standard input and output: {error}")),
     })
-}
-
-/// Serves a client with the agent that is configured.
-fn serve_as(args: AgentArgs, transport: Transport) -> ExitCode {
-    let agent = match chosen::serving_agent(args) {
-        Ok(agent) => agent,
-        Err(why) => return fail(&why),
-    };
-    run(serve(agent, transport))
 }
 
 /// Serves a client until it is gone, or until a signal ends the connection in the same way: what
@@ -77,11 +66,12 @@ fn serve_as(args: AgentArgs, transport: Transport) -> ExitCode {
 async fn serve(agent: Agent, transport: Transport) -> ExitCode {
     let ended = transport.ended();
     let mut connection = pin!(callboard_runtime::serve(agent, transport));
-    let out_of_time = async {
+    let mut out_of_time = pin!(async {
         ended.cancelled().await;
         tokio::time::sleep(limits::EXIT_DEADLINE).await;
-    };
-    let mut out_of_time = pin!(out_of_time);
+        // What the client was not told by now, it is not told at all.
+        tracing::warn!("something did not end in time, it is left behind");
+    });
     tokio::select! {
         // Signals are listened to before anybody can know that it runs.
         biased;
@@ -89,83 +79,61 @@ async fn serve(agent: Agent, transport: Transport) -> ExitCode {
             ended.cancel();
             tokio::select! {
                 _ = connection => {}
-                () = out_of_time => drop(late()),
+                () = out_of_time => {}
                 _ = interrupted() => {}
             }
             ExitCode::from(128 + signal)
         }
-        result = &mut connection => code(result),
-        () = &mut out_of_time => late(),
+        result = &mut connection => match result {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&format!("the connection failed: {}", error.message)),
+        },
+        () = &mut out_of_time => ExitCode::SUCCESS,
     }
-}
-
-fn code(result: agent_client_protocol::Result<()>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(&format!("the connection failed: {}", error.message)),
-    }
-}
-
-/// What the client was not told by now, it is not told at all.
-fn late() -> ExitCode {
-    tracing::warn!("something did not end in time, it is left behind");
-    ExitCode::SUCCESS
 }
 
 fn exec(args: ExecArgs) -> ExitCode {
     run(async {
         let mut interrupted = pin!(first_interrupt());
-        let prepared = tokio::select! {
+        let job = tokio::select! {
             signal = &mut interrupted => return ExitCode::from(128 + signal),
-            prepared = prepare(args) => prepared,
+            job = prepare(args) => job,
         };
-        match prepared {
-            Ok(Prepared { agent, prompt, cwd, approval }) => {
-                let locale = agent.locale();
-                exec::run(agent, prompt, cwd, approval, &locale, interrupted).await
-            }
+        match job {
+            Ok(job) => exec::run(job, interrupted).await,
             Err(code) => code,
         }
     })
 }
 
-/// What `callboard exec` runs.
-struct Prepared {
-    agent: Agent,
-    prompt: Vec<ContentBlock>,
-    cwd: PathBuf,
-    approval: Approval,
-}
-
 /// Finds the model before anything is read from standard input, and the prompt before anything is
 /// started.
-async fn prepare(args: ExecArgs) -> Result<Prepared, ExitCode> {
+async fn prepare(args: ExecArgs) -> Result<Job<Agent>, ExitCode> {
     let cwd = args.cwd.map_or_else(std::env::current_dir, std::path::absolute);
     let cwd = cwd.map_err(|error| fail(&format!("cannot find the working directory: {error}")))?;
-    let (agent, model) = chosen::exec_agent(args.agent).await?;
+    let (agent, model) = chosen::exec_agent(args.flags).await?;
     let agent = agent.offering_project_answers();
-    let prompt = if args.prompt == "-" {
+    let is_piped = args.prompt == "-";
+    let prompt = if is_piped {
         let read = tokio::task::spawn_blocking(piped::prompt).await;
         let read = read.unwrap_or_else(|error| Err(error.into()));
         read.map_err(|error| fail(&format!("cannot read the prompt: {error}")))?
     } else {
-        args.prompt.clone()
+        args.prompt
     };
-    let is_direct = model == direct::NAME;
-    if is_direct
-        && !is_command(&prompt)
-        && let Some(why) = direct::misunderstood(&prompt)
+    if !agent.is_command(&prompt)
+        && let Some(why) = model.misunderstood(&prompt)
     {
-        return Err(unusable(&format!(
-            "{why} `callboard exec --model direct help` shows them all."
-        )));
+        let name = model.name();
+        let all = format!("`callboard exec --model {name} help` shows them all.");
+        return Err(unusable(&format!("{why} {all}")));
     }
-    let mut blocks = vec![ContentBlock::from(prompt)];
-    // `direct` does what its lines say, and has no use for more.
-    if args.prompt != "-" && !is_direct {
+    let is_commands = model.traits().commands;
+    let mut prompt = vec![ContentBlock::from(prompt)];
+    if !is_piped && !is_commands {
         let tell = |note: Note| Ui::stderr().line(&format!("callboard: {note}"));
         match tokio::task::spawn_blocking(move || piped::context(tell)).await {
-            Ok(Context::Text(text)) => blocks.push(ContentBlock::from(text)),
+            Ok(Context::Text(text)) => prompt.push(ContentBlock::from(text)),
             Ok(Context::Silent) => {
                 let minutes = limits::STDIN_PATIENCE.as_secs() / 60;
                 return Err(unusable(&format!(
@@ -181,7 +149,8 @@ async fn prepare(args: ExecArgs) -> Result<Prepared, ExitCode> {
         (_, true) => Approval::None,
         _ => Approval::Ask,
     };
-    Ok(Prepared { agent, prompt: blocks, cwd, approval })
+    let locale = agent.locale();
+    Ok(Job { agent, prompt, cwd, approval, is_commands, locale })
 }
 
 /// Prints what is wrong with the command line, or its help; names `exec` to a user who wrote a
@@ -222,11 +191,11 @@ fn quoted(text: &str) -> Option<String> {
     is_plain.then(|| format!("{quote}{text}{quote}"))
 }
 
-/// Works with a log from `level` on. Not inlined: who serves a client would touch the stack of
-/// every other command before the first answer.
+/// Works with a log. Not inlined: who serves a client would touch the stack of every other command
+/// before the first answer.
 #[inline(never)]
-fn logging(level: LevelFilter, work: impl FnOnce() -> ExitCode) -> ExitCode {
-    let telemetry = telemetry::start(level);
+fn logging(work: impl FnOnce() -> ExitCode) -> ExitCode {
+    let telemetry = telemetry::start();
     let code = work();
     telemetry.finish();
     code

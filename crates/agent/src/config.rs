@@ -8,15 +8,20 @@ mod show;
 mod variables;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::num::NonZeroU64;
+use std::path::PathBuf;
 
-use callboard_models::direct;
+use callboard_models::check_spec;
 use callboard_models::provider::{Key, Provider, ToolCalling};
+use callboard_process::env::is_secret;
 use callboard_runtime::{Mode, private_files as private};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use serde::Deserialize;
 
 use crate::folders;
 use crate::limits::MAX_CONFIG_BYTES;
 
+use file::File;
 pub(crate) use show::Row;
 
 /// A value, and where it is from.
@@ -30,32 +35,39 @@ pub(crate) struct Value<T> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
     Default,
-    /// A line of the file, from 1.
+    /// The file, from this byte on.
     File(usize),
     Variable(String),
     Flag(&'static str),
 }
 
 /// What the command line says.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct Flags {
+    /// The model: PROVIDER/NAME, `direct` (commands, no model) or `script:FILE` (a written
+    /// reply). Else that of CALLBOARD_MODEL, the configuration, or the first that is found.
+    #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
-    pub(crate) mode: Option<Mode>,
+    /// The language of what is shown, such as `de`; else that of CALLBOARD_LOCALE, the configuration,
+    /// LC_ALL, LC_MESSAGES or LANG. English where there are none in it.
+    #[arg(long, value_name = "LOCALE")]
     pub(crate) locale: Option<String>,
+    /// What is done about calls that no rule speaks of; else that of CALLBOARD_MODE or the
+    /// configuration.
+    #[arg(long, value_parser = modes(), value_name = "MODE")]
+    pub(crate) mode: Option<Mode>,
 }
 
-impl ConfigError {
-    /// Whether it is the command line that is wrong.
-    pub(crate) fn is_of_flag(&self) -> bool {
-        self.place.starts_with("--")
-    }
+fn modes() -> impl TypedValueParser<Value = Mode> {
+    let value = |mode: &Mode| PossibleValue::new(mode.id()).help(mode.description());
+    PossibleValuesParser::new(Mode::all().iter().map(value))
+        .try_map(|id| Mode::parse(&id).ok_or("there is no such mode"))
 }
 
 /// Everything that is configured. What nobody chose is none, where there is no default.
 #[derive(Debug)]
 pub(crate) struct Config {
-    /// Where the file is, or would be; none where the environment names no folder for it.
-    pub(crate) path: Option<PathBuf>,
+    pub(crate) file: File,
     pub(crate) model: Option<Value<String>>,
     pub(crate) mode: Value<Mode>,
     pub(crate) locale: Option<Value<String>>,
@@ -65,15 +77,18 @@ pub(crate) struct Config {
 }
 
 /// What is configured of one provider.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct ProviderConfig {
     pub(crate) base_url: Option<Value<String>>,
     /// The variable that holds the key, in the place of the provider's own.
     pub(crate) key_env: Option<Value<String>>,
+    /// Never in the file.
+    #[serde(skip)]
     pub(crate) key: Option<Value<Key>>,
     pub(crate) ca_file: Option<Value<PathBuf>>,
     pub(crate) tools: Option<Value<ToolCalling>>,
-    pub(crate) context_tokens: Option<Value<u64>>,
+    pub(crate) context_tokens: Option<Value<NonZeroU64>>,
     /// Names of models to choose among; the first is what this provider's default is.
     pub(crate) models: Option<Value<Vec<String>>>,
 }
@@ -87,6 +102,13 @@ pub(crate) struct ConfigError {
     what: String,
 }
 
+impl ConfigError {
+    /// Whether it is the command line that is wrong.
+    pub(crate) fn is_of_flag(&self) -> bool {
+        self.place.starts_with("--")
+    }
+}
+
 impl Config {
     /// Reads the file that the environment names, if it is there, and lays environment and flags
     /// over it.
@@ -96,8 +118,15 @@ impl Config {
     /// If the file cannot be read, or others can change it; the first value that makes no sense.
     pub(crate) fn load(env: &[(String, String)], flags: Flags) -> Result<Self, ConfigError> {
         let path = path(env);
-        let text = path.as_deref().map(read).transpose()?.flatten().unwrap_or_default();
-        Self::of(path, &text, env, flags)
+        let text = path.as_ref().map(|path| {
+            let text = private::read_linked(path, MAX_CONFIG_BYTES).and_then(|bytes| {
+                let text = bytes.map(String::from_utf8).transpose();
+                text.map_err(|_bytes| std::io::Error::other("it is not UTF-8"))
+            });
+            let place = || path.display().to_string();
+            text.map_err(|error| ConfigError { place: place(), what: error.to_string() })
+        });
+        Self::of(path, &text.transpose()?.flatten().unwrap_or_default(), env, flags)
     }
 
     /// Lays environment and flags over the text of the file; reads nothing else.
@@ -107,12 +136,15 @@ impl Config {
         env: &[(String, String)],
         flags: Flags,
     ) -> Result<Self, ConfigError> {
-        let file = path.as_deref().unwrap_or(Path::new(""));
-        let written = file::parse(file, text)?;
+        let file = File::new(path, text);
+        let written = file.parse(text)?;
         let variable = |name: &str| variables::value(env, name);
         let mode = match (flags.mode, variable("CALLBOARD_MODE").or(written.mode)) {
             (Some(value), _) => Value { value, source: Source::Flag("--mode") },
-            (None, Some(named)) => named.checked(file, to_mode)?,
+            (None, Some(Value { value, source })) => match Mode::parse(&value) {
+                Some(value) => Value { value, source },
+                None => return Err(file.error(&source, no_mode())),
+            },
             (None, None) => Value { value: Mode::default(), source: Source::Default },
         };
         let model = flag(flags.model, "--model").or(variable("CALLBOARD_MODEL")).or(written.model);
@@ -122,21 +154,20 @@ impl Config {
             variables::lay_url_over(provider, providers.entry(provider).or_default(), env);
         }
         inherit(&mut providers);
-        for provider in Provider::ALL {
-            let configured = providers.entry(provider).or_default();
-            configured.key = variables::key(provider, configured, env);
-            if let Some(url) = configured.base_url.take() {
-                configured.base_url = Some(url.checked(file, to_base_url)?);
+        for (provider, of) in &mut providers {
+            file.check(of.base_url.as_ref(), |url| check_base_url(url))?;
+            file.check(of.key_env.as_ref(), |name| check_variable(name))?;
+            file.check(of.models.as_ref(), |names| check_models(names))?;
+            if let Some(ca_file) = &mut of.ca_file {
+                ca_file.value = file.folder().join(&ca_file.value);
             }
+            of.key = variables::key(*provider, of, env);
         }
-        Ok(Self {
-            model: model.map(|model| model.checked(file, to_model)).transpose()?,
-            mode,
-            locale: locale.or(written.locale),
-            env_pass: written.env_pass,
-            providers,
-            path,
-        })
+        let check_spec = |name: &String| check_spec(name).map_err(|error| error.to_string());
+        file.check(model.as_ref(), check_spec)?;
+        let env_pass = written.terminal.env_pass;
+        file.check(env_pass.as_ref(), |names| check_passed(names))?;
+        Ok(Self { model, mode, locale: locale.or(written.locale), env_pass, providers, file })
     }
 
     /// Returns what is configured of a provider.
@@ -161,71 +192,19 @@ fn inherit(providers: &mut BTreeMap<Provider, ProviderConfig>) {
     }
 }
 
-impl<T> Value<T> {
-    fn checked<U>(
-        self,
-        file: &Path,
-        check: impl FnOnce(T) -> Result<U, String>,
-    ) -> Result<Value<U>, ConfigError> {
-        let Self { value, source } = self;
-        match check(value) {
-            Ok(value) => Ok(Value { value, source }),
-            Err(what) => Err(ConfigError { place: source.place(file), what }),
-        }
-    }
-}
-
-impl Source {
-    /// Says where it is, in a few words.
-    pub(crate) fn place(&self, file: &Path) -> String {
-        match self {
-            Self::Default => "default".to_owned(),
-            Self::File(line) => format!("{}:{line}", file.display()),
-            Self::Variable(name) => name.clone(),
-            Self::Flag(name) => (*name).to_owned(),
-        }
-    }
-}
-
 /// `$XDG_CONFIG_HOME/callboard/config.toml`, or that below `~/.config`; none where neither is an
 /// absolute path (<https://specifications.freedesktop.org/basedir-spec/latest/>).
 pub(crate) fn path(env: &[(String, String)]) -> Option<PathBuf> {
-    let config = folders::named(env, "XDG_CONFIG_HOME");
-    let config = config.or_else(|| Some(folders::named(env, "HOME")?.join(".config")))?;
-    Some(config.join("callboard/config.toml"))
-}
-
-fn read(path: &Path) -> Result<Option<String>, ConfigError> {
-    let text = private::read_linked(path, MAX_CONFIG_BYTES).and_then(|bytes| {
-        let text = bytes.map(String::from_utf8).transpose();
-        text.map_err(|_bytes| std::io::Error::other("it is not UTF-8"))
-    });
-    text.map_err(|error| ConfigError { place: path.display().to_string(), what: error.to_string() })
+    Some(folders::of_user(env, "XDG_CONFIG_HOME", ".config")?.join("config.toml"))
 }
 
 fn flag(value: Option<String>, name: &'static str) -> Option<Value<String>> {
     value.map(|value| Value { value, source: Source::Flag(name) })
 }
 
-fn to_mode(name: String) -> Result<Mode, String> {
+fn no_mode() -> String {
     let names: Vec<_> = Mode::all().iter().map(|mode| format!("`{}`", mode.id())).collect();
-    Mode::parse(&name).ok_or_else(|| format!("mode has to be one of {}", names.join(", ")))
-}
-
-fn to_model(name: String) -> Result<String, String> {
-    let is_script = name.strip_prefix("script:").is_some_and(|file| !file.is_empty());
-    if name == direct::NAME || is_script || Provider::parse(&name).is_some() {
-        return Ok(name);
-    }
-    let providers = Provider::ALL.map(Provider::name).join(", ");
-    Err(format!(
-        "unknown model `{name}`: it has to be PROVIDER/NAME, `direct` or `script:FILE`; the \
-         providers are {providers}"
-    ))
-}
-
-fn to_base_url(url: String) -> Result<String, String> {
-    check_base_url(&url).map(|()| url)
+    format!("mode has to be one of {}", names.join(", "))
 }
 
 /// Says what is wrong with the address of a server, if it is none.
@@ -233,6 +212,26 @@ pub(crate) fn check_base_url(url: &str) -> Result<(), String> {
     let parsed = url::Url::parse(url).ok();
     let is_web = parsed.is_some_and(|it| matches!(it.scheme(), "http" | "https") && it.has_host());
     if is_web { Ok(()) } else { Err("base_url has to be a URL with http or https".to_owned()) }
+}
+
+/// Who writes the key itself here must not find it in an error.
+fn check_variable(name: &str) -> Result<(), String> {
+    let is_word = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    let starts_well = name.starts_with(|first: char| !first.is_ascii_digit());
+    if starts_well && name.chars().all(is_word) {
+        return Ok(());
+    }
+    Err("key_env has to name a variable, such as OPENAI_API_KEY, and not to be a key".to_owned())
+}
+
+fn check_passed(names: &[String]) -> Result<(), String> {
+    let named = |name| format!("env_pass: {name} is named like a secret, which no command gets");
+    names.iter().find(|name| is_secret(name, "")).map_or(Ok(()), |name| Err(named(name)))
+}
+
+fn check_models(names: &[String]) -> Result<(), String> {
+    let is_named = !names.is_empty() && names.iter().all(|name| !name.is_empty());
+    if is_named { Ok(()) } else { Err("models has to hold names of models".to_owned()) }
 }
 
 #[cfg(test)]

@@ -18,20 +18,31 @@ use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
     ClientCapabilities, ContentBlock, Implementation, InitializeRequest, NewSessionRequest,
-    NewSessionResponse, PermissionOption, PermissionOptionKind, PromptRequest,
-    RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse,
-    SelectedPermissionOutcome, SessionConfigKind, SessionNotification, StopReason,
+    PermissionOption, PermissionOptionKind, PromptRequest, RequestPermissionOutcome,
+    RequestPermissionRequest, RequestPermissionResponse, SelectedPermissionOutcome,
+    SessionNotification, StopReason,
 };
 use agent_client_protocol::{
     Client, ConnectTo, Error, ErrorCode, Result, on_receive_notification, on_receive_request,
 };
-use callboard_models::direct;
 use callboard_text::path_text;
 use serde_json::{Map, Value};
 
 use crate::ui::Ui;
 use keyboard::Keyboard;
 use words::{ENGLISH, Words};
+
+/// What is run.
+pub(crate) struct Job<A> {
+    pub(crate) agent: A,
+    pub(crate) prompt: Vec<ContentBlock>,
+    pub(crate) cwd: PathBuf,
+    pub(crate) approval: Approval,
+    /// Whether the prompt is commands, so that a call that fails is what the user asked for.
+    pub(crate) is_commands: bool,
+    /// The language of the words around the cards.
+    pub(crate) locale: String,
+}
 
 /// Who answers permission requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,41 +55,28 @@ pub(crate) enum Approval {
     None,
 }
 
-/// What is printed, and what happened.
-struct Screen {
-    ui: Ui,
-    cards: Cards,
-    words: Arc<Words>,
-    refused: bool,
-    /// Whether the model is `direct`, so that a call that failed is what the user asked for.
-    is_direct: bool,
-}
-
 /// How a turn came to its end.
 enum Ending {
     Turn(Result<StopReason>),
     Signal(u8),
 }
 
-/// Runs a prompt and prints what happens, until `interrupted` gives the number of a signal; its own
-/// words are in the language of a locale.
+/// Runs a prompt and prints what happens, until `interrupted` gives the number of a signal.
 ///
 /// The exit codes are those of the README.
 pub(crate) async fn run(
-    agent: impl ConnectTo<Client> + 'static,
-    prompt: Vec<ContentBlock>,
-    cwd: PathBuf,
-    approval: Approval,
-    locale: &str,
+    job: Job<impl ConnectTo<Client> + 'static>,
     interrupted: impl Future<Output = u8>,
 ) -> ExitCode {
+    let Job { agent, prompt, cwd, approval, is_commands, locale } = job;
     let ui = Ui::stdout();
-    let words = Arc::new(Words::in_locale(locale));
+    let is_terminal = ui.is_terminal();
+    let words = Arc::new(Words::in_locale(&locale));
     let cards = Cards::new(&cwd, ui.width()).coloured().with_catalogue(words.clone());
-    let cards = if ui.is_terminal() { cards.on_terminal() } else { cards };
-    let screen = Screen { ui, cards, words, refused: false, is_direct: false };
-    let screen = Arc::new(Mutex::new(screen));
-    let (shown, asked, begun) = (screen.clone(), screen.clone(), screen.clone());
+    let cards = if is_terminal { cards.on_terminal() } else { cards };
+    let printed = Mutex::new(Printed { ui, cards, was_refused: false });
+    let screen = Arc::new(Screen { printed, words });
+    let (shown, asked) = (screen.clone(), screen.clone());
     // One question at a time, from its card to its answer: nobody must answer another one.
     let asking = Arc::new(Mutex::new(()));
     let turn = Client
@@ -86,7 +84,7 @@ pub(crate) async fn run(
         .name("callboard-exec")
         .on_receive_notification(
             async move |notification: SessionNotification, _| {
-                shown.show(|cards, _| cards.update(&notification.update, 0));
+                shown.show(|cards| cards.update(&notification.update, 0));
                 Ok(())
             },
             on_receive_notification!(),
@@ -97,7 +95,7 @@ pub(crate) async fn run(
                 client.spawn(async move {
                     let answered = tokio::task::spawn_blocking(move || {
                         let _one = asking.lock().unwrap_or_else(PoisonError::into_inner);
-                        answer(&asked, &request, approval)
+                        asked.answer(&request, approval)
                     });
                     match answered.await.unwrap_or(Ok(RequestPermissionOutcome::Cancelled)) {
                         Ok(outcome) => responder.respond(RequestPermissionResponse::new(outcome)),
@@ -110,22 +108,21 @@ pub(crate) async fn run(
             on_receive_request!(),
         )
         .connect_with(agent, async |client: ConnectionTo<_>| {
-            turn(&client, prompt, cwd, &begun).await
+            turn(&client, prompt, cwd, is_terminal).await
         });
     let ending = tokio::select! {
         signal = interrupted => Ending::Signal(signal),
         result = turn => Ending::Turn(result),
     };
-    screen.finish(ending)
+    screen.finish(ending, is_commands)
 }
 
 async fn turn(
     client: &ConnectionTo<agent_client_protocol::Agent>,
     prompt: Vec<ContentBlock>,
     cwd: PathBuf,
-    screen: &Mutex<Screen>,
+    is_terminal: bool,
 ) -> Result<StopReason> {
-    let is_terminal = screen.lock().unwrap_or_else(PoisonError::into_inner).ui.is_terminal();
     let info = Implementation::new("callboard-exec", env!("CARGO_PKG_VERSION"));
     // Commands get a terminal where there is one to show their output in.
     let meta = Map::from_iter([("terminal_output".to_owned(), Value::Bool(is_terminal))]);
@@ -133,87 +130,148 @@ async fn turn(
         .client_info(info)
         .client_capabilities(ClientCapabilities::new().meta(meta));
     client.send_request(initialize).block_task().await?;
-    let session =
-        client.send_request(NewSessionRequest::new(path_text(&cwd).as_ref())).block_task().await?;
-    screen.lock().unwrap_or_else(PoisonError::into_inner).is_direct = is_direct(&session);
-    let request = PromptRequest::new(session.session_id, prompt);
-    Ok(client.send_request(request).block_task().await?.stop_reason)
+    let session = NewSessionRequest::new(path_text(&cwd).as_ref());
+    let session = client.send_request(session).block_task().await?.session_id;
+    Ok(client.send_request(PromptRequest::new(session, prompt)).block_task().await?.stop_reason)
 }
 
-/// Whether the model of a session is `direct`.
-fn is_direct(session: &NewSessionResponse) -> bool {
-    let mut options = session.config_options.iter().flatten();
-    options.any(|option| match &option.kind {
-        SessionConfigKind::Select(select) => {
-            &*option.id.0 == "model" && &*select.current_value.0 == direct::NAME
-        }
-        _ => false,
-    })
+/// Where everything is printed, in the words of the user.
+struct Screen {
+    printed: Mutex<Printed>,
+    words: Arc<Words>,
 }
 
-trait Show {
-    fn show(&self, render: impl FnOnce(&mut Cards, &Words) -> String);
-    fn finish(&self, ending: Ending) -> ExitCode;
+/// What is printed, and what happened.
+struct Printed {
+    ui: Ui,
+    cards: Cards,
+    was_refused: bool,
 }
 
-impl Show for Arc<Mutex<Screen>> {
-    fn show(&self, render: impl FnOnce(&mut Cards, &Words) -> String) {
-        let mut screen = self.lock().unwrap_or_else(PoisonError::into_inner);
-        let Screen { ui, cards, words, .. } = &mut *screen;
-        cards.set_width(ui.width());
-        ui.print(&render(cards, words));
+impl Screen {
+    fn printed(&self) -> MutexGuard<'_, Printed> {
+        self.printed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn finish(&self, ending: Ending) -> ExitCode {
-        let mut screen = match ending {
-            Ending::Turn(_) => self.lock().unwrap_or_else(PoisonError::into_inner),
-            Ending::Signal(signal) => match lock_within(self, LAST_PRINT) {
-                Some(screen) => screen,
+    fn show(&self, render: impl FnOnce(&mut Cards) -> String) {
+        let Printed { ui, cards, .. } = &mut *self.printed();
+        cards.set_width(ui.width());
+        ui.print(&render(cards));
+    }
+
+    fn finish(&self, ending: Ending, is_commands: bool) -> ExitCode {
+        let mut printed = match ending {
+            Ending::Turn(_) => self.printed(),
+            Ending::Signal(signal) => match self.printed_soon() {
+                Some(printed) => printed,
                 None => return ExitCode::from(128 + signal),
             },
         };
-        let Screen { ui, cards, words, refused, is_direct } = &mut *screen;
+        let Printed { ui, cards, was_refused } = &mut *printed;
         ui.print(&cards.end_line());
         let background = cards.background().collect::<Vec<_>>();
         if !background.is_empty() {
-            ui.line(&words.say_with("background", "commands", background.join(", ")));
+            ui.line(&self.words.say_with("background", "commands", background.join(", ")));
         }
         match ending {
             Ending::Signal(signal) => ExitCode::from(128 + signal),
-            Ending::Turn(Ok(_)) if *refused => {
-                ui.line(&words.say("nobody-asked"));
+            Ending::Turn(Ok(_)) if *was_refused => {
+                ui.line(&self.words.say("nobody-asked"));
                 ExitCode::from(3)
             }
             Ending::Turn(Ok(StopReason::EndTurn)) => match cards.failure() {
-                Some(failure) if *is_direct => {
-                    Ui::stderr().line(&format!("callboard: {failure}"));
-                    ExitCode::FAILURE
-                }
+                Some(failure) if is_commands => failed(failure),
                 _ => ExitCode::SUCCESS,
             },
             Ending::Turn(Ok(stop)) => {
-                ui.line(&words.say(early(stop)));
+                ui.line(&self.words.say(early(stop)));
                 ExitCode::from(4)
             }
-            Ending::Turn(Err(error)) => {
-                Ui::stderr().line(&format!("callboard: {}", error.message));
-                ExitCode::FAILURE
+            Ending::Turn(Err(error)) => failed(&error.message),
+        }
+    }
+
+    /// Waits a moment for what is being printed: its reader may not read.
+    fn printed_soon(&self) -> Option<MutexGuard<'_, Printed>> {
+        let begun = Instant::now();
+        loop {
+            match self.printed.try_lock() {
+                Ok(printed) => return Some(printed),
+                Err(TryLockError::Poisoned(printed)) => return Some(printed.into_inner()),
+                Err(TryLockError::WouldBlock) if begun.elapsed() > LAST_PRINT => return None,
+                Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(1)),
             }
         }
+    }
+
+    /// Answers a permission request, by asking at the terminal where that is due.
+    ///
+    /// # Errors
+    ///
+    /// Why nobody was asked, in English: the request is rejected, but not by the user.
+    fn answer(
+        &self,
+        request: &RequestPermissionRequest,
+        approval: Approval,
+    ) -> Result<RequestPermissionOutcome, String> {
+        let decided = |key: &str| {
+            let line = format!("  ▸ {}\n", self.words.say(key));
+            self.show(|cards| cards.decided(request, 0) + &line);
+        };
+        let chosen = match approval {
+            Approval::All => {
+                decided("allowed-all");
+                request.options.iter().find(|it| it.kind == PermissionOptionKind::AllowOnce)
+            }
+            Approval::None => {
+                decided("rejected-all");
+                return Err(ENGLISH.say("sent-rejected-all"));
+            }
+            Approval::Ask => {
+                let keyboard = Keyboard::open(&self.printed().ui);
+                let asked = keyboard.and_then(|keyboard| {
+                    self.show(|cards| cards.permission(request, 0));
+                    self.ask(&request.options, keyboard).ok()
+                });
+                let Some(chosen) = asked else {
+                    decided("rejected-unasked");
+                    self.printed().was_refused = true;
+                    return Err(ENGLISH.say("sent-unasked"));
+                };
+                chosen
+            }
+        };
+        Ok(match chosen.map(|option| SelectedPermissionOutcome::new(option.option_id.clone())) {
+            Some(selected) => RequestPermissionOutcome::Selected(selected),
+            None => RequestPermissionOutcome::Cancelled,
+        })
+    }
+
+    /// Asks for a number until there is one; the end of input cancels the turn.
+    fn ask<'a>(
+        &self,
+        options: &'a [PermissionOption],
+        mut keyboard: Keyboard,
+    ) -> io::Result<Option<&'a PermissionOption>> {
+        for _ in 0..MAX_QUESTIONS {
+            let question = self.words.say_with("which", "last", options.len().to_string());
+            self.show(|_| format!("  {question} "));
+            let line = keyboard.line()?;
+            if line.is_empty() {
+                return Ok(None);
+            }
+            let number = line.trim().parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+            if let Some(option) = number.and_then(|number| options.get(number)) {
+                return Ok(Some(option));
+            }
+        }
+        Ok(None)
     }
 }
 
-/// Locks the screen, unless whoever prints waits for a reader that does not read.
-fn lock_within(screen: &Mutex<Screen>, time: Duration) -> Option<MutexGuard<'_, Screen>> {
-    let begun = Instant::now();
-    loop {
-        match screen.try_lock() {
-            Ok(screen) => return Some(screen),
-            Err(TryLockError::Poisoned(screen)) => return Some(screen.into_inner()),
-            Err(TryLockError::WouldBlock) if begun.elapsed() > time => return None,
-            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(1)),
-        }
-    }
+fn failed(why: &str) -> ExitCode {
+    Ui::stderr().line(&format!("callboard: {why}"));
+    ExitCode::FAILURE
 }
 
 /// Returns the key of why a turn ended early.
@@ -225,73 +283,6 @@ fn early(stop: StopReason) -> &'static str {
         StopReason::MaxTurnRequests => "early-requests",
         _ => "early-other",
     }
-}
-
-/// Answers a permission request, by asking at the terminal where that is due.
-///
-/// # Errors
-///
-/// Why nobody was asked, in English: the request is rejected, but not by the user.
-fn answer(
-    screen: &Arc<Mutex<Screen>>,
-    request: &RequestPermissionRequest,
-    approval: Approval,
-) -> Result<RequestPermissionOutcome, String> {
-    let decided = |key: &str| {
-        screen
-            .show(|cards, words| cards.decided(request, 0) + &format!("  ▸ {}\n", words.say(key)));
-    };
-    let chosen = match approval {
-        Approval::All => {
-            decided("allowed-all");
-            request.options.iter().find(|it| it.kind == PermissionOptionKind::AllowOnce)
-        }
-        Approval::None => {
-            decided("rejected-all");
-            return Err(ENGLISH.say("sent-rejected-all"));
-        }
-        Approval::Ask => {
-            let keyboard =
-                Keyboard::open(&screen.lock().unwrap_or_else(PoisonError::into_inner).ui);
-            let asked = keyboard.and_then(|keyboard| {
-                screen.show(|cards, _| cards.permission(request, 0));
-                ask(screen, &request.options, keyboard).ok()
-            });
-            let Some(chosen) = asked else {
-                decided("rejected-unasked");
-                screen.lock().unwrap_or_else(PoisonError::into_inner).refused = true;
-                return Err(ENGLISH.say("sent-unasked"));
-            };
-            chosen
-        }
-    };
-    Ok(match chosen {
-        Some(option) => RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(
-            option.option_id.clone(),
-        )),
-        None => RequestPermissionOutcome::Cancelled,
-    })
-}
-
-/// Asks for a number until there is one; the end of input cancels the turn.
-fn ask<'a>(
-    screen: &Arc<Mutex<Screen>>,
-    options: &'a [PermissionOption],
-    mut keyboard: Keyboard,
-) -> io::Result<Option<&'a PermissionOption>> {
-    for _ in 0..MAX_QUESTIONS {
-        let last = options.len().to_string();
-        screen.show(|_, words| format!("  {} ", words.say_with("which", "last", last)));
-        let line = keyboard.line()?;
-        if line.is_empty() {
-            return Ok(None);
-        }
-        let number = line.trim().parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-        if let Some(option) = number.and_then(|number| options.get(number)) {
-            return Ok(Some(option));
-        }
-    }
-    Ok(None)
 }
 
 /// How long the end after a signal waits for what is being printed.

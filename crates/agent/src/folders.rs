@@ -6,15 +6,16 @@ use std::path::PathBuf;
 /// `$XDG_STATE_HOME/callboard`, or that below `~/.local/state`; none where neither is an absolute
 /// path.
 pub(crate) fn state(env: &[(String, String)]) -> Option<PathBuf> {
-    let state = named(env, "XDG_STATE_HOME");
-    let state = state.or_else(|| Some(named(env, "HOME")?.join(".local/state")))?;
-    Some(state.join("callboard"))
+    of_user(env, "XDG_STATE_HOME", ".local/state")
 }
 
-/// Returns the folder that a variable names, if it is an absolute path.
-pub(crate) fn named(env: &[(String, String)], name: &str) -> Option<PathBuf> {
-    let value = env.iter().find(|(other, _)| other == name).map(|(_, value)| value);
-    value.map(PathBuf::from).filter(|folder| folder.is_absolute())
+/// Returns our folder beneath the one that a variable names, else beneath one of the user's home.
+pub(crate) fn of_user(env: &[(String, String)], name: &str, in_home: &str) -> Option<PathBuf> {
+    let named = |name: &str| {
+        let value = env.iter().find(|(other, _)| other == name).map(|(_, value)| value);
+        value.map(PathBuf::from).filter(|folder| folder.is_absolute())
+    };
+    Some(named(name).or_else(|| Some(named("HOME")?.join(in_home)))?.join("callboard"))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 mod check_wire;
 mod choose;
-pub mod cli;
+mod cli;
 mod config;
 mod exec;
 mod folders;
@@ -15,7 +15,9 @@ mod log;
 mod login;
 mod secrets;
 mod telemetry;
-pub mod ui;
+mod ui;
+
+pub use cli::main;
 
 // The examples of the README are tested like those of the documentation.
 #[cfg(doctest)]

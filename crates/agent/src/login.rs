@@ -6,7 +6,6 @@
 mod acp;
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
-use std::process::ExitCode;
 
 use callboard_models::provider::{Key, Provider};
 use callboard_models::{Fault, ModelError};
@@ -18,21 +17,12 @@ use crate::ui::Ui;
 
 pub(crate) use acp::UserLogins;
 
-/// Logs in to a provider; asks for it if it is none.
-pub(crate) async fn run(choices: &Choices, provider: Option<Provider>) -> ExitCode {
-    match log_in(choices, provider).await {
-        Ok(said) => {
-            Ui::stdout().line(&said);
-            ExitCode::SUCCESS
-        }
-        Err(why) => {
-            Ui::stderr().line(&format!("callboard: {why}"));
-            ExitCode::FAILURE
-        }
-    }
-}
-
-async fn log_in(choices: &Choices, provider: Option<Provider>) -> Result<String, String> {
+/// Logs in to a provider; asks for it if it is none. Returns what to say of it.
+///
+/// # Errors
+///
+/// Why nothing is stored.
+pub(crate) async fn run(choices: &Choices, provider: Option<Provider>) -> Result<String, String> {
     let provider = match provider {
         Some(provider) => provider,
         None => ask_provider()?,

@@ -6,5 +6,5 @@ fn main() -> ExitCode {
     // Does not return where this process only keeps a command.
     callboard_process::init_command_helper();
     callboard_process::env::conceal();
-    callboard::ui::ended(callboard::cli::main())
+    callboard::main()
 }

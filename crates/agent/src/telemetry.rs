@@ -28,15 +28,15 @@ pub(crate) struct Telemetry {
     exporter: Option<otlp::Exporter>,
 }
 
-/// Starts to log from `level` on, or as `CALLBOARD_LOG` says, and to export where the environment
-/// asks for it. Once a process.
+/// Starts to log warnings, or what `CALLBOARD_LOG` says, and to export where the environment asks
+/// for it. Once a process.
 ///
 /// Standard output is the protocol's; what there is to log goes to standard error, panics too.
-pub(crate) fn start(level: LevelFilter) -> Telemetry {
+pub(crate) fn start() -> Telemetry {
     let filter: Box<dyn Filter<Registry> + Send + Sync> =
         match EnvFilter::try_from_env("CALLBOARD_LOG") {
             Ok(filter) => Box::new(filter),
-            Err(_) => Box::new(ours(level)),
+            Err(_) => Box::new(ours()),
         };
     let layer = fmt::layer()
         .with_writer(log::lines)
@@ -58,11 +58,9 @@ pub(crate) fn start(level: LevelFilter) -> Telemetry {
 }
 
 /// What is logged where nobody says what. Made without a parser: it is made at every start.
-fn ours(level: LevelFilter) -> Targets {
-    Targets::new()
-        .with_default(LevelFilter::WARN)
-        .with_target("agent_client_protocol", LevelFilter::ERROR)
-        .with_target("callboard", level)
+fn ours() -> Targets {
+    let ours = Targets::new().with_default(LevelFilter::WARN);
+    ours.with_target("agent_client_protocol", LevelFilter::ERROR)
 }
 
 impl Telemetry {

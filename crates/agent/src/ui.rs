@@ -3,7 +3,6 @@
 //! It knows nothing of what it writes. A reader that goes away is no error: what follows is
 //! dropped, and [`Ui::is_closed`] says so.
 
-use std::fmt;
 use std::io::{ErrorKind, IsTerminal as _, Write};
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -21,16 +20,7 @@ const MIN_WIDTH: usize = 40;
 ///
 /// Colours are kept on a terminal and stripped elsewhere, or as `NO_COLOR`, `CLICOLOR` and
 /// `CLICOLOR_FORCE` say. Every write is flushed, so that unfinished lines appear.
-///
-/// ```
-/// use callboard::ui::Ui;
-///
-/// let mut ui = Ui::new(Vec::new());
-/// ui.print("half a line, ");
-/// ui.line("\u{1b}[1mand the rest\u{1b}[0m");
-/// assert!(!ui.is_terminal() && !ui.is_closed());
-/// ```
-pub struct Ui {
+pub(crate) struct Ui {
     stream: Box<dyn Write + Send>,
     is_terminal: bool,
     is_closed: bool,
@@ -42,8 +32,7 @@ pub struct Ui {
 
 impl Ui {
     /// Writes to standard output.
-    #[must_use]
-    pub fn stdout() -> Self {
+    pub(crate) fn stdout() -> Self {
         let stdout = std::io::stdout();
         let is_terminal = stdout.is_terminal();
         let columns = || columns(terminal_size_of(std::io::stdout()));
@@ -51,19 +40,11 @@ impl Ui {
     }
 
     /// Writes to standard error.
-    #[must_use]
-    pub fn stderr() -> Self {
+    pub(crate) fn stderr() -> Self {
         let stderr = std::io::stderr();
         let is_terminal = stderr.is_terminal();
         let columns = || columns(terminal_size_of(std::io::stderr()));
         Self::with(Box::new(AutoStream::auto(stderr)), is_terminal, columns)
-    }
-
-    /// Writes to something that is no terminal, without colours.
-    #[must_use]
-    pub fn new(writer: impl Write + Send + 'static) -> Self {
-        let writer: Box<dyn Write + Send> = Box::new(writer);
-        Self::with(Box::new(AutoStream::never(writer)), false, || None)
     }
 
     fn with(
@@ -77,12 +58,12 @@ impl Ui {
     }
 
     /// Writes `text` and a line end.
-    pub fn line(&mut self, text: &str) {
+    pub(crate) fn line(&mut self, text: &str) {
         self.print(&format!("{text}\n"));
     }
 
     /// Writes `text` as it is. It must be safe to show: see [`Cards`](acp_cards::Cards).
-    pub fn print(&mut self, text: &str) {
+    pub(crate) fn print(&mut self, text: &str) {
         if self.is_closed || text.is_empty() {
             return;
         }
@@ -90,28 +71,27 @@ impl Ui {
         let written = written.and_then(|()| self.stream.flush());
         self.is_closed = written.is_err();
         // A reader that has read enough is no failure.
-        if let Err(error) = written.or_else(unless_read_enough) {
+        if let Err(error) = written
+            && error.kind() != ErrorKind::BrokenPipe
+        {
             FAILURE.get_or_init(|| error.to_string());
         }
     }
 
     /// Returns whether a person may be looking.
-    #[must_use]
-    pub fn is_terminal(&self) -> bool {
+    pub(crate) fn is_terminal(&self) -> bool {
         self.is_terminal
     }
 
     /// Returns whether a write has failed, as it does when the reader of a pipe is gone.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.is_closed
     }
 
     /// Returns the columns of a line by now: those of `COLUMNS`, which a user sets to prefer others
     /// (<https://pubs.opengroup.org/onlinepubs/9799919799/basedefs/V1_chap08.html>), else those of
     /// the terminal, else 100.
-    #[must_use]
-    pub fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         let columns = self.columns.or_else(|| (self.terminal_columns)());
         columns.map_or(DEFAULT_WIDTH, |columns| columns.max(MIN_WIDTH))
     }
@@ -120,25 +100,11 @@ impl Ui {
 /// Why something of what the command line printed is lost, as on a full disk.
 static FAILURE: OnceLock<String> = OnceLock::new();
 
-fn unless_read_enough(error: std::io::Error) -> std::io::Result<()> {
-    if error.kind() == ErrorKind::BrokenPipe { Ok(()) } else { Err(error) }
-}
-
 /// Returns how the process ends: as `code` says, unless something of what it printed is lost.
-#[must_use]
-pub fn ended(code: ExitCode) -> ExitCode {
+pub(crate) fn ended(code: ExitCode) -> ExitCode {
     let Some(why) = FAILURE.get() else { return code };
     Ui::stderr().line(&format!("callboard: the output could not be written: {why}"));
     if code == ExitCode::SUCCESS { ExitCode::FAILURE } else { code }
-}
-
-impl fmt::Debug for Ui {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = formatter.debug_struct("Ui");
-        shown.field("is_terminal", &self.is_terminal);
-        shown.field("is_closed", &self.is_closed);
-        shown.field("width", &self.width()).finish_non_exhaustive()
-    }
 }
 
 /// Takes the columns of a terminal that knows how many it has.
@@ -151,7 +117,15 @@ mod tests {
     use std::io::{self, Write};
     use std::sync::{Arc, Mutex};
 
-    use super::{DEFAULT_WIDTH, Height, MIN_WIDTH, Ui, Width, columns};
+    use super::{AutoStream, DEFAULT_WIDTH, Height, MIN_WIDTH, Ui, Width, columns};
+
+    impl Ui {
+        /// Writes to something that is no terminal, without colours.
+        pub(crate) fn new(writer: impl Write + Send + 'static) -> Self {
+            let writer: Box<dyn Write + Send> = Box::new(writer);
+            Self::with(Box::new(AutoStream::never(writer)), false, || None)
+        }
+    }
 
     /// A pipe whose reader leaves after some writes.
     #[derive(Clone)]

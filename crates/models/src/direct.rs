@@ -10,10 +10,10 @@ use callboard_text::counted;
 use futures::{StreamExt as _, stream};
 
 use super::{
-    Call, Event, Message, Model, Part, Reply, Request, Stop, ToolResult, ToolSpec, Traits,
+    Call, Event, Message, Model, Part, PromptCommand, Reply, Request, Stop, ToolResult, ToolSpec,
+    Traits,
 };
-pub use command::{COMMANDS, Command};
-use command::{Prompt, ToolUse};
+use command::{COMMANDS, Command, Prompt, ToolUse};
 
 /// The model's name.
 pub const NAME: &str = "direct";
@@ -27,7 +27,7 @@ const MAX_QUOTED_CHARS: usize = 200;
 const THIS: &str =
     "This is `direct`, the built-in model that does what these commands say and nothing else.";
 
-/// The `direct` model. Its commands are [`COMMANDS`].
+/// The `direct` model. [`Model::help`] lists its commands.
 ///
 /// A prompt is all commands, or nothing of it is done. Each reply makes the next call of the
 /// prompt, so that a `read` sees what the `edit` before it did; the reply after the last result
@@ -45,10 +45,9 @@ impl Direct {
         Self { closing: closing.into() }
     }
 
-    /// Returns the help for a session with these tools.
-    fn help(&self, tools: &[ToolSpec]) -> String {
-        let help = help(|tool| has(tools, tool));
-        format!("{help} {}", self.closing).trim_end().to_owned()
+    /// Returns the help as it stands in a reply.
+    fn closed_help(&self, tools: &[ToolSpec]) -> String {
+        format!("{} {}", help(tools), self.closing).trim_end().to_owned()
     }
 }
 
@@ -58,16 +57,30 @@ impl Model for Direct {
     }
 
     fn traits(&self) -> Traits {
-        Traits { scripted: true, ..Traits::default() }
+        Traits::new().with_commands()
+    }
+
+    fn commands(&self, tools: &[ToolSpec]) -> Vec<PromptCommand> {
+        let are_there = |it: &&Command| it.tool.is_none_or(|tool| has(tools, tool));
+        let shown = |it: &Command| PromptCommand::new(it.name, it.description, it.hint);
+        COMMANDS.iter().filter(are_there).map(shown).collect()
+    }
+
+    fn help(&self, tools: &[ToolSpec]) -> Option<String> {
+        Some(help(tools))
+    }
+
+    fn misunderstood(&self, prompt: &str) -> Option<String> {
+        command::parse(prompt).err().map(|error| error.to_string())
     }
 
     fn reply(&self, request: Request) -> Reply {
         let (prompt, since) = turn(&request.messages);
         let calls = match command::parse(&prompt) {
             Ok(Prompt::Calls(calls)) => calls,
-            Ok(Prompt::Help) => return say(self.help(&request.tools)),
+            Ok(Prompt::Help) => return say(self.closed_help(&request.tools)),
             Err(error) if error.is_unknown() => {
-                return say(format!("{error}\n\n{}", self.help(&request.tools)));
+                return say(format!("{error}\n\n{}", self.closed_help(&request.tools)));
             }
             Err(error) => return say(error.to_string()),
         };
@@ -83,12 +96,11 @@ impl Model for Direct {
     }
 }
 
-/// Lists the commands with an example each, in Markdown. `has_tool` says which tools a session has,
-/// by their names.
-pub fn help(has_tool: impl Fn(&str) -> bool) -> String {
+/// Lists the commands with an example each, in Markdown.
+fn help(tools: &[ToolSpec]) -> String {
     let mut help = "One command a line; several lines are several calls, in order.\n".to_owned();
     // `undo` is a command that some sessions do not have; a missing tool says so by itself.
-    let is_offered = |tool: &&str| *tool != command::UNDO || has_tool(tool);
+    let is_offered = |tool: &&str| *tool != command::UNDO || has(tools, tool);
     for command in COMMANDS.iter().filter(|command| command.tool.as_ref().is_none_or(is_offered)) {
         let (form, description) = (command.form(), command.description);
         let example = match command.example {
@@ -99,12 +111,6 @@ pub fn help(has_tool: impl Fn(&str) -> bool) -> String {
         let _ = write!(help, "\n- `{form}`: {description}{example}");
     }
     format!("{help}\n\n{THIS}")
-}
-
-/// Says why a prompt is not understood; none if it is. Nothing of such a prompt is run.
-#[must_use]
-pub fn misunderstood(prompt: &str) -> Option<String> {
-    command::parse(prompt).err().map(|error| error.to_string())
 }
 
 /// The last prompt, and the messages after it.

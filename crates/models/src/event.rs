@@ -120,6 +120,13 @@ pub struct ModelError {
     pub retry_after: Option<Duration>,
 }
 
+impl ModelError {
+    /// Makes an error of which nothing else is known.
+    pub fn new(fault: Fault, message: impl Into<String>) -> Self {
+        Self { fault, message: message.into(), status: None, retry_after: None }
+    }
+}
+
 /// What kind of fault broke a reply off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

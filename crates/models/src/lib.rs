@@ -24,7 +24,7 @@ pub mod script;
 mod spec;
 
 pub use event::{Event, Fault, ModelError, Stop, Usage};
-pub use model::{Model, Reply, Traits};
+pub use model::{Model, PromptCommand, Reply, Traits};
 pub use request::{Call, Effort, Message, Part, Replay, Request, ToolResult, ToolSpec};
 #[cfg(feature = "providers")]
-pub use spec::{SpecError, parse};
+pub use spec::{SpecError, check_spec, parse};

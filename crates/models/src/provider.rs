@@ -21,6 +21,8 @@ mod spec;
 
 use std::{fmt, path::PathBuf};
 
+use serde::Deserialize;
+
 pub use connect::connect;
 pub use env::MissingKey;
 pub use list::{ListedModel, models};
@@ -28,14 +30,17 @@ pub use local::LocalServers;
 
 /// A kind of provider: a dialect of HTTP, spoken by its first provider and by every server that is
 /// compatible with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Provider {
     /// Anthropic's Messages.
     Anthropic,
     /// OpenAI's chat completions, which most servers speak.
+    #[serde(rename = "openai")]
     OpenAi,
     /// OpenAI's Responses.
+    #[serde(rename = "openai-responses")]
     OpenAiResponses,
     /// Google's Gemini.
     Gemini,
@@ -57,6 +62,25 @@ impl Provider {
             Self::OpenAiResponses => "openai-responses",
             Self::Gemini => "gemini",
             Self::Ollama => "ollama",
+        }
+    }
+
+    /// Returns what names one of its models: `provider/model`.
+    #[must_use]
+    pub fn spec(self, model: &str) -> String {
+        format!("{}/{model}", self.name())
+    }
+
+    /// Returns the model that stands for the provider where nobody named one, and the dialect that it
+    /// is used with: OpenAI's newer models call tools by its Responses only. `None` where only a server
+    /// knows which models it has.
+    #[must_use]
+    pub fn default_model(self) -> Option<(Self, &'static str)> {
+        match self {
+            Self::Anthropic => Some((self, "claude-sonnet-5-5")),
+            Self::OpenAi | Self::OpenAiResponses => Some((Self::OpenAiResponses, "gpt-6-sol")),
+            Self::Gemini => Some((self, "gemini-3.8-flash")),
+            Self::Ollama => None,
         }
     }
 
@@ -96,7 +120,8 @@ impl fmt::Debug for Key {
 }
 
 /// How a model calls tools.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ToolCalling {
     /// In the provider's own way.
     #[default]
@@ -104,6 +129,17 @@ pub enum ToolCalling {
     /// By a reply that a JSON Schema constrains to `{tool, arguments}` or `{text}`: for models that
     /// know no tools.
     JsonSchema,
+}
+
+impl ToolCalling {
+    /// Returns the name that it has in a configuration.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::JsonSchema => "json_schema",
+        }
+    }
 }
 
 /// What it takes to reach one model.

@@ -104,7 +104,7 @@ impl Model for Script {
     }
 
     fn traits(&self) -> Traits {
-        Traits { scripted: true, ..Traits::default() }
+        Traits::new().with_script()
     }
 
     fn reply(&self, request: Request) -> Reply {

@@ -18,13 +18,38 @@ pub fn parse(
     spec: &str,
     env: impl IntoIterator<Item = (String, String)>,
 ) -> Result<Arc<dyn Model>, SpecError> {
-    if let Some((provider, name)) = Provider::parse(spec) {
-        return Ok(provider::connect(Settings::of_env(provider, name, env)?));
-    }
-    match spec.split_once(':') {
-        None if spec == direct::NAME => Ok(Arc::new(Direct::default())),
-        Some(("script", file)) if !file.is_empty() => Ok(Arc::new(read_script(file)?)),
-        _ => Err(SpecError::Unknown { spec: spec.to_owned() }),
+    Ok(match Form::of(spec)? {
+        Form::Provider(provider, name) => provider::connect(Settings::of_env(provider, name, env)?),
+        Form::Direct => Arc::new(Direct::default()),
+        Form::Script(file) => Arc::new(read_script(file)?),
+    })
+}
+
+/// Checks that [`parse`] takes `spec`, as far as its text tells.
+///
+/// # Errors
+/// [`SpecError::Unknown`].
+pub fn check_spec(spec: &str) -> Result<(), SpecError> {
+    Form::of(spec).map(drop)
+}
+
+/// What a spec names.
+enum Form<'a> {
+    Provider(Provider, &'a str),
+    Direct,
+    Script(&'a str),
+}
+
+impl<'a> Form<'a> {
+    fn of(spec: &'a str) -> Result<Self, SpecError> {
+        match spec.strip_prefix("script:").filter(|file| !file.is_empty()) {
+            Some(file) => Ok(Self::Script(file)),
+            None if spec == direct::NAME => Ok(Self::Direct),
+            None => match Provider::parse(spec) {
+                Some((provider, name)) => Ok(Self::Provider(provider, name)),
+                None => Err(SpecError::Unknown { spec: spec.to_owned() }),
+            },
+        }
     }
 }
 

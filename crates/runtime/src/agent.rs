@@ -24,6 +24,7 @@ use callboard_models::Model;
 
 use crate::authenticator::Authenticator;
 use crate::catalogue::{BuiltIn, Catalogue};
+use crate::commands::{Commands, SlashCommand};
 use crate::errors;
 use crate::mode::{Decides, Mode};
 use crate::permission::OfferedScopes;
@@ -70,6 +71,7 @@ pub struct Agent {
     state: Option<PathBuf>,
     /// Files and folders whose changes are always asked about.
     guarded: Vec<PathBuf>,
+    commands: Commands,
 }
 
 /// What every session gets. Made for the first one: nothing of it is needed to initialize.
@@ -105,6 +107,7 @@ impl Agent {
             instructions: None,
             state: None,
             guarded: Vec::new(),
+            commands: Commands::builtin(),
         }
     }
 
@@ -177,6 +180,27 @@ impl Agent {
     #[must_use]
     pub fn with_env_pass(self, names: Vec<String>) -> Self {
         Self { env_pass: names, tools: Arc::default(), ..self }
+    }
+
+    /// Answers one more slash command: a prompt that no model gets, whatever it is. One of the same
+    /// name is replaced, a built-in one too. Menus and `/help` show it.
+    #[must_use]
+    pub fn with_command(mut self, command: SlashCommand) -> Self {
+        self.commands.add(command);
+        self
+    }
+
+    /// Leaves out a slash command by its name, such as `undo`.
+    #[must_use]
+    pub fn without_command(mut self, name: &str) -> Self {
+        self.commands.remove(name);
+        self
+    }
+
+    /// Returns whether a prompt is a slash command, which the agent itself answers.
+    #[must_use]
+    pub fn is_command(&self, prompt: &str) -> bool {
+        self.commands.find(prompt).is_some()
     }
 
     fn tools(&self) -> Result<Tools> {

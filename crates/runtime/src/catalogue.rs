@@ -5,7 +5,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use callboard_models::{Model, SpecError, direct, parse};
+use callboard_models::direct::{self, Direct};
+use callboard_models::{Model, SpecError, parse};
 use futures::future::BoxFuture;
 
 /// The models that a session can choose among. Asking costs no network and reads no file: what has
@@ -46,6 +47,7 @@ pub trait Catalogue: Send + Sync + fmt::Debug {
 
 /// A model that can be chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Choice {
     /// What [`Catalogue::open`] takes, such as `anthropic/NAME` or `direct`.
     pub value: String,
@@ -55,17 +57,38 @@ pub struct Choice {
     pub description: Option<String>,
 }
 
+impl Choice {
+    /// Makes a choice of which there is nothing more to say.
+    pub fn new(value: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { value: value.into(), name: name.into(), description: None }
+    }
+
+    /// Says something about it.
+    #[must_use]
+    pub fn with_description(self, description: impl Into<String>) -> Self {
+        Self { description: Some(description.into()), ..self }
+    }
+}
+
 /// The models that are in every build, and those that an environment has keys for.
 #[derive(Clone, Default)]
 pub struct BuiltIn {
     env: Arc<Vec<(String, String)>>,
+    help: Arc<str>,
 }
 
 impl BuiltIn {
     /// Opens models with the keys and addresses of these variables; `default` knows none.
     #[must_use]
     pub fn new(env: Arc<Vec<(String, String)>>) -> Self {
-        Self { env }
+        Self { env, help: Arc::default() }
+    }
+
+    /// Says how users connect another model, in Markdown: see [`Catalogue::help`]. The help of the
+    /// model `direct` ends with it, too.
+    #[must_use]
+    pub fn with_help(self, help: impl Into<Arc<str>>) -> Self {
+        Self { help: help.into(), ..self }
     }
 }
 
@@ -78,14 +101,18 @@ impl fmt::Debug for BuiltIn {
 
 impl Catalogue for BuiltIn {
     fn list(&self) -> Vec<Choice> {
-        vec![Choice {
-            value: direct::NAME.to_owned(),
-            name: "Direct commands".to_owned(),
-            description: Some("Does what the prompt's commands say; no model".to_owned()),
-        }]
+        let direct = Choice::new(direct::NAME, "Direct commands");
+        vec![direct.with_description("Does what the prompt's commands say; no model")]
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn Model>, SpecError> {
-        parse(name, self.env.iter().cloned())
+        match name {
+            direct::NAME => Ok(Arc::new(Direct::with_closing(self.help.clone()))),
+            name => parse(name, self.env.iter().cloned()),
+        }
+    }
+
+    fn help(&self) -> &str {
+        &self.help
     }
 }

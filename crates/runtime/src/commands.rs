@@ -1,4 +1,4 @@
-//! The slash commands: those that the agent itself answers, and those of the direct model.
+//! The slash commands: those that the agent itself answers, and those of a model that takes commands.
 
 mod effort;
 mod help;
@@ -8,85 +8,189 @@ mod permissions;
 mod undo;
 mod usage;
 
+use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
-use acp_lifecycle::SessionHandle;
-use acp_tools::Registry;
+use acp_lifecycle::{CancellationToken, SessionHandle};
+use acp_tools::{Context, Registry};
 use agent_client_protocol::v1::schema::{
     AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, SessionUpdate,
     UnstructuredCommandInput,
 };
-use callboard_models::direct::{self, COMMANDS};
+use callboard_models::ToolSpec;
 use futures::future::BoxFuture;
 
 use crate::options::{Chosen, Options};
 use crate::permission::Keeper;
 use crate::turn::{Spent, Turn};
 
-/// A command that the agent itself answers, whatever the model is.
-struct SlashCommand {
-    name: &'static str,
-    /// What follows the name; empty if nothing does.
-    hint: &'static str,
-    description: &'static str,
-    /// Does what follows the name says, and returns what to say, in Markdown.
-    run: for<'a> fn(Asked<'a>, &'a str) -> BoxFuture<'a, String>,
+/// A prompt such as `/usage` that the agent itself answers, whatever the model is.
+///
+/// ```
+/// use callboard_runtime::SlashCommand;
+///
+/// let ticket = SlashCommand::new("ticket", "open a ticket", |command| {
+///     Box::pin(async move { format!("Opened: {}", command.arguments) })
+/// });
+/// // For `Agent::with_command`.
+/// let ticket = ticket.with_hint("TITLE");
+/// ```
+#[derive(Clone)]
+pub struct SlashCommand {
+    name: Cow<'static, str>,
+    description: Cow<'static, str>,
+    hint: Cow<'static, str>,
+    is_offered: fn(&Chosen, &Registry) -> bool,
+    run: Arc<Run>,
 }
 
+type Run = dyn for<'a> Fn(CommandContext<'a>) -> BoxFuture<'a, String> + Send + Sync;
+
 impl SlashCommand {
+    /// Makes a command of its name without the slash, what it does in one phrase, and what does it
+    /// and returns the answer, in Markdown. That is awaited to its end, also after a cancel.
+    #[must_use]
+    pub fn new(
+        name: impl Into<Cow<'static, str>>,
+        description: impl Into<Cow<'static, str>>,
+        run: impl for<'a> Fn(CommandContext<'a>) -> BoxFuture<'a, String> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            description: description.into(),
+            hint: Cow::default(),
+            is_offered: |_, _| true,
+            run: Arc::new(run),
+        }
+    }
+
+    /// Says what follows the name, such as `[NUMBER]`.
+    #[must_use]
+    pub fn with_hint(self, hint: impl Into<Cow<'static, str>>) -> Self {
+        Self { hint: hint.into(), ..self }
+    }
+
+    /// Shows it only where the model or the session can do what it is about; used anyhow, it says
+    /// that they cannot.
+    fn offered_if(self, is_offered: fn(&Chosen, &Registry) -> bool) -> Self {
+        Self { is_offered, ..self }
+    }
+
     /// Returns how it is used.
     fn form(&self) -> String {
         format!("/{} {}", self.name, self.hint).trim_end().to_owned()
     }
+}
 
-    /// A command about what the model or the session cannot do is not shown; used anyhow, it says
-    /// so.
-    fn is_offered(&self, chosen: &Chosen, registry: &Registry) -> bool {
-        let has_undo = || registry.spec(undo::TOOL).is_some();
-        let needs_undo = self.name == undo::COMMAND.name;
-        let needs_efforts = self.name == effort::COMMAND.name;
-        (!needs_efforts || chosen.traits.efforts) && (!needs_undo || has_undo())
+impl fmt::Debug for SlashCommand {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("SlashCommand").field(&self.form()).finish()
     }
 }
 
-const OURS: &[SlashCommand] = &[
-    model::COMMAND,
-    effort::COMMAND,
-    mode::COMMAND,
-    permissions::COMMAND,
-    undo::COMMAND,
-    usage::COMMAND,
-    help::COMMAND,
-];
+/// The slash commands of an agent.
+#[derive(Clone, Debug)]
+pub(crate) struct Commands(Arc<Vec<SlashCommand>>);
 
-/// The session whose user asks.
+impl Commands {
+    /// Returns those that every agent has, unless its embedder leaves them out.
+    pub(crate) fn builtin() -> Self {
+        let all = [
+            model::command(),
+            effort::command(),
+            mode::command(),
+            permissions::command(),
+            undo::command(),
+            usage::command(),
+            help::command(),
+        ];
+        Self(Arc::new(all.into()))
+    }
+
+    /// Adds a command, in the place of one of its name.
+    pub(crate) fn add(&mut self, command: SlashCommand) {
+        let all = Arc::make_mut(&mut self.0);
+        match all.iter_mut().find(|other| other.name == command.name) {
+            Some(other) => *other = command,
+            None => all.push(command),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) {
+        Arc::make_mut(&mut self.0).retain(|command| command.name != name);
+    }
+
+    /// Returns what a client is told: these, and those of a model that takes commands. One that takes
+    /// any text has none.
+    pub(crate) fn available(
+        &self,
+        chosen: &Chosen,
+        registry: &Registry,
+        tools: &[ToolSpec],
+    ) -> SessionUpdate {
+        let ours = self.offered(chosen, registry);
+        let ours = ours.map(|it| available_command(&it.name, &it.description, &it.hint));
+        let models = chosen.model.commands(tools).into_iter();
+        let models = models.filter(|it| self.0.iter().all(|ours| ours.name != it.name));
+        let models = models.map(|it| available_command(&it.name, &it.description, &it.hint));
+        let commands = models.chain(ours).collect();
+        SessionUpdate::AvailableCommandsUpdate(AvailableCommandsUpdate::new(commands))
+    }
+
+    fn offered(&self, chosen: &Chosen, registry: &Registry) -> impl Iterator<Item = &SlashCommand> {
+        self.0.iter().filter(|command| (command.is_offered)(chosen, registry))
+    }
+
+    /// Finds the command that a prompt begins with, and what follows its name.
+    pub(crate) fn find<'a>(&self, prompt: &'a str) -> Option<(&SlashCommand, &'a str)> {
+        let line = prompt.trim().strip_prefix('/')?;
+        let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        Some((self.0.iter().find(|command| command.name == name)?, arguments.trim()))
+    }
+}
+
+/// What a slash command is about: what follows its name, and the session that it is used in.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
-    /// The turn that it is asked in.
+#[non_exhaustive]
+pub struct CommandContext<'a> {
+    /// What follows the name, without the white space around it.
+    pub arguments: &'a str,
+    /// The calls, the rules and the usage of the session.
+    pub session: &'a SessionHandle,
+    /// The files that tools may reach, and the environment of commands.
+    pub context: &'a Context,
+    /// Is cancelled with the turn.
+    pub cancel: &'a CancellationToken,
+    /// The turn that it is used in.
     pub(crate) turn: Turn<'a>,
-    pub(crate) handle: &'a SessionHandle,
     pub(crate) options: &'a Arc<Options>,
-    pub(crate) registry: &'a Registry,
+    pub(crate) commands: &'a Commands,
     /// Who saves its rules, if anyone does.
     pub(crate) keeper: Option<&'a Arc<Keeper>>,
     /// What its replies used so far.
     pub(crate) spent: Spent,
 }
 
-/// Returns our commands, and those of the direct model as far as their tools are there; a model
-/// that takes any text needs none.
-pub(crate) fn available(chosen: &Chosen, registry: &Registry) -> SessionUpdate {
-    let ours = OURS.iter().filter(|command| command.is_offered(chosen, registry));
-    let ours = ours.map(|it| available_command(it.name, it.description, it.hint));
-    let is_direct = chosen.model.name() == direct::NAME;
-    let direct = COMMANDS
-        .iter()
-        .filter(|_| is_direct)
-        .filter(|command| command.tool.is_none_or(|tool| registry.spec(tool).is_some()))
-        .filter(|command| OURS.iter().all(|ours| ours.name != command.name))
-        .map(|it| available_command(it.name, it.description, it.hint));
-    let commands = direct.chain(ours).collect();
-    SessionUpdate::AvailableCommandsUpdate(AvailableCommandsUpdate::new(commands))
+impl<'a> CommandContext<'a> {
+    /// Says what a command is about that is used in a turn; which one that is, [`answer`] finds.
+    pub(crate) fn new(
+        turn: Turn<'a>,
+        options: &'a Arc<Options>,
+        commands: &'a Commands,
+        keeper: Option<&'a Arc<Keeper>>,
+        spent: Spent,
+    ) -> Self {
+        let (session, context, cancel) = (turn.handle, turn.context, turn.cancel);
+        Self { arguments: "", session, context, cancel, turn, options, commands, keeper, spent }
+    }
+}
+
+impl fmt::Debug for CommandContext<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = formatter.debug_struct("CommandContext");
+        shown.field("arguments", &self.arguments).finish_non_exhaustive()
+    }
 }
 
 fn available_command(name: &str, description: &str, hint: &str) -> AvailableCommand {
@@ -98,35 +202,23 @@ fn available_command(name: &str, description: &str, hint: &str) -> AvailableComm
     command.input(AvailableCommandInput::Unstructured(input))
 }
 
-/// Does what a prompt says that is one of our commands, and returns what to say about it. To be
-/// awaited to its end, also after a cancel: it ends soon then, and what it runs must end first.
-pub(crate) async fn answer(prompt: &str, asked: Asked<'_>) -> Option<String> {
-    let (command, arguments) = find(prompt)?;
+/// Does what a prompt says that is one of the agent's commands, and returns what to say about it. To
+/// be awaited to its end, also after a cancel: it ends soon then, and what it runs must end first.
+pub(crate) async fn answer(prompt: &str, asked: CommandContext<'_>) -> Option<String> {
+    let (command, arguments) = asked.commands.find(prompt)?;
     let saved = async || match asked.keeper {
-        Some(keeper) => asked.turn.cancel.run_until_cancelled(keeper.save()).await,
+        Some(keeper) => asked.cancel.run_until_cancelled(keeper.save()).await,
         None => Some(Ok(())),
     };
     // What is still being saved is told as what it comes to; what cannot be is logged there.
     if saved().await.is_none() {
         return Some("Cancelled before it began.".to_owned());
     }
-    let mut said = (command.run)(asked, arguments.trim()).await;
+    let mut said = (command.run)(CommandContext { arguments, ..asked }).await;
     if let Some(Err(error)) = saved().await {
         said.push_str(&format!("\nThe stored rules could not be changed: {error}"));
     }
     Some(said)
-}
-
-/// Whether a prompt is a slash command that the agent itself answers, whatever the model is.
-#[must_use]
-pub fn is_command(prompt: &str) -> bool {
-    find(prompt).is_some()
-}
-
-fn find(prompt: &str) -> Option<(&'static SlashCommand, &str)> {
-    let line = prompt.trim().strip_prefix('/')?;
-    let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-    Some((OURS.iter().find(|command| command.name == name)?, arguments))
 }
 
 /// One line of a list of what can be chosen.

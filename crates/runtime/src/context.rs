@@ -13,6 +13,7 @@ mod stamps;
 mod summary;
 mod system;
 
+use std::borrow::Cow;
 use std::env::consts::OS;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -68,6 +69,8 @@ pub(crate) struct WorkspaceContext {
     workspace: Arc<Workspace>,
     /// An embedder's text in the place of Callboard's own.
     instructions: Option<Arc<str>>,
+    /// How the tools are used well.
+    hints: Arc<[Cow<'static, str>]>,
     date: Arc<str>,
     /// Held while files are read, which may take for ever: by one thread, for which no other waits.
     known: Arc<tokio::sync::Mutex<Known>>,
@@ -96,7 +99,13 @@ impl WorkspaceContext {
     pub(crate) fn new(workspace: Arc<Workspace>, now: SystemTime) -> Self {
         let date = date::utc(now).into();
         let (known, told, forgotten) = (Arc::default(), Arc::default(), Arc::default());
-        Self { workspace, instructions: None, date, known, told, forgotten }
+        let hints = Arc::default();
+        Self { workspace, instructions: None, hints, date, known, told, forgotten }
+    }
+
+    /// Says in the system prompt how the tools are used well.
+    pub(crate) fn with_hints(self, hints: Vec<Cow<'static, str>>) -> Self {
+        Self { hints: hints.into(), ..self }
     }
 
     /// Begins the system prompt with an embedder's text.
@@ -115,6 +124,7 @@ impl WorkspaceContext {
                 let system = System::new(&system::Setting {
                     instructions: self.instructions.as_deref(),
                     tools,
+                    hints: &self.hints,
                     mode,
                     roots: &roots,
                     os: OS,

@@ -216,7 +216,7 @@ mod tests {
     ];
 
     fn model_error(fault: Fault, message: &str) -> ModelError {
-        ModelError { fault, message: message.to_owned(), status: None, retry_after: None }
+        ModelError::new(fault, message)
     }
 
     fn check(error: &Error) {

@@ -31,7 +31,7 @@ pub use agent::{Agent, serve};
 pub use authenticator::Authenticator;
 pub use blocking::one_at_a_time;
 pub use catalogue::{BuiltIn, Catalogue, Choice};
-pub use commands::is_command;
+pub use commands::{CommandContext, SlashCommand};
 pub use limits::MAX_LISTED_CHOICES;
 pub use mode::Mode;
 pub use rule_store::StateStore;

@@ -13,13 +13,12 @@ use crate::limits;
 
 /// Waits for the next event of a reply, for at most [`limits::MODEL_IDLE`].
 pub(crate) async fn next_event(reply: &mut Reply) -> Result<Event, ModelError> {
-    let error = |fault, message| ModelError { fault, message, status: None, retry_after: None };
     match timeout(limits::MODEL_IDLE, reply.next()).await {
         Ok(Some(event)) => Ok(event),
-        Ok(None) => Err(error(Fault::Transient, "its reply was cut off".to_owned())),
+        Ok(None) => Err(ModelError::new(Fault::Transient, "its reply was cut off")),
         Err(_elapsed) => {
             let seconds = limits::MODEL_IDLE.as_secs();
-            Err(error(Fault::Idle, format!("it said nothing for {seconds} s")))
+            Err(ModelError::new(Fault::Idle, format!("it said nothing for {seconds} s")))
         }
     }
 }
@@ -80,7 +79,7 @@ mod tests {
     use std::time::Duration;
 
     fn error(fault: Fault, retry_after: Option<Duration>) -> ModelError {
-        ModelError { fault, message: "busy".to_owned(), status: None, retry_after }
+        ModelError { retry_after, ..ModelError::new(fault, "busy") }
     }
 
     /// The pauses until a request that always fails alike is given up.

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use ulid::Ulid;
 
-use crate::commands::Asked;
+use crate::commands::{CommandContext, Commands};
 use crate::context::WorkspaceContext;
 use crate::lock::lock;
 use crate::options::{Chosen, Options, Selection};
@@ -45,6 +45,18 @@ pub(crate) struct Session {
     giving_up: CancellationToken,
     /// Is cancelled when everything is done and sent.
     closed: CancellationToken,
+}
+
+/// What a session is opened with.
+pub(crate) struct SessionSetup {
+    pub(crate) selection: Selection,
+    pub(crate) registry: Registry,
+    pub(crate) context: Context,
+    pub(crate) secrets: LiveSecrets,
+    pub(crate) permission: Permission,
+    pub(crate) commands: Commands,
+    /// In the place of our own system prompt.
+    pub(crate) instructions: Option<Arc<str>>,
 }
 
 /// Which prompts may still run.
@@ -73,14 +85,18 @@ struct Prompt {
 impl Session {
     /// Opens a session and starts its tasks, in the span that is current.
     pub(crate) fn open(
-        selection: Selection,
-        registry: Registry,
-        context: Context,
-        secrets: LiveSecrets,
-        permission: Permission,
-        instructions: Option<Arc<str>>,
+        setup: SessionSetup,
         wire: impl FnOnce(SessionHandle, Answers) -> Wire,
     ) -> Arc<Self> {
+        let SessionSetup {
+            selection,
+            registry,
+            context,
+            secrets,
+            permission,
+            commands,
+            instructions,
+        } = setup;
         let cwd = context.workspace.cwd().to_owned();
         let mut core = acp_lifecycle::Session::new(&cwd);
         core.set_secrets(secrets.all());
@@ -90,9 +106,12 @@ impl Session {
         let handle = SessionHandle::new(core, SystemTime::now);
         let keeper = store.map(|store| Arc::new(Keeper::new(handle.clone(), store, cwd)));
         let answers = Answers::default();
-        let tools = registry.clone();
-        let commands = move |chosen: &Chosen| commands::available(chosen, &tools);
-        let options = Options::new(selection, handle.clone(), answers.clone(), commands, roots);
+        let tools = turn::tools(&registry);
+        let menu = {
+            let (commands, registry, tools) = (commands.clone(), registry.clone(), tools.clone());
+            move |chosen: &Chosen| commands.available(chosen, &registry, &tools)
+        };
+        let options = Options::new(selection, handle.clone(), answers.clone(), menu, roots);
         let wire = wire(handle.clone(), answers.clone()).kept_by(keeper.clone());
         let context = context.with_text(wire.texts()).with_terminal(wire.terminals());
         let (prompts, waiting) = mpsc::channel(limits::MAX_WAITING_PROMPTS);
@@ -109,10 +128,12 @@ impl Session {
         let runner = Runner {
             handle: handle.clone(),
             options,
-            tools: turn::tools(&registry),
-            registry,
+            commands,
+            tools,
             surroundings: WorkspaceContext::new(context.workspace.clone(), SystemTime::now())
-                .instructed(instructions),
+                .instructed(instructions)
+                .with_hints(registry.hints()),
+            registry,
             context,
             secrets: OfSession::new(handle.clone(), secrets),
             told: None,
@@ -249,6 +270,7 @@ impl fmt::Debug for Session {
 struct Runner {
     handle: SessionHandle,
     options: Arc<Options>,
+    commands: Commands,
     registry: Registry,
     tools: Arc<[ToolSpec]>,
     context: Context,
@@ -309,8 +331,7 @@ impl Runner {
             let running = async {
                 let (options, keeper) = (&self.options, self.keeper.as_ref());
                 let spent = *self.history.spent();
-                let (handle, registry) = (&self.handle, &self.registry);
-                let asked = Asked { turn, handle, options, registry, keeper, spent };
+                let asked = CommandContext::new(turn, options, &self.commands, keeper, spent);
                 let typed = prompt::typed(&blocks);
                 let said = commands::answer(&typed, asked);
                 match said.await {

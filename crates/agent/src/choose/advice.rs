@@ -10,8 +10,7 @@ impl Chooser {
         }
         let advice = match &self.config.provider(provider).key {
             Some(key) => {
-                let file = self.config.path.as_deref().unwrap_or(std::path::Path::new(""));
-                let place = key.source.place(file);
+                let place = self.config.file.place(&key.source);
                 format!(
                     "The key is from `{place}`. Change it there, or remove it there and run `callboard login`"
                 )

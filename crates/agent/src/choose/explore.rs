@@ -5,7 +5,7 @@ use std::time::Instant;
 use callboard_runtime::MAX_LISTED_CHOICES;
 use futures::future::join_all;
 
-use super::{AtHand, Chooser, Provider, Settings, lock, spec};
+use super::{AtHand, Chooser, Provider, Settings, lock};
 use crate::keys::Login;
 use crate::limits::{MAX_FOUND_MODELS, MODEL_LIST_FRESH};
 
@@ -24,13 +24,8 @@ pub(super) struct ServerModels {
 }
 
 impl ServerModels {
-    fn new(by: Provider, settings: Settings, login: Option<Login>) -> Self {
-        let asked_at = Instant::now();
-        Self { by, settings, login, is_found: false, models: Vec::new(), asked_at }
-    }
-
-    fn found(settings: Settings) -> Self {
-        Self { is_found: true, ..Self::new(settings.provider, settings, None) }
+    fn new(by: Provider, settings: Settings, login: Option<Login>, is_found: bool) -> Self {
+        Self { by, settings, login, is_found, models: Vec::new(), asked_at: Instant::now() }
     }
 
     fn is_same_server(&self, other: &Self) -> bool {
@@ -52,13 +47,14 @@ impl Chooser {
         let configured = Provider::ALL.into_iter().filter(is_asked);
         let configured = configured.map(|provider| self.explore_configured(provider));
         let is_none = self.at_hand() == AtHand::Nothing;
-        let local = async { if is_none { self.local().await } else { Vec::new() } };
         let found = async {
             let mut found: Vec<_> =
                 lock(&self.found).iter().filter_map(|(_, it)| it.clone()).collect();
-            found.extend(local.await);
-            join_all(found.into_iter().map(|it| self.explore_server(ServerModels::found(it))))
-                .await;
+            if is_none {
+                found.extend(self.local().await);
+            }
+            let found = found.into_iter().map(|it| ServerModels::new(it.provider, it, None, true));
+            join_all(found.map(|it| self.explore_server(it))).await;
         };
         futures::join!(join_all(configured), found);
     }
@@ -74,7 +70,7 @@ impl Chooser {
         let settings = self.settings(provider, String::new(), &access);
         // The dialect that its models are used with.
         let by = self.model_of(provider).map_or(provider, |(by, _)| by);
-        self.explore_server(ServerModels::new(by, settings, access.login)).await;
+        self.explore_server(ServerModels::new(by, settings, access.login, false)).await;
     }
 
     /// Asks a server, unless it has listed models lately.
@@ -106,16 +102,16 @@ impl Chooser {
         let taken =
             |share: usize| servers.iter().map(|it| it.models.len().min(share)).sum::<usize>();
         let share = (0..=room).rev().find(|share| taken(*share) <= room).unwrap_or(0);
-        let names = |it: ServerModels| {
-            it.models.into_iter().take(share).map(move |model| spec(it.by, &model))
+        let first = |it: ServerModels| {
+            it.models.into_iter().take(share).map(move |model| it.by.spec(&model))
         };
-        servers.into_iter().flat_map(names).collect()
+        servers.into_iter().flat_map(first).collect()
     }
 
     /// Returns how to reach a model that no configuration tells of: one that was found on this
     /// machine, or another one that its server lists.
     pub(super) fn found_model(&self, provider: Provider, model: &str) -> Option<Settings> {
-        let name = spec(provider, model);
+        let name = provider.spec(model);
         let opened = lock(&self.found).iter().find(|(known, _)| *known == name).cloned();
         if let Some((_, Some(settings))) = opened {
             return Some(settings);
@@ -123,10 +119,9 @@ impl Chooser {
         let lists = |it: &ServerModels| it.by == provider && it.models.iter().any(|it| it == model);
         let server = self.current_servers().into_iter().find(lists).filter(|it| it.is_found)?;
         // The server told the size of the model that was found, not of this one.
-        let tokens = self.config.provider(provider).context_tokens.as_ref();
         let context_tokens = match server.settings.model == model {
             true => server.settings.context_tokens,
-            false => tokens.map(|tokens| tokens.value),
+            false => self.context_tokens(provider),
         };
         Some(Settings { model: model.to_owned(), context_tokens, ..server.settings })
     }

@@ -4,13 +4,15 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use callboard_models::direct::{self, Direct};
+use callboard_models::direct::Direct;
 use callboard_models::provider::{Provider, Settings};
-use callboard_models::{Event, Fault, Model, ModelError, Reply, Request, Traits};
+use callboard_models::{
+    Event, Fault, Model, ModelError, PromptCommand, Reply, Request, ToolSpec, Traits,
+};
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::{StreamExt as _, stream};
 
-use super::{Access, AtHand, CONNECT, Chooser, lock, spec};
+use super::{Access, AtHand, CONNECT, Chooser, lock};
 use crate::keys::Login;
 use crate::limits::MAX_FOUND_MODELS;
 
@@ -21,22 +23,31 @@ pub(super) struct Lazy(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     chooser: Arc<Chooser>,
-    /// The model, once it is known which; until then it is `direct`.
-    name: OnceLock<String>,
-    /// Why it was chosen, if nobody named it.
-    why: OnceLock<String>,
-    /// What its name tells of what it takes.
-    expected: OnceLock<Traits>,
+    /// Which model it is, once that is known; until then it is `direct`.
+    which: OnceLock<Which>,
+    /// That model without its key, which tells what it takes.
+    shut: OnceLock<Arc<dyn Model>>,
+    direct: Arc<dyn Model>,
     state: Mutex<Option<Result<Open, ModelError>>>,
     /// Held by the one who looks.
     looking: tokio::sync::Mutex<()>,
 }
 
-#[derive(Debug, Clone)]
-struct Open {
+#[derive(Debug)]
+struct Which {
+    provider: Provider,
+    model: String,
     /// As `--model` names it.
     name: String,
+    /// Why it was chosen, if nobody named it.
+    why: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+struct Open {
     model: Arc<dyn Model>,
+    /// Whose model it is; none for `direct`.
+    provider: Option<Provider>,
     /// The provider whose login decides which key it has, and that login, if there was one; none
     /// where no login matters.
     login: Option<(Provider, Option<Login>)>,
@@ -51,7 +62,7 @@ impl Lazy {
         why: Option<String>,
     ) -> Self {
         let lazy = Self::any(chooser);
-        lazy.0.know(spec(provider, &model), why);
+        lazy.0.know(provider, model, why);
         lazy
     }
 
@@ -59,9 +70,9 @@ impl Lazy {
     pub(super) fn any(chooser: Arc<Chooser>) -> Self {
         Self(Arc::new(Inner {
             chooser,
-            name: OnceLock::new(),
-            why: OnceLock::new(),
-            expected: OnceLock::new(),
+            which: OnceLock::new(),
+            shut: OnceLock::new(),
+            direct: Arc::new(Direct::with_closing(CONNECT)),
             state: Mutex::default(),
             looking: tokio::sync::Mutex::default(),
         }))
@@ -75,28 +86,38 @@ impl Lazy {
         if !self.0.is_current() {
             drop(self.0.look().await?);
         }
-        Ok(self.0.name.get().is_some())
+        Ok(self.0.which.get().is_some())
     }
 }
 
 impl Model for Lazy {
     fn name(&self) -> &str {
-        self.0.name.get().map_or(direct::NAME, String::as_str)
+        self.0.which.get().map_or(self.0.direct.name(), |which| which.name.as_str())
     }
 
     fn traits(&self) -> Traits {
-        match &*lock(&self.0.state) {
-            Some(Ok(open)) => open.model.traits(),
-            _ => self.0.expected(),
-        }
+        self.0.known().traits()
+    }
+
+    fn commands(&self, tools: &[ToolSpec]) -> Vec<PromptCommand> {
+        self.0.known().commands(tools)
+    }
+
+    fn help(&self, tools: &[ToolSpec]) -> Option<String> {
+        self.0.known().help(tools)
+    }
+
+    fn misunderstood(&self, prompt: &str) -> Option<String> {
+        self.0.known().misunderstood(prompt)
     }
 
     fn prepare(&self) -> BoxFuture<'_, Option<String>> {
         async move {
             drop(self.settle().await);
-            let (name, why) = (self.0.name.get()?, self.0.why.get()?);
+            let Which { name, why, .. } = self.0.which.get()?;
             let is_open = matches!(&*lock(&self.0.state), Some(Ok(_)));
-            is_open.then(|| format!("The model is `{name}`, because {why}."))
+            let why = why.as_ref().filter(|_| is_open)?;
+            Some(format!("The model is `{name}`, because {why}."))
         }
         .boxed()
     }
@@ -114,15 +135,14 @@ impl Model for Lazy {
                 }
             };
             match opened {
-                Ok(open) => {
-                    let of = Provider::parse(&open.name).map(|(provider, _)| provider);
-                    let advised = move |event| match (event, of) {
+                Ok(Open { model, provider, .. }) => {
+                    let advised = move |event| match (event, provider) {
                         (Event::Error(error), Some(of)) => {
                             Event::Error(inner.chooser.advised(of, error))
                         }
                         (event, _) => event,
                     };
-                    open.model.reply(request).map(advised).boxed()
+                    model.reply(request).map(advised).boxed()
                 }
                 Err(error) => {
                     // Another attempt looks anew.
@@ -136,12 +156,27 @@ impl Model for Lazy {
 }
 
 impl Inner {
-    fn know(&self, name: String, why: Option<String>) {
+    fn know(&self, provider: Provider, model: String, why: Option<String>) {
+        let name = provider.spec(&model);
         // The first that is known stays.
-        drop(self.name.set(name));
-        if let Some(why) = why {
-            drop(self.why.set(why));
+        drop(self.which.set(Which { provider, model, name, why }));
+    }
+
+    /// Returns the model as far as it is known.
+    fn known(&self) -> Arc<dyn Model> {
+        if let Some(Ok(open)) = &*lock(&self.state) {
+            return open.model.clone();
         }
+        let Some(Which { provider, model, .. }) = self.which.get() else {
+            return self.direct.clone();
+        };
+        let connect = || {
+            let login = self.chooser.login(*provider);
+            let base_url = self.chooser.base_url(*provider, login.as_ref());
+            let shut = Access { base_url, key: None, login };
+            self.chooser.reach.connect(self.chooser.settings(*provider, model.clone(), &shut))
+        };
+        self.shut.get_or_init(connect).clone()
     }
 
     /// Whether what is open need not be looked for again: `direct` is only what is there meanwhile,
@@ -151,37 +186,23 @@ impl Inner {
             Some(Ok(Open { login: Some((provider, login)), .. })) => {
                 self.chooser.login_used(*provider) == *login
             }
-            Some(Ok(Open { login: None, .. })) => self.name.get().is_some(),
+            Some(Ok(Open { login: None, .. })) => self.which.get().is_some(),
             _ => false,
         }
     }
 
     /// Reads which logins there are, where they matter.
     async fn read_logins(&self) {
-        let named = self.name.get().and_then(|name| Provider::parse(name));
-        if named.is_none_or(|(provider, _)| !self.chooser.has_key(provider)) {
+        if self.which.get().is_none_or(|which| !self.chooser.has_key(which.provider)) {
             self.chooser.read_logins().await;
         }
     }
 
-    /// What a model takes, as far as its name tells.
-    fn expected(&self) -> Traits {
-        let named = self.name.get().and_then(|name| Provider::parse(name));
-        let Some((provider, model)) = named else {
-            return Traits { scripted: true, ..Traits::default() };
-        };
-        *self.expected.get_or_init(|| {
-            let login = self.chooser.login(provider);
-            let base_url = self.chooser.base_url(provider, login.as_ref());
-            let shut = Access { base_url, key: None, login };
-            let settings = self.chooser.settings(provider, model.to_owned(), &shut);
-            self.chooser.reach.connect(settings).traits()
-        })
-    }
-
     async fn look(&self) -> Result<Open, ModelError> {
-        let found = match self.name.get().and_then(|name| Provider::parse(name)) {
-            Some((provider, model)) => self.open(provider, Some(model.to_owned())).await,
+        let found = match self.which.get() {
+            Some(Which { provider, model, .. }) => {
+                self.open(*provider, Some(model.clone()), None).await
+            }
             None => self.find().await,
         };
         *lock(&self.state) = Some(found.clone());
@@ -190,31 +211,26 @@ impl Inner {
 
     /// Looks for what is at hand by now, then for a server on this machine.
     async fn find(&self) -> Result<Open, ModelError> {
-        let at_hand = self.chooser.at_hand();
-        if let AtHand::Provider { provider, model, why } = at_hand {
-            let open = self.open(provider, model).await?;
-            self.know(open.name.clone(), Some(why));
-            return Ok(open);
+        if let AtHand::Provider { provider, model, why } = self.chooser.at_hand() {
+            return self.open(provider, model, Some(why)).await;
         }
-        match self.chooser.local().await.into_iter().next() {
-            Some(settings) => {
-                let why = format!("it answers at {}", settings.base_url.as_deref().unwrap_or("?"));
-                let open = self.connect(settings.clone(), None, Some(settings));
-                self.know(open.name.clone(), Some(why));
-                Ok(open)
-            }
-            None => {
-                let name = direct::NAME.to_owned();
-                Ok(Open { name, model: Arc::new(Direct::with_closing(CONNECT)), login: None })
-            }
-        }
+        let Some(settings) = self.chooser.local().await.into_iter().next() else {
+            return Ok(Open { model: self.direct.clone(), provider: None, login: None });
+        };
+        let why = format!("it answers at {}", settings.base_url.as_deref().unwrap_or("?"));
+        Ok(self.connect(settings.clone(), None, Some(settings), Some(why)))
     }
 
-    async fn open(&self, provider: Provider, model: Option<String>) -> Result<Open, ModelError> {
+    async fn open(
+        &self,
+        provider: Provider,
+        model: Option<String>,
+        why: Option<String>,
+    ) -> Result<Open, ModelError> {
         let chooser = &self.chooser;
         let found = model.as_ref().and_then(|model| chooser.found_model(provider, model));
         if let Some(settings) = found {
-            return Ok(self.connect(settings.clone(), None, Some(settings)));
+            return Ok(self.connect(settings.clone(), None, Some(settings), why));
         }
         let access = chooser.access(provider).await?;
         let decides = (!chooser.has_key(provider)).then(|| (provider, access.login.clone()));
@@ -222,14 +238,12 @@ impl Inner {
         if settings.model.is_empty() {
             let models = chooser.reach.models(settings.clone()).await;
             let models = models.map_err(|error| chooser.advised(provider, error))?;
-            settings.model = models.into_iter().next().ok_or_else(|| ModelError {
-                fault: Fault::Other,
-                message: format!("{} lists no model; name one", provider.name()),
-                status: None,
-                retry_after: None,
+            settings.model = models.into_iter().next().ok_or_else(|| {
+                let message = format!("{} lists no model; name one", provider.name());
+                ModelError::new(Fault::Other, message)
             })?;
         }
-        Ok(self.connect(settings, decides, None))
+        Ok(self.connect(settings, decides, None, why))
     }
 
     /// Connects, and remembers the model for those who choose; `found` is how to reach it again, if
@@ -239,12 +253,15 @@ impl Inner {
         settings: Settings,
         login: Option<(Provider, Option<Login>)>,
         found: Option<Settings>,
+        why: Option<String>,
     ) -> Open {
-        let name = spec(settings.provider, &settings.model);
+        let provider = settings.provider;
+        let name = provider.spec(&settings.model);
         let mut known = lock(&self.chooser.found);
         if known.iter().all(|(other, _)| *other != name) && known.len() < MAX_FOUND_MODELS {
-            known.push((name.clone(), found));
+            known.push((name, found));
         }
-        Open { name, model: self.chooser.reach.connect(settings), login }
+        self.know(provider, settings.model.clone(), why);
+        Open { model: self.chooser.reach.connect(settings), provider: Some(provider), login }
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! It knows no configuration.
 
-use callboard_models::provider::{self, LocalServers, Provider, Settings};
-use callboard_models::{Model, ModelError};
-use futures::future::BoxFuture;
 use std::fmt::Debug;
 use std::sync::Arc;
+
+use callboard_models::provider::{self, LocalServers, Settings};
+use callboard_models::{Model, ModelError};
+use futures::future::BoxFuture;
 
 /// What choosing asks of the network; something else in tests.
 pub(crate) trait Reach: Debug + Send + Sync + 'static {
@@ -32,12 +33,8 @@ impl Reach for Network {
 
     fn models(&self, settings: Settings) -> BoxFuture<'static, Result<Vec<String>, ModelError>> {
         Box::pin(async move {
-            let listed = provider::models(&settings).await?.into_iter();
-            let named = listed.map(|it| match Provider::parse(&it.value) {
-                Some((_, name)) => name.to_owned(),
-                None => it.value,
-            });
-            Ok(named.collect())
+            let listed = provider::models(&settings).await?;
+            Ok(listed.into_iter().map(|model| model.name).collect())
         })
     }
 

@@ -10,7 +10,7 @@ use callboard_text::counted;
 use futures::future::join_all;
 use serde::Serialize;
 
-use super::{Access, Choices, Chooser, bare, spec};
+use super::{Access, Choices, Chooser, bare};
 use crate::config::ProviderConfig;
 use crate::keys::{KeyError, Place};
 
@@ -34,6 +34,18 @@ struct Listed {
     /// As `--model` names them.
     models: Vec<String>,
     error: Option<String>,
+}
+
+impl Listed {
+    fn new(
+        provider: Provider,
+        base_url: Option<String>,
+        models: Result<Vec<String>, ModelError>,
+    ) -> Self {
+        let error = models.as_ref().err().map(ToString::to_string);
+        let models = models.iter().flatten().map(|model| provider.spec(model)).collect();
+        Self { provider: provider.name(), base_url, models, error }
+    }
 }
 
 impl Choices {
@@ -103,24 +115,15 @@ impl Chooser {
     async fn list(&self, provider: Provider) -> Listed {
         match self.access(provider).await {
             Ok(access) => self.listed(&self.settings(provider, String::new(), &access)).await,
-            Err(error) => Listed {
-                provider: provider.name(),
-                base_url: None,
-                models: Vec::new(),
-                error: Some(error.to_string()),
-            },
+            Err(error) => Listed::new(provider, None, Err(error)),
         }
     }
 
     async fn listed(&self, settings: &Settings) -> Listed {
         let provider = settings.provider;
-        let (models, error) = match self.reach.models(settings.clone()).await {
-            Ok(models) => (models, None),
-            Err(error) => (Vec::new(), Some(self.advised(provider, error).to_string())),
-        };
-        let models = models.iter().map(|model| spec(provider, model)).collect();
-        let base_url = settings.base_url.clone();
-        Listed { provider: provider.name(), base_url, models, error }
+        let models = self.reach.models(settings.clone()).await;
+        let models = models.map_err(|error| self.advised(provider, error));
+        Listed::new(provider, settings.base_url.clone(), models)
     }
 
     /// Looks for the servers on this machine, the one to choose first.

@@ -45,12 +45,7 @@ impl Reach for Fake {
         self.with(|state| state.asked.push(format!("models of {}", settings.provider.name())));
         let listed = self.with(|state| state.listed.clone());
         let key = settings.key.as_ref().map_or("", Key::expose);
-        let refused = ModelError {
-            fault: Fault::Auth,
-            message: "no".to_owned(),
-            status: Some(401),
-            retry_after: None,
-        };
+        let refused = ModelError { status: Some(401), ..ModelError::new(Fault::Auth, "no") };
         let is_silent = settings.base_url.is_some_and(|url| url.contains("silent"));
         ready(if key == "wrong" || is_silent { Err(refused) } else { Ok(listed) }).boxed()
     }

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use callboard_models::provider::Provider;
-use callboard_runtime::Mode;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand};
 
 use crate::config::Flags;
@@ -32,66 +31,40 @@ pub(super) enum Command {
     /// Run one prompt here, in the terminal.
     Exec(ExecArgs),
     /// List the models that can be reached.
-    Models(ModelsArgs),
+    Models {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Store the key of a provider: in the system's keyring, or in a file where there is none.
     #[command(visible_alias = "setup")]
     Login(ProviderArg),
     /// Remove stored keys: that of one provider, or all of them.
     Logout(ProviderArg),
     /// Show what is configured.
-    Config(ConfigArgs),
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Judge what any agent and its client said to one another, by the rules of ACP v1.
-    CheckWire(CheckWireArgs),
+    CheckWire {
+        /// Transcripts, one JSON-RPC message a line; `-` is standard input.
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
 }
 
 #[derive(Debug, Default, clap::Args)]
 pub(super) struct ServeArgs {
     #[command(flatten)]
-    pub(super) agent: AgentArgs,
+    pub(super) flags: Flags,
     /// Log in instead, as `callboard login` does: for clients that add a flag to open a terminal.
     #[arg(long)]
     pub(super) setup: bool,
 }
 
-#[derive(Debug, Default, clap::Args)]
-pub(super) struct AgentArgs {
-    /// The model: PROVIDER/NAME, `direct` (commands, no model) or `script:FILE` (a written
-    /// reply). Else that of CALLBOARD_MODEL, the configuration, or the first that is found.
-    #[arg(long, value_name = "MODEL")]
-    pub(super) model: Option<String>,
-    /// The language of what is shown, such as `de`; else that of CALLBOARD_LOCALE, the configuration,
-    /// LC_ALL, LC_MESSAGES or LANG. English where there are none in it.
-    #[arg(long, value_name = "LOCALE")]
-    pub(super) locale: Option<String>,
-    /// What is done about calls that no rule speaks of; else that of CALLBOARD_MODE or the
-    /// configuration.
-    #[arg(long, value_parser = modes(), value_name = "MODE")]
-    pub(super) mode: Option<Mode>,
-}
-
-fn modes() -> impl TypedValueParser<Value = Mode> {
-    let value = |mode: &Mode| PossibleValue::new(mode.id()).help(mode.description());
-    PossibleValuesParser::new(Mode::all().iter().map(value))
-        .try_map(|id| Mode::parse(&id).ok_or("there is no such mode"))
-}
-
-impl AgentArgs {
-    /// Whether the model is named here.
-    pub(super) fn names_model(&self) -> bool {
-        self.model.is_some()
-    }
-}
-
-impl From<AgentArgs> for Flags {
-    fn from(args: AgentArgs) -> Self {
-        Self { model: args.model, mode: args.mode, locale: args.locale }
-    }
-}
-
 #[derive(Debug, clap::Args)]
 pub(super) struct ExecArgs {
     #[command(flatten)]
-    pub(super) agent: AgentArgs,
+    pub(super) flags: Flags,
     /// The prompt; `-` reads it from standard input.
     pub(super) prompt: String,
     /// Allow every call without asking.
@@ -106,53 +79,31 @@ pub(super) struct ExecArgs {
 }
 
 #[derive(Debug, clap::Args)]
-pub(super) struct ModelsArgs {
-    /// Print JSON.
-    #[arg(long)]
-    pub(super) json: bool,
-}
-
-#[derive(Debug, clap::Args)]
 pub(super) struct ProviderArg {
     /// One of anthropic, openai, gemini and ollama. Without it, login asks which, and logout
     /// removes the keys of all.
-    #[arg(value_parser = provider, value_name = "PROVIDER")]
+    #[arg(value_parser = providers(), hide_possible_values = true, value_name = "PROVIDER")]
     pub(super) provider: Option<Provider>,
 }
 
-fn provider(name: &str) -> Result<Provider, String> {
-    let found = LOGINS.into_iter().find(|provider| provider.name() == name);
-    found.ok_or_else(|| format!("it has to be one of {}", LOGINS.map(Provider::name).join(", ")))
-}
-
-#[derive(Debug, clap::Args)]
-pub(super) struct ConfigArgs {
-    #[command(subcommand)]
-    pub(super) command: ConfigCommand,
+fn providers() -> impl TypedValueParser<Value = Provider> {
+    let find = |name: String| LOGINS.into_iter().find(|provider| provider.name() == name);
+    PossibleValuesParser::new(LOGINS.map(Provider::name))
+        .try_map(move |name| find(name).ok_or("there is no such provider"))
 }
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ConfigCommand {
     /// Show every value and where it is from: a flag, a variable, a line of the file, the default.
-    Show(ShowArgs),
+    Show {
+        #[command(flatten)]
+        flags: Flags,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Print where the file is, or would be.
     Path,
-}
-
-#[derive(Debug, clap::Args)]
-pub(super) struct ShowArgs {
-    #[command(flatten)]
-    pub(super) agent: AgentArgs,
-    /// Print JSON.
-    #[arg(long)]
-    pub(super) json: bool,
-}
-
-#[derive(Debug, clap::Args)]
-pub(super) struct CheckWireArgs {
-    /// Transcripts, one JSON-RPC message a line; `-` is standard input.
-    #[arg(required = true, value_name = "FILE")]
-    pub(super) files: Vec<PathBuf>,
 }
 
 #[cfg(test)]

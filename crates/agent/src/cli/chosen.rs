@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use agent_client_protocol::v1::schema::Implementation;
 use callboard_models::Model;
-use callboard_runtime::{Agent, Mode};
+use callboard_models::provider::Provider;
+use callboard_runtime::{Agent, BuiltIn, Mode};
 use serde_json::json;
 
-use super::args::{AgentArgs, ConfigCommand, ModelsArgs, ProviderArg};
+use super::args::ConfigCommand;
 use super::{fail, run, unusable};
-use crate::choose::{Broken, Choices, Network, NoModel, Unconfigured};
-use crate::config::{self, Config, Flags};
+use crate::choose::{Broken, CONNECT, Choices, Network, NoModel};
+use crate::config::{self, Config, Flags, Row};
 use crate::keys::{KeyStore, LOGINS};
 use crate::login::{self, UserLogins};
 use crate::ui::Ui;
@@ -19,24 +20,24 @@ use crate::{folders, secrets};
 
 type Env = Vec<(String, String)>;
 
-/// Makes the agent that flags, environment and file say, with the model that is there now, and
-/// returns the name of that.
+fn env() -> Env {
+    callboard_process::env::parent().collect()
+}
+
+/// Makes the agent that flags, environment and file say, and the model that it runs with.
 ///
 /// # Errors
 ///
 /// The exit code, after saying what is wrong: a configuration that cannot be used, or no model.
-pub(super) async fn exec_agent(args: AgentArgs) -> Result<(Agent, String), ExitCode> {
-    let env: Env = callboard_process::env::parent().collect();
-    let config = Config::load(&env, args.into()).map_err(|error| match error.is_of_flag() {
+pub(super) async fn exec_agent(flags: Flags) -> Result<(Agent, Arc<dyn Model>), ExitCode> {
+    let env = env();
+    let config = Config::load(&env, flags).map_err(|error| match error.is_of_flag() {
         true => unusable(&error.to_string()),
         false => fail(&error.to_string()),
     })?;
     let mut choices = Choices::new(config, KeyStore::of_env(&env), Network).without_menu();
     match choices.settle().await {
-        Ok(Some(model)) => {
-            let name = model.name().to_owned();
-            Ok((with_model(model, choices, env), name))
-        }
+        Ok(Some(model)) => Ok((with_model(model.clone(), choices, env), model)),
         Ok(None) => Err(unusable(NO_MODEL)),
         Err(NoModel::Spec(error)) => Err(unusable(&error.to_string())),
         Err(NoModel::Model(error)) => Err(fail(&format!("The model failed: {error}"))),
@@ -48,26 +49,22 @@ const NO_MODEL: &str = "no model is set up. Run `callboard login`, set ANTHROPIC
     OPENAI_API_KEY or GEMINI_API_KEY, or start Ollama, llama.cpp or LM Studio on this machine. \
     `--model direct` runs commands without a model.";
 
-/// Makes the agent that flags, environment and file say. What is wrong with anything but a flag is told at the first prompt:
-/// a client shows that to its user, and hardly ever why an agent did not start.
-pub(super) fn serving_agent(args: AgentArgs) -> Result<Agent, String> {
-    let env: Env = callboard_process::env::parent().collect();
-    let names_model = args.names_model();
-    let config = match Config::load(&env, args.into()) {
+/// Makes the agent that flags, environment and file say. What is wrong with anything but a flag is told
+/// at the first prompt: a client shows that to its user, and hardly ever why an agent did not start.
+pub(super) fn serving_agent(flags: Flags) -> Result<Agent, String> {
+    let env = env();
+    let names_model = flags.model.is_some();
+    let config = match Config::load(&env, flags) {
         Ok(config) => config,
         Err(error) if error.is_of_flag() => return Err(error.to_string()),
         Err(error) => return Ok(broken(error.to_string(), env)),
     };
-    match agent_of(config, env.clone()) {
-        Err(error) if !names_model => Ok(broken(error, env)),
-        made => made,
-    }
-}
-
-fn agent_of(config: Config, env: Env) -> Result<Agent, String> {
     let choices = Choices::new(config, KeyStore::of_env(&env), Network);
-    let model = choices.chosen().map_err(|error| error.to_string())?;
-    Ok(with_model(model, choices, env))
+    match choices.chosen() {
+        Ok(model) => Ok(with_model(model, choices, env)),
+        Err(error) if names_model => Err(error.to_string()),
+        Err(error) => Ok(broken(error.to_string(), env)),
+    }
 }
 
 fn with_model(model: Arc<dyn Model>, choices: Choices, env: Env) -> Agent {
@@ -86,9 +83,8 @@ fn with_model(model: Arc<dyn Model>, choices: Choices, env: Env) -> Agent {
 /// stricter than what would be done instead.
 fn broken(why: String, env: Env) -> Agent {
     tracing::error!("{why}");
-    agent(Arc::new(Broken::new(why)), env)
-        .with_mode(Mode::AskAlways)
-        .with_catalogue(Arc::new(Unconfigured))
+    let catalogue = BuiltIn::new(Arc::new(env.clone())).with_help(CONNECT);
+    agent(Arc::new(Broken(why)), env).with_mode(Mode::AskAlways).with_catalogue(Arc::new(catalogue))
 }
 
 /// Makes an agent with the logins, the state and the secrets of this user.
@@ -112,14 +108,13 @@ fn agent(model: Arc<dyn Model>, env: Env) -> Agent {
 
 /// `callboard config …`
 pub(super) fn config(command: ConfigCommand) -> ExitCode {
-    let env: Env = callboard_process::env::parent().collect();
     match command {
-        ConfigCommand::Path => match config::path(&env) {
+        ConfigCommand::Path => match config::path(&env()) {
             Some(path) => print(&path.display().to_string()),
             None => fail("there is no folder for it: set HOME or XDG_CONFIG_HOME"),
         },
-        ConfigCommand::Show(args) => match Config::load(&env, args.agent.into()) {
-            Ok(config) => print(&show(&config, args.json)),
+        ConfigCommand::Show { flags, json } => match Config::load(&env(), flags) {
+            Ok(config) => print(&show(&config, json)),
             Err(error) => fail(&error.to_string()),
         },
     }
@@ -128,9 +123,9 @@ pub(super) fn config(command: ConfigCommand) -> ExitCode {
 fn show(config: &Config, is_json: bool) -> String {
     let rows = config.rows();
     if is_json {
-        return format!("{:#}", json!({ "path": config.path, "values": rows }));
+        return format!("{:#}", json!({ "path": config.file.path, "values": rows }));
     }
-    let value = |row: &config::Row| row.value.clone().unwrap_or_else(|| "–".to_owned());
+    let value = |row: &Row| row.value.clone().unwrap_or_else(|| "–".to_owned());
     let key = rows.iter().map(|row| row.key.len()).max().unwrap_or_default();
     let width = rows.iter().map(|row| value(row).chars().count()).max().unwrap_or_default();
     let lines =
@@ -139,23 +134,25 @@ fn show(config: &Config, is_json: bool) -> String {
 }
 
 /// `callboard models`
-pub(super) fn models(args: &ModelsArgs) -> ExitCode {
+pub(super) fn models(is_json: bool) -> ExitCode {
     with_choices(async |mut choices| {
         let report = choices.report().await;
-        print(&if args.json { format!("{:#}", json!(report)) } else { report.to_string() })
+        print(&if is_json { format!("{:#}", json!(report)) } else { report.to_string() })
     })
 }
 
 /// `callboard login`, and the same by its other names.
-pub(super) fn login(arg: &ProviderArg) -> ExitCode {
-    with_choices(async |choices| login::run(&choices, arg.provider).await)
+pub(super) fn login(provider: Option<Provider>) -> ExitCode {
+    with_choices(async |choices| match login::run(&choices, provider).await {
+        Ok(said) => print(&said),
+        Err(why) => fail(&why),
+    })
 }
 
 /// `callboard logout`
-pub(super) fn logout(arg: &ProviderArg) -> ExitCode {
-    let env: Env = callboard_process::env::parent().collect();
-    let of = arg.provider.map_or(LOGINS.to_vec(), |provider| vec![provider]);
-    match KeyStore::of_env(&env).remove(&of) {
+pub(super) fn logout(provider: Option<Provider>) -> ExitCode {
+    let of = provider.map_or(LOGINS.to_vec(), |provider| vec![provider]);
+    match KeyStore::of_env(&env()).remove(&of) {
         Ok(had) if had.is_empty() => print("There was no stored key."),
         Ok(had) => {
             let names: Vec<_> = had.iter().map(|provider| provider.name()).collect();
@@ -166,7 +163,7 @@ pub(super) fn logout(arg: &ProviderArg) -> ExitCode {
 }
 
 fn with_choices(ask: impl AsyncFnOnce(Choices) -> ExitCode) -> ExitCode {
-    let env: Env = callboard_process::env::parent().collect();
+    let env = env();
     match Config::load(&env, Flags::default()) {
         Ok(config) => run(ask(Choices::new(config, KeyStore::of_env(&env), Network))),
         Err(error) => fail(&error.to_string()),

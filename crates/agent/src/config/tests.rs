@@ -148,7 +148,7 @@ fn what_makes_no_sense_is_told_with_its_place_and_never_with_a_key() {
         ("a = 1\na = 2", &[], ":", ""),
         ("[terminal]\nenv_pass = ['MY_TOKEN']", &[], ":2:", "MY_TOKEN is named like a secret"),
         ("mode = 'yolo'", &[], ":1:", "`ask`, "),
-        ("[providers.openrouter]", &[], ":1:", "unknown field `openrouter`"),
+        ("[providers.openrouter]", &[], ":1:", "`openrouter`"),
         ("[providers.openai]\nkey = 'sk-1234567890'", &[], ":2:", "unknown field `key`"),
         ("[providers.openai]\nkey_env = 'sk-1234567890'", &[], ":2:", "name a variable"),
         ("[providers.openai]\nkey_env = ''", &[], ":2:", "name a variable"),

@@ -2,8 +2,6 @@
 //!
 //! It reads no environment but the one that it is given.
 
-use std::path::Path;
-
 use callboard_models::provider::{Key, Provider, Settings};
 
 use super::{ProviderConfig, Source, Value};
@@ -20,11 +18,10 @@ pub(super) fn lay_url_over(
     configured: &mut ProviderConfig,
     env: &[(String, String)],
 ) {
-    let urls = provider.url_variables().iter();
-    if let Some(mut url) = urls.filter_map(|name| value(env, name)).next() {
+    let mut urls = provider.url_variables().iter().filter_map(|name| value(env, name));
+    if let Some(mut url) = urls.next() {
         // Ollama's own variable may leave parts of an address out.
-        let named = (url.source.place(Path::new("")), url.value.clone());
-        let read = Settings::of_env(provider, "", [named]);
+        let read = Settings::of_env(provider, "", env.iter().cloned());
         url.value = read.ok().and_then(|settings| settings.base_url).unwrap_or(url.value);
         configured.base_url = Some(url);
     }

@@ -13,17 +13,17 @@ pub(super) const UNDO: &str = "undo";
 
 /// A command: all that the parser, the help and the lists of clients know of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Command {
+pub(super) struct Command {
     /// The word it begins with.
-    pub name: &'static str,
+    pub(super) name: &'static str,
     /// What follows the name; empty if nothing does.
-    pub hint: &'static str,
+    pub(super) hint: &'static str,
     /// What it does, in one phrase.
-    pub description: &'static str,
+    pub(super) description: &'static str,
     /// A prompt that uses it.
-    pub example: &'static str,
+    pub(super) example: &'static str,
     /// The tool it calls, if it is always the same one.
-    pub tool: Option<&'static str>,
+    pub(super) tool: Option<&'static str>,
     /// `None` is the help.
     parse: Option<Parse>,
 }
@@ -34,7 +34,7 @@ type Parse = fn(&str, &mut Following<'_>) -> Result<ToolUse, String>;
 type Following<'a> = Enumerate<Lines<'a>>;
 
 /// Every command, in the order the help lists them.
-pub const COMMANDS: &[Command] = &[
+pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "read",
         hint: "PATH[:FROM-TO]",
@@ -135,7 +135,7 @@ pub const COMMANDS: &[Command] = &[
 
 impl Command {
     /// The command in full: its name and what follows it.
-    pub fn form(&self) -> String {
+    pub(super) fn form(&self) -> String {
         format!("{} {}", self.name, self.hint).trim_end().to_owned()
     }
 }

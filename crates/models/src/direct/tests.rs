@@ -133,19 +133,31 @@ async fn what_is_no_command_is_answered_with_words_and_no_call() {
 #[tokio::test]
 async fn undo_is_called_where_the_session_has_it() {
     let mut session = Session::answering(vec![Ok("undone")]);
-    let input_schema = Value::Null;
-    let undo = ToolSpec { name: "undo".into(), description: String::new(), input_schema };
-    session.request.tools = [undo].into();
+    session.request.tools = [undo()].into();
     assert_eq!(session.prompt("undo").await.0, ["direct_1 undo {}"]);
+}
+
+fn undo() -> ToolSpec {
+    let input_schema = Value::Null;
+    ToolSpec { name: "undo".into(), description: String::new(), input_schema }
 }
 
 #[test]
 fn the_help_shows_every_command() {
-    assert!(!help(|_| false).contains("`undo`"));
-    let help = help(|tool| tool == "undo");
+    assert!(!help(&[]).contains("`undo`"));
+    let help = help(&[undo()]);
     for command in COMMANDS {
         assert!(help.contains(&format!("- `{}`: ", command.form())), "{}", command.name);
         assert!(help.contains(command.example), "{}", command.name);
     }
     assert!(help.ends_with(THIS));
+}
+
+#[test]
+fn a_menu_shows_the_commands_whose_tools_are_there() {
+    let names = |tools: &[ToolSpec]| -> Vec<_> {
+        Direct::default().commands(tools).into_iter().map(|it| it.name).collect()
+    };
+    assert_eq!(names(&[]), ["tool", "help"]);
+    assert_eq!(names(&[undo()]), ["undo", "tool", "help"]);
 }

@@ -17,7 +17,7 @@ use crate::{Event, Model, Reply, Request, Traits, json_schema};
 /// before the first reply. All models share the HTTP clients of the process.
 #[must_use]
 pub fn connect(settings: Settings) -> Arc<dyn Model> {
-    let name: Arc<str> = format!("{}/{}", settings.provider.name(), settings.model).into();
+    let name: Arc<str> = settings.provider.spec(&settings.model).into();
     let (tools, origin) = (settings.tools, replay::origin(&name, settings.base_url.as_deref()));
     let inner = Inner { name, origin, settings, built: OnceLock::new() };
     let model = Arc::new(Remote(Arc::new(inner)));

@@ -66,16 +66,15 @@ pub(super) fn told(mut error: ModelError, key: Option<&Key>) -> ModelError {
 
 /// Tells a failure that a provider reports in words, inside a reply; it is not fit to be shown yet.
 pub(super) fn of_text(text: &str) -> ModelError {
-    let fault = fault(None, text);
-    ModelError { fault, message: text.to_owned(), status: None, retry_after: None }
+    ModelError::new(fault(None, text), text)
 }
 
 pub(super) fn transient(message: impl Into<String>) -> ModelError {
-    ModelError { fault: Fault::Transient, message: message.into(), status: None, retry_after: None }
+    ModelError::new(Fault::Transient, message)
 }
 
 fn other(message: impl Into<String>) -> ModelError {
-    ModelError { fault: Fault::Other, ..transient(message) }
+    ModelError::new(Fault::Other, message)
 }
 
 fn of_http(error: &http_client::Error) -> ModelError {

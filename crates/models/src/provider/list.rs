@@ -10,8 +10,8 @@ use crate::{ModelError, limits};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListedModel {
-    /// What `--model` takes: `provider/name`.
-    pub value: String,
+    /// What [`Settings::model`] takes.
+    pub name: String,
     /// What the provider calls it for people, where that differs from its name.
     pub title: Option<String>,
     /// Tokens that a request and its reply may have together, if the provider says so.
@@ -39,7 +39,7 @@ pub async fn models(settings: &Settings) -> Result<Vec<ListedModel>, ModelError>
         let name = model.id.strip_prefix("models/").unwrap_or(&model.id);
         let title = model.name.as_ref().filter(|title| **title != model.id);
         ListedModel {
-            value: format!("{}/{name}", settings.provider.name()),
+            name: name.to_owned(),
             title: title.map(|title| visible(title)),
             context_tokens: model.context_length.map(u64::from),
         }
@@ -68,10 +68,10 @@ mod tests {
         let gemini = r#"{"models":[{"name":"models/gemini-x","displayName":"Gemini X","inputTokenLimit":1000,"outputTokenLimit":10,"supportedGenerationMethods":["generateContent"]}]}"#;
         let ollama = r#"{"models":[{"name":"qwen3:4b","model":"qwen3:4b","modified_at":"2026-01-01T00:00:00Z","size":1,"digest":"d","details":{}}]}"#;
         for (provider, body, path, expected) in [
-            (Provider::OpenAi, openai, "GET /v1/models ", vec!["openai/b", "openai/a"]),
-            (Provider::Anthropic, anthropic, "GET /v1/models", vec!["anthropic/claude-x"]),
-            (Provider::Gemini, gemini, "GET /v1beta/models", vec!["gemini/gemini-x"]),
-            (Provider::Ollama, ollama, "GET /api/tags ", vec!["ollama/qwen3:4b"]),
+            (Provider::OpenAi, openai, "GET /v1/models ", vec!["b", "a"]),
+            (Provider::Anthropic, anthropic, "GET /v1/models", vec!["claude-x"]),
+            (Provider::Gemini, gemini, "GET /v1beta/models", vec!["gemini-x"]),
+            (Provider::Ollama, ollama, "GET /api/tags ", vec!["qwen3:4b"]),
         ] {
             let reply = answer("200 OK", "content-type: application/json", body);
             let (url, asked) = respond(vec![reply]).await;
@@ -82,7 +82,7 @@ mod tests {
             };
             let listed = models(&settings).await.unwrap();
             assert!(listed.iter().flat_map(|model| &model.title).all(|it| is_visible(it)));
-            let listed: Vec<_> = listed.iter().map(|model| model.value.as_str()).collect();
+            let listed: Vec<_> = listed.iter().map(|model| model.name.as_str()).collect();
             assert_eq!(listed, expected);
             let head = &asked.await.unwrap()[0].head;
             assert!(head.starts_with(path), "{head}");

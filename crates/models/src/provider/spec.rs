@@ -26,7 +26,6 @@ pub(super) fn find(settings: &Settings, vendor: &str) -> Option<&'static ModelSp
 pub(super) fn traits(settings: &Settings, spec: Option<&ModelSpec>) -> Traits {
     let listed = spec.and_then(|spec| spec.context_window).map(u64::from);
     Traits {
-        scripted: false,
         images: spec.is_none_or(|spec| spec.input.image),
         audio: spec.is_some_and(|spec| spec.input.audio),
         efforts: match spec {
@@ -39,6 +38,7 @@ pub(super) fn traits(settings: &Settings, spec: Option<&ModelSpec>) -> Traits {
             Provider::Ollama if !is_in_the_cloud(settings) => Some(OLLAMA_CONTEXT),
             _ => listed,
         }),
+        ..Traits::new()
     }
 }
 

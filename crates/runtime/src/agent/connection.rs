@@ -29,7 +29,7 @@ use crate::limits;
 use crate::lock::lock;
 use crate::options::Selection;
 use crate::permission::{Permission, Stored};
-use crate::session::Session;
+use crate::session::{Session, SessionSetup};
 use crate::spans;
 use crate::wire::Wire;
 
@@ -195,15 +195,20 @@ impl Connection {
         let wire = |handle, answers| {
             Wire::new(id.clone(), handle, answers, &capabilities, client, counters)
         };
-        let (registry, secrets) = (tools.registry, self.agent.secrets.clone());
-        let count = secrets.all().left_out();
+        let setup = SessionSetup {
+            selection,
+            registry: tools.registry,
+            context,
+            secrets: self.agent.secrets.clone(),
+            permission,
+            commands: self.agent.commands.clone(),
+            instructions: self.agent.instructions.clone(),
+        };
+        let count = setup.secrets.all().left_out();
         if count > 0 {
             tracing::warn!(count, "too many secrets; not all of them are hidden");
         }
-        let session = spans::session(&id).in_scope(|| {
-            let instructions = self.agent.instructions.clone();
-            Session::open(selection, registry, context, secrets, permission, instructions, wire)
-        });
+        let session = spans::session(&id).in_scope(|| Session::open(setup, wire));
         session.options().explore();
         sessions.insert(id, session);
         Ok(())

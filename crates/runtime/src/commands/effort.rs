@@ -1,18 +1,19 @@
 //! `/effort`: how much the model thinks, where it can be told.
 
-use futures::FutureExt as _;
+use std::future::ready;
 
-use super::{Asked, SlashCommand, choice};
+use super::{CommandContext, SlashCommand, choice};
 use crate::options::{By, LEVELS, level, parse_level};
 
-pub(super) const COMMAND: SlashCommand = SlashCommand {
-    name: "effort",
-    hint: "[LEVEL]",
-    description: "show how much the model thinks, or change it",
-    run: |asked, value| std::future::ready(run(asked, value)).boxed(),
-};
+pub(super) fn command() -> SlashCommand {
+    let description = "show how much the model thinks, or change it";
+    SlashCommand::new("effort", description, |asked| Box::pin(ready(run(asked))))
+        .with_hint("[LEVEL]")
+        .offered_if(|chosen, _| chosen.traits.efforts)
+}
 
-fn run(asked: Asked<'_>, value: &str) -> String {
+fn run(asked: CommandContext<'_>) -> String {
+    let value = asked.arguments;
     let chosen = asked.options.chosen();
     if !chosen.traits.efforts {
         return "This model cannot be told how much to think.".to_owned();

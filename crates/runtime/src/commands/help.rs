@@ -1,25 +1,21 @@
 //! `/help`: the commands, what is chosen, and how to connect a model.
 
 use std::fmt::Write as _;
+use std::future::ready;
 
-use callboard_models::direct;
-use futures::FutureExt as _;
-
-use super::{Asked, OURS, SlashCommand, model};
+use super::{CommandContext, SlashCommand, model};
 use crate::options::level;
 
-pub(super) const COMMAND: SlashCommand = SlashCommand {
-    name: "help",
-    hint: "",
-    description: "show the commands, what is chosen, and how to connect a model",
-    run: |asked, _| std::future::ready(run(asked)).boxed(),
-};
+pub(super) fn command() -> SlashCommand {
+    let description = "show the commands, what is chosen, and how to connect a model";
+    SlashCommand::new("help", description, |asked| Box::pin(ready(run(asked))))
+}
 
-fn run(asked: Asked<'_>) -> String {
+fn run(asked: CommandContext<'_>) -> String {
     let chosen = asked.options.chosen();
     let mut text = String::new();
     // Writing to a string cannot fail.
-    for command in OURS.iter().filter(|command| command.is_offered(&chosen, asked.registry)) {
+    for command in asked.commands.offered(&chosen, asked.turn.registry) {
         let _ = writeln!(text, "- `{}`: {}", command.form(), command.description);
     }
     let _ = write!(text, "\nModel: `{}`", model::current(asked));
@@ -31,8 +27,8 @@ fn run(asked: Asked<'_>) -> String {
         let _ = writeln!(text, "Mode: `{}`: {}.", mode.id(), mode.description());
     }
     text.push('\n');
-    if chosen.model.name() == direct::NAME {
-        text += &direct::help(|tool| asked.registry.spec(tool).is_some());
+    if let Some(help) = chosen.model.help(asked.turn.tools) {
+        text += &help;
         text.push(' ');
     }
     let catalogue = asked.options.with(|selection| selection.catalogue().clone());

@@ -1,19 +1,18 @@
 //! `/mode`: what runs without asking.
 
-use futures::FutureExt as _;
+use std::future::ready;
 
-use super::{Asked, SlashCommand, choice};
+use super::{CommandContext, SlashCommand, choice};
 use crate::mode::Mode;
 use crate::options::By;
 
-pub(super) const COMMAND: SlashCommand = SlashCommand {
-    name: "mode",
-    hint: "[NAME]",
-    description: "show what runs without asking, or change it",
-    run: |asked, name| std::future::ready(run(asked, name)).boxed(),
-};
+pub(super) fn command() -> SlashCommand {
+    let description = "show what runs without asking, or change it";
+    SlashCommand::new("mode", description, |asked| Box::pin(ready(run(asked)))).with_hint("[NAME]")
+}
 
-fn run(asked: Asked<'_>, name: &str) -> String {
+fn run(asked: CommandContext<'_>) -> String {
+    let name = asked.arguments;
     let Some(current) = asked.options.chosen().mode else {
         return "This session has no modes: its agent decides in a way of its own.".to_owned();
     };

@@ -1,24 +1,22 @@
 //! `/model`: which models there are, and taking another one up.
 
 use callboard_text::visible;
-use futures::FutureExt as _;
 
-use super::{Asked, SlashCommand, choice};
+use super::{CommandContext, SlashCommand, choice};
 use crate::options::{By, Selection};
 
-pub(super) const COMMAND: SlashCommand = SlashCommand {
-    name: "model",
-    hint: "[NAME]",
-    description: "show the models, or go on with another one",
-    run: |asked, name| run(asked, name).boxed(),
-};
+pub(super) fn command() -> SlashCommand {
+    let description = "show the models, or go on with another one";
+    SlashCommand::new("model", description, |asked| Box::pin(run(asked))).with_hint("[NAME]")
+}
 
-async fn run(asked: Asked<'_>, name: &str) -> String {
+async fn run(asked: CommandContext<'_>) -> String {
+    let name = asked.arguments;
     if name.is_empty() {
         return list(asked);
     }
     let set = asked.options.set_model(name.to_owned(), By::Command);
-    match asked.turn.cancel.run_until_cancelled(set).await {
+    match asked.cancel.run_until_cancelled(set).await {
         Some(Ok(())) => format!("The model is `{}` now.", current(asked)),
         Some(Err(error)) => {
             format!("The model is still `{}`: {}.", current(asked), visible(&error))
@@ -28,11 +26,11 @@ async fn run(asked: Asked<'_>, name: &str) -> String {
 }
 
 /// The name of the model, safe to show.
-pub(super) fn current(asked: Asked<'_>) -> String {
+pub(super) fn current(asked: CommandContext<'_>) -> String {
     visible(asked.options.chosen().model.name())
 }
 
-fn list(asked: Asked<'_>) -> String {
+fn list(asked: CommandContext<'_>) -> String {
     asked.options.refresh();
     let current = asked.options.chosen().model.name().to_owned();
     let lines = asked.options.with(Selection::models).into_iter().map(|model| {

@@ -2,21 +2,20 @@
 //! back.
 
 use std::fmt::Write as _;
+use std::future::ready;
 
 use acp_lifecycle::{Rule, Session};
-use futures::FutureExt as _;
 
-use super::{Asked, SlashCommand};
+use super::{CommandContext, SlashCommand};
 
-pub(super) const COMMAND: SlashCommand = SlashCommand {
-    name: "permissions",
-    hint: "[keep NUMBER | revoke NUMBER|all]",
-    description: "list what is allowed and rejected without asking, keep it for the project, or take it back",
-    run: |asked, arguments| std::future::ready(run(asked, arguments)).boxed(),
-};
+pub(super) fn command() -> SlashCommand {
+    let description = "list what is allowed and rejected without asking, keep it for the project, or take it back";
+    SlashCommand::new("permissions", description, |asked| Box::pin(ready(run(asked))))
+        .with_hint("[keep NUMBER | revoke NUMBER|all]")
+}
 
-fn run(asked: Asked<'_>, arguments: &str) -> String {
-    asked.handle.with(|session, _| match words(arguments)[..] {
+fn run(asked: CommandContext<'_>) -> String {
+    asked.session.with(|session, _| match words(asked.arguments)[..] {
         [] => list(session),
         ["keep", number] => match number.parse() {
             Ok(number) if asked.keeper.is_some() => keep(session, number),

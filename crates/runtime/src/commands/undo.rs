@@ -1,24 +1,22 @@
-//! `/undo`: takes the last change of files back, by the tool of that name, as a call of this turn.
+//! `/undo`: takes the last change of files back, by the tool that does that, as a call of this turn.
 
-use futures::FutureExt as _;
+use acp_tools::ToolRole;
 use serde_json::json;
 
-use super::SlashCommand;
-use crate::turn::Turn;
+use super::{CommandContext, SlashCommand};
 
-pub(super) const COMMAND: SlashCommand = SlashCommand {
-    name: TOOL,
-    hint: "",
-    description: "take back the last change of files; again, the one before",
-    run: |asked, _| run(asked.turn).boxed(),
-};
+pub(super) fn command() -> SlashCommand {
+    let description = "take back the last change of files; again, the one before";
+    SlashCommand::new("undo", description, |asked| Box::pin(run(asked)))
+        .offered_if(|_, registry| registry.for_role(ToolRole::Undo).is_some())
+}
 
-/// The tool that does it.
-pub(super) const TOOL: &str = "undo";
-
-async fn run(turn: Turn<'_>) -> String {
-    match turn.call(TOOL, json!({})).await {
-        Some(ended) => ended.text.trim_end().to_owned(),
-        None => "Nothing can be undone in this session.".to_owned(),
+async fn run(asked: CommandContext<'_>) -> String {
+    let turn = asked.turn;
+    if let Some(tool) = turn.registry.for_role(ToolRole::Undo)
+        && let Some(ended) = turn.call(&tool.name, json!({})).await
+    {
+        return ended.text.trim_end().to_owned();
     }
+    "Nothing can be undone in this session.".to_owned()
 }

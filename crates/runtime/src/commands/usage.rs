@@ -2,20 +2,20 @@
 //! used, and what became of the updates.
 
 use std::fmt::Write as _;
+use std::future::ready;
 
 use acp_lifecycle::SessionUsage;
 use callboard_text::{counted, duration, visible};
-use futures::FutureExt as _;
 
 use super::SlashCommand;
 use crate::turn::Spent;
 
-pub(super) const COMMAND: SlashCommand = SlashCommand {
-    name: "usage",
-    hint: "",
-    description: "sum up the calls of this session, its tokens and what they cost",
-    run: |asked, _| std::future::ready(told(&asked.handle.usage(), &asked.spent)).boxed(),
-};
+pub(super) fn command() -> SlashCommand {
+    let description = "sum up the calls of this session, its tokens and what they cost";
+    SlashCommand::new("usage", description, |asked| {
+        Box::pin(ready(told(&asked.session.usage(), &asked.spent)))
+    })
+}
 
 fn told(usage: &SessionUsage, spent: &Spent) -> String {
     let mut text = String::new();

@@ -133,13 +133,13 @@ pub(super) fn cut(whole: &str, max: usize) -> String {
     format!("{}{LEFT_OUT}{}", head(whole, half), tail(whole, half))
 }
 
-/// Returns the newest plan among messages, a step a line.
-pub(super) fn plan(messages: &[&Message]) -> Option<String> {
+/// Returns the newest plan among messages that a tool was given, a step a line.
+pub(super) fn plan(messages: &[&Message], tool: &str) -> Option<String> {
     let calls = messages.iter().rev().flat_map(|message| match message {
         Message::Assistant { calls, .. } => calls.as_slice(),
         _ => &[],
     });
-    let newest = calls.filter(|call| call.name == "todo_write").find_map(todos)?;
+    let newest = calls.filter(|call| call.name == tool).find_map(todos)?;
     let line = |todo: Todo| format!("- [{}] {}", todo.status, todo.content);
     Some(newest.into_iter().map(line).collect::<Vec<_>>().join("\n"))
 }

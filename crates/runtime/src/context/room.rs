@@ -32,6 +32,8 @@ pub(crate) struct Maker<'a> {
     pub(crate) beside: u64,
     /// How often the model was asked before.
     pub(crate) index: usize,
+    /// The tool that is given the plan.
+    pub(crate) plan_tool: Option<&'a str>,
 }
 
 /// What came of it.
@@ -75,7 +77,7 @@ impl Maker<'_> {
                     return Made::Cancelled { asked: made.asked };
                 }
                 let max = usize::try_from(told_room).unwrap_or(usize::MAX);
-                let told = summary::told(made.text.as_deref(), &old, max);
+                let told = summary::told(made.text.as_deref(), &old, self.plan_tool, max);
                 kept = split.join(&kept, told);
             }
         }

@@ -100,17 +100,24 @@ pub(super) async fn ask(
 }
 
 /// Says in at most `max` bytes what stands in the place of older messages: their summary, or else
-/// the prompts among them; and the plan.
-pub(super) fn told(summary: Option<&str>, old: &[&Message], max: usize) -> String {
+/// the prompts among them; and the plan that a tool was given.
+pub(super) fn told(
+    summary: Option<&str>,
+    old: &[&Message],
+    plan_tool: Option<&str>,
+    max: usize,
+) -> String {
     let mut told = String::new();
     // Writing to a String cannot fail.
     let _ = match summary {
         Some(summary) => write!(told, "This is their summary.\n\n{summary}"),
         None => write!(told, "{NONE}\n\n{}", asked(old)),
     };
-    if let Some(plan) = compact::plan(old) {
+    if let Some(tool) = plan_tool
+        && let Some(plan) = compact::plan(old, tool)
+    {
         let plan = compact::cut(&plan, limits::TOLD_PLAN_BYTES);
-        let _ = write!(told, "\n\nThe plan, as todo_write noted it last:\n{plan}");
+        let _ = write!(told, "\n\nThe plan, as {tool} noted it last:\n{plan}");
     }
     format!("{PREFACE}{}", compact::cut(&told, max.saturating_sub(PREFACE.len())))
 }

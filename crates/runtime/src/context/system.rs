@@ -5,6 +5,7 @@
 
 use callboard_models::ToolSpec;
 use callboard_text::path_text;
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -17,6 +18,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) instructions: Option<&'a str>,
     /// The tools that the model may call.
     pub(crate) tools: &'a [ToolSpec],
+    /// How they are used well, a line each.
+    pub(crate) hints: &'a [Cow<'static, str>],
     /// What is done about calls that no rule speaks of; `None` where an embedder's policy decides.
     pub(crate) mode: Option<Mode>,
     /// The roots, as the user is shown them; the working directory first.
@@ -29,15 +32,15 @@ pub(crate) struct Setting<'a> {
 
 /// Writes the system prompt.
 pub(crate) fn prompt(setting: &Setting<'_>) -> String {
-    let Setting { instructions, tools, mode, .. } = *setting;
+    let Setting { instructions, tools, hints, mode, .. } = *setting;
     let mut text = instructions.unwrap_or(ROLE).to_owned();
     section(&mut text, "Where you are", &place(setting));
     if instructions.is_none() {
         section(&mut text, "How to work", WORK);
     }
-    let hints: Vec<_> = HINTS.iter().filter(|hint| hint.fits(tools)).map(|it| it.text).collect();
-    if !hints.is_empty() {
-        section(&mut text, "Tools", &hints.join("\n"));
+    if !tools.is_empty() {
+        let hints: String = hints.iter().map(|hint| format!("{hint}\n")).collect();
+        section(&mut text, "Tools", &format!("{FIRST}\n{hints}{LAST}"));
         section(&mut text, "Permission", &format!("{}\n{REJECTED}", permission(mode)));
     }
     section(&mut text, "Whom to follow", TRUST);
@@ -61,19 +64,6 @@ fn place(setting: &Setting<'_>) -> String {
     let _ = write!(text, "System: {}\nDate: {}", setting.os, setting.date);
     text.push_str("\nRelative paths start at the working directory.");
     text
-}
-
-/// A line about tools, told where all of them are there.
-struct Hint {
-    needs: &'static [&'static str],
-    text: &'static str,
-}
-
-impl Hint {
-    fn fits(&self, tools: &[ToolSpec]) -> bool {
-        let is_there = |name: &&str| tools.iter().any(|tool| tool.name == **name);
-        if self.needs.is_empty() { !tools.is_empty() } else { self.needs.iter().all(is_there) }
-    }
 }
 
 fn permission(mode: Option<Mode>) -> &'static str {
@@ -123,50 +113,11 @@ const WORK: &str = "\
 - Never make up what you have not seen: no file, no interface, no output, no result. If something failed, say so.
 - Do not commit, push or install anything unless you were asked to.";
 
-const HINTS: &[Hint] = &[
-    Hint {
-        needs: &[],
-        text: "- Put calls that do not need each other's results into one reply: reads of one \
-               reply happen at the same time.",
-    },
-    Hint {
-        needs: &["grep", "find_path"],
-        text: "- Look for text with grep and for files with find_path; both leave out what the \
-               project ignores. Search first, then read the places that matter.",
-    },
-    Hint {
-        needs: &["read_file"],
-        text: "- The line numbers before the lines that read_file shows are not in the file.",
-    },
-    Hint {
-        needs: &["read_file", "edit_file"],
-        text: "- Read a file before you edit it. `old_text` is copied from it exactly, white \
-               space too, with as many lines as make it unique. If it is not found, take it from the \
-               closest text that the error shows, instead of guessing. Put the edits of one step \
-               into one call.",
-    },
-    Hint {
-        needs: &["edit_file", "write_file"],
-        text: "- Change files with edit_file; write_file is for new files and for those of which \
-               little stays.",
-    },
-    Hint {
-        needs: &["terminal"],
-        text: "- Commands have no input and nobody to answer: pass what keeps them from asking, \
-               and start no editor or pager. Quote paths. Do not use a command where a tool does \
-               the same.",
-    },
-    Hint {
-        needs: &["todo_write"],
-        text: "- For work of three steps or more, write a plan with todo_write, keep one step in \
-               progress, and mark each as completed when it is, not later.",
-    },
-    Hint {
-        needs: &[],
-        text: "- A result may be cut, and says so: ask for the rest if it matters. When you are \
-               told that a file changed, read it again before you edit it.",
-    },
-];
+/// What holds whatever the tools are.
+const FIRST: &str = "- Put calls that do not need each other's results into one reply: reads of one \
+    reply happen at the same time.";
+const LAST: &str = "- A result may be cut, and says so: ask for the rest if it matters. When you are \
+    told that a file changed, read it again before you edit it.";
 
 const REJECTED: &str = "When the user rejects a call, nothing of it happened. Take the reason they \
     give, or ask what they want instead; do not try the same by another way.";

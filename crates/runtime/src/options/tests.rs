@@ -5,12 +5,14 @@ use std::time::SystemTime;
 
 use acp_lifecycle::{Effect, Effects, Item, Session};
 use acp_tools::Registry;
-use callboard_models::{Model, Reply, Request, SpecError, Traits};
+use callboard_models::direct::Direct;
+use callboard_models::{Model, PromptCommand, Reply, Request, SpecError, ToolSpec, Traits};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::catalogue::{Catalogue, Choice};
+use crate::commands::Commands;
 
 /// A model that says nothing.
 #[derive(Debug)]
@@ -22,12 +24,21 @@ impl Model for Named {
     }
 
     fn traits(&self) -> Traits {
-        Traits { efforts: self.0.starts_with("deep"), ..Traits::default() }
+        if self.0.starts_with("deep") { Traits::new().with_efforts() } else { Traits::new() }
+    }
+
+    fn commands(&self, tools: &[ToolSpec]) -> Vec<PromptCommand> {
+        commands_of(self.name(), tools)
     }
 
     fn reply(&self, _: Request) -> Reply {
         Box::pin(futures::stream::empty())
     }
+}
+
+/// The commands that a model takes, if it is `direct`.
+fn commands_of(name: &str, tools: &[ToolSpec]) -> Vec<PromptCommand> {
+    if name == "direct" { Direct::default().commands(tools) } else { Vec::new() }
 }
 
 /// Lists what it is told to, and opens everything but `missing`.
@@ -63,7 +74,7 @@ fn shelf(models: &[&'static str]) -> Arc<Shelf> {
 /// The commands of a session with the built-in tools.
 fn commands() -> impl Fn(&Chosen) -> SessionUpdate + Send + Sync {
     let registry = Registry::builtin().unwrap();
-    move |chosen| crate::commands::available(chosen, &registry)
+    move |chosen| Commands::builtin().available(chosen, &registry, &[])
 }
 
 fn open(shelf: &Arc<Shelf>, mode: Option<Mode>) -> (Arc<Options>, SessionHandle) {
@@ -242,6 +253,10 @@ struct Late(std::sync::OnceLock<String>);
 impl Model for Late {
     fn name(&self) -> &str {
         self.0.get().map_or("direct", String::as_str)
+    }
+
+    fn commands(&self, tools: &[ToolSpec]) -> Vec<PromptCommand> {
+        commands_of(self.name(), tools)
     }
 
     fn reply(&self, _: Request) -> Reply {

@@ -10,9 +10,8 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-const BLIND: Traits =
-    Traits { images: false, audio: false, efforts: false, scripted: false, context_tokens: None };
-const SEES: Traits = Traits { images: true, audio: true, ..BLIND };
+const BLIND: Traits = Traits::new();
+const SEES: Traits = Traits::new().with_images().with_audio();
 
 fn blocks(blocks: Value) -> Vec<ContentBlock> {
     serde_json::from_value(blocks).unwrap()

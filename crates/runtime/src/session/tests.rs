@@ -10,7 +10,7 @@ use acp_lifecycle::rules::{Change, StoreError};
 use acp_lifecycle::{
     AllowPolicy, Effect, Effects, Grant, Pinned, Policy, ReadOnlyPolicy, Rule, RuleStore, Titles,
 };
-use acp_tools::{Description, Draft, Invocation, Output, Reach, Spec, Tool, ToolError};
+use acp_tools::{Description, Draft, Invocation, Output, Reach, Spec, Tool, ToolError, ToolRole};
 use acp_types::schema::v1::ToolCallStatus;
 use acp_types::{Content, ToolKind};
 use agent_client_protocol::v1::schema::{AuthMethod, AuthMethodAgent, ClientCapabilities};
@@ -47,6 +47,10 @@ impl Tool for Undo {
 
     fn spec(&self) -> Spec {
         Spec::new("undo", "Takes its time.", ToolKind::Edit).with_reach(Reach::Changes)
+    }
+
+    fn role(&self) -> Option<ToolRole> {
+        Some(ToolRole::Undo)
     }
 
     fn describe(&self, args: &Args, _: &Context) -> Description {

@@ -7,7 +7,7 @@ use acp_tools::Reach;
 use acp_types::schema::v1::ImageContent;
 use acp_types::{Content, Reason, Status, ToolCallPatch};
 use callboard_models::{Call, Part, ToolResult};
-use callboard_text::{counted, head, tail};
+use callboard_process::text::head_tail;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use serde_json::{Value, json};
@@ -173,7 +173,7 @@ fn fit(results: &mut [ToolResult]) {
     let share = share(lens.collect(), MAX_REPLY_RESULT_BYTES);
     for result in results {
         if result.text.len() > share.min(MAX_RESULT_BYTES) {
-            result.text = cut(&result.text, share.min(MAX_RESULT_BYTES));
+            result.text = head_tail(&result.text, share.min(MAX_RESULT_BYTES));
         }
     }
 }
@@ -189,13 +189,6 @@ fn share(mut lens: Vec<usize>, mut room: usize) -> usize {
         room -= len;
     }
     usize::MAX
-}
-
-fn cut(text: &str, max: usize) -> String {
-    let (start, end) = (head(text, max / 2), tail(text, max / 2));
-    let left_out = text.len() - start.len() - end.len();
-    let what = counted(left_out as u64, "byte is left out here", "bytes are left out here");
-    format!("{start}\n[{what}]\n{end}")
 }
 
 const NOT_SHOWN: &str =

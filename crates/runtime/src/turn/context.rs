@@ -1,6 +1,7 @@
 //! What a turn does beside asking: its model hears what changed around the session, and the session
 //! is kept within what its model takes.
 
+use acp_tools::ToolRole;
 use acp_types::ToolCallId;
 use agent_client_protocol::v1::schema::ContentBlock;
 
@@ -44,12 +45,14 @@ impl Turn<'_> {
     }
 
     async fn make_room(&self, chosen: &Chosen, history: &mut History) -> bool {
+        let plan_tool = self.registry.for_role(ToolRole::Plan).map(|spec| spec.name);
         let maker = Maker {
             model: &*chosen.model,
             handle: self.handle,
             cancel: self.cancel,
             beside: self.system(chosen).weight,
             index: history.requests(chosen.taken_up),
+            plan_tool: plan_tool.as_deref(),
         };
         let budget = history.budget(chosen).clone();
         let mut messages = history.messages().to_vec();

@@ -111,8 +111,7 @@ impl StreamedReply {
         }
         if self.bytes > limits::MAX_REPLY_BYTES {
             let message = format!("its reply is over {} bytes", limits::MAX_REPLY_BYTES);
-            self.error =
-                Some(ModelError { fault: Fault::Other, message, status: None, retry_after: None });
+            self.error = Some(ModelError::new(Fault::Other, message));
         }
     }
 

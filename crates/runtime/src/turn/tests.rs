@@ -128,7 +128,7 @@ fn call_with(id: &str, name: &str, arguments: &str) -> Vec<Event> {
 }
 
 fn error(fault: Fault) -> ModelError {
-    ModelError { fault, message: "busy".to_owned(), status: None, retry_after: None }
+    ModelError::new(fault, "busy")
 }
 
 /// What the client saw.

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use acp_lifecycle::{Chunk, Role};
+use acp_tools::ToolRole;
 use acp_types::Status;
 use acp_types::schema::v1::{Cost, SessionInfoUpdate, SessionUpdate, UsageUpdate};
 use callboard_models::{ModelError, Usage};
@@ -17,9 +18,6 @@ use super::history::History;
 use crate::context::date;
 use crate::limits;
 use crate::options::Chosen;
-
-/// The tool whose calls show that a command has ended.
-const TELLS: &str = "terminal_output";
 
 impl Turn<'_> {
     /// Counts what a reply used, and tells how full the context is, where the model's size of it
@@ -74,17 +72,22 @@ impl Turn<'_> {
     pub(super) async fn add_ended_commands(&self, history: &mut History) {
         let batch = Ulid::generate().to_string();
         let background = self.context.workspace.background();
+        let tool = self.registry.for_role(ToolRole::CommandEnd).map(|spec| spec.name);
         while !self.cancel.is_cancelled()
             && let Some(command) = background.next_ended()
         {
-            let Some(open) = self.begin(&command, TELLS, &batch) else { continue };
-            let told = self.perform(open, TELLS, json!({ "id": command })).await;
+            let Some(tool) = &tool else {
+                history.note(&format!("{command} in the background has ended."));
+                continue;
+            };
+            let Some(open) = self.begin(&command, tool, &batch) else { continue };
+            let told = self.perform(open, tool, json!({ "id": command })).await;
             history.note(&match told.status {
                 Status::Completed => {
                     let told = head_tail(&told.text, limits::MAX_TOLD_END_BYTES);
                     format!("A command in the background has ended.\n{told}")
                 }
-                _ => format!("{command} in the background has ended. {TELLS} tells how."),
+                _ => format!("{command} in the background has ended. {tool} tells how."),
             });
         }
     }

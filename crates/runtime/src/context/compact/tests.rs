@@ -139,9 +139,9 @@ fn the_newest_plan_is_found() {
         todo(json!({"todos": [{"content": "a", "status": "completed"}, {"content": "b"}]}));
     let broken = todo(json!({"todos": 1}));
     let user = Message::User(vec![Part::Text(String::new())]);
-    assert_eq!(plan(&[&user]), None);
+    assert_eq!(plan(&[&user], "todo_write"), None);
     assert_eq!(
-        plan(&[&first, &second, &broken, &user]).as_deref(),
+        plan(&[&first, &second, &broken, &user], "todo_write").as_deref(),
         Some("- [completed] a\n- [pending] b")
     );
 }

@@ -73,7 +73,7 @@ impl Stage {
     async fn make(&self, model: &Summariser, messages: &mut Vec<Arc<Message>>) -> Made {
         let budget = Budget::new("summariser", Some(20_000));
         let (handle, cancel) = (&self.handle, &self.cancel);
-        let maker = Maker { model, handle, cancel, beside: 4_000, index: INDEX };
+        let maker = Maker { model, handle, cancel, beside: 4_000, index: INDEX, plan_tool: None };
         let made = maker.make(&budget, messages).await;
         let stop = CancellationToken::new();
         stop.cancel();
@@ -147,7 +147,7 @@ async fn a_summary_takes_the_place_of_older_messages() {
 }
 
 fn failure(fault: Fault, retry_after: Option<Duration>) -> ModelError {
-    ModelError { fault, message: "busy".into(), status: Some(429), retry_after }
+    ModelError { status: Some(429), retry_after, ..ModelError::new(fault, "busy") }
 }
 
 #[tokio::test(start_paused = true)]
@@ -225,7 +225,7 @@ async fn where_nothing_can_be_left_out_nobody_is_asked_or_told() {
     let stage = Stage::new();
     let short = session(1, 0);
     let only_told = vec![
-        Arc::new(Message::Context(summary::told(Some(&"x".repeat(50_000)), &[], 1 << 20))),
+        Arc::new(Message::Context(summary::told(Some(&"x".repeat(50_000)), &[], None, 1 << 20))),
         Arc::new(Message::user("x".repeat(90_000))),
     ];
     let alone = vec![Arc::new(Message::user("x".repeat(90_000)))];

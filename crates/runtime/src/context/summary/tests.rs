@@ -48,12 +48,7 @@ async fn a_summary_is_what_the_model_says_without_its_thoughts() {
 
 #[tokio::test]
 async fn a_model_that_fails_gives_no_summary_and_says_why() {
-    let error = ModelError {
-        fault: Fault::TooLong,
-        message: "too long".into(),
-        status: None,
-        retry_after: None,
-    };
+    let error = ModelError::new(Fault::TooLong, "too long");
     let text = || Event::Text("half".into());
     for (events, expected) in [
         (vec![], "the model failed: its reply was cut off"),
@@ -106,14 +101,14 @@ fn the_model_is_told_the_session_shortened() {
 fn in_the_place_of_messages_stand_their_summary_and_the_plan() {
     let session = session();
     let old: Vec<_> = session.iter().collect();
-    let with = told(Some("All of it."), &old, 1 << 20);
+    let with = told(Some("All of it."), &old, Some("todo_write"), 1 << 20);
     assert!(with.contains("summary.\n\nAll of it.\n\nThe plan"), "{with}");
     assert!(with.ends_with("- [in_progress] mend"), "{with}");
-    let without = told(None, &old, 1 << 20);
+    let without = told(None, &old, None, 1 << 20);
     assert!(without.contains("USER: Mend it.") && !without.contains("I look."), "{without}");
     // A second compaction keeps what the first one told.
     let earlier = Message::Context(with);
     assert!(is_told(&earlier) && !is_told(&old[0].clone()));
-    assert!(told(None, &[&earlier], 1 << 20).contains("All of it."));
+    assert!(told(None, &[&earlier], None, 1 << 20).contains("All of it."));
     assert!(transcript(&[&earlier], 1 << 20).contains("EARLIER: "));
 }

@@ -5,23 +5,24 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 
-fn all_tools() -> Vec<ToolSpec> {
-    Registry::builtin().unwrap().iter().map(|tool| named(&tool.spec.name)).collect()
+fn all_tools() -> Registry {
+    Registry::builtin().unwrap()
 }
 
-fn named(name: &str) -> ToolSpec {
-    ToolSpec {
+fn specs(registry: &Registry) -> Vec<ToolSpec> {
+    let named = |name: &str| ToolSpec {
         name: name.to_owned(),
         description: String::new(),
         input_schema: serde_json::Value::Null,
-    }
+    };
+    registry.iter().map(|tool| named(&tool.spec.name)).collect()
 }
 
-fn told(tools: &[ToolSpec], mode: impl Into<Option<Mode>>) -> String {
-    let mode = mode.into();
+fn told(registry: &Registry, mode: impl Into<Option<Mode>>) -> String {
+    let (tools, hints, mode) = (&*specs(registry), &*registry.hints(), mode.into());
     let roots = [Path::new("/home/me/app"), Path::new("/home/me/lib")];
     let (instructions, os, date) = (None, "linux", "2026-11-22");
-    prompt(&Setting { instructions, tools, mode, roots: &roots, os, date })
+    prompt(&Setting { instructions, tools, hints, mode, roots: &roots, os, date })
 }
 
 #[test]
@@ -47,15 +48,19 @@ fn each_mode_has_words_of_its_own() {
 
 #[test]
 fn what_needs_a_tool_is_told_only_where_it_is_there() {
-    let without = |missing: &str| -> Vec<_> {
-        all_tools().into_iter().filter(|tool| tool.name != missing).collect()
+    let without = |missing: &str| {
+        let mut tools = all_tools();
+        tools.retain(|spec| spec.name != missing);
+        tools
     };
     for tool in ["grep", "find_path", "read_file", "edit_file", "write_file", "todo_write"] {
         assert!(told(&all_tools(), Mode::Ask).contains(tool), "{tool}");
         assert!(!told(&without(tool), Mode::Ask).contains(&format!(" {tool}")), "{tool}");
     }
     assert!(!told(&without("terminal"), Mode::Ask).contains("start no editor"));
-    let bare = told(&[], Mode::Ask);
+    let mut none = all_tools();
+    none.retain(|_| false);
+    let bare = told(&none, Mode::Ask);
     assert!(!bare.contains("# Tools") && !bare.contains("# Permission"), "{bare}");
     assert!(bare.contains("# How to work"));
 }
@@ -71,8 +76,9 @@ fn the_prompt_stays_small() {
 #[test]
 fn an_embedder_names_the_agent_and_how_it_works() {
     let (os, date, roots) = ("linux", "2026-11-22", [Path::new("/app")]);
-    let (instructions, tools, mode) = (Some("You are Ada."), &*all_tools(), Some(Mode::Ask));
-    let text = prompt(&Setting { instructions, tools, mode, roots: &roots, os, date });
+    let (tools, hints) = (&*specs(&all_tools()), &*all_tools().hints());
+    let (instructions, mode) = (Some("You are Ada."), Some(Mode::Ask));
+    let text = prompt(&Setting { instructions, tools, hints, mode, roots: &roots, os, date });
     assert!(text.starts_with("You are Ada.\n\n# Where you are\n"), "{text}");
     assert!(!text.contains("Callboard") && !text.contains(WORK) && !text.contains(ANSWER));
     assert!(text.contains(TRUST) && text.contains(REJECTED));

@@ -379,7 +379,7 @@ async fn cancelled_while_it_speaks_a_turn_remembers_what_was_said() {
 #[tokio::test(start_paused = true)]
 async fn an_image_that_the_provider_refuses_is_not_told_again() {
     let image = ContentBlock::Image(ImageContent::new("AAAA", "image/png"));
-    let images = Traits { images: true, ..Traits::default() };
+    let images = Traits::new().with_images();
     for (fault, remembered) in [(Fault::Other, 0), (Fault::Auth, 1)] {
         let stage = Stage::new();
         let model = Arc::new(Fake { traits: images, ..Fake::new(vec![vec![fails(fault)]]) });
@@ -446,7 +446,7 @@ async fn a_client_is_told_the_title_once_and_what_was_used_after_each_reply() {
         reply(used(1100, 60, Some(2_500))),
         reply(used(1200, 70, Some(1_000_000))),
     ];
-    let traits = Traits { context_tokens: Some(8192), ..Traits::default() };
+    let traits = Traits::new().with_context_tokens(8192);
     let (stage, model) = (Stage::new(), Arc::new(Fake { traits, ..Fake::new(replies) }));
     let mut history = History::default();
     for prompt in ["mend it\nnow", "and now", "again"] {
@@ -526,12 +526,12 @@ async fn a_result_goes_back_within_its_bound() {
     let look = call_with("a", "look", &serde_json::json!({"path": "", "says": says}).to_string());
     let reply = [look, vec![stop(Stop::ToolCalls)]].concat();
     // Of a window that holds it all, so that no room has to be made.
-    let traits = Traits { context_tokens: Some(1 << 20), ..Traits::default() };
+    let traits = Traits::new().with_context_tokens(1 << 20);
     let (stage, model) = (Stage::new(), Arc::new(Fake { traits, ..Fake::new(vec![reply]) }));
     let mut history = History::default();
     drop(stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await);
     let Message::ToolResults(results) = &*history.messages()[2] else { panic!("results") };
-    assert!(results[0].text.contains(&format!("[{} bytes are left", limits::MAX_RESULT_BYTES)));
+    assert!(results[0].text.contains(&format!("[... {} bytes left out", limits::MAX_RESULT_BYTES)));
     drop(stage.end().await);
 }
 
