@@ -137,6 +137,7 @@ const TABLE: &[Row] = &[
         may_use: &[
             "callboard-text",
             "acp-types",
+            "callboard-shell",
             "acp-lifecycle",
             "callboard-process",
             "acp-tools",

@@ -23,3 +23,8 @@ pub use cli::main;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+// So are those of the repository's, where every crate is at hand. The package does not hold that file.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct RepositoryReadme;
