@@ -1,11 +1,13 @@
-//! `accept`: measures the release build against what is promised of it.
+//! `accept` and `bench`: measure what is promised.
 //!
-//! Each check is one row of [`CHECKS`] and prints one JSON line on stdout: `id`, `pass`, `value`,
-//! `target`, `n`, `seed` and `secs`. `value` is null when nothing could be measured, `target` when
-//! the figure is only told, and `seed` when the check uses no randomness. Remarks go to stderr.
+//! Each promise is a row of a table in `rows.rs` and prints one JSON line on stdout: `id`, `pass`,
+//! `value`, `target`, `n`, `seed` and `secs`, and what else was found. `value` is null when nothing
+//! could be measured, `target` when any value passes, and `seed` when the row uses no randomness.
+//! Remarks go to stderr.
 
 mod acpx;
 mod agent;
+mod big_tree;
 mod cancel;
 mod command;
 mod figures;
@@ -14,321 +16,56 @@ mod lines;
 mod llama;
 mod model_server;
 mod models;
+mod mutants;
 mod output;
-mod proofs;
-mod properties;
 mod raw;
-mod rules;
+mod ripgrep;
+mod rows;
+mod run;
+mod sabotage;
 mod scratch;
-mod script;
+mod search;
 mod seed;
 mod slow;
-mod view;
 
 use std::path::PathBuf;
 use std::time::Instant;
 
 use serde_json::json;
 
+use self::rows::{BENCHES, ROWS};
+use self::run::Run;
 use self::seed::Seed;
 use crate::process::{self, Outcome, Stop};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
-pub(crate) use proofs::stale;
+pub(crate) use sabotage::stale;
 
 /// One promise and how it is measured.
-struct Check {
+struct Row {
     name: &'static str,
     what: &'static str,
-    /// How often it measures, unless `--n` says otherwise.
+    /// How much is measured, unless `--n` says otherwise.
     n: u32,
     /// The largest value that passes; without one, every value does.
     target: Option<f64>,
-    measure: fn(&Built, u32) -> Result<f64, Stop>,
+    measure: Measure,
 }
 
-const CHECKS: &[Check] = &[
-    Check {
-        name: "startup",
-        what: "time from spawn to the answer to initialize, as a multiple of a minimal SDK agent's",
-        n: 200,
-        target: Some(1.5),
-        measure: figures::startup,
-    },
-    Check {
-        name: "startup-floor",
-        what: "the same time, as a multiple of a process that only answers",
-        n: 200,
-        target: None,
-        measure: figures::startup_floor,
-    },
-    Check {
-        name: "idle-memory",
-        what: "resident MiB with one session open, the largest of n processes",
-        n: 3,
-        target: Some(20.0),
-        measure: figures::idle_memory,
-    },
-    Check {
-        name: "stuck-client",
-        what: "peak MiB while a model says n MiB to a client that reads nothing",
-        n: 8,
-        target: Some(96.0),
-        measure: figures::stuck_client,
-    },
-    Check {
-        name: "read-call",
-        what: "milliseconds per read_file call in one turn of n calls",
-        n: 100,
-        target: None,
-        measure: figures::read_call,
-    },
-    Check {
-        name: "read-drift",
-        what: "time of a read_file call at the end of n in one turn, as a multiple of one's at the \
-               start",
-        n: 100,
-        target: Some(1.25),
-        measure: files::read_drift,
-    },
-    Check {
-        name: "turn-drift",
-        what: "time of a turn with a read at the end of a session of n, as a multiple of one's at \
-               the start",
-        n: 4_000,
-        target: Some(1.25),
-        measure: files::turn_drift,
-    },
-    Check {
-        name: "edit-time",
-        what: "time of a turn that changes one of 100,000 lines, as a multiple of a plain rewrite's, \
-               n rounds",
-        n: 50,
-        target: Some(2.0),
-        measure: files::edit_time,
-    },
-    Check {
-        name: "edit-wire",
-        what: "bytes of the tool updates of such a turn, the most of n",
-        n: 5,
-        target: Some(4096.0),
-        measure: files::edit_wire,
-    },
-    Check {
-        name: "sanitize",
-        what: "secrets that leak, of n random sessions with secrets across all borders",
-        n: 100_000,
-        target: Some(0.0),
-        measure: properties::sanitize,
-    },
-    Check {
-        name: "file-names",
-        what: "names that a tool does not take back, of n file names of any bytes; find, grep, \
-               list, read, edit, move, delete",
-        n: 10_000,
-        target: Some(0.0),
-        measure: properties::file_names,
-    },
-    Check {
-        name: "answered",
-        what: "requests that are not answered exactly once, of n random ones among closes and \
-               disconnects",
-        n: 100_000,
-        target: Some(0.0),
-        measure: properties::answered,
-    },
-    Check {
-        name: "malformed",
-        what: "longest seconds to survive one malformed line, each in a fresh process, n times",
-        n: 1,
-        target: Some(1.0),
-        measure: lines::malformed,
-    },
-    Check {
-        name: "malformed-shuffled",
-        what: "answers missing or too many of all malformed lines, n times, on one connection",
-        n: 1_000,
-        target: Some(0.0),
-        measure: lines::malformed_shuffled,
-    },
-    Check {
-        name: "no-newline",
-        what: "peak MiB while a line of n MiB comes",
-        n: 2_048,
-        target: Some(64.0),
-        measure: lines::no_newline,
-    },
-    Check {
-        name: "dense-line",
-        what: "peak MiB over n dense lines of 16 MB in a row, the largest of several kinds",
-        n: 4,
-        target: Some(160.0),
-        measure: lines::dense_line,
-    },
-    Check {
-        name: "slow-client",
-        what: "MiB grown while a call makes n patches, for a client that reads 10 lines a second",
-        n: 1_000_000,
-        target: Some(16.0),
-        measure: slow::slow_client,
-    },
-    Check {
-        name: "never-reading",
-        what: "peak MiB of a call without end, for a client that reads nothing, n times",
-        n: 1,
-        target: Some(96.0),
-        measure: slow::never_reading,
-    },
-    Check {
-        name: "cancel",
-        what: "ms from a cancel at any point to its turn's answer, p99 of n turns, no command",
-        n: 1_250,
-        target: Some(50.0),
-        measure: cancel::cancel,
-    },
-    Check {
-        name: "cancel-command",
-        what: "ms from a cancel of a running command to its turn's answer, median of n",
-        n: 200,
-        target: Some(10.0),
-        measure: command::cancelled,
-    },
-    Check {
-        name: "command-gone",
-        what: "ms from a cancel of a running command until its process is gone, median of n",
-        n: 200,
-        target: Some(20.0),
-        measure: command::gone,
-    },
-    Check {
-        name: "background-left",
-        what: "ms from a prompt whose command leaves a process in its background to the turn's \
-               answer, median of n; nothing of it is left then",
-        n: 30,
-        target: Some(2_200.0),
-        measure: command::left_running,
-    },
-    Check {
-        name: "output-view",
-        what: "peak MiB while commands write 10 MB and n bytes, each for a client with terminals and \
-               one without; what it sees in the end, the counts and the file are right",
-        n: 1_000_000_000,
-        target: Some(96.0),
-        measure: output::view,
-    },
-    Check {
-        name: "output-read",
-        what: "ms of a read_file turn of another session while a command writes n bytes, p99",
-        n: 1_000_000_000,
-        target: Some(25.0),
-        measure: output::read,
-    },
-    Check {
-        name: "output-first",
-        what: "ms from a prompt to the first output of its command at the client, median of n",
-        n: 20,
-        target: Some(150.0),
-        measure: output::first,
-    },
-    Check {
-        name: "acpx",
-        what: "what goes wrong in acpx, a client from npm, with and without its files and terminals",
-        n: 1,
-        target: Some(0.0),
-        measure: acpx::acpx,
-    },
-    Check {
-        name: "model-first",
-        what: "time from a prompt to the first word of a model that answers at once, as a multiple \
-               of an echo's",
-        n: 20,
-        target: Some(4.0),
-        measure: models::first_word,
-    },
-    Check {
-        name: "model-read",
-        what: "own ms of a turn with read_file, at the 10th or the 100th call, median of n sessions",
-        n: 20,
-        target: Some(2.0),
-        measure: models::read_turn,
-    },
-    Check {
-        name: "model-reads",
-        what: "own ms of a reply with 50 reads, median of n",
-        n: 20,
-        target: Some(20.0),
-        measure: models::parallel_reads,
-    },
-    Check {
-        name: "model-deltas",
-        what: "time of a reply in 1000 pieces, as a multiple of an echo's of 1000 texts",
-        n: 20,
-        target: Some(2.0),
-        measure: models::deltas,
-    },
-    Check {
-        name: "model-peak",
-        what: "peak MiB of a session with n calls of read_file",
-        n: 100,
-        target: Some(64.0),
-        measure: models::peak_memory,
-    },
-    Check {
-        name: "arguments",
-        what: "processor time of a write of 2 MB in fragments of 20 bytes, as a multiple of 200 kB's",
-        n: 5,
-        target: Some(12.0),
-        measure: models::arguments,
-    },
-    Check {
-        name: "model-cancel",
-        what: "ms from a cancel, while a model speaks or is waited for, to its answer, p99 of n turns",
-        n: 400,
-        target: Some(50.0),
-        measure: models::cancel,
-    },
-    Check {
-        name: "llama",
-        what: "turns with a real server, llama.cpp, that go wrong: of text, and of a call by schema",
-        n: 10,
-        target: Some(0.0),
-        measure: llama::llama,
-    },
-    Check {
-        name: "rules",
-        what: "laws broken by n random sets of permission rules",
-        n: 1_000_000,
-        target: Some(0.0),
-        measure: rules::rules,
-    },
-    Check {
-        name: "canary",
-        what: "bytes of files that may not be read which reach result, wire or log, in n random sets \
-               of edits and every tool's failures",
-        n: 25,
-        target: Some(0.0),
-        measure: properties::canary,
-    },
-    Check {
-        name: "understood",
-        what: "command lines that run without a question and read or change a canary, write \
-               elsewhere, connect or start another program, of n drawn from each program's help",
-        n: 1_000,
-        target: Some(0.0),
-        measure: properties::understood,
-    },
-    Check {
-        name: "names",
-        what: "names that programs obey and that are not asked about, or ordinary ones that are, \
-               beyond 5 and 2 percent",
-        n: 1,
-        target: Some(0.0),
-        measure: properties::names,
-    },
-];
+/// What a row's value is, and where it comes from.
+enum Measure {
+    /// Drives the release programs, which are built first.
+    Programs(fn(&Built, u32) -> Result<f64, Stop>),
+    /// The tests that fail of a cargo command line, as [`Run::command`] reads it.
+    Failed(&'static str),
+    /// The largest `value` of the figures that a cargo command line prints.
+    Figures(&'static str),
+    /// Whatever needs more than one command line.
+    Code(fn(&mut Run<'_>, &Ui<'_>) -> Result<f64, Stop>),
+}
 
-/// The release binaries that are measured, and the randomness to do it with.
+/// The programs of the release build, and the randomness to measure them with.
 struct Built {
     callboard: PathBuf,
     /// The least an agent made with the SDK can be: `crates/agent/examples/echo_agent.rs`.
@@ -342,59 +79,45 @@ struct Built {
     seed: Seed,
 }
 
-/// Runs the named check, or all of them.
+/// Runs the named row, or all of them: `NAME|all [--n N] [--seed S]`.
 pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> Outcome {
-    if let Some(outcome) = proofs::run(workspace, ui, args) {
-        return outcome;
-    }
-    let (checks, n, seed) = parse(args).map_err(Stop::Usage)?;
-    let built = build(workspace, seed, ui)?;
-    let checked = run_checks(&checks, n, &built, ui);
-    match args.first().map(String::as_str) {
-        Some("all") => [checked, proofs::run_all(workspace, ui)].into_iter().collect(),
-        _ => checked,
-    }
+    let is_asked_for = |row: &Row, name: &str| name == "all" || name == row.name;
+    let asked = parse("accept NAME|all [--n N] [--seed S]", ROWS, args, is_asked_for);
+    asked.map_err(Stop::Usage)?.run(workspace, ui)
 }
 
-fn run_checks(checks: &[&Check], n: Option<u32>, built: &Built, ui: &mut Ui<'_>) -> Outcome {
-    let passed = checks.iter().filter(|check| passes(check, n.unwrap_or(check.n), built, ui));
-    match checks.len() - passed.count() {
-        0 => Ok(()),
-        count => Err(Stop::Failed(format!("{count} of {} checks failed", checks.len()))),
-    }
+/// Runs the named bench, and those whose names begin with that name: `NAME [--n N]`.
+pub(crate) fn bench(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> Outcome {
+    let is_asked_for = |row: &Row, name: &str| row.name.starts_with(name);
+    let asked = parse("bench NAME [--n N]", BENCHES, args, is_asked_for);
+    asked.map_err(Stop::Usage)?.run(workspace, ui)
 }
 
-/// Runs one check, prints its line, and tells whether it passed.
-fn passes(check: &Check, n: u32, built: &Built, ui: &mut Ui<'_>) -> bool {
-    ui.note(format_args!("{}: {} (n = {n})", check.name, check.what));
-    let start = Instant::now();
-    let measured = (check.measure)(built, n);
-    let secs = rounded(start.elapsed().as_secs_f64());
-    if let Some(why) = measured.as_ref().err().and_then(Stop::why) {
-        ui.note(format_args!("{}: {why}", check.name));
-    }
-    let value = measured.ok();
-    let pass = value.is_some_and(|value| check.target.is_none_or(|target| value <= target));
-    ui.line(json!({
-        "id": check.name, "pass": pass, "value": value.map(rounded), "target": check.target,
-        "n": n, "seed": built.seed.taken(), "secs": secs,
-    }));
-    pass
+/// Which rows to run, how much of each, and with which seed.
+struct Asked<'a> {
+    rows: Vec<&'a Row>,
+    n: Option<u32>,
+    seed: Option<u64>,
 }
 
-/// What to measure, how often, and with which seed.
-type Asked = (Vec<&'static Check>, Option<u32>, Option<u64>);
-
-/// Reads `NAME|all [--n N] [--seed S]`.
-fn parse(args: &[String]) -> Result<Asked, String> {
-    let usage = || format!("accept NAME|all [--n N] [--seed S]\n{}", names());
+fn parse<'a>(
+    usage: &str,
+    rows: &'a [Row],
+    args: &[String],
+    is_asked_for: fn(&Row, &str) -> bool,
+) -> Result<Asked<'a>, String> {
+    let names = || {
+        let rows = rows.iter().map(|row| format!("\n  {:18} {}", row.name, row.what));
+        rows.collect::<String>()
+    };
+    let usage = || format!("{usage}{}", names());
     let (name, mut options) = args.split_first().ok_or_else(usage)?;
     let (mut n, mut seed) = (None, None);
     while let [option, value, rest @ ..] = options {
         match option.as_str() {
             "--n" => {
                 let count = value.parse().ok().filter(|n| *n > 0);
-                n = Some(count.ok_or("--n takes a whole number, 1 or more")?);
+                n = Some(count.ok_or("--n takes a whole number from 1 to 4294967295")?);
             }
             "--seed" => seed = Some(value.parse().map_err(|_nan| "--seed takes a whole number")?),
             _ => return Err(usage()),
@@ -404,41 +127,59 @@ fn parse(args: &[String]) -> Result<Asked, String> {
     if !options.is_empty() {
         return Err(usage());
     }
-    let is_asked_for = |check: &&Check| name == "all" || name == check.name;
-    match CHECKS.iter().filter(is_asked_for).collect::<Vec<_>>() {
-        none if none.is_empty() => Err(format!("no check `{name}`\n{}", names())),
-        checks => Ok((checks, n, seed)),
+    let rows: Vec<_> = rows.iter().filter(|row| is_asked_for(row, name)).collect();
+    if rows.is_empty() {
+        Err(format!("no row `{name}`{}", names()))
+    } else {
+        Ok(Asked { rows, n, seed })
     }
 }
 
-fn names() -> String {
-    let all = CHECKS.iter().map(|check| (check.name, check.what));
-    let proofs = proofs::all().map(|proof| (proof.name, proof.what));
-    let rows = all
-        .chain(proofs)
-        .chain([("all", "every check")])
-        .map(|(name, what)| format!("  {name:18} {what}"));
-    rows.collect::<Vec<_>>().join("\n")
+impl Asked<'_> {
+    /// Runs all of the rows, though one fails.
+    fn run(&self, workspace: &Workspace, ui: &mut Ui<'_>) -> Outcome {
+        let built = Built::new(workspace, Seed::new(self.seed));
+        if self.rows.iter().any(|row| matches!(row.measure, Measure::Programs(_))) {
+            build(workspace, ui)?;
+        }
+        let passes = |row: &&&Row| row.passes(self.n.unwrap_or(row.n), workspace, &built, ui);
+        let (count, passed) = (self.rows.len(), self.rows.iter().filter(passes).count());
+        match count - passed {
+            0 => Ok(()),
+            failed => Err(Stop::Failed(format!("{failed} of {count} rows failed"))),
+        }
+    }
 }
 
-fn build(workspace: &Workspace, seed: Option<u64>, ui: &Ui<'_>) -> Result<Built, Stop> {
-    let cargo = |words| {
-        ui.note(format_args!("cargo {words}"));
-        process::run(&mut workspace.cargo(words))
-    };
-    let release = workspace.target.join("release");
-    let echo = release.join("examples/echo_agent");
-    let floor = release.join("examples/echo_floor");
-    let flood = release.join("examples/flood_agent");
-    let model_server = release.join("examples/model_server");
-    // Several builds: one of all would give the measured program the features of the others.
-    cargo("build --release -p callboard --bins")?;
-    cargo("build --release -p callboard --example echo_agent")?;
-    cargo("build --release -p callboard-runtime --example flood_agent")?;
-    cargo("build --release -p callboard-models --features mock-server --example model_server")?;
-    cargo("build --release -p xtask --example echo_floor")?;
-    let (callboard, seed) = (release.join("callboard"), Seed::new(seed));
-    Ok(Built { callboard, echo, floor, flood, model_server, seed })
+impl Row {
+    /// Measures, prints the row's line, and returns whether it passed.
+    fn passes(&self, n: u32, workspace: &Workspace, built: &Built, ui: &mut Ui<'_>) -> bool {
+        let Self { name, what, target, .. } = self;
+        ui.note(format_args!("{name}: {what} (n = {n}, seed {})", built.seed.value));
+        let start = Instant::now();
+        let mut run = Run::new(workspace, n, &built.seed);
+        let measured = match self.measure {
+            Measure::Programs(measure) => measure(built, n),
+            Measure::Failed(line) => run.failed(line),
+            Measure::Figures(line) => run.figures(&mut run.command(line)),
+            Measure::Code(measure) => measure(&mut run, ui),
+        };
+        let secs = start.elapsed().as_secs_f64();
+        if let Some(why) = measured.as_ref().err().and_then(Stop::why) {
+            ui.note(format_args!("{name}: {why}"));
+        }
+        let value = measured.ok();
+        let pass = value.is_some_and(|value| target.is_none_or(|target| value <= target));
+        let mut line = json!({
+            "id": name, "pass": pass, "value": value.map(rounded), "target": target, "n": run.n,
+            "seed": built.seed.taken(), "secs": rounded(secs),
+        });
+        if let Some(line) = line.as_object_mut() {
+            line.extend(run.more);
+        }
+        ui.line(line);
+        pass
+    }
 }
 
 /// A figure with as many digits as anyone reads.
@@ -446,40 +187,72 @@ fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
+impl Built {
+    fn new(workspace: &Workspace, seed: Seed) -> Self {
+        let release = workspace.target.join("release");
+        let example = |name: &str| release.join("examples").join(name);
+        Self {
+            callboard: release.join("callboard"),
+            echo: example("echo_agent"),
+            floor: example("echo_floor"),
+            flood: example("flood_agent"),
+            model_server: example("model_server"),
+            seed,
+        }
+    }
+}
+
+/// Builds the release programs.
+fn build(workspace: &Workspace, ui: &Ui<'_>) -> Outcome {
+    // Several builds: one of all would give the measured program the features of the others.
+    for words in [
+        "build --release -p callboard --bins",
+        "build --release -p callboard --example echo_agent",
+        "build --release -p callboard-runtime --example flood_agent",
+        "build --release -p callboard-models --features mock-server --example model_server",
+        "build --release -p xtask --example echo_floor",
+    ] {
+        ui.note(format_args!("cargo {words}"));
+        process::run(&mut workspace.cargo(words))?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use serde_json::Value;
 
+    use super::Measure::Code;
     use super::*;
 
-    const FINE: Check =
-        Check { name: "fine", what: "", n: 7, target: Some(2.0), measure: |_, _| Ok(1.23456) };
-    const SLOW: Check = Check { name: "slow", measure: |_, n| Ok(f64::from(n)), ..FINE };
-    const TOLD: Check = Check { name: "told", target: None, ..SLOW };
-    const RANDOM: Check = Check {
+    const FINE: Row =
+        Row { name: "fine", what: "", n: 7, target: Some(2.0), measure: Code(|_, _| Ok(1.23456)) };
+    const SLOW: Row = Row { name: "slow", measure: Code(|run, _| Ok(f64::from(run.n))), ..FINE };
+    const TOLD: Row = Row { name: "told", target: None, ..SLOW };
+    const RANDOM: Row = Row {
         name: "random",
-        measure: |built, _| {
-            built.seed.take();
+        measure: Code(|run, _| {
+            run.more.insert("note".to_owned(), run.seed.number().into());
             Ok(1.0)
-        },
+        }),
         ..TOLD
     };
-    const BROKEN: Check =
-        Check { name: "broken", measure: |_, _| Err(Stop::Failed("x".to_owned())), ..TOLD };
+    const BROKEN: Row =
+        Row { name: "broken", measure: Code(|_, _| Err(Stop::Failed("x".to_owned()))), ..TOLD };
 
-    fn lines(checks: &[&Check], n: Option<u32>) -> (Outcome, Vec<Value>) {
-        let [callboard, echo, floor, flood, model_server] =
-            ["a", "b", "c", "d", "e"].map(Into::into);
-        let seed = Seed::new(Some(7));
-        let built = Built { callboard, echo, floor, flood, model_server, seed };
+    fn lines(rows: &[&Row], n: Option<u32>) -> (Outcome, Vec<Value>) {
+        let workspace = Workspace { root: "".into(), target: "".into(), metadata: Value::Null };
         let mut out = Vec::new();
-        let outcome = run_checks(checks, n, &built, &mut Ui::new(&mut out));
+        let asked = Asked { rows: rows.to_vec(), n, seed: Some(7) };
+        let outcome = asked.run(&workspace, &mut Ui::new(&mut out));
         let lines = str::from_utf8(&out).unwrap().lines();
         (outcome, lines.map(|line| serde_json::from_str(line).unwrap()).collect())
     }
 
     #[test]
-    fn a_check_prints_one_line_with_all_its_figures() {
+    fn a_row_prints_one_line_with_all_its_figures() {
         let (outcome, lines) = lines(&[&FINE], None);
         outcome.unwrap();
         let mut line = lines[0].clone();
@@ -490,51 +263,56 @@ mod tests {
     }
 
     #[test]
-    fn a_check_fails_over_its_target_and_when_nothing_was_measured() {
-        for (check, pass) in [(&FINE, true), (&SLOW, false), (&TOLD, true), (&BROKEN, false)] {
-            let (outcome, lines) = lines(&[check], Some(3));
-            assert_eq!(
-                (outcome.is_ok(), &lines[0]["pass"]),
-                (pass, &json!(pass)),
-                "{}",
-                check.name
-            );
+    fn a_row_fails_over_its_target_and_when_nothing_was_measured() {
+        for (row, pass) in [(&FINE, true), (&SLOW, false), (&TOLD, true), (&BROKEN, false)] {
+            let (outcome, lines) = lines(&[row], Some(3));
+            assert_eq!((outcome.is_ok(), &lines[0]["pass"]), (pass, &json!(pass)), "{}", row.name);
         }
     }
 
     #[test]
-    fn a_seed_is_printed_by_the_checks_that_use_it() {
+    fn a_seed_is_printed_by_the_rows_that_use_it_and_so_is_what_else_they_found() {
         let (_, lines) = lines(&[&RANDOM, &FINE], None);
         assert_eq!((&lines[0]["seed"], &lines[1]["seed"]), (&json!(7), &Value::Null));
+        assert_eq!((&lines[0]["note"], &lines[1]["note"]), (&json!(7), &Value::Null));
     }
 
     #[test]
-    fn all_checks_run_though_one_fails() {
+    fn all_rows_run_though_one_fails() {
         let (outcome, lines) = lines(&[&BROKEN, &FINE], None);
-        assert_eq!(outcome.unwrap_err().why(), Some("1 of 2 checks failed"));
+        assert_eq!(outcome.unwrap_err().why(), Some("1 of 2 rows failed"));
         assert_eq!(lines.len(), 2);
     }
 
     #[test]
-    fn the_command_line_names_checks_and_n() {
+    fn no_two_rows_of_a_table_share_a_name() {
+        for table in [ROWS, BENCHES] {
+            let names: BTreeSet<_> = table.iter().map(|row| row.name).collect();
+            assert_eq!(names.len(), table.len());
+        }
+    }
+
+    #[test]
+    fn the_command_line_names_rows_n_and_seed() {
         let parsed = |args: &[&str]| {
             let args: Vec<_> = args.iter().map(ToString::to_string).collect();
-            parse(&args).map(|(checks, n, seed)| (checks.len(), n, seed))
+            let asked = parse("usage", &[FINE, SLOW], &args, |row, name| row.name.contains(name));
+            asked.map(|asked| (asked.rows.len(), asked.n, asked.seed))
         };
-        assert_eq!(parsed(&["startup"]), Ok((1, None, None)));
-        assert_eq!(parsed(&["all", "--n", "5"]), Ok((CHECKS.len(), Some(5), None)));
-        let both = parsed(&["startup", "--seed", "0", "--n", "5"]);
+        assert_eq!(parsed(&["slow"]), Ok((1, None, None)));
+        assert_eq!(parsed(&["", "--n", "5"]), Ok((2, Some(5), None)));
+        let both = parsed(&["fine", "--seed", "0", "--n", "5"]);
         assert_eq!(both, Ok((1, Some(5), Some(0))));
         for wrong in [
             &["nothing"][..],
             &[],
-            &["all", "--n", "0"],
-            &["all", "--n"],
-            &["all", "5"],
-            &["all", "--seed", "x"],
+            &["fine", "--n", "0"],
+            &["fine", "--n"],
+            &["fine", "5"],
+            &["fine", "--seed", "x"],
         ] {
             parsed(wrong).unwrap_err();
         }
-        assert!(parsed(&["nothing"]).unwrap_err().contains("idle-memory"));
+        assert!(parsed(&["nothing"]).unwrap_err().contains("slow"));
     }
 }

@@ -3,10 +3,10 @@
 //! Dependencies are built once a profile: all steps name the same features and the same target
 //! folder wherever cargo lets them.
 
-use std::io::{self, Write as _};
-use std::process::{Command, ExitStatus, Stdio};
+use std::io;
+use std::process::Stdio;
 
-use crate::process::{Outcome, Stop, run};
+use crate::process::{Outcome, run};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
@@ -37,6 +37,12 @@ pub(crate) fn doc(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> Outcom
     run(command.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
+/// What holds the promises and the edits against their laws.
+const LAWS: [&str; 2] =
+    ["-p acp-lifecycle --test promises -- lives:: endings::", "-p acp-tools --test edits"];
+/// The random cases of each of their tests: two tests share the lives, and so two cores.
+const CASES: &str = "50000";
+
 /// Runs the doc tests, then the promises over many random lives and edits, then all tests, with
 /// nextest where it is installed.
 ///
@@ -46,8 +52,10 @@ pub(crate) fn doc(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> Outcom
 pub(crate) fn test(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) -> Outcome {
     if args.is_empty() {
         run(&mut workspace.cargo("test --doc --workspace --all-features"))?;
-        run(&mut promises(workspace, "laws", CI_LIVES))?;
-        run(&mut edits(workspace, "laws", CI_EDITS))?;
+        for tests in LAWS {
+            let mut command = workspace.cargo("test --profile laws --all-features");
+            run(command.args(tests.split_whitespace()).env("PROPTEST_CASES", CASES))?;
+        }
     }
     let mut probe = workspace.cargo("nextest --version");
     probe.stdout(Stdio::null()).stderr(Stdio::null());
@@ -61,45 +69,8 @@ pub(crate) fn test(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) -> Ou
     }
 }
 
-/// Random lives in every `cargo xtask test`.
-const CI_LIVES: u64 = 100_000;
-
-/// Makes the command that holds `lives` random lives, and a tenth as many random endings of calls,
-/// against the promises. Two tests share the lives, and so two cores.
-pub(crate) fn promises(workspace: &Workspace, profile: &str, lives: u64) -> Command {
-    let mut command = workspace.cargo("test -p acp-lifecycle --all-features --test promises");
-    command.args(["--profile", profile, "--", "lives::", "endings::"]);
-    command.env("PROPTEST_CASES", lives.div_ceil(2).to_string());
-    command
-}
-
-/// Random edits of each of the two kinds in every `cargo xtask test`.
-const CI_EDITS: u64 = 50_000;
-
-/// Makes the command that holds `edits` exact ones and as many loose ones against their law.
-pub(crate) fn edits(workspace: &Workspace, profile: &str, edits: u64) -> Command {
-    let mut command = workspace.cargo("test -p acp-tools --all-features --test edits");
-    command.args(["--profile", profile]);
-    command.env("PROPTEST_CASES", edits.to_string());
-    command
-}
-
-/// Makes the command that runs one test binary of the tools.
-pub(crate) fn tools_test(workspace: &Workspace, test: &str, profile: &str) -> Command {
-    let mut command = workspace.cargo("test -p acp-tools --all-features");
-    command.args(["--test", test, "--profile", profile]);
-    command
-}
-
-/// Runs `cargo test`, passes what it prints on to stderr, and returns the tests that failed.
-pub(crate) fn failed_tests(command: &mut Command) -> Result<(ExitStatus, Vec<String>), Stop> {
-    let output = command.stderr(Stdio::inherit()).output();
-    let output = output.map_err(|error| Stop::Failed(format!("cannot run cargo: {error}")))?;
-    io::stderr().write_all(&output.stdout).ok();
-    Ok((output.status, failed(&String::from_utf8_lossy(&output.stdout))))
-}
-
-fn failed(printed: &str) -> Vec<String> {
+/// Returns the tests that failed, by what `cargo test` printed.
+pub(crate) fn failed_tests(printed: &str) -> Vec<String> {
     let lines = printed.lines().filter_map(|line| line.strip_prefix("test "));
     let failed = lines.filter_map(|line| line.strip_suffix(" ... FAILED"));
     failed.map(str::to_owned).collect()
@@ -107,11 +78,11 @@ fn failed(printed: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::failed;
+    use super::failed_tests;
 
     #[test]
     fn failed_tests_are_read_from_what_is_printed() {
         let printed = "running 2 tests\ntest a::b ... ok\ntest c::d ... FAILED\n\nfailures:\n";
-        assert_eq!(failed(printed), ["c::d"]);
+        assert_eq!(failed_tests(printed), ["c::d"]);
     }
 }

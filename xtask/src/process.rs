@@ -1,5 +1,6 @@
 //! Running other programs, and the reasons for which a command stops.
 
+use std::io::{self, Write as _};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
 /// What a command comes to.
@@ -58,7 +59,15 @@ pub(crate) fn capture(command: &mut Command) -> Result<String, Stop> {
         .map_err(|error| Stop::Failed(format!("`{}`: {error}", shown(command))))
 }
 
-fn expect_success(command: &Command, status: std::io::Result<ExitStatus>) -> Outcome {
+/// Runs a program, passes its stdout on to stderr, and returns it with how the program ended.
+pub(crate) fn tee(command: &mut Command) -> Result<(ExitStatus, String), Stop> {
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| cannot_run(command, &error))?;
+    io::stderr().write_all(&output.stdout).ok();
+    Ok((output.status, String::from_utf8_lossy(&output.stdout).into_owned()))
+}
+
+fn expect_success(command: &Command, status: io::Result<ExitStatus>) -> Outcome {
     match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(Stop::Failed(format!("`{}` ended with {status}", shown(command)))),
@@ -66,7 +75,7 @@ fn expect_success(command: &Command, status: std::io::Result<ExitStatus>) -> Out
     }
 }
 
-fn cannot_run(command: &Command, error: &std::io::Error) -> Stop {
+fn cannot_run(command: &Command, error: &io::Error) -> Stop {
     Stop::Failed(format!("cannot run `{}`: {error}", shown(command)))
 }
 

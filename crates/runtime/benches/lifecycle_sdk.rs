@@ -46,12 +46,12 @@ async fn main() -> Result<()> {
             ratios.push((middle - start) / (end - middle));
         }
         Ok(json!({
-            "ratio": median(ratios),
+            "value": median(ratios),
             "ns_per_call": median(whole).round(),
             "ns_serialising_alone": median(alone).round(),
         }))
     });
-    println!("{}", figures.await?);
+    println!("figures {}", figures.await?);
     Ok(())
 }
 

@@ -9,9 +9,8 @@ use serde_json::{Value, json};
 
 use super::Built;
 use super::agent::{Agent, DEADLINE, Next};
-use super::figures::{callboard, median, open_session};
+use super::figures::{call, callboard, end, median, open_session};
 use super::scratch::Scratch;
-use super::script;
 use crate::process::Stop;
 
 /// How long a message is waited for before it is looked whether the process is gone.
@@ -32,7 +31,7 @@ pub(super) fn gone(built: &Built, n: u32) -> Result<f64, Stop> {
 pub(super) fn left_running(built: &Built, n: u32) -> Result<f64, Stop> {
     let scratch = Scratch::new("background-left")?;
     let left = json!({"command": "sleep 1000 & echo $! > pid"});
-    let turns = (script::call("terminal", &left) + &script::end()).repeat(n as usize);
+    let turns = (call("terminal", &left) + &end()).repeat(n as usize);
     let file = scratch.write("script.jsonl", &turns)?;
     let model = format!("script:{}", file.display());
     let mut command = callboard(built, &scratch, &model);
@@ -64,7 +63,7 @@ struct End {
 
 fn cancel(built: &Built, n: u32) -> Result<Vec<End>, Stop> {
     let scratch = Scratch::new("cancel-command")?;
-    let run = script::call("terminal", &json!({"command": "echo $$ > pid; exec sleep 600"}));
+    let run = call("terminal", &json!({"command": "echo $$ > pid; exec sleep 600"}));
     let file = scratch.write("script.jsonl", &run.repeat(n as usize))?;
     let model = format!("script:{}", file.display());
     let mut command = callboard(built, &scratch, &model);

@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use super::Built;
 use super::agent::{Agent, DEADLINE};
 use super::scratch::Scratch;
-use super::script;
 use crate::process::Stop;
 
 /// Time from spawn to the answer to `initialize`, as a multiple of that of a minimal SDK agent.
@@ -143,8 +142,19 @@ pub(super) fn open_session(agent: &mut Agent, cwd: &Path) -> Result<Value, Stop>
 
 /// A written conversation of n replies with one call each, and a last one that ends the turn.
 fn read_script(n: u32) -> String {
-    let read = script::call("read_file", &json!({"path": "a.txt"}));
-    read.repeat(n as usize) + &script::end()
+    let read = call("read_file", &json!({"path": "a.txt"}));
+    read.repeat(n as usize) + &end()
+}
+
+/// A reply of a written model that makes one call, for `--model script:FILE`.
+pub(super) fn call(name: &str, args: &Value) -> String {
+    let call = json!({"call": {"id": "c1", "name": name, "args": args}});
+    format!("{call}\n{}\n", json!({"end": "tool_calls"}))
+}
+
+/// A reply that ends the turn.
+pub(super) fn end() -> String {
+    format!("{}\n{}\n", json!({"text": "done"}), json!({"end": "end_turn"}))
 }
 
 /// The value in the middle, of an even number the higher of the two; not a number for none.

@@ -12,9 +12,8 @@ use serde_json::{Value, json};
 
 use super::Built;
 use super::agent::{Agent, DEADLINE};
-use super::figures::{callboard, median, open_session};
+use super::figures::{call, callboard, end, median, open_session};
 use super::scratch::Scratch;
-use super::script::{call, end};
 use crate::process::Stop;
 
 /// Lines of the file that is edited, and the one that changes.

@@ -3,9 +3,9 @@
 use std::cell::Cell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The seed of a run. A check that uses it says so by taking it.
+/// The seed of a run. A row that uses it says so by taking it.
 pub(super) struct Seed {
-    value: u64,
+    pub(super) value: u64,
     is_taken: Cell<bool>,
 }
 
@@ -17,10 +17,15 @@ impl Seed {
         Self { value: given.unwrap_or_else(|| now().into()), is_taken: Cell::new(false) }
     }
 
-    /// Starts the randomness of a check.
-    pub(super) fn take(&self) -> Random {
+    /// Takes the seed itself.
+    pub(super) fn number(&self) -> u64 {
         self.is_taken.set(true);
-        Random(self.value)
+        self.value
+    }
+
+    /// Starts the randomness of a row.
+    pub(super) fn take(&self) -> Random {
+        Random(self.number())
     }
 
     /// Returns the seed if it was taken since this was last asked.

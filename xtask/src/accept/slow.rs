@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::Built;
 use super::figures::{cpu_seconds, memory_mib, shipped};
+use super::output::end_of;
 use super::raw::Raw;
 use super::scratch::Scratch;
-use super::view;
 use crate::process::Stop;
 
 /// Between two lines that the slow client reads.
@@ -161,7 +161,7 @@ impl Card {
         let stands = |at: usize, piece: &str| {
             self.output.get(at..).is_some_and(|rest| rest.starts_with(piece))
         };
-        view::end_of(view, stands)
+        end_of(view, stands)
     }
 
     /// Judges what the client holds in the end.

@@ -1,7 +1,7 @@
 //! CPU time of whole calls, from handle to serialised `SessionUpdate`, as a multiple of the time
 //! that serialising the same messages takes alone.
 //!
-//! Prints one JSON line. The two are measured in turn, a round of each, so that whatever else the
+//! Prints one line of figures. The two are measured in turn, a round of each, so that whatever else the
 //! machine does slows both; the figures are the medians of all rounds.
 
 #![expect(clippy::print_stdout, reason = "the figure is the output")]
@@ -32,11 +32,11 @@ fn main() {
     }
     let bytes: usize = messages.iter().map(|message| serialised(message).len()).sum();
     let figures = json!({
-        "ratio": median(ratios),
+        "value": median(ratios),
         "ns_per_call": median(whole).round(),
         "ns_serialising_alone": median(alone).round(),
         "messages_per_call": messages.len() as f64 / CALLS as f64,
         "bytes_per_call": bytes / CALLS,
     });
-    println!("{figures}");
+    println!("figures {figures}");
 }

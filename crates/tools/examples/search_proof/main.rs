@@ -3,7 +3,7 @@
 //! `same RG SEED N TREE...` counts the patterns of N whose matches differ from those of `RG`,
 //! `time RG N TREE` compares the time of rare patterns, `cap N TREE` tells that of common ones,
 //! `cancel N SEED TREE` how long a search goes on that is cancelled, and `big TREE` searches a tree
-//! that is too large. Each prints one JSON object with its `value`.
+//! that is too large. Each prints its figures, of which one is its `value`.
 
 mod big;
 mod cancel;
@@ -42,7 +42,7 @@ fn main() -> Result<()> {
 }
 
 fn tell(told: &Value) -> Result<()> {
-    Ok(writeln!(std::io::stdout(), "{told}")?)
+    Ok(writeln!(std::io::stdout(), "figures {told}")?)
 }
 
 fn workspace(tree: &Path) -> Result<Workspace> {

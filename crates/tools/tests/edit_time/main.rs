@@ -16,6 +16,7 @@ use acp_tools::files::encoding::Text;
 use acp_tools::files::stamp::Stamp;
 use acp_tools::files::write::{Change, PreImage, read_whole, write_all};
 use acp_types::diff::spliced;
+use serde_json::json;
 
 const LINES: usize = 100_000;
 const CAP: u64 = 64 * 1024 * 1024;
@@ -85,5 +86,6 @@ fn one_line_of_many_changes_in_little_more_than_a_plain_rewrite_takes() {
     let expected = line(LINES / 2, 2 * rounds);
     assert!(fs::read_to_string(root.join("file")).unwrap().contains(&expected));
     let (ours, theirs) = (median(ours), median(theirs));
-    println!("edit-engine {:.3} ({ours:.2} ms, plain {theirs:.2} ms)", ours / theirs);
+    let figures = json!({ "value": ours / theirs, "edit_ms": ours, "plain_ms": theirs });
+    println!("figures {figures}");
 }

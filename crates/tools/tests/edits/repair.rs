@@ -8,6 +8,7 @@ use std::num::NonZeroU32;
 use std::path::Path;
 
 use acp_tools::edit::{Edit, EditReason, Which, apply};
+use serde_json::json;
 use similar::TextDiff;
 
 use crate::random::Random;
@@ -216,10 +217,9 @@ fn what_is_refused_can_be_put_right_by_the_error_alone() {
         }
     }
     let unrepaired = 100.0 * f64::from(close - repaired) / f64::from(close);
-    println!(
-        "edit-repair {unrepaired:.2} ({attempts} edits, {applied} applied, {elsewhere} elsewhere, \
-         {close} refused with a region 90 % alike, {repaired} repaired)"
-    );
+    let figures = json!({ "value": unrepaired, "edits": attempts, "applied": applied,
+        "elsewhere": elsewhere, "refused_with_close_region": close, "repaired": repaired });
+    println!("figures {figures}");
     assert_eq!(elsewhere, 0);
     assert!(unrepaired <= 10.0, "{unrepaired}");
     assert!(u64::try_from(close).unwrap() * 5 > wanted, "{close}");

@@ -77,10 +77,10 @@ fn who_swaps_a_directory_for_a_link_sees_no_read_and_no_write_outside() {
     writes.escaped += u64::from(is_touched);
     let told =
         |it: &Tally| json!({ "done": it.done, "refused": it.refused, "escaped": it.escaped });
-    println!(
-        "{}",
-        json!({ "reads": told(&reads), "writes": told(&writes), "control": told(&control) })
-    );
+    let value = reads.escaped + writes.escaped;
+    let figures = json!({ "value": value, "reads": told(&reads), "writes": told(&writes),
+        "control": told(&control) });
+    println!("figures {figures}");
     assert_eq!((reads.escaped, writes.escaped), (0, 0));
     assert!(control.escaped > 0, "nothing was swapped at the right moment");
     for tally in [reads, writes] {

@@ -9,9 +9,10 @@ use std::fmt;
 use std::fs;
 use std::process::Stdio;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{Run, sabotage};
+use super::run::Run;
+use super::sabotage;
 use crate::process::{self, Stop};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
@@ -48,7 +49,8 @@ enum Kind {
 }
 
 /// Returns the percentage that survived. With `--n N`, it tries every N-th mutant only.
-pub(super) fn prove(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
+pub(super) fn survived(run: &mut Run<'_>, ui: &Ui<'_>) -> Result<f64, Stop> {
+    let workspace = run.workspace;
     let mut probe = workspace.cargo("mutants --version");
     probe.stdout(Stdio::null()).stderr(Stdio::null());
     if process::run(&mut probe).is_err() {
@@ -73,8 +75,12 @@ pub(super) fn prove(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Re
     for name in survivors(&outcomes) {
         ui.note(format_args!("survived: {name}"));
     }
-    run.n = (caught + survived) as u64;
-    run.more = json!({ "caught": caught, "survived": survived, "unviable": count(Kind::Unviable) });
+    run.n = (caught + survived) as u32;
+    for (name, count) in
+        [("caught", caught), ("survived", survived), ("unviable", count(Kind::Unviable))]
+    {
+        run.more.insert(name.to_owned(), count.into());
+    }
     if run.n == 0 {
         return Err(Stop::Failed("no mutant was tried".to_owned()));
     }
@@ -146,6 +152,8 @@ fn escaped(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -18,7 +18,7 @@ const FETCH: &str = "[package]\nname = \"fetch\"\nversion = \"0.0.0\"\nedition =
     [lib]\npath = \"lib.rs\"\n[dependencies]\nripgrep = \"15\"\n[workspace]\n";
 
 /// Builds ripgrep, unless that was done with this lock file.
-pub(super) fn build(workspace: &Workspace, ui: &mut Ui<'_>) -> Result<PathBuf, Stop> {
+pub(super) fn build(workspace: &Workspace, ui: &Ui<'_>) -> Result<PathBuf, Stop> {
     let folder = workspace.target.join("ripgrep");
     let (source, built) = (folder.join("source"), folder.join("build"));
     let lock = text(&workspace.root.join("Cargo.lock"))?;

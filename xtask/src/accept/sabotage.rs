@@ -9,8 +9,8 @@ use std::process::Command;
 
 use serde_json::{Map, json};
 
-use super::Run;
-use crate::cargo;
+use super::run::Run;
+use crate::cargo::failed_tests;
 use crate::process::{self, Stop, capture};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
@@ -27,9 +27,10 @@ struct Patch {
 }
 
 /// Applies each patch in turn to a copy of the sources, and returns how many no test noticed.
-pub(super) fn prove(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Result<f64, Stop> {
+pub(super) fn missed(run: &mut Run<'_>, ui: &Ui<'_>) -> Result<f64, Stop> {
+    let workspace = run.workspace;
     let patches = patches(&workspace.root)?;
-    run.n = patches.len() as u64;
+    run.n = patches.len() as u32;
     let copy = workspace.target.join("sabotage");
     mirror(&workspace.root, &copy)?;
     for tests in patches.iter().map(|patch| &patch.tests).collect::<BTreeSet<_>>() {
@@ -44,7 +45,7 @@ pub(super) fn prove(workspace: &Workspace, ui: &mut Ui<'_>, run: &mut Run) -> Re
         missed += f64::from(u8::from(caught.is_empty()));
         by.insert(patch.name.clone(), json!(caught));
     }
-    run.more = json!({ "caught_by": by });
+    run.more.insert("caught_by".to_owned(), by.into());
     Ok(missed)
 }
 
@@ -53,12 +54,13 @@ fn sabotage(workspace: &Workspace, copy: &Path, patch: &Patch) -> Result<Vec<Str
     process::run(apply(copy).arg(&patch.path))?;
     // A patch that does not build would be no proof of anything.
     let built = process::run(test(workspace, copy, &patch.tests).arg("--no-run"));
-    let failed = built.and_then(|()| {
+    let tested = built.and_then(|()| {
         let mut command = test(workspace, copy, &patch.tests);
-        cargo::failed_tests(&mut bounded(command.arg("--no-fail-fast")))
+        process::tee(&mut bounded(command.arg("--no-fail-fast")))
     });
     process::run(apply(copy).arg("--reverse").arg(&patch.path))?;
-    let (status, mut names) = failed?;
+    let (status, printed) = tested?;
+    let mut names = failed_tests(&printed);
     if status.code() == Some(OVERDUE) {
         names.push("a test that never ends".to_owned());
     }

@@ -1,0 +1,89 @@
+//! The search beside the ripgrep program, which cargo builds for it, and on a tree that is too
+//! large. `crates/tools/examples/search_proof` searches and compares; this makes what it needs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::big_tree::BigTree;
+use super::ripgrep;
+use super::run::Run;
+use crate::process::{self, Stop};
+use crate::ui::Ui;
+
+/// How many source trees are searched.
+const TREES: usize = 4;
+
+/// Returns how many of `n` patterns find something else than ripgrep does.
+pub(super) fn same(run: &mut Run<'_>, ui: &Ui<'_>) -> Result<f64, Stop> {
+    let trees = largest(&sources()?);
+    let mut command = example(run, ui)?;
+    // Nothing of it may count: it would hide most matches.
+    let config = run.workspace.target.join("ripgreprc");
+    ripgrep::write(&config, "--max-count=1\n--glob=!*.rs\n")?;
+    command.env("RIPGREP_CONFIG_PATH", config);
+    command.arg("same").arg(ripgrep::build(run.workspace, ui)?);
+    run.figures(command.args([run.seed.number().to_string(), run.n.to_string()]).args(trees))
+}
+
+/// Returns the time of rare patterns as a multiple of ripgrep's, in `n` rounds.
+pub(super) fn time(run: &mut Run<'_>, ui: &Ui<'_>) -> Result<f64, Stop> {
+    let mut command = example(run, ui)?;
+    command.arg("time").arg(ripgrep::build(run.workspace, ui)?);
+    run.figures(command.arg(run.n.to_string()).arg(sources()?))
+}
+
+/// Returns the milliseconds to the answer for the slowest of some common patterns.
+pub(super) fn cap(run: &mut Run<'_>, ui: &Ui<'_>) -> Result<f64, Stop> {
+    let mut command = example(run, ui)?;
+    run.figures(command.arg("cap").arg(run.n.to_string()).arg(sources()?))
+}
+
+/// Returns the longest of the milliseconds from a cancel to the end of a search.
+pub(super) fn cancel(run: &mut Run<'_>, ui: &Ui<'_>) -> Result<f64, Stop> {
+    let mut command = example(run, ui)?;
+    command.arg("cancel").args([run.n.to_string(), run.seed.number().to_string()]);
+    run.figures(command.arg(sources()?))
+}
+
+/// Returns the most MiB that it takes to search and find in a tree of `n` files.
+pub(super) fn big(run: &mut Run<'_>, ui: &Ui<'_>) -> Result<f64, Stop> {
+    let mut command = example(run, ui)?;
+    ui.note(format_args!("big-tree: makes {} files", run.n));
+    let tree = BigTree::make(&run.workspace.target.join("big-tree"), run.n.into())?;
+    run.figures(command.arg("big").arg(tree.path()))
+}
+
+/// Builds the example that does the work.
+fn example(run: &Run<'_>, ui: &Ui<'_>) -> Result<Command, Stop> {
+    let words = "build --release -p acp-tools --example search_proof";
+    ui.note(format_args!("cargo {words}"));
+    process::run(&mut run.workspace.cargo(words))?;
+    Ok(Command::new(run.workspace.target.join("release/examples/search_proof")))
+}
+
+/// Finds the sources that cargo has unpacked.
+fn sources() -> Result<PathBuf, Stop> {
+    let registry = ripgrep::registry();
+    largest(&registry)
+        .into_iter()
+        .next()
+        .ok_or_else(|| Stop::Failed(format!("{} is empty", registry.display())))
+}
+
+/// Returns the folders in a folder that have the most files in them.
+fn largest(folder: &Path) -> Vec<PathBuf> {
+    let folders = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut counted: Vec<_> = folders.map(|entry| (files(&entry.path()), entry.path())).collect();
+    counted.sort_unstable();
+    counted.into_iter().rev().take(TREES).map(|(_, path)| path).collect()
+}
+
+fn files(folder: &Path) -> usize {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let count = |entry: fs::DirEntry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => files(&entry.path()),
+        _ => 1,
+    };
+    entries.map(count).sum()
+}
