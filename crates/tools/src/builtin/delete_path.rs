@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::error::ToolError;
 use crate::files::remove::{Found, find_text};
+use crate::files::workspace::guard;
 use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
 
 /// Deletes a file or a directory.
@@ -70,7 +71,7 @@ impl Tool for DeletePath {
             // A directory may hold anything.
             let is_guarded = found.is_directory()
                 || !found.can_be_restored()
-                || workspace.is_guarded(&found.entry.at);
+                || guard::is_guarded(workspace, &found.entry.at);
             Ok(Draft {
                 changes: vec![found.deletion()],
                 effects,

@@ -18,7 +18,7 @@ use crate::error::{Code, ToolError};
 use crate::files::encoding::Text;
 use crate::files::stamp::Stamp;
 use crate::files::walk::Cancel;
-use crate::files::workspace::{Resolved, Workspace};
+use crate::files::workspace::{Resolved, Workspace, guard};
 use crate::files::write::{Change, PreImage, Protection, read_whole, write_all_watched};
 use crate::limits::{EDIT_FILES, EDIT_TIME, EDITED_BYTES, EDITS, FILE_BYTES};
 use crate::note::Note;
@@ -544,11 +544,12 @@ fn draft(
     let notes = applied.chain(stale).chain(held.notes_of_change()).chain(protection.notes());
     let notes: Vec<_> = notes.collect();
     let is_guarded = protection.is_risky()
-        || changed()
-            .any(|file| workspace.is_guarded(&file.real) || workspace.is_shared(&file.real));
+        || changed().any(|file| {
+            guard::is_guarded(workspace, &file.real) || guard::is_shared(workspace, &file.real)
+        });
     let effects: Effects =
         changed().map(|file| Effect::Write(file.real.path().to_owned())).collect();
-    let is_run = changed().any(|file| workspace.is_run(&file.real, &file.new));
+    let is_run = changed().any(|file| guard::is_run(workspace, &file.real, &file.new));
     let effects = if is_run { effects.sensitive() } else { effects };
     let changes: Vec<_> = files.iter().filter_map(|file| file.change.clone()).collect();
     let pre_image = files.iter().flat_map(File::pre_image).chain(protection.pre_image()).collect();

@@ -9,7 +9,8 @@ use serde_json::json;
 
 use crate::error::ToolError;
 use crate::files::remove::{Found, find};
-use crate::files::workspace::Entry;
+use crate::files::workspace::guard;
+use crate::files::workspace::open::Entry;
 use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
 
 /// Moves a file or a directory.
@@ -73,7 +74,7 @@ impl Tool for MovePath {
         let context = invocation.context;
         let preview = context.on_files(move |workspace| {
             let found = find(workspace, &workspace.resolve(&args.from)?)?;
-            let to = workspace.entry(&workspace.resolve(&args.to)?)?;
+            let to = Entry::find(workspace, &workspace.resolve(&args.to)?)?;
             found.require_movable(workspace, &to)?;
             let (old, new) = (found.entry.at.path().to_owned(), to.at.path().to_owned());
             if new.starts_with(&old) {
@@ -82,7 +83,7 @@ impl Tool for MovePath {
             }
             // A directory may hold anything.
             let is_guarded = found.is_directory()
-                || [&found.entry.at, &to.at].into_iter().any(|at| workspace.is_guarded(at));
+                || [&found.entry.at, &to.at].into_iter().any(|at| guard::is_guarded(workspace, at));
             // By its new name it is another file for rules about reading.
             let read = if found.is_directory() { Effect::Search } else { Effect::Read };
             let effects =

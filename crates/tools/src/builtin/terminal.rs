@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::error::{Code, ToolError};
 use crate::files::system::Dir;
-use crate::files::workspace::Resolved;
+use crate::files::workspace::{Resolved, open};
 use crate::limits::{BACKGROUND_SETTLE, COMMAND_TIMEOUT, COMMAND_TIMEOUT_MAX};
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolHint, blocking,
@@ -185,7 +185,7 @@ impl Tool for Terminal {
         invocation: Invocation<'_>,
     ) -> Result<Output, ToolError> {
         let plan = pinned.release(grant)?;
-        invocation.context.workspace.require_folder(&plan.at, &plan.folder)?;
+        open::require_folder(&invocation.context.workspace, &plan.at, &plan.folder)?;
         match client::backend(&plan, invocation) {
             Some(backend) => client::run(plan, backend, invocation).await,
             None => own::run(plan, invocation).await,

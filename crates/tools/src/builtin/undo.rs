@@ -10,7 +10,7 @@ use serde_json::json;
 use super::locations;
 use crate::error::ToolError;
 use crate::files::undo::{Staying, Undoing};
-use crate::files::workspace::Workspace;
+use crate::files::workspace::{Workspace, guard};
 use crate::note::Note;
 use crate::tool::{
     Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolRole,
@@ -78,8 +78,9 @@ impl Tool for Undo {
                     if is_gone { Effect::Delete(path) } else { Effect::Write(path) }
                 })
                 .collect();
-            let is_guarded =
-                undoing.pinned().any(|(at, _)| workspace.is_guarded(at) || workspace.is_shared(at));
+            let is_guarded = undoing
+                .pinned()
+                .any(|(at, _)| guard::is_guarded(workspace, at) || guard::is_shared(workspace, at));
             let late = workspace.late_writes().into_iter();
             let late = late.map(|late| late.note(workspace.display(&late.path)));
             let protection = undoing.protection();

@@ -15,7 +15,7 @@ use crate::edit::placeholder;
 use crate::error::{Code, ToolError};
 use crate::files::encoding::{Text, Whole};
 use crate::files::stamp::Stamp;
-use crate::files::workspace::{Resolved, Workspace};
+use crate::files::workspace::{Resolved, Workspace, guard};
 use crate::files::write::{Change, PreImage, Protection, read_whole, write_all_watched};
 use crate::limits::{DIFF_TIME, FILE_BYTES};
 use crate::note::Note;
@@ -139,11 +139,12 @@ impl Tool for WriteFile {
             let effects = Effects::from(Effect::Write(real.path().to_owned()));
             let holds_something = found.bytes().is_some_and(|found| !found.is_empty());
             let is_blind = holds_something && !workspace.stamps().knows(real.path());
-            let is_sensitive = is_blind || workspace.is_run(&real, &bytes);
+            let is_sensitive = is_blind || guard::is_run(workspace, &real, &bytes);
             let effects = if is_sensitive { effects.sensitive() } else { effects };
             let blind =
                 is_blind.then(|| Note::new("unread").with("path", workspace.display(at.path())));
-            let is_guarded = workspace.is_guarded(&real) || workspace.is_shared(&real);
+            let is_guarded =
+                guard::is_guarded(workspace, &real) || guard::is_shared(workspace, &real);
             let keeps = !kept.is_empty();
             let kept = keeps.then(|| Note::new("kept").with_notes("what", kept, ", "));
             let notes = kept.into_iter().chain(blind).chain(held.notes_of_change());

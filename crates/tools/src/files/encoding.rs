@@ -6,7 +6,6 @@
 //! mark stays in the text, as its first character.
 
 pub(crate) mod line_ends;
-mod whole;
 
 use std::borrow::Cow;
 
@@ -15,9 +14,9 @@ use callboard_process::binary_kind;
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::Encoding;
 
+use self::line_ends::{has_lone_returns, line_end, normalised};
 use crate::error::{Code, ToolError};
-
-pub use self::whole::Whole;
+use crate::note::Note;
 
 /// The text of a file, with the bytes that it was decoded from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +25,18 @@ pub struct Text {
     form: Form,
     /// The bytes, where they are not those of the text.
     raw: Vec<u8>,
+}
+
+/// A text with its bytes, and what it kept of the one that it replaces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Whole {
+    /// The text as the file will have it.
+    pub text: String,
+    /// The bytes of it.
+    pub bytes: Vec<u8>,
+    /// What was kept, for people; empty if it would be the same without.
+    pub kept: Vec<Note>,
 }
 
 /// How characters are written as bytes.
@@ -127,7 +138,46 @@ impl Text {
         bytes.extend_from_slice(&raw[raw_at..]);
         Ok(bytes)
     }
+
+    /// Returns a text that replaces all of this one, with the encoding, the byte order mark and the
+    /// line ends of this one, if it has any. Carriage returns that end no line stay.
+    ///
+    /// # Errors
+    ///
+    /// The first character that the encoding does not have.
+    pub fn replaced(&self, new: &str) -> Result<Whole, char> {
+        let mut kept = Vec::new();
+        let mut text = Cow::Borrowed(new);
+        if let Some((line_end, name)) = line_end(self.as_str()) {
+            let lines = normalised(new, if has_lone_returns(self.as_str()) { "\n" } else { new });
+            let lines = normalised(&lines, self.as_str());
+            let ended = if line_end == "\n" { lines } else { lines.replace('\n', line_end).into() };
+            if ended != new {
+                text = ended.into_owned().into();
+                kept.push(Note::new("kept-line-ends").with("name", name));
+            }
+        }
+        if self.as_str().starts_with(MARK) && !text.starts_with(MARK) {
+            text.to_mut().insert(0, MARK);
+            kept.push(Note::new("kept-mark"));
+        }
+        let bytes = self.form.encode(&text)?.into_owned();
+        let encoding = match self.form {
+            Form::Utf8 => None,
+            Form::Legacy(encoding) => {
+                Some(Note::new("kept-guessed-encoding").with("encoding", encoding.name()))
+            }
+            Form::Utf16(_) => {
+                self.encoding().map(|name| Note::new("kept-encoding").with("encoding", name))
+            }
+        };
+        kept.splice(..0, encoding);
+        Ok(Whole { text: text.into_owned(), bytes, kept })
+    }
 }
+
+/// The first character of a text that is marked as Unicode.
+const MARK: char = '\u{feff}';
 
 impl Form {
     fn guess(bytes: &[u8]) -> Self {

@@ -21,7 +21,8 @@ use crate::files::encoding::Text;
 use crate::files::snapshot::Seen;
 use crate::files::state::steps::{Blob, Deed, Step};
 use crate::files::system::{Dir, Kind};
-use crate::files::workspace::{Entry, Resolved, Workspace};
+use crate::files::workspace::open::{self, Entry};
+use crate::files::workspace::{Resolved, Workspace};
 use crate::files::write::explain_kept;
 use crate::limits::{DIFF_TIME, UNDO_BYTES};
 use crate::note::Note;
@@ -73,7 +74,7 @@ fn find_by(
     at: &Resolved,
     see: impl FnOnce(&Dir, &OsStr) -> io::Result<(Seen, Option<Vec<u8>>)>,
 ) -> Result<Found, ToolError> {
-    let entry = workspace.entry(at)?;
+    let entry = Entry::find(workspace, at)?;
     let dir = workspace.open_dir(&entry.parent)?;
     let (seen, bytes) = see(&dir, &entry.name).map_err(|error| workspace.explain(at, &error))?;
     if seen.kind == Kind::Special {
@@ -248,7 +249,7 @@ impl Found {
         to: &Entry,
     ) -> Result<(), ToolError> {
         let old = workspace.open_dir(&self.entry.parent)?;
-        let existing = workspace.nearest_dir(&to.parent)?;
+        let existing = open::nearest_dir(workspace, &to.parent)?;
         if workspace.open_dir(&to.parent).is_ok_and(|dir| dir.kind(&to.name).is_ok()) {
             return Err(exists(&to.at));
         }
@@ -264,7 +265,7 @@ impl Found {
     /// `changed_since_preview`, and then it stays; `invalid_arguments` if something has that name;
     /// `not_permitted`, also for another file system; `io`.
     pub fn move_to(&self, workspace: &Workspace, to: &Resolved) -> Result<(), ToolError> {
-        self.move_into(workspace, &workspace.entry(to)?)
+        self.move_into(workspace, &Entry::find(workspace, to)?)
     }
 
     pub(crate) fn move_into(&self, workspace: &Workspace, to: &Entry) -> Result<(), ToolError> {
@@ -284,7 +285,7 @@ impl Found {
     ) -> Result<Vec<Resolved>, ToolError> {
         let from = &self.entry;
         let old = workspace.open_dir(&from.parent)?;
-        let (new, made) = workspace.create_dirs(&to.parent)?;
+        let (new, made) = open::create_dirs(workspace, &to.parent)?;
         let moved = old.rename_into(&from.name, &new, &to.name);
         let moved = moved.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => exists(&to.at),
@@ -301,7 +302,7 @@ impl Found {
             Err(changed(&from.at))
         });
         if moved.is_err() {
-            workspace.remove_dirs(&made);
+            open::remove_dirs(&made);
         }
         moved.map(|()| made)
     }

@@ -13,7 +13,8 @@ use crate::files::encoding::Text;
 use crate::files::remove::{Found, find, find_text};
 use crate::files::stamp::Stamp;
 use crate::files::state::steps::{Blob, Deed, Step};
-use crate::files::workspace::{Entry, Resolved, Workspace};
+use crate::files::workspace::open::{self, Entry};
+use crate::files::workspace::{Resolved, Workspace};
 use crate::files::write::{Change, PreImage, Protection, commit, left_changed, read_whole};
 use crate::limits::{DIFF_TIME, FILE_BYTES};
 use crate::note::Note;
@@ -204,7 +205,7 @@ impl Undoing {
         done.map_err(|error| left_changed(error, &left))?;
         for prepared in &self.deeds {
             if let Prepared::RemoveDirectory(at) = prepared {
-                workspace.remove_dirs(std::slice::from_ref(at));
+                open::remove_dirs(std::slice::from_ref(at));
             }
         }
         Ok(())
@@ -232,10 +233,10 @@ impl Undoing {
         drop(commit(workspace, &replaced, &self.protection, &mut |_| {})?);
         self.deeds.iter().try_for_each(|prepared| match prepared {
             Prepared::Restore { to, before } => {
-                let (dir, made) = workspace.create_dirs(&to.parent)?;
+                let (dir, made) = open::create_dirs(workspace, &to.parent)?;
                 let restored = workspace.undo().restore(before, &dir, &to.name);
                 restored.map_err(|error| {
-                    workspace.remove_dirs(&made);
+                    open::remove_dirs(&made);
                     workspace.explain(&to.at, &error)
                 })
             }
@@ -323,7 +324,7 @@ impl Prepared {
                 Self::Rewrite { at, now, before, deed: deed.clone() }
             }
             Deed::Deleted { path, before } => {
-                let to = workspace.entry(&workspace.named(path)?)?;
+                let to = Entry::find(workspace, &workspace.named(path)?)?;
                 if is_taken(workspace, &to) {
                     return Err(Trouble::Stays(TAKEN));
                 }
@@ -331,7 +332,7 @@ impl Prepared {
             }
             Deed::Moved { from, to } => {
                 let found = Box::new(find(workspace, &workspace.named(to)?)?);
-                let to = workspace.entry(&workspace.named(from)?)?;
+                let to = Entry::find(workspace, &workspace.named(from)?)?;
                 if is_taken(workspace, &to) {
                     return Err(Trouble::Stays(FORMER_TAKEN));
                 }

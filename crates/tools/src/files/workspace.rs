@@ -13,8 +13,8 @@
 
 mod failure;
 mod git;
-mod guard;
-mod open;
+pub(crate) mod guard;
+pub(crate) mod open;
 mod paths;
 mod place;
 #[cfg(test)]
@@ -23,12 +23,15 @@ pub(crate) mod testing;
 mod tests;
 
 use std::collections::HashSet;
+use std::fs::{File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use callboard_text::path_text;
+use acp_lifecycle::{Effect, Effects};
+use callboard_text::{normalise, path_text};
 
+use crate::error::ToolError;
 use crate::files::Durability;
 use crate::files::stamp::Stamps;
 use crate::files::state::journal::replay;
@@ -36,12 +39,13 @@ use crate::files::state::late::LateWrite;
 use crate::files::state::outputs::Outputs;
 use crate::files::state::undo_store::Undo;
 use crate::files::state::{JOURNAL, OUTPUT, StateFolder, UNDO};
+use crate::files::system::{Dir, Root as Pinned};
 use crate::lock::lock;
 use crate::terminal::Background;
 
-pub(crate) use open::{Entry, require_file};
-use place::Root;
+use failure::{changed, explain_given, gone, missing, outside_roots};
 pub use place::{Resolved, WorkspaceError};
+use place::{Root, spelt_out};
 
 /// The directories that the tools of one session may use.
 ///
@@ -259,5 +263,175 @@ impl Workspace {
             Ok(beneath) => path_text(beneath).into_owned(),
             Err(_) => path_text(path).into_owned(),
         }
+    }
+
+    /// Places a path that the model gave, by its text alone. A name in it may be quoted as
+    /// [`path_text`] quotes names that text cannot hold.
+    ///
+    /// # Errors
+    ///
+    /// `invalid_arguments` for what is no path, `outside_roots` for what lies in no root.
+    pub fn resolve(&self, given: &str) -> Result<Resolved, ToolError> {
+        let path = paths::absolute(&self.cwd, given)?;
+        self.place(given, &path).ok_or_else(|| outside_roots(self, given))
+    }
+
+    /// Places a path that did not come as text.
+    ///
+    /// # Errors
+    ///
+    /// As [`Workspace::resolve`].
+    pub fn resolve_path(&self, path: &Path) -> Result<Resolved, ToolError> {
+        self.resolve(&path_text(path))
+    }
+
+    /// Places a path that the model gave and finds out where it leads, so that what is shown before
+    /// it is permitted is what is used afterwards, or nothing.
+    ///
+    /// It may lie outside of the roots; then [`Resolved::path`] is the real path, the directory is
+    /// pinned, and whoever uses the place has to ask first. Nothing leads through the links of
+    /// `/proc` by which processes show what they have open, nor to what is there.
+    ///
+    /// # Errors
+    ///
+    /// `invalid_arguments` for what is no path; `not_found` for a link to what does not exist;
+    /// `not_a_regular_file` for what is no directory either; `not_a_directory`, `not_permitted`,
+    /// `io`; `outside_roots` for what is not even asked about.
+    pub fn look(&self, given: &str) -> Result<Resolved, ToolError> {
+        paths::look_at(self, given, paths::absolute(&self.cwd, given)?)
+    }
+
+    /// Looks at a place that the session itself remembers.
+    pub(crate) fn recall(&self, path: &Path) -> Result<Resolved, ToolError> {
+        paths::look_at(self, &path_text(path), path.to_owned())
+    }
+
+    /// Places a name that the session itself remembers, without following a link that it may be.
+    pub(crate) fn named(&self, path: &Path) -> Result<Resolved, ToolError> {
+        self.place(&path_text(path), path).map_or_else(|| self.recall(path), Ok)
+    }
+
+    /// Follows every link on the way, the last one too. What does not exist stays as it is.
+    ///
+    /// The answer names the file that a write would change; a rule about names has to look at it.
+    /// Another process may make it wrong at once, so it must not decide whether a file is inside
+    /// the roots: opening it does. A place that was looked at has to be where it was then.
+    ///
+    /// # Errors
+    ///
+    /// `outside_roots` if a link leads out, `not_a_directory`, `not_permitted`, `io`;
+    /// `changed_since_preview` if the place was looked at and is another one now.
+    pub fn settle(&self, at: &Resolved) -> Result<Resolved, ToolError> {
+        if at.seen.is_some() && self.is_outside(at) {
+            // Which link led there does not matter any more: the directory is pinned.
+            return Ok(at.clone());
+        }
+        let real = spelt_out(&self.real(at)).map_err(|error| self.explain(at, &error))?;
+        let beneath_own_root = || Some((at.root.clone(), real.strip_prefix(&at.root.real).ok()?));
+        let placed = self.place(&at.given, &real).or_else(|| {
+            let (root, beneath) = beneath_own_root()?;
+            Some(Resolved::beneath_root(&at.given, root, beneath))
+        });
+        match (placed, &at.seen) {
+            (Some(place), None) => Ok(place),
+            (Some(place), Some(seen)) if place.path == seen.real => {
+                Ok(Resolved { seen: Some(seen.clone()), ..place })
+            }
+            (_, Some(_)) => Err(changed(at)),
+            (None, None) => Err(self.explain(at, &io::ErrorKind::CrossesDevices.into())),
+        }
+    }
+
+    /// Finds the root of an absolute, normalised path. Links in the way to the root may be spelt
+    /// out or not.
+    fn place(&self, given: &str, path: &Path) -> Option<Resolved> {
+        self.roots.iter().find_map(|root| {
+            let beneath =
+                path.strip_prefix(&root.path).or_else(|_| path.strip_prefix(&root.real)).ok()?;
+            Some(Resolved::beneath_root(given, root.clone(), beneath))
+        })
+    }
+
+    pub(crate) fn real(&self, at: &Resolved) -> PathBuf {
+        at.root.real.join(&at.beneath)
+    }
+
+    /// Whether a place lies in no root of the session.
+    pub(crate) fn is_outside(&self, at: &Resolved) -> bool {
+        !self.roots.iter().any(|root| Arc::ptr_eq(root, &at.root))
+    }
+
+    /// Opens a regular file for reading.
+    ///
+    /// # Errors
+    ///
+    /// `not_found` with similar names, `is_a_directory`, `not_a_regular_file`, `outside_roots` if
+    /// a link leads out, `not_permitted`, `io`; `changed_since_preview` if the place was looked at
+    /// and is another one now.
+    pub fn open_read(&self, at: &Resolved) -> Result<File, ToolError> {
+        let file = open::fenced(self, at, Pinned::open, Pinned::open_straight)?;
+        let metadata = file.metadata().map_err(|error| self.explain(at, &error))?;
+        open::require_file(at, &metadata)?;
+        if self.is_outside(at) {
+            open::require_same(self, at, &metadata)?;
+        }
+        Ok(file)
+    }
+
+    /// Opens a regular file by its absolute path, if it is there and inside the roots: for what is
+    /// looked for often and mostly missing. Unlike [`Self::open_read`] it says nothing of why not.
+    #[must_use]
+    pub fn look_for(&self, path: &Path) -> Option<File> {
+        let at = self.place("", &normalise(path))?;
+        let open = |at: &Resolved| at.root.pinned.open(&at.beneath);
+        let file = match open(&at) {
+            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+                open(&self.settle(&at).ok()?).ok()?
+            }
+            opened => opened.ok()?,
+        };
+        file.metadata().is_ok_and(|metadata| metadata.is_file()).then_some(file)
+    }
+
+    /// Asks what is there, links followed.
+    ///
+    /// # Errors
+    ///
+    /// `not_found`, `outside_roots` if a link leads out, `not_permitted`, `io`;
+    /// `changed_since_preview` if the place was looked at and is another one now.
+    pub fn metadata(&self, at: &Resolved) -> Result<Metadata, ToolError> {
+        open::fenced(self, at, Pinned::metadata, Pinned::metadata_straight)
+    }
+
+    /// Opens a directory; if it was looked at, the same one.
+    pub(crate) fn open_dir(&self, at: &Resolved) -> Result<Dir, ToolError> {
+        let dir = open::fenced(self, at, Pinned::dir, Pinned::dir_straight)?;
+        if dir.is_removed() {
+            // It would look like an empty one.
+            return Err(self.explain(at, &io::ErrorKind::NotFound.into()));
+        }
+        open::require_same(self, at, &dir)?;
+        Ok(dir)
+    }
+
+    /// Says what the system's answer means for the model.
+    pub(crate) fn explain(&self, at: &Resolved, error: &io::Error) -> ToolError {
+        if error.kind() == io::ErrorKind::NotFound && at.root.pinned.is_removed() {
+            return gone(&at.root.path);
+        }
+        // What else there is outside of the roots is nobody's business.
+        if error.kind() == io::ErrorKind::NotFound && !self.is_outside(at) {
+            return missing(at).into();
+        }
+        explain_given(&at.given, error)
+    }
+
+    /// Returns what reading a file does, by the path that names it and by its real one: what rules
+    /// about reading are asked with. Nothing of a file that has no place.
+    #[must_use]
+    pub fn effects_of_reading(&self, path: &Path) -> Effects {
+        let at = self.recall(path);
+        let effects = at.map(|at| guard::looked_at(self, &at, Effect::Read));
+        guard::judged(self, effects.unwrap_or_else(|_| Effects::none()))
     }
 }

@@ -16,7 +16,7 @@ use super::arguments::Normalised;
 use super::{Entry, changes, results};
 use crate::error::{Code, ToolError};
 use crate::files::stamp::Stamp;
-use crate::files::workspace::{Resolved, Workspace};
+use crate::files::workspace::{Resolved, Workspace, guard};
 use crate::files::write::{PreImage, read_whole};
 use crate::limits::FILE_BYTES;
 use crate::note::Note;
@@ -80,7 +80,7 @@ impl Executor for ToolCall {
         let draft = draft.map_err(|error| self.noted_failure(failure(error, call)))?;
         let cwd = draft.cwd.as_deref().unwrap_or(self.context.workspace.cwd());
         let subject = Subject::of_call(&entry.spec.name, &args, cwd, &draft.pre_image);
-        let effects = self.context.workspace.judged(told_effects(&entry.spec, &draft));
+        let effects = guard::judged(&self.context.workspace, told_effects(&entry.spec, &draft));
         let outside: Vec<_> = effects.outside().map(Path::to_owned).collect();
         let mut patch = ToolCallPatch::new();
         patch.locations = draft.locations.or_else(|| located(&outside));
@@ -228,10 +228,11 @@ fn reads_of(
     is_meant: impl Fn(&Resolved) -> bool,
 ) -> Effects {
     let found = paths.iter().filter_map(|path| workspace.look(path).ok()).filter(is_meant);
-    let effects = found
-        .flat_map(|at| workspace.looked_at(&at, Effect::Read).iter().cloned().collect::<Vec<_>>());
+    let effects = found.flat_map(|at| {
+        guard::looked_at(workspace, &at, Effect::Read).iter().cloned().collect::<Vec<_>>()
+    });
     let distinct: BTreeSet<_> = effects.collect();
-    workspace.judged(distinct.into_iter().collect())
+    guard::judged(workspace, distinct.into_iter().collect())
 }
 
 /// Whether the session has read a file as it is now.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use crate::error::ToolError;
 use crate::files::system::Kind;
 use crate::files::walk::{Budget, Cancel, Found, Ignored, Order, Stop, Walk};
-use crate::files::workspace::{Resolved, Workspace};
+use crate::files::workspace::{Resolved, Workspace, open};
 use crate::limits::{ENTRIES, ENTRIES_GATHERED, LIST_DEPTH};
 use crate::progress::Pace;
 use crate::search::ending;
@@ -148,7 +148,7 @@ fn entry_kind(workspace: &Workspace, at: &Resolved, kind: Kind) -> EntryKind {
         Kind::File => {
             EntryKind::File { bytes: workspace.metadata(at).map_or(0, |metadata| metadata.len()) }
         }
-        Kind::Link => EntryKind::Link { target: workspace.read_link(at).unwrap_or_default() },
+        Kind::Link => EntryKind::Link { target: open::read_link(at).unwrap_or_default() },
     }
 }
 

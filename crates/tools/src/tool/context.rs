@@ -11,7 +11,7 @@ use tokio::task::JoinError;
 use super::backend::{TerminalBackend, TextBackend};
 use crate::error::ToolError;
 use crate::files::LateWrite;
-use crate::files::workspace::{Resolved, Workspace};
+use crate::files::workspace::{Resolved, Workspace, guard};
 
 /// What every call of a session may use.
 #[derive(Clone)]
@@ -89,7 +89,7 @@ impl Context {
         let given = given.to_owned();
         self.on_files(move |workspace| {
             let at = workspace.look(&given)?;
-            let effects = workspace.looked_at(&at, effect);
+            let effects = guard::looked_at(workspace, &at, effect);
             Ok((at, effects))
         })
         .await

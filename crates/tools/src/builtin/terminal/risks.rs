@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use acp_lifecycle::{Effect, Effects};
 use callboard_shell::risks::{self, Place, Risks};
 
-use crate::files::workspace::Workspace;
+use crate::files::workspace::{Workspace, guard, open};
 use crate::limits::{COMMAND_RISK_TEXT_BYTES, COMMAND_RISKS};
 use crate::note::Note;
 
@@ -56,9 +56,9 @@ fn judged(whole: Effect, risks: Risks, more: Option<Note>, workspace: &Workspace
     }
     let guarded = |path: &&PathBuf| {
         let at = workspace.recall(path).or_else(|_| workspace.resolve_path(path));
-        at.is_ok_and(|at| workspace.is_guarded(&at))
+        at.is_ok_and(|at| guard::is_guarded(workspace, &at))
     };
-    let ours = |path: &&PathBuf| workspace.is_own_state(path);
+    let ours = |path: &&PathBuf| guard::is_own_state(workspace, path);
     let protected = names.iter().filter(guarded).chain(reads.iter().filter(ours));
     let named = |key, path: &PathBuf| Note::new(key).with("path", workspace.display(path));
     reasons.extend(protected.map(|path| named("risk-names-protected", path)));
@@ -93,13 +93,13 @@ fn written(path: &Path, workspace: &Workspace) -> Result<Effect, &'static str> {
     let Ok(real) = at.and_then(|at| workspace.settle(&at)) else {
         return Err("risk-writes-outside");
     };
-    if workspace.is_guarded(&real) {
+    if guard::is_guarded(workspace, &real) {
         return Err("risk-writes-protected");
     }
-    if workspace.read_link(&real).is_some() {
+    if open::read_link(&real).is_some() {
         return Err("risk-writes-dangling");
     }
-    if workspace.is_shared(&real) {
+    if guard::is_shared(workspace, &real) {
         return Err("risk-writes-shared");
     }
     Ok(Effect::Write(real.path().to_owned()))

@@ -4,7 +4,7 @@ use acp_types::diff::Splice;
 use encoding_rs::{EUC_KR, SHIFT_JIS, WINDOWS_1251, WINDOWS_1252};
 use pretty_assertions::assert_eq;
 
-use super::Text;
+use super::{Note, Text};
 use crate::error::Code;
 
 fn utf16(text: &str, to_bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
@@ -70,4 +70,53 @@ fn bytes_outside_of_the_places_stay() {
     let expected = old.replace("nach", "„wegen“");
     assert_eq!(spliced("„wegen“"), Ok(WINDOWS_1252.encode(&expected).0.into_owned()));
     assert_eq!(spliced("a猫b"), Err('猫'));
+}
+
+#[test]
+fn the_form_of_a_file_outlives_its_text() {
+    let latin = b"gr\xfc\xdfe aus M\xfcnchen, sch\xf6n\r\n".to_vec();
+    for (old, new, expected, kept) in [
+        (b"a\nb\n".to_vec(), "x\ny\n", b"x\ny\n".to_vec(), vec![]),
+        (b"a\r\nb\r\n".to_vec(), "x\ny\n", b"x\r\ny\r\n".to_vec(), vec!["line ends (CRLF)"]),
+        (b"a\rb\r".to_vec(), "x\ny", b"x\ry".to_vec(), vec!["line ends (CR)"]),
+        // The most of several; what says how its lines end has it so.
+        (b"a\r\nb\nc\r\n".to_vec(), "x\n", b"x\r\n".to_vec(), vec!["line ends (CRLF)"]),
+        (b"a\r\nb\n".to_vec(), "x\n", b"x\n".to_vec(), vec![]),
+        (b"a\r\nb\r\n".to_vec(), "x\r\ny\n", b"x\r\ny\r\n".to_vec(), vec!["line ends (CRLF)"]),
+        (b"a\nb\n".to_vec(), "x\r\ny\n", b"x\ny\n".to_vec(), vec!["line ends (LF)"]),
+        (b"a\nb\n".to_vec(), "x\ry\r", b"x\ny\n".to_vec(), vec!["line ends (LF)"]),
+        (b"a\rb\r".to_vec(), "x\r\ny\r", b"x\ry\r".to_vec(), vec!["line ends (CR)"]),
+        // Carriage returns that end no line are characters, and a text without lines has no form.
+        (b"a\rb\nc\n".to_vec(), "x\ry", b"x\ry".to_vec(), vec![]),
+        (b"a\nb\n".to_vec(), "x\ry\n", b"x\ry\n".to_vec(), vec![]),
+        (b"a".to_vec(), "x\r\ny\n", b"x\r\ny\n".to_vec(), vec![]),
+        (b"a\r\nb\r\n".to_vec(), "x", b"x".to_vec(), vec![]),
+        ("\u{feff}a\n".into(), "x\n", "\u{feff}x\n".into(), vec!["byte order mark"]),
+        ("\u{feff}a\n".into(), "\u{feff}x\n", "\u{feff}x\n".into(), vec![]),
+        (
+            utf16("\u{feff}a\r\n", u16::to_be_bytes),
+            "ü𝄞\n",
+            utf16("\u{feff}ü𝄞\r\n", u16::to_be_bytes),
+            vec!["encoding (UTF-16BE)", "line ends (CRLF)", "byte order mark"],
+        ),
+        (
+            latin,
+            "schöne Grüße\n",
+            b"sch\xf6ne Gr\xfc\xdfe\r\n".to_vec(),
+            vec!["encoding (windows-1252 (guessed))", "line ends (CRLF)"],
+        ),
+        (Vec::new(), "x\n", b"x\n".to_vec(), vec![]),
+    ] {
+        let whole = Text::decode("f", old).unwrap().replaced(new).unwrap();
+        assert_eq!(
+            (whole.bytes, whole.kept.iter().map(Note::to_string).collect::<Vec<_>>()),
+            (expected, kept.iter().map(|kept| format!("its {kept}")).collect())
+        );
+    }
+}
+
+#[test]
+fn what_an_encoding_does_not_have_is_no_part_of_it() {
+    let old = Text::decode("f", b"gr\xfc\xdfe aus M\xfcnchen, sch\xf6n\n".to_vec()).unwrap();
+    assert_eq!(old.replaced("東"), Err('東'));
 }

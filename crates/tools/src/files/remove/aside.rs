@@ -14,7 +14,8 @@ use crate::error::{Code, ToolError};
 use crate::files::snapshot::Seen;
 use crate::files::state::journal::{Journal, remove_tree, unique};
 use crate::files::system::{Dir, Kind};
-use crate::files::workspace::{Entry, Workspace};
+use crate::files::workspace::Workspace;
+use crate::files::workspace::open::Entry;
 
 /// Something out of the way.
 #[derive(Debug)]

@@ -16,8 +16,8 @@ use crate::files::Durability;
 use crate::files::state::steps::{Deed, Step};
 use crate::files::system::pretence::{self, FileSystem};
 use crate::files::undo::Undoing;
-use crate::files::workspace::Workspace;
 use crate::files::workspace::testing::{Tree, kept, tree};
+use crate::files::workspace::{Workspace, guard};
 use crate::files::write::{Change, PreImage, atomic_write, read_whole, write_all};
 use crate::limits::UNDO_STEPS;
 use crate::tool::Output;
@@ -340,7 +340,7 @@ fn what_comes_back_is_shown_and_guarded_where_it_really_goes() {
     let undoing = Undoing::last(&tree.workspace).unwrap();
     let real = tree.path(".git/hooks/pre-commit");
     assert_eq!(undoing.places().collect::<Vec<_>>(), [(real.as_path(), false)]);
-    assert!(undoing.pinned().all(|(at, _)| tree.workspace.is_guarded(at)));
+    assert!(undoing.pinned().all(|(at, _)| guard::is_guarded(&tree.workspace, at)));
 }
 
 #[test]
@@ -444,12 +444,12 @@ fn protected_names_and_what_is_kept_are_guarded() {
         (".gitignore", false),
     ] {
         let real = tree.workspace.settle(&tree.at(path)).unwrap();
-        assert_eq!(tree.workspace.is_guarded(&real), is_guarded, "{path}");
+        assert_eq!(guard::is_guarded(&tree.workspace, &real), is_guarded, "{path}");
     }
     tree.write(".git/config", "");
     tree.link("innocent", ".git/config");
     let real = tree.workspace.settle(&tree.at("innocent")).unwrap();
-    assert!(tree.workspace.is_guarded(&real));
+    assert!(guard::is_guarded(&tree.workspace, &real));
 }
 
 #[test]
@@ -468,8 +468,8 @@ fn the_state_folder_is_guarded_as_a_whole_by_every_name_of_it() {
         ("none", false, false),
     ] {
         let real = workspace.settle(&workspace.resolve(path).unwrap()).unwrap();
-        assert_eq!(workspace.is_guarded(&real), is_guarded, "{path}");
-        assert_eq!(workspace.is_shared(&real), is_shared, "{path}");
+        assert_eq!(guard::is_guarded(&workspace, &real), is_guarded, "{path}");
+        assert_eq!(guard::is_shared(&workspace, &real), is_shared, "{path}");
     }
 }
 

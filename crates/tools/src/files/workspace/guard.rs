@@ -13,76 +13,70 @@ use super::git;
 use super::place::{Resolved, Root, spelt_out};
 use crate::files::system::links;
 
-impl Workspace {
-    /// Whether a change of a file is always asked about. It looks at the real place.
-    ///
-    /// What is kept, and the rules and keys that lie beside it, are as protected as any name.
-    pub(crate) fn is_guarded(&self, real: &Resolved) -> bool {
-        let path = self.real(real);
-        if self.is_outside(real) {
-            return self.is_guarded_outside(&path);
-        }
-        let is_of = |root: &Arc<Root>| {
-            is_protected_beneath(&root.real, &path)
-                || path.strip_prefix(&root.real).is_ok_and(|beneath| {
-                    git::is_in_repository(&root.real, beneath) || git::names(&root.real, beneath)
-                })
-        };
-        self.roots.iter().any(is_of) || self.is_own_state(&path)
+/// Whether a change of a file is always asked about. It looks at the real place.
+///
+/// What is kept, and the rules and keys that lie beside it, are as protected as any name.
+pub(crate) fn is_guarded(workspace: &Workspace, real: &Resolved) -> bool {
+    let path = workspace.real(real);
+    if workspace.is_outside(real) {
+        return is_guarded_outside(workspace, &path);
     }
+    let is_of = |root: &Arc<Root>| {
+        is_protected_beneath(&root.real, &path)
+            || path.strip_prefix(&root.real).is_ok_and(|beneath| {
+                git::is_in_repository(&root.real, beneath) || git::names(&root.real, beneath)
+            })
+    };
+    workspace.roots.iter().any(is_of) || is_own_state(workspace, &path)
+}
 
-    /// Whether a change of a file is more than one of text: the file is run, or will be as soon as it
-    /// may be.
-    pub(crate) fn is_run(&self, real: &Resolved, new: &[u8]) -> bool {
-        new.starts_with(b"#!")
-            || self.open_read(real).is_ok_and(|file| crate::files::system::is_executable(&file))
-    }
+/// Whether a change of a file is more than one of text: the file is run, or will be as soon as it
+/// may be.
+pub(crate) fn is_run(workspace: &Workspace, real: &Resolved, new: &[u8]) -> bool {
+    new.starts_with(b"#!")
+        || workspace.open_read(real).is_ok_and(|file| crate::files::system::is_executable(&file))
+}
 
-    /// Where no root says what is meant to be worked on, the whole path counts.
-    fn is_guarded_outside(&self, path: &Path) -> bool {
-        is_protected(path) || self.is_own_state(path)
-    }
+/// Where no root says what is meant to be worked on, the whole path counts.
+fn is_guarded_outside(workspace: &Workspace, path: &Path) -> bool {
+    is_protected(path) || is_own_state(workspace, path)
+}
 
-    /// Whether a path lies where rules, keys and what is kept for undo are stored.
-    pub(crate) fn is_own_state(&self, path: &Path) -> bool {
-        let is_in = |folder: &PathBuf| {
-            let real = spelt_out(folder);
-            path.starts_with(folder) || real.is_ok_and(|real| path.starts_with(real))
-        };
-        self.guarded.iter().any(is_in)
-    }
+/// Whether a path lies where rules, keys and what is kept for undo are stored.
+pub(crate) fn is_own_state(workspace: &Workspace, path: &Path) -> bool {
+    let is_in = |folder: &PathBuf| {
+        let real = spelt_out(folder);
+        path.starts_with(folder) || real.is_ok_and(|real| path.starts_with(real))
+    };
+    workspace.guarded.iter().any(is_in)
+}
 
-    /// Marks what of a call's effects lies outside of the roots, by their real paths: that is asked
-    /// about, and each time if a change of it would be.
-    pub(crate) fn judged(&self, effects: Effects) -> Effects {
-        let effects = effects.with_outside(|path| self.place("", path).is_none());
-        let is_guarded = effects.outside().any(|path| self.is_guarded_outside(path));
-        if is_guarded { effects.guarded() } else { effects }
-    }
+/// Marks what of a call's effects lies outside of the roots, by their real paths: that is asked
+/// about, and each time if a change of it would be.
+pub(crate) fn judged(workspace: &Workspace, effects: Effects) -> Effects {
+    let effects = effects.with_outside(|path| workspace.place("", path).is_none());
+    let is_guarded = effects.outside().any(|path| is_guarded_outside(workspace, path));
+    if is_guarded { effects.guarded() } else { effects }
+}
 
-    /// Returns what reading a file does, by the path that names it and by its real one: what rules
-    /// about reading are asked with. Nothing of a file that has no place.
-    #[must_use]
-    pub fn effects_of_reading(&self, path: &Path) -> Effects {
-        let at = self.recall(path);
-        at.map_or_else(|_| Effects::none(), |at| self.judged(self.looked_at(&at, Effect::Read)))
-    }
+/// Returns what looking at a place does: an effect on the path that was named, if that is in the
+/// roots, and, where links lead elsewhere, on the real one, which rules may speak of.
+pub(crate) fn looked_at(
+    workspace: &Workspace,
+    at: &Resolved,
+    effect: fn(PathBuf) -> Effect,
+) -> Effects {
+    let named = at.seen.as_ref().map_or(&at.path, |seen| &seen.named);
+    let named = workspace.place("", named).map(|placed| placed.path);
+    let real = workspace.settle(at).ok().map(|real| real.path);
+    let real = real.filter(|real| named.as_ref() != Some(real));
+    named.into_iter().chain(real).map(effect).collect()
+}
 
-    /// Returns what looking at a place does: an effect on the path that was named, if that is in the
-    /// roots, and, where links lead elsewhere, on the real one, which rules may speak of.
-    pub(crate) fn looked_at(&self, at: &Resolved, effect: fn(PathBuf) -> Effect) -> Effects {
-        let named = at.seen.as_ref().map_or(&at.path, |seen| &seen.named);
-        let named = self.place("", named).map(|placed| placed.path);
-        let real = self.settle(at).ok().map(|real| real.path);
-        let real = real.filter(|real| named.as_ref() != Some(real));
-        named.into_iter().chain(real).map(effect).collect()
-    }
-
-    /// Whether a file has further names, which a change of it changes too, wherever they are.
-    pub(crate) fn is_shared(&self, real: &Resolved) -> bool {
-        let metadata = self
-            .open_read(real)
-            .and_then(|file| file.metadata().map_err(|error| self.explain(real, &error)));
-        metadata.is_ok_and(|metadata| metadata.is_file() && links(&metadata) > 1)
-    }
+/// Whether a file has further names, which a change of it changes too, wherever they are.
+pub(crate) fn is_shared(workspace: &Workspace, real: &Resolved) -> bool {
+    let metadata = workspace
+        .open_read(real)
+        .and_then(|file| file.metadata().map_err(|error| workspace.explain(real, &error)));
+    metadata.is_ok_and(|metadata| metadata.is_file() && links(&metadata) > 1)
 }

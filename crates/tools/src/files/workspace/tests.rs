@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use pretty_assertions::assert_eq;
 
 use super::testing::tree;
-use super::{Workspace, WorkspaceError};
+use super::{Workspace, WorkspaceError, guard};
 use crate::error::Code;
 
 #[test]
@@ -222,7 +222,7 @@ fn looking_through_a_link_looks_at_where_it_leads() {
     let tree = tree(&[("secrets/key", "x"), ("plain", "")]);
     tree.link("notes", "secrets/key");
     let looked = |path: &str| {
-        let effects = tree.workspace.looked_at(&tree.at(path), Effect::Read);
+        let effects = guard::looked_at(&tree.workspace, &tree.at(path), Effect::Read);
         effects.iter().cloned().collect::<Vec<_>>()
     };
     let read = |path: &str| Effect::Read(tree.workspace.cwd().join(path));
@@ -244,6 +244,6 @@ fn names_are_guarded_where_the_root_gives_them_meaning_and_the_agents_own_places
         ("others/config.toml", false),
     ] {
         let at = workspace.settle(&workspace.resolve(path).unwrap()).unwrap();
-        assert_eq!(workspace.is_guarded(&at), expected, "{path}");
+        assert_eq!(guard::is_guarded(&workspace, &at), expected, "{path}");
     }
 }

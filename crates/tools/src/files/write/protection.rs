@@ -6,8 +6,7 @@ use std::io;
 use super::Change;
 use crate::error::{Code, ToolError};
 use crate::files::state::Unkept;
-use crate::files::system::Dir;
-use crate::files::workspace::{Resolved, Workspace};
+use crate::files::workspace::{Workspace, guard, open};
 use crate::note::Note;
 
 /// What protects the files of one change.
@@ -60,7 +59,7 @@ impl Protection {
             let manner = Manner::of(workspace, *change, unkept.is_none())?;
             let is_in_place = || {
                 let is_known =
-                    |at| workspace.is_shared(&at) || workspace.is_unexchangeable(at.path());
+                    |at| guard::is_shared(workspace, &at) || workspace.is_unexchangeable(at.path());
                 manner.is_in_place || workspace.settle(change.at).is_ok_and(is_known)
             };
             if unkept.is_some() && change.found.is_some() && is_in_place() {
@@ -151,7 +150,7 @@ impl Manner {
         };
         if change.found.is_none() {
             // Whatever else is wrong with it, making it says.
-            match workspace.nearest_dir(&parent) {
+            match open::nearest_dir(workspace, &parent) {
                 Ok(dir) => dir.require_taking().map_err(explain)?,
                 // The root itself is gone.
                 Err(error) if error.code() == Some(Code::NotFound) => return Err(error),
@@ -173,19 +172,6 @@ impl Manner {
             (true, false) => (true, Copies::Nowhere),
         };
         Ok(Self { is_in_place, copies, is_exchanged_only: false })
-    }
-}
-
-impl Workspace {
-    /// Opens a directory, or the nearest one above it that exists.
-    pub(crate) fn nearest_dir(&self, at: &Resolved) -> Result<Dir, ToolError> {
-        let mut at = at.clone();
-        loop {
-            match (self.open_dir(&at), at.parent()) {
-                (Err(error), Some(parent)) if error.code() == Some(Code::NotFound) => at = parent,
-                (dir, _) => return dir,
-            }
-        }
     }
 }
 

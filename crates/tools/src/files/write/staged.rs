@@ -17,7 +17,7 @@ use crate::files::state::undo_store::Undo;
 use crate::files::system::{
     Audience, Dir, Identified as _, Identity, Kind, Look, Root, copy_access, links,
 };
-use crate::files::workspace::{Resolved, Workspace, require_file};
+use crate::files::workspace::{Resolved, Workspace, open};
 use crate::limits::EXCHANGE_TRIES;
 
 /// A file that is ready to be written. What lies beside it is removed when this is dropped.
@@ -114,7 +114,7 @@ impl<'a> Staged<'a> {
             return Err(workspace.explain(at, &io::ErrorKind::IsADirectory.into()));
         };
         let (dir, made) = match change.found {
-            None => workspace.create_dirs(&parent)?,
+            None => open::create_dirs(workspace, &parent)?,
             Some(_) => match workspace.open_dir(&parent) {
                 Err(error) if error.code() == Some(Code::NotFound) => return Err(changed(at)),
                 other => (other?, Vec::new()),
@@ -168,8 +168,8 @@ impl<'a> Staged<'a> {
             other => other?,
         };
         let metadata = file.metadata()?;
-        require_file(self.change.at, &metadata)?;
-        self.workspace.require_same(self.change.at, &metadata)?;
+        open::require_file(self.change.at, &metadata)?;
+        open::require_same(self.workspace, self.change.at, &metadata)?;
         self.old = Some(self.dir.look(&self.name)?);
         self.require_old(&mut file)?;
         if self.manner.copies == Copies::Nowhere {
@@ -406,7 +406,7 @@ impl<'a> Staged<'a> {
             is_clean = remove(&fresh(&self.temporary));
         }
         if state != State::Written {
-            self.workspace.remove_dirs(&self.made);
+            open::remove_dirs(&self.made);
         }
         is_clean
     }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{Judged, judge};
+use crate::files::workspace::guard;
 use crate::files::workspace::testing::{Tree, tree};
 use crate::{CATALOGUES, Context, Registry, Workspace};
 use acp_lifecycle::{Effect, Executor as _, Session, SessionHandle, Titles};
@@ -472,7 +473,7 @@ fn what_is_shown_by_a_link_that_leads_out_is_an_effect_of_its_own() {
     ] {
         let Judged { effects, note } = judged(&tree, line);
         assert_eq!(note, None, "{line:?}");
-        let effects = tree.workspace.judged(effects);
+        let effects = guard::judged(&tree.workspace, effects);
         let told: Vec<_> =
             effects.iter().skip(1).filter(|effect| effects.is_outside(effect)).collect();
         assert_eq!(told, if is_told { vec![&out] } else { vec![] }, "{line:?}");

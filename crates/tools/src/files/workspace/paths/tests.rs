@@ -9,8 +9,9 @@ use pretty_assertions::assert_eq;
 use crate::error::{Code, ToolError};
 use crate::files::remove::find;
 use crate::files::undo::Undoing;
-use crate::files::workspace::Resolved;
+use crate::files::workspace::open::Entry;
 use crate::files::workspace::testing::{Tree, tree};
+use crate::files::workspace::{Resolved, guard};
 use crate::files::write::{atomic_write, read_whole};
 
 fn code<T>(result: Result<T, ToolError>) -> Option<Code> {
@@ -109,10 +110,10 @@ fn what_is_moved_goes_where_it_was_shown_to_go() {
         let tree = prepared();
         tree.write("a", "a");
         let found = find(&tree.workspace, &tree.at("a")).unwrap();
-        let to = tree.workspace.entry(&tree.at("way/b")).unwrap();
+        let to = Entry::find(&tree.workspace, &tree.at("way/b")).unwrap();
         let moved = find(&tree.workspace, &tree.at("way/file")).unwrap();
         swap(&tree);
-        let moved_out = tree.workspace.entry(&tree.at("c")).unwrap();
+        let moved_out = Entry::find(&tree.workspace, &tree.at("c")).unwrap();
         assert_eq!(code(found.rename(&tree.workspace, &to)), Some(Code::ChangedSincePreview));
         let renamed = moved.rename(&tree.workspace, &moved_out);
         assert_eq!(code(renamed), Some(Code::ChangedSincePreview));
@@ -208,14 +209,15 @@ fn the_outside_is_asked_about_and_what_is_protected_there_each_time() {
         ("../.SSH/new", true, true),
     ] {
         let at = tree.workspace.look(given).unwrap();
-        let effects = tree.workspace.judged(tree.workspace.looked_at(&at, Effect::Read));
+        let effects =
+            guard::judged(&tree.workspace, guard::looked_at(&tree.workspace, &at, Effect::Read));
         let expected = if is_asked { Verdict::Ask } else { Verdict::Allow };
         assert_eq!(Rules::default().judge(&effects, &AskPolicy), expected, "{given}");
         assert_eq!(Rules::default().judge(&effects, &AllowPolicy), expected, "{given}");
         let read_only = Rules::default().judge(&effects, &ReadOnlyPolicy);
         assert_eq!(read_only == Verdict::Deny, is_asked, "{given}");
         assert_eq!(effects.is_guarded(), is_guarded, "{given}");
-        assert_eq!(tree.workspace.is_guarded(&at), is_guarded, "{given}");
+        assert_eq!(guard::is_guarded(&tree.workspace, &at), is_guarded, "{given}");
     }
 }
 
@@ -246,7 +248,7 @@ fn what_was_written_outside_is_undone_there() {
     atomic_write(&tree.workspace, &at, b"new", &seen).unwrap();
     let undoing = Undoing::last(&tree.workspace).unwrap();
     let effects: Effects = undoing.places().map(|(path, _)| Effect::Write(path.into())).collect();
-    let effects = tree.workspace.judged(effects);
+    let effects = guard::judged(&tree.workspace, effects);
     assert_eq!(Rules::default().judge(&effects, &AllowPolicy), Verdict::Ask);
     undoing.run(&tree.workspace).unwrap();
     assert_eq!(fs::read_to_string(tree.outer().join("secret")).unwrap(), "secret");
