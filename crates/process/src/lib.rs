@@ -11,6 +11,7 @@ pub mod env;
 pub mod limits;
 mod lock;
 mod output;
+mod program;
 mod run;
 #[cfg_attr(not(unix), path = "tree_portable.rs")]
 mod tree;

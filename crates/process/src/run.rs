@@ -21,7 +21,8 @@ use self::silence::Silence;
 use crate::limits::{DRAIN_BYTES, END_DEADLINE, KILL_DEADLINE, KILL_GRACE};
 use crate::output::record::Recording;
 use crate::output::{Piece, chunks};
-use crate::tree::{self, Ended, Supervision, Tree};
+use crate::program::{Ended, Supervision};
+use crate::tree::{self, Tree};
 
 pub use self::input::Input;
 
@@ -180,7 +181,7 @@ pub fn init_command_helper() {
 /// not Linux; then [`run`] ends what it can find of a command.
 #[must_use]
 pub fn has_helper() -> bool {
-    Supervision::best() == Supervision::Helper
+    tree::best_supervision() == Supervision::Helper
 }
 
 /// Runs a command to its end and passes its output on as it comes.
@@ -226,7 +227,7 @@ pub async fn run(
     output: impl FnMut(&[u8]) + Send,
 ) -> Result<Exit, SpawnError> {
     let ready = || Box::pin(std::future::ready(())) as _;
-    run_kept(command, Supervision::best(), None, None, cancel, whole(output), ready).await
+    run_kept(command, tree::best_supervision(), None, None, cancel, whole(output), ready).await
 }
 
 /// Takes the pieces of what is not recorded, of which nothing is left out.
@@ -256,7 +257,7 @@ pub async fn run_recorded(
     output: impl FnMut(Piece<'_>) + Send,
     ready: impl FnMut() -> BoxFuture<'static, ()> + Send,
 ) -> Result<Exit, SpawnError> {
-    run_kept(command, Supervision::best(), Some(recording), input, cancel, output, ready).await
+    run_kept(command, tree::best_supervision(), Some(recording), input, cancel, output, ready).await
 }
 
 async fn run_kept(

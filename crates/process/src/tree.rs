@@ -12,8 +12,6 @@ mod descendants;
 mod group;
 #[cfg_attr(target_os = "linux", path = "tree/helper_linux.rs")]
 mod helper;
-#[cfg(target_os = "linux")]
-mod protocol;
 mod signals;
 mod streams;
 #[cfg(target_os = "linux")]
@@ -25,7 +23,6 @@ mod table;
 #[cfg_attr(target_os = "linux", path = "tree/waiting_linux.rs")]
 mod waiting;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -33,80 +30,20 @@ use std::process::{Child, Command, Stdio};
 
 use callboard_text::path_text;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, ioctl_tiocsctty, setrlimit, setsid};
-use serde::{Deserialize, Serialize};
 
 use self::group::Group;
 pub(crate) use self::helper::init_command_helper;
 pub(crate) use self::streams::{End, Keys, Reading, Source, keys, open};
-
-/// The environment variable that all processes of a command have, each command with its own value.
-pub(crate) const MARK: &str = "ACP_TOOLS_COMMAND";
+use crate::program::{Ended, MARK, Program, Shape, Supervision};
 
 /// Asks a helper to ask all processes to end.
 const TERMINATE: u8 = b't';
 /// Asks it to kill them.
 const KILL: u8 = b'k';
 
-/// A program, and how it is started.
-#[derive(Debug)]
-pub(crate) struct Program<'a> {
-    /// Its path and its arguments.
-    pub(crate) argv: Vec<&'a str>,
-    pub(crate) cwd: &'a Path,
-    pub(crate) env: &'a BTreeMap<String, String>,
-    /// The value of [`MARK`].
-    pub(crate) mark: &'a str,
-}
-
-/// How the processes of a program are kept together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Supervision {
-    /// By a helper above them.
-    Helper,
-    /// By looking for them from outside.
-    Outside,
-}
-
-impl Supervision {
-    /// The best that there is in this process.
-    pub(crate) fn best() -> Self {
-        if helper::is_there() { Self::Helper } else { Self::Outside }
-    }
-}
-
-/// What a program writes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Shape {
-    Pipe,
-    /// A terminal, which it also reads if it is `typed` at; else its standard input is empty.
-    Terminal {
-        cols: u16,
-        rows: u16,
-        typed: bool,
-    },
-}
-
-/// What there is to say of a program whose processes are gone.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Ended {
-    /// Its exit code, if it exited.
-    pub(crate) code: Option<i32>,
-    /// The signal that ended it otherwise, as `SIGKILL`.
-    pub(crate) signal: Option<String>,
-    /// Whether it had been asked to stop before it ended.
-    pub(crate) stopped: bool,
-    /// How many processes did not end by themselves after it.
-    pub(crate) left_over: usize,
-    /// What all of them used, where that is known.
-    pub(crate) usage: Option<Usage>,
-}
-
-/// What the processes of a program used, those that nobody waited for left out.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct Usage {
-    pub(crate) cpu_micros: u64,
-    /// Of the largest of them.
-    pub(crate) peak_bytes: u64,
+/// The best way there is in this process to keep processes together.
+pub(crate) fn best_supervision() -> Supervision {
+    if helper::is_there() { Supervision::Helper } else { Supervision::Outside }
 }
 
 /// The processes of one program.

@@ -4,9 +4,7 @@
 //!
 //! Same interface as the Unix module.
 
-use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
-use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -15,59 +13,16 @@ use portable_pty::{
 };
 
 use crate::lock::lock;
-
-/// The environment variable that all processes of a command have, each command with its own value.
-pub(crate) const MARK: &str = "ACP_TOOLS_COMMAND";
+use crate::program::{Ended, MARK, Program, Shape, Supervision};
 
 pub(crate) fn init_command_helper() {}
 
 /// There is no such limit.
 pub(crate) fn survive_large_files() {}
 
-/// A program, and how it is started.
-#[derive(Debug)]
-pub(crate) struct Program<'a> {
-    pub(crate) argv: Vec<&'a str>,
-    pub(crate) cwd: &'a Path,
-    pub(crate) env: &'a BTreeMap<String, String>,
-    pub(crate) mark: &'a str,
-}
-
-/// How the processes of a program are kept together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Supervision {
-    Helper,
-    Outside,
-}
-
-impl Supervision {
-    pub(crate) fn best() -> Self {
-        Self::Outside
-    }
-}
-
-/// What a program writes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shape {
-    Pipe,
-    Terminal { cols: u16, rows: u16, typed: bool },
-}
-
-/// What there is to say of a program that is gone.
-#[derive(Debug, Default)]
-pub(crate) struct Ended {
-    pub(crate) code: Option<i32>,
-    pub(crate) signal: Option<String>,
-    pub(crate) stopped: bool,
-    pub(crate) left_over: usize,
-    pub(crate) usage: Option<Usage>,
-}
-
-/// What a program used; never known here.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Usage {
-    pub(crate) cpu_micros: u64,
-    pub(crate) peak_bytes: u64,
+/// The best way there is to keep processes together.
+pub(crate) fn best_supervision() -> Supervision {
+    Supervision::Outside
 }
 
 /// One program.

@@ -6,7 +6,7 @@ pub mod grep;
 pub mod list;
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use callboard_text::{grouped, grouped_count};
 use globset::{GlobBuilder, GlobMatcher};
@@ -54,37 +54,56 @@ impl PathGlob {
     }
 }
 
-/// Says what a listing or a search for names does not show.
-pub(crate) fn ending(
-    left_out: usize,
-    next: Option<usize>,
-    stop: Option<Stop>,
-    (unreadable, cut): (usize, usize),
-) -> String {
-    let mut text = String::new();
-    if left_out > 0 {
-        let at_least = if stop.is_some() { "at least " } else { "" };
-        let left_out = grouped(left_out as u64);
-        let next = next.map_or(String::new(), |next| format!(", or go on with offset {next}"));
-        let _ = writeln!(text, "[{at_least}{left_out} more; narrow the path or the pattern{next}]");
+/// Some of the names beneath a directory, and how many there are besides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Names<E> {
+    /// The absolute path of the directory.
+    pub path: PathBuf,
+    /// At most 1,000 entries, whose paths are relative to it.
+    pub entries: Vec<E>,
+    /// How many entries were passed over before these, as was asked for.
+    pub passed: usize,
+    /// How many entries are not shown; at least so many where [`Self::stop`] is set.
+    pub left_out: usize,
+    /// Why it did not look at everything, if so.
+    pub stop: Option<Stop>,
+    /// How many directories could not be read.
+    pub unreadable: usize,
+    /// How many directories have more than 500,000 entries, which are looked at.
+    pub cut: usize,
+}
+
+impl<E> Names<E> {
+    /// Says what is not shown, and with which offset to go on.
+    fn ending(&self, next: Option<usize>) -> String {
+        let mut text = String::new();
+        if self.left_out > 0 {
+            let at_least = if self.stop.is_some() { "at least " } else { "" };
+            let more = grouped(self.left_out as u64);
+            let next = next.map_or(String::new(), |next| format!(", or go on with offset {next}"));
+            let _ = writeln!(text, "[{at_least}{more} more; narrow the path or the pattern{next}]");
+        }
+        match self.stop {
+            Some(Stop::Cancelled) => {
+                text.push_str("[cancelled before everything was looked at]\n");
+            }
+            Some(Stop::TimedOut) => text.push_str("[its time was over before all was looked at]\n"),
+            Some(Stop::Enough) | None => {}
+        }
+        if self.unreadable > 0 {
+            let _ = writeln!(text, "[{} could not be read]", directories(self.unreadable));
+        }
+        if self.cut > 0 {
+            let most = grouped(DIRECTORY_ENTRIES as u64);
+            let _ = writeln!(
+                text,
+                "[{} more than {most} entries: the rest is not shown]",
+                grouped_count(self.cut as u64, "directory has", "directories have")
+            );
+        }
+        text
     }
-    match stop {
-        Some(Stop::Cancelled) => text.push_str("[cancelled before everything was looked at]\n"),
-        Some(Stop::TimedOut) => text.push_str("[its time was over before all was looked at]\n"),
-        Some(Stop::Enough) | None => {}
-    }
-    if unreadable > 0 {
-        let _ = writeln!(text, "[{} could not be read]", directories(unreadable));
-    }
-    if cut > 0 {
-        let most = grouped(DIRECTORY_ENTRIES as u64);
-        let _ = writeln!(
-            text,
-            "[{} more than {most} entries: the rest is not shown]",
-            grouped_count(cut as u64, "directory has", "directories have")
-        );
-    }
-    text
 }
 
 fn directories(count: usize) -> String {

@@ -13,12 +13,8 @@ use callboard_text::{grouped_count, path_text};
 
 use super::binary;
 use super::text::{Excerpt, HeadTail};
-use crate::limits::{COMMAND_KEPT_BYTES, COMMAND_OUTPUT_BYTES, SNIFF_BYTES};
+use crate::limits::{COMMAND_KEPT_BYTES, COMMAND_OUTPUT_BYTES, OPEN_LINE_BYTES, SNIFF_BYTES};
 use crate::lock::lock;
-
-mod look;
-
-pub use look::{Fresh, Mark};
 
 /// What a command writes, as it comes. The thread that reads the command writes the file, so
 /// nobody who shows the output waits for the disk, and the command waits for nobody who shows it.
@@ -76,6 +72,30 @@ pub struct RecordedFile {
     pub bytes: u64,
 }
 
+/// How far an output was told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// All of it up to the last end of a line: the line behind that is told again, when there is
+    /// more of it. So what is written in pieces (a progress bar, a character) is read as a whole.
+    bytes: u64,
+    lines: u64,
+    /// How many bytes there were.
+    seen: u64,
+}
+
+/// What an output has more than what was told.
+#[derive(Debug, Clone)]
+pub struct Fresh {
+    /// How many bytes are new.
+    pub bytes: u64,
+    /// Their beginning and their end as text, from the start of the line.
+    pub excerpt: Excerpt,
+    /// What the output looks like, if it is no text.
+    pub binary: Option<String>,
+    /// The file with all of the output, if it is long.
+    pub file: Option<RecordedFile>,
+}
+
 impl Recording {
     /// Records an output. `open` makes the file, when it is needed, and names its path; nothing,
     /// where there is no place for files. The file gets the first `room` bytes and, if there are
@@ -101,6 +121,30 @@ impl Recording {
         let place = std::mem::replace(&mut state.place, Place::Nowhere(None));
         let (file, trouble) = place.end(state.kept.total(), state.room);
         Recorded::of(&state.kept, file, trouble.map(|error| error.to_string()))
+    }
+
+    /// Tells what there is so far. The recording goes on.
+    pub fn so_far(&self) -> Recorded {
+        let (kept, (file, trouble)) = {
+            let state = &mut *lock(&self.state);
+            (state.kept.clone(), state.place.so_far())
+        };
+        Recorded::of(&kept, file, trouble)
+    }
+
+    /// Tells what there is behind a mark, and moves the mark there.
+    pub fn fresh(&self, mark: &mut Mark) -> Fresh {
+        let (part, binary, file, seen, lines) = {
+            let State { kept, place, .. } = &mut *lock(&self.state);
+            let part = kept.since(mark.bytes, mark.lines);
+            (part, sniffed(kept), place.so_far().0, kept.total(), kept.lines())
+        };
+        // Nobody who writes waits while text is made of it.
+        let excerpt = part.excerpt(COMMAND_OUTPUT_BYTES);
+        let fresh = Fresh { bytes: seen - mark.seen, excerpt, binary, file };
+        let open = Some(part.open_line()).filter(|bytes| *bytes <= OPEN_LINE_BYTES);
+        *mark = Mark { bytes: seen - open.unwrap_or(0), lines, seen };
+        fresh
     }
 }
 
@@ -153,14 +197,25 @@ impl Place {
             }
         }
     }
+
+    /// The file so far, and what went wrong with it.
+    fn so_far(&mut self) -> (Option<RecordedFile>, Option<String>) {
+        let (file, trouble) = match self {
+            Self::Memory(_) => (None, None),
+            Self::Nowhere(trouble) => (None, trouble.as_ref()),
+            Self::File { file, path, trouble } => {
+                let bytes = file.stream_position().unwrap_or(0);
+                (Some(RecordedFile { path: path.clone(), bytes }), trouble.as_ref())
+            }
+        };
+        (file, trouble.map(ToString::to_string))
+    }
 }
 
 /// Tells at the end of a file what is not in it.
 fn no_room(bytes: u64) -> String {
-    {
-        let what = if bytes == 1 { "byte has" } else { "bytes have" };
-        format!("\n[... {bytes} {what} no room here]\n")
-    }
+    let what = if bytes == 1 { "byte has" } else { "bytes have" };
+    format!("\n[... {bytes} {what} no room here]\n")
 }
 
 impl Recorded {

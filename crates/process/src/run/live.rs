@@ -16,7 +16,8 @@ use super::{Command, SpawnError, Streams};
 use crate::limits::{COMMAND_STRING_BYTES, READ_BYTES};
 use crate::output::chunks;
 use crate::output::record::Recording;
-use crate::tree::{self, Ended, Keys, Program, Reading, Shape, Source, Supervision, Tree, Waiter};
+use crate::program::{Ended, Program, Shape, Supervision};
+use crate::tree::{self, Keys, Reading, Source, Tree, Waiter};
 
 /// A command that was started. Dropping it kills what is left of it.
 #[derive(Debug)]

@@ -22,9 +22,9 @@ use rustix::process::{
 
 use super::descendants::Descendants;
 use super::signals::signal_name;
-use super::{Ended, MARK};
 use crate::limits::{KILL_DEADLINE, KILL_GRACE, LEFT_OVER_GRACE, SWEEP_INTERVAL};
 use crate::lock::lock;
+use crate::program::{Ended, MARK};
 
 /// The processes of one command, as far as they can be found from where it was started.
 #[derive(Debug)]

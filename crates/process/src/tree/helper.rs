@@ -3,7 +3,8 @@
 use std::io;
 use std::process::Child;
 
-use super::{End, Ended, Program};
+use super::End;
+use crate::program::{Ended, Program};
 
 pub(super) fn is_there() -> bool {
     false

@@ -13,9 +13,9 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::protocol::{News, Order, tell};
-use super::supervisor::{self, close_range};
-use super::{End, MARK, OWN_PROGRAM, Program, listen_to};
+use super::supervisor::{self, News, Order, close_range, tell};
+use super::{End, OWN_PROGRAM, listen_to};
+use crate::program::{MARK, Program};
 
 /// The name by which a helper is started, and knows that it is one.
 const NAME: &str = "acp-tools: keeps a command";

@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::{Errno, ioctl_fionbio, retry_on_intr};
 
-use super::Shape;
+use crate::program::Shape;
 
 /// The end that a program gets.
 #[derive(Debug)]

@@ -8,7 +8,7 @@
 //! there before the program is: without them nobody would end it.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
@@ -22,11 +22,29 @@ use rustix::process::{
     set_parent_process_death_signal, setsid, wait,
 };
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stdout};
+use serde::{Deserialize, Serialize};
 
-use super::protocol::{News, Order, tell};
 use super::signals::signal_name;
-use super::{Ended, KILL, Shape, TERMINATE, Usage, command, listen_to_signals, subtree};
+use super::{KILL, TERMINATE, command, listen_to_signals, subtree};
 use crate::limits::{KILL_DEADLINE, KILL_GRACE, LEFT_OVER_GRACE, SWEEP_INTERVAL};
+use crate::program::{Ended, Shape, Usage};
+
+/// What a helper starts.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Order {
+    pub(super) argv: Vec<String>,
+    pub(super) shape: Shape,
+}
+
+/// What a helper says in the end, or why there was no beginning.
+pub(super) type News = Result<Ended, String>;
+
+/// Writes a line.
+pub(super) fn tell(mut socket: &UnixStream, what: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(what)?;
+    line.push(b'\n');
+    socket.write_all(&line)
+}
 
 /// Does what a helper does, from its first moment to its last.
 pub(super) fn run() -> io::Result<()> {

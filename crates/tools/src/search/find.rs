@@ -15,9 +15,8 @@ use crate::files::walk::{Budget, Cancel, Ignored, Order, Stop, Walk};
 use crate::files::workspace::{Resolved, Workspace};
 use crate::limits::{ENTRIES, ENTRIES_GATHERED, MATCH_LOCATIONS};
 use crate::progress::Pace;
-use crate::search::PathGlob;
-use crate::search::ending;
 use crate::search::grep::{Seen, Watch};
+use crate::search::{Names, PathGlob};
 
 use self::fuzzy::{Best, Fuzzy};
 
@@ -64,26 +63,8 @@ impl NameQuery {
     }
 }
 
-/// What a search for names found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct FoundPaths {
-    /// The absolute path of the directory that was searched.
-    pub path: PathBuf,
-    /// At most 1,000 paths relative to it: by a glob in the order of the names, else the
-    /// best first.
-    pub entries: Vec<FoundPath>,
-    /// How many matches were passed over before these, as was asked for.
-    pub passed: usize,
-    /// How many matches are not shown; at least so many where [`FoundPaths::stop`] is set.
-    pub left_out: usize,
-    /// Why it did not look at everything, if so.
-    pub stop: Option<Stop>,
-    /// How many directories could not be read.
-    pub unreadable: usize,
-    /// How many directories have more than 500,000 entries, which are looked at.
-    pub cut: usize,
-}
+/// What a search for names found: by a glob in the order of the names, else the best first.
+pub type FoundPaths = Names<FoundPath>;
 
 /// One path that a search for names found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,7 +125,7 @@ pub(crate) fn find_at(
     };
     let left_out = look.found - passed - entries.len();
     let is_enough = matches!(pattern, Either::Glob(_)) && left_out == ENTRIES_GATHERED;
-    Ok(FoundPaths {
+    Ok(Names {
         path: at.path().to_owned(),
         entries,
         passed,
@@ -253,7 +234,7 @@ impl FoundPaths {
                 passed => format!("[no more matches: there are {passed}]\n"),
             });
         }
-        text + &ending(self.left_out, self.next_offset(), self.stop, (self.unreadable, self.cut))
+        text + &self.ending(self.next_offset())
     }
 
     /// Returns the first paths as locations, for a client to follow.

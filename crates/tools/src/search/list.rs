@@ -12,27 +12,11 @@ use crate::files::walk::{Budget, Cancel, Found, Ignored, Order, Stop, Walk};
 use crate::files::workspace::{Resolved, Workspace, open};
 use crate::limits::{ENTRIES, ENTRIES_GATHERED, LIST_DEPTH};
 use crate::progress::Pace;
-use crate::search::ending;
+use crate::search::Names;
 
-/// What is in a directory, directories first, in the order of the names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Listing {
-    /// The absolute path of the directory.
-    pub path: PathBuf,
-    /// At most 1,000 entries, each directory followed by what is in it.
-    pub entries: Vec<Entry>,
-    /// How many entries were passed over before these, as was asked for.
-    pub passed: usize,
-    /// How many entries are not shown; at least so many where [`Listing::stop`] is set.
-    pub left_out: usize,
-    /// Why it did not look at everything, if so.
-    pub stop: Option<Stop>,
-    /// How many directories could not be read.
-    pub unreadable: usize,
-    /// How many directories have more than `DIRECTORY_ENTRIES` entries, which are looked at.
-    pub cut: usize,
-}
+/// What is in a directory, directories first, in the order of the names, each directory followed by
+/// what is in it.
+pub type Listing = Names<Entry>;
 
 /// One entry of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,7 +114,7 @@ pub(crate) fn list_at(
         entries.push(Entry { path: found.path, kind });
     }
     let left_out = walk.by_ref().inspect(count).take(ENTRIES_GATHERED).count();
-    Ok(Listing {
+    Ok(Names {
         path: at.path().to_owned(),
         entries,
         passed,
@@ -181,13 +165,13 @@ impl Listing {
                 _ => "[nothing more here]\n",
             });
         }
-        text + &ending(self.left_out, self.next_offset(), self.stop, (self.unreadable, self.cut))
+        text + &self.ending(self.next_offset())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ListQuery, Listing, ending, list};
+    use super::{ListQuery, Listing, Names, list};
     use crate::error::Code;
     use crate::files::walk::Stop;
     use crate::files::workspace::testing::{Tree, tree};
@@ -303,9 +287,13 @@ mod tests {
 
     #[test]
     fn a_directory_with_too_many_entries_is_not_said_to_be_unreadable() {
+        let names = |unreadable, cut| {
+            let (path, entries) = ("/a".into(), vec![(); 3]);
+            Names { path, entries, passed: 0, left_out: 0, stop: None, unreadable, cut }
+        };
         let said = "[2 directories have more than 500,000 entries: the rest is not shown]\n";
-        assert_eq!(ending(0, None, None, (0, 2)), said);
-        assert_eq!(ending(0, None, None, (2, 0)), "[2 directories could not be read]\n");
+        assert_eq!(names(0, 2).ending(None), said);
+        assert_eq!(names(2, 0).ending(None), "[2 directories could not be read]\n");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::io;
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
-use super::{Open, Recording};
+use super::{Mark, Open, Recording};
 use crate::limits::{COMMAND_OUTPUT_BYTES, OUTPUT_NOTE_BYTES};
 
 /// Records chunks, with a file of so much room. Returns what is told and the file's content.
@@ -119,4 +119,55 @@ proptest! {
         prop_assert_eq!(recorded.file.is_some(), all.len() > COMMAND_OUTPUT_BYTES);
         prop_assert!(file.is_none_or(|file| file == all));
     }
+}
+
+#[test]
+fn what_is_new_is_told_once_and_an_open_line_as_a_whole() {
+    let recording = Recording::new(1_000, || Ok(None));
+    let mut mark = Mark::default();
+    let mut look = |bytes: &[u8]| {
+        recording.push(bytes);
+        let fresh = recording.fresh(&mut mark);
+        (fresh.bytes, fresh.excerpt.text)
+    };
+    for (written, new, text) in [
+        ("one\ntwo\n", 8, "one\ntwo\n"),
+        ("", 0, ""),
+        ("10%\r", 4, "10%"),
+        ("20%\r", 4, "20%"),
+        ("done\nname? ", 11, "done\nname? "),
+        ("Ann\nbye\n", 8, "name? Ann\nbye\n"),
+    ] {
+        assert_eq!(look(written.as_bytes()), (new, text.to_owned()), "{written:?}");
+    }
+    // Half a character, half a colour.
+    assert_eq!(look(b"\xc3"), (1, "\u{fffd}".to_owned()));
+    assert_eq!(look(b"\xa9 \x1b[3").1, "\u{e9} ");
+    assert_eq!(look(b"1mred\n").1, "\u{e9} red\n");
+    assert_eq!(recording.so_far().lines, 6);
+    assert_eq!(recording.finish().lines, 6);
+}
+
+#[test]
+fn of_a_flood_what_is_left_out_is_counted_from_the_mark_on() {
+    let recording = Recording::new(1_000, || Ok(None));
+    let mut mark = Mark::default();
+    recording.push(b"told\n");
+    recording.fresh(&mut mark);
+    let flood: String = (0..400_000).map(|line| format!("{line}\n")).collect();
+    recording.push(flood.as_bytes());
+    let fresh = recording.fresh(&mut mark);
+    assert_eq!(fresh.bytes, flood.len() as u64);
+    let text = &fresh.excerpt.text;
+    assert!(text.starts_with("0\n1\n") && text.ends_with("\n399999\n"));
+    let shown = text.lines().filter(|line| line.parse::<u32>().is_ok()).count() as u64;
+    assert!(fresh.excerpt.left_out_lines.abs_diff(400_000 - shown) <= 2, "{shown}");
+    // A line that has no end and is long is not told again and again.
+    recording.push("x".repeat(10_000).as_bytes());
+    assert_eq!(recording.fresh(&mut mark).bytes, 10_000);
+    recording.push(b"y");
+    assert_eq!(recording.fresh(&mut mark).excerpt.text, "y");
+    // Whatever is no longer kept is left out, the beginning too.
+    recording.push(flood.as_bytes());
+    assert!(recording.fresh(&mut mark).excerpt.text.contains("left out"));
 }
