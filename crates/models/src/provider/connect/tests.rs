@@ -108,6 +108,16 @@ fn call(id: &str, name: &str, arguments: &str) -> Vec<Event> {
     ]
 }
 
+/// Asks for a reply with one call, which has to be this, and then for the next one with what the call
+/// returned; returns that.
+async fn turn(model: &Arc<dyn Model>, said: &[Event], usage: Usage) -> Vec<Event> {
+    let first = hear(model, request(vec![Message::user("read a")])).await;
+    let call = call("call_1", "read_file", r#"{"path":"a"}"#);
+    let end = [Event::Usage(usage), Event::Stop(Stop::ToolCalls)];
+    assert_eq!(joined(&first), [said, &call, &end].concat());
+    hear(model, request(after("read a", &first, "it says b"))).await
+}
+
 const CHAT: &str = r#"
     data: {"choices":[{"index":0,"delta":{"role":"assistant","reasoning_content":"Hm."}}]}
     data: {"choices":[{"index":0,"delta":{"content":"I "}}]}
@@ -130,20 +140,15 @@ const CHAT_TEXT: &str = r#"
 async fn a_chat_completion_streams_and_its_call_is_told_again_by_the_servers_id() {
     let (url, asked) = respond(vec![events(CHAT), events(CHAT_TEXT)]).await;
     let model = model(Provider::OpenAi, &url);
-    let first = hear(&model, request(vec![Message::user("read a")])).await;
-    let mut expected = vec![Event::Thought("Hm.".into()), Event::Text("I read.".into())];
-    expected.extend(call("call_1", "read_file", r#"{"path":"a"}"#));
-    expected.push(Event::Usage(Usage {
+    let said = [Event::Thought("Hm.".into()), Event::Text("I read.".into())];
+    let usage = Usage {
         input_tokens: Some(10),
         output_tokens: Some(5),
         cached_tokens: Some(4),
         thought_tokens: Some(2),
         ..Usage::default()
-    }));
-    expected.push(Event::Stop(Stop::ToolCalls));
-    assert_eq!(joined(&first), expected);
-
-    let second = hear(&model, request(after("read a", &first, "it says b"))).await;
+    };
+    let second = turn(&model, &said, usage).await;
     assert_eq!(second.last(), Some(&Event::Stop(Stop::EndTurn)));
     let asked = asked.await.unwrap();
     assert!(asked[0].head.starts_with("POST /v1/chat/completions "), "{}", asked[0].head);
@@ -221,20 +226,15 @@ const MESSAGES: &str = r#"
 async fn a_message_streams_and_its_signed_thought_is_told_again() {
     let (url, asked) = respond(vec![events(MESSAGES), events(MESSAGES)]).await;
     let model = model(Provider::Anthropic, &url);
-    let first = hear(&model, request(vec![Message::user("read a")])).await;
-    let mut expected = vec![Event::Thought("Hm.".into()), Event::Text("I read.".into())];
-    expected.extend(call("call_1", "read_file", r#"{"path":"a"}"#));
-    expected.push(Event::Usage(Usage {
+    let said = [Event::Thought("Hm.".into()), Event::Text("I read.".into())];
+    let usage = Usage {
         input_tokens: Some(17),
         output_tokens: Some(25),
         cached_tokens: Some(4),
         cache_written_tokens: Some(3),
         ..Usage::default()
-    }));
-    expected.push(Event::Stop(Stop::ToolCalls));
-    assert_eq!(joined(&first), expected);
-
-    hear(&model, request(after("read a", &first, "it says b"))).await;
+    };
+    turn(&model, &said, usage).await;
     let asked = asked.await.unwrap();
     assert!(asked[0].head.starts_with("POST /v1/messages "), "{}", asked[0].head);
     assert!(asked[0].head.contains("x-api-key: sk-test-secret"), "{}", asked[0].head);
@@ -266,20 +266,15 @@ const RESPONSES: &str = r#"
 async fn a_response_streams_and_its_items_are_told_again() {
     let (url, asked) = respond(vec![events(RESPONSES), events(RESPONSES)]).await;
     let model = model(Provider::OpenAiResponses, &format!("{url}/v1"));
-    let first = hear(&model, request(vec![Message::user("read a")])).await;
-    let mut expected = vec![Event::Thought("Hm.".into())];
-    expected.extend(call("call_1", "read_file", r#"{"path":"a"}"#));
-    expected.push(Event::Usage(Usage {
+    let said = [Event::Thought("Hm.".into())];
+    let usage = Usage {
         input_tokens: Some(10),
         output_tokens: Some(5),
         cached_tokens: Some(4),
         thought_tokens: Some(2),
         ..Usage::default()
-    }));
-    expected.push(Event::Stop(Stop::ToolCalls));
-    assert_eq!(joined(&first), expected);
-
-    hear(&model, request(after("read a", &first, "it says b"))).await;
+    };
+    turn(&model, &said, usage).await;
     let asked = asked.await.unwrap();
     assert!(asked[0].head.starts_with("POST /v1/responses "), "{}", asked[0].head);
     assert_eq!(asked[0].body["store"], false);
@@ -300,20 +295,15 @@ const GEMINI: &str = r#"
 async fn a_generated_content_streams_and_its_thought_signature_is_told_again() {
     let (url, asked) = respond(vec![events(GEMINI), events(GEMINI)]).await;
     let model = model(Provider::Gemini, &url);
-    let first = hear(&model, request(vec![Message::user("read a")])).await;
-    let mut expected = vec![Event::Thought("Hm.".into()), Event::Text("I read.".into())];
-    expected.extend(call("call_1", "read_file", r#"{"path":"a"}"#));
-    expected.push(Event::Usage(Usage {
+    let said = [Event::Thought("Hm.".into()), Event::Text("I read.".into())];
+    let usage = Usage {
         input_tokens: Some(10),
         output_tokens: Some(7),
         cached_tokens: Some(4),
         thought_tokens: Some(2),
         ..Usage::default()
-    }));
-    expected.push(Event::Stop(Stop::ToolCalls));
-    assert_eq!(joined(&first), expected);
-
-    hear(&model, request(after("read a", &first, "it says b"))).await;
+    };
+    turn(&model, &said, usage).await;
     let asked = asked.await.unwrap();
     let path = "POST /v1beta/models/some-model:streamGenerateContent?alt=sse HTTP/1.1";
     assert_eq!(asked[0].head.lines().next(), Some(path));
@@ -342,15 +332,9 @@ async fn a_local_chat_streams_and_is_told_how_long_the_context_is() {
         context_tokens: Some(32_768),
         ..Settings::new(Provider::Ollama, NAME)
     });
-    let first = hear(&model, request(vec![Message::user("read a")])).await;
-    let mut expected = vec![Event::Thought("Hm.".into()), Event::Text("I read.".into())];
-    expected.extend(call("call_1", "read_file", r#"{"path":"a"}"#));
-    let (input_tokens, output_tokens) = (Some(10), Some(5));
-    expected.push(Event::Usage(Usage { input_tokens, output_tokens, ..Usage::default() }));
-    expected.push(Event::Stop(Stop::ToolCalls));
-    assert_eq!(joined(&first), expected);
-
-    hear(&model, request(after("read a", &first, "it says b"))).await;
+    let said = [Event::Thought("Hm.".into()), Event::Text("I read.".into())];
+    let usage = Usage { input_tokens: Some(10), output_tokens: Some(5), ..Usage::default() };
+    turn(&model, &said, usage).await;
     let asked = asked.await.unwrap();
     assert!(asked[0].head.starts_with("POST /api/chat "), "{}", asked[0].head);
     assert!(!asked[0].head.contains("authorization"), "{}", asked[0].head);
