@@ -129,129 +129,40 @@ pub(crate) fn reads_operands(name: &str) -> bool {
 /// text.
 #[must_use]
 pub fn runs_another(name: &str) -> bool {
-    WRAPPERS.contains(&name) || is_shell(name)
+    is_in(WRAPPERS, name) || is_shell(name)
 }
 
 /// Whether a program, by its name, is a shell.
 pub(crate) fn is_shell(name: &str) -> bool {
-    SHELLS.contains(&name)
+    is_in(SHELLS, name)
 }
 
 /// Whether a program, by its name and whatever its version is, runs a program that it reads.
 #[must_use]
 pub fn interprets(name: &str) -> bool {
     let bare = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
-    INTERPRETERS.contains(&name) || INTERPRETERS.contains(&bare)
+    is_in(INTERPRETERS, name) || is_in(INTERPRETERS, bare)
 }
 
-const SHELLS: &[&str] =
-    &["ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "pwsh", "rbash", "sh", "tcsh", "zsh"];
+/// Whether a name is one of those in a list, which blanks separate.
+fn is_in(list: &str, name: &str) -> bool {
+    list.split_whitespace().any(|known| known == name)
+}
+
+const SHELLS: &str = "ash bash csh dash fish ksh mksh pwsh rbash sh tcsh zsh";
 
 /// Programs that run another one which stands among their words.
-const WRAPPERS: &[&str] = &[
-    "builtin",
-    "bunx",
-    "busybox",
-    "bwrap",
-    "caffeinate",
-    "chroot",
-    "chrt",
-    "command",
-    "coproc",
-    "direnv",
-    "doas",
-    "docker",
-    "entr",
-    "env",
-    "eval",
-    "exec",
-    "expect",
-    "fakeroot",
-    "firejail",
-    "flock",
-    "gtimeout",
-    "hyperfine",
-    "ionice",
-    "just",
-    "ltrace",
-    "make",
-    "mise",
-    "nice",
-    "nix",
-    "nix-shell",
-    "nohup",
-    "npx",
-    "nsenter",
-    "parallel",
-    "perf",
-    "pipx",
-    "pkexec",
-    "podman",
-    "prlimit",
-    "runcon",
-    "runuser",
-    "script",
-    "setarch",
-    "setpriv",
-    "setsid",
-    "source",
-    "ssh",
-    "stdbuf",
-    "strace",
-    "su",
-    "sudo",
-    "systemd-run",
-    "taskset",
-    "time",
-    "timeout",
-    "tmux",
-    "trap",
-    "unbuffer",
-    "unshare",
-    "uv",
-    "uvx",
-    "valgrind",
-    "watch",
-    "xargs",
-    "xvfb-run",
-    ".",
-];
+const WRAPPERS: &str = "\
+    builtin bunx busybox bwrap caffeinate chroot chrt command coproc direnv doas docker entr env \
+    eval exec expect fakeroot firejail flock gtimeout hyperfine ionice just ltrace make mise \
+    nice nix nix-shell nohup npx nsenter parallel perf pipx pkexec podman prlimit runcon runuser \
+    script setarch setpriv setsid source ssh stdbuf strace su sudo systemd-run taskset time \
+    timeout tmux trap unbuffer unshare uv uvx valgrind watch xargs xvfb-run .";
 
 /// Programs with a language that runs commands.
-const INTERPRETERS: &[&str] = &[
-    "awk",
-    "bun",
-    "deno",
-    "ed",
-    "emacs",
-    "ex",
-    "gawk",
-    "gdb",
-    "julia",
-    "less",
-    "lldb",
-    "lua",
-    "m4",
-    "man",
-    "mawk",
-    "more",
-    "nawk",
-    "node",
-    "nodejs",
-    "nvim",
-    "osascript",
-    "perl",
-    "php",
-    "pypy",
-    "python",
-    "rscript",
-    "ruby",
-    "sed",
-    "sqlite",
-    "tclsh",
-    "vi",
-    "vim",
-];
+const INTERPRETERS: &str = "\
+    awk bun deno ed emacs ex gawk gdb julia less lldb lua m4 man mawk more nawk node nodejs nvim \
+    osascript perl php pypy python rscript ruby sed sqlite tclsh vi vim";
 
 const BASE: Program = Program {
     words: &[],

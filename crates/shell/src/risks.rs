@@ -12,6 +12,7 @@ use callboard_text::normalise;
 
 use self::folders::Folders;
 pub use self::reason::Reason;
+use self::removal::Extent;
 use crate::limits::{COMMAND_PATHS, COMMAND_TEXTS, WRAPPED_WORDS};
 use crate::programs::{interprets, is_shell, reads_operands, runs_another};
 use crate::reader::{self, Part, Simple, Word};
@@ -247,8 +248,13 @@ impl Look<'_> {
                 self.folders.enter(args);
                 self.entered();
             }
-            "rm" if has_switch(&words, "rR", "--recursive") => self.remove(args),
-            "find" => self.find(args),
+            "rm" if has_switch(&words, "rR", "--recursive") => {
+                self.operands(args).for_each(|target| self.remove(target, Extent::All));
+            }
+            "find" => {
+                let (folders, extent) = removal::of_find(args);
+                folders.iter().for_each(|folder| self.remove(folder, extent));
+            }
             "tee" => self.operands(args).for_each(|file| self.write(file)),
             "trap" => {
                 let before = self.folders.clone();
@@ -381,6 +387,20 @@ impl Look<'_> {
     fn read(&mut self, target: &Word) {
         let paths = self.paths(target).unwrap_or_default();
         paths.into_iter().for_each(|path| self.note(|found| &mut found.reads, path));
+    }
+
+    fn remove(&mut self, target: &Word, extent: Extent) {
+        let is_vital = |folder| removal::is_vital(target, folder, extent, &self.place);
+        if self.folders.iter().any(is_vital) {
+            self.ask(Reason::new("risk-removes-vital").with("path", &target.text));
+        }
+        let target = Word { expands: false, ..target.clone() };
+        self.climb(&target);
+        if let Some(paths) = self.paths(&target) {
+            // A link is removed, and not what it leads to.
+            let above = paths.into_iter().filter_map(|path| Some(path.parent()?.to_owned()));
+            above.for_each(|folder| self.note(|found| &mut found.empties, folder));
+        }
     }
 
     /// Notes the folder from which a name goes up: above a link is another place.

@@ -4,88 +4,74 @@ use std::path::{Path, PathBuf};
 
 use callboard_text::normalise;
 
-use super::{Look, Reason, name, runs_for_each};
+use super::{Place, name, runs_for_each};
 use crate::reader::Word;
 
 /// How much of what a word names goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Extent {
+pub(super) enum Extent {
     All,
     /// What is looked for beneath it.
     Some,
 }
 
-impl Look<'_> {
-    /// Looks at what `rm -r` is told.
-    pub(super) fn remove(&mut self, args: &[Word]) {
-        self.operands(args).for_each(|target| self.remove_one(target, Extent::All));
+/// Returns what `find` removes something beneath, and how much of that.
+pub(super) fn of_find(args: &[Word]) -> (Vec<Word>, Extent) {
+    let runs_rm = |pair: &[Word]| runs_for_each(&pair[0].text) && name(&pair[1]) == "rm";
+    let removes = args.windows(2).any(runs_rm);
+    if !removes && !args.iter().any(|word| word.text == "-delete") {
+        return (Vec::new(), Extent::Some);
     }
+    let is_for_all = |text: &str| text.contains(".git") || is_all(&text.replace('/', ""));
+    let looks = |pair: &[Word]| LOOKS.contains(&&*pair[0].text) && !is_for_all(&pair[1].text);
+    let turns = |word: &Word| TURNS.contains(&&*word.text);
+    let leaves = args.windows(2).any(looks) && !args.iter().any(turns);
+    let extent = if leaves { Extent::Some } else { Extent::All };
+    // Before the folders, options of how links are followed.
+    let option = |word: &&Word| word.text == "-D" || is_of_links(&word.text);
+    let options = args.iter().take_while(option).count();
+    let is_folder = |word: &&Word| !word.text.starts_with(['-', '(', '!']);
+    let mut folders: Vec<_> = args[options..].iter().take_while(is_folder).cloned().collect();
+    if folders.is_empty() {
+        folders.push(Word { text: ".".to_owned(), ..Word::default() });
+    }
+    (folders, extent)
+}
 
-    /// Looks at what `find` removes, if it does.
-    pub(super) fn find(&mut self, args: &[Word]) {
-        let runs_rm = |pair: &[Word]| runs_for_each(&pair[0].text) && name(&pair[1]) == "rm";
-        let removes = args.windows(2).any(runs_rm);
-        if !removes && !args.iter().any(|word| word.text == "-delete") {
-            return;
-        }
-        let is_for_all = |text: &str| text.contains(".git") || is_all(&text.replace('/', ""));
-        let looks = |pair: &[Word]| LOOKS.contains(&&*pair[0].text) && !is_for_all(&pair[1].text);
-        let turns = |word: &Word| TURNS.contains(&&*word.text);
-        let leaves = args.windows(2).any(looks) && !args.iter().any(turns);
-        let extent = if leaves { Extent::Some } else { Extent::All };
-        // Before the folders, options of how links are followed.
-        let option = |word: &&Word| word.text == "-D" || is_of_links(&word.text);
-        let options = args.iter().take_while(option).count();
-        let is_folder = |word: &&Word| !word.text.starts_with(['-', '(', '!']);
-        let folders: Vec<_> = args[options..].iter().take_while(is_folder).collect();
-        let here = Word { text: ".".to_owned(), ..Word::default() };
-        let folders = if folders.is_empty() { vec![&here] } else { folders };
-        folders.into_iter().for_each(|folder| self.remove_one(folder, extent));
-    }
-
-    fn remove_one(&mut self, target: &Word, extent: Extent) {
-        if self.folders.iter().any(|folder| self.is_vital(target, folder, extent)) {
-            self.ask(Reason::new("risk-removes-vital").with("path", &target.text));
-        }
-        let target = Word { expands: false, ..target.clone() };
-        self.climb(&target);
-        if let Some(paths) = self.paths(&target) {
-            // A link is removed, and not what it leads to.
-            let above = paths.into_iter().filter_map(|path| Some(path.parent()?.to_owned()));
-            above.for_each(|folder| self.note(|found| &mut found.empties, folder));
-        }
-    }
-
-    fn is_vital(&self, target: &Word, cwd: Option<&Path>, extent: Extent) -> bool {
-        let text = if target.expands { folder_of_all(&target.text) } else { &target.text };
-        let path = match (text.strip_prefix('~'), text.strip_prefix("$HOME")) {
-            (Some(rest), _) | (_, Some(rest)) if target.expands => match self.place.home {
-                Some(home) if rest.is_empty() || rest.starts_with('/') => {
-                    PathBuf::from(format!("{}{rest}", home.display()))
-                }
-                _ => return true,
-            },
-            _ if target.text.starts_with('/') => Path::new("/").join(text),
-            _ => match cwd {
-                Some(cwd) => cwd.join(text),
-                None => return true,
-            },
-        };
-        let path = normalise(&path);
-        // What is not known may be nothing, and `a/$b` all of `a`.
-        let unknown = |name: &str| target.expands && name.contains(['$', '`', '{']);
-        let known: PathBuf =
-            path.iter().take_while(|name| !unknown(&name.to_string_lossy())).collect();
-        let starts_unknown =
-            target.expands && text.starts_with(['$', '`', '{']) && !text.starts_with("$HOME");
-        let climbs = target.expands && text.contains('{') && text.contains("..");
-        let is_outside = !self.place.roots.iter().any(|root| known.starts_with(root));
-        let above = |vital: &Path| vital.starts_with(&known);
-        let is_above = self.place.roots.iter().any(|root| above(root))
-            || self.place.home.is_some_and(above)
-            || known.iter().any(|name| name == ".git");
-        starts_unknown || climbs || is_outside || extent == Extent::All && is_above
-    }
+/// Whether more goes than the project can do without, if a target is removed from a folder.
+pub(super) fn is_vital(
+    target: &Word,
+    cwd: Option<&Path>,
+    extent: Extent,
+    place: &Place<'_>,
+) -> bool {
+    let text = if target.expands { folder_of_all(&target.text) } else { &target.text };
+    let path = match (text.strip_prefix('~'), text.strip_prefix("$HOME")) {
+        (Some(rest), _) | (_, Some(rest)) if target.expands => match place.home {
+            Some(home) if rest.is_empty() || rest.starts_with('/') => {
+                PathBuf::from(format!("{}{rest}", home.display()))
+            }
+            _ => return true,
+        },
+        _ if target.text.starts_with('/') => Path::new("/").join(text),
+        _ => match cwd {
+            Some(cwd) => cwd.join(text),
+            None => return true,
+        },
+    };
+    let path = normalise(&path);
+    // What is not known may be nothing, and `a/$b` all of `a`.
+    let unknown = |name: &str| target.expands && name.contains(['$', '`', '{']);
+    let known: PathBuf = path.iter().take_while(|name| !unknown(&name.to_string_lossy())).collect();
+    let starts_unknown =
+        target.expands && text.starts_with(['$', '`', '{']) && !text.starts_with("$HOME");
+    let climbs = target.expands && text.contains('{') && text.contains("..");
+    let is_outside = !place.roots.iter().any(|root| known.starts_with(root));
+    let above = |vital: &Path| vital.starts_with(&known);
+    let is_above = place.roots.iter().any(|root| above(root))
+        || place.home.is_some_and(above)
+        || known.iter().any(|name| name == ".git");
+    starts_unknown || climbs || is_outside || extent == Extent::All && is_above
 }
 
 /// Takes off the names at the end that stand for all there is: that is as much as the folder.
