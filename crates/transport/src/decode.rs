@@ -12,7 +12,7 @@ use agent_client_protocol::{
 use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 
-use crate::fault::Fault;
+use crate::errors::Fault;
 use crate::limits::{MAX_ID_BYTES, MAX_LINE_BYTES};
 use crate::scan;
 use crate::strict::Strict;

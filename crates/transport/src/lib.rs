@@ -9,7 +9,6 @@ mod counters;
 mod decode;
 mod encode;
 mod errors;
-mod fault;
 mod framing;
 mod limits;
 mod queue;

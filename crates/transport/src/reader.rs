@@ -14,7 +14,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::counters::{Counters, add};
 use crate::decode::{Refused, check};
 use crate::encode::encode;
-use crate::fault::Fault;
+use crate::errors::Fault;
 use crate::framing::{Line, Lines};
 use crate::limits::{MAX_HANDED_OVER_BYTES, MAX_HANDED_OVER_FRAMES, RETRY_PAUSE};
 use crate::queue::{Admission, Closed, Queue};

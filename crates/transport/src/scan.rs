@@ -2,7 +2,7 @@
 //!
 //! Knows strings and brackets only; whether the line is JSON at all is the parser's business.
 
-use crate::fault::Fault;
+use crate::errors::Fault;
 use crate::limits::{CONTAINER_VALUES, MAX_DEPTH, MAX_JSON_VALUES, VALUE_BYTES};
 
 /// Refuses a line that is nested too deep or holds too many values, and estimates the bytes that
