@@ -4,10 +4,9 @@ use acp_types::schema::v1::ToolCallStatus;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::harness::client::Permission;
 use crate::harness::script::{call, end, run, text};
 use crate::harness::session::{meta, shown};
-use crate::harness::{Agent, Options};
+use crate::harness::{Agent, Options, Permission};
 
 /// A command that is over in ten minutes, and the text that follows it.
 fn long() -> [Value; 3] {

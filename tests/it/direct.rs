@@ -3,10 +3,9 @@
 use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
 use pretty_assertions::assert_eq;
 
-use crate::harness::client::Permission;
 use crate::harness::script::Model;
 use crate::harness::session::shown;
-use crate::harness::{Agent, Options};
+use crate::harness::{Agent, Options, Permission};
 
 const EDIT: &str = "edit notes.txt\n<<<\ntwo\n===\nzwei\n>>>";
 

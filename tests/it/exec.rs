@@ -377,7 +377,7 @@ async fn the_menu_of_models_is_filled_from_the_list_of_the_server_after_the_sess
     agent.initialize().await.unwrap();
     let session = agent.new_session().await;
     drop(open);
-    let has = |client: &crate::harness::client::Client| {
+    let has = |client: &crate::harness::Client| {
         let update =
             client.session(&session).updates.iter().rev().find_map(|update| match update {
                 acp_types::schema::v1::SessionUpdate::ConfigOptionUpdate(update) => Some(update),

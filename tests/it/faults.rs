@@ -7,9 +7,8 @@ use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::harness::client::Permission;
 use crate::harness::script::{call, end, run, text};
-use crate::harness::{Agent, Options};
+use crate::harness::{Agent, Options, Permission};
 
 /// A command whose runs can be counted.
 fn count() -> [Value; 3] {

@@ -4,7 +4,6 @@
 //! else. Every wait has a deadline; a test that fails shows the whole exchange and what was
 //! logged. What is here is only what is of this program: its folder, its models, how it must end.
 
-pub(crate) mod client;
 pub(crate) mod raw;
 mod schema;
 pub(crate) mod scratch;
@@ -22,12 +21,11 @@ use serde_json::Value;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use self::client::{Client, Permission};
 use self::scratch::Scratch;
 use self::script::Model;
 use self::session::Session;
 
-pub(crate) use acp_conformance::{Answer, Behaviour as Options};
+pub(crate) use acp_conformance::{Answer, Asked, Behaviour as Options, Client, Permission};
 
 /// The longest that any wait may take.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(10);

@@ -10,10 +10,9 @@ use callboard_runtime::{Catalogue, Choice, SlashCommand};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::harness::client::Permission;
 use crate::harness::scratch::Scratch;
 use crate::harness::script::{Model, call, end, run, text};
-use crate::harness::{Agent, Answer, Options};
+use crate::harness::{Agent, Answer, Options, Permission};
 
 const REJECT: Permission = Permission::Select(PermissionOptionKind::RejectOnce);
 

@@ -4,10 +4,9 @@ use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus, ToolKind};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::harness::Agent;
-use crate::harness::client::{Asked, Permission};
 use crate::harness::script::{call, end, run, text};
 use crate::harness::session::{diff, shown, text_of};
+use crate::harness::{Agent, Asked, Permission};
 
 const ALLOW: Permission = Permission::Select(PermissionOptionKind::AllowOnce);
 const ALLOW_ALWAYS: Permission = Permission::Select(PermissionOptionKind::AllowAlways);

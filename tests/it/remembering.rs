@@ -8,10 +8,9 @@ use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::harness::Agent;
-use crate::harness::client::Permission;
 use crate::harness::scratch::Scratch;
 use crate::harness::script::Model;
+use crate::harness::{Agent, Permission};
 
 const ALLOW_SESSION: Permission = Permission::SelectId("allow_always");
 

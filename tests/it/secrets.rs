@@ -4,11 +4,10 @@ use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
-use crate::harness::client::Permission;
 use crate::harness::scratch::SECRET;
 use crate::harness::script::{call, end, run, text};
 use crate::harness::session::{meta, shown};
-use crate::harness::{Agent, Options};
+use crate::harness::{Agent, Options, Permission};
 
 const ALLOW: Permission = Permission::Select(PermissionOptionKind::AllowOnce);
 

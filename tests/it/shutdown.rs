@@ -4,10 +4,9 @@ use acp_types::schema::v1::ToolCallStatus;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::harness::client::{Asked, Permission};
 use crate::harness::script::{end, run, text};
 use crate::harness::session::meta;
-use crate::harness::{Agent, Options};
+use crate::harness::{Agent, Asked, Options, Permission};
 
 /// Starts a command that says that it has started.
 async fn started(command: &str) -> Agent {

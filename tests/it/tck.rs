@@ -8,10 +8,9 @@ use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::harness::client::Permission;
 use crate::harness::scratch::Scratch;
 use crate::harness::script::{call, end, run, text};
-use crate::harness::{Agent, Options};
+use crate::harness::{Agent, Options, Permission};
 
 #[tokio::test]
 async fn init_001_002_004_the_first_version_and_who_the_agent_is() {

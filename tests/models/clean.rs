@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::case::{STREAMING, case, done, provider, ready, run, runs_once};
 use crate::context::updates;
-use crate::it::harness::client::Client;
+use crate::it::harness::Client;
 
 #[tokio::test]
 async fn text_is_said() {

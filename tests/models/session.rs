@@ -5,8 +5,7 @@ use callboard_models::mock_server::{Asked, Call, Dialect, ModelServer, Reply, Us
 use serde_json::{Value, json};
 
 use crate::case::{done, ready, start_for, strings};
-use crate::it::harness::Agent;
-use crate::it::harness::client::Permission;
+use crate::it::harness::{Agent, Permission};
 
 async fn set_mode(agent: &mut Agent, mode: &str) {
     let params = json!({"sessionId": agent.session_id(), "modeId": mode});

@@ -192,7 +192,7 @@ pub(crate) mod tests {
     use serde_json::{Value, json};
 
     use super::{NAMES, Reason, error, names_a_path, of_sdk, own};
-    use crate::limits::{MAX_DEPTH, MAX_JSON_VALUES, MAX_LINE_BYTES, MAX_MESSAGE_BYTES};
+    use crate::limits::MAX_MESSAGE_BYTES;
 
     const ALL: [Reason; 7] = [
         Reason::Busy,
