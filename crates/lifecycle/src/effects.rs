@@ -1,5 +1,7 @@
 //! What a call would do to the world: the only thing that rules and policies look at.
 
+#[cfg(feature = "tokio")]
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use acp_types::ToolKind;
@@ -140,6 +142,22 @@ impl Effects {
     /// Returns each effect.
     pub fn iter(&self) -> impl Iterator<Item = &Effect> {
         self.effects.iter()
+    }
+
+    /// Returns whether they are the same to the byte. Equal paths may be spelt in several ways, which
+    /// may lead to several places.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn is_exactly(&self, other: &Self) -> bool {
+        self == other && self.spelt().eq(other.spelt())
+    }
+
+    #[cfg(feature = "tokio")]
+    fn spelt(&self) -> impl Iterator<Item = &OsStr> {
+        let paths = self.effects.iter().filter_map(|effect| match effect {
+            Effect::Run { cwd, .. } => Some(cwd.as_path()),
+            effect => effect.path(),
+        });
+        paths.chain(self.outside()).map(Path::as_os_str)
     }
 
     /// Returns the tool's name, if it is known.

@@ -272,7 +272,7 @@ async fn permit<E: Executor>(
     call.change(patch);
     let subject = pinned.subject().clone();
     match permitted.run.take() {
-        Some(before) if before.0 == subject && before.1 == effects => {
+        Some(before) if before.0 == subject && before.1.is_exactly(&effects) => {
             // What is denied since then stays denied.
             if let Some(denial) = call.denies(&effects) {
                 return Err(Stop::Denied(denial));
@@ -297,7 +297,7 @@ async fn permit_reads(
     if let Some(denial) = call.denies(&reads) {
         return Err(Stop::Denied(denial));
     }
-    if reads != permitted.reads {
+    if !reads.is_exactly(&permitted.reads) {
         // Nothing is pinned by it.
         let subject = Subject::of_call("", &Value::Null, Path::new(""), &[]);
         granted(call.permit(&reads, subject, true).await)?;

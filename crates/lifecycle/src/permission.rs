@@ -21,13 +21,13 @@ pub(crate) use options::{Memory, decide, heard, options};
 /// Everything that decides what a call does: the tool's name, its whole unredacted arguments, the
 /// effective `cwd`, and the bytes that identify what it found before it would change that.
 ///
-/// Two are equal if every part is. It holds the parts themselves and no hash of them, so nothing
-/// that a model may write can pass for something else. Of a file, give a cryptographic hash or a
-/// stamp: the subject is kept for as long as its call is open. Cheap to clone.
-#[derive(Clone, PartialEq, Eq)]
+/// Two are equal if every part is, to the byte: `a//b` is another path than `a/b`, and `-0.0` another
+/// number than `0.0`. It holds the parts themselves and no hash of them, so nothing that a model may
+/// write can pass for something else. Of a file, give a cryptographic hash or a stamp: the subject
+/// is kept for as long as its call is open. Cheap to clone.
+#[derive(Clone)]
 pub struct Subject(Arc<Parts>);
 
-#[derive(PartialEq, Eq)]
 struct Parts {
     tool: String,
     args: Value,
@@ -66,6 +66,21 @@ impl Subject {
         &self.0.cwd
     }
 }
+
+impl PartialEq for Subject {
+    fn eq(&self, other: &Self) -> bool {
+        let (ours, theirs) = (&self.0, &other.0);
+        // JSON values are equal that are not written alike.
+        let written = |parts: &Parts| parts.args.to_string();
+        Arc::ptr_eq(ours, theirs)
+            || ours.tool == theirs.tool
+                && ours.pre_image == theirs.pre_image
+                && ours.cwd.as_os_str() == theirs.cwd.as_os_str()
+                && written(ours) == written(theirs)
+    }
+}
+
+impl Eq for Subject {}
 
 /// Shows the tool alone: arguments may hold secrets.
 impl fmt::Debug for Subject {
@@ -225,6 +240,30 @@ mod tests {
             Subject::of_call("t", &json!({"a": 1}), Path::new("/xo"), b"ld"),
         ] {
             assert_ne!(base, other);
+        }
+    }
+
+    #[test]
+    fn what_is_nearly_the_same_is_another_subject() {
+        let of = |args, cwd: &str| Subject::of_call("t", &args, Path::new(cwd), b"");
+        let base = of(json!({ "n": [0.0, 1, "é"] }), "/p/a");
+        assert_eq!(base, of(json!({ "n": [0.0, 1, "é"] }), "/p/a"));
+        for (args, cwd) in [
+            (json!({ "n": [-0.0, 1, "é"] }), "/p/a"),
+            (json!({ "n": [0, 1, "é"] }), "/p/a"),
+            (json!({ "n": [0.0, 1.0, "é"] }), "/p/a"),
+            (json!({ "n": [0.0, "1", "é"] }), "/p/a"),
+            (json!({ "n": [0.0, 1, "e\u{301}"] }), "/p/a"),
+            (json!({ "n": [0.0, 1, "é"] }), "/p//a"),
+            (json!({ "n": [0.0, 1, "é"] }), "/p/./a"),
+            (json!({ "n": [0.0, 1, "é"] }), "/p/a/"),
+        ] {
+            let grant = Grant::new(of(args.clone(), cwd));
+            assert_eq!(
+                Pinned::new(7, base.clone()).release(grant),
+                Err(GrantMismatch),
+                "{args} in {cwd}"
+            );
         }
     }
 
