@@ -208,7 +208,7 @@ impl Board {
 
     /// Tells people something about an open call, once, and though its content be full.
     pub(crate) fn note(&mut self, id: &ToolCallId, text: &str) -> Option<ToolCallPatch> {
-        let note = Content::text(text);
+        let note = Content::text(self.secrets.redact(text));
         let is_new = !self.open(id)?.report.content.contains(&note);
         is_new.then(|| self.apply(id, ToolCallPatch::new().append(note)))
     }

@@ -7,7 +7,7 @@ use acp_lifecycle::rules::{Change, StoreError};
 use acp_lifecycle::session::{Denial, Outcome, Permit};
 use acp_lifecycle::{
     AcceptEditsPolicy, Answer, AskAlwaysPolicy, AskPolicy, Effect, Effects, End, Item, Matcher,
-    Moment, PermissionId, ReadOnlyPolicy, Rule, Scope, Session, Subject, Verdict, limits,
+    Moment, PermissionId, ReadOnlyPolicy, Rule, Scope, Secrets, Session, Subject, Verdict, limits,
 };
 use acp_types::{Content, ContentBlock, Reason, ToolCallId, ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
@@ -416,6 +416,16 @@ fn a_remembered_command_asks_again_once_files_were_changed_without_a_question() 
     let number = stage.asked(&edit);
     assert!(matches!(stage.select(number, "allow"), Some(Outcome::Granted(_))));
     assert!(matches!(stage.permit(&run("cargo test")), Permit::Granted(_)));
+}
+
+#[test]
+fn a_note_shows_no_secret() {
+    let mut stage = Stage::with_store(Ok(vec![]));
+    let number = stage.asked(&run("cargo test"));
+    stage.select(number, "allow_project");
+    stage.session.set_secrets(Secrets::new(["hunter2hunter2"]));
+    stage.asked(&run("cargo test -- --hunter2hunter2"));
+    assert!(notes(&stage).contains("`--[redacted]` is not a word"), "{}", notes(&stage));
 }
 
 #[test]
