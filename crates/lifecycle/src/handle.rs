@@ -18,8 +18,8 @@ use crate::board::{End, Moment};
 use crate::caught::caught;
 use crate::ids::PermissionId;
 use crate::outbox::{Chunk, Item};
-use crate::permission::Answer;
-use crate::session::{Denial, NoAnswer, Outcome, Permit, Request, Session};
+use crate::permission::{Answer, Denial, NoAnswer, Outcome, Permit};
+use crate::session::{Request, Session};
 use crate::span;
 use crate::{Effects, SessionUsage, Subject, Verdict};
 

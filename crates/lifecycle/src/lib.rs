@@ -61,14 +61,16 @@ pub use effects::{Effect, Effects};
 pub use history::History;
 pub use ids::{ClientRequestId, PermissionId, ResponseId};
 pub use outbox::{Chunk, Item, Outbox, Role};
-pub use permission::{Answer, AnyPlan, Grant, GrantMismatch, Pinned, Subject};
+pub use permission::{
+    Answer, AnyPlan, Denial, Grant, GrantMismatch, NoAnswer, Outcome, Permit, Pinned, Subject,
+};
 pub use rules::{
     AcceptEditsPolicy, AllowPolicy, AskAlwaysPolicy, AskPolicy, Matcher, Policy, ReadOnlyPolicy,
     Rule, RuleStore, Rules, Scope, Verdict, is_obeyed_beneath, is_protected, is_protected_beneath,
 };
 pub use sanitize::Secrets;
 pub use schedule::{Footprint, Schedule};
-pub use session::{Denial, NoAnswer, Outcome, Permit, Request, Session};
+pub use session::{Request, Session};
 pub use title::Titles;
 #[cfg(feature = "titles")]
 pub use title::TitlesError;

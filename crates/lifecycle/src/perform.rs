@@ -17,8 +17,8 @@ use tracing::Instrument as _;
 use crate::board::End;
 use crate::handle::{CallHandle, OpenCall};
 use crate::limits::{CANCEL_GRACE, PREVIEWS};
+use crate::permission::{Denial, NoAnswer, Outcome};
 use crate::rules::ENGLISH;
-use crate::session::{Denial, NoAnswer, Outcome};
 use crate::title::Titles;
 use crate::{Effects, Grant, Pinned, Subject};
 

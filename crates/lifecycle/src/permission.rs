@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::ids::PermissionId;
 use crate::rules::Scope;
 
 mod options;
@@ -156,6 +157,63 @@ impl Grant {
     pub(crate) fn new(subject: Subject) -> Self {
         Self { subject }
     }
+}
+
+/// Whether a call may run.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Permit {
+    /// It may.
+    Granted(Grant),
+    /// It may not.
+    Denied(Denial),
+    /// The client was asked; the answer comes by [`Session::answer`](crate::Session::answer).
+    Asked(PermissionId),
+}
+
+/// What denies a call without a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Denial {
+    /// A rule.
+    Rule,
+    /// The session's [`Policy`](crate::Policy): its mode.
+    Policy,
+    /// The policy panicked, which permits nothing.
+    Fault,
+    /// The call is not open.
+    Ended,
+}
+
+/// Why there is no answer of the user to a permission request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoAnswer {
+    /// The client answered with this error: it did not ask.
+    Failed(String),
+    /// The client answered with an option that it was not offered.
+    NotOffered,
+    /// The request was withdrawn before its answer came.
+    Withdrawn,
+}
+
+/// What became of a permission request.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The call may run.
+    Granted(Grant),
+    /// The call may not run, the turn goes on.
+    Rejected {
+        /// What the user said about it.
+        reason: Option<String>,
+    },
+    /// It is denied, in spite of an answer of the client too; the turn goes on.
+    Denied(Denial),
+    /// There is no answer of the user, for this reason; the call may not run, the turn goes on.
+    Unanswered(NoAnswer),
+    /// The turn is over.
+    Cancelled,
 }
 
 /// What a client's answer means.

@@ -17,10 +17,9 @@ use acp_types::{
 use callboard_text::{head, path_text, visible};
 
 use crate::board::{Board, End, Moment};
-use crate::ids::{ClientRequestId, PermissionId, ResponseId};
+use crate::ids::{ClientRequestId, ResponseId};
 use crate::limits::{self, CHUNK_BYTES, PROGRESS_BYTES};
 use crate::outbox::{Chunk, IsFirst, Item, Outbox};
-use crate::permission::Grant;
 use crate::sanitize::{Redactor, Secrets};
 use crate::speech::Speeches;
 use crate::title;
@@ -37,9 +36,9 @@ pub use permits::Request;
 /// # A call
 ///
 /// - [`announce`](Self::announce) posts it, pending. Its id is used up in this session from then on.
-/// - [`permit`](Self::permit) decides whether it may run. On [`Permit::Asked`] the client is asked,
-///   and [`answer`](Self::answer) returns the decision. Without a [`Grant`],
-///   [`finish`](Self::finish) it.
+/// - [`permit`](Self::permit) decides whether it may run. On
+///   [`Permit::Asked`](crate::Permit::Asked) the client is asked, and [`answer`](Self::answer)
+///   returns the decision. Without a [`Grant`](crate::Grant), [`finish`](Self::finish) it.
 /// - [`start`](Self::start), then any number of [`change`](Self::change),
 ///   [`progress`](Self::progress), [`pause`](Self::pause) and so on.
 /// - [`finish`](Self::finish) ends it. Whatever is told of it later changes nothing and is counted
@@ -113,63 +112,6 @@ pub struct Session {
     is_closing: bool,
     /// The traces of open turns that have one.
     traces: HashMap<TurnId, Trace>,
-}
-
-/// Whether a call may run.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Permit {
-    /// It may.
-    Granted(Grant),
-    /// It may not.
-    Denied(Denial),
-    /// The client was asked; the answer comes by [`Session::answer`].
-    Asked(PermissionId),
-}
-
-/// What denies a call without a question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Denial {
-    /// A rule.
-    Rule,
-    /// The session's [`Policy`](crate::Policy): its mode.
-    Policy,
-    /// The policy panicked, which permits nothing.
-    Fault,
-    /// The call is not open.
-    Ended,
-}
-
-/// Why there is no answer of the user to a permission request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NoAnswer {
-    /// The client answered with this error: it did not ask.
-    Failed(String),
-    /// The client answered with an option that it was not offered.
-    NotOffered,
-    /// The request was withdrawn before its answer came.
-    Withdrawn,
-}
-
-/// What became of a permission request.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Outcome {
-    /// The call may run.
-    Granted(Grant),
-    /// The call may not run, the turn goes on.
-    Rejected {
-        /// What the user said about it.
-        reason: Option<String>,
-    },
-    /// It is denied, in spite of an answer of the client too; the turn goes on.
-    Denied(Denial),
-    /// There is no answer of the user, for this reason; the call may not run, the turn goes on.
-    Unanswered(NoAnswer),
-    /// The turn is over.
-    Cancelled,
 }
 
 impl Session {
@@ -348,43 +290,29 @@ impl Session {
     /// is not legal is counted. It permits nothing: what runs elsewhere is only told here.
     pub fn upsert(&mut self, id: &ToolCallId, turn: &TurnId, patch: ToolCallPatch, now: Moment) {
         let (status, reason) = (patch.status, patch.meta.as_ref().and_then(|meta| meta.reason));
+        let mut last = ToolCallPatch::new();
         if !self.board.has_seen(id) {
             self.announce(id, turn, patch, now);
-        } else if status.is_none_or(|status| !status.is_final()) {
-            self.change(id, patch, now);
+        } else if status.is_some_and(Status::is_final) {
+            last = patch;
         } else {
-            return self.end_told(id, status, reason, patch, now);
+            self.change(id, patch, now);
         }
         match status {
-            Some(Status::InProgress) if !self.is_running(id) => drop(self.start(id, now)),
-            Some(Status::Paused) => self.pause(id, now),
-            Some(status) if status.is_final() => {
-                self.end_told(id, Some(status), reason, ToolCallPatch::new(), now);
+            // One that is said to have completed has run, even if nobody said so.
+            Some(Status::InProgress | Status::Completed) if !self.is_running(id) => {
+                self.start(id, now);
             }
+            Some(Status::Paused) => self.pause(id, now),
             _ => {}
         }
-    }
-
-    /// Ends a call as told. One that is said to have completed has run, even if nobody said so.
-    fn end_told(
-        &mut self,
-        id: &ToolCallId,
-        status: Option<Status>,
-        reason: Option<Reason>,
-        patch: ToolCallPatch,
-        now: Moment,
-    ) {
         let end = match status {
-            Some(Status::Completed) => {
-                if !self.is_running(id) {
-                    self.start(id, now);
-                }
-                End::completed()
-            }
+            Some(Status::Completed) => End::completed(),
             Some(Status::Cancelled) => End::cancelled(reason.unwrap_or(Reason::User)),
-            _ => End::failed(reason.unwrap_or(Reason::Error)),
+            Some(status) if status.is_final() => End::failed(reason.unwrap_or(Reason::Error)),
+            _ => return,
         };
-        self.finish(id, end.with(patch), now);
+        self.finish(id, end.with(last), now);
     }
 
     fn is_running(&self, id: &ToolCallId) -> bool {

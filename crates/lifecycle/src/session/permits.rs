@@ -11,14 +11,16 @@ use acp_types::schema::v1::PermissionOption;
 use callboard_shell::NotUnderstood;
 use callboard_text::visible;
 
-use super::{Denial, NoAnswer, Outcome, Permit, Session};
+use super::Session;
 use crate::board::Moment;
 use crate::caught::caught;
 use crate::effects::{Effect, Effects};
 use crate::ids::PermissionId;
 use crate::limits::{self, RULE_CHANGES};
 use crate::outbox::{IsFirst, Item};
-use crate::permission::{self, Answer, Decision, Grant, Memory, Subject};
+use crate::permission::{
+    self, Answer, Decision, Denial, Grant, Memory, NoAnswer, Outcome, Permit, Subject,
+};
 use crate::rules::{
     AskPolicy, Change, ENGLISH, Policy, Rule, Rules, Scope, StoreError, Verdict, runs_files,
 };

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use acp_lifecycle::rules::{Change, StoreError};
-use acp_lifecycle::session::{Denial, Outcome, Permit};
 use acp_lifecycle::{
-    AcceptEditsPolicy, Answer, AskAlwaysPolicy, AskPolicy, Effect, Effects, End, Item, Matcher,
-    Moment, PermissionId, ReadOnlyPolicy, Rule, Scope, Secrets, Session, Subject, Verdict, limits,
+    AcceptEditsPolicy, Answer, AskAlwaysPolicy, AskPolicy, Denial, Effect, Effects, End, Item,
+    Matcher, Moment, Outcome, PermissionId, Permit, ReadOnlyPolicy, Rule, Scope, Secrets, Session,
+    Subject, Verdict, limits,
 };
 use acp_types::{Content, ContentBlock, Reason, ToolCallId, ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
