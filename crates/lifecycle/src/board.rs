@@ -389,6 +389,12 @@ impl Board {
         self.calls.get(id).map(|call| &*call.report)
     }
 
+    /// Returns how many calls have ended, ever.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn ended(&self) -> u64 {
+        self.last_number - self.calls.len() as u64
+    }
+
     /// Returns the number of an open call, which grows from call to call.
     #[cfg(feature = "tokio")]
     pub(crate) fn number(&self, id: &ToolCallId) -> Option<u64> {

@@ -274,9 +274,7 @@ async fn permit<E: Executor>(
     match permitted.run.take() {
         Some(before) if before.0 == subject && before.1.is_exactly(&effects) => {
             // What is denied since then stays denied.
-            if let Some(denial) = call.denies(&effects) {
-                return Err(Stop::Denied(denial));
-            }
+            call.decide(&effects).map_err(Stop::Denied)?;
             permitted.run = Some(before);
             return Ok((pinned, Grant::new(subject)));
         }
@@ -294,9 +292,7 @@ async fn permit_reads(
     reads: Effects,
     permitted: &mut Permitted,
 ) -> Result<(), Stop> {
-    if let Some(denial) = call.denies(&reads) {
-        return Err(Stop::Denied(denial));
-    }
+    call.decide(&reads).map_err(Stop::Denied)?;
     if !reads.is_exactly(&permitted.reads) {
         // Nothing is pinned by it.
         let subject = Subject::of_call("", &Value::Null, Path::new(""), &[]);

@@ -21,6 +21,7 @@ pub use argv::ArgvPrefix;
 pub(crate) use argv::{common, runs_files};
 pub use matcher::{Access, Matcher};
 pub use pattern::{HostPattern, PathGlob, PatternError};
+pub(crate) use policy::Judgement;
 pub use policy::{
     AcceptEditsPolicy, AllowPolicy, AskAlwaysPolicy, AskPolicy, Policy, ReadOnlyPolicy,
 };
@@ -171,7 +172,16 @@ impl Rules {
     /// Judges a call: denied if one effect is, allowed if all are, asked about otherwise.
     #[must_use]
     pub fn judge(&self, effects: &Effects, policy: &dyn Policy) -> Verdict {
-        let each = effects.iter().map(|effect| self.judge_one(effects, effect, policy));
+        self.decide(&Judgement::new(effects.clone(), policy))
+    }
+
+    /// Decides over a call that its policy has judged.
+    pub(crate) fn decide(&self, judgement: &Judgement) -> Verdict {
+        let effects = judgement.effects();
+        let each = judgement.each().map(|(effect, by_policy)| match by_policy {
+            Verdict::Deny => Verdict::Deny,
+            by_policy => self.spoken(effects, effect).unwrap_or(by_policy),
+        });
         self.of_call(effects).max(each.max().unwrap_or(Verdict::Allow))
     }
 
@@ -179,13 +189,13 @@ impl Rules {
     /// asked about again: each effect that only the policy asks about. Nothing, if nothing may be
     /// remembered: something is unknown, a rule says to ask each time, or there is no room.
     #[must_use]
-    pub(crate) fn memorable(&self, effects: &Effects, policy: &dyn Policy) -> Option<Vec<Effect>> {
-        let mut asked = Vec::new();
-        for effect in effects.iter() {
+    pub(crate) fn memorable(&self, judgement: &Judgement) -> Option<Vec<Effect>> {
+        let (effects, mut asked) = (judgement.effects(), Vec::new());
+        for (effect, by_policy) in judgement.each() {
             match self.spoken(effects, effect) {
                 Some(Verdict::Allow) => {}
                 Some(_) => return None,
-                None if by_policy(effects, effect, policy) == Verdict::Allow => {}
+                None if by_policy == Verdict::Allow => {}
                 None if *effect == Effect::Unknown => return None,
                 None if asked.contains(effect) => {}
                 None => asked.push(effect.clone()),
@@ -226,13 +236,6 @@ impl Rules {
         })
     }
 
-    fn judge_one(&self, effects: &Effects, effect: &Effect, policy: &dyn Policy) -> Verdict {
-        match by_policy(effects, effect, policy) {
-            Verdict::Deny => Verdict::Deny,
-            judged => self.spoken(effects, effect).unwrap_or(judged),
-        }
-    }
-
     /// The strictest that a rule says of an effect.
     fn spoken(&self, effects: &Effects, effect: &Effect) -> Option<Verdict> {
         let seen = Seen::of(effect);
@@ -260,16 +263,6 @@ impl Rules {
             || line.commands.iter().any(|words| matches!(&*words[0], "cd" | "pushd" | "popd"));
         line.commands.iter().all(is_allowed)
             && (line.writes.is_empty() || line.writes.iter().all(is_told) && !moves())
-    }
-}
-
-fn by_policy(effects: &Effects, effect: &Effect, policy: &dyn Policy) -> Verdict {
-    if effects.is_outside(effect) {
-        policy.judge_outside(effect)
-    } else if effects.is_sensitive() {
-        policy.judge_sensitive(effect)
-    } else {
-        policy.judge(effect)
     }
 }
 

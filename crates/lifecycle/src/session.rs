@@ -26,6 +26,8 @@ use crate::title;
 use crate::usage::{SessionUsage, Updates};
 use permits::Permits;
 
+#[cfg(feature = "tokio")]
+pub(crate) use permits::Case;
 pub use permits::Request;
 
 /// The state of one session: its calls and terminals, what it sends, and what may run.
@@ -465,6 +467,12 @@ impl Session {
                 self.finish(&id, End::cancelled(reason), now);
             }
         }
+    }
+
+    /// Returns how many calls and permission requests came to an end, ever.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn ended(&self) -> u64 {
+        self.board.ended() + self.permits.ended()
     }
 
     /// Returns every open call and terminal.

@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::{Verdict, is_obeyed_beneath};
-use crate::effects::Effect;
+use crate::effects::{Effect, Effects};
 
 /// What to do about effects that no rule speaks of.
 ///
@@ -14,12 +14,12 @@ use crate::effects::Effect;
 ///
 /// # How often it is called
 ///
-/// Up to four times for each effect of a call when the call is judged (what it says, whether it or a
-/// rule denies, whether files changed unseen matter, what an answer could remember), once or twice
-/// more when the answer comes, and the same again for what a preview reads, for a call that is
-/// previewed anew, and for each `CallHandle::judge`. Rules are looked at besides, so it is called
-/// where a rule decides, too. So it must be quick, must give the same verdict for the same effect,
-/// must count nothing, and must not use the session that asks it. One that panics permits nothing.
+/// Once for each effect of a call, one method of the three, whenever the call is judged: when it is to
+/// be permitted, when an answer comes, and for each `CallHandle::judge`; where a rule decides, too.
+/// `perform` judges what a preview reads twice before it, and all of it again where a call is
+/// previewed anew. So a policy must be quick and count nothing. It is called under no lock of a
+/// `SessionHandle` and may use one; a `Session` that you lock yourself it must not use. One that panics
+/// permits nothing.
 ///
 /// ```
 /// use std::path::PathBuf;
@@ -59,6 +59,38 @@ pub trait Policy: std::fmt::Debug + Send + Sync {
     /// policy says otherwise.
     fn judge_sensitive(&self, effect: &Effect) -> Verdict {
         self.judge(effect)
+    }
+}
+
+/// The effects of a call, with what its policy says of each.
+#[derive(Debug)]
+pub(crate) struct Judgement {
+    effects: Effects,
+    by_policy: Vec<Verdict>,
+}
+
+impl Judgement {
+    pub(crate) fn new(effects: Effects, policy: &dyn Policy) -> Self {
+        let judge = |effect| {
+            if effects.is_outside(effect) {
+                policy.judge_outside(effect)
+            } else if effects.is_sensitive() {
+                policy.judge_sensitive(effect)
+            } else {
+                policy.judge(effect)
+            }
+        };
+        let by_policy = effects.iter().map(judge).collect();
+        Self { effects, by_policy }
+    }
+
+    pub(crate) fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    /// Returns each effect, and what the policy says of it.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&Effect, Verdict)> {
+        self.effects.iter().zip(self.by_policy.iter().copied())
     }
 }
 

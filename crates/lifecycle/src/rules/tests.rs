@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::{
     AcceptEditsPolicy, Access, AllowPolicy, ArgvPrefix, AskAlwaysPolicy, AskPolicy, Change,
-    HostPattern, Matcher, MemoryStore, PathGlob, Policy, ReadOnlyPolicy, Rule, RuleStore as _,
-    Rules, Scope, Verdict,
+    HostPattern, Judgement, Matcher, MemoryStore, PathGlob, Policy, ReadOnlyPolicy, Rule,
+    RuleStore as _, Rules, Scope, Verdict,
 };
 use crate::effects::{Effect, Effects};
 use acp_types::ToolKind;
@@ -41,6 +41,10 @@ fn mcp(tool: Option<&str>) -> Matcher {
     Matcher::Mcp { server: "s".to_owned(), tool: tool.map(str::to_owned) }
 }
 
+fn judged(effects: &Effects, policy: &dyn Policy) -> Judgement {
+    Judgement::new(effects.clone(), policy)
+}
+
 /// What one rule comes to where the policy would allow nothing, and where it would allow all.
 fn check(verdict: Verdict, matcher: &Matcher, effect: Effect, expected: Verdict) {
     let policy: &dyn Policy = if verdict == Allow { &AskAlwaysPolicy } else { &AllowPolicy };
@@ -56,7 +60,7 @@ fn guarded_effects_are_asked_about_whatever_is_allowed_and_never_remembered() {
     let allowing = rules([rule(Allow, Matcher::Effect(write.clone()))]);
     assert_eq!(allowing.judge(&guarded, &AllowPolicy), Ask);
     assert_eq!(allowing.judge(&Effects::from(write.clone()), &AllowPolicy), Allow);
-    assert_eq!(Rules::default().memorable(&guarded, &AskPolicy), None);
+    assert_eq!(Rules::default().memorable(&judged(&guarded, &AskPolicy)), None);
     assert_eq!(Rules::default().judge(&guarded, &ReadOnlyPolicy), Deny);
     let denying = rules([rule(Deny, Matcher::Effect(write))]);
     assert_eq!(denying.judge(&guarded, &AskPolicy), Deny);
@@ -91,7 +95,7 @@ fn outside_of_the_roots_all_is_asked_about_but_what_a_rule_names() {
         for unnamed in [Matcher::Tool("tool".into()), Matcher::Kind(ToolKind::Execute)] {
             assert_eq!(judge(unnamed, &AllowPolicy), Ask);
         }
-        let remembered = Rules::default().memorable(&effects, &AskPolicy);
+        let remembered = Rules::default().memorable(&judged(&effects, &AskPolicy));
         assert_eq!(remembered, Some(vec![effect]));
     }
 }
@@ -401,7 +405,7 @@ fn rules_that_cannot_be_read_leave_nothing_allowed() {
     for policy in [&AskPolicy as &dyn Policy, &AllowPolicy] {
         assert_eq!(rules.judge(&write, policy), Ask);
         assert_eq!(rules.judge(&Effects::from(Effect::Read("/p/a".into())), policy), Ask);
-        assert_eq!(rules.memorable(&write, policy), None);
+        assert_eq!(rules.memorable(&judged(&write, policy)), None);
     }
     assert_eq!(rules.judge(&write, &ReadOnlyPolicy), Deny);
 }
@@ -411,18 +415,24 @@ fn what_may_be_remembered_is_what_only_the_policy_asks_about() {
     let (read, a, b) =
         (Effect::Read("/r".into()), Effect::Write("/a".into()), Effect::Write("/b".into()));
     let call = Effects::from_iter([read.clone(), a.clone(), b.clone(), a.clone()]);
-    assert_eq!(Rules::default().memorable(&call, &AskPolicy), Some(vec![a.clone(), b.clone()]));
+    assert_eq!(
+        Rules::default().memorable(&judged(&call, &AskPolicy)),
+        Some(vec![a.clone(), b.clone()])
+    );
     let all = Some(vec![read, a.clone(), b.clone()]);
-    assert_eq!(Rules::default().memorable(&call, &AskAlwaysPolicy), all);
+    assert_eq!(Rules::default().memorable(&judged(&call, &AskAlwaysPolicy)), all);
     let allowed = rules([rule(Allow, Matcher::Effect(a.clone()))]);
-    assert_eq!(allowed.memorable(&call, &AskPolicy), Some(vec![b]));
+    assert_eq!(allowed.memorable(&judged(&call, &AskPolicy)), Some(vec![b]));
     for asked in [rule(Ask, Matcher::Effect(a.clone())), rule(Deny, Matcher::Effect(a))] {
-        assert_eq!(rules([asked]).memorable(&call, &AskPolicy), None);
+        assert_eq!(rules([asked]).memorable(&judged(&call, &AskPolicy)), None);
     }
     let asked = rules([rule(Ask, Matcher::Tool("t".to_owned()))]);
-    assert_eq!(asked.memorable(&call.clone().by("t", ToolKind::Edit), &AskPolicy), None);
-    assert_eq!(Rules::default().memorable(&Effects::from(Effect::Unknown), &AskPolicy), None);
-    assert_eq!(Rules::default().memorable(&Effects::none(), &AskPolicy), None);
+    assert_eq!(asked.memorable(&judged(&call.clone().by("t", ToolKind::Edit), &AskPolicy)), None);
+    assert_eq!(
+        Rules::default().memorable(&judged(&Effects::from(Effect::Unknown), &AskPolicy)),
+        None
+    );
+    assert_eq!(Rules::default().memorable(&judged(&Effects::none(), &AskPolicy)), None);
 }
 
 #[test]
@@ -431,7 +441,7 @@ fn there_is_an_end_to_rules() {
     let numbered = |n: usize| rule(Allow, Matcher::Tool(n.to_string()));
     assert!((0..crate::limits::SESSION_RULES).all(|n| rules.add(numbered(n))));
     assert!(rules.add(numbered(0)) && !rules.add(numbered(usize::MAX)));
-    assert_eq!(rules.memorable(&Effects::from(run("a")), &AskPolicy), None);
+    assert_eq!(rules.memorable(&judged(&Effects::from(run("a")), &AskPolicy)), None);
 }
 
 #[test]

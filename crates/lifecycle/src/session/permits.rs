@@ -22,7 +22,8 @@ use crate::permission::{
     self, Answer, Decision, Denial, Grant, Memory, NoAnswer, Outcome, Permit, Subject,
 };
 use crate::rules::{
-    AskPolicy, Change, ENGLISH, Policy, Rule, Rules, Scope, StoreError, Verdict, runs_files,
+    AskPolicy, Change, ENGLISH, Judgement, Policy, Rule, Rules, Scope, StoreError, Verdict,
+    runs_files,
 };
 use crate::title::Titles;
 
@@ -100,7 +101,27 @@ impl Request {
     }
 }
 
+/// What a policy is to judge, taken out of the session: the policy is somebody else's code, which is
+/// called under no lock.
+#[derive(Debug)]
+pub(crate) struct Case {
+    effects: Effects,
+    policy: Arc<dyn Policy>,
+}
+
+impl Case {
+    pub(crate) fn judge(self) -> Result<Judgement, Denial> {
+        caught(|| Judgement::new(self.effects, &*self.policy)).ok_or(Denial::Fault)
+    }
+}
+
 impl Permits {
+    /// Returns how many requests came to an end.
+    #[cfg(feature = "tokio")]
+    pub(super) fn ended(&self) -> u64 {
+        self.last_request - self.requests.len() as u64
+    }
+
     /// Returns whether the client is asked about a call.
     pub(super) fn is_asked(&self, id: &ToolCallId) -> bool {
         self.requests.values().any(|request| request.call == *id)
@@ -126,9 +147,10 @@ impl Session {
         self.permits.titles.clone()
     }
 
-    /// Sets what is done about effects that no rule speaks of.
-    pub fn set_policy(&mut self, policy: Arc<dyn Policy>) {
-        self.permits.policy = policy;
+    /// Sets what is done about effects that no rule speaks of. Returns what was set before: dropping
+    /// it may run code of its own, for which a lock around the session should be free.
+    pub fn set_policy(&mut self, policy: Arc<dyn Policy>) -> Arc<dyn Policy> {
+        std::mem::replace(&mut self.permits.policy, policy)
     }
 
     /// Asks the client why it rejected a call, where it did not say: an [`Item::Reason`] follows,
@@ -211,7 +233,11 @@ impl Session {
         is_whole: bool,
         now: Moment,
     ) -> Permit {
-        let permit = self.prepare_request(id, effects, subject, is_whole, now);
+        let judgement = match self.case(id, effects).and_then(Case::judge) {
+            Ok(judgement) => judgement,
+            Err(denial) => return Permit::Denied(denial),
+        };
+        let permit = self.prepare_request(id, &judgement, subject, is_whole, now);
         if let Permit::Asked(request) = permit {
             self.ask_client(request, now);
         }
@@ -225,46 +251,57 @@ impl Session {
         }
     }
 
+    /// Returns what the policy is to judge of an open call.
+    pub(crate) fn case(&self, id: &ToolCallId, effects: &Effects) -> Result<Case, Denial> {
+        let call = self.board.tool_call(id).ok_or(Denial::Ended)?;
+        let effects = effects.clone().by(&*call.name, call.kind);
+        Ok(Case { effects, policy: self.permits.policy.clone() })
+    }
+
+    /// Returns what the policy is to judge of a request that waits.
+    pub(crate) fn case_of(&self, id: PermissionId) -> Result<Case, Denial> {
+        let request = self.request(id).ok_or(Denial::Ended)?;
+        Ok(Case { effects: request.effects.clone(), policy: self.permits.policy.clone() })
+    }
+
     /// Decides as [`Session::permit`] does, and makes the request that is to be answered where
     /// neither rules nor policy do.
     pub(crate) fn prepare_request(
         &mut self,
         id: &ToolCallId,
-        effects: &Effects,
+        judgement: &Judgement,
         subject: Subject,
         is_whole: bool,
         now: Moment,
     ) -> Permit {
-        let Some(call) = self.board.tool_call(id) else { return Permit::Denied(Denial::Ended) };
-        let effects = effects.clone().by(&*call.name, call.kind);
+        if self.board.tool_call(id).is_none() {
+            return Permit::Denied(Denial::Ended);
+        }
         self.subtitle(id, None, now);
-        match self.judge(&effects) {
-            Ok(Verdict::Allow) if !self.runs_unseen(&effects) => {
-                self.note_unseen(&effects);
+        let effects = judgement.effects();
+        match self.decide(judgement) {
+            Ok(Verdict::Allow) => {
+                self.note_unseen(effects);
                 return Permit::Granted(Grant::new(subject));
             }
             Ok(_) => {}
             Err(denial) => return Permit::Denied(denial),
         }
-        let names_unseen = self.runs_unseen(&effects);
+        let names_unseen = self.runs_unseen(judgement);
         if names_unseen {
-            let note = self.board.note(id, &self.unseen_words());
-            self.offer_call(id, note, IsFirst::No, now);
+            self.note(id, &visible(&self.unseen_words()), now);
         }
-        if let Some((words, why)) = caught(|| self.permits.rules.not_understood(&effects)).flatten()
+        if let Some((words, why)) = caught(|| self.permits.rules.not_understood(effects)).flatten()
         {
             let why = not_understood(&why, &self.permits.titles);
             let note = self.permits.sentence("not-covered", &[("words", words), ("why", why)]);
-            let note = self.board.note(id, &visible(&note));
-            self.offer_call(id, note, IsFirst::No, now);
+            self.note(id, &visible(&note), now);
         }
         let is_shown = self.board.is_whole(id);
         if !is_shown {
-            let note = self.board.note(id, &self.permits.sentence("not-whole", &[]));
-            self.offer_call(id, note, IsFirst::No, now);
+            self.note(id, &self.permits.sentence("not-whole", &[]), now);
         }
-        let permits = &self.permits;
-        let memorable = caught(|| permits.rules.memorable(&effects, &*permits.policy)).flatten();
+        let memorable = self.permits.rules.memorable(judgement);
         let memorable = memorable.filter(|_| is_whole && is_shown);
         let mut memory = memorable.map(Memory::of).unwrap_or_default();
         let mut options = self.options(&memory);
@@ -275,18 +312,24 @@ impl Session {
         }
         self.permits.last_request += 1;
         let request_id = PermissionId(self.permits.last_request);
-        let (call, question, asked) = (id.clone(), Question::MayItRun, now.at);
-        let request =
-            Request { call, options, question, effects, memory, subject, asked, names_unseen };
+        let request = Request {
+            call: id.clone(),
+            options,
+            question: Question::MayItRun,
+            effects: effects.clone(),
+            memory,
+            subject,
+            asked: now.at,
+            names_unseen,
+        };
         self.permits.requests.insert(request_id, request);
         Permit::Asked(request_id)
     }
 
-    /// Judges what a call would do, by rules and policy.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn judge_call(&self, id: &ToolCallId, effects: &Effects) -> Result<Verdict, Denial> {
-        let call = self.board.tool_call(id).ok_or(Denial::Ended)?;
-        self.judge(&effects.clone().by(&*call.name, call.kind))
+    /// Tells people something about a call that is asked about.
+    fn note(&mut self, id: &ToolCallId, text: &str, now: Moment) {
+        let note = self.board.note(id, text);
+        self.offer_call(id, note, IsFirst::No, now);
     }
 
     /// Returns a request that waits for its answer.
@@ -298,31 +341,36 @@ impl Session {
     /// Takes the client's answer. Nothing for a request that was withdrawn or answered before, and
     /// for one whose reason is asked for now.
     pub fn answer(&mut self, id: PermissionId, answer: Answer) -> Option<Outcome> {
-        self.take_answer(id, answer, self.permits.asks_why)
+        let judgement = self.case_of(id).and_then(Case::judge);
+        self.take_answer(id, answer, self.permits.asks_why, judgement)
     }
 
-    /// Takes the answer of whoever was asked; `asks_why` has the client asked why it rejected.
+    /// Takes the answer of whoever was asked, with what the policy says of the request by now;
+    /// `asks_why` has the client asked why it rejected.
     pub(crate) fn take_answer(
         &mut self,
         id: PermissionId,
         answer: Answer,
         asks_why: bool,
+        judgement: Result<Judgement, Denial>,
     ) -> Option<Outcome> {
         let request = self.take_request(id, Question::MayItRun)?;
         // An answer that came before its question: the question is void.
         self.outbox.withdraw(id);
         match permission::decide(answer, &request.options) {
-            Decision::Allowed { remember } => match self.judge(&request.effects) {
-                // What was denied since it was asked about stays denied.
-                Err(denial) => Some(Outcome::Denied(denial)),
-                Ok(_) => {
-                    if request.names_unseen {
-                        self.permits.unseen.clear();
+            Decision::Allowed { remember } => {
+                match judgement.and_then(|judgement| self.decide(&judgement)) {
+                    // What was denied since it was asked about stays denied.
+                    Err(denial) => Some(Outcome::Denied(denial)),
+                    Ok(_) => {
+                        if request.names_unseen {
+                            self.permits.unseen.clear();
+                        }
+                        self.remember(&request, remember, Verdict::Allow);
+                        Some(Outcome::Granted(Grant::new(request.subject)))
                     }
-                    self.remember(&request, remember, Verdict::Allow);
-                    Some(Outcome::Granted(Grant::new(request.subject)))
                 }
-            },
+            }
             Decision::Rejected { remember: None, reason: None } if asks_why => {
                 let request = Request { question: Question::WhyNot, ..request };
                 let asked = request.asked;
@@ -338,6 +386,12 @@ impl Session {
             Decision::Unanswered(error) => Some(Outcome::Unanswered(NoAnswer::Failed(error))),
             Decision::Cancelled => Some(Outcome::Cancelled),
         }
+    }
+
+    /// Returns whether the client is asked why it rejected a call.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn asks_why(&self) -> bool {
+        self.permits.asks_why
     }
 
     /// Takes what the client said of a rejection, if it said anything. Nothing for a request whose
@@ -374,26 +428,24 @@ impl Session {
         self.permits.rules.end(Scope::Turn);
     }
 
-    /// Judges a call; what is denied comes with what denies it.
-    fn judge(&self, effects: &Effects) -> Result<Verdict, Denial> {
-        let Permits { rules, policy, .. } = &self.permits;
-        let judge = |rules: &Rules| caught(|| rules.judge(effects, &**policy)).ok_or(Denial::Fault);
-        match judge(rules)? {
-            Verdict::Deny if judge(&Rules::default())? == Verdict::Deny => Err(Denial::Policy),
+    /// Decides over a call; what is denied comes with what denies it.
+    pub(crate) fn decide(&self, judgement: &Judgement) -> Result<Verdict, Denial> {
+        match self.permits.rules.decide(judgement) {
+            Verdict::Deny if Rules::default().decide(judgement) == Verdict::Deny => {
+                Err(Denial::Policy)
+            }
             Verdict::Deny => Err(Denial::Rule),
+            Verdict::Allow if self.runs_unseen(judgement) => Ok(Verdict::Ask),
             verdict => Ok(verdict),
         }
     }
 
     /// Whether a call runs, by a rule alone, a command that may run files of the project while there are
     /// some that were changed without a question.
-    fn runs_unseen(&self, effects: &Effects) -> bool {
-        let Permits { policy, unseen, .. } = &self.permits;
-        let is_by_policy = || {
-            let judged = caught(|| Rules::default().judge(effects, &**policy));
-            judged == Some(Verdict::Allow)
-        };
-        !unseen.is_empty() && effects.iter().any(runs_files) && !is_by_policy()
+    fn runs_unseen(&self, judgement: &Judgement) -> bool {
+        !self.permits.unseen.is_empty()
+            && judgement.effects().iter().any(runs_files)
+            && Rules::default().decide(judgement) != Verdict::Allow
     }
 
     fn note_unseen(&mut self, effects: &Effects) {

@@ -13,5 +13,6 @@ mod lives;
 mod once_broken;
 mod outdated;
 mod performing;
+mod reentrant;
 mod stalling;
 mod steps;

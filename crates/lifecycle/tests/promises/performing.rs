@@ -169,6 +169,11 @@ impl Stage {
         seen.tool_call("c").map(|call| call.status)
     }
 
+    /// Returns the first request that the client was asked.
+    pub(crate) fn asked(&self) -> PermissionId {
+        self.asked.lock().unwrap()[0]
+    }
+
     pub(crate) fn has_run(&self) -> bool {
         *self.ran.lock().unwrap()
     }

@@ -1,13 +1,14 @@
 //! What a session asks, what an answer leaves behind, and what becomes of a rejection.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Instant, SystemTime};
 
 use acp_lifecycle::rules::{Change, StoreError};
 use acp_lifecycle::{
     AcceptEditsPolicy, Answer, AskAlwaysPolicy, AskPolicy, Denial, Effect, Effects, End, Item,
-    Matcher, Moment, Outcome, PermissionId, Permit, ReadOnlyPolicy, Rule, Scope, Secrets, Session,
-    Subject, Verdict, limits,
+    Matcher, Moment, Outcome, PermissionId, Permit, Policy, ReadOnlyPolicy, Rule, Scope, Secrets,
+    Session, Subject, Verdict, limits,
 };
 use acp_types::{Content, ContentBlock, Reason, ToolCallId, ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
@@ -426,6 +427,39 @@ fn a_note_shows_no_secret() {
     stage.session.set_secrets(Secrets::new(["hunter2hunter2"]));
     stage.asked(&run("cargo test -- --hunter2hunter2"));
     assert!(notes(&stage).contains("`--[redacted]` is not a word"), "{}", notes(&stage));
+}
+
+/// Asks about everything, and counts how often it is called.
+#[derive(Debug, Default)]
+struct Counts(AtomicUsize);
+
+impl Policy for Counts {
+    fn judge(&self, _: &Effect) -> Verdict {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Verdict::Ask
+    }
+}
+
+#[test]
+fn a_policy_is_called_once_for_each_effect_when_a_call_is_judged() {
+    let mut stage = Stage::with_store(Ok(vec![]));
+    let policy = Arc::new(Counts::default());
+    stage.session.set_policy(policy.clone());
+    let count = || policy.0.swap(0, Ordering::Relaxed);
+    let call = Effects::from_iter([write("/p/a"), write("/p/b")]);
+    let number = stage.asked(&call);
+    assert_eq!(count(), 2);
+    stage.select(number, "allow_always");
+    assert_eq!(count(), 2);
+    // By a rule, which is looked at besides.
+    assert!(matches!(stage.permit(&call), Permit::Granted(_)));
+    assert_eq!(count(), 2);
+    let rule = stage.session.rules().iter().next().cloned().unwrap();
+    stage.session.revoke(&rule);
+    let number = stage.asked(&call);
+    stage.select(number, "reject_always");
+    assert!(matches!(stage.permit(&call), Permit::Denied(Denial::Rule)));
+    assert_eq!(count(), 6);
 }
 
 #[test]

@@ -110,3 +110,21 @@ async fn a_call_that_is_cancelled_waits_for_no_approver() {
     let (_, meta) = stage.shown("t/a").await;
     assert_eq!(meta.reason, Some(Reason::Turn));
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_approver_that_panics_permits_nothing() {
+    let stage = Stage::new(Some("allow"));
+    let panics = |at_once: bool| {
+        stage.session.set_approver(move |_| {
+            assert!(!at_once, "a planted panic");
+            async { panic!("a planted panic") }
+        });
+    };
+    for (id, at_once) in [("a", true), ("b", false)] {
+        panics(at_once);
+        let call = tools(&stage).call(&"t".into(), id, "x", json!({}), &stage.cancel, tool).await;
+        let text = "Not permitted: what decides that failed by a fault of its own. It did not run.";
+        assert_eq!(call.unwrap_err().text, text);
+    }
+    assert!(stage.seen.lock().unwrap().asked.is_empty());
+}

@@ -1,0 +1,210 @@
+//! Foreign code that comes back to the session whose step it is a part of: nothing waits for itself,
+//! and what comes between the steps of an answer takes nothing from it.
+
+use std::pin::pin;
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, SystemTime};
+
+use acp_lifecycle::{
+    Answer, AskPolicy, Effect, Item, PermissionId, Policy, Session, SessionHandle, Sink,
+    Unreachable, Verdict, drive, perform,
+};
+use acp_types::{Reason, Status, ToolCallPatch};
+use pretty_assertions::assert_eq;
+use tokio_util::sync::CancellationToken;
+
+use crate::performing::{Act, Client, Stage, pass};
+
+/// Does what must not wait for itself; if it does, its thread is left behind.
+fn in_time<F: Future<Output = ()>>(act: impl FnOnce() -> F + Send + 'static) {
+    let (done, is_done) = mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(act());
+        done.send(()).unwrap();
+    });
+    is_done.recv_timeout(Duration::from_secs(20)).expect("it waits for itself, or it failed");
+}
+
+fn session() -> SessionHandle {
+    SessionHandle::new(Session::new("/p"), SystemTime::now)
+}
+
+/// Uses the session in each way that takes one of its locks.
+fn uses(session: &SessionHandle) {
+    session.with(|_, _| ());
+    assert!(!session.cancel_call(&"none".into()));
+    let mut withdrawn = pin!(session.withdrawn(first_request()));
+    let _is_withdrawn = withdrawn.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    session.set_approver(|_| std::future::ready(None));
+}
+
+fn first_request() -> PermissionId {
+    let mut session = Session::new("/p");
+    asked(&mut session)
+}
+
+/// Asks about a call, and returns the request.
+fn asked(session: &mut Session) -> PermissionId {
+    let now = acp_lifecycle::Moment { at: std::time::Instant::now(), wall: SystemTime::now() };
+    session.announce(&"asked".into(), &"t".into(), ToolCallPatch::new().title("Ask"), now);
+    let subject = acp_lifecycle::Subject::of_call("x", &1.into(), "/p".as_ref(), b"");
+    match session.permit(&"asked".into(), &Effect::Unknown.into(), subject, true, now) {
+        acp_lifecycle::Permit::Asked(id) => id,
+        permit => panic!("{permit:?}"),
+    }
+}
+
+/// Uses a session when it is called, woken or dropped.
+#[derive(Debug)]
+struct Uses(SessionHandle);
+
+impl Policy for Uses {
+    fn judge(&self, effect: &Effect) -> Verdict {
+        uses(&self.0);
+        AskPolicy.judge(effect)
+    }
+}
+
+impl Wake for Uses {
+    fn wake(self: Arc<Self>) {
+        uses(&self.0);
+    }
+}
+
+impl Drop for Uses {
+    fn drop(&mut self) {
+        uses(&self.0);
+    }
+}
+
+#[test]
+fn what_is_replaced_may_use_the_session_when_it_is_dropped() {
+    in_time(async || {
+        let session = session();
+        let used = Uses(session.clone());
+        session.set_approver(move |_| {
+            let _used = &used;
+            std::future::ready(None)
+        });
+        session.set_approver(|_| std::future::ready(None));
+        let policy = Arc::new(Uses(session.clone()));
+        session.with(|session, _| session.set_policy(policy));
+        session.with(|session, _| session.set_policy(Arc::new(AskPolicy)));
+    });
+}
+
+#[test]
+fn a_policy_may_use_the_session() {
+    in_time(async || {
+        let stage = Stage::new(Client::Answers("allow"));
+        let policy = Arc::new(Uses(stage.session.clone()));
+        stage.session.with(|session, _| session.set_policy(policy));
+        let ended = perform(stage.announce(), stage.tool(Act::Succeed)).await;
+        assert_eq!(ended.status, Status::Completed);
+    });
+}
+
+/// Wakes by a closure.
+struct Wakes<F>(F);
+
+impl<F: Fn() + Send + Sync + 'static> Wake for Wakes<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+/// Hands over everything that is due, and returns the request that is among it.
+fn taken(session: &SessionHandle) -> PermissionId {
+    let items = session
+        .with(|session, now| std::iter::from_fn(|| session.poll(now.at)).collect::<Vec<_>>());
+    let request = items.iter().find_map(|item| match item {
+        Item::Permission(id) => Some(*id),
+        _ => None,
+    });
+    request.expect("it is asked about")
+}
+
+#[test]
+fn who_waits_for_an_answer_may_use_the_session_when_it_is_woken() {
+    in_time(async || {
+        for is_answered in [true, false] {
+            // Its tool alone: no driver.
+            let (tool, session) = (Stage::new(Client::IsSilent).tool(Act::Succeed), session());
+            let patch = ToolCallPatch::new().title("Do it");
+            let open = session.announce(&"c".into(), &"t".into(), patch, &CancellationToken::new());
+            let waker = Waker::from(Arc::new(Uses(session.clone())));
+            let mut context = Context::from_waker(&waker);
+            let mut call = pin!(perform(open.unwrap(), tool));
+            assert!(call.as_mut().poll(&mut context).is_pending());
+            let request = taken(&session);
+            let mut withdrawn = pin!(session.withdrawn(request));
+            assert!(withdrawn.as_mut().poll(&mut context).is_pending());
+            match is_answered {
+                true => session.answer(request, Answer::allow_once()),
+                false => session.with(|session, _| session.withdraw(request)),
+            }
+            assert!(withdrawn.as_mut().poll(&mut context).is_ready());
+            let Poll::Ready(ended) = call.as_mut().poll(&mut context) else { panic!("it waits") };
+            let expected = if is_answered { Status::Completed } else { Status::Failed };
+            assert_eq!(ended.status, expected);
+        }
+    });
+}
+
+/// Takes everything.
+struct Sinks;
+
+impl Sink for Sinks {
+    fn deliver(&mut self, _: Item) -> Result<(), Unreachable> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_call_that_ends_beside_an_answer_takes_nothing_from_it() {
+    in_time(async || {
+        let (tool, session) = (Stage::new(Client::IsSilent).tool(Act::Succeed), session());
+        let announce = |id: &str| {
+            let patch = ToolCallPatch::new().title("Do it");
+            session.announce(&id.to_owned().into(), &"t".into(), patch, &CancellationToken::new())
+        };
+        // Whoever is told of each change ends another call.
+        let other = Mutex::new(None);
+        let other = Arc::new(other);
+        let ends = other.clone();
+        let waker = Waker::from(Arc::new(Wakes(move || drop(ends.lock().unwrap().take()))));
+        let mut call = pin!(perform(announce("c").unwrap(), tool));
+        assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let request = taken(&session);
+        let mut driver = pin!(drive(session.clone(), Sinks, CancellationToken::new()));
+        let opened = announce("other");
+        assert!(driver.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        *other.lock().unwrap() = opened;
+        session.answer(request, Answer::allow_once());
+        assert!(other.lock().unwrap().is_none(), "it was not woken");
+        let ended = call.await;
+        assert_eq!((ended.status, ended.reason), (Status::Completed, None));
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn whichever_step_ends_a_request_lets_nobody_wait_for_it() {
+    type Step = fn(&mut Session, acp_lifecycle::Moment, PermissionId);
+    let steps: [Step; 4] = [
+        |session, _, request| session.withdraw(request),
+        |session, now, _| session.end_turn(&"t".into(), Reason::Turn, now),
+        |session, now, _| session.finish(&"c".into(), acp_lifecycle::End::completed(), now),
+        |session, _, request| drop(session.answer(request, Answer::allow_once())),
+    ];
+    for step in steps {
+        let stage = Stage::new(Client::IsSilent);
+        let call = tokio::spawn(perform(stage.announce(), stage.tool(Act::Succeed)));
+        pass(1).await;
+        let request = stage.asked();
+        stage.session.with(|session, now| step(session, now, request));
+        let ended = tokio::time::timeout(Duration::from_secs(60), call).await.unwrap().unwrap();
+        assert!(ended.status != Status::Completed && !stage.has_run());
+    }
+}
