@@ -20,7 +20,7 @@ use crate::ids::PermissionId;
 use crate::outbox::{Chunk, Item};
 use crate::permission::{Answer, Denial, Outcome};
 use crate::rules::Judgement;
-use crate::session::{Case, Request, Session};
+use crate::session::{AnsweredBy, Case, Request, Session};
 use crate::span;
 
 mod call;
@@ -50,7 +50,7 @@ struct Shared {
 }
 
 /// Answers permission requests instead of the client.
-type Approver = dyn Fn(Request) -> BoxFuture<'static, Option<Answer>> + Send + Sync;
+type Approver = dyn Fn(Request, ToolCallReport) -> BoxFuture<'static, Option<Answer>> + Send + Sync;
 
 /// What is held for an open call.
 struct Open {
@@ -224,21 +224,25 @@ impl SessionHandle {
     }
 
     /// Has permission requests answered by `approver` before the client is asked: by a dialog of
-    /// your own, or by a service. It sees the whole call: its tool and kind
-    /// ([`Request::effects`]), its arguments ([`Request::subject`]), its effects.
+    /// your own, or by a service. It gets what a person would see, the document of the call with all
+    /// notes, and what was made of it: its tool, kind and effects ([`Request::effects`]), its whole
+    /// arguments ([`Request::subject`]), the files changed before that it may run
+    /// ([`Request::unseen`]).
     ///
     /// It is asked once about each request, which neither a rule nor the policy decided, and nothing
     /// waits for it but the call. On nothing, the client is asked. Its answer is taken as the
-    /// client's would be: it may remember, and what a rule or the policy denies by then stays denied.
-    /// It is dropped when the call ends before; if it panics, the call is denied. It must not keep this
-    /// handle, which would keep the session for ever.
+    /// client's would be, and what a rule or the policy denies by then stays denied, but it stands for
+    /// no person: what it allows can be remembered for the session and no longer, and files that are
+    /// changed by it, or named to it, are named to whoever is asked next about a command that may run
+    /// them. It is dropped when the call ends before; if it panics, the call is denied. It must not
+    /// keep this handle, which would keep the session for ever.
     ///
     /// ```
     /// # use acp_lifecycle::{Answer, Effect, SessionHandle};
     /// # async fn ask_my_user(_: &str) -> bool { true }
     /// # fn set(session: &SessionHandle) {
-    /// session.set_approver(|request| async move {
-    ///     let question = format!("{} {}?", request.subject().tool(), request.subject().args());
+    /// session.set_approver(|request, call| async move {
+    ///     let question = format!("{}: {}?", call.title, request.subject().args());
     ///     match ask_my_user(&question).await {
     ///         true => Some(Answer::allow_once()),
     ///         false => Some(Answer::reject_once(Some("Not today.".to_owned()))),
@@ -246,11 +250,14 @@ impl SessionHandle {
     /// });
     /// # }
     /// ```
-    pub fn set_approver<R>(&self, approver: impl Fn(Request) -> R + Send + Sync + 'static)
-    where
+    pub fn set_approver<R>(
+        &self,
+        approver: impl Fn(Request, ToolCallReport) -> R + Send + Sync + 'static,
+    ) where
         R: Future<Output = Option<Answer>> + Send + 'static,
     {
-        let approver: Arc<Approver> = Arc::new(move |request| Box::pin(approver(request)));
+        let approver: Arc<Approver> =
+            Arc::new(move |request, call| Box::pin(approver(request, call)));
         // It may use this handle when it is dropped: no lock is held then.
         let replaced = lock(&self.shared.approver).replace(approver);
         drop(replaced);
@@ -264,13 +271,12 @@ impl SessionHandle {
 
     /// Takes the client's answer to a permission request. Late and second answers do nothing.
     pub fn answer(&self, id: PermissionId, answer: Answer) {
-        let judgement = self.judge(|session| session.case_of(id));
-        self.settle(id, |session| session.take_answer(id, answer, session.asks_why(), judgement));
+        self.answer_by(AnsweredBy::Client, id, answer);
     }
 
-    fn answer_as_approver(&self, id: PermissionId, answer: Answer) {
+    fn answer_by(&self, by: AnsweredBy, id: PermissionId, answer: Answer) {
         let judgement = self.judge(|session| session.case_of(id));
-        self.settle(id, |session| session.take_answer(id, answer, false, judgement));
+        self.settle(id, |session| session.take_answer(id, answer, by, judgement));
     }
 
     /// Takes what the client said of a call that it rejected, if it said anything.

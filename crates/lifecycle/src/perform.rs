@@ -271,15 +271,15 @@ async fn permit<E: Executor>(
     let Preview { patch, effects, is_whole, pinned } = preview.map_err(failed)?;
     call.change(patch);
     let subject = pinned.subject().clone();
-    match permitted.run.take() {
-        Some(before) if before.0 == subject && before.1.is_exactly(&effects) => {
-            // What is denied since then stays denied.
-            call.decide(&effects).map_err(Stop::Denied)?;
-            permitted.run = Some(before);
+    if let Some((before, did)) = permitted.run.take() {
+        let is_same = before == subject && did.is_exactly(&effects);
+        if is_same && call.stays_permitted(&effects).map_err(Stop::Denied)? {
+            permitted.run = Some((before, did));
             return Ok((pinned, Grant::new(subject)));
         }
-        Some(_) => call.append(Content::text(titles(call).sentence("outdated", &[], &[]))),
-        None => {}
+        if !is_same {
+            call.append(Content::text(titles(call).sentence("outdated", &[], &[])));
+        }
     }
     let grant = granted(call.permit(&effects, subject.clone(), is_whole).await)?;
     permitted.run = Some((subject, effects));
@@ -309,6 +309,12 @@ fn granted(outcome: Outcome) -> Result<Grant, Stop> {
         Outcome::Denied(denial) => Err(Stop::Denied(denial)),
         Outcome::Unanswered(why) => Err(Stop::Unanswered(why)),
         Outcome::Cancelled => Err(Stop::TurnOver),
+        Outcome::Outdated => {
+            let text = "Files that it may run were changed each time it was asked about. \
+                        It did not run.";
+            let failure = Failure { is_outdated: true, ..Failure::report("outdated", text) };
+            Err(Stop::Failed(Box::new(failure)))
+        }
     }
 }
 

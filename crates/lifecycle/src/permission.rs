@@ -17,7 +17,7 @@ use crate::rules::Scope;
 mod options;
 
 use options::{ALLOW_ONCE, REJECT_ONCE};
-pub(crate) use options::{Memory, decide, heard, options};
+pub(crate) use options::{Memory, decide, heard, options, retain_unstored};
 
 /// Everything that decides what a call does: the tool's name, its whole unredacted arguments, the
 /// effective `cwd`, and the bytes that identify what it found before it would change that.
@@ -210,6 +210,9 @@ pub enum Outcome {
     },
     /// It is denied, in spite of an answer of the client too; the turn goes on.
     Denied(Denial),
+    /// It is allowed, but files that it may run were changed since it was asked about, and nobody was
+    /// asked about that: it is to be permitted again, which names them.
+    Outdated,
     /// There is no answer of the user, for this reason; the call may not run, the turn goes on.
     Unanswered(NoAnswer),
     /// The turn is over.

@@ -26,9 +26,9 @@ use crate::title;
 use crate::usage::{SessionUsage, Updates};
 use permits::Permits;
 
-#[cfg(feature = "tokio")]
-pub(crate) use permits::Case;
 pub use permits::Request;
+#[cfg(feature = "tokio")]
+pub(crate) use permits::{AnsweredBy, Case};
 
 /// The state of one session: its calls and terminals, what it sends, and what may run.
 ///
@@ -40,7 +40,8 @@ pub use permits::Request;
 /// - [`announce`](Self::announce) posts it, pending. Its id is used up in this session from then on.
 /// - [`permit`](Self::permit) decides whether it may run. On
 ///   [`Permit::Asked`](crate::Permit::Asked) the client is asked, and [`answer`](Self::answer)
-///   returns the decision. Without a [`Grant`](crate::Grant), [`finish`](Self::finish) it.
+///   returns the decision; where that is [`Outcome::Outdated`](crate::Outcome::Outdated), permit it
+///   again. Without a [`Grant`](crate::Grant), [`finish`](Self::finish) it.
 /// - [`start`](Self::start), then any number of [`change`](Self::change),
 ///   [`progress`](Self::progress), [`pause`](Self::pause) and so on.
 /// - [`finish`](Self::finish) ends it. Whatever is told of it later changes nothing and is counted

@@ -15,6 +15,7 @@ use super::{Approver, SessionHandle, Waiting, lock};
 use crate::board::End;
 use crate::ids::PermissionId;
 use crate::permission::{Answer, Denial, NoAnswer, Outcome, Permit};
+use crate::session::AnsweredBy;
 use crate::span;
 use crate::{Effects, Subject, Verdict};
 
@@ -265,6 +266,12 @@ impl CallHandle {
         self.session.lock().decide(&judgement)
     }
 
+    /// Returns whether effects that were permitted before need no further question.
+    pub(crate) fn stays_permitted(&self, effects: &Effects) -> Result<bool, Denial> {
+        let judgement = self.session.judge(|session| session.case(&self.id, effects))?;
+        self.session.lock().stays_permitted(&judgement)
+    }
+
     /// Decides whether the call may run, and waits for the approver or the client where they are
     /// asked. Dropping this withdraws the request.
     pub(crate) async fn permit(
@@ -302,7 +309,7 @@ impl CallHandle {
             tokio::select! {
                 answer = self.ask(&*approver, id) => match answer {
                     Ok(Some(answer)) => {
-                        self.session.answer_as_approver(id, answer);
+                        self.session.answer_by(AnsweredBy::Approver, id, answer);
                     }
                     Ok(None) => self.session.with(|session, now| session.ask_client(id, now)),
                     Err(denial) => return Outcome::Denied(denial),
@@ -315,8 +322,10 @@ impl CallHandle {
 
     /// Asks an approver about a request of the call; nothing of one that was withdrawn.
     async fn ask(&self, approver: &Approver, id: PermissionId) -> Result<Option<Answer>, Denial> {
-        let Some(request) = self.session.request(id) else { return Ok(None) };
-        let answer = AssertUnwindSafe(async { approver(request).await }).catch_unwind();
+        let request = self.session.lock().request_of_approver(id);
+        let call = self.session.tool_call(&self.id);
+        let (Some(request), Some(call)) = (request, call) else { return Ok(None) };
+        let answer = AssertUnwindSafe(async { approver(request, call).await }).catch_unwind();
         answer.await.map_err(|_panic| Denial::Fault)
     }
 }

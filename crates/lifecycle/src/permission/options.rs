@@ -115,6 +115,13 @@ pub(crate) fn options(
     CHOICES.iter().filter_map(option).collect()
 }
 
+/// Leaves out the options that remember something beyond the session.
+pub(crate) fn retain_unstored(options: &mut Vec<PermissionOption>) {
+    let stored = CHOICES.iter().filter(|choice| choice.scope.is_some_and(Scope::is_stored));
+    let stored: Vec<_> = stored.map(|choice| choice.id).collect();
+    options.retain(|option| !stored.contains(&&*option.option_id.0));
+}
+
 /// Understands an answer. Only the option that was offered and says so allows anything: an
 /// unknown option, an error, no answer are all a no.
 pub(crate) fn decide(answer: Answer, offered: &[PermissionOption]) -> Decision {

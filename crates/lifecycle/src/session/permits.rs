@@ -42,9 +42,11 @@ pub(super) struct Permits {
     titles: Arc<Titles>,
     requests: HashMap<PermissionId, Request>,
     last_request: u64,
-    /// Files that were changed without a question since a person last permitted a command in the
+    /// Files that were changed without asking a person since one last permitted a command in the
     /// knowledge of them. At most 256 are named; the last one stands for more.
     unseen: BTreeSet<PathBuf>,
+    /// How many such changes there were, ever.
+    unseen_changes: u64,
 }
 
 impl Default for Permits {
@@ -59,6 +61,7 @@ impl Default for Permits {
             requests: HashMap::new(),
             last_request: 0,
             unseen: BTreeSet::new(),
+            unseen_changes: 0,
         }
     }
 }
@@ -76,8 +79,9 @@ pub struct Request {
     memory: Memory,
     subject: Subject,
     asked: Instant,
-    /// Whether the request names the files that were changed without a question.
-    names_unseen: bool,
+    unseen: Vec<PathBuf>,
+    /// How many changes that nobody was asked about there were when it was made.
+    unseen_changes: u64,
 }
 
 /// What the client is asked.
@@ -99,6 +103,23 @@ impl Request {
     pub fn subject(&self) -> &Subject {
         &self.subject
     }
+
+    /// Returns the files that a command of the call may run and that were changed without asking a
+    /// person: at most 256, of which the call shows some.
+    #[must_use]
+    pub fn unseen(&self) -> &[PathBuf] {
+        &self.unseen
+    }
+}
+
+/// Who answers a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnsweredBy {
+    /// A person, by the client.
+    Client,
+    /// A program of the embedder's own: nobody saw what it allows, or saves its rules.
+    #[cfg(feature = "tokio")]
+    Approver,
 }
 
 /// What a policy is to judge, taken out of the session: the policy is somebody else's code, which is
@@ -287,8 +308,9 @@ impl Session {
             Ok(_) => {}
             Err(denial) => return Permit::Denied(denial),
         }
-        let names_unseen = self.runs_unseen(judgement);
-        if names_unseen {
+        let mut unseen = Vec::new();
+        if self.runs_unseen(judgement) {
+            unseen.extend(self.permits.unseen.iter().cloned());
             self.note(id, &visible(&self.unseen_words()), now);
         }
         if let Some((words, why)) = caught(|| self.permits.rules.not_understood(effects)).flatten()
@@ -320,7 +342,8 @@ impl Session {
             memory,
             subject,
             asked: now.at,
-            names_unseen,
+            unseen,
+            unseen_changes: self.permits.unseen_changes,
         };
         self.permits.requests.insert(request_id, request);
         Permit::Asked(request_id)
@@ -338,60 +361,83 @@ impl Session {
         self.permits.requests.get(&id)
     }
 
+    /// Returns a request as an approver gets it, who can have nothing remembered beyond the session:
+    /// nobody would save it.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn request_of_approver(&self, id: PermissionId) -> Option<Request> {
+        let mut request = self.request(id)?.clone();
+        permission::retain_unstored(&mut request.options);
+        Some(request)
+    }
+
     /// Takes the client's answer. Nothing for a request that was withdrawn or answered before, and
     /// for one whose reason is asked for now.
     pub fn answer(&mut self, id: PermissionId, answer: Answer) -> Option<Outcome> {
         let judgement = self.case_of(id).and_then(Case::judge);
-        self.take_answer(id, answer, self.permits.asks_why, judgement)
+        self.take_answer(id, answer, AnsweredBy::Client, judgement)
     }
 
-    /// Takes the answer of whoever was asked, with what the policy says of the request by now;
-    /// `asks_why` has the client asked why it rejected.
+    /// Takes the answer of whoever was asked, with what the policy says of the request by now.
     pub(crate) fn take_answer(
         &mut self,
         id: PermissionId,
         answer: Answer,
-        asks_why: bool,
+        by: AnsweredBy,
         judgement: Result<Judgement, Denial>,
     ) -> Option<Outcome> {
-        let request = self.take_request(id, Question::MayItRun)?;
+        let mut request = self.take_request(id, Question::MayItRun)?;
         // An answer that came before its question: the question is void.
         self.outbox.withdraw(id);
-        match permission::decide(answer, &request.options) {
-            Decision::Allowed { remember } => {
-                match judgement.and_then(|judgement| self.decide(&judgement)) {
-                    // What was denied since it was asked about stays denied.
-                    Err(denial) => Some(Outcome::Denied(denial)),
-                    Ok(_) => {
-                        if request.names_unseen {
-                            self.permits.unseen.clear();
-                        }
-                        self.remember(&request, remember, Verdict::Allow);
-                        Some(Outcome::Granted(Grant::new(request.subject)))
-                    }
-                }
-            }
-            Decision::Rejected { remember: None, reason: None } if asks_why => {
+        let is_by_client = by == AnsweredBy::Client;
+        if !is_by_client {
+            permission::retain_unstored(&mut request.options);
+        }
+        Some(match permission::decide(answer, &request.options) {
+            Decision::Allowed { remember } => self.allow(request, remember, by, judgement),
+            Decision::Rejected { remember: None, reason: None }
+                if is_by_client && self.permits.asks_why =>
+            {
                 let request = Request { question: Question::WhyNot, ..request };
                 let asked = request.asked;
                 self.permits.requests.insert(id, request);
                 self.offer_at(Item::Reason(id), IsFirst::No, asked);
-                None
+                return None;
             }
             Decision::Rejected { remember, reason } => {
                 self.remember(&request, remember, Verdict::Deny);
-                Some(Outcome::Rejected { reason })
+                Outcome::Rejected { reason }
             }
-            Decision::Void => Some(Outcome::Unanswered(NoAnswer::NotOffered)),
-            Decision::Unanswered(error) => Some(Outcome::Unanswered(NoAnswer::Failed(error))),
-            Decision::Cancelled => Some(Outcome::Cancelled),
-        }
+            Decision::Void => Outcome::Unanswered(NoAnswer::NotOffered),
+            Decision::Unanswered(error) => Outcome::Unanswered(NoAnswer::Failed(error)),
+            Decision::Cancelled => Outcome::Cancelled,
+        })
     }
 
-    /// Returns whether the client is asked why it rejected a call.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn asks_why(&self) -> bool {
-        self.permits.asks_why
+    /// Does what an answer says that allows a call, unless that holds no more.
+    fn allow(
+        &mut self,
+        request: Request,
+        remember: Option<Scope>,
+        by: AnsweredBy,
+        judgement: Result<Judgement, Denial>,
+    ) -> Outcome {
+        let is_current = request.unseen_changes == self.permits.unseen_changes;
+        match judgement.and_then(|judgement| self.stays_permitted(&judgement)) {
+            // What was denied since it was asked about stays denied.
+            Err(denial) => return Outcome::Denied(denial),
+            Ok(false) if !is_current => return Outcome::Outdated,
+            Ok(_) => {}
+        }
+        match by {
+            AnsweredBy::Client if is_current && !request.unseen.is_empty() => {
+                self.permits.unseen.clear();
+            }
+            AnsweredBy::Client => {}
+            #[cfg(feature = "tokio")]
+            AnsweredBy::Approver => self.note_unseen(&request.effects),
+        }
+        self.remember(&request, remember, Verdict::Allow);
+        Outcome::Granted(Grant::new(request.subject))
     }
 
     /// Takes what the client said of a rejection, if it said anything. Nothing for a request whose
@@ -440,8 +486,15 @@ impl Session {
         }
     }
 
-    /// Whether a call runs, by a rule alone, a command that may run files of the project while there are
-    /// some that were changed without a question.
+    /// Whether a call that was permitted before needs no further question; what is denied since then
+    /// stays denied.
+    pub(crate) fn stays_permitted(&self, judgement: &Judgement) -> Result<bool, Denial> {
+        self.decide(judgement)?;
+        Ok(!self.runs_unseen(judgement))
+    }
+
+    /// Whether a call runs, if not by the policy's leave, a command that may run files of the project
+    /// while there are some that were changed without asking a person.
     fn runs_unseen(&self, judgement: &Judgement) -> bool {
         !self.permits.unseen.is_empty()
             && judgement.effects().iter().any(runs_files)
@@ -449,11 +502,13 @@ impl Session {
     }
 
     fn note_unseen(&mut self, effects: &Effects) {
+        let Permits { unseen, unseen_changes, .. } = &mut self.permits;
         for effect in effects.iter() {
-            if let Effect::Write(path) | Effect::Delete(path) = effect
-                && self.permits.unseen.len() < limits::UNSEEN_FILES
-            {
-                self.permits.unseen.insert(path.clone());
+            if let Effect::Write(path) | Effect::Delete(path) = effect {
+                *unseen_changes += 1;
+                if unseen.len() < limits::UNSEEN_FILES {
+                    unseen.insert(path.clone());
+                }
             }
         }
     }

@@ -37,7 +37,7 @@ fn uses(session: &SessionHandle) {
     assert!(!session.cancel_call(&"none".into()));
     let mut withdrawn = pin!(session.withdrawn(first_request()));
     let _is_withdrawn = withdrawn.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-    session.set_approver(|_| std::future::ready(None));
+    session.set_approver(|_, _| std::future::ready(None));
 }
 
 fn first_request() -> PermissionId {
@@ -84,11 +84,11 @@ fn what_is_replaced_may_use_the_session_when_it_is_dropped() {
     in_time(async || {
         let session = session();
         let used = Uses(session.clone());
-        session.set_approver(move |_| {
+        session.set_approver(move |_, _| {
             let _used = &used;
             std::future::ready(None)
         });
-        session.set_approver(|_| std::future::ready(None));
+        session.set_approver(|_, _| std::future::ready(None));
         let policy = Arc::new(Uses(session.clone()));
         session.with(|session, _| session.set_policy(policy));
         session.with(|session, _| session.set_policy(Arc::new(AskPolicy)));

@@ -1,14 +1,15 @@
 //! What a session asks, what an answer leaves behind, and what becomes of a rejection.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Instant, SystemTime};
 
 use acp_lifecycle::rules::{Change, StoreError};
 use acp_lifecycle::{
-    AcceptEditsPolicy, Answer, AskAlwaysPolicy, AskPolicy, Denial, Effect, Effects, End, Item,
-    Matcher, Moment, Outcome, PermissionId, Permit, Policy, ReadOnlyPolicy, Rule, Scope, Secrets,
-    Session, Subject, Verdict, limits,
+    AcceptEditsPolicy, AllowPolicy, Answer, AskAlwaysPolicy, AskPolicy, Denial, Effect, Effects,
+    End, Item, Matcher, Moment, Outcome, PermissionId, Permit, Policy, ReadOnlyPolicy, Rule, Scope,
+    Secrets, Session, Subject, Verdict, limits,
 };
 use acp_types::{Content, ContentBlock, Reason, ToolCallId, ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
@@ -417,6 +418,36 @@ fn a_remembered_command_asks_again_once_files_were_changed_without_a_question() 
     let number = stage.asked(&edit);
     assert!(matches!(stage.select(number, "allow"), Some(Outcome::Granted(_))));
     assert!(matches!(stage.permit(&run("cargo test")), Permit::Granted(_)));
+}
+
+#[test]
+fn an_answer_does_not_hold_for_files_that_were_changed_after_its_question() {
+    let mut stage = Stage::new();
+    stage.session.set_policy(Arc::new(AcceptEditsPolicy::new(["/p"])));
+    let mut number = stage.asked(&run("make"));
+    // The first time a file is new to whoever is asked, the second time it was changed once more.
+    for _ in 0..2 {
+        assert!(matches!(stage.permit(&Effects::from(write("/p/a.rs"))), Permit::Granted(_)));
+        assert!(matches!(stage.select(number, "allow_always"), Some(Outcome::Outdated)));
+        assert!(stage.rules().is_empty());
+        number = stage.asked(&run("make"));
+        assert!(notes(&stage).contains("Changed without a question before: a.rs."));
+        assert_eq!(stage.session.request(number).unwrap().unseen(), [Path::new("/p/a.rs")]);
+    }
+    // What runs no file is none the worse.
+    let reads = stage.asked(&run("git status"));
+    assert!(matches!(stage.permit(&Effects::from(write("/p/b.rs"))), Permit::Granted(_)));
+    assert!(matches!(stage.select(reads, "allow"), Some(Outcome::Granted(_))));
+    // What nobody was told of is not forgotten with what was told.
+    stage.session.set_policy(Arc::new(AllowPolicy));
+    assert!(matches!(stage.select(number, "allow"), Some(Outcome::Granted(_))));
+    stage.session.set_policy(Arc::new(AcceptEditsPolicy::new(["/p"])));
+    let number = stage.asked(&run("make"));
+    assert_eq!(stage.session.request(number).unwrap().unseen().len(), 2);
+    let other = stage.asked(&run("make"));
+    for number in [number, other] {
+        assert!(matches!(stage.select(number, "allow"), Some(Outcome::Granted(_))));
+    }
 }
 
 #[test]

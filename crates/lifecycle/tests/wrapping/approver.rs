@@ -1,9 +1,14 @@
 //! Permission by somebody else than the client.
 
+use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use acp_lifecycle::{Answer, Effect, Middleware, Rule, Scope, Verdict};
-use acp_types::{Reason, Status, ToolKind};
+use acp_lifecycle::{
+    AcceptEditsPolicy, Answer, Effect, Effects, Matcher, Middleware, Permit, Rule, Scope, Subject,
+    Verdict,
+};
+use acp_types::{Content, ContentBlock, Reason, Status, ToolCallPatch, ToolCallReport, ToolKind};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -41,10 +46,11 @@ async fn an_approver_sees_the_whole_call_and_the_client_is_not_asked() {
         stage.session.with(|session, _| session.ask_for_reasons());
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (sees, given) = (seen.clone(), answer.clone());
-        stage.session.set_approver(move |request| {
+        stage.session.set_approver(move |request, call| {
             let (effects, subject) = (request.effects(), request.subject());
             sees.lock().unwrap().push(json!({
                 "tool": subject.tool(), "kind": effects.kind(), "args": subject.args(),
+                "title": call.title,
                 "effects": effects.iter().collect::<Vec<_>>(),
             }));
             let answer = given.clone();
@@ -58,7 +64,7 @@ async fn an_approver_sees_the_whole_call_and_the_client_is_not_asked() {
         let told = call.as_ref().map_err(|ended| (ended.status, ended.reason, ended.text.as_str()));
         assert_eq!(told.cloned(), end, "{answer:?}");
         let expected = json!({
-            "tool": "fetch", "kind": "fetch", "args": {"q": 1},
+            "tool": "fetch", "kind": "fetch", "args": {"q": 1}, "title": "fetch q: 1",
             "effects": [{"connect": "example.org"}],
         });
         assert_eq!(*seen.lock().unwrap(), [expected]);
@@ -69,7 +75,7 @@ async fn an_approver_sees_the_whole_call_and_the_client_is_not_asked() {
 #[tokio::test(start_paused = true)]
 async fn an_approver_that_does_not_decide_leaves_it_to_the_client() {
     let stage = Stage::new(Some("allow"));
-    stage.session.set_approver(|_| async { None });
+    stage.session.set_approver(|_, _| async { None });
     let call = tools(&stage).call(&"t".into(), "a", "x", json!({}), &stage.cancel, tool).await;
     assert_eq!(call, Ok("done".to_owned()));
     assert_eq!(stage.seen.lock().unwrap().asked.len(), 1);
@@ -79,11 +85,11 @@ async fn an_approver_that_does_not_decide_leaves_it_to_the_client() {
 async fn an_approver_is_not_asked_about_what_a_rule_decides_and_overrides_no_denial() {
     let stage = Stage::new(None);
     let rule = |verdict| {
-        let matcher = acp_lifecycle::Matcher::Effect(Effect::Connect("example.org".to_owned()));
+        let matcher = Matcher::Effect(Effect::Connect("example.org".to_owned()));
         Rule { scope: Scope::Session, matcher, verdict }
     };
     let session = stage.session.clone();
-    stage.session.set_approver(move |_| {
+    stage.session.set_approver(move |_, _| {
         // Denied while somebody thinks about it.
         session.with(|session, _| session.add_rule(rule(Verdict::Deny)));
         async { Some(Answer::allow_once()) }
@@ -97,7 +103,7 @@ async fn an_approver_is_not_asked_about_what_a_rule_decides_and_overrides_no_den
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_cancelled_waits_for_no_approver() {
     let stage = Stage::new(None);
-    stage.session.set_approver(|_| std::future::pending());
+    stage.session.set_approver(|_, _| std::future::pending());
     let tools = tools(&stage);
     let turn = "t".into();
     let call = tools.call(&turn, "a", "x", json!({}), &stage.cancel, tool);
@@ -111,11 +117,157 @@ async fn a_call_that_is_cancelled_waits_for_no_approver() {
     assert_eq!(meta.reason, Some(Reason::Turn));
 }
 
+/// What `write` and `run` do.
+fn acts(name: &str, args: &Value) -> Effects {
+    let word = args["of"].as_str().unwrap_or_default();
+    match name {
+        "write" => Effect::Write(word.into()).into(),
+        _ => Effect::Run { command: word.to_owned(), cwd: "/p".into() }.into(),
+    }
+}
+
+/// What was unseen when somebody was asked, and what was shown.
+type Asked = Arc<Mutex<Vec<(Vec<PathBuf>, String)>>>;
+
+/// A session in which edits need no question and `sh x.sh` is allowed by a rule.
+struct Scripts {
+    stage: Stage,
+    tools: Middleware,
+    calls: u32,
+}
+
+impl Scripts {
+    fn new() -> Self {
+        let stage = Stage::new(Some("allow"));
+        let matcher =
+            Matcher::Effect(Effect::Run { command: "sh x.sh".to_owned(), cwd: "/p".into() });
+        let rule = Rule { scope: Scope::Session, matcher, verdict: Verdict::Allow };
+        assert!(stage.session.with(|session, _| session.add_rule(rule)));
+        let tools = Middleware::new(stage.session.clone()).effects(acts);
+        Self { stage, tools, calls: 0 }
+    }
+
+    fn accepting_edits(self) -> Self {
+        let policy = Arc::new(AcceptEditsPolicy::new(["/p"]));
+        self.stage.session.with(|session, _| session.set_policy(policy));
+        self
+    }
+
+    /// Makes a call that runs.
+    async fn call(&mut self, name: &str, of: &str) {
+        self.calls += 1;
+        let (id, args) = (self.calls.to_string(), json!({ "of": of }));
+        let done = self.tools.call(&"t".into(), &id, name, args, &self.stage.cancel, tool).await;
+        assert_eq!(done, Ok("done".to_owned()), "{name} {of}");
+    }
+
+    /// Has each request answered in turn, and returns what was unseen then, and what was shown.
+    fn approve(&self, answers: impl Into<VecDeque<Option<Answer>>>) -> Asked {
+        let (asked, answers) = (Asked::default(), Mutex::new(answers.into()));
+        let sees = asked.clone();
+        self.stage.session.set_approver(move |request, call| {
+            sees.lock().unwrap().push((request.unseen().to_vec(), texts(&call)));
+            let answer = answers.lock().unwrap().pop_front().expect("it is asked too often");
+            async { answer }
+        });
+        asked
+    }
+
+    fn asked_client(&self) -> usize {
+        self.stage.seen.lock().unwrap().asked.len()
+    }
+}
+
+fn texts(call: &ToolCallReport) -> String {
+    let texts = call.content.iter().filter_map(|item| match item {
+        Content::Block(ContentBlock::Text(text)) => Some(text.text.clone()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+const NOTE: &str = "Changed without a question before: x.sh. The command may run them.";
+
+#[tokio::test(start_paused = true)]
+async fn an_approver_is_told_what_changed_unseen_and_stands_for_no_person() {
+    let mut scripts = Scripts::new().accepting_edits();
+    let asked = scripts.approve([Some(Answer::allow_once()), Some(Answer::allow_once()), None]);
+    scripts.call("write", "/p/x.sh").await;
+    let shown = (vec![PathBuf::from("/p/x.sh")], NOTE.to_owned());
+    for count in 1..=3 {
+        scripts.call("run", "sh x.sh").await;
+        assert_eq!(*asked.lock().unwrap(), vec![shown.clone(); count]);
+    }
+    // A person knows of it by now.
+    assert_eq!(scripts.asked_client(), 1);
+    scripts.call("run", "sh x.sh").await;
+    assert_eq!((asked.lock().unwrap().len(), scripts.asked_client()), (3, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_approver_lets_change_was_seen_by_nobody() {
+    let mut scripts = Scripts::new();
+    let asked = scripts.approve([Some(Answer::allow_once()), None]);
+    scripts.call("run", "sh x.sh").await;
+    scripts.call("write", "/p/x.sh").await;
+    scripts.call("run", "sh x.sh").await;
+    let unseen = |at: usize| asked.lock().unwrap()[at].0.clone();
+    assert_eq!((unseen(0), unseen(1)), (vec![], vec!["/p/x.sh".into()]));
+    assert_eq!(scripts.asked_client(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_that_change_while_an_approver_thinks_are_named_to_it_before_anything_runs() {
+    let mut scripts = Scripts::new().accepting_edits();
+    let (session, asked) = (scripts.stage.session.clone(), Arc::<Mutex<Vec<_>>>::default());
+    let sees = asked.clone();
+    scripts.stage.session.set_approver(move |request, _| {
+        let mut seen = sees.lock().unwrap();
+        seen.push(request.unseen().to_vec());
+        if seen.len() == 1 {
+            session.with(|session, now| {
+                let id = "edit".into();
+                session.announce(&id, &"t".into(), ToolCallPatch::new().title("Edit"), now);
+                let subject = Subject::of_call("write", &json!({}), "/p".as_ref(), b"");
+                let edit = Effect::Write("/p/a.rs".into()).into();
+                let permit = session.permit(&id, &edit, subject, true, now);
+                assert!(matches!(permit, Permit::Granted(_)));
+            });
+        }
+        async { Some(Answer::allow_once()) }
+    });
+    scripts.call("run", "make").await;
+    assert_eq!(*asked.lock().unwrap(), [vec![], vec![PathBuf::from("/p/a.rs")]]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_approver_has_a_rule_kept_that_nobody_would_save() {
+    let mut scripts = Scripts::new();
+    scripts.stage.session.with(|session, _| session.offer_project_rules());
+    let project = Answer::Selected { option_id: "allow_project".to_owned(), reason: None };
+    let offered = Arc::<Mutex<Vec<String>>>::default();
+    let (sees, answers) = (offered.clone(), Mutex::new(VecDeque::from([Some(project), None])));
+    scripts.stage.session.set_approver(move |request, _| {
+        let ids = request.options.iter().map(|option| option.option_id.to_string());
+        *sees.lock().unwrap() = ids.collect();
+        let answer = answers.lock().unwrap().pop_front().unwrap();
+        async { answer }
+    });
+    let (args, cancel) = (json!({ "of": "cargo test" }), scripts.stage.cancel.clone());
+    let ended = scripts.tools.call(&"t".into(), "a", "run", args, &cancel, tool).await.unwrap_err();
+    assert_eq!((ended.status, ended.reason), (Status::Failed, Some(Reason::Permission)));
+    assert_eq!(*offered.lock().unwrap(), ["allow", "allow_always", "reject", "reject_always"]);
+    assert!(scripts.stage.session.with(|session, _| session.take_rule_changes()).is_empty());
+    // The client may still have one kept: whoever takes its answer saves it.
+    scripts.call("run", "cargo test").await;
+    assert_eq!(scripts.stage.seen.lock().unwrap().asked[0].options.len(), 5);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_approver_that_panics_permits_nothing() {
     let stage = Stage::new(Some("allow"));
     let panics = |at_once: bool| {
-        stage.session.set_approver(move |_| {
+        stage.session.set_approver(move |_, _| {
             assert!(!at_once, "a planted panic");
             async { panic!("a planted panic") }
         });
