@@ -30,6 +30,7 @@ not-known = the options of `{ $program }` are not known
 not-a-word = `{ $word }` is not a word of `{ $program }` that is understood
 leads-out = `{ $word }` leads out of the folder
 not-whole = Not everything of this call is shown: secrets are hidden, or what is long is cut.
+reads-first = What it would change is shown once it may be read.
 outdated = Something else changed what this call works on after it was permitted, so nothing was done then. This is what it does now.
 
 # Why a call did not run. The model reads these, too, in English.

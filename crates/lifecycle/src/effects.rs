@@ -160,6 +160,29 @@ impl Effects {
         paths.chain(self.outside()).map(Path::as_os_str)
     }
 
+    /// Returns the same effects in an order of their own.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn sorted(&self) -> Self {
+        let mut sorted = self.clone();
+        sorted.effects.sort_unstable();
+        sorted.outside.sort_unstable();
+        sorted
+    }
+
+    /// Returns what looking at the files that they name would do, judged as strictly: reading each of
+    /// them. Where something is unknown, so is that.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn of_looking(&self) -> Self {
+        let look = |effect: &Effect| match effect {
+            Effect::Read(_) | Effect::Search(_) | Effect::Unknown => Some(effect.clone()),
+            Effect::Write(path) | Effect::Delete(path) => Some(Effect::Read(path.clone())),
+            Effect::Run { .. } | Effect::Connect(_) | Effect::Mcp { .. } => None,
+        };
+        let effects: Vec<_> = self.effects.iter().filter_map(look).collect();
+        // Where there is nothing to look at, nothing is to be asked.
+        if effects.is_empty() { Self::none() } else { Self { effects, ..self.clone() } }
+    }
+
     /// Returns the tool's name, if it is known.
     #[must_use]
     pub fn tool(&self) -> Option<&str> {

@@ -104,7 +104,10 @@ impl Middleware {
     /// [`Effect::Unknown`] otherwise, which the default policy asks about.
     ///
     /// Nothing but this decides whether somebody is asked. So say `Unknown` for every name and
-    /// every argument that you do not know, and [`Effects::none`] only for what does nothing.
+    /// every argument that you do not know, [`Effects::none`] only for what does nothing, which files
+    /// are in no folder of the session's by [`Effects::with_outside`], and what is to be asked about
+    /// each time by [`Effects::guarded`]. It is asked several times about a call: where it says
+    /// something else right before the tool runs, the call is permitted anew.
     #[must_use]
     pub fn effects(
         mut self,
@@ -118,9 +121,10 @@ impl Middleware {
     /// [`Content::Change`], its locations, a better title. An error ends the call, and the model
     /// reads it.
     ///
-    /// It must change nothing. The files that the call's [effects](Self::effects) name are taken to
-    /// be read by it, and reading them is judged first. It is asked again right before the tool
-    /// runs: where it shows something else by then, the call is permitted anew.
+    /// It must change nothing, and read no file but those that the call's [effects](Self::effects)
+    /// name: reading these is judged first, as guarded, sensitive or outside as the call is. Where the
+    /// effects are unknown, so is what it reads, and the call is asked about twice. It is asked again
+    /// right before the tool runs: where it shows something else by then, the call is permitted anew.
     #[must_use]
     pub fn previews<R>(
         mut self,
@@ -154,8 +158,8 @@ impl Middleware {
         self
     }
 
-    /// Ends a call that ran longer than this. Waiting for permission does not count. There is no
-    /// limit otherwise.
+    /// Ends a call that ran longer than this, or whose [preview](Self::previews) did. Waiting for
+    /// permission does not count. There is no limit otherwise.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -249,10 +253,10 @@ impl Middleware {
         results
     }
 
-    /// Finds what a call touches; of one whose effects cannot be told, anything.
+    /// Finds what a call touches; of one whose effects cannot be told, nobody knows.
     fn footprint(&self, call: &BatchCall<'_>) -> Footprint {
         let effects = caught(|| (self.effects)(call.name, &call.args));
-        effects.map_or(Footprint::Anything, |effects| Footprint::of(call.name, &effects))
+        effects.map_or(Footprint::Unknown, |effects| Footprint::of(call.name, &effects))
     }
 
     fn announce(
@@ -288,18 +292,34 @@ impl Middleware {
         F: FnOnce(&'a str, Value) -> R + Send,
         R: Future<Output = Result<T, E>> + Send,
     {
-        let mut result = None;
-        let shown = ToolCallPatch::new();
-        let tool = Some(tool);
-        let wrapped = Wrapped { middleware: self, name, args, tool, shown, result: &mut result };
+        let (mut result, look, tool) = (None, String::new(), Some(tool));
+        let wrapped = Wrapped { middleware: self, name, args, tool, look, result: &mut result };
         let ended = perform(open, wrapped).await;
         result.ok_or(ended)
     }
 
-    /// Shows what a call would do; nothing, where nobody says it.
-    async fn preview(&self, name: &str, args: &Value) -> Result<ToolCallPatch, Failure> {
-        let Some(previews) = &self.previews else { return Ok(ToolCallPatch::new()) };
-        previews(name, args).await.map_err(|text| Failure::report("failed", short(text)))
+    /// Looks at what a call would do, which is shown by nothing where nobody says how. The text is
+    /// another one wherever anything of it is.
+    async fn look(
+        &self,
+        name: &str,
+        args: &Value,
+    ) -> Result<(Effects, ToolCallPatch, String), Failure> {
+        let effects = (self.effects)(name, args);
+        let shown = match &self.previews {
+            Some(previews) => tokio::select! {
+                shown = previews(name, args) => shown,
+                () = elapsed(self.timeout) => {
+                    let text = "What it works on could not be looked at in time. It did not run.";
+                    let failure = Failure::report("timeout", text);
+                    return Err(Failure { reason: Reason::Timeout, ..failure });
+                }
+            },
+            None => Ok(ToolCallPatch::new()),
+        };
+        let shown = shown.map_err(|text| Failure::report("failed", short(text)))?;
+        let text = format!("{:?} {shown:?}", effects.sorted());
+        Ok((effects, shown, text))
     }
 
     /// Makes an id that is new in the session, and after a restart too.
@@ -355,8 +375,8 @@ struct Wrapped<'a, 'm, F, T> {
     args: Value,
     /// None once it runs.
     tool: Option<F>,
-    /// What the preview showed last.
-    shown: ToolCallPatch,
+    /// What the preview found last.
+    look: String,
     /// What the tool gives, for whoever made the call.
     result: &'m mut Option<T>,
 }
@@ -374,24 +394,15 @@ where
         if self.middleware.previews.is_none() {
             return Ok(Effects::none());
         }
-        let effects = (self.middleware.effects)(self.name, &self.args);
-        let read = |effect: &Effect| match effect {
-            Effect::Read(_) | Effect::Search(_) => Some(effect.clone()),
-            Effect::Write(path) | Effect::Delete(path) => Some(Effect::Read(path.clone())),
-            _ => None,
-        };
-        let reads: Effects = effects.iter().filter_map(read).collect();
-        Ok(reads.with_outside(|path| effects.outside().any(|outside| outside == path)))
+        Ok((self.middleware.effects)(self.name, &self.args).of_looking())
     }
 
     async fn preview(&mut self, _: &CallHandle) -> Result<Preview<Value>, Failure> {
-        self.shown = self.middleware.preview(self.name, &self.args).await?;
-        // Whatever is shown anew is asked about anew.
-        let shown = format!("{:?}", self.shown);
-        let subject = Subject::of_call(self.name, &self.args, "".as_ref(), shown.as_bytes());
+        let (effects, mut patch, look) = self.middleware.look(self.name, &self.args).await?;
+        // Whatever is found anew is asked about anew.
+        let subject = Subject::of_call(self.name, &self.args, "".as_ref(), look.as_bytes());
         let pinned = Pinned::new(self.args.clone(), subject);
-        let effects = (self.middleware.effects)(self.name, &self.args);
-        let mut patch = self.shown.clone();
+        self.look = look;
         // What an earlier preview showed may not hold any more.
         if let ContentPatch::Append(shown) = patch.content {
             patch.content = ContentPatch::Set(shown);
@@ -408,16 +419,12 @@ where
         let args =
             pinned.release(grant).map_err(|fault| Failure::report("fault", fault.to_string()))?;
         let timeout = self.middleware.timeout;
-        let shown = tokio::select! {
+        let (.., look) = tokio::select! {
             biased;
             () = call.cancel().cancelled() => return Err(not_begun()),
-            shown = self.middleware.preview(self.name, &self.args) => shown?,
-            () = elapsed(timeout) => {
-                let text = "What it works on could not be looked at in time. It did not run.";
-                return Err(Failure { reason: Reason::Timeout, ..Failure::report("timeout", text) });
-            }
+            look = self.middleware.look(self.name, &self.args) => look?,
         };
-        if shown != self.shown {
+        if look != self.look {
             let text = "What it works on was changed each time before it ran. Nothing was done.";
             return Err(Failure { is_outdated: true, ..Failure::report("outdated", text) });
         }

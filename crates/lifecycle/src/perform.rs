@@ -18,7 +18,7 @@ use crate::board::End;
 use crate::handle::{CallHandle, OpenCall};
 use crate::limits::{CANCEL_GRACE, PREVIEWS};
 use crate::permission::{Denial, NoAnswer, Outcome};
-use crate::rules::ENGLISH;
+use crate::rules::{ENGLISH, Verdict};
 use crate::title::Titles;
 use crate::{Effects, Grant, Pinned, Subject};
 
@@ -292,8 +292,11 @@ async fn permit_reads(
     reads: Effects,
     permitted: &mut Permitted,
 ) -> Result<(), Stop> {
-    call.decide(&reads).map_err(Stop::Denied)?;
+    let verdict = call.decide(&reads).map_err(Stop::Denied)?;
     if !reads.is_exactly(&permitted.reads) {
+        if verdict == Verdict::Ask {
+            call.append(Content::text(titles(call).sentence("reads-first", &[], &[])));
+        }
         // Nothing is pinned by it.
         let subject = Subject::of_call("", &Value::Null, Path::new(""), &[]);
         granted(call.permit(&reads, subject, true).await)?;

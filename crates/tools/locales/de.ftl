@@ -71,7 +71,6 @@ shortened = { $start } … ({ $lines ->
 text = { $text }
 thousands = .
 
-reads-first = Was sich ändern würde, wird gezeigt, sobald es gelesen werden darf.
 outside = Außerhalb des Arbeitsbereichs: { $path }
 
 change-add = Legt { $path } an

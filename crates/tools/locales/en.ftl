@@ -71,7 +71,6 @@ shortened = { $start } … ({ $lines ->
 text = { $text }
 thousands = ,
 
-reads-first = What it would change is shown once it may be read.
 outside = Outside of the workspace: { $path }
 
 change-add = Adds { $path }

@@ -1,9 +1,11 @@
 //! Several calls of one reply, and what is shown of a call before it is permitted.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use acp_lifecycle::{BatchCall, Effect, Effects, Middleware};
+use acp_lifecycle::{BatchCall, Effect, Effects, Middleware, Policy, Verdict};
 use acp_types::{Content, FileChange, Operation, Reason, Status, ToolCallPatch};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -142,6 +144,186 @@ async fn the_reads_of_a_preview_are_judged_before_it_looks() {
     let args = json!({ "path": "/p/x" });
     let ended = tools.call(&"t".into(), "a", "write", args, &stage.cancel, logged(&log)).await;
     assert!(ended.is_err() && !*looked.lock().unwrap());
+}
+
+/// What else is said of effects.
+type Mark = fn(Effects) -> Effects;
+
+/// Allows what is asked about only where it is sensitive or outside.
+#[derive(Debug)]
+struct AsksAboutMore;
+
+impl Policy for AsksAboutMore {
+    fn judge(&self, _: &Effect) -> Verdict {
+        Verdict::Allow
+    }
+
+    fn judge_sensitive(&self, _: &Effect) -> Verdict {
+        Verdict::Ask
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_reads_of_a_preview_are_judged_as_strictly_as_their_call() {
+    let (read, write) = (|| Effect::Read("/p/x".into()), || Effect::Write("/p/x".into()));
+    let cases: [(Mark, _); 8] = [
+        (|effects| effects, (read(), 0)),
+        (|effects| effects, (write(), 0)),
+        (Effects::guarded, (read(), 1)),
+        (Effects::guarded, (write(), 1)),
+        (Effects::sensitive, (write(), 1)),
+        (|effects| effects.with_outside(|_| true), (write(), 1)),
+        (|effects| effects, (Effect::Unknown, 0)),
+        (Effects::guarded, (Effect::Connect("h".to_owned()), 0)),
+    ];
+    for (mark, (effect, asked)) in cases {
+        let case = format!("{:?}", mark(effect.clone().into()));
+        let (stage, log) = (Stage::new(Some("reject")), Log::default());
+        stage.session.with(|session, _| session.set_policy(Arc::new(AsksAboutMore)));
+        let looked = Arc::new(Mutex::new(false));
+        let looks = looked.clone();
+        let tools = Middleware::new(stage.session.clone())
+            .effects(move |_, _| mark(effect.clone().into()))
+            .previews(move |_, _| {
+                *looks.lock().unwrap() = true;
+                async { Ok(ToolCallPatch::new()) }
+            });
+        let call = tools.call(&"t".into(), "a", "x", json!({}), &stage.cancel, logged(&log)).await;
+        assert_eq!(!*looked.lock().unwrap(), asked == 1, "{case}");
+        assert!(asked == 0 || call.is_err(), "{case}");
+        let seen = stage.seen.lock().unwrap();
+        let text = "What it would change is shown once it may be read.";
+        let first = seen.asked.first().map(|it| serde_json::to_string(it).unwrap());
+        assert_eq!(first.is_some_and(|first| first.contains(text)), asked == 1, "{case}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nothing_is_known_of_a_call_it_is_asked_about_before_its_preview_looks() {
+    let (stage, log) = (Stage::new(Some("reject")), Log::default());
+    let looked = Arc::new(Mutex::new(false));
+    let looks = looked.clone();
+    let tools = Middleware::new(stage.session.clone()).previews(move |_, _| {
+        *looks.lock().unwrap() = true;
+        async { Ok(ToolCallPatch::new()) }
+    });
+    let call = tools.call(&"t".into(), "a", "x", json!({}), &stage.cancel, logged(&log)).await;
+    assert!(call.is_err() && !*looked.lock().unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_nearly_the_same_is_permitted_anew() {
+    let at = |path: &str| {
+        let change = FileChange {
+            old_text: Some("old".to_owned()),
+            ..FileChange::new(Operation::Delete, path)
+        };
+        ToolCallPatch::new().append(Content::from(change))
+    };
+    for (first, then, asked) in [
+        (at("/p/x"), at("/p/x"), 1),
+        (at("/p/x"), at("/p//x"), 2),
+        (at("/p/x"), at("/p/x/"), 2),
+        (
+            ToolCallPatch::new().raw_input(json!({ "n": 0.0 })),
+            ToolCallPatch::new().raw_input(json!({ "n": -0.0 })),
+            2,
+        ),
+    ] {
+        let (stage, log) = (Stage::new(Some("allow")), Log::default());
+        let case = format!("{then:?}");
+        let shows = Mutex::new(VecDeque::from([first]));
+        let tools = tools(&stage).previews(move |_, _| {
+            let shown = shows.lock().unwrap().pop_front();
+            let shown = shown.unwrap_or_else(|| then.clone());
+            async { Ok(shown) }
+        });
+        let args = json!({ "path": "/p/x" });
+        tools.call(&"t".into(), "a", "write", args, &stage.cancel, logged(&log)).await.unwrap();
+        assert_eq!(stage.seen.lock().unwrap().asked.len(), asked, "{case}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn effects_that_are_others_by_the_time_it_runs_are_permitted_anew() {
+    let writes = |paths: [&str; 2]| paths.iter().map(|path| Effect::Write(path.into())).collect();
+    for (then, asked) in [(["/p/x", "/p/y"], 1), (["/p/y", "/p/x"], 1), (["/p/x", "/p/z"], 2)] {
+        let (stage, log) = (Stage::new(Some("allow")), Log::default());
+        let says = Mutex::new(VecDeque::<Effects>::from([writes(["/p/x", "/p/y"])]));
+        let tools = Middleware::new(stage.session.clone())
+            .effects(move |_, _| says.lock().unwrap().pop_front().unwrap_or_else(|| writes(then)));
+        let args = json!({ "path": "/p/x" });
+        tools.call(&"t".into(), "a", "x", args, &stage.cancel, logged(&log)).await.unwrap();
+        assert_eq!(stage.seen.lock().unwrap().asked.len(), asked, "{then:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_preview_that_takes_too_long_ends_its_call() {
+    let (stage, log) = (Stage::new(Some("allow")), Log::default());
+    let tools =
+        tools(&stage).previews(|_, _| std::future::pending()).timeout(Duration::from_secs(5));
+    let args = json!({ "path": "/p/x" });
+    let ended = tools.call(&"t".into(), "a", "write", args, &stage.cancel, logged(&log)).await;
+    assert_eq!(ended.unwrap_err().reason, Some(Reason::Timeout));
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_of_unknown_effect_run_alone() {
+    let (stage, log) = (Stage::new(Some("allow")), Log::default());
+    let is_first = Mutex::new(true);
+    let tools = tools(&stage).effects(move |name, args| match name {
+        "connect" => Effect::Connect("example.org".to_owned()).into(),
+        // When it is asked what it touches.
+        "odd" => {
+            let was_first = std::mem::take(&mut *is_first.lock().unwrap());
+            assert!(!was_first, "a planted panic");
+            Effect::Connect("example.com".to_owned()).into()
+        }
+        name => effects(name, args),
+    });
+    let names = ["connect", "odd", "connect", "unknown", "unknown", "connect", "connect"];
+    let ids: Vec<_> = (0..names.len()).map(|number| number.to_string()).collect();
+    let call = |(id, name)| BatchCall::new(id, name, json!({ "path": id }));
+    let calls = ids.iter().map(String::as_str).zip(names).map(call).collect();
+    let results = tools.batch(&"t".into(), calls, &stage.cancel, logged(&log)).await;
+    assert!(results.iter().all(Result::is_ok), "{results:?}");
+    let expected = "+connect 0, -connect 0, +odd 1, -odd 1, +connect 2, -connect 2, \
+                    +unknown 3, -unknown 3, +unknown 4, -unknown 4, \
+                    +connect 5, +connect 6, -connect 5, -connect 6";
+    assert_eq!(log.lock().unwrap().join(", "), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_call_of_a_batch_shows_the_file_as_the_calls_before_it_left_it() {
+    let (stage, file) = (Stage::new(Some("allow")), Arc::new(Mutex::new(String::new())));
+    let shows = file.clone();
+    let tools = tools(&stage).previews(move |_, args| {
+        let old = shows.lock().unwrap().clone();
+        let new = format!("{old}{}\n", args["line"].as_str().unwrap());
+        let (old_text, new_text) = (Some(old), Some(new));
+        let change =
+            FileChange { old_text, new_text, ..FileChange::new(Operation::Modify, "/p/x") };
+        async { Ok(ToolCallPatch::new().append(Content::from(change))) }
+    });
+    let call = |id, line| BatchCall::new(id, "write", json!({ "path": "/p/x", "line": line }));
+    let writes = |_: &str, args: Value| {
+        let file = file.clone();
+        async move {
+            pass(10).await;
+            let mut file = file.lock().unwrap();
+            *file += args["line"].as_str().unwrap();
+            *file += "\n";
+            Ok::<_, String>(file.clone())
+        }
+    };
+    let calls = vec![call("a", "one"), call("b", "two")];
+    let results = tools.batch(&"t".into(), calls, &stage.cancel, writes).await;
+    assert_eq!(results, [Ok("one\n".to_owned()), Ok("one\ntwo\n".to_owned())]);
+    let seen = stage.seen.lock().unwrap();
+    let asked: Vec<_> = seen.asked.iter().map(|it| serde_json::to_value(it).unwrap()).collect();
+    let texts = asked.iter().map(|it| it["toolCall"]["content"][0]["newText"].clone());
+    assert_eq!(texts.collect::<Vec<_>>(), ["one\n", "one\ntwo\n"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -67,7 +67,7 @@ impl Executor for ToolCall {
         });
         let unread = unread.await.map_err(|error| failure(error, call))?;
         if call.judge(&unread) == Verdict::Ask {
-            call.append(Content::text(Note::new("reads-first").render(&self.titles)));
+            // A note says so.
             self.is_previewed = true;
         }
         Ok(unread)
