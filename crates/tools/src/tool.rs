@@ -442,7 +442,7 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
     /// quotes. Reading them is judged before the preview begins, and asked about where the session
     /// asks about reads.
     ///
-    /// By default, those of [`describe`](Self::describe) for a tool that changes files, and none for
+    /// By default, those of [`describe`](Self::describe) for a tool that may change files, and none for
     /// others.
     ///
     /// # Errors
@@ -453,12 +453,8 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
         args: &Self::Args,
         context: &Context,
     ) -> impl Future<Output = Result<Vec<String>, ToolError>> + Send {
-        let locations = match self.spec().reach {
-            Reach::Changes => self.describe(args, context).locations,
-            _ => Vec::new(),
-        };
-        let paths = locations.iter().map(|location| path_text(location.path()).into_owned());
-        std::future::ready(Ok(paths.collect()))
+        let describe = || Some(self.describe(args, context));
+        std::future::ready(Ok(read_first(self.spec().reach, describe)))
     }
 
     /// Finds out what a call would do, without doing it.
@@ -483,6 +479,16 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> impl Future<Output = Result<Output, ToolError>> + Send;
+}
+
+/// Returns the paths of the files that a preview is taken to show.
+fn read_first(reach: Reach, describe: impl FnOnce() -> Option<Description>) -> Vec<String> {
+    let about = match reach {
+        Reach::Changes | Reach::Anything => describe(),
+        Reach::Nothing | Reach::Reads => None,
+    };
+    let locations = about.map(|about| about.locations).unwrap_or_default();
+    locations.iter().map(|location| path_text(location.path()).into_owned()).collect()
 }
 
 impl From<GrantMismatch> for ToolError {

@@ -4,13 +4,16 @@ use super::Registry;
 use crate::error::ToolError;
 use crate::files::workspace::Workspace;
 use crate::tool::{Context, Description, Draft, DynTool, Invocation, Output, Reach, Spec, Tool};
-use acp_lifecycle::{AllowPolicy, AnyPlan, Grant, Pinned, Session, SessionHandle, perform};
-use acp_types::{ToolCallId, ToolKind};
+use acp_lifecycle::{
+    AllowPolicy, AnyPlan, Effect, Grant, Pinned, Policy, Session, SessionHandle, Verdict, perform,
+};
+use acp_types::{Reason, ToolCallId, ToolKind};
 use futures::future::{BoxFuture, FutureExt as _};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 use tokio_util::sync::CancellationToken;
 
@@ -215,6 +218,70 @@ async fn a_tool_known_at_run_time_is_called_as_others_are() {
         assert!(ended.text.contains(&*id.0), "{}", ended.text);
         assert_eq!(title(&id).replace('`', ""), whole);
     }
+}
+
+/// A tool of a server that shows the file that it would change.
+#[derive(Debug, Default)]
+struct Shows(Arc<AtomicBool>);
+
+impl DynTool for Shows {
+    fn spec(&self) -> Spec {
+        Spec::new("shows", "Changes a file.", ToolKind::Edit).with_reach(Reach::Changes)
+    }
+
+    fn input_schema(&self) -> Value {
+        json!({ "type": "object", "properties": {} })
+    }
+
+    fn describe(&self, _: &Value, context: &Context) -> Option<Description> {
+        Some(Description::new("").at("a.txt", 0, context))
+    }
+
+    fn preview<'a>(
+        &'a self,
+        _: Value,
+        _: Invocation<'a>,
+    ) -> BoxFuture<'a, Result<Draft<AnyPlan>, ToolError>> {
+        self.0.store(true, Ordering::Relaxed);
+        async { Ok(Draft::new(Box::new(()) as AnyPlan)) }.boxed()
+    }
+
+    fn run<'a>(
+        &'a self,
+        pinned: Pinned<AnyPlan>,
+        grant: Grant,
+        _: Invocation<'a>,
+    ) -> BoxFuture<'a, Result<Output, ToolError>> {
+        async move { pinned.release(grant).map(|_| Output::default()).map_err(ToolError::from) }
+            .boxed()
+    }
+}
+
+/// Lets nothing be read.
+#[derive(Debug)]
+struct NoReads;
+
+impl Policy for NoReads {
+    fn judge(&self, effect: &Effect) -> Verdict {
+        if effect.is_read() { Verdict::Deny } else { Verdict::Allow }
+    }
+}
+
+#[tokio::test]
+async fn a_tool_known_at_run_time_looks_at_no_file_that_may_not_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.txt"), "text").unwrap();
+    let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
+    let session = SessionHandle::new(Session::new(workspace.cwd()), SystemTime::now);
+    session.with(|session, _| session.set_policy(Arc::new(NoReads)));
+    let (context, cancel) = (Context::new(Arc::new(workspace)), CancellationToken::new());
+    let (mut registry, has_looked) = (Registry::builtin().unwrap(), Arc::<AtomicBool>::default());
+    registry.add_dyn(Box::new(Shows(has_looked.clone())));
+    let (id, turn) = ("c".into(), "t".into());
+    let open = registry.announce(&session, &id, &turn, "shows", &context, &cancel).unwrap();
+    let ended = perform(open, registry.call("shows", json!({}), &context)).await;
+    assert_eq!(ended.reason, Some(Reason::Permission), "{}", ended.text);
+    assert!(!has_looked.load(Ordering::Relaxed));
 }
 
 #[test]

@@ -7,7 +7,9 @@ use futures::future::{BoxFuture, FutureExt as _, ready};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use super::{Context, Description, Draft, Invocation, Output, Spec, Tool, ToolHint, ToolRole};
+use super::{
+    Context, Description, Draft, Invocation, Output, Spec, Tool, ToolHint, ToolRole, read_first,
+};
 use crate::error::ToolError;
 
 /// A tool whose name, description and schema are known only at run time, such as one of a server.
@@ -104,7 +106,7 @@ pub trait DynTool: fmt::Debug + Send + Sync {
 
     /// Returns the paths of the files whose text the preview shows or quotes, as [`Tool::reads`] does.
     ///
-    /// By default there are none.
+    /// By default, those of [`describe`](Self::describe) for a tool that may change files.
     ///
     /// # Errors
     ///
@@ -114,8 +116,8 @@ pub trait DynTool: fmt::Debug + Send + Sync {
         args: Value,
         context: &'a Context,
     ) -> BoxFuture<'a, Result<Vec<String>, ToolError>> {
-        drop((args, context));
-        ready(Ok(Vec::new())).boxed()
+        let describe = || self.describe(&args, context);
+        ready(Ok(read_first(self.spec().reach, describe))).boxed()
     }
 
     /// Finds out what a call would do, without doing it, as [`Tool::preview`] does.
