@@ -264,22 +264,25 @@ fn metadata_lies_under_one_key_and_its_trace_at_the_root() {
 fn nothing_is_sent_of_a_call_that_has_ended_or_was_never_announced() {
     let (mut v1, mut v2) = (wire::v1::Sent::new(Surface::Text), wire::v2::Sent::new());
     let end = || ToolCallPatch::new().status(Status::Completed);
-    let unknown = [ToolCallPatch::new().status(Status::InProgress), end(), ToolCallPatch::new()];
+    let progress = CallMeta { progress: Some(Progress::new(1.0)), ..CallMeta::default() };
+    let progress = ToolCallPatch::new().meta(progress);
+    let running = ToolCallPatch::new().status(Status::InProgress);
+    let unknown = [running, end(), ToolCallPatch::new(), progress.clone()];
     for patch in &unknown {
         assert_eq!(crate::json(&v1.tool_call(&id(), patch)), json!([]), "{patch:?}");
         assert_eq!(crate::json(&v2.tool_call(&id(), patch)), json!([]), "{patch:?}");
     }
-    assert_eq!((v1.dropped(), v2.dropped()), (3, 3));
+    assert_eq!((v1.dropped(), v2.dropped()), (4, 4));
     for patch in [announce(), end()] {
         assert_eq!(v1.tool_call(&id(), &patch).len(), 1);
         assert_eq!(v2.tool_call(&id(), &patch).len(), 1);
     }
-    let late = [announce(), end(), ToolCallPatch::new().title("Late")];
+    let late = [announce(), end(), ToolCallPatch::new().title("Late"), progress];
     for patch in &late {
         assert_eq!(crate::json(&v1.tool_call(&id(), patch)), json!([]), "{patch:?}");
         assert_eq!(crate::json(&v2.tool_call(&id(), patch)), json!([]), "{patch:?}");
     }
-    assert_eq!((v1.dropped(), v2.dropped()), (6, 6));
+    assert_eq!((v1.dropped(), v2.dropped()), (8, 8));
     assert!(v1.permission("s".into(), &id(), Vec::new()).is_none());
     assert!(v2.permission("s".into(), &id(), Vec::new()).is_none());
 }

@@ -1,12 +1,15 @@
 //! Times and sums: right for every way to end.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use acp_lifecycle::{
     CallHandle, Executor, Failure, Grant, Middleware, Pinned, Preview, Success, Updates, perform,
 };
 use acp_types::schema::v1::Meta;
-use acp_types::{Content, Exit, Reason, Status, TerminalPatch, ToolCallPatch, ToolKind, Trace};
+use acp_types::{
+    Content, Exit, Progress, Reason, Status, TerminalPatch, ToolCallPatch, ToolKind, Trace,
+};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -187,4 +190,33 @@ async fn a_session_sums_up_its_calls_and_its_updates() {
     });
     let late = stage.session.usage().updates;
     assert_eq!((late.offered, late.dropped), (offered + 1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_told_of_a_call_after_its_end_is_counted_and_sent_to_nobody() {
+    let (stage, late) = (Stage::new(Some("allow")), Arc::<Mutex<Option<CallHandle>>>::default());
+    let keeps = |_: &str, _: Value| {
+        *late.lock().unwrap() = CallHandle::current();
+        acp_lifecycle::progress(1.0, 2.0, "half");
+        std::future::ready(Ok::<_, String>(()))
+    };
+    let tools = Middleware::new(stage.session.clone());
+    tools.call(&"t".into(), "a", "x", json!({}), &stage.cancel, keeps).await.unwrap();
+    pass(1_000).await;
+    let before = stage.session.usage().updates;
+    let call = late.lock().unwrap().take().unwrap();
+    // Here no call is this task's.
+    acp_lifecycle::progress(2.0, None, "late");
+    call.progress(Progress::new(2.0));
+    call.subtitle(Some("late"));
+    call.change(ToolCallPatch::new().title("Late"));
+    call.append(Content::text("late"));
+    call.pause();
+    call.resume();
+    pass(1_000).await;
+    let after = stage.session.usage().updates;
+    assert_eq!((after.sent, after.dropped), (before.sent, before.dropped + 6));
+    let (call, meta) = stage.shown("t/a").await;
+    assert_eq!((&call["title"], &call["status"]), (&json!("x"), &json!("completed")));
+    assert_eq!(meta.progress, None);
 }
