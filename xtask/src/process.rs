@@ -1,7 +1,7 @@
 //! Running other programs, and the reasons for which a command stops.
 
 use std::io::{self, Write as _};
-use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 
 /// What a command comes to.
 pub(crate) type Outcome = Result<(), Stop>;
@@ -65,6 +65,17 @@ pub(crate) fn tee(command: &mut Command) -> Result<(ExitStatus, String), Stop> {
     let output = output.map_err(|error| cannot_run(command, &error))?;
     io::stderr().write_all(&output.stdout).ok();
     Ok((output.status, String::from_utf8_lossy(&output.stdout).into_owned()))
+}
+
+/// A running program, which is ended when this is dropped.
+pub(crate) struct KilledOnDrop(pub(crate) Child);
+
+impl Drop for KilledOnDrop {
+    fn drop(&mut self) {
+        // It may be gone already; either way nothing of it stays.
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
 }
 
 fn expect_success(command: &Command, status: io::Result<ExitStatus>) -> Outcome {

@@ -3,14 +3,14 @@
 //! It knows JSON-RPC over lines and nothing of what the methods mean.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::process::Stop;
+use crate::process::{KilledOnDrop, Stop};
 
 /// How long an answer may take, in all.
 pub(super) const DEADLINE: Duration = Duration::from_secs(60);
@@ -21,7 +21,7 @@ const MAX_OUTPUT: u64 = 256 * 1024 * 1024;
 
 /// An agent process, ended when this is dropped.
 pub(super) struct Agent {
-    child: Child,
+    child: KilledOnDrop,
     stdin: ChildStdin,
     messages: Receiver<Value>,
     last_id: u64,
@@ -39,12 +39,12 @@ impl Agent {
         };
         let (sender, messages) = sync_channel(MAX_AHEAD);
         thread::spawn(move || forward(stdout, &sender));
-        Ok(Self { child, stdin, messages, last_id: 0 })
+        Ok(Self { child: KilledOnDrop(child), stdin, messages, last_id: 0 })
     }
 
     /// The process id.
     pub(super) fn pid(&self) -> u32 {
-        self.child.id()
+        self.child.0.id()
     }
 
     /// Sends a request and returns its result; what arrives before that goes to `seen`.
@@ -147,14 +147,6 @@ pub(super) enum Next {
     Told(Value),
     /// The result of the request that was sent last.
     Answered(Value),
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        // It may be gone already; either way nothing of it stays.
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
 }
 
 /// Passes on each line that is JSON, up to the end of the output or of the one who reads.

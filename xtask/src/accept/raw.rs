@@ -1,22 +1,24 @@
 //! An agent process and the lines that go in and come out, whatever they are.
 //!
-//! It knows nothing of JSON, and reads no faster than it is asked to.
+//! It reads no faster than it is asked to.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use super::agent::DEADLINE;
-use crate::process::Stop;
+use crate::process::{KilledOnDrop, Stop};
 
 /// Between two looks at whether a process has exited.
 const EXIT_LOOK: Duration = Duration::from_millis(5);
 
 /// An agent process, ended when this is dropped.
 pub(super) struct Raw {
-    child: Child,
+    child: KilledOnDrop,
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
 }
@@ -32,12 +34,12 @@ impl Raw {
         let stdout = stdout.ok_or_else(|| failed("it has no output".to_owned()))?;
         let (sender, lines) = sync_channel(1);
         thread::spawn(move || forward(stdout, &sender));
-        Ok(Self { child, stdin, lines })
+        Ok(Self { child: KilledOnDrop(child), stdin, lines })
     }
 
     /// The process id.
     pub(super) fn pid(&self) -> u32 {
-        self.child.id()
+        self.child.0.id()
     }
 
     /// Writes bytes as they are.
@@ -61,7 +63,7 @@ impl Raw {
         drop(self.stdin.take());
         let start = Instant::now();
         while start.elapsed() < deadline {
-            match self.child.try_wait() {
+            match self.child.0.try_wait() {
                 Ok(Some(_)) => return Ok(start.elapsed()),
                 Ok(None) => thread::sleep(EXIT_LOOK),
                 Err(error) => return Err(Stop::Failed(format!("cannot wait: {error}"))),
@@ -84,13 +86,10 @@ impl Raw {
         let line = self.lines.recv_timeout(DEADLINE);
         line.map_err(|error| Stop::Failed(format!("no line came: {error}")))
     }
-}
 
-impl Drop for Raw {
-    fn drop(&mut self) {
-        // It may be gone already; either way nothing of it stays.
-        self.child.kill().ok();
-        self.child.wait().ok();
+    /// Waits for the next line, which is to be JSON.
+    pub(super) fn message(&mut self) -> Result<Value, Stop> {
+        parsed(&self.line()?)
     }
 }
 
@@ -108,6 +107,11 @@ impl Input {
 fn write(stdin: Option<&mut ChildStdin>, bytes: &[u8]) -> Result<(), Stop> {
     let stdin = stdin.ok_or_else(|| Stop::Failed("the input is taken".to_owned()))?;
     stdin.write_all(bytes).map_err(|error| Stop::Failed(format!("cannot write: {error}")))
+}
+
+/// Reads a line that is to be JSON.
+pub(super) fn parsed(line: &str) -> Result<Value, Stop> {
+    serde_json::from_str(line).map_err(|error| Stop::Failed(format!("{error}: {line}")))
 }
 
 fn forward(stdout: ChildStdout, sender: &SyncSender<String>) {

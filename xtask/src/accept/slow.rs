@@ -41,7 +41,7 @@ pub(super) fn slow_client(built: &Built, n: u32) -> Result<f64, Stop> {
     prompt(&mut agent, &session, n.into())?;
     let mut card = Card::new(u64::from(n));
     let answer = loop {
-        let message = message(&mut agent)?;
+        let message = agent.message()?;
         if message["id"] == "go" {
             break message;
         }
@@ -102,16 +102,11 @@ fn request(agent: &mut Raw, id: &str, method: &str, params: &Value) -> Result<()
 
 fn answer(agent: &mut Raw, id: &str) -> Result<Value, Stop> {
     loop {
-        let mut message = message(agent)?;
+        let mut message = agent.message()?;
         if message["id"] == id {
             return Ok(message["result"].take());
         }
     }
-}
-
-fn message(agent: &mut Raw) -> Result<Value, Stop> {
-    let line = agent.line()?;
-    serde_json::from_str(&line).map_err(|error| Stop::Failed(format!("{error}: {line}")))
 }
 
 /// What the client holds of the call, and what it is to hold in the end.
