@@ -59,8 +59,8 @@ enum Measure {
     Programs(fn(&Built, u32) -> Result<f64, Stop>),
     /// The tests that fail of a cargo command line, as [`Run::command`] reads it.
     Failed(&'static str),
-    /// The largest `value` of the figures that a cargo command line prints.
-    Figures(&'static str),
+    /// The largest `value` of as many figures as a cargo command line prints at least.
+    Figures(usize, &'static str),
     /// Whatever needs more than one command line.
     Code(fn(&mut Run<'_>, &Ui<'_>) -> Result<f64, Stop>),
 }
@@ -161,7 +161,7 @@ impl Row {
         let measured = match self.measure {
             Measure::Programs(measure) => measure(built, n),
             Measure::Failed(line) => run.failed(line),
-            Measure::Figures(line) => run.figures(&mut run.command(line)),
+            Measure::Figures(least, line) => run.figures(least, &mut run.command(line)),
             Measure::Code(measure) => measure(&mut run, ui),
         };
         let secs = start.elapsed().as_secs_f64();

@@ -350,6 +350,7 @@ pub(super) const ROWS: &[Row] = &[
         n: 2_000,
         target: Some(10.0),
         measure: Figures(
+            1,
             "EDIT_REPAIRS=n PROPTEST_RNG_SEED=seed test --profile release -p acp-tools \
              --all-features --test edits -- --nocapture repair",
         ),
@@ -391,6 +392,7 @@ pub(super) const ROWS: &[Row] = &[
         n: 50,
         target: Some(2.0),
         measure: Figures(
+            1,
             "EDIT_ROUNDS=n test --profile laws -p acp-tools --all-features --test edit_time -- \
              --ignored --nocapture",
         ),
@@ -401,6 +403,7 @@ pub(super) const ROWS: &[Row] = &[
         n: 1_000_000,
         target: Some(0.0),
         measure: Figures(
+            1,
             "ESCAPE_TRIES=n test --profile laws -p acp-tools --all-features --test escape -- \
              --nocapture",
         ),
@@ -460,6 +463,7 @@ pub(super) const ROWS: &[Row] = &[
         n: 1_000,
         target: Some(500.0),
         measure: Figures(
+            3,
             "HOSTILE_TREES=n HOSTILE_DEATHS=n/5 test --profile laws -p callboard-process \
              --all-features --test hostile -- --nocapture --test-threads=1",
         ),
@@ -471,6 +475,7 @@ pub(super) const ROWS: &[Row] = &[
         n: 10_000,
         target: Some(5.0),
         measure: Figures(
+            1,
             "SOAK_COMMANDS=n test --profile laws -p callboard-process --all-features --test soak \
              -- --nocapture",
         ),
@@ -481,6 +486,7 @@ pub(super) const ROWS: &[Row] = &[
         n: 1_000_000_000,
         target: Some(1.3),
         measure: Figures(
+            2,
             "OUTPUT_BYTES=n test --profile laws -p callboard-process --all-features --test output \
              -- --nocapture",
         ),
@@ -494,13 +500,13 @@ pub(super) const BENCHES: &[Row] = &[
         what: "CPU of a whole call to serialised updates, as a multiple of serialising alone",
         n: 200,
         target: Some(5.0),
-        measure: Figures("bench --all-features -p acp-lifecycle --bench lifecycle -- n"),
+        measure: Figures(1, "bench --all-features -p acp-lifecycle --bench lifecycle -- n"),
     },
     Row {
         name: "lifecycle_sdk",
         what: "the same call through the SDK's connection too",
         n: 50,
         target: None,
-        measure: Figures("bench --all-features -p callboard-runtime --bench lifecycle_sdk -- n"),
+        measure: Figures(1, "bench --all-features -p callboard-runtime --bench lifecycle_sdk -- n"),
     },
 ];

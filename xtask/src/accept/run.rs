@@ -34,12 +34,12 @@ impl<'a> Run<'a> {
             _ => word.to_owned(),
         };
         let mut command = self.workspace.cargo("");
-        for word in line.split_whitespace() {
-            match word.split_once('=') {
-                Some((variable, word)) => command.env(variable, value(word)),
-                None => command.arg(value(word)),
-            };
+        let mut words = line.split_whitespace().peekable();
+        while let Some((variable, word)) = words.peek().and_then(|word| word.split_once('=')) {
+            command.env(variable, value(word));
+            words.next();
         }
+        command.args(words.map(value));
         command
     }
 
@@ -58,19 +58,20 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Runs a program that prints its figures as lines `figures {"value": …, …}`, and returns the
-    /// largest value.
-    pub(super) fn figures(&mut self, command: &mut Command) -> Result<f64, Stop> {
+    /// Runs a program that prints its figures as at least so many lines `figures {"value": …, …}`,
+    /// and returns the largest value.
+    pub(super) fn figures(&mut self, least: usize, command: &mut Command) -> Result<f64, Stop> {
         let (status, printed) = tee(command)?;
         let figures = figures(&printed);
-        let values = figures.iter().filter_map(|figures| figures["value"].as_f64());
-        let largest = values.reduce(f64::max);
+        let values: Vec<_> = figures.iter().filter_map(|it| it["value"].as_f64()).collect();
         self.more.insert("figures".to_owned(), figures.into());
-        match largest {
-            Some(largest) if status.success() => Ok(largest),
-            None if status.success() => Err(Stop::Failed("no figures were printed".to_owned())),
-            _ => Err(Stop::Failed(format!("what measures ended with {status}"))),
+        if !status.success() {
+            return Err(Stop::Failed(format!("what measures ended with {status}")));
         }
+        let largest = values.iter().copied().reduce(f64::max);
+        largest.filter(|_| values.len() >= least).ok_or_else(|| {
+            Stop::Failed(format!("{} of at least {least} figures were printed", values.len()))
+        })
     }
 }
 
@@ -105,9 +106,9 @@ mod tests {
     #[test]
     fn n_its_parts_and_the_seed_stand_for_numbers() {
         of(|run| {
-            let command = run.command("CASES=n PART=n/7 SEED=seed bench -p n-th -- n");
+            let command = run.command("CASES=n PART=n/7 SEED=seed bench -p n-th -- n --x=n");
             let args: Vec<_> = command.get_args().collect();
-            assert_eq!(args, ["bench", "-p", "n-th", "--", "100"]);
+            assert_eq!(args, ["bench", "-p", "n-th", "--", "100", "--x=n"]);
             let variables: Vec<_> =
                 command.get_envs().map(|(name, value)| (name, value.unwrap())).collect();
             let expected = [("CASES", "100"), ("PART", "15"), ("SEED", "7")];
@@ -125,12 +126,13 @@ mod tests {
         };
         let more = of(|run| {
             let script = r#"echo 'test a ... figures {"value":1.5}'; echo 'figures {"value":1}'"#;
-            assert_eq!(run.figures(&mut shell(script)).ok(), Some(1.5));
+            assert_eq!(run.figures(2, &mut shell(script)).ok(), Some(1.5));
         });
         assert_eq!(more["figures"], json!([{"value": 1.5}, {"value": 1}]));
         of(|run| {
-            run.figures(&mut shell(r#"echo 'figures {"value":1}'; exit 1"#)).unwrap_err();
-            run.figures(&mut shell("echo figures")).unwrap_err();
+            run.figures(1, &mut shell(r#"echo 'figures {"value":1}'; exit 1"#)).unwrap_err();
+            run.figures(2, &mut shell(r#"echo 'figures {"value":1}'"#)).unwrap_err();
+            run.figures(1, &mut shell("echo figures")).unwrap_err();
         });
     }
 

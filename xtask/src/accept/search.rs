@@ -23,27 +23,27 @@ pub(super) fn same(run: &mut Run<'_>, ui: &Ui<'_>) -> Result<f64, Stop> {
     ripgrep::write(&config, "--max-count=1\n--glob=!*.rs\n")?;
     command.env("RIPGREP_CONFIG_PATH", config);
     command.arg("same").arg(ripgrep::build(run.workspace, ui)?);
-    run.figures(command.args([run.seed.number().to_string(), run.n.to_string()]).args(trees))
+    run.figures(1, command.args([run.seed.number().to_string(), run.n.to_string()]).args(trees))
 }
 
 /// Returns the time of rare patterns as a multiple of ripgrep's, in `n` rounds.
 pub(super) fn time(run: &mut Run<'_>, ui: &Ui<'_>) -> Result<f64, Stop> {
     let mut command = example(run, ui)?;
     command.arg("time").arg(ripgrep::build(run.workspace, ui)?);
-    run.figures(command.arg(run.n.to_string()).arg(sources()?))
+    run.figures(1, command.arg(run.n.to_string()).arg(sources()?))
 }
 
 /// Returns the milliseconds to the answer for the slowest of some common patterns.
 pub(super) fn cap(run: &mut Run<'_>, ui: &Ui<'_>) -> Result<f64, Stop> {
     let mut command = example(run, ui)?;
-    run.figures(command.arg("cap").arg(run.n.to_string()).arg(sources()?))
+    run.figures(1, command.arg("cap").arg(run.n.to_string()).arg(sources()?))
 }
 
 /// Returns the longest of the milliseconds from a cancel to the end of a search.
 pub(super) fn cancel(run: &mut Run<'_>, ui: &Ui<'_>) -> Result<f64, Stop> {
     let mut command = example(run, ui)?;
     command.arg("cancel").args([run.n.to_string(), run.seed.number().to_string()]);
-    run.figures(command.arg(sources()?))
+    run.figures(1, command.arg(sources()?))
 }
 
 /// Returns the most MiB that it takes to search and find in a tree of `n` files.
@@ -51,7 +51,7 @@ pub(super) fn big(run: &mut Run<'_>, ui: &Ui<'_>) -> Result<f64, Stop> {
     let mut command = example(run, ui)?;
     ui.note(format_args!("big-tree: makes {} files", run.n));
     let tree = BigTree::make(&run.workspace.target.join("big-tree"), run.n.into())?;
-    run.figures(command.arg("big").arg(tree.path()))
+    run.figures(1, command.arg("big").arg(tree.path()))
 }
 
 /// Builds the example that does the work.
