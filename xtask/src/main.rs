@@ -7,6 +7,7 @@ mod accept;
 mod cargo;
 mod demo;
 mod layers;
+mod limits;
 mod package;
 mod process;
 mod step;
@@ -56,7 +57,7 @@ const STEPS: [Step; 7] = [
 ];
 
 /// The commands beside the steps; `help` is answered before these.
-const COMMANDS: [Step; 4] = [
+const COMMANDS: [Step; 5] = [
     Step {
         name: "ci",
         args: "",
@@ -69,6 +70,7 @@ const COMMANDS: [Step; 4] = [
         what: "show a session of callboard in PATH",
         run: demo::run,
     },
+    Step { name: "limits", args: "", what: "write the page of all limits", run: limits::run },
     Step {
         name: "accept",
         args: "NAME|all [--n N] [--seed S]",

@@ -4,6 +4,7 @@
 //! [`run`] asks git for the files and reads them. What a rule looks for is written here in two
 //! halves, so that this file passes its own check.
 
+mod links;
 mod manifest;
 mod rust;
 mod text;
@@ -79,12 +80,20 @@ pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> Outco
     let is_file = |path: &&str| workspace.root.join(path).is_file();
     let paths: Vec<&str> = listed.split_terminator('\0').filter(is_file).collect();
     let mut found = check_tree(&paths);
-    for path in paths {
+    let mut documents = Vec::new();
+    for path in &paths {
         let bytes = fs::read(workspace.root.join(path))
             .map_err(|error| Stop::Failed(format!("{path}: {error}")))?;
-        if let Ok(text) = str::from_utf8(&bytes) {
-            found.extend(check_file(path, text));
+        if let Ok(text) = String::from_utf8(bytes) {
+            found.extend(check_file(path, &text));
+            if path.ends_with(".md") {
+                documents.push((*path, text));
+            }
         }
+    }
+    found.extend(links::broken(&documents, &paths));
+    if let Some(page) = crate::limits::stale(&workspace.root)? {
+        found.push(File::new(page, "").at(0, "is out of date; run `cargo xtask limits`"));
     }
     let stale = crate::accept::stale(&workspace.root);
     found.extend(stale.iter().map(|(path, what)| File::new(path, "").at(0, what)));

@@ -1,0 +1,155 @@
+//! Links between documents: each leads to a file and a heading that are there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path, PathBuf};
+
+use super::{File, Violation};
+
+/// What links begin with that leave a document for a file that the book does not hold.
+const REPOSITORY: &str = "https://github.com/callboard-dev/callboard/";
+
+/// The list of the book's pages.
+const SUMMARY: &str = "docs/SUMMARY.md";
+
+/// Finds the links of Markdown documents to files or headings that are missing, and pages of the
+/// book that its list leaves out. `paths` are all files.
+pub(super) fn broken(documents: &[(&str, String)], paths: &[&str]) -> Vec<Violation> {
+    let headings: BTreeMap<_, _> =
+        documents.iter().map(|(path, text)| (*path, headings(text))).collect();
+    let mut found = Vec::new();
+    let mut listed = BTreeSet::new();
+    for (path, text) in documents {
+        let file = File::new(path, text);
+        for (index, target) in links(text) {
+            let (place, heading) = target.split_once('#').unwrap_or((target, ""));
+            let Some(place) = resolve(path, place) else { continue };
+            let is_folder = |other: &&str| Path::new(other).starts_with(&place);
+            if !paths.iter().any(is_folder) {
+                found.push(file.at(index, format!("`{target}` leads to no file")));
+            }
+            let known = headings.get(&*place);
+            if !heading.is_empty() && known.is_some_and(|known| !known.contains(heading)) {
+                found.push(file.at(index, format!("`{target}` leads to no heading")));
+            }
+            if *path == SUMMARY {
+                listed.insert(place);
+            }
+        }
+    }
+    let pages = documents.iter().filter(|(path, _)| path.starts_with("docs/"));
+    let unlisted = pages.filter(|(path, _)| *path != SUMMARY && !listed.contains(*path));
+    found.extend(
+        unlisted.map(|(path, text)| File::new(path, text).at(0, format!("add it to {SUMMARY}"))),
+    );
+    found
+}
+
+/// Returns the path, from the root of the repository, that a link of a document leads to; none if
+/// it leads elsewhere.
+fn resolve(document: &str, place: &str) -> Option<String> {
+    let path = match place.strip_prefix(REPOSITORY) {
+        Some(rest) => {
+            PathBuf::from(rest.strip_prefix("blob/main/").or(rest.strip_prefix("tree/main/"))?)
+        }
+        None if place.contains(':') => return None,
+        None if place.is_empty() => return Some(document.to_owned()),
+        None => Path::new(document).parent()?.join(place),
+    };
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir if plain.pop() => {}
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    plain.to_str().map(str::to_owned)
+}
+
+/// Lists the targets of links, each with its line, counted from 0.
+fn links(text: &str) -> Vec<(usize, &str)> {
+    let mut found = Vec::new();
+    for (index, line) in prose(text) {
+        // Every other part stands in a code span.
+        for part in line.split('`').step_by(2) {
+            let targets = part.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+            found.extend(targets.map(|(target, _)| (index, target)));
+        }
+    }
+    found
+}
+
+/// Lists the headings of a document as anchors, as GitHub and mdBook write them.
+fn headings(text: &str) -> BTreeSet<String> {
+    let heading = |line: &str| {
+        let text = line.trim_start_matches('#').strip_prefix(' ')?;
+        let kept = |c: &char| c.is_alphanumeric() || " -_".contains(*c);
+        let anchor: String = text.chars().filter(kept).collect();
+        Some(anchor.trim().to_lowercase().replace(' ', "-"))
+    };
+    prose(text)
+        .filter(|(_, line)| line.starts_with('#'))
+        .filter_map(|(_, it)| heading(it))
+        .collect()
+}
+
+/// Returns the lines that stand in no fence, each with its number from 0.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut is_fenced = false;
+    text.lines().enumerate().filter(move |(_, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_fenced ^= is_fence;
+        !is_fenced && !is_fence
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATHS: [&str; 4] = ["README.md", "docs/SUMMARY.md", "docs/a.md", "crates/b/src/lib.rs"];
+
+    #[track_caller]
+    fn check(path: &str, text: &str, expected: &[&str]) {
+        let page = ("docs/a.md", "# The `a` page: what, why\n".to_owned());
+        let summary = (SUMMARY, "- [a](a.md)\n".to_owned());
+        let mut documents = vec![page, summary];
+        documents.retain(|(other, _)| *other != path);
+        documents.push((path, text.to_owned()));
+        let found = broken(&documents, &PATHS);
+        let shown: Vec<_> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn links_lead_to_files_and_headings_that_are_there() {
+        let good = "[a](docs/a.md#the-a-page-what-why) [b](crates/b) [c](#head) [d](https://x.y)\n\
+                    # Head\n`[no](link)`\n```sh\n[no](link)\n# no heading\n```\n";
+        check("README.md", good, &[]);
+        check("README.md", "\n[a](docs/c.md)\n", &["README.md:2: `docs/c.md` leads to no file"]);
+        let target = "docs/a.md#no-heading";
+        let violation = format!("README.md:1: `{target}` leads to no heading");
+        check("README.md", &format!("[a]({target})\n"), &[&violation]);
+        check("README.md", "[a](#x)\n```\n# x\n```\n", &["README.md:1: `#x` leads to no heading"]);
+    }
+
+    #[test]
+    fn pages_of_the_book_name_files_outside_of_it_by_the_repository() {
+        for (target, is_there) in [
+            ("../README.md", true),
+            ("../../README.md", false),
+            ("https://github.com/callboard-dev/callboard/blob/main/crates/b/src/lib.rs", true),
+            ("https://github.com/callboard-dev/callboard/tree/main/crates/c", false),
+            ("https://github.com/callboard-dev/callboard/issues", true),
+        ] {
+            let violation = format!("docs/a.md:1: `{target}` leads to no file");
+            let expected: &[&str] = if is_there { &[] } else { &[&violation] };
+            check("docs/a.md", &format!("[x]({target})\n"), expected);
+        }
+    }
+
+    #[test]
+    fn a_page_that_the_book_does_not_list_is_found() {
+        check("docs/b.md", "# B\n", &["docs/b.md:1: add it to docs/SUMMARY.md"]);
+    }
+}
