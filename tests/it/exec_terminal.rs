@@ -14,7 +14,7 @@ use crate::harness::{CALLBOARD, DEADLINE};
 const COLUMNS: u16 = 60;
 
 /// A shell whose controlling terminal is ours.
-struct Terminal {
+pub(crate) struct Terminal {
     shell: Box<dyn Child + Send + Sync>,
     keyboard: Box<dyn std::io::Write + Send>,
     pieces: Receiver<Vec<u8>>,
@@ -25,7 +25,12 @@ struct Terminal {
 impl Terminal {
     /// Runs a line in which `$0` is the program.
     fn run(scratch: &Scratch, line: &str) -> Self {
-        let size = PtySize { rows: 24, cols: COLUMNS, ..PtySize::default() };
+        Self::wide(scratch, COLUMNS, line)
+    }
+
+    /// Runs it in a terminal of so many columns.
+    pub(crate) fn wide(scratch: &Scratch, cols: u16, line: &str) -> Self {
+        let size = PtySize { rows: 24, cols, ..PtySize::default() };
         let pair = native_pty_system().openpty(size).unwrap();
         let mut command = CommandBuilder::new("/bin/sh");
         command.args(["-c", line, CALLBOARD]);
@@ -52,7 +57,12 @@ impl Terminal {
 
     /// Waits until a text is shown; returns all until then.
     fn until(&mut self, text: &str) -> &str {
-        while !self.shown.contains(text) {
+        self.until_times(text, 1)
+    }
+
+    /// Waits until a text is shown for the `times`-th time; returns all until then.
+    pub(crate) fn until_times(&mut self, text: &str, times: usize) -> &str {
+        while self.shown.matches(text).count() < times {
             let piece = self.pieces.recv_timeout(DEADLINE);
             let piece = piece.unwrap_or_else(|_| panic!("no {text:?} in {}", self.shown));
             self.shown.push_str(&String::from_utf8_lossy(&piece));
@@ -60,13 +70,13 @@ impl Terminal {
         &self.shown
     }
 
-    fn types(&mut self, keys: &str) {
+    pub(crate) fn types(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
         self.keyboard.flush().unwrap();
     }
 
     /// Waits for the end; returns the exit code and all that was shown.
-    fn end(mut self) -> (u32, String) {
+    pub(crate) fn end(mut self) -> (u32, String) {
         loop {
             match self.pieces.recv_timeout(DEADLINE) {
                 Ok(piece) => self.shown.push_str(&String::from_utf8_lossy(&piece)),

@@ -29,6 +29,7 @@ mod middleware_agent;
 mod modes;
 mod options;
 mod permission;
+mod picture;
 mod quiet;
 mod reasons;
 mod remembering;

@@ -9,6 +9,7 @@ mod demo;
 mod layers;
 mod limits;
 mod package;
+mod picture;
 mod process;
 mod step;
 mod tidy;
@@ -57,7 +58,7 @@ const STEPS: [Step; 7] = [
 ];
 
 /// The commands beside the steps; `help` is answered before these.
-const COMMANDS: [Step; 5] = [
+const COMMANDS: [Step; 6] = [
     Step {
         name: "ci",
         args: "",
@@ -71,6 +72,12 @@ const COMMANDS: [Step; 5] = [
         run: demo::run,
     },
     Step { name: "limits", args: "", what: "write the page of all limits", run: limits::run },
+    Step {
+        name: "picture",
+        args: "",
+        what: "draw the picture of the README, by a turn of callboard",
+        run: picture::run,
+    },
     Step {
         name: "accept",
         args: "NAME|all [--n N] [--seed S]",
