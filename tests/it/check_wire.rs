@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
+use acp_conformance::Rule;
 use pretty_assertions::assert_eq;
 
 use crate::harness::script::{end, run, text};
@@ -56,6 +57,16 @@ async fn a_fault_is_named_with_its_line_and_fails() {
     assert!(printed.starts_with(&start), "{printed}");
     assert!(printed.ends_with("lines, 1 error, 0 warnings\n"), "{printed}");
     assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn every_rule_is_documented() {
+    let page = include_str!("../../docs/check-wire.md");
+    for rule in Rule::all() {
+        let severity = format!("{:?}", rule.severity()).to_lowercase();
+        let row = format!("\n| `{rule}` | {severity} | ");
+        assert!(page.contains(&row), "docs/check-wire.md has no row that begins with {row}");
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::harness::scratch::Scratch;
 use crate::harness::{CALLBOARD, DEADLINE};
 
-const README: &str = include_str!("../../README.md");
+const PAGE: &str = include_str!("../../docs/terminal.md");
 
 /// A port that nothing listens at, so that no server of this machine is found.
 const NO_SERVERS: [(&str, &str); 1] = [("OLLAMA_HOST", "127.0.0.1:1")];
@@ -55,7 +55,7 @@ fn interrupt_at(child: &mut Child, text: &str, signal: Signal) -> String {
 
 /// A way through `callboard exec`: the exit code and the words of an example.
 fn rows() -> Vec<(i32, Vec<String>, bool)> {
-    let table = README.split("| exit code |").nth(1).unwrap();
+    let table = PAGE.split("| exit code |").nth(1).unwrap();
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
     let rows = rows.map(|row| {
         let cells: Vec<_> = row.split('|').map(str::trim).collect();

@@ -252,6 +252,17 @@ mod tests {
     }
 
     #[test]
+    fn the_page_of_results_has_every_row() {
+        let page = include_str!("../../docs/acceptance.md");
+        for Row { name, what, target, .. } in ROWS {
+            let target = target.map_or("–".to_owned(), |target| target.to_string());
+            let row = format!("
+| `{name}` | {what} | {target} | ");
+            assert!(page.contains(&row), "docs/acceptance.md has no row that begins with {row}");
+        }
+    }
+
+    #[test]
     fn a_row_prints_one_line_with_all_its_figures() {
         let (outcome, lines) = lines(&[&FINE], None);
         outcome.unwrap();

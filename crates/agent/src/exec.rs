@@ -63,7 +63,7 @@ enum Ending {
 
 /// Runs a prompt and prints what happens, until `interrupted` gives the number of a signal.
 ///
-/// The exit codes are those of the README.
+/// The exit codes are those of `docs/terminal.md`.
 pub(crate) async fn run(
     job: Job<impl ConnectTo<Client> + 'static>,
     interrupted: impl Future<Output = u8>,

@@ -24,7 +24,12 @@ pub use cli::main;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-// So are those of the repository's, where every crate is at hand. The package does not hold that file.
+// Those of the repository's own documents are, too, where every crate is at hand. The package does
+// not hold these files.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct RepositoryReadme;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/embedding.md")]
+struct Embedding;

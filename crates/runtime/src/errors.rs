@@ -244,10 +244,10 @@ mod tests {
 
     #[test]
     fn every_reason_is_documented() {
-        let readme = include_str!("../../../ARCHITECTURE.md");
+        let page = include_str!("../../../docs/errors.md");
         for reason in ALL {
             let row = format!("| `{}` | {} |", reason.as_str(), i32::from(reason.code()));
-            assert!(readme.contains(&row), "ARCHITECTURE.md has no row that begins with {row}");
+            assert!(page.contains(&row), "docs/errors.md has no row that begins with {row}");
         }
     }
 
