@@ -256,8 +256,7 @@ mod tests {
         let page = include_str!("../../docs/acceptance.md");
         for Row { name, what, target, .. } in ROWS {
             let target = target.map_or("–".to_owned(), |target| target.to_string());
-            let row = format!("
-| `{name}` | {what} | {target} | ");
+            let row = format!("\n| `{name}` | {what} | {target} | ");
             assert!(page.contains(&row), "docs/acceptance.md has no row that begins with {row}");
         }
     }
