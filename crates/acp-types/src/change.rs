@@ -5,9 +5,14 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use callboard_text::path_text;
 use serde::{Deserialize, Serialize};
 
+use crate::limits::HUNK_JSON_BYTES;
 use crate::{json, path};
+
+/// What git writes behind a line that has no line end.
+const NO_LINE_END: &str = "\\ No newline at end of file";
 
 /// A change of one file, as the tool that made it knows it.
 ///
@@ -118,19 +123,39 @@ impl FileChange {
     }
 
     /// Returns the bytes of its texts, or of its hunks where it has no texts.
-    #[must_use]
-    pub fn byte_len(&self) -> usize {
+    pub(crate) fn byte_len(&self) -> usize {
         let whole = self.old_text.as_ref().map_or(0, String::len)
             + self.new_text.as_ref().map_or(0, String::len);
         if whole > 0 { whole } else { self.hunks.iter().map(Hunk::byte_len).sum() }
     }
 
-    /// Returns the bytes that its texts take as JSON, whole or as hunks, whichever is more.
-    pub(crate) fn json_len(&self) -> usize {
-        let len = |text: &String| "\"\"".len() + json::string_len(text);
-        let whole = [&self.old_text, &self.new_text].into_iter().flatten().map(len);
-        let lines = self.hunks.iter().flat_map(|hunk| &hunk.lines);
-        whole.sum::<usize>().max(lines.map(|line| len(&line.text)).sum())
+    /// Returns the bytes that its texts take in a message at most, whole or as hunks.
+    #[must_use]
+    pub fn json_len(&self) -> usize {
+        let frame = self.hunk_json_len();
+        // As one hunk in draft v2, each line of a text has a sign.
+        let text = |text: &String| frame + json::string_len(text) + text.lines().count();
+        let hunk = |hunk: &Hunk| {
+            let lines = hunk.lines.iter().map(|line| line_json_len(line.tag, &line.text));
+            frame + lines.sum::<usize>()
+        };
+        let whole = [&self.old_text, &self.new_text].into_iter().flatten().map(text);
+        whole.sum::<usize>().max(self.hunks.iter().map(hunk).sum())
+    }
+
+    /// The bytes that a hunk takes beside its lines at most: a whole diff in v1.
+    pub(crate) fn hunk_json_len(&self) -> usize {
+        let from = match &self.operation {
+            Operation::Move { from } | Operation::Copy { from } => Some(from),
+            _ => None,
+        };
+        let path = |path: &PathBuf| json::string_len(&path_text(path));
+        HUNK_JSON_BYTES + path(&self.path) + from.map_or(0, path)
+    }
+
+    /// The bytes that it takes beside them at most: in v1 a note, in draft v2 each path six times.
+    pub(crate) fn frame_json_len(&self) -> usize {
+        6 * self.hunk_json_len()
     }
 
     /// Returns how many lines come and go, as far as the hunks or the texts tell.
@@ -151,8 +176,7 @@ impl FileChange {
     /// Returns the change with as many lines of its first hunks as fit into `max` bytes.
     ///
     /// A change without hunks keeps its texts.
-    #[must_use]
-    pub fn within(&self, max: usize) -> Self {
+    pub(crate) fn within(&self, max: usize) -> Self {
         let mut room = max;
         let mut hunks = Vec::new();
         for hunk in &self.hunks {
@@ -180,8 +204,7 @@ impl FileChange {
     }
 
     /// Returns how many lines that come and that go `shown`, a part of this change, leaves out.
-    #[must_use]
-    pub fn left_out_of(&self, shown: &Self) -> (usize, usize) {
+    pub(crate) fn left_out_of(&self, shown: &Self) -> (usize, usize) {
         let ((added, removed), (shown_added, shown_removed)) = (self.counts(), shown.counts());
         (added.saturating_sub(shown_added), removed.saturating_sub(shown_removed))
     }
@@ -259,8 +282,7 @@ impl Hunk {
     }
 
     /// Returns the bytes of its lines.
-    #[must_use]
-    pub fn byte_len(&self) -> usize {
+    pub(crate) fn byte_len(&self) -> usize {
         self.lines.iter().map(|line| line.text.len()).sum()
     }
 
@@ -290,10 +312,18 @@ impl Hunk {
             });
             patch.push_str(&line.text);
             if !line.text.ends_with('\n') {
-                patch.push_str("\n\\ No newline at end of file\n");
+                patch.push_str(&format!("\n{NO_LINE_END}\n"));
             }
         }
     }
+}
+
+/// The bytes that a line of a hunk takes at most: in v1, context is in both texts; in draft v2, a line has
+/// a sign and one without an end a note.
+pub(crate) fn line_json_len(tag: LineTag, text: &str) -> usize {
+    let note = if text.ends_with('\n') { 0 } else { NO_LINE_END.len() + "\\n\\\\n".len() };
+    let len = "+".len() + json::string_len(text) + note;
+    if tag == LineTag::Context { 2 * len } else { len }
 }
 
 /// Quotes a path as git does when it holds a quote, a backslash, a control character or a byte

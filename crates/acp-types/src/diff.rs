@@ -1,18 +1,21 @@
-//! Finds the change of a file: its hunks, from two texts or from what was replaced (feature `diff`).
+//! Finds the change of a file: its hunks, from two texts or from what was replaced, and those of them
+//! that fit into a message.
 
+mod anchored;
 mod listed;
+#[cfg(feature = "diff")]
+mod smallest;
 mod spliced;
 
 use std::ops::Range;
 use std::path::PathBuf;
-use std::time::Instant;
 
-use similar::{Algorithm, DiffOp, capture_diff_slices_deadline, group_diff_ops};
+use crate::limits::WHOLE_CHANGE_BYTES;
+use crate::{FileChange, Operation};
 
-use crate::limits::{DIFF_LINES, WHOLE_CHANGE_BYTES};
-use crate::{FileChange, LineTag, Operation};
-
-use self::listed::{Listed, lines};
+use self::listed::Listed;
+#[cfg(feature = "diff")]
+pub use self::smallest::change;
 
 /// Lines that stay, shown on each side of a change, as most tools do.
 const CONTEXT: usize = 3;
@@ -26,38 +29,44 @@ pub struct Splice {
     pub new: String,
 }
 
-/// Makes the change of a file from its text before and after: the hunks, and both texts where
-/// they are small.
-///
-/// A file that was not there has the empty text. Lines end with their line feed only, so a
-/// carriage return is a part of its line. After `deadline` the smallest difference is no longer
-/// searched for, and hunks are larger than they need to be; so are those of two texts of more than
-/// [`DIFF_LINES`]. Hunks beyond [`LISTED_BYTES`](crate::limits::LISTED_BYTES) are only counted.
-#[must_use]
-pub fn change(
-    path: impl Into<PathBuf>,
-    operation: Operation,
-    old: &str,
-    new: &str,
-    deadline: Instant,
-) -> FileChange {
-    let mut listed = Listed::default();
-    if lines(old) + lines(new) <= DIFF_LINES {
-        hunks(old, new, deadline, &mut listed);
-    } else {
-        let all = Splice { old: 0..old.len(), new: new.to_owned() };
-        spliced::hunks(old, &[all], &mut listed);
-    }
-    with_hunks(path, operation, old, new, listed)
-}
-
 /// Makes the change of a file from what was replaced in it, however large it is, without a search
 /// for differences. `new` is `old` with all `splices` replaced.
 #[must_use]
 pub fn spliced(path: impl Into<PathBuf>, old: &str, new: &str, splices: &[Splice]) -> FileChange {
-    let mut listed = Listed::default();
+    let mut listed = Listed::in_memory();
     spliced::hunks(old, splices, &mut listed);
     with_hunks(path, Operation::Modify, old, new, listed)
+}
+
+/// Shortens a change to `max` bytes of JSON: to the first of its hunks, and a count of the lines that
+/// they leave out. Returns nothing where all of it fits.
+///
+/// Whole texts that do not fit become hunks. If there are none, they are found without a search: lines
+/// that occur once in both texts stay where their order allows it. The smallest difference has to
+/// be looked for before, by `diff::change` (feature `diff`).
+#[must_use]
+pub fn shortened(change: &FileChange, max: usize) -> Option<FileChange> {
+    let room = max.saturating_sub(change.frame_json_len());
+    if change.json_len() <= room {
+        return None;
+    }
+    let mut listed = Listed::in_message(change, room);
+    if change.hunks.is_empty() && change.unlisted == (0, 0) {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let (old, new) = (text(&change.old_text), text(&change.new_text));
+        spliced::hunks(&old, &anchored::splices(&old, &new), &mut listed);
+    }
+    for hunk in &change.hunks {
+        listed.open(hunk.old_start, hunk.new_start);
+        hunk.lines.iter().for_each(|line| listed.push(line.tag, &line.text));
+    }
+    let (hunks, (added, removed)) = listed.finish();
+    Some(FileChange {
+        hunks,
+        unlisted: (change.unlisted.0 + added, change.unlisted.1 + removed),
+        sentence: change.sentence.clone(),
+        ..FileChange::new(change.operation.clone(), &change.path)
+    })
 }
 
 fn with_hunks(
@@ -74,50 +83,15 @@ fn with_hunks(
     FileChange { old_text, new_text, hunks, unlisted, ..FileChange::new(operation, path) }
 }
 
-fn hunks(old: &str, new: &str, deadline: Instant, listed: &mut Listed) {
-    let old: Vec<_> = old.split_inclusive('\n').collect();
-    let new: Vec<_> = new.split_inclusive('\n').collect();
-    let steps = capture_diff_slices_deadline(Algorithm::Myers, &old, &new, Some(deadline));
-    for steps in group_diff_ops(steps, CONTEXT) {
-        hunk(&steps, &old, &new, listed);
-    }
-}
-
-fn hunk(steps: &[DiffOp], old: &[&str], new: &[&str], listed: &mut Listed) {
-    let Some(first) = steps.first() else { return };
-    let start = |side: &[&str], range: Range<usize>| match side {
-        [] => 0,
-        _ => u32::try_from(range.start + 1).unwrap_or(u32::MAX),
-    };
-    listed.open(start(old, first.old_range()), start(new, first.new_range()));
-    let mut push = |tag, lines: &[&str]| lines.iter().for_each(|line| listed.push(tag, line));
-    for step in steps {
-        if let DiffOp::Equal { .. } = step {
-            push(LineTag::Context, &old[step.old_range()]);
-        } else {
-            push(LineTag::Removed, &old[step.old_range()]);
-            push(LineTag::Added, &new[step.new_range()]);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
-
-    use super::{Splice, spliced};
-    use crate::limits::{LISTED_BYTES, WHOLE_CHANGE_BYTES};
+    use super::{Splice, anchored, shortened, spliced};
     use crate::{FileChange, HunkLine, LineTag, Operation};
     use pretty_assertions::assert_eq;
     use proptest::prelude::*;
 
-    #[expect(clippy::disallowed_methods, reason = "the caller reads the clock")]
-    fn change(path: &str, operation: Operation, old: &str, new: &str) -> FileChange {
-        super::change(path, operation, old, new, Instant::now() + Duration::from_millis(500))
-    }
-
     /// Applies the hunks as a patch program does: by their line numbers.
-    fn patched(old: &str, change: &FileChange) -> String {
+    pub(super) fn patched(old: &str, change: &FileChange) -> String {
         let old: Vec<_> = old.split_inclusive('\n').collect();
         let mut new = Vec::new();
         let mut at = 0;
@@ -140,18 +114,10 @@ mod tests {
         new.concat()
     }
 
-    fn text() -> impl Strategy<Value = String> {
-        let line = prop_oneof!["a\n", "b\n", "\n", "a\r\n", "ä\r\n", "[a-c]{0,3}\n"];
+    pub(super) fn text() -> impl Strategy<Value = String> {
+        let line = prop_oneof!["a\n", "b\n", "\n", "a\r\n", "ä\r\n", "[a-c]{0,3}\n", "[a-z]{4}\n"];
         (prop::collection::vec(line, 0..40), "[ab\r]{0,2}")
             .prop_map(|(lines, end)| lines.concat() + &end)
-    }
-
-    proptest! {
-        #[test]
-        fn the_old_text_and_the_hunks_make_the_new_text(old in text(), new in text()) {
-            let change = change("/f", Operation::Modify, &old, &new);
-            prop_assert_eq!(patched(&old, &change), new);
-        }
     }
 
     proptest! {
@@ -189,54 +155,41 @@ mod tests {
                 prop_assert!(hunk.lines.iter().rev().take_while(is_context).count() <= 3);
             }
         }
-    }
 
-    #[test]
-    fn hunks_have_three_lines_of_context_and_count_from_one() {
-        let old: String = (1..=20).map(|line| format!("{line}\n")).collect();
-        let change = change("/f", Operation::Modify, &old, &old.replace("10\n", "ten\n"));
-        let [hunk] = &change.hunks[..] else { panic!("{change:?}") };
-        assert_eq!((hunk.old_start, hunk.new_start), (7, 7));
-        assert_eq!(hunk.old_text(), "7\n8\n9\n10\n11\n12\n13\n");
-        assert_eq!(hunk.new_text(), "7\n8\n9\nten\n11\n12\n13\n");
-        assert_eq!(change.changed_lines().collect::<Vec<_>>(), [10]);
-    }
+        #[test]
+        fn splices_between_lines_that_occur_once_make_the_new_text(old in text(), new in text()) {
+            let change = spliced("/f", &old, &new, &anchored::splices(&old, &new));
+            prop_assert_eq!(patched(&old, &change), new);
+        }
 
-    #[test]
-    fn texts_are_kept_where_they_are_small_and_there_were_any() {
-        let kept = |change: FileChange| (change.old_text, change.new_text);
-        let [old, new] = ["old\n", "new\n"].map(|text| Some(text.to_owned()));
-        assert_eq!(
-            kept(change("/f", Operation::Modify, "old\n", "new\n")),
-            (old.clone(), new.clone())
-        );
-        assert_eq!(kept(change("/f", Operation::Add, "", "new\n")), (None, new));
-        assert_eq!(kept(change("/f", Operation::Delete, "old\n", "")), (old, None));
-        let large = "x\n".repeat(WHOLE_CHANGE_BYTES / 2);
-        let change = change("/f", Operation::Modify, &large, &(large.clone() + "y\n"));
-        assert_eq!(change.counts(), (1, 0));
-        assert_eq!(kept(change), (None, None));
-    }
-
-    #[test]
-    fn what_is_too_much_to_be_listed_is_counted() {
-        let many = |line: &str, count: usize| line.repeat(count);
-        let long = "x".repeat(LISTED_BYTES);
-        for (old, new, counts) in [
-            (many("a\n", 700_000), many("b\n", 900_000), (900_000, 700_000)),
-            (many("a\n", 90_000), many("b\n", 90_000), (90_000, 90_000)),
-            (String::new(), many("\n", 2_000_000), (2_000_000, 0)),
-            (many("\n", 2_000_000) + "a", many("\n", 2_000_000) + "b", (1, 1)),
-            (format!("a\n{long}\nb\n"), "a\nb\n".to_owned(), (0, 1)),
-        ] {
-            let whole = [Splice { old: 0..old.len(), new: new.clone() }];
-            let found = change("/f", Operation::Modify, &old, &new);
-            assert_eq!(found.counts(), counts);
-            for change in [found, spliced("/f", &old, &new, &whole)] {
-                let lines = change.hunks.iter().flat_map(|hunk| &hunk.lines);
-                let bytes: usize = lines.map(|line| line.text.len() + size_of::<HunkLine>()).sum();
-                assert!(bytes <= LISTED_BYTES, "{bytes}");
+        #[test]
+        fn a_shortened_change_is_within_its_bound_and_counts_what_it_leaves_out(
+            old in text(), new in text(), max in 0_usize..8_000,
+        ) {
+            let (old_text, new_text) = (Some(old.clone()), Some(new.clone()));
+            let whole =
+                FileChange { old_text, new_text, ..FileChange::new(Operation::Modify, "/f") };
+            let listed = spliced("/f", &old, &new, &anchored::splices(&old, &new));
+            let no_texts = FileChange { old_text: None, new_text: None, ..listed.clone() };
+            let counts = no_texts.counts();
+            for change in [whole, listed, no_texts] {
+                let Some(short) = shortened(&change, max) else { continue };
+                prop_assert!(short.json_len() <= max);
+                prop_assert!(shortened(&short, max).is_none_or(|again| again == short));
+                prop_assert_eq!(short.counts(), counts);
             }
         }
+    }
+
+    #[test]
+    fn places_that_are_far_apart_are_found_where_lines_occur_once() {
+        let old: String = (1..=2000).map(|line| format!("line {line}\n")).collect();
+        let new = old.replace("line 10\n", "ten\n").replace("line 1900\n", "more\nlines\n");
+        let (old_text, new_text) = (Some(old.clone()), Some(new.clone()));
+        let change = FileChange { old_text, new_text, ..FileChange::new(Operation::Modify, "/f") };
+        let short = shortened(&change, 8_000).unwrap();
+        assert_eq!(short.changed_lines().collect::<Vec<_>>(), [10, 1900]);
+        assert_eq!((short.counts(), short.unlisted), ((3, 2), (0, 0)));
+        assert_eq!(patched(&old, &short), new);
     }
 }

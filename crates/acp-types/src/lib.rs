@@ -26,7 +26,6 @@
 
 pub mod change;
 pub mod content;
-#[cfg(feature = "diff")]
 pub mod diff;
 pub mod id;
 pub mod json;

@@ -27,8 +27,11 @@ pub(crate) const REPEATED_BYTES: usize = 64 * 1024;
 /// Bytes of old and new text up to which a change is sent as whole files; above, as hunks.
 pub const WHOLE_CHANGE_BYTES: usize = 16 * 1024;
 
-/// Bytes of hunks sent for one change; what is over is told as a count.
+/// Serialised bytes sent for one change; what is over is told as a count.
 pub const CHANGE_BYTES: usize = 256 * 1024;
+
+/// Serialised bytes of a hunk beside its lines and its path.
+pub(crate) const HUNK_JSON_BYTES: usize = 160;
 
 /// Lines of two texts up to which their smallest difference is looked for at all.
 pub const DIFF_LINES: usize = 500_000;

@@ -35,6 +35,8 @@ pub const MARKER: &str = "[redacted]";
 pub(crate) struct Losses {
     title: u64,
     pub(crate) is_title_cut: bool,
+    /// Whether only a part of a change is listed.
+    pub(crate) is_change_cut: bool,
     content: u64,
     locations: u64,
     /// How many of them do not fit.
@@ -59,7 +61,7 @@ impl Losses {
     /// Returns whether there are any.
     pub(crate) fn is_any(&self) -> bool {
         let cut = self.raw_bytes() + self.locations_cut;
-        self.is_title_cut || self.redacted() + cut > 0
+        self.is_title_cut || self.is_change_cut || self.redacted() + cut > 0
     }
 }
 

@@ -2,26 +2,37 @@
 
 use memchr::memchr_iter;
 
+use crate::change::line_json_len;
 use crate::limits::{LISTED_BYTES, LISTED_LINE_COST};
-use crate::{Hunk, HunkLine, LineTag};
+use crate::{FileChange, Hunk, HunkLine, LineTag};
 
 /// The hunks of one change, while they are made.
 #[derive(Debug)]
 pub(super) struct Listed {
     hunks: Vec<Hunk>,
     room: usize,
+    /// What a hunk takes beside its lines.
+    hunk_cost: usize,
+    line_cost: fn(LineTag, &str) -> usize,
     unlisted: (usize, usize),
 }
 
-impl Default for Listed {
-    fn default() -> Self {
-        Self { hunks: Vec::new(), room: LISTED_BYTES, unlisted: (0, 0) }
-    }
-}
-
 impl Listed {
+    /// Lists what may be kept in memory.
+    pub(super) fn in_memory() -> Self {
+        let line_cost = |_, line: &str| line.len() + LISTED_LINE_COST;
+        Self { hunks: Vec::new(), room: LISTED_BYTES, hunk_cost: 0, line_cost, unlisted: (0, 0) }
+    }
+
+    /// Lists what `room` bytes of a message can hold of a change.
+    pub(super) fn in_message(change: &FileChange, room: usize) -> Self {
+        let (hunk_cost, line_cost) = (change.hunk_json_len(), line_json_len);
+        Self { hunks: Vec::new(), room, hunk_cost, line_cost, unlisted: (0, 0) }
+    }
+
     /// Begins a hunk at these lines.
     pub(super) fn open(&mut self, old_start: u32, new_start: u32) {
+        self.room = self.room.saturating_sub(self.hunk_cost);
         if self.room > 0 {
             self.hunks.push(Hunk { old_start, new_start, lines: Vec::new() });
         }
@@ -33,7 +44,7 @@ impl Listed {
             && let Some(line) = text.split_inclusive('\n').next()
         {
             // Behind the first line that does not fit, none is listed.
-            self.room = self.room.saturating_sub(line.len() + LISTED_LINE_COST);
+            self.room = self.room.saturating_sub((self.line_cost)(tag, line));
             let Some(hunk) = self.hunks.last_mut().filter(|_| self.room > 0) else { break };
             hunk.lines.push(HunkLine { tag, text: line.to_owned() });
             text = &text[line.len()..];

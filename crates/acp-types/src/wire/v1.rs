@@ -349,6 +349,7 @@ impl SentTerminal {
 /// |---|---|
 /// | status | `paused` is `in_progress`, `cancelled` is `failed` |
 /// | content | of a cancelled call: one text more, which says why, and whether it may have acted |
+/// | changes of files | over 256 KiB of JSON, their first hunks and a count of the rest |
 /// | capabilities | none |
 /// | the rest | kept; JSON says paths as [`utf8_path`] does |
 #[must_use]
@@ -361,6 +362,7 @@ pub fn lossy_v1(mut report: ToolCallReport) -> ToolCallReport {
         Status::Paused => report.status = Status::InProgress,
         _ => {}
     }
+    encode::shorten(&mut report.content);
     report.capabilities = crate::Capabilities::default();
     report
 }

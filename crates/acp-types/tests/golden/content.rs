@@ -259,7 +259,8 @@ fn a_small_change_with_hunks_is_one_diff_of_whole_files_in_v1() {
 
 #[test]
 fn a_change_over_its_bound_is_cut_and_says_so() {
-    let (old, last) = ("old\n", "x".repeat(CHANGE_BYTES - 5) + "\n");
+    // With what a message takes beside them.
+    let (old, last) = ("old\n", "x".repeat(CHANGE_BYTES - 1300) + "\n");
     let place = |start, new: &str| Hunk {
         old_start: start,
         new_start: start,
@@ -283,4 +284,79 @@ fn a_change_over_its_bound_is_cut_and_says_so() {
         ]),
         &v2,
     );
+}
+
+/// What the first reports of a change show, in v1 and draft v2.
+fn shown(change: &FileChange) -> (Value, Value) {
+    let patch = announce().append(change.clone().into());
+    let v1 = wire::v1::Sent::new(Surface::Text).tool_call(&id(), &patch);
+    let v2 = wire::v2::Sent::new().tool_call(&id(), &patch);
+    (crate::json(&v1)[0]["content"].clone(), crate::json(&v2)[0]["content"].clone())
+}
+
+#[test]
+fn whatever_a_change_is_given_as_it_is_listed_within_its_bound() {
+    let line = |number: usize| format!("line {number}, which is as long as lines are\n");
+    let lines = |range: std::ops::Range<usize>| range.map(line).collect::<String>();
+    let (old, new) = (lines(0..15_000), lines(20_000..35_000));
+    let controls = "\u{1b}[0m\n".repeat(100_000);
+    let empty = "\n".repeat(600_000);
+    let one = "x".repeat(600_000);
+    let tiny = (1..=50_000).map(|at| Hunk {
+        old_start: at,
+        new_start: at,
+        lines: vec![self::line(LineTag::Removed, "a\n"), self::line(LineTag::Added, "b\n")],
+    });
+    let wide = Hunk {
+        old_start: 1,
+        new_start: 1,
+        lines: old.lines().map(|text| self::line(LineTag::Context, &format!("{text}\n"))).collect(),
+    };
+    let listed = |hunks| FileChange { hunks, ..change(Operation::Modify, None, None) };
+    let added = Hunk { old_start: 0, new_start: 1, lines: vec![self::line(LineTag::Added, "z\n")] };
+    for (change, is_cut) in [
+        (change(Operation::Add, None, Some(&old)), true),
+        (change(Operation::Delete, Some(&old), None), true),
+        (change(Operation::Modify, Some(&old), Some(&new)), true),
+        (change(moved(), Some(&old), Some(&new)), true),
+        (change(copied(), None, Some(&old)), true),
+        (change(Operation::Modify, Some(&old), Some(&(old.clone() + "more\n"))), false),
+        (change(Operation::Modify, Some(&old), Some(&controls)), true),
+        (change(Operation::Modify, Some(&empty), Some(&old)), true),
+        (change(Operation::Modify, Some("a\n"), Some(&one)), true),
+        (listed(tiny.collect()), true),
+        (listed(vec![wide, added]), true),
+    ] {
+        let (v1, v2) = shown(&change);
+        let what = format!("{:?} {:?}", change.operation, change.counts());
+        for content in [&v1, &v2] {
+            assert!(
+                content.to_string().len() <= CHANGE_BYTES,
+                "{what}: {}",
+                content.to_string().len()
+            );
+        }
+        let note = &v1.as_array().unwrap().last().unwrap()["content"]["text"];
+        let note = note.as_str().is_some_and(|note| note.ends_with(" not shown."));
+        assert_eq!(note, is_cut, "{what}");
+        assert_eq!(v2[0]["_meta"]["callboard"]["linesLeftOut"].is_object(), is_cut, "{what}");
+    }
+}
+
+#[test]
+fn of_whole_texts_over_the_bound_as_much_is_shown_as_fits() {
+    let old: String = (0..15_000).map(|number| format!("line {number} of a long file\n")).collect();
+    let new = old.replace("line 7 ", "line seven ").replace("line 14990 ", "the last but ten ");
+    let (v1, v2) = shown(&change(Operation::Modify, Some(&old), Some(&new)));
+    let places: Vec<_> = v1.as_array().unwrap().iter().map(|item| &item["newText"]).collect();
+    assert_eq!(places.len(), 2);
+    assert!(places[0].as_str().unwrap().contains("line seven of a long file\n"));
+    assert!(places[1].as_str().unwrap().contains("the last but ten of a long file\n"));
+    assert!(v2[0]["patch"]["text"].as_str().unwrap().contains("\n-line 14990 of a long file\n"));
+
+    let (v1, v2) = shown(&change(Operation::Add, None, Some(&old)));
+    for content in [v1, v2] {
+        let len = content.to_string().len();
+        assert!(len > CHANGE_BYTES * 9 / 10, "{len}");
+    }
 }

@@ -228,3 +228,16 @@ fn of_a_change_too_large_for_an_update_a_part_is_shown_and_the_rest_counted() {
         );
     }
 }
+
+#[test]
+fn of_whole_texts_too_large_for_an_update_a_part_is_shown_and_the_rest_counted() {
+    let text: String = (0..20_000).map(|number| format!("line {number} of a file\n")).collect();
+    let new_text = Some(text);
+    let change = FileChange { new_text, ..FileChange::new(Operation::Add, "/p/a") };
+    let updates =
+        crate::json(&running().tool_call(&id(), ToolCallPatch::new().append(change.into())));
+    assert!(updates.to_string().len() <= 60 * 1024);
+    let (diffs, notes) = shown(&updates);
+    assert_eq!((diffs, notes.len()), (1, 1), "{notes:?}");
+    assert!(notes[0].ends_with(" more lines are not shown."), "{notes:?}");
+}

@@ -1,7 +1,8 @@
 //! What may be told of a call: fields that mean nothing, that do not fit, or that nobody may change
 //! are left out of a patch, and counted.
 
-use acp_types::{CallMeta, Content, ContentPatch, Dropped, ToolCallId, ToolCallPatch};
+use acp_types::limits::CHANGE_BYTES;
+use acp_types::{CallMeta, Content, ContentPatch, Dropped, ToolCallId, ToolCallPatch, diff};
 use callboard_text::visible_cut;
 
 use super::{Board, Call};
@@ -117,11 +118,13 @@ impl Call {
         }
     }
 
-    /// Drops the items that are over the call's bounds, and returns how many.
+    /// Shortens the changes of files that no message holds, drops the items that are over the
+    /// call's bounds, and returns how many.
     fn cap_content(&mut self, content: &mut ContentPatch) -> u64 {
         let (items, had) = match content {
             ContentPatch::Set(items) => {
                 (self.content_bytes, self.content_dropped) = (0, 0);
+                self.losses.is_change_cut = false;
                 (items, 0)
             }
             ContentPatch::Append(items) => (items, self.report.content.len()),
@@ -129,7 +132,14 @@ impl Call {
         };
         let mut dropped = 0;
         let mut kept = had;
-        items.retain(|item: &Content| {
+        items.retain_mut(|item: &mut Content| {
+            let room = limits::CONTENT_BYTES.saturating_sub(self.content_bytes).min(CHANGE_BYTES);
+            if let Content::Change(change) = item
+                && let Some(short) = diff::shortened(change, room)
+            {
+                self.losses.is_change_cut |= short.unlisted != change.unlisted;
+                *change = short;
+            }
             let bytes = item.byte_len();
             let fits =
                 kept < limits::CONTENT_ITEMS && self.content_bytes + bytes <= limits::CONTENT_BYTES;

@@ -5,7 +5,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use acp_lifecycle::limits::CONTENT_BYTES;
 use acp_lifecycle::{BatchCall, Effect, Effects, Middleware, Policy, Verdict};
+use acp_types::limits::CHANGE_BYTES;
 use acp_types::{Content, FileChange, Operation, Reason, Status, ToolCallPatch};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -98,6 +100,42 @@ async fn a_change_is_shown_before_anybody_is_asked_about_it() {
     assert_eq!(asked.len(), 1, "what its preview reads is allowed");
     assert_eq!(asked[0]["toolCall"]["title"], "Write x");
     assert_eq!(asked[0]["toolCall"]["content"][0]["type"], "diff");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_changes_that_no_message_holds_a_part_is_shown_and_they_are_allowed_only_once() {
+    let large = |file| {
+        let text = |from: usize| {
+            let line = |number| format!("line {number}, which is as long as lines are\n");
+            Some((from..from + 15_000).map(line).collect::<String>())
+        };
+        let change = FileChange::new(Operation::Modify, format!("/p/{file}"));
+        Content::from(FileChange { old_text: text(0), new_text: text(20_000), ..change })
+    };
+    for files in [1, 4] {
+        let (stage, log) = (Stage::new(Some("allow")), Log::default());
+        let tools = tools(&stage).previews(move |_, _| async move {
+            Ok((0..files).map(large).fold(ToolCallPatch::new(), ToolCallPatch::append))
+        });
+        let args = json!({ "path": "/p/x" });
+        tools.call(&"t".into(), "a", "write", args, &stage.cancel, logged(&log)).await.unwrap();
+        assert_eq!(stage.ended("t/a").meta.dropped, None);
+        let asked = serde_json::to_value(&stage.seen.lock().unwrap().asked).unwrap();
+        let content = asked[0]["toolCall"]["content"].as_array().unwrap();
+        let is_of = |item: &&Value, file: usize| {
+            let count = item["content"]["text"].as_str().unwrap_or_default();
+            item["path"] == format!("/p/{file}") || count.starts_with(&format!("/p/{file}: +"))
+        };
+        for file in 0..files {
+            let shown = content.iter().filter(|item| is_of(item, file)).count();
+            assert!(shown > 0, "{file} of {files}");
+        }
+        let len = asked[0]["toolCall"]["content"].to_string().len();
+        assert!(len < CONTENT_BYTES.min(files * CHANGE_BYTES) + 1024, "{len}");
+        let note = content.last().unwrap()["content"]["text"].as_str().unwrap();
+        assert!(note.starts_with("Not everything of this call is shown"), "{note}");
+        assert_eq!(asked[0]["options"].as_array().map(Vec::len), Some(2));
+    }
 }
 
 #[tokio::test(start_paused = true)]

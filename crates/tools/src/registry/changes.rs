@@ -7,7 +7,7 @@ use std::path::Path;
 use acp_lifecycle::Titles;
 use acp_types::limits::CHANGE_BYTES;
 use acp_types::schema::v1::ResourceLink;
-use acp_types::{Content, ContentBlock, FileChange, Operation};
+use acp_types::{Content, ContentBlock, FileChange, Operation, diff};
 use callboard_text::path_text;
 
 use crate::files::state::outputs::{OutputKind, Outputs, uri};
@@ -37,18 +37,17 @@ fn bounded(changes: &[FileChange], titles: &Titles) -> (Vec<Content>, bool) {
     let (mut shown, mut room, mut is_whole) = (Vec::new(), CHANGE_BYTES, true);
     let mut rest = Vec::new();
     for change in changes {
-        let is_listed = change.byte_len() <= room && change.unlisted == (0, 0);
-        let bounded = if is_listed { change.clone() } else { change.within(room) };
-        let cut = change.left_out_of(&bounded);
+        let bounded = diff::shortened(change, room).unwrap_or_else(|| change.clone());
+        let cut = bounded.unlisted;
         // A change of which nothing is shown would look like one that empties the file.
         let is_empty = bounded.hunks.is_empty() && (!change.hunks.is_empty() || cut != (0, 0));
         if is_empty || shown.len() >= SHOWN_CHANGES {
             rest.push(change);
             continue;
         }
-        room = room.saturating_sub(bounded.byte_len());
+        room = room.saturating_sub(bounded.json_len());
         let sentence = sentence(change).map(|note| note.render(titles));
-        shown.push(Content::Change(FileChange { sentence, ..bounded }));
+        shown.push(Content::Change(FileChange { sentence, unlisted: (0, 0), ..bounded }));
         if cut != (0, 0) {
             is_whole = false;
             let rest = left_out("lines-not-shown", &change.path, cut);
@@ -180,7 +179,7 @@ mod tests {
         let large = FileChange { unlisted: (7, 0), ..change(300) };
         let (content, is_whole) = in_english(vec![change(1), large.clone()], &context).await;
         assert!(!is_whole);
-        let note = Content::text("/p/a.txt: +52 −0 more lines are not shown.");
+        let note = Content::text("/p/a.txt: +54 −0 more lines are not shown.");
         assert_eq!(content[2], note);
         let (path, link) = linked(content.last()).unwrap();
         let patch = std::fs::read_to_string(&path).unwrap();

@@ -41,12 +41,15 @@ impl SentCall {
     /// what a cancelled call says at last; `status` is what it has now.
     pub(super) fn content(
         &mut self,
-        patch: ContentPatch,
+        mut patch: ContentPatch,
         ending: Option<String>,
         status: ToolCallStatus,
         shows: &Shows<'_>,
     ) -> Option<Vec<ToolCallContent>> {
         let keeps = patch == ContentPatch::Keep && ending.is_none();
+        if let ContentPatch::Set(items) | ContentPatch::Append(items) = &mut patch {
+            encode::shorten(items);
+        }
         patch.apply(&mut self.items);
         if keeps && self.terminals().next().is_none() {
             return None;

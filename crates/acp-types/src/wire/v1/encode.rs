@@ -10,6 +10,7 @@ use crate::limits::{CHANGE_BYTES, WHOLE_CHANGE_BYTES};
 use crate::schema::v1::{self, Diff, SessionUpdate, ToolCallContent, ToolCallStatus};
 use crate::{
     Content, FileChange, Operation, Plan, PlanEntry, PlanPriority, PlanStatus, Status, TerminalId,
+    diff,
 };
 
 /// Returns v1's status for one of the model's: a cancelled call has failed, a paused one runs.
@@ -68,6 +69,17 @@ pub(super) fn items(
     items
 }
 
+/// Shortens the changes of files that no message may hold.
+pub(super) fn shorten(content: &mut [Content]) {
+    for item in content {
+        if let Content::Change(change) = item
+            && let Some(short) = diff::shortened(change, CHANGE_BYTES)
+        {
+            *change = short;
+        }
+    }
+}
+
 /// Returns what changes of files show within so many bytes, with a count of the rest in words. None
 /// where there is no change, or something that cannot be shown in part.
 pub(super) fn excerpt(
@@ -117,14 +129,19 @@ pub(super) fn excerpt(
 }
 
 /// A small change is one diff of whole files; a large one a diff a hunk; one without text, a
-/// sentence.
+/// sentence. It is [shortened](shorten) already.
 fn change(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
     if let Operation::Move { from } = &change.operation
         && let Some(old) = &change.old_text
     {
-        let gone = diff(change, from, Some(old.clone()), String::new(), meta_key);
-        let come =
-            diff(change, &change.path, None, change.new_text.clone().unwrap_or_default(), meta_key);
+        let gone = whole_diff(change, from, Some(old.clone()), String::new(), meta_key);
+        let come = whole_diff(
+            change,
+            &change.path,
+            None,
+            change.new_text.clone().unwrap_or_default(),
+            meta_key,
+        );
         return vec![gone, come];
     }
     let whole = match (&change.operation, &change.old_text, &change.new_text) {
@@ -135,7 +152,7 @@ fn change(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
     };
     match whole {
         Some((old, new)) if change.hunks.is_empty() || change.byte_len() <= WHOLE_CHANGE_BYTES => {
-            vec![diff(change, &change.path, old, new, meta_key)]
+            vec![whole_diff(change, &change.path, old, new, meta_key)]
         }
         _ if change.hunks.is_empty() && change.unlisted == (0, 0) => vec![sentence(change)],
         _ => hunks(change, meta_key),
@@ -143,8 +160,7 @@ fn change(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
 }
 
 fn hunks(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
-    let bounded = change.within(CHANGE_BYTES);
-    let mut items: Vec<_> = bounded
+    let mut items: Vec<_> = change
         .hunks
         .iter()
         .map(|hunk| {
@@ -162,7 +178,7 @@ fn hunks(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
             ToolCallContent::Diff(item)
         })
         .collect();
-    let (added, removed) = change.left_out_of(&bounded);
+    let (added, removed) = change.unlisted;
     if (added, removed) != (0, 0) {
         let path = path_text(&change.path);
         let rest = if added + removed == 1 { "line is" } else { "lines are" };
@@ -172,7 +188,7 @@ fn hunks(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
     items
 }
 
-fn diff(
+fn whole_diff(
     change: &FileChange,
     path: &Path,
     old: Option<String>,

@@ -69,15 +69,16 @@ fn diff(change: &FileChange, meta_key: &str) -> Diff {
         Operation::Move { from } => DiffChange::move_file(utf8_path(from), path),
         Operation::Copy { from } => DiffChange::copy(utf8_path(from), path),
     };
+    let short = crate::diff::shortened(change, crate::limits::CHANGE_BYTES);
+    let change = short.as_ref().unwrap_or(change);
     let has_hunks = !change.hunks.is_empty() || change.unlisted != (0, 0);
     let has_text = change.old_text.is_some() || change.new_text.is_some() || has_hunks;
     if !has_text {
         return Diff::new(vec![operation]);
     }
     let operation = operation.file_type(DiffFileType::Text);
-    let bounded = change.within(crate::limits::CHANGE_BYTES);
-    let mut diff = Diff::patch(bounded.git_patch(), vec![operation]);
-    let (added, removed) = change.left_out_of(&bounded);
+    let mut diff = Diff::patch(change.git_patch(), vec![operation]);
+    let (added, removed) = change.unlisted;
     if (added, removed) != (0, 0) {
         let note = serde_json::json!({ "linesLeftOut": { "added": added, "removed": removed } });
         diff.meta = Some(serde_json::Map::from_iter([(meta_key.to_owned(), note)]));
