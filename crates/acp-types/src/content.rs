@@ -1,8 +1,9 @@
-//! One item of what a call shows: a block, a file change or a terminal by its id.
+//! One item of what a call shows: a block, a file change or a terminal by its id; an image.
 
 use callboard_text::fenced;
 use serde::{Deserialize, Serialize};
 
+use crate::schema::v1::ImageContent;
 use crate::{ContentBlock, FileChange, TerminalId, json};
 
 /// One item of a call's content.
@@ -32,6 +33,17 @@ impl Content {
         Self::text(fenced(language, text))
     }
 
+    /// Returns the image that it is, if it is one.
+    #[must_use]
+    pub fn to_image(&self) -> Option<Image> {
+        match self {
+            Self::Block(ContentBlock::Image(image)) => {
+                Some(Image::new(image.mime_type.clone(), image.data.clone()))
+            }
+            _ => None,
+        }
+    }
+
     /// Returns about how many bytes this item takes in a message.
     #[must_use]
     pub fn byte_len(&self) -> usize {
@@ -41,6 +53,30 @@ impl Content {
             Self::Change(change) => change.json_len(),
             Self::Terminal(id) => id.0.len(),
         }
+    }
+}
+
+/// An image, as clients show it and models see it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Image {
+    /// Its media type: `image/png`.
+    pub media_type: String,
+    /// Its bytes, in Base64.
+    pub data: String,
+}
+
+impl Image {
+    /// Makes an image of its bytes in Base64.
+    #[must_use]
+    pub fn new(media_type: impl Into<String>, data: impl Into<String>) -> Self {
+        Self { media_type: media_type.into(), data: data.into() }
+    }
+}
+
+impl From<Image> for Content {
+    fn from(Image { media_type, data }: Image) -> Self {
+        Self::Block(ContentBlock::Image(ImageContent::new(data, media_type)))
     }
 }
 

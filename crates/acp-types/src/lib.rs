@@ -1,9 +1,9 @@
 //! What a client sees of a tool call is a small document; everything sent about it is a patch.
 //!
-//! This crate is *only* that: the two documents ([`ToolCallReport`], [`TerminalReport`]), the
-//! patches that change them and compose, the projections of patches to the messages of the Agent
-//! Client Protocol ([`wire`]), and the observers that fold such messages back ([`observe`]).
-//! It knows nothing of clocks, randomness, files, sockets, tools or models. To drive the life of
+//! This crate is *only* that: the two documents ([`ToolCallReport`], [`TerminalReport`]), the small
+//! ones of the session around them ([`Chunk`], [`Plan`], [`SessionState`]), the patches that change
+//! the two and compose, the projections to the messages of the Agent Client Protocol ([`wire`]), and
+//! the observers that fold such messages back ([`observe`]). It knows nothing of clocks, randomness, files, sockets, tools or models. To drive the life of
 //! a call (announce, permit, run, end), use `acp-lifecycle`; for the wire types themselves, use
 //! the schema crate, re-exported here as [`schema`].
 //!
@@ -32,12 +32,15 @@ pub mod json;
 pub mod kind;
 pub mod limits;
 pub mod location;
+pub mod message;
 pub mod meta;
 pub mod observe;
 pub mod patch;
 pub mod path;
+pub mod permission;
 pub mod plan;
 pub mod report;
+pub mod session;
 pub mod status;
 pub mod terminal;
 pub mod trace;
@@ -53,13 +56,19 @@ pub use agent_client_protocol_schema::v1::ToolKind;
 pub use agent_client_protocol_schema::v1::{ContentBlock, TerminalId};
 
 pub use change::{FileChange, Hunk, HunkLine, LineTag, Operation};
-pub use content::Content;
+pub use content::{Content, Image};
 pub use id::TurnId;
 pub use location::{Location, LocationError};
+pub use message::{Chunk, Role};
 pub use meta::{CallMeta, Dropped, Progress, Reason};
 pub use patch::{ContentPatch, TerminalPatch, ToolCallPatch};
+pub use permission::{PermissionOption, PermissionOptionKind};
 pub use plan::{Plan, PlanEntry, PlanPriority, PlanStatus};
 pub use report::{Capabilities, ToolCallReport};
+pub use session::{
+    AvailableCommand, Compaction, CompactionStatus, ConfigCategory, ConfigOption, ConfigValue,
+    ContextUsage, Cost, SessionInfo, SessionMode, SessionModes, SessionState,
+};
 pub use status::Status;
 pub use terminal::{Exit, Output, TerminalReport, TerminalSize};
 pub use trace::Trace;

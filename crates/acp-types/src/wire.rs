@@ -6,14 +6,53 @@ pub mod v2;
 
 use std::collections::{HashSet, VecDeque};
 
+use serde_json::Value;
+
 use crate::limits::{ENDED_CALLS, REPEATED_BYTES, RUNNING_TEXT, STREAMED_BYTES};
+use crate::schema::MaybeUndefined;
 use crate::schema::v1::Meta;
-use crate::{PlanEntry, ToolCallId, ToolCallPatch};
+use crate::{Compaction, PlanEntry, ToolCallId, ToolCallPatch};
+
+/// A message to a client as JSON: for agents whose SDK has the wire types of another version, and for
+/// those without an SDK.
+///
+/// It is a `session/update` notification or a `session/request_permission` request.
+pub trait Message {
+    /// Returns the name of its method.
+    fn method(&self) -> &'static str;
+
+    /// Returns its parameters.
+    ///
+    /// # Errors
+    ///
+    /// If JSON cannot hold them. The projections make no such message.
+    fn params(&self) -> serde_json::Result<Value>;
+}
+
+const UPDATE: &str = "session/update";
+const REQUEST_PERMISSION: &str = "session/request_permission";
 
 /// Returns the `_meta` of a plan's step: the model's own id, for which no protocol has a place.
 fn plan_meta(entry: &PlanEntry, meta_key: &str) -> Option<Meta> {
     let id = entry.id.as_ref()?;
     Some(Meta::from_iter([(meta_key.to_owned(), serde_json::json!({ "id": id }))]))
+}
+
+/// Returns the `_meta` of a compaction: its sizes, for which no protocol has a place.
+fn compaction_meta(compaction: &Compaction, meta_key: &str) -> Option<Meta> {
+    let Compaction { tokens_before, tokens_after, context_tokens, .. } = compaction;
+    let sizes = [tokens_before, tokens_after, context_tokens];
+    let object = serde_json::json!({
+        "tokensBefore": tokens_before,
+        "tokensAfter": tokens_after,
+        "contextTokens": context_tokens,
+    });
+    let is_any = sizes.into_iter().any(Option::is_some);
+    is_any.then(|| Meta::from_iter([(meta_key.to_owned(), object)]))
+}
+
+fn maybe<T>(value: Option<T>) -> MaybeUndefined<T> {
+    value.map_or(MaybeUndefined::Undefined, MaybeUndefined::Value)
 }
 
 /// Returns whether a streamed update may hold what is large of a call: its line has to fit, and

@@ -10,10 +10,11 @@
 use std::io::{self, BufRead as _, Write};
 use std::time::{Instant, SystemTime};
 
-use acp_lifecycle::{Chunk, Item, Moment, Role, Session};
-use acp_types::schema::v1::{ContentChunk, MessageId, SessionUpdate};
+use acp_lifecycle::{Item, Moment, Session};
 use acp_types::wire::v1::{Sent, Surface};
-use acp_types::{Content, Exit, Reason, Status, TerminalPatch, ToolCallPatch, ToolKind, TurnId};
+use acp_types::{
+    Chunk, Content, Exit, Reason, Role, Status, TerminalPatch, ToolCallPatch, ToolKind, TurnId,
+};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -83,11 +84,7 @@ impl Bridge {
             let updates = match item {
                 Item::ToolCall(id, patch) => self.sent.tool_call(&id, patch),
                 Item::Terminal(id, patch) => self.sent.terminal(&id, &patch),
-                Item::Chunk(chunk) => {
-                    let content = ContentChunk::new(chunk.text.into());
-                    let content = content.message_id(MessageId::new(chunk.message));
-                    vec![SessionUpdate::AgentMessageChunk(content).into()]
-                }
+                Item::Chunk(chunk) => vec![self.sent.chunk(&chunk)],
                 _ => Vec::new(),
             };
             for update in updates {

@@ -11,12 +11,12 @@ use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
 use acp_lifecycle::{
-    Answer, CancellationToken, Chunk, Effect, Effects, Item, Middleware, Role, Session,
-    SessionHandle, Sink, Unreachable, drive,
+    Answer, CancellationToken, Effect, Effects, Item, Middleware, Session, SessionHandle, Sink,
+    Unreachable, drive,
 };
-use acp_types::Reason;
-use acp_types::schema::v1::{ContentBlock, ContentChunk, SessionId, SessionUpdate};
+use acp_types::wire::Message as _;
 use acp_types::wire::v1::{Sent, Surface};
+use acp_types::{Chunk, Reason, Role};
 use serde_json::{Value, json};
 
 // ---- The agent that you have: a model, tools, and a loop. Nothing here is changed. ----
@@ -61,6 +61,9 @@ fn effects(name: &str, args: &Value) -> Effects {
     }
 }
 
+/// The one session that there is.
+const SESSION: &str = "session1";
+
 /// Plays one turn: the loop as it was, but with its calls wrapped.
 pub(crate) async fn turn(out: impl Write + Send + 'static) -> io::Result<()> {
     let session = SessionHandle::new(Session::new("/project"), SystemTime::now);
@@ -100,22 +103,21 @@ struct Lines<W> {
 
 impl<W: Write + Send> Sink for Lines<W> {
     fn deliver(&mut self, item: Item) -> Result<(), Unreachable> {
-        let session = SessionId::new("session1");
         let updates = match item {
             Item::ToolCall(id, patch) => self.sent.tool_call(&id, patch),
             Item::Terminal(id, patch) => self.sent.terminal(&id, &patch),
-            Item::Chunk(chunk) => {
-                let chunk = ContentChunk::new(ContentBlock::from(chunk.text));
-                vec![SessionUpdate::AgentMessageChunk(chunk).into()]
-            }
+            Item::Chunk(chunk) => vec![self.sent.chunk(&chunk)],
             Item::Permission(id) => {
                 let Some(request) = self.session.request(id) else { return Ok(()) };
-                let params = self.sent.permission(session, &request.call, request.options);
-                let params = json!(params.ok_or(Unreachable)?);
+                let asked = self.sent.permission(SESSION.into(), &request.call, request.options);
+                let asked = asked.ok_or(Unreachable)?;
+                let params = asked.params().or(Err(Unreachable))?;
                 // This client lets nothing be deleted.
                 let deletes = params["toolCall"]["kind"] == "delete";
                 let option_id = if deletes { "reject" } else { "allow" }.to_owned();
-                self.line(json!({ "id": id.to_string(), "method": "session/request_permission", "params": params }))?;
+                self.line(
+                    json!({ "id": id.to_string(), "method": asked.method(), "params": params }),
+                )?;
                 self.session.answer(id, Answer::Selected { option_id, reason: None });
                 return Ok(());
             }
@@ -124,9 +126,10 @@ impl<W: Write + Send> Sink for Lines<W> {
             }
             _ => Vec::new(),
         };
-        updates.iter().try_for_each(|update| {
-            let params = json!({ "sessionId": session, "update": update });
-            self.line(json!({ "method": "session/update", "params": params }))
+        updates.into_iter().try_for_each(|update| {
+            let update = update.in_session(SESSION);
+            let params = update.params().or(Err(Unreachable))?;
+            self.line(json!({ "method": update.method(), "params": params }))
         })
     }
 }

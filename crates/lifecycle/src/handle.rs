@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use acp_types::schema::v1::SessionUpdate;
 use acp_types::{
-    Capabilities, Plan, Reason, ToolCallId, ToolCallPatch, ToolCallReport, Trace, TurnId,
+    Capabilities, Chunk, Plan, Reason, SessionState, ToolCallId, ToolCallPatch, ToolCallReport,
+    Trace, TurnId,
 };
 use foldhash::HashMap;
 use futures::future::BoxFuture;
@@ -17,7 +17,7 @@ use crate::SessionUsage;
 use crate::board::Moment;
 use crate::caught::caught;
 use crate::ids::PermissionId;
-use crate::outbox::{Chunk, Item};
+use crate::outbox::Item;
 use crate::permission::{Answer, Denial, Outcome};
 use crate::rules::Judgement;
 use crate::session::{AnsweredBy, Case, Request, Session};
@@ -202,9 +202,9 @@ impl SessionHandle {
         self.with(|session, now| session.plan(plan, now));
     }
 
-    /// Sends news of the session, of which the last wins.
-    pub fn news(&self, update: SessionUpdate) {
-        self.with(|session, now| session.news(update, now));
+    /// Sends another part of what a client may know of the session; see [`Session::send_state`].
+    pub fn send_state(&self, state: SessionState) {
+        self.with(|session, now| session.send_state(state, now));
     }
 
     /// Ends a turn: all its open calls, then its answer.

@@ -60,7 +60,7 @@ pub use board::{Board, Counters, End, Moment};
 pub use effects::{Effect, Effects};
 pub use history::History;
 pub use ids::{ClientRequestId, PermissionId, ResponseId};
-pub use outbox::{Chunk, Item, Outbox, Role};
+pub use outbox::{Item, Outbox};
 pub use permission::{
     Answer, AnyPlan, Denial, Grant, GrantMismatch, NoAnswer, Outcome, Permit, Pinned, Subject,
 };

@@ -7,8 +7,9 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use acp_types::schema::v1::SessionUpdate;
-use acp_types::{Plan, Status, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch, TurnId};
+use acp_types::{
+    Chunk, Plan, SessionState, Status, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch, TurnId,
+};
 use foldhash::HashMap;
 
 use crate::ids::{ClientRequestId, PermissionId, ResponseId};
@@ -26,8 +27,8 @@ pub enum Item {
     Chunk(Chunk),
     /// The whole plan.
     Plan(Plan),
-    /// News of the session, of which the last wins: commands, mode, options, usage, title.
-    News(SessionUpdate),
+    /// Another part of what a client may know of the session: commands, mode, options, usage, title.
+    State(SessionState),
     /// A permission request: see [`Session::request`](crate::Session::request).
     Permission(PermissionId),
     /// The question why that request was rejected.
@@ -38,29 +39,6 @@ pub enum Item {
     Answer(TurnId),
     /// The response to another request of the client, which whoever answers it named.
     Response(ResponseId),
-}
-
-/// A piece of a message.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Chunk {
-    /// Whose message it is.
-    pub role: Role,
-    /// The message it belongs to; the same for all pieces of one message.
-    pub message: String,
-    /// The text that is added.
-    pub text: String,
-}
-
-/// Whose message a chunk belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Role {
-    /// What the agent says.
-    Agent,
-    /// What the agent thinks.
-    Thought,
-    /// What the user said, when a session is replayed.
-    User,
 }
 
 /// What has been offered and not yet handed over. Only its [`Session`](crate::Session) offers to it
@@ -106,7 +84,7 @@ enum Lane {
     Terminal(TerminalId),
     Chunk,
     Plan,
-    News(std::mem::Discriminant<SessionUpdate>),
+    State(std::mem::Discriminant<SessionState>),
     Once,
 }
 
@@ -334,8 +312,8 @@ impl Outbox {
         let waiting = match lane {
             // Text goes in the order in which it was said, so only the very last can grow.
             Lane::Chunk => self.queue.back_mut(),
-            // An answer may tell the same as news, so no later news may come before it.
-            Lane::News(_) => {
+            // An answer may tell the same, so nothing later may come before it.
+            Lane::State(_) => {
                 let behind = self.queue.iter_mut().rev();
                 let mut behind = behind
                     .take_while(|entry| !matches!(entry.item, Item::Answer(_) | Item::Response(_)));
@@ -366,7 +344,7 @@ impl Outbox {
                 chunk.text.push_str(&later.text);
             }
             (Item::Plan(plan), Item::Plan(later)) => *plan = later,
-            (Item::News(news), Item::News(later)) => *news = later,
+            (Item::State(state), Item::State(later)) => *state = state.clone().then(later),
             (_, item) => return Some(item),
         }
         None
@@ -404,7 +382,7 @@ fn lane(item: &Item) -> Lane {
         Item::Terminal(id, _) => Lane::Terminal(id.clone()),
         Item::Chunk(_) => Lane::Chunk,
         Item::Plan(_) => Lane::Plan,
-        Item::News(update) => Lane::News(std::mem::discriminant(update)),
+        Item::State(state) => Lane::State(std::mem::discriminant(state)),
         Item::Permission(_)
         | Item::Reason(_)
         | Item::Request(_)

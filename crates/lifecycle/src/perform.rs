@@ -7,8 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::Arc;
 
-use acp_types::schema::v1::ImageContent;
-use acp_types::{Content, ContentBlock, ContentPatch, Reason, Status, ToolCallPatch};
+use acp_types::{Content, ContentPatch, Image, Reason, Status, ToolCallPatch};
 use callboard_text::visible;
 use futures::FutureExt as _;
 use serde_json::{Value, json};
@@ -92,7 +91,7 @@ pub struct Success {
     pub text: String,
     /// What a model is to see that takes images, beside those that the patch shows: images that are
     /// too large for a call to show ([`CONTENT_BYTES`](crate::limits::CONTENT_BYTES)).
-    pub images: Vec<ImageContent>,
+    pub images: Vec<Image>,
     /// What changes in the document with the end.
     pub patch: ToolCallPatch,
 }
@@ -147,7 +146,7 @@ pub struct Ended {
     pub text: String,
     /// The images of a completed call, for a model that takes any: those that it shows with its end,
     /// then those that are too large to be shown.
-    pub images: Vec<ImageContent>,
+    pub images: Vec<Image>,
     /// Whether the turn is over, because the client or its cancellation said so.
     pub ends_turn: bool,
     /// Whether the turn cannot go on, because of a fault that nobody can mend.
@@ -338,16 +337,12 @@ fn succeed(open: OpenCall, success: Success) -> Ended {
     Ended { images, ..Ended::new(Status::Completed, None, success.text) }
 }
 
-fn images(shown: &ContentPatch) -> Vec<ImageContent> {
+fn images(shown: &ContentPatch) -> Vec<Image> {
     let items = match shown {
         ContentPatch::Set(items) | ContentPatch::Append(items) => items.as_slice(),
         _ => &[],
     };
-    let image = |item: &Content| match item {
-        Content::Block(ContentBlock::Image(image)) => Some(image.clone()),
-        _ => None,
-    };
-    items.iter().filter_map(image).collect()
+    items.iter().filter_map(Content::to_image).collect()
 }
 
 fn panicked() -> Failure {

@@ -6,9 +6,9 @@
 
 use std::path::{Path, PathBuf};
 
-use acp_types::schema::v1::SessionUpdate;
 use acp_types::{
-    CallMeta, Content, ContentBlock, ContentPatch, Location, Plan, TerminalPatch, ToolCallPatch,
+    CallMeta, Content, ContentBlock, ContentPatch, Location, Plan, SessionState, TerminalPatch,
+    ToolCallPatch,
 };
 use serde_json::{Map, Value};
 
@@ -285,8 +285,8 @@ impl<'a> Redactor<'a> {
         }
     }
 
-    /// Redacts news. Returns whether there is anything left to send.
-    pub(crate) fn news(&mut self, update: &mut SessionUpdate) -> bool {
-        self.serialised(update)
+    /// Redacts what is told of the session. Returns whether there is anything left to send.
+    pub(crate) fn state(&mut self, state: &mut SessionState) -> bool {
+        self.serialised(state)
     }
 }

@@ -9,17 +9,16 @@ use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use acp_types::schema::v1::SessionUpdate;
 use acp_types::{
-    CallMeta, Exit, Plan, Progress, Reason, Status, TerminalId, TerminalPatch, ToolCallId,
-    ToolCallPatch, Trace, TurnId,
+    CallMeta, Chunk, Exit, Plan, Progress, Reason, SessionState, Status, TerminalId, TerminalPatch,
+    ToolCallId, ToolCallPatch, Trace, TurnId,
 };
 use callboard_text::{head, path_text, visible};
 
 use crate::board::{Board, End, Moment};
 use crate::ids::{ClientRequestId, ResponseId};
 use crate::limits::{self, CHUNK_BYTES, PROGRESS_BYTES};
-use crate::outbox::{Chunk, IsFirst, Item, Outbox};
+use crate::outbox::{IsFirst, Item, Outbox};
 use crate::sanitize::{Redactor, Secrets};
 use crate::speech::Speeches;
 use crate::title;
@@ -408,10 +407,11 @@ impl Session {
         self.offer(Item::Plan(plan), IsFirst::No, now);
     }
 
-    /// Sends news of the session, of which the last wins.
-    pub fn news(&mut self, mut update: SessionUpdate, now: Moment) {
-        if Redactor::new(self.secrets()).news(&mut update) {
-            self.offer(Item::News(update), IsFirst::No, now);
+    /// Sends another part of what a client may know of the session. Of what waits of the same kind,
+    /// the last is sent.
+    pub fn send_state(&mut self, mut state: SessionState, now: Moment) {
+        if Redactor::new(self.secrets()).state(&mut state) {
+            self.offer(Item::State(state), IsFirst::No, now);
         }
     }
 

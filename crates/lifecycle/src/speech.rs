@@ -4,8 +4,9 @@
 
 use std::collections::VecDeque;
 
+use acp_types::{Chunk, Role};
+
 use crate::limits::SPEECHES;
-use crate::outbox::{Chunk, Role};
 use crate::sanitize::{Secrets, Stream};
 
 /// The newest messages. The one that is being said is the last.

@@ -14,10 +14,7 @@ use std::sync::Arc;
 
 use acp_lifecycle::{CancellationToken, SessionHandle};
 use acp_tools::{Context, Registry};
-use agent_client_protocol::v1::schema::{
-    AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, SessionUpdate,
-    UnstructuredCommandInput,
-};
+use acp_types::{AvailableCommand, SessionState};
 use callboard_models::ToolSpec;
 use futures::future::BoxFuture;
 
@@ -128,14 +125,13 @@ impl Commands {
         chosen: &Chosen,
         registry: &Registry,
         tools: &[ToolSpec],
-    ) -> SessionUpdate {
+    ) -> SessionState {
         let ours = self.offered(chosen, registry);
         let ours = ours.map(|it| available_command(&it.name, &it.description, &it.hint));
         let models = chosen.model.commands(tools).into_iter();
         let models = models.filter(|it| self.0.iter().all(|ours| ours.name != it.name));
         let models = models.map(|it| available_command(&it.name, &it.description, &it.hint));
-        let commands = models.chain(ours).collect();
-        SessionUpdate::AvailableCommandsUpdate(AvailableCommandsUpdate::new(commands))
+        SessionState::Commands(models.chain(ours).collect())
     }
 
     fn offered(&self, chosen: &Chosen, registry: &Registry) -> impl Iterator<Item = &SlashCommand> {
@@ -195,11 +191,7 @@ impl fmt::Debug for CommandContext<'_> {
 
 fn available_command(name: &str, description: &str, hint: &str) -> AvailableCommand {
     let command = AvailableCommand::new(name, description);
-    if hint.is_empty() {
-        return command;
-    }
-    let input = UnstructuredCommandInput::new(hint);
-    command.input(AvailableCommandInput::Unstructured(input))
+    if hint.is_empty() { command } else { command.with_hint(hint) }
 }
 
 /// Does what a prompt says that is one of the agent's commands, and returns what to say about it. To

@@ -11,9 +11,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use acp_lifecycle::{ResponseId, SessionHandle};
+use acp_types::wire::v1;
+use acp_types::{ConfigOption, SessionState};
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{
-    ConfigOptionUpdate, CurrentModeUpdate, SessionConfigOption, SessionUpdate,
     SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeRequest,
     SetSessionModeResponse,
 };
@@ -49,14 +50,14 @@ struct State {
 }
 
 /// Returns the slash commands that there are with what is chosen.
-type Commands = Box<dyn Fn(&Chosen) -> SessionUpdate + Send + Sync>;
+type Commands = Box<dyn Fn(&Chosen) -> SessionState + Send + Sync>;
 
 /// What the client was told last.
 #[derive(Debug, PartialEq)]
 struct Told {
     mode: Option<Mode>,
-    options: Vec<SessionConfigOption>,
-    commands: SessionUpdate,
+    options: Vec<ConfigOption>,
+    commands: SessionState,
 }
 
 /// Who asked for a change, and so hears of it by the answer.
@@ -81,11 +82,11 @@ impl Options {
         selection: Selection,
         handle: SessionHandle,
         answers: Answers,
-        commands: impl Fn(&Chosen) -> SessionUpdate + Send + Sync + 'static,
+        commands: impl Fn(&Chosen) -> SessionState + Send + Sync + 'static,
         roots: Vec<PathBuf>,
     ) -> Arc<Self> {
         let told = Told::new(&selection, &commands);
-        handle.news(told.commands.clone());
+        handle.send_state(told.commands.clone());
         let state = Mutex::new(State { selection, told, asked: 0, met: 0, requests: 0 });
         Arc::new(Self { handle, answers, commands: Box::new(commands), roots, state })
     }
@@ -203,7 +204,7 @@ impl Options {
         }));
     }
 
-    /// Tells the client what it has not been told, and answers whoever asked. The news and the
+    /// Tells the client what it has not been told, and answers whoever asked. The changes and the
     /// answer go out in this order, behind what went before.
     fn tell(&self, state: &mut State, by: By) {
         let now = Told::new(&state.selection, &self.commands);
@@ -211,22 +212,20 @@ impl Options {
             && state.told.mode != now.mode
             && !matches!(by, By::SetMode(_))
         {
-            let update = CurrentModeUpdate::new(mode.id());
-            self.handle.news(SessionUpdate::CurrentModeUpdate(update));
+            self.handle.send_state(SessionState::Mode(mode.id().to_owned()));
         }
         if state.told.options != now.options && !matches!(by, By::SetOption(_)) {
-            let update = ConfigOptionUpdate::new(now.options.clone());
-            self.handle.news(SessionUpdate::ConfigOptionUpdate(update));
+            self.handle.send_state(SessionState::Options(now.options.clone()));
         }
         if state.told.commands != now.commands {
-            self.handle.news(now.commands.clone());
+            self.handle.send_state(now.commands.clone());
         }
         state.told = now;
         match by {
             By::Command => {}
             By::SetMode(request) => request.answer(Ok(SetSessionModeResponse::new())),
             By::SetOption(request) => {
-                let options = state.told.options.clone();
+                let options = v1::config_options(&state.told.options);
                 request.answer(Ok(SetSessionConfigOptionResponse::new(options)));
             }
         }
@@ -247,7 +246,7 @@ impl Options {
 }
 
 impl Told {
-    fn new(selection: &Selection, commands: &dyn Fn(&Chosen) -> SessionUpdate) -> Self {
+    fn new(selection: &Selection, commands: &dyn Fn(&Chosen) -> SessionState) -> Self {
         let chosen = selection.chosen();
         let commands = commands(&chosen);
         Self { mode: chosen.mode, options: selection.options(&chosen), commands }

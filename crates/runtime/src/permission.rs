@@ -147,7 +147,7 @@ mod tests {
     use std::time::{Instant, SystemTime};
 
     use acp_lifecycle::{Effect, Effects, Moment, Permit, Session, Subject};
-    use acp_types::schema::v1::PermissionOptionKind;
+    use acp_types::PermissionOptionKind;
     use acp_types::{ToolCallPatch, ToolKind};
 
     use super::{OfferedScopes, Permission, Stored};
@@ -182,7 +182,7 @@ mod tests {
             };
             let options = &session.request(number).unwrap().options;
             let always = options.iter().filter(|it| it.kind == PermissionOptionKind::AllowAlways);
-            let always: Vec<_> = always.map(|option| option.option_id.to_string()).collect();
+            let always: Vec<_> = always.map(|option| option.id.clone()).collect();
             assert_eq!(always, expected);
         }
     }

@@ -9,9 +9,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use acp_lifecycle::{Chunk, Role, SessionHandle, drive};
+use acp_lifecycle::{SessionHandle, drive};
 use acp_tools::{Context, Registry};
-use acp_types::{Reason, Trace, TurnId};
+use acp_types::{Chunk, Reason, Role, Trace, TurnId};
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{ContentBlock, PromptResponse, StopReason};
 use agent_client_protocol::{RequestCancellation, Result};

@@ -12,15 +12,13 @@ mod texts;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use acp_lifecycle::{Chunk, Item, ResponseId, Role, SessionHandle, Sink, Unreachable};
+use acp_lifecycle::{Item, ResponseId, SessionHandle, Sink, Unreachable};
 use acp_tools::{TerminalBackend, TextBackend};
 use acp_transport::Counters;
 use acp_types::TurnId;
-use acp_types::meta::DEFAULT_KEY;
-use acp_types::wire::v1::{self, Sent, Surface, Update};
+use acp_types::wire::v1::{Sent, Surface, Update};
 use agent_client_protocol::v1::schema::{
-    ClientCapabilities, ContentBlock, ContentChunk, MessageId, PromptResponse, SessionId,
-    SessionUpdate, StopReason,
+    ClientCapabilities, PromptResponse, SessionId, StopReason,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client, JsonRpcResponse, Result};
@@ -104,8 +102,8 @@ impl Wire {
         }
     }
 
-    fn update(&self, update: impl Into<Update>) -> std::result::Result<(), Unreachable> {
-        let notification = update.into().in_session(self.session.clone());
+    fn update(&self, update: Update) -> std::result::Result<(), Unreachable> {
+        let notification = update.in_session(self.session.clone());
         self.client.send_notification(UpdateNotification(notification)).map_err(|error| {
             tracing::debug!(code = ?error.code, "an update could not be sent");
             Unreachable
@@ -136,9 +134,9 @@ impl Sink for Wire {
                 let updates = self.sent.terminal(&id, &patch);
                 self.updates(updates)
             }
-            Item::Chunk(chunk) => self.update(chunk_update(chunk)),
-            Item::Plan(plan) => self.update(v1::plan(&plan, DEFAULT_KEY)),
-            Item::News(update) => self.update(self.shows.fit(update)),
+            Item::Chunk(chunk) => self.update(self.sent.chunk(&chunk)),
+            Item::Plan(plan) => self.update(self.sent.plan(&plan)),
+            Item::State(state) => self.update(self.shows.fit(&state, &self.sent)),
             Item::Permission(number) => self.ask(number),
             Item::Reason(number) => {
                 self.ask_why(number);
@@ -279,15 +277,5 @@ impl Pending {
             },
             Self::Other(send) => send(),
         }
-    }
-}
-
-fn chunk_update(chunk: Chunk) -> SessionUpdate {
-    let content =
-        ContentChunk::new(ContentBlock::from(chunk.text)).message_id(MessageId::new(chunk.message));
-    match chunk.role {
-        Role::Thought => SessionUpdate::AgentThoughtChunk(content),
-        Role::User => SessionUpdate::UserMessageChunk(content),
-        _ => SessionUpdate::AgentMessageChunk(content),
     }
 }

@@ -11,8 +11,9 @@ use std::fmt;
 use std::path::PathBuf;
 
 use acp_lifecycle::{CallHandle, Effects, Grant, GrantMismatch, Pinned};
-use acp_types::schema::v1::ImageContent;
-use acp_types::{Content, FileChange, Location, Reason, TerminalPatch, ToolCallPatch, ToolKind};
+use acp_types::{
+    Content, FileChange, Image, Location, Reason, TerminalPatch, ToolCallPatch, ToolKind,
+};
 use callboard_text::grouped;
 use callboard_text::path_text;
 use schemars::JsonSchema;
@@ -316,7 +317,7 @@ pub struct Output {
     pub text: String,
     /// Images for the model that are too large for the client to be shown; it sees those of the
     /// content anyway.
-    pub images: Vec<ImageContent>,
+    pub images: Vec<Image>,
     /// What the client is shown, if it differs from what it is shown already.
     pub content: Option<Vec<Content>>,
     /// The result as data.

@@ -13,25 +13,26 @@ use serde_json::{Map, Value, json};
 use crate::limits::{CHUNK_BYTES, RUNNING_TEXT};
 use crate::meta::DEFAULT_KEY;
 use crate::schema::v1::{
-    ClientCapabilities, PermissionOption, RequestPermissionRequest, SessionId, SessionUpdate,
-    Terminal, ToolCall, ToolCallContent, ToolCallLocation, ToolCallStatus, ToolCallUpdate,
-    ToolCallUpdateFields,
+    ClientCapabilities, RequestPermissionRequest, SessionId, SessionUpdate, Terminal, ToolCall,
+    ToolCallContent, ToolCallLocation, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
 };
 use crate::terminal::{gap_line, terminal_gap};
 use crate::{
-    CallMeta, Content, Exit, Location, Output, Status, TerminalId, TerminalPatch, TerminalReport,
-    ToolCallId, ToolCallPatch, ToolCallReport, json,
+    CallMeta, Chunk, Content, Exit, Location, Output, PermissionOption, Plan, SessionState, Status,
+    TerminalId, TerminalPatch, TerminalReport, ToolCallId, ToolCallPatch, ToolCallReport, json,
 };
 
 mod call;
 mod encode;
 mod plain;
+mod state;
 mod update;
 mod utf8;
 
 use super::Ended;
 use call::{SentCall, Shows};
-pub use encode::{plan, status};
+pub use encode::status;
+pub use state::{config_options, modes};
 pub use update::{Notification, Update};
 use utf8::Utf8Carry;
 
@@ -99,7 +100,8 @@ impl Sent {
         }
     }
 
-    /// Sets the key of `_meta` under which a call's metadata goes; `callboard` otherwise.
+    /// Sets the key of `_meta` under which goes what the protocol has no place for; `callboard`
+    /// otherwise.
     #[must_use]
     pub fn with_meta_key(mut self, key: impl Into<String>) -> Self {
         self.meta_key = key.into();
@@ -154,6 +156,26 @@ impl Sent {
         updates
     }
 
+    /// Projects a plan. An empty one is sent too; a cancelled step is completed and says so.
+    #[must_use]
+    pub fn plan(&self, plan: &Plan) -> Update {
+        encode::plan(plan, &self.meta_key)
+    }
+
+    /// Projects a piece of a message.
+    #[must_use]
+    pub fn chunk(&self, chunk: &Chunk) -> Update {
+        encode::chunk(chunk).into()
+    }
+
+    /// Projects what a session tells beside its messages, calls and plan.
+    ///
+    /// A compaction is for clients that say that they show one.
+    #[must_use]
+    pub fn state(&self, state: &SessionState) -> Update {
+        state::update(state, &self.meta_key).into()
+    }
+
     /// Projects a patch of a terminal, to the call that shows it. A terminal that no open call
     /// shows is kept until one does.
     pub fn terminal(&mut self, id: &TerminalId, patch: &TerminalPatch) -> Vec<Update> {
@@ -187,6 +209,7 @@ impl Sent {
         let mut call = sent.whole(&self.meta_key);
         let meta = call.meta.take();
         let update = ToolCallUpdate::from(call).meta(meta);
+        let options = options.into_iter().map(state::permission_option).collect();
         Some(RequestPermissionRequest::new(session, update, options))
     }
 

@@ -7,23 +7,27 @@ use std::collections::HashMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use callboard_text::utf8_path;
+use serde_json::Value;
 
-use super::Ended;
+use super::{Ended, Message, REQUEST_PERMISSION, UPDATE, maybe};
 use crate::limits::STREAMED_BYTES;
 use crate::meta::DEFAULT_KEY;
 use crate::schema::MaybeUndefined;
 use crate::schema::v2::{
-    PermissionOption, PlanUpdate, PlanUpdateContent, RequestPermissionRequest,
-    RequestPermissionSubject, SessionId, SessionUpdate, TerminalExitStatus, TerminalOutputChunk,
-    TerminalSize, TerminalUpdate, ToolCallContent, ToolCallContentChunk, ToolCallUpdate,
+    PlanUpdate, PlanUpdateContent, RequestPermissionRequest, RequestPermissionSubject, SessionId,
+    SessionUpdate, TerminalExitStatus, TerminalOutputChunk, TerminalSize, TerminalUpdate,
+    ToolCallContent, ToolCallContentChunk, ToolCallUpdate, UpdateSessionNotification,
 };
 use crate::terminal::terminal_gap;
 use crate::{
-    Content, ContentPatch, Output, Plan, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch,
-    ToolCallReport, json,
+    Chunk, Content, ContentPatch, Output, PermissionOption, Plan, SessionState, TerminalId,
+    TerminalPatch, ToolCallId, ToolCallPatch, ToolCallReport, json,
 };
 
 mod encode;
+mod state;
+
+pub use state::config_options;
 
 /// Bytes of output in one chunk, so that a line stays under 60 KiB with base64's third more.
 const CHUNK_BYTES: usize = 40 * 1024;
@@ -138,7 +142,8 @@ impl Sent {
         Self::default()
     }
 
-    /// Sets the key of `_meta` under which a call's metadata goes; `callboard` otherwise.
+    /// Sets the key of `_meta` under which goes what the protocol has no place for; `callboard`
+    /// otherwise.
     #[must_use]
     pub fn with_meta_key(mut self, key: impl Into<String>) -> Self {
         self.meta_key = key.into();
@@ -210,6 +215,27 @@ impl Sent {
         updates
     }
 
+    /// Projects a plan by its id. An empty one is sent too.
+    #[must_use]
+    pub fn plan(&self, id: &str, plan: &Plan) -> SessionUpdate {
+        let entries =
+            plan.entries.iter().map(|entry| encode::plan_entry(entry, &self.meta_key)).collect();
+        SessionUpdate::PlanUpdate(PlanUpdate::new(PlanUpdateContent::items(id, entries)))
+    }
+
+    /// Projects a piece of a message.
+    #[must_use]
+    pub fn chunk(&self, chunk: &Chunk) -> SessionUpdate {
+        encode::chunk(chunk)
+    }
+
+    /// Projects what a session tells beside its messages, calls and plan. Nothing is told of a mode,
+    /// which is an option here.
+    #[must_use]
+    pub fn state(&self, state: &SessionState) -> Option<SessionUpdate> {
+        state::update(state, &self.meta_key)
+    }
+
     /// Projects a patch of a terminal: a `terminal_update` for what it is and how it ended, a
     /// `terminal_output_chunk` for each piece of output.
     #[must_use]
@@ -247,12 +273,42 @@ impl Sent {
         let call = sent.call.clone();
         let title = call.title.value().cloned().unwrap_or_default();
         let subject = RequestPermissionSubject::from(call);
+        let options = options.into_iter().map(state::permission_option).collect();
         Some(RequestPermissionRequest::new(session, title, options).subject(subject))
     }
 }
 
 fn content(items: &[Content], meta_key: &str) -> impl Iterator<Item = ToolCallContent> {
     items.iter().map(move |item| encode::content(item, meta_key))
+}
+
+/// Returns the parameters of the notification that carries an update.
+#[must_use]
+pub fn in_session(
+    update: SessionUpdate,
+    session_id: impl Into<SessionId>,
+) -> UpdateSessionNotification {
+    UpdateSessionNotification::new(session_id, update)
+}
+
+impl Message for UpdateSessionNotification {
+    fn method(&self) -> &'static str {
+        UPDATE
+    }
+
+    fn params(&self) -> serde_json::Result<Value> {
+        serde_json::to_value(self)
+    }
+}
+
+impl Message for RequestPermissionRequest {
+    fn method(&self) -> &'static str {
+        REQUEST_PERMISSION
+    }
+
+    fn params(&self) -> serde_json::Result<Value> {
+        serde_json::to_value(self)
+    }
 }
 
 /// Writes a whole document in the wire's form.
@@ -271,13 +327,6 @@ pub fn tool_call(report: &ToolCallReport, meta_key: &str) -> ToolCallUpdate {
     call.raw_input = maybe(report.raw_input.clone());
     call.raw_output = maybe(report.raw_output.clone());
     call
-}
-
-/// Projects a plan. An empty one is sent too.
-#[must_use]
-pub fn plan(id: &str, plan: &Plan, meta_key: &str) -> SessionUpdate {
-    let entries = plan.entries.iter().map(|entry| encode::plan_entry(entry, meta_key)).collect();
-    SessionUpdate::PlanUpdate(PlanUpdate::new(PlanUpdateContent::items(id, entries)))
 }
 
 fn exit_status(exit: &crate::Exit) -> TerminalExitStatus {
@@ -308,8 +357,4 @@ fn changed<T: PartialEq + Clone>(
     }
     field.clone_from(&value);
     value
-}
-
-fn maybe<T>(value: Option<T>) -> MaybeUndefined<T> {
-    value.map_or(MaybeUndefined::Undefined, MaybeUndefined::Value)
 }

@@ -10,6 +10,7 @@ mod content;
 mod held;
 mod permission;
 mod plan;
+mod session;
 mod terminal;
 
 use acp_types::wire::{self, v1::Surface};

@@ -1,8 +1,9 @@
 //! Permission requests: the whole call again, in the words of the call.
 
-use acp_types::schema::{v1, v2};
 use acp_types::wire::{self, v1::Surface};
-use acp_types::{CallMeta, Content, Location, ToolCallPatch, ToolKind};
+use acp_types::{
+    CallMeta, Content, Location, PermissionOption, PermissionOptionKind, ToolCallPatch, ToolKind,
+};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
@@ -16,19 +17,21 @@ fn call() -> ToolCallPatch {
         .meta(CallMeta { queued_ms: Some(4), ..CallMeta::default() })
 }
 
+fn options() -> Vec<PermissionOption> {
+    vec![
+        PermissionOption::new("once", "Allow", PermissionOptionKind::AllowOnce),
+        PermissionOption::new("always", "Always", PermissionOptionKind::AllowAlways),
+        PermissionOption::new("no", "Reject", PermissionOptionKind::RejectOnce),
+        PermissionOption::new("never", "Never", PermissionOptionKind::RejectAlways),
+    ]
+}
+
 #[test]
 fn a_v1_request_repeats_the_call() {
     let mut sent = wire::v1::Sent::new(Surface::Text);
     drop(sent.tool_call(&id(), call()));
-    let option = |id: &'static str, name, kind| v1::PermissionOption::new(id, name, kind);
-    let options = vec![
-        option("once", "Allow", v1::PermissionOptionKind::AllowOnce),
-        option("always", "Always", v1::PermissionOptionKind::AllowAlways),
-        option("no", "Reject", v1::PermissionOptionKind::RejectOnce),
-        option("never", "Never", v1::PermissionOptionKind::RejectAlways),
-    ];
     assert_eq!(
-        crate::json(&sent.permission("s".into(), &id(), options)),
+        crate::json(&sent.permission("s".into(), &id(), options())),
         json!({
             "sessionId": "s",
             "toolCall": {
@@ -60,10 +63,8 @@ fn a_v1_request_names_kind_and_status_whatever_they_are() {
 fn a_v2_request_has_the_call_as_its_subject() {
     let mut sent = wire::v2::Sent::new();
     drop(sent.tool_call(&id(), &call()));
-    let kind = v2::PermissionOptionKind::AllowOnce;
-    let options = vec![v2::PermissionOption::new("once", "Allow", kind)];
     assert_eq!(
-        crate::json(&sent.permission("s".into(), &id(), options)),
+        crate::json(&sent.permission("s".into(), &id(), options())),
         json!({
             "sessionId": "s",
             "title": "Edit a.rs",
@@ -74,7 +75,12 @@ fn a_v2_request_has_the_call_as_its_subject() {
                 "content": [{"type": "content", "content": {"type": "text", "text": "one"}}],
                 "_meta": {"callboard": {"queuedMs": 4}},
             }},
-            "options": [{"optionId": "once", "name": "Allow", "kind": "allow_once"}],
+            "options": [
+                {"optionId": "once", "name": "Allow", "kind": "allow_once"},
+                {"optionId": "always", "name": "Always", "kind": "allow_always"},
+                {"optionId": "no", "name": "Reject", "kind": "reject_once"},
+                {"optionId": "never", "name": "Never", "kind": "reject_always"},
+            ],
         })
     );
 }

@@ -1,11 +1,9 @@
 //! Plans: always whole, an empty one too.
 
-use acp_types::wire;
+use acp_types::wire::{v1, v2};
 use acp_types::{Plan, PlanEntry, PlanPriority, PlanStatus};
 use pretty_assertions::assert_eq;
 use serde_json::json;
-
-use crate::KEY;
 
 fn entry(content: &str, priority: PlanPriority, status: PlanStatus) -> PlanEntry {
     PlanEntry { id: None, content: content.to_owned(), priority, status }
@@ -25,7 +23,7 @@ fn every_priority_and_status() {
         ],
     };
     assert_eq!(
-        crate::json(&wire::v1::plan(&plan, KEY)),
+        crate::json(&v1::Sent::new(v1::Surface::Text).plan(&plan)),
         json!({"sessionUpdate": "plan", "entries": [
             {"content": "a", "priority": "high", "status": "completed"},
             {"content": "b", "priority": "medium", "status": "in_progress"},
@@ -36,7 +34,7 @@ fn every_priority_and_status() {
         ]})
     );
     assert_eq!(
-        crate::json(&wire::v2::plan("p", &plan, KEY)),
+        crate::json(&v2::Sent::new().plan("p", &plan)),
         json!({"sessionUpdate": "plan_update", "plan": {"type": "items", "planId": "p", "entries": [
             {"content": "a", "priority": "high", "status": "completed"},
             {"content": "b", "priority": "medium", "status": "in_progress"},
@@ -51,11 +49,11 @@ fn every_priority_and_status() {
 fn an_empty_plan_is_sent() {
     let plan = Plan::default();
     assert_eq!(
-        crate::json(&wire::v1::plan(&plan, KEY)),
+        crate::json(&v1::Sent::new(v1::Surface::Text).plan(&plan)),
         json!({"sessionUpdate": "plan", "entries": []})
     );
     assert_eq!(
-        crate::json(&wire::v2::plan("p", &plan, KEY)),
+        crate::json(&v2::Sent::new().plan("p", &plan)),
         json!({"sessionUpdate": "plan_update",
                "plan": {"type": "items", "planId": "p", "entries": []}})
     );

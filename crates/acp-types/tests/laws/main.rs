@@ -6,9 +6,12 @@ mod life;
 mod schema;
 
 use acp_types::observe;
-use acp_types::schema::{MaybeUndefined, v1, v2};
+use acp_types::schema::{MaybeUndefined, v1};
 use acp_types::wire::{self, v1::Surface};
-use acp_types::{Output, TerminalPatch, TerminalReport, ToolCallPatch, ToolCallReport};
+use acp_types::{
+    Output, PermissionOption, PermissionOptionKind, TerminalPatch, TerminalReport, ToolCallPatch,
+    ToolCallReport,
+};
 use pretty_assertions::assert_eq;
 use proptest::prelude::{ProptestConfig, any, proptest};
 use proptest::{collection::vec, prop_assert, prop_assert_eq};
@@ -111,9 +114,7 @@ fn v1_holds(life: &Life, surface: Surface) {
                 sent.terminal(&"t".into(), &patch)
             }
             Step::Ask => {
-                let kind = v1::PermissionOptionKind::AllowOnce;
-                let options = vec![v1::PermissionOption::new("allow", "Allow", kind)];
-                let request = sent.permission("s".into(), &"c".into(), options).unwrap();
+                let request = sent.permission("s".into(), &"c".into(), options()).unwrap();
                 schema::check_v1_permission(&request);
                 observer.permission(&request);
                 bytes.sent += json_bytes(&request);
@@ -140,6 +141,10 @@ fn v1_holds(life: &Life, surface: Surface) {
         assert_eq!(shown.exit.is_some(), terminal.exit.is_some());
     }
     bytes.check();
+}
+
+fn options() -> Vec<PermissionOption> {
+    vec![PermissionOption::new("allow", "Allow", PermissionOptionKind::AllowOnce)]
 }
 
 /// What a v1 connection was sent of a call.
@@ -187,12 +192,7 @@ fn v2_holds(life: &Life) {
             Step::Call(patch) => sent.tool_call(&"c".into(), &patch),
             Step::Terminal(patch) => sent.terminal(&"t".into(), &patch),
             Step::Ask => {
-                let options = vec![v2::PermissionOption::new(
-                    "allow",
-                    "Allow",
-                    v2::PermissionOptionKind::AllowOnce,
-                )];
-                let request = sent.permission("s".into(), &"c".into(), options).unwrap();
+                let request = sent.permission("s".into(), &"c".into(), options()).unwrap();
                 schema::check_v2_permission(&request);
                 observer.permission(&request);
                 Vec::new()

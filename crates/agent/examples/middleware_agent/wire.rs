@@ -8,7 +8,8 @@
 use std::sync::Arc;
 
 use acp_lifecycle::{Answer, Item, PermissionId, Sink, Unreachable};
-use acp_types::wire::v1::{Notification, Sent, Surface};
+use acp_types::wire::Message as _;
+use acp_types::wire::v1::{Sent, Surface};
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{PromptResponse, RequestPermissionOutcome, StopReason};
 use agent_client_protocol::{Client, Error, Result, UntypedMessage};
@@ -29,8 +30,8 @@ impl Sink for Wire {
                 let mut updates = self.sent.tool_call(&id, patch).into_iter();
                 updates.try_for_each(|update| {
                     // In the projection's JSON: the SDK's type omits a status of `pending`.
-                    let params = update.in_session(SESSION);
-                    let message = UntypedMessage::new(Notification::METHOD, params)?;
+                    let update = update.in_session(SESSION);
+                    let message = UntypedMessage::new(update.method(), update.params()?)?;
                     self.client.send_notification(message)
                 })
             }

@@ -1,9 +1,9 @@
 //! What waits, what is joined, and what goes first.
 
-use super::{Chunk, Counters, IsFirst, Item, Outbox, Role};
+use super::{Counters, IsFirst, Item, Outbox};
 use crate::ids::{ClientRequestId, PermissionId, ResponseId};
 use crate::limits::{CHUNK_BYTES, FIRST_REPORT_WAIT, UPDATE_INTERVAL};
-use acp_types::{Exit, Status, TerminalPatch, ToolCallPatch};
+use acp_types::{Chunk, Exit, Role, Status, TerminalPatch, ToolCallPatch};
 use pretty_assertions::assert_eq;
 use std::time::{Duration, Instant};
 

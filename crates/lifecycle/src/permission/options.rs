@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use acp_types::schema::v1::{PermissionOption, PermissionOptionKind};
+use acp_types::{PermissionOption, PermissionOptionKind};
 use callboard_text::{head, visible};
 
 use super::{Answer, Decision};
@@ -119,7 +119,7 @@ pub(crate) fn options(
 pub(crate) fn retain_unstored(options: &mut Vec<PermissionOption>) {
     let stored = CHOICES.iter().filter(|choice| choice.scope.is_some_and(Scope::is_stored));
     let stored: Vec<_> = stored.map(|choice| choice.id).collect();
-    options.retain(|option| !stored.contains(&&*option.option_id.0));
+    options.retain(|option| !stored.contains(&&*option.id));
 }
 
 /// Understands an answer. Only the option that was offered and says so allows anything: an
@@ -130,7 +130,7 @@ pub(crate) fn decide(answer: Answer, offered: &[PermissionOption]) -> Decision {
         Answer::Failed(error) => return Decision::Unanswered(error),
         Answer::Selected { option_id, reason } => (option_id, reason.and_then(heard)),
     };
-    let is_offered = offered.iter().any(|option| *option.option_id.0 == *option_id);
+    let is_offered = offered.iter().any(|option| option.id == option_id);
     let choice = CHOICES.iter().find(|choice| is_offered && choice.id == option_id);
     let Some(choice) = choice else { return Decision::Void };
     match choice.kind {

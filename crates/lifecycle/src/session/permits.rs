@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use acp_types::ToolCallId;
-use acp_types::schema::v1::PermissionOption;
+use acp_types::{PermissionOption, ToolCallId};
 use callboard_shell::NotUnderstood;
 use callboard_text::visible;
 

@@ -3,16 +3,15 @@
 use std::time::{Instant, SystemTime};
 
 use acp_lifecycle::{Item, Moment, ResponseId, Session};
-use acp_types::schema::v1::{CurrentModeUpdate, SessionUpdate};
-use acp_types::{ToolCallPatch, ToolKind};
+use acp_types::{SessionState, ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
 
-fn mode(id: &'static str) -> SessionUpdate {
-    SessionUpdate::CurrentModeUpdate(CurrentModeUpdate::new(id))
+fn mode(id: &'static str) -> SessionState {
+    SessionState::Mode(id.to_owned())
 }
 
 #[test]
-fn an_answer_goes_out_at_once_behind_older_news_and_before_newer_and_ends_no_turn() {
+fn an_answer_goes_out_at_once_behind_an_older_mode_and_before_a_newer_and_ends_no_turn() {
     let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
     let mut session = Session::new("/p");
     session.announce(
@@ -21,16 +20,16 @@ fn an_answer_goes_out_at_once_behind_older_news_and_before_newer_and_ends_no_tur
         ToolCallPatch::announce("x", "X", ToolKind::Other),
         now,
     );
-    session.news(mode("a"), now);
+    session.send_state(mode("a"), now);
     while session.poll(now.at).is_some() {}
-    // Within the interval in which this news would have to wait.
-    session.news(mode("b"), now);
+    // Within the interval in which this mode would have to wait.
+    session.send_state(mode("b"), now);
     assert_eq!(session.poll(now.at), None);
     session.respond(ResponseId::new(1), now);
-    session.news(mode("c"), now);
+    session.send_state(mode("c"), now);
     let mut next = || session.poll(now.at);
-    assert_eq!(next(), Some(Item::News(mode("b"))));
+    assert_eq!(next(), Some(Item::State(mode("b"))));
     assert_eq!(next(), Some(Item::Response(ResponseId::new(1))));
-    assert_eq!(next(), None, "news of later wait for their time");
+    assert_eq!(next(), None, "a later mode waits for its time");
     assert!(session.board().tool_call(&"c".into()).is_some(), "its turn goes on");
 }

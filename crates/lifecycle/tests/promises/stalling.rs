@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use acp_lifecycle::{Chunk, Item, Role, Session, SessionHandle, Sink, Unreachable, drive};
+use acp_lifecycle::{Item, Session, SessionHandle, Sink, Unreachable, drive};
+use acp_types::{Chunk, Role};
 use pretty_assertions::assert_eq;
 use tokio::sync::watch;
 use tokio::time::timeout;

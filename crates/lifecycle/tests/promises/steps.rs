@@ -2,9 +2,9 @@
 
 use std::time::{Instant, SystemTime};
 
-use acp_lifecycle::{Chunk, End, Item, Moment, Role, Session, limits};
+use acp_lifecycle::{End, Item, Moment, Session, limits};
 use acp_types::{
-    Plan, Progress, Reason, Status, ToolCallId, ToolCallPatch, ToolKind, Trace, TurnId,
+    Chunk, Plan, Progress, Reason, Role, Status, ToolCallId, ToolCallPatch, ToolKind, Trace, TurnId,
 };
 use pretty_assertions::assert_eq;
 

@@ -2,10 +2,10 @@
 
 use std::time::{Instant, SystemTime};
 
-use acp_lifecycle::{Chunk, Effect, Effects, End, Moment, Permit, Role, Secrets, Session, Subject};
-use acp_types::schema::v1::{SessionInfoUpdate, SessionUpdate};
+use acp_lifecycle::{Effect, Effects, End, Moment, Permit, Secrets, Session, Subject};
 use acp_types::{
-    Content, Location, Plan, PlanEntry, Reason, TerminalPatch, ToolCallPatch, ToolKind,
+    Chunk, Content, Location, Plan, PlanEntry, Reason, Role, SessionInfo, SessionState,
+    TerminalPatch, ToolCallPatch, ToolKind,
 };
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any, proptest};
@@ -104,8 +104,8 @@ impl Stage {
         else {
             return;
         };
-        let info = SessionInfoUpdate::new().title(text);
-        self.session.news(SessionUpdate::SessionInfoUpdate(info), now);
+        let info = SessionInfo::new().with_title(text);
+        self.session.send_state(SessionState::Info(info), now);
         self.send();
         self.session.start(&"c".into(), now);
     }

@@ -5,11 +5,11 @@ use std::time::{Instant, SystemTime};
 use acp_lifecycle::limits::{LOCATIONS, TITLE_BYTES};
 use acp_lifecycle::{Effect, Effects, Moment, Permit, Secrets, Session, Subject, Titles};
 use acp_types::schema::v1::{
-    ContentBlock, EmbeddedResource, EmbeddedResourceResource, ImageContent, PermissionOptionKind,
-    TextResourceContents,
+    ContentBlock, EmbeddedResource, EmbeddedResourceResource, ImageContent, TextResourceContents,
 };
 use acp_types::{
-    CallMeta, Content, FileChange, Location, Operation, TerminalPatch, ToolCallPatch, ToolKind,
+    CallMeta, Content, FileChange, Location, Operation, PermissionOptionKind, TerminalPatch,
+    ToolCallPatch, ToolKind,
 };
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

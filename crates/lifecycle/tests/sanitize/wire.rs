@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use acp_lifecycle::{Chunk, Item, Session};
+use acp_lifecycle::{Item, Session};
 use acp_types::observe::{v1, v2};
-use acp_types::schema::v1::{ContentBlock, ContentChunk, SessionUpdate};
 use acp_types::wire::{self, v1::Surface};
 use serde::Serialize;
 
@@ -43,22 +42,25 @@ impl Clients {
                 let v2 = self.v2.0.terminal(&id, &patch);
                 self.updates(&text, &meta, &v2);
             }
-            Item::Chunk(Chunk { message, text, .. }) => {
-                self.said.entry(message).or_default().push_str(&text);
-                let chunk = ContentChunk::new(ContentBlock::from(text));
-                self.line(&SessionUpdate::AgentMessageChunk(chunk));
+            Item::Chunk(chunk) => {
+                self.line(&self.text.chunk(&chunk));
+                self.line(&self.v2.0.chunk(&chunk));
+                self.said.entry(chunk.message).or_default().push_str(&chunk.text);
             }
             Item::Plan(plan) => {
-                self.line(&wire::v1::plan(&plan, "callboard"));
-                self.line(&wire::v2::plan("p", &plan, "callboard"));
+                self.line(&self.text.plan(&plan));
+                self.line(&self.v2.0.plan("p", &plan));
             }
-            Item::News(update) => self.line(&update),
+            Item::State(state) => {
+                self.line(&self.text.state(&state));
+                self.line(&self.v2.0.state(&state));
+            }
             Item::Permission(number) => {
                 let request = session.request(number).expect("a delivered request waits");
                 let options = || request.options.clone();
                 let v1 = self.text.permission("s".into(), &request.call, options());
                 self.line(&v1.expect("the call is told"));
-                let v2 = self.v2.0.permission("s".into(), &request.call, Vec::new());
+                let v2 = self.v2.0.permission("s".into(), &request.call, options());
                 self.line(&v2.expect("the call is told"));
             }
             _ => {}

@@ -248,7 +248,7 @@ async fn no_approver_has_a_rule_kept_that_nobody_would_save() {
     let offered = Arc::<Mutex<Vec<String>>>::default();
     let (sees, answers) = (offered.clone(), Mutex::new(VecDeque::from([Some(project), None])));
     scripts.stage.session.set_approver(move |request, _| {
-        let ids = request.options.iter().map(|option| option.option_id.to_string());
+        let ids = request.options.iter().map(|option| option.id.clone());
         *sees.lock().unwrap() = ids.collect();
         let answer = answers.lock().unwrap().pop_front().unwrap();
         async { answer }

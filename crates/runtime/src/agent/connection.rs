@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use acp_tools::{Context, Workspace};
 use acp_types::Trace;
+use acp_types::wire::v1;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
     AgentAuthCapabilities, AgentCapabilities, AuthenticateRequest, AuthenticateResponse,
@@ -185,8 +186,8 @@ impl Connection {
         let model = catalogue.first().unwrap_or(model);
         let selection = Selection::new(catalogue, model, decides.mode());
         let answer = NewSessionResponse::new(id.clone())
-            .modes(selection.modes())
-            .config_options(selection.options(&selection.chosen()));
+            .modes(selection.modes().as_ref().map(v1::modes))
+            .config_options(v1::config_options(&selection.options(&selection.chosen())));
         responder.respond(answer)?;
         let capabilities = lock(&self.client).clone();
         let forms = capabilities.elicitation.as_ref().and_then(|it| it.form.as_ref());

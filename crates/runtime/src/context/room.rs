@@ -6,13 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acp_lifecycle::SessionHandle;
-use acp_types::meta::DEFAULT_KEY;
-use agent_client_protocol::v1::schema::{
-    CompactionId, CompactionStatus, CompactionUpdate, ContentBlock, Meta, SessionUpdate,
-};
+use acp_types::{Compaction, CompactionStatus, SessionState};
 use callboard_models::{Message, Model, Usage};
 use callboard_text::counted;
-use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
 
@@ -136,7 +132,7 @@ impl Maker<'_> {
     fn notice(&self, budget: &Budget, messages: &[Arc<Message>]) -> Notice<'_> {
         Notice {
             handle: self.handle,
-            id: format!("compaction_{}", Ulid::generate()).into(),
+            id: format!("compaction_{}", Ulid::generate()),
             window: budget.window(),
             before: budget.tokens(self.beside + weigh(messages)),
         }
@@ -154,18 +150,17 @@ struct Summarised {
 }
 
 /// Tells the client of one compaction. What a client cannot show as one is told in the words of its
-/// first block: see `wire.rs`.
+/// first text: see `wire.rs`.
 struct Notice<'a> {
     handle: &'a SessionHandle,
-    id: CompactionId,
+    id: String,
     window: u64,
     before: u64,
 }
 
 impl Notice<'_> {
     fn tell(&self, status: CompactionStatus, after: Option<u64>, words: &str) {
-        let update = self.update(status, after).summary(vec![ContentBlock::from(words)]);
-        self.handle.news(SessionUpdate::CompactionUpdate(update));
+        self.send(self.compaction(status, after, vec![words.to_owned()]));
     }
 
     fn send_retry(&self, fault: &NoSummary, pause: Duration) {
@@ -194,24 +189,27 @@ impl Notice<'_> {
         } else if let Some(fault) = &made.fault {
             words.push_str(&format!(" Older messages were left out without a summary: {fault}."));
         }
-        let blocks = [Some(words), made.text.clone()].into_iter().flatten();
-        let update = self.update(CompactionStatus::Completed, Some(after));
-        let update = update.summary(blocks.map(ContentBlock::from).collect::<Vec<_>>());
-        let update = match &made.fault {
-            Some(fault) => update.error(fault.clone()),
-            None => update,
-        };
-        self.handle.news(SessionUpdate::CompactionUpdate(update));
+        let summary = [Some(words), made.text.clone()].into_iter().flatten().collect();
+        let mut compaction = self.compaction(CompactionStatus::Completed, Some(after), summary);
+        compaction.error.clone_from(&made.fault);
+        self.send(compaction);
     }
 
-    fn update(&self, status: CompactionStatus, after: Option<u64>) -> CompactionUpdate {
-        let sizes = json!({
-            "tokensBefore": self.before,
-            "tokensAfter": after,
-            "contextTokens": self.window,
-        });
-        let meta = Meta::from_iter([(DEFAULT_KEY.to_owned(), sizes)]);
-        CompactionUpdate::new(self.id.clone(), status).meta(meta)
+    fn compaction(
+        &self,
+        status: CompactionStatus,
+        after: Option<u64>,
+        summary: Vec<String>,
+    ) -> Compaction {
+        let mut compaction = Compaction::new(self.id.clone(), status, summary);
+        compaction.tokens_before = Some(self.before);
+        compaction.tokens_after = after;
+        compaction.context_tokens = Some(self.window);
+        compaction
+    }
+
+    fn send(&self, compaction: Compaction) {
+        self.handle.send_state(SessionState::Compaction(compaction));
     }
 }
 

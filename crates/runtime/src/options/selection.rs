@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use agent_client_protocol::v1::schema::{
-    SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOption, SessionMode,
-    SessionModeState,
-};
+use acp_types::{ConfigCategory, ConfigOption, ConfigValue, SessionMode, SessionModes};
 use callboard_models::{Effort, Model, Traits};
 use callboard_text::visible;
 
@@ -130,49 +127,42 @@ impl Selection {
     }
 
     /// Returns the modes as ACP's older clients know them.
-    pub(crate) fn modes(&self) -> Option<SessionModeState> {
+    pub(crate) fn modes(&self) -> Option<SessionModes> {
         let mode = |mode: &Mode| {
-            SessionMode::new(mode.id(), mode.name()).description(sentence(mode.description()))
+            SessionMode::new(mode.id(), mode.name()).with_description(sentence(mode.description()))
         };
         let modes = Mode::all().iter().map(mode).collect();
-        Some(SessionModeState::new(self.mode?.id(), modes))
+        Some(SessionModes::new(self.mode?.id(), modes))
     }
 
     /// Returns every option with its values, which holds all that can be chosen, where this is
     /// what is.
-    pub(crate) fn options(&self, chosen: &Chosen) -> Vec<SessionConfigOption> {
+    pub(crate) fn options(&self, chosen: &Chosen) -> Vec<ConfigOption> {
         let Chosen { model, traits, effort, mode, .. } = chosen;
         let models = self.models().into_iter().map(|choice| {
             let Choice { value, name, description } = choice;
-            SessionConfigSelectOption::new(value, name).description(description)
+            ConfigValue::new(value, name).with_description(description)
         });
-        let models: Vec<_> = models.collect();
-        let name = model.name().to_owned();
-        let mut options = vec![
-            SessionConfigOption::select(MODEL, "Model", name, models)
-                .category(SessionConfigOptionCategory::Model),
-        ];
+        let model = ConfigOption::new(MODEL, "Model", model.name(), models.collect());
+        let mut options = vec![model.with_category(ConfigCategory::Model)];
         if let Some(mode) = mode {
             let modes = Mode::all().iter().map(|mode| {
-                SessionConfigSelectOption::new(mode.id(), mode.name())
-                    .description(sentence(mode.description()))
+                ConfigValue::new(mode.id(), mode.name())
+                    .with_description(sentence(mode.description()))
             });
-            let modes: Vec<_> = modes.collect();
-            let option = SessionConfigOption::select(MODE, "Mode", mode.id(), modes)
-                .description("What runs without asking".to_owned())
-                .category(SessionConfigOptionCategory::Mode);
+            let option = ConfigOption::new(MODE, "Mode", mode.id(), modes.collect())
+                .with_description("What runs without asking")
+                .with_category(ConfigCategory::Mode);
             options.push(option);
         }
         if traits.efforts {
             let levels = LEVELS.iter().map(|(value, description, _)| {
-                SessionConfigSelectOption::new(*value, capital(value))
-                    .description((*description).to_owned())
+                ConfigValue::new(*value, capital(value)).with_description((*description).to_owned())
             });
-            let levels: Vec<_> = levels.collect();
-            let option =
-                SessionConfigOption::select(THOUGHT_LEVEL, "Thinking", level(*effort), levels)
-                    .description("How much the model thinks before it speaks".to_owned())
-                    .category(SessionConfigOptionCategory::ThoughtLevel);
+            let levels = levels.collect();
+            let option = ConfigOption::new(THOUGHT_LEVEL, "Thinking", level(*effort), levels)
+                .with_description("How much the model thinks before it speaks")
+                .with_category(ConfigCategory::ThoughtLevel);
             options.push(option);
         }
         options

@@ -72,7 +72,7 @@ fn shelf(models: &[&'static str]) -> Arc<Shelf> {
 }
 
 /// The commands of a session with the built-in tools.
-fn commands() -> impl Fn(&Chosen) -> SessionUpdate + Send + Sync {
+fn commands() -> impl Fn(&Chosen) -> SessionState + Send + Sync {
     let registry = Registry::builtin().unwrap();
     move |chosen| Commands::builtin().available(chosen, &registry, &[])
 }
@@ -94,11 +94,12 @@ fn told(handle: &SessionHandle) -> Vec<Value> {
             session.poll(now.at)
         })
     };
-    let news = std::iter::from_fn(next).map(|item| match item {
-        Item::News(update) => serde_json::to_value(update).unwrap(),
+    let sent = v1::Sent::new(v1::Surface::Text);
+    let told = std::iter::from_fn(next).map(|item| match item {
+        Item::State(state) => serde_json::to_value(sent.state(&state)).unwrap(),
         other => panic!("{other:?}"),
     });
-    news.collect()
+    told.collect()
 }
 
 /// The kinds of updates, and the mode or the chosen values that they tell.
@@ -122,7 +123,8 @@ fn each_option_has_the_category_that_clients_look_for_and_a_value_that_is_offere
     let shelf = shelf(&["direct", "deep/one"]);
     let mut selection = selection(&shelf, Some(Mode::Ask));
     selection.set_model(shelf.open("deep/one").unwrap());
-    let options = serde_json::to_value(selection.options(&selection.chosen())).unwrap();
+    let options =
+        serde_json::to_value(v1::config_options(&selection.options(&selection.chosen()))).unwrap();
     let options = options.as_array().unwrap();
     let field = |name: &str| -> Vec<_> { options.iter().map(|it| it[name].clone()).collect() };
     assert_eq!(field("category"), ["model", "mode", "thought_level"]);
@@ -132,7 +134,7 @@ fn each_option_has_the_category_that_clients_look_for_and_a_value_that_is_offere
         let mut offered = option["options"].as_array().unwrap().iter();
         assert!(offered.any(|value| value["value"] == option["currentValue"]), "{option}");
     }
-    let modes = serde_json::to_value(selection.modes()).unwrap();
+    let modes = serde_json::to_value(selection.modes().as_ref().map(v1::modes)).unwrap();
     assert_eq!(modes["currentModeId"], "ask");
     assert_eq!(modes["availableModes"].as_array().map(Vec::len), Some(Mode::all().len()));
     let ask = json!({
@@ -169,7 +171,8 @@ fn what_is_not_offered_cannot_be_chosen() {
 fn an_embedders_own_policy_leaves_no_modes() {
     let selection = selection(&shelf(&[]), None);
     assert_eq!(selection.modes(), None);
-    let options = serde_json::to_value(selection.options(&selection.chosen())).unwrap();
+    let options =
+        serde_json::to_value(v1::config_options(&selection.options(&selection.chosen()))).unwrap();
     assert_eq!(values(&options), "direct");
     assert!(selection.mode("ask").is_err() && selection.change("mode", "ask").is_err());
 }

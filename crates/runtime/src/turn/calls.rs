@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use acp_lifecycle::{End, Ended, Footprint, OpenCall, Schedule, perform};
 use acp_tools::Reach;
-use acp_types::schema::v1::ImageContent;
-use acp_types::{Content, Reason, Status, ToolCallPatch};
+use acp_types::{Content, Image, Reason, Status, ToolCallPatch};
 use callboard_models::{Call, Part, ToolResult};
 use callboard_process::text::head_tail;
 use futures::StreamExt as _;
@@ -129,8 +128,8 @@ impl Turn<'_> {
     }
 }
 
-fn part(image: ImageContent) -> Part {
-    Part::Image { media_type: image.mime_type, data: image.data }
+fn part(image: Image) -> Part {
+    Part::Image { media_type: image.media_type, data: image.data }
 }
 
 fn not_run(call: &Call) -> ToolResult {

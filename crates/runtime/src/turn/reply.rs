@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_lifecycle::{Arriving, Chunk, End, OpenCall, Role};
-use acp_types::{Reason, id};
+use acp_lifecycle::{Arriving, End, OpenCall};
+use acp_types::{Chunk, Reason, Role, id};
 use callboard_models::{Call, Event, Fault, ModelError, Replay, Reply, Request, Stop, Usage};
 use serde_json::{Value, json};
 use ulid::Ulid;

@@ -14,13 +14,12 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, SystemTime};
 
 use acp_lifecycle::{
-    Answer, Effect, Effects, Grant, Item, Pinned, Role, Session, Sink, Titles, Unreachable, drive,
+    Answer, Effect, Effects, Grant, Item, Pinned, Session, Sink, Titles, Unreachable, drive,
 };
 use acp_tools::{Description, Draft, Invocation, Output, Reach, Spec, Tool, ToolError, Workspace};
 use acp_types::observe::v1::Observer;
-use acp_types::schema::v1::{ImageContent, SessionUpdate};
 use acp_types::wire::v1::{self, Sent};
-use acp_types::{Content, Reason, ToolKind};
+use acp_types::{Content, Image, Reason, Role, SessionState, ToolKind};
 use callboard_models::{Event, Model, ModelError, Reply, Request, Traits};
 use futures::{StreamExt as _, stream};
 use schemars::JsonSchema;
@@ -101,10 +100,8 @@ impl Tool for Worker {
             yield_now().await;
         }
         self.log.lock().unwrap().push(Step::End(name.clone()));
-        let image = (name == "an image").then(|| {
-            let image = ImageContent::new("AA==", "image/png");
-            vec![Content::text("so"), Content::Block(ContentBlock::Image(image))]
-        });
+        let image = (name == "an image")
+            .then(|| vec![Content::text("so"), Image::new("image/png", "AA==").into()]);
         let mut output = Output::new(name);
         output.content = image;
         Ok(output)
@@ -137,7 +134,7 @@ struct Seen {
     observer: Observer,
     said: String,
     thought: String,
-    news: Vec<SessionUpdate>,
+    states: Vec<SessionState>,
     /// Whose words and which message each chunk was, where that changed.
     messages: Vec<(Role, String)>,
     is_answered: bool,
@@ -183,7 +180,7 @@ impl Sink for Client {
                 seen.messages.push((chunk.role, chunk.message));
                 seen.messages.dedup();
             }
-            Item::News(update) => seen.news.push(update),
+            Item::State(state) => seen.states.push(state),
             Item::Answer(_) => {
                 seen.observer.turn_answered();
                 seen.is_answered = true;

@@ -3,10 +3,8 @@
 
 use std::time::Duration;
 
-use acp_lifecycle::{Chunk, Role};
 use acp_tools::ToolRole;
-use acp_types::Status;
-use acp_types::schema::v1::{Cost, SessionInfoUpdate, SessionUpdate, UsageUpdate};
+use acp_types::{Chunk, ContextUsage, Cost, Role, SessionInfo, SessionState, Status};
 use callboard_models::{ModelError, Usage};
 use callboard_process::text::head_tail;
 use callboard_text::{head, visible};
@@ -31,25 +29,25 @@ impl Turn<'_> {
             return;
         };
         let used = input.saturating_add(usage.output_tokens.unwrap_or(0));
-        let mut update = UsageUpdate::new(used, size);
+        let mut usage = ContextUsage::new(used, size);
         if let Some(micros) = history.spent().cost_micros {
-            update = update.cost(Cost::new(dollars(micros), "USD"));
+            usage = usage.with_cost(Cost::new(dollars(micros), "USD"));
         }
-        self.handle.news(SessionUpdate::UsageUpdate(update));
+        self.handle.send_state(SessionState::Usage(usage));
     }
 
     /// Tells that the session goes on, and once a title for it: the first line of its first prompt.
     /// (<https://agentclientprotocol.com/protocol/v1/schema#sessioninfoupdate>)
     pub(super) fn send_session_info(&self, prompt: &str, history: &mut History) {
         let now = self.handle.with(|_, now| now.wall);
-        let mut update = SessionInfoUpdate::new().updated_at(date::utc_time(now));
+        let mut info = SessionInfo::new().with_updated_at(date::utc_time(now));
         if !history.is_titled
             && let Some(title) = title_of(prompt)
         {
             history.is_titled = true;
-            update = update.title(title);
+            info = info.with_title(title);
         }
-        self.handle.news(SessionUpdate::SessionInfoUpdate(update));
+        self.handle.send_state(SessionState::Info(info));
     }
 
     /// Says that a request is made again, and when. A thought, because it is no answer: clients

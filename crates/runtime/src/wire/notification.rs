@@ -1,5 +1,6 @@
 //! Makes a message of the SDK of an update in the projection's own JSON.
 
+use acp_types::wire::Message as _;
 use acp_types::wire::v1::Notification;
 use agent_client_protocol::{Error, JsonRpcMessage, JsonRpcNotification, Result, UntypedMessage};
 use serde_json::Value;
@@ -17,12 +18,12 @@ impl JsonRpcMessage for UpdateNotification {
     }
 
     fn method(&self) -> &str {
-        Notification::METHOD
+        self.0.method()
     }
 
     fn to_untyped_message(&self) -> Result<UntypedMessage> {
         // `UntypedMessage::new` would copy the JSON.
-        Ok(UntypedMessage { method: self.method().to_owned(), params: self.0.to_json()? })
+        Ok(UntypedMessage { method: self.method().to_owned(), params: self.0.params()? })
     }
 
     fn parse_message(_method: &str, _params: &Value) -> Result<Self> {

@@ -1,12 +1,12 @@
-//! Which news a client can show, and what it is told where it cannot (G8).
+//! What a client can show of a session's state, and what it is sent where it cannot (G8).
 
-use acp_types::schema::MaybeUndefined;
+use acp_types::wire::v1::{Sent, Update};
+use acp_types::{Chunk, Role, SessionState};
 use agent_client_protocol::v1::schema::{
-    ClientCapabilities, CompactionUpdate, ContentBlock, ContentChunk, MessageId, Notice,
-    NoticeSeverity, SessionUpdate,
+    ClientCapabilities, Notice, NoticeSeverity, SessionUpdate,
 };
 
-/// What a client's capabilities say of news that not every client takes.
+/// What a client's capabilities say of updates that not every client takes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shows {
     compaction: bool,
@@ -22,57 +22,57 @@ impl Shows {
         }
     }
 
-    /// Returns news as this client takes it: a compaction is a notice, or else a thought, with the
-    /// first text that the client would have been shown.
-    pub(super) fn fit(self, news: SessionUpdate) -> SessionUpdate {
-        match news {
-            SessionUpdate::CompactionUpdate(update) if !self.compaction => {
-                let words = words(&update);
-                if self.notices {
-                    let notice = Notice::new(NoticeSeverity::Info, "Older messages make room");
-                    return SessionUpdate::Notice(notice.description(words));
-                }
-                // One message, however often something is said of it.
-                let message = MessageId::new(update.compaction_id.0);
-                let chunk = ContentChunk::new(ContentBlock::from(words + "\n"));
-                SessionUpdate::AgentThoughtChunk(chunk.message_id(message))
-            }
-            other => other,
+    /// Returns the update that this client takes: a compaction is a notice, or else a thought, with
+    /// the first text that the client would have been shown.
+    pub(super) fn fit(self, state: &SessionState, sent: &Sent) -> Update {
+        let compaction = match state {
+            SessionState::Compaction(compaction) if !self.compaction => compaction,
+            state => return sent.state(state),
+        };
+        let words = compaction.summary.first().cloned().unwrap_or_default();
+        if self.notices {
+            let notice = Notice::new(NoticeSeverity::Info, "Older messages make room");
+            return SessionUpdate::Notice(notice.description(words)).into();
         }
-    }
-}
-
-fn words(update: &CompactionUpdate) -> String {
-    match &update.summary {
-        MaybeUndefined::Value(blocks) => match blocks.first() {
-            Some(ContentBlock::Text(text)) => text.text.clone(),
-            _ => String::new(),
-        },
-        _ => String::new(),
+        // One message, however often something is said of it.
+        let message = compaction.id.clone();
+        sent.chunk(&Chunk { role: Role::Thought, message, text: words + "\n" })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use agent_client_protocol::v1::schema::{CompactionStatus, UsageUpdate};
+    use acp_types::wire::v1::Surface;
+    use acp_types::{Compaction, CompactionStatus, ContextUsage};
     use pretty_assertions::assert_eq;
     use serde_json::{Value, json};
 
-    fn told(capabilities: &Value, news: SessionUpdate) -> Value {
+    fn told(capabilities: &Value, state: &SessionState) -> Value {
         let session = serde_json::from_value(json!({ "session": capabilities })).unwrap();
-        serde_json::to_value(Shows::of(&session).fit(news)).unwrap()
+        let sent = Sent::new(Surface::Text);
+        serde_json::to_value(Shows::of(&session).fit(state, &sent)).unwrap()
     }
 
     #[test]
     fn a_compaction_is_told_as_the_client_can_show_it() {
-        let summary = vec![ContentBlock::from("It is shorter."), ContentBlock::from("All of it.")];
-        let update = CompactionUpdate::new("c1", CompactionStatus::Completed).summary(summary);
-        let update = SessionUpdate::CompactionUpdate(update);
-        let all = told(&json!({"compaction": {}, "notices": {}}), update.clone());
-        assert_eq!(all, serde_json::to_value(&update).unwrap());
+        let summary = vec!["It is shorter.".to_owned(), "All of it.".to_owned()];
+        let compaction = Compaction::new("c1", CompactionStatus::Completed, summary);
+        let state = SessionState::Compaction(compaction);
         assert_eq!(
-            told(&json!({"notices": {}}), update.clone()),
+            told(&json!({"compaction": {}, "notices": {}}), &state),
+            json!({
+                "sessionUpdate": "compaction_update",
+                "compactionId": "c1",
+                "status": "completed",
+                "summary": [
+                    {"type": "text", "text": "It is shorter."},
+                    {"type": "text", "text": "All of it."},
+                ],
+            })
+        );
+        assert_eq!(
+            told(&json!({"notices": {}}), &state),
             json!({
                 "sessionUpdate": "notice",
                 "severity": "info",
@@ -82,7 +82,7 @@ mod tests {
         );
         for capabilities in [json!({}), Value::Null] {
             assert_eq!(
-                told(&capabilities, update.clone()),
+                told(&capabilities, &state),
                 json!({
                     "sessionUpdate": "agent_thought_chunk",
                     "messageId": "c1",
@@ -93,8 +93,10 @@ mod tests {
     }
 
     #[test]
-    fn other_news_stays_as_it_is() {
-        let news = SessionUpdate::UsageUpdate(UsageUpdate::new(1, 2));
-        assert_eq!(told(&Value::Null, news.clone()), serde_json::to_value(news).unwrap());
+    fn what_every_client_takes_is_sent_as_it_is() {
+        assert_eq!(
+            told(&Value::Null, &SessionState::Usage(ContextUsage::new(1, 2))),
+            json!({"sessionUpdate": "usage_update", "used": 1, "size": 2})
+        );
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use acp_lifecycle::{Effect, Grant, Pinned, SessionHandle};
-use acp_types::{Content, ContentBlock, Location, ToolKind};
+use acp_types::{Content, Location, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -199,7 +199,7 @@ fn place(window: &Window) -> Option<Location> {
 fn shown(image: &Image, path: &Path) -> Output {
     let (images, content) = match image.bytes.len() > SHOWN_IMAGE_BYTES {
         true => (vec![image.encoded()], image.link(path)),
-        false => (Vec::new(), vec![Content::Block(ContentBlock::Image(image.encoded()))]),
+        false => (Vec::new(), vec![image.encoded().into()]),
     };
     Output {
         text: image.to_text(),

@@ -9,8 +9,8 @@ use super::Update;
 use crate::limits::{CHANGE_BYTES, WHOLE_CHANGE_BYTES};
 use crate::schema::v1::{self, Diff, SessionUpdate, ToolCallContent, ToolCallStatus};
 use crate::{
-    Content, FileChange, Operation, Plan, PlanEntry, PlanPriority, PlanStatus, Status, TerminalId,
-    diff,
+    Chunk, Content, FileChange, Operation, Plan, PlanEntry, PlanPriority, PlanStatus, Role, Status,
+    TerminalId, diff,
 };
 
 /// Returns v1's status for one of the model's: a cancelled call has failed, a paused one runs.
@@ -24,9 +24,18 @@ pub fn status(status: Status) -> ToolCallStatus {
     }
 }
 
-/// Projects a plan. An empty one is sent too; a cancelled step is completed and says so.
-#[must_use]
-pub fn plan(plan: &Plan, meta_key: &str) -> Update {
+pub(super) fn chunk(chunk: &Chunk) -> SessionUpdate {
+    let text = v1::ContentChunk::new(v1::ContentBlock::from(chunk.text.as_str()));
+    let text = text.message_id(v1::MessageId::new(&*chunk.message));
+    match chunk.role {
+        Role::Agent => SessionUpdate::AgentMessageChunk(text),
+        Role::Thought => SessionUpdate::AgentThoughtChunk(text),
+        Role::User => SessionUpdate::UserMessageChunk(text),
+    }
+}
+
+/// A cancelled step is completed and says so.
+pub(super) fn plan(plan: &Plan, meta_key: &str) -> Update {
     let entries = plan.entries.iter().map(|entry| plan_entry(entry, meta_key)).collect();
     SessionUpdate::Plan(v1::Plan::new(entries)).into()
 }
@@ -46,7 +55,7 @@ fn plan_entry(entry: &PlanEntry, meta_key: &str) -> v1::PlanEntry {
         }
     };
     let mut encoded = v1::PlanEntry::new(content, priority, status);
-    encoded.meta = super::super::plan_meta(entry, meta_key);
+    encoded.meta = crate::wire::plan_meta(entry, meta_key);
     encoded
 }
 

@@ -7,8 +7,10 @@ use serde_json::Value;
 
 use crate::ToolKind;
 use crate::schema::v1::{
-    SessionId, SessionUpdate, ToolCall, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
+    RequestPermissionRequest, SessionId, SessionUpdate, ToolCall, ToolCallStatus, ToolCallUpdate,
+    ToolCallUpdateFields,
 };
+use crate::wire::{Message, REQUEST_PERMISSION, UPDATE};
 
 /// An update as it is serialised for a client.
 ///
@@ -56,11 +58,12 @@ impl Update {
     }
 }
 
-impl Notification {
-    /// The method that these parameters belong to.
-    pub const METHOD: &'static str = "session/update";
+impl Message for Notification {
+    fn method(&self) -> &'static str {
+        UPDATE
+    }
 
-    /// Returns the parameters as JSON.
+    /// Returns its parameters.
     ///
     /// An update that JSON cannot hold is reduced to what it always can: the id, the title, the
     /// kind and the status of its call. The projections make no such update, but they are not the
@@ -69,11 +72,21 @@ impl Notification {
     /// # Errors
     ///
     /// If it is about no call.
-    pub fn to_json(&self) -> serde_json::Result<Value> {
+    fn params(&self) -> serde_json::Result<Value> {
         serde_json::to_value(self).or_else(|error| {
             let update = self.update.reduced().ok_or(error)?;
             serde_json::to_value(update.in_session(self.session_id.clone()))
         })
+    }
+}
+
+impl Message for RequestPermissionRequest {
+    fn method(&self) -> &'static str {
+        REQUEST_PERMISSION
+    }
+
+    fn params(&self) -> serde_json::Result<Value> {
+        serde_json::to_value(self)
     }
 }
 
@@ -132,7 +145,7 @@ mod tests {
 
     use serde_json::json;
 
-    use super::Update;
+    use super::{Message as _, Update};
     use crate::ToolKind;
     use crate::schema::v1::{
         Diff, SessionUpdate, ToolCall, ToolCallLocation, ToolCallStatus, ToolCallUpdate,
@@ -163,7 +176,7 @@ mod tests {
                 }),
             ),
         ] {
-            let sent = Update::from(update).in_session("s").to_json().unwrap();
+            let sent = Update::from(update).in_session("s").params().unwrap();
             assert_eq!(sent, json!({ "sessionId": "s", "update": expected }));
         }
     }

@@ -3,12 +3,13 @@
 use callboard_text::utf8_path;
 
 use crate::schema::v2::{
-    ContentBlock, Diff, DiffChange, DiffFileType, PlanEntry, PlanEntryPriority, PlanEntryStatus,
-    Terminal, ToolCallCancelCapabilities, ToolCallCapabilities, ToolCallContent, ToolCallLocation,
-    ToolCallStatus, ToolKind,
+    ContentBlock, ContentChunk, Diff, DiffChange, DiffFileType, PlanEntry, PlanEntryPriority,
+    PlanEntryStatus, SessionUpdate, Terminal, ToolCallCancelCapabilities, ToolCallCapabilities,
+    ToolCallContent, ToolCallLocation, ToolCallStatus, ToolKind,
 };
 use crate::{
-    Capabilities, Content, FileChange, Location, Operation, PlanPriority, PlanStatus, Status,
+    Capabilities, Chunk, Content, FileChange, Location, Operation, PlanPriority, PlanStatus, Role,
+    Status,
 };
 
 pub(super) fn status(status: Status) -> ToolCallStatus {
@@ -86,6 +87,15 @@ fn diff(change: &FileChange, meta_key: &str) -> Diff {
     diff
 }
 
+pub(super) fn chunk(chunk: &Chunk) -> SessionUpdate {
+    let text = ContentChunk::new(ContentBlock::from(chunk.text.as_str()), &*chunk.message);
+    match chunk.role {
+        Role::Agent => SessionUpdate::AgentMessageChunk(text),
+        Role::Thought => SessionUpdate::AgentThoughtChunk(text),
+        Role::User => SessionUpdate::UserMessageChunk(text),
+    }
+}
+
 pub(super) fn plan_entry(entry: &crate::PlanEntry, meta_key: &str) -> PlanEntry {
     let priority = match entry.priority {
         PlanPriority::High => PlanEntryPriority::High,
@@ -99,6 +109,6 @@ pub(super) fn plan_entry(entry: &crate::PlanEntry, meta_key: &str) -> PlanEntry 
         PlanStatus::Cancelled => PlanEntryStatus::Cancelled,
     };
     let mut encoded = PlanEntry::new(entry.content.clone(), priority, status);
-    encoded.meta = super::super::plan_meta(entry, meta_key);
+    encoded.meta = crate::wire::plan_meta(entry, meta_key);
     encoded
 }

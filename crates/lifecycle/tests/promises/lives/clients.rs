@@ -46,7 +46,7 @@ impl Clients {
         let updates = match item {
             Item::ToolCall(id, patch) => sent.tool_call(id, patch),
             Item::Terminal(id, patch) => sent.terminal(id, patch),
-            Item::Plan(plan) => vec![wire::v2::plan("plan", plan, KEY)],
+            Item::Plan(plan) => vec![sent.plan("plan", plan)],
             Item::Answer(_) => return seen.turn_answered(|_| false),
             _ => return,
         };
@@ -96,7 +96,7 @@ impl V1 {
         let updates = match item {
             Item::ToolCall(id, patch) => self.sent.tool_call(id, patch),
             Item::Terminal(id, patch) => self.sent.terminal(id, patch),
-            Item::Plan(plan) => vec![wire::v1::plan(plan, KEY)],
+            Item::Plan(plan) => vec![self.sent.plan(plan)],
             Item::Answer(_) => return self.seen.turn_answered(),
             _ => return,
         };

@@ -6,8 +6,7 @@ use acp_lifecycle::{
     Answer, Effect, Effects, Grant, Matcher, Outcome, PermissionId, Permit, Pinned, Rule, Subject,
     Verdict,
 };
-use acp_types::ToolCallId;
-use acp_types::schema::v1::PermissionOptionKind;
+use acp_types::{PermissionOptionKind, ToolCallId};
 use pretty_assertions::assert_eq;
 
 use super::event::{Reply, Wish};

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use acp_lifecycle::title::SEPARATOR;
-use acp_lifecycle::{Chunk, End, Item, Moment, Role, Session};
+use acp_lifecycle::{End, Item, Moment, Session};
 use acp_types::{
-    Capabilities, Content, Exit, Output, Plan, PlanEntry, PlanPriority, PlanStatus, Progress,
-    Reason, Status, TerminalId, TerminalPatch, TerminalReport, ToolCallId, ToolCallPatch, ToolKind,
-    TurnId,
+    Capabilities, Chunk, Content, Exit, Output, Plan, PlanEntry, PlanPriority, PlanStatus,
+    Progress, Reason, Role, Status, TerminalId, TerminalPatch, TerminalReport, ToolCallId,
+    ToolCallPatch, ToolKind, TurnId,
 };
 use callboard_text::visible;
 use pretty_assertions::assert_eq;

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::time::SystemTime;
 
 use acp_lifecycle::{Item, Session, Sink, Unreachable, drive};
+use acp_types::wire::v1::{Sent, Surface, Update};
 use callboard_models::{Event, Fault, ModelError, Reply, Request, Stop, ToolResult};
 use futures::{StreamExt as _, stream};
 use pretty_assertions::assert_eq;
@@ -53,12 +54,12 @@ struct Stage {
 }
 
 #[derive(Clone, Default)]
-struct Client(Arc<Mutex<Vec<CompactionUpdate>>>);
+struct Client(Arc<Mutex<Vec<Update>>>);
 
 impl Sink for Client {
     fn deliver(&mut self, item: Item) -> Result<(), Unreachable> {
-        if let Item::News(SessionUpdate::CompactionUpdate(update)) = item {
-            self.0.lock().unwrap().push(update);
+        if let Item::State(state) = item {
+            self.0.lock().unwrap().push(Sent::new(Surface::Text).state(&state));
         }
         Ok(())
     }

@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
 
-use acp_types::schema::MaybeUndefined;
-use acp_types::schema::v1::ToolCallStatus;
+use acp_types::schema::v1::{ImageContent, ToolCallStatus};
 use callboard_models::Usage;
 use futures::future;
 use pretty_assertions::assert_eq;
@@ -459,19 +458,18 @@ async fn a_client_is_told_the_title_once_and_what_was_used_after_each_reply() {
     assert_eq!((spent.requests, spent.input_tokens, spent.output_tokens), (3, 3300, 180));
     assert_eq!(spent.cost_micros, Some(1_002_500));
     let (mut titles, mut usage) = (Vec::new(), Vec::new());
-    for update in stage.end().await.news {
-        match update {
-            SessionUpdate::SessionInfoUpdate(info) => titles.push((info.title, info.updated_at)),
-            SessionUpdate::UsageUpdate(update) => {
+    for state in stage.end().await.states {
+        match state {
+            SessionState::Info(info) => titles.push((info.title, info.updated_at)),
+            SessionState::Usage(update) => {
                 let cost = update.cost.map(|cost| (cost.amount, cost.currency));
                 usage.push((update.used, update.size, cost));
             }
             other => panic!("{other:?}"),
         }
     }
-    let at = MaybeUndefined::Value("1970-01-01T00:00:00Z".to_owned());
-    let none = MaybeUndefined::Undefined;
-    let title = MaybeUndefined::Value("mend it".to_owned());
+    let at = Some("1970-01-01T00:00:00Z".to_owned());
+    let (title, none) = (Some("mend it".to_owned()), None);
     assert_eq!(titles, [(title, at.clone()), (none.clone(), at.clone()), (none, at)]);
     let dollars = |amount: f64| Some((amount, "USD".to_owned()));
     assert_eq!(

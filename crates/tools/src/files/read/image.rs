@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Seek as _};
 use std::path::Path;
 
-use acp_types::schema::v1::{ImageContent, ResourceLink};
+use acp_types::schema::v1::ResourceLink;
 use acp_types::{Content, ContentBlock};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -26,8 +26,8 @@ pub(crate) struct Image {
 
 impl Image {
     /// Returns the image in Base64.
-    pub(crate) fn encoded(&self) -> ImageContent {
-        ImageContent::new(STANDARD.encode(&self.bytes), self.media_type)
+    pub(crate) fn encoded(&self) -> acp_types::Image {
+        acp_types::Image::new(self.media_type, STANDARD.encode(&self.bytes))
     }
 
     /// Says of an image that is too large for the client to be shown where it is.

@@ -218,7 +218,7 @@ fn images_are_shown_whole_and_texts_that_begin_like_one_are_texts() {
     assert_eq!(image.to_text(), "[image/gif, 14 bytes]\n");
     let encoded = image.encoded();
     assert_eq!(encoded.data, "R0lGODlhAQABAAAAADs=");
-    assert_eq!(encoded.mime_type, "image/gif");
+    assert_eq!(encoded.media_type, "image/gif");
     assert!(matches!(read("jpeg"), Ok(Reading::Image(image)) if image.media_type == "image/jpeg"));
     assert!(matches!(read("text.gif"), Ok(Reading::Text(text)) if text.total_lines == Some(1)));
     assert_eq!(read("large.png").unwrap_err().code(), Some(Code::TooLarge));
