@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hasher as _};
 
+use acp_types::CallMeta;
 use acp_types::schema::v1::{
     Meta, ToolCallContent, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolKind,
 };
-use acp_types::{CallMeta, meta::DEFAULT_KEY};
 use anstyle::Style;
 use callboard_text::head;
 use serde_json::Value;
@@ -127,7 +127,8 @@ impl Card {
     }
 
     /// Takes an update of `bytes`. After its end a call is only counted.
-    pub(super) fn learn(&mut self, update: &ToolCallUpdate, bytes: usize, words: &Words) {
+    pub(super) fn learn(&mut self, update: &ToolCallUpdate, bytes: usize, page: &Page) {
+        let words = &page.words;
         self.updates += 1;
         self.bytes += bytes;
         if self.is_ended {
@@ -157,7 +158,7 @@ impl Card {
             let command = safe::cut(&command, LINE_CHARS);
             self.background = Some((safe::exact(id), runs.then_some(command)));
         }
-        let meta = update.meta.as_ref().and_then(|meta| meta.get(DEFAULT_KEY));
+        let meta = update.meta.as_ref().and_then(|meta| meta.get(&page.meta_key));
         if let Some(Ok(meta)) = meta.map(|meta| serde_json::from_value::<CallMeta>(meta.clone())) {
             // A call that never ran took no time, which is not worth a word.
             let ran = meta.duration_ms.filter(|millis| *millis > 0 || meta.started_at.is_some());

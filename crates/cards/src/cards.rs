@@ -67,6 +67,14 @@ impl Cards {
         self
     }
 
+    /// Reads how long a call took, why it ended and where a change is under this key of `_meta`;
+    /// `callboard` otherwise.
+    #[must_use]
+    pub fn with_meta_key(mut self, key: impl Into<String>) -> Self {
+        self.page.meta_key = key.into();
+        self
+    }
+
     /// Prints for a terminal: the Markdown of messages is laid out, and a line of a command's output
     /// that starts over is drawn over itself, with `\r`. Elsewhere messages are printed as they are,
     /// and such a line once, when it has ended.
@@ -158,7 +166,7 @@ impl Cards {
     }
 
     fn update_call(&mut self, at: usize, update: &ToolCallUpdate, bytes: usize) {
-        self.calls[at].learn(update, bytes, &self.page.words);
+        self.calls[at].learn(update, bytes, &self.page);
         self.announce();
         self.calls[at].show(update, &mut self.page);
         self.note(at);

@@ -5,7 +5,6 @@
 use std::time::Instant;
 
 use acp_types::diff::change;
-use acp_types::meta::DEFAULT_KEY;
 use acp_types::schema::v1::Diff;
 use acp_types::{FileChange, Hunk, LineTag, Operation};
 use anstyle::Style;
@@ -25,9 +24,9 @@ pub(super) enum Extent {
 
 /// Prints a diff and takes its lines off `extent`; returns whether all of it was printed.
 pub(super) fn print(diff: &Diff, extent: &mut Extent, page: &mut Page) -> bool {
-    let change = file_change(diff);
+    let change = file_change(diff, &page.meta_key);
     print_title(&change, page);
-    let offset = start(diff);
+    let offset = start(diff, &page.meta_key);
     let lines: Vec<_> = change.hunks.iter().flat_map(|hunk| hunk_lines(hunk, offset)).collect();
     let (shown, max_chars) = match extent {
         Extent::Whole => (lines.len(), usize::MAX),
@@ -56,11 +55,13 @@ pub(super) fn print(diff: &Diff, extent: &mut Extent, page: &mut Page) -> bool {
     is_whole
 }
 
-fn file_change(diff: &Diff) -> FileChange {
+fn file_change(diff: &Diff, meta_key: &str) -> FileChange {
     let old = diff.old_text.as_deref();
     let operation = match old {
         None => Operation::Add,
-        Some(_) if meta(diff, "kind").is_some_and(|kind| kind == "delete") => Operation::Delete,
+        Some(_) if meta(diff, meta_key, "kind").is_some_and(|kind| kind == "delete") => {
+            Operation::Delete
+        }
         Some(_) => Operation::Modify,
     };
     let (old, deadline) = (old.unwrap_or_default(), Instant::now() + DIFF_TIME);
@@ -102,14 +103,14 @@ fn hunk_lines(hunk: &Hunk, offset: (u32, u32)) -> Vec<(Option<LineTag>, String)>
 }
 
 /// Returns how many lines of the file lie before the two texts, where the agent says so.
-fn start(diff: &Diff) -> (u32, u32) {
+fn start(diff: &Diff, meta_key: &str) -> (u32, u32) {
     let before = |key| {
-        let start = meta(diff, key).and_then(serde_json::Value::as_u64).unwrap_or(1);
+        let start = meta(diff, meta_key, key).and_then(serde_json::Value::as_u64).unwrap_or(1);
         u32::try_from(start.saturating_sub(1)).unwrap_or(u32::MAX)
     };
     (before("oldStart"), before("newStart"))
 }
 
-fn meta<'a>(diff: &'a Diff, key: &str) -> Option<&'a serde_json::Value> {
-    diff.meta.as_ref()?.get(DEFAULT_KEY)?.get(key)
+fn meta<'a>(diff: &'a Diff, meta_key: &str, key: &str) -> Option<&'a serde_json::Value> {
+    diff.meta.as_ref()?.get(meta_key)?.get(key)
 }

@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use acp_types::meta::DEFAULT_KEY;
 use acp_types::schema::v1::{MessageId, ToolCallId};
 use anstyle::{AnsiColor, Style};
 use callboard_text::path_text;
@@ -23,6 +24,8 @@ pub(super) struct Page {
     pub(super) palette: Palette,
     /// Its own words.
     pub(super) words: Words,
+    /// The key of `_meta` under which the agent sends what the protocol has no place for.
+    pub(super) meta_key: String,
     /// Whose text was printed last.
     pub(super) owner: Owner,
     text: String,
@@ -85,6 +88,7 @@ impl Page {
             width,
             palette: Palette::default(),
             words: Words::default(),
+            meta_key: DEFAULT_KEY.to_owned(),
             owner: Owner::Nobody,
             text: String::new(),
             line_ends: 2,

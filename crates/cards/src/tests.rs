@@ -515,6 +515,18 @@ fn a_command_beside_another_call_is_told_once_in_its_title() {
 }
 
 #[test]
+fn an_agent_has_a_key_of_its_own() {
+    let mut place = diff("a\n", "b\n");
+    place["_meta"] = json!({"own": {"oldStart": 40, "newStart": 42}});
+    let end = json!({"status": "failed", "_meta": {"own": {"exitCode": 3, "durationMs": 7}}});
+    let messages = [with(call("1", "Edit", "edit"), json!({"content": [place]})), change("1", end)];
+    let own = tell(&mut Cards::new("/p", 80).with_meta_key("own"), &messages);
+    assert!(own.contains("@@ -40,1 +42,1 @@") && own.contains("exit code 3"), "{own}");
+    let other = tell(&mut Cards::new("/p", 80), &messages);
+    assert!(other.contains("@@ -1,1 +1,1 @@") && !other.contains("exit code 3"), "{other}");
+}
+
+#[test]
 fn a_call_that_does_not_complete_says_why() {
     let cases = [
         (json!({"content": [text("No such file.")]}), "failed: No such file."),

@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 use acp_lifecycle::{Policy, RuleStore, title};
 use acp_tools::Registry;
 use acp_transport::{Counters, Transport};
+use acp_types::meta::DEFAULT_KEY;
 use agent_client_protocol::v1::schema::{
     AuthenticateRequest, CancelNotification, CloseSessionRequest, Implementation,
     InitializeRequest, LogoutRequest, NewSessionRequest, PromptRequest,
@@ -67,6 +68,7 @@ pub struct Agent {
     authenticator: Option<Arc<dyn Authenticator>>,
     info: Implementation,
     instructions: Option<Arc<str>>,
+    meta_key: Arc<str>,
     secrets: LiveSecrets,
     state: Option<PathBuf>,
     /// Files and folders whose changes are always asked about.
@@ -105,6 +107,7 @@ impl Agent {
             authenticator: None,
             info: Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")),
             instructions: None,
+            meta_key: DEFAULT_KEY.into(),
             state: None,
             guarded: Vec::new(),
             commands: Commands::builtin(),
@@ -122,6 +125,14 @@ impl Agent {
     #[must_use]
     pub fn with_instructions(self, text: impl Into<Arc<str>>) -> Self {
         Self { instructions: Some(text.into()), ..self }
+    }
+
+    /// Sets the key of `_meta` under which clients get what the protocol has no place for, such as the
+    /// time that a call took; `callboard` otherwise. A client that says why it rejects a call
+    /// does it there.
+    #[must_use]
+    pub fn with_meta_key(self, key: impl Into<Arc<str>>) -> Self {
+        Self { meta_key: key.into(), ..self }
     }
 
     /// Offers ways to log in; without this call there are none.

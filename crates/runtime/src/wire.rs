@@ -57,10 +57,11 @@ impl Wire {
         capabilities: &ClientCapabilities,
         client: ConnectionTo<Client>,
         counters: Option<Arc<Counters>>,
+        meta_key: &str,
     ) -> Self {
         let surface = Surface::of(capabilities);
         handle.with(|session, _| session.set_shows_terminals(surface == Surface::Meta));
-        let sent = Sent::new(surface);
+        let sent = Sent::new(surface).with_meta_key(meta_key);
         let shows = Shows::of(capabilities);
         let requests = Requests::new(handle.clone(), client.clone(), counters.clone());
         let texts = ClientTexts::of(&capabilities.fs, &session, &requests);

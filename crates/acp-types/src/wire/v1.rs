@@ -108,6 +108,12 @@ impl Sent {
         self
     }
 
+    /// Returns the key of `_meta`, where the client's answers may hold something for the agent, too.
+    #[must_use]
+    pub fn meta_key(&self) -> &str {
+        &self.meta_key
+    }
+
     /// Returns how many patches were dropped, because they came after the final status of their call
     /// or were of a call that was never announced. A board makes none of either.
     #[must_use]

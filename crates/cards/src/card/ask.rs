@@ -13,7 +13,7 @@ impl Card {
         bytes: usize,
         page: &mut Page,
     ) {
-        self.learn(&request.tool_call, bytes, &page.words);
+        self.learn(&request.tool_call, bytes, page);
         let asks = page.words.say("asks");
         let fields = &request.tool_call.fields;
         let title = fields.title.as_deref().filter(|title| !title.trim().is_empty());

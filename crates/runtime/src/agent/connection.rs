@@ -194,7 +194,8 @@ impl Connection {
         let offered = self.agent.offered;
         let permission = Permission { decides, stored, offered, asks_why: forms.is_some() };
         let wire = |handle, answers| {
-            Wire::new(id.clone(), handle, answers, &capabilities, client, counters)
+            let meta_key = &self.agent.meta_key;
+            Wire::new(id.clone(), handle, answers, &capabilities, client, counters, meta_key)
         };
         let setup = SessionSetup {
             selection,

@@ -2,6 +2,7 @@
 
 mod asked;
 mod late;
+mod meta_key;
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;

@@ -7,7 +7,6 @@
 
 use acp_lifecycle::limits::REASON_BYTES;
 use acp_lifecycle::{Answer, PermissionId, Unreachable};
-use acp_types::meta::DEFAULT_KEY;
 use agent_client_protocol::Result;
 use agent_client_protocol::v1::schema::{
     CreateElicitationRequest, CreateElicitationResponse, ElicitationAction,
@@ -28,9 +27,10 @@ impl Wire {
         let asked = self.client.send_request(request);
         self.hand_over();
         let (handle, keeper) = (self.handle.clone(), self.keeper.clone());
+        let meta_key = self.sent.meta_key().to_owned();
         drop(tokio::spawn(async move {
             tokio::select! {
-                response = asked.block_task() => handle.answer(id, answer(response)),
+                response = asked.block_task() => handle.answer(id, answer(response, &meta_key)),
                 () = handle.withdrawn(id) => return,
             }
             if let Some(keeper) = keeper {
@@ -75,11 +75,11 @@ fn said(response: Result<CreateElicitationResponse>) -> Option<String> {
     }
 }
 
-fn answer(response: Result<RequestPermissionResponse>) -> Answer {
+fn answer(response: Result<RequestPermissionResponse>, meta_key: &str) -> Answer {
     match response {
         Ok(response) => match response.outcome {
             RequestPermissionOutcome::Selected(selected) => {
-                let reason = selected.meta.as_ref().and_then(|meta| meta.get(DEFAULT_KEY));
+                let reason = selected.meta.as_ref().and_then(|meta| meta.get(meta_key));
                 let reason = reason.and_then(|ours| ours.get(REASON)?.as_str());
                 Answer::Selected {
                     option_id: selected.option_id.to_string(),

@@ -1,0 +1,79 @@
+//! The key of `_meta` is the embedder's in all that is sent and read.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use acp_types::schema::v1::PermissionOptionKind;
+use callboard_models::direct::Direct;
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use acp_conformance::{Agent, Behaviour, Permission, Side};
+
+/// The direct model's agent with a key of its own, before its first turn.
+async fn start(behaviour: impl Into<Behaviour>) -> (Agent, String, tempfile::TempDir) {
+    let agent = crate::agent::Agent::new(Arc::new(Direct::default()), std::iter::empty());
+    let mut agent = Agent::in_process(agent.with_meta_key("own"), behaviour);
+    agent.initialize().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let session = agent.new_session(folder.path()).await.unwrap();
+    (agent, session, folder)
+}
+
+/// Collects the keys of every `_meta`, each with where that is.
+fn meta_keys(value: &Value, place: &str, keys: &mut BTreeSet<String>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| meta_keys(item, place, keys)),
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                if let ("_meta", Value::Object(meta)) = (name.as_str(), field) {
+                    keys.extend(meta.keys().map(|key| format!("{place}: {key}")));
+                }
+                meta_keys(field, name, keys);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn an_embedded_agent_with_a_key_of_its_own_never_sends_ours() {
+    let behaviour = Behaviour::from(Permission::Select(PermissionOptionKind::AllowOnce));
+    let (mut agent, session, folder) = start(behaviour).await;
+    std::fs::write(folder.path().join("a.txt"), "one\ntwo\n").unwrap();
+    for prompt in [
+        "read a.txt",
+        "write b.txt\n<<<\nthree\n>>>",
+        "run echo four",
+        "read missing.txt",
+        "/mode auto",
+        "/usage",
+    ] {
+        assert_eq!(agent.turn(&session, prompt).await.unwrap(), "end_turn", "{prompt}");
+    }
+    assert_eq!(agent.client.faults_of(Side::Agent), []);
+    let mut keys = BTreeSet::new();
+    for line in agent.client.transcript().lines() {
+        meta_keys(&serde_json::from_str(line).unwrap(), "", &mut keys);
+    }
+    // Of a call in an update, of a call in a request, of a diff.
+    assert_eq!(Vec::from_iter(keys), ["content: own", "toolCall: own", "update: own"]);
+}
+
+#[tokio::test]
+async fn a_reason_is_read_under_the_agents_own_key_only() {
+    for (key, expected) in [("own", "They said: not now"), ("callboard", "It did not run.")] {
+        let (mut agent, session, _folder) = start(Permission::Never).await;
+        let prompt = agent.prompt(&session, "run touch made").await.unwrap();
+        agent.until(|client| !client.asked.is_empty()).await.unwrap();
+        let outcome = json!({
+            "outcome": "selected", "optionId": "reject", "_meta": {key: {"reason": "not now"}},
+        });
+        let id = &agent.client.asked[0].id;
+        let answer = json!({"jsonrpc": "2.0", "id": id, "result": {"outcome": outcome}});
+        agent.raw(answer.to_string().as_bytes()).await.unwrap();
+        assert_eq!(agent.stop_reason(&prompt).await.unwrap(), "end_turn");
+        let said = agent.client.session(&session).said();
+        assert!(said.contains(expected), "{key}: {said}");
+    }
+}
