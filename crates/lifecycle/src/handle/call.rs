@@ -156,7 +156,7 @@ impl CallHandle {
     }
 
     /// Lets the first report of a streamed call wait no longer than this from now on; see
-    /// [`Session::report_within`].
+    /// [`Session::report_within`](crate::Session::report_within).
     pub fn report_within(&self, wait: Duration) {
         self.session.with(|session, now| session.report_within(&self.id, wait, now));
     }
