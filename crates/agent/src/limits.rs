@@ -11,6 +11,7 @@ pub(crate) const EXIT_DEADLINE: Duration = Duration::from_millis(1_700);
 // ---- Telemetry, `exec` ----
 
 /// Time for what is not exported yet to be sent when the process ends (feature `otlp`).
+#[cfg(feature = "otlp")]
 pub(crate) const EXPORT_FLUSH: Duration = Duration::from_millis(500);
 
 /// Bytes of standard input that `callboard exec` takes as the context of its prompt; the rest is cut
@@ -24,6 +25,7 @@ pub(crate) const STDIN_NOTE: Duration = Duration::from_secs(5);
 pub(crate) const STDIN_PATIENCE: Duration = Duration::from_secs(10 * 60);
 
 /// Bytes of a collector's answer that are read (feature `otlp`).
+#[cfg(feature = "otlp")]
 pub(crate) const EXPORT_ANSWER_BYTES: u64 = 64 << 10;
 
 // ---- Choosing a model ----
@@ -38,6 +40,7 @@ pub(crate) const MAX_KEYS_BYTES: u64 = 64 << 10;
 pub(crate) const MAX_ANSWER_BYTES: u64 = 4 << 10;
 
 /// Time for the system's keyring to answer. It may be asking its user to unlock it.
+#[cfg(feature = "keyring")]
 pub(crate) const KEYRING_DEADLINE: Duration = Duration::from_secs(20);
 
 /// Models that were found by looking for them, and are offered from then on; further ones are not.
