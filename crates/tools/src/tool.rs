@@ -5,6 +5,7 @@
 pub mod backend;
 mod context;
 mod dynamic;
+mod role;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -28,6 +29,7 @@ use crate::note::Note;
 pub use self::context::Context;
 pub(crate) use self::context::{blocking, to_its_end};
 pub use self::dynamic::DynTool;
+pub use self::role::{ToolHint, ToolRole};
 
 /// What a tool says of itself, once.
 #[derive(Debug, Clone)]
@@ -109,48 +111,6 @@ pub enum Reach {
     Changes,
     /// Anything.
     Anything,
-}
-
-/// What an agent calls a tool for by itself, beside the calls of its model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ToolRole {
-    /// It takes back the last change of files, without arguments.
-    Undo,
-    /// It shows how a command in the background has ended, by the `id` of the command.
-    CommandEnd,
-    /// It sets the session's plan: `todos`, each with `content` and `status`.
-    Plan,
-}
-
-/// A line about how a tool is used well, for the instructions of a model.
-///
-/// ```
-/// let hint = acp_tools::ToolHint::new("- Ask `weather` before you plan a walk.");
-/// // Left out where the session has no `calendar`.
-/// let hint = hint.with_tools(&["calendar"]);
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ToolHint {
-    /// The line, an item of a Markdown list.
-    pub text: Cow<'static, str>,
-    /// The names of the other tools that it speaks of.
-    pub tools: &'static [&'static str],
-}
-
-impl ToolHint {
-    /// Makes a line that speaks of no other tool.
-    #[must_use]
-    pub fn new(text: impl Into<Cow<'static, str>>) -> Self {
-        Self { text: text.into(), tools: &[] }
-    }
-
-    /// Names the other tools that it speaks of.
-    #[must_use]
-    pub fn with_tools(self, tools: &'static [&'static str]) -> Self {
-        Self { tools, ..self }
-    }
 }
 
 /// How a tool's output is shown.
