@@ -170,7 +170,10 @@ impl FileChange {
         let count = |tag| {
             self.hunks.iter().flat_map(|hunk| &hunk.lines).filter(|line| line.tag == tag).count()
         };
-        (added + count(LineTag::Added), removed + count(LineTag::Removed))
+        (
+            added.saturating_add(count(LineTag::Added)),
+            removed.saturating_add(count(LineTag::Removed)),
+        )
     }
 
     /// Returns the change with as many lines of its first hunks as fit into `max` bytes.

@@ -52,9 +52,9 @@ pub fn shortened(change: &FileChange, max: usize) -> Option<FileChange> {
     }
     let mut listed = Listed::in_message(change, room);
     if change.hunks.is_empty() && change.unlisted == (0, 0) {
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        let (old, new) = (text(&change.old_text), text(&change.new_text));
-        spliced::hunks(&old, &anchored::splices(&old, &new), &mut listed);
+        let old = change.old_text.as_deref().unwrap_or_default();
+        let new = change.new_text.as_deref().unwrap_or_default();
+        spliced::hunks(old, &anchored::splices(old, new), &mut listed);
     }
     for hunk in &change.hunks {
         listed.open(hunk.old_start, hunk.new_start);
@@ -63,7 +63,10 @@ pub fn shortened(change: &FileChange, max: usize) -> Option<FileChange> {
     let (hunks, (added, removed)) = listed.finish();
     Some(FileChange {
         hunks,
-        unlisted: (change.unlisted.0 + added, change.unlisted.1 + removed),
+        unlisted: (
+            change.unlisted.0.saturating_add(added),
+            change.unlisted.1.saturating_add(removed),
+        ),
         sentence: change.sentence.clone(),
         ..FileChange::new(change.operation.clone(), &change.path)
     })

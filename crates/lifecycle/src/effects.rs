@@ -175,7 +175,9 @@ impl Effects {
     pub(crate) fn of_looking(&self) -> Self {
         let look = |effect: &Effect| match effect {
             Effect::Read(_) | Effect::Search(_) | Effect::Unknown => Some(effect.clone()),
-            Effect::Write(path) | Effect::Delete(path) => Some(Effect::Read(path.clone())),
+            Effect::Write(path) => Some(Effect::Read(path.clone())),
+            // With all that lies beneath.
+            Effect::Delete(path) => Some(Effect::Search(path.clone())),
             Effect::Run { .. } | Effect::Connect(_) | Effect::Mcp { .. } => None,
         };
         let effects: Vec<_> = self.effects.iter().filter_map(look).collect();

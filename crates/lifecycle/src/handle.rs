@@ -17,6 +17,7 @@ use crate::SessionUsage;
 use crate::board::Moment;
 use crate::caught::caught;
 use crate::ids::PermissionId;
+use crate::limits::POLICY_CHANGES;
 use crate::outbox::Item;
 use crate::permission::{Answer, Denial, Outcome};
 use crate::rules::Judgement;
@@ -58,6 +59,14 @@ struct Open {
     number: u64,
     cancel: CancellationToken,
     kept: Vec<Box<dyn Send>>,
+}
+
+/// Lets the call go on whose request came to an end. Where nobody waits any more, the call has ended,
+/// and the answer is void.
+fn go_on(settled: Option<(Outcome, Waiting)>) {
+    if let Some((outcome, waiting)) = settled {
+        drop(waiting.outcome.send(outcome));
+    }
 }
 
 /// Who waits for the answer to a request, and how the client learns that nobody does any more.
@@ -275,33 +284,48 @@ impl SessionHandle {
     }
 
     fn answer_by(&self, by: AnsweredBy, id: PermissionId, answer: Answer) {
-        let judgement = self.judge(|session| session.case_of(id));
-        self.settle(id, |session| session.take_answer(id, answer, by, judgement));
+        let settled = self.judged(
+            |session| session.case_of(id),
+            |session, _, judgement| {
+                self.settled(id, session.take_answer(id, answer, by, judgement))
+            },
+        );
+        go_on(settled);
     }
 
     /// Takes what the client said of a call that it rejected, if it said anything.
     pub fn explain(&self, id: PermissionId, reason: Option<&str>) {
-        self.settle(id, |session| session.explain(id, reason));
+        go_on(self.with(|session, _| self.settled(id, session.explain(id, reason))));
     }
 
-    /// Has the policy judge, which may use this handle: no lock is held then.
-    fn judge(
+    /// Has the policy judge, and takes a step by its judgement. The policy may use this handle, so no
+    /// lock is held while it judges; where it was replaced meanwhile, the new one judges.
+    fn judged<T>(
         &self,
-        case: impl FnOnce(&Session) -> Result<Case, Denial>,
-    ) -> Result<Judgement, Denial> {
-        let case = case(&self.lock())?;
-        case.judge()
+        case: impl Fn(&Session) -> Result<Case, Denial>,
+        mut step: impl FnOnce(&mut Session, Moment, Result<Judgement, Denial>) -> T,
+    ) -> T {
+        for _ in 0..POLICY_CHANGES {
+            let case = case(&self.lock());
+            let policy = case.as_ref().ok().map(Case::policy);
+            let judgement = case.and_then(Case::judge);
+            let taken = self.with(|session, now| match policy {
+                Some(policy) if !session.has_policy(&policy) => Err(step),
+                _ => Ok(step(session, now, judgement)),
+            });
+            match taken {
+                Ok(result) => return result,
+                Err(not_taken) => step = not_taken,
+            }
+        }
+        // A policy that is replaced whenever it judges decides nothing.
+        self.with(|session, now| step(session, now, Err(Denial::Fault)))
     }
 
-    /// Lets the call go on that waits for a request, if that comes to an end by a step.
-    fn settle(&self, id: PermissionId, step: impl FnOnce(&mut Session) -> Option<Outcome>) {
-        // Taken out with the step: to others, a request that is gone was withdrawn.
-        let waiting = || lock(&self.shared.waiting).remove(&id);
-        let settled = self.with(|session, _| step(session).map(|outcome| (outcome, waiting())));
-        if let Some((outcome, Some(waiting))) = settled {
-            // Nobody waits any more: the call has ended, and the answer is void.
-            drop(waiting.outcome.send(outcome));
-        }
+    /// Adds to the end of a request who waits for it. To be called in the step that ends it: to others,
+    /// a request that is gone was withdrawn.
+    fn settled(&self, id: PermissionId, outcome: Option<Outcome>) -> Option<(Outcome, Waiting)> {
+        Some((outcome?, lock(&self.shared.waiting).remove(&id)?))
     }
 
     /// Waits until a permission request is withdrawn, so that the client can be told.

@@ -129,6 +129,9 @@ pub(crate) const UNSEEN_FILES: usize = 256;
 /// Those of them that a question names.
 pub(crate) const NAMED_UNSEEN_FILES: usize = 12;
 
+/// Policies that may follow each other while one effect is judged; after that, it is denied.
+pub(crate) const POLICY_CHANGES: usize = 8;
+
 /// Changes of stored rules that wait to be saved; what is over holds in the session only.
 pub const RULE_CHANGES: usize = 1024;
 

@@ -85,6 +85,8 @@ enum Lane {
     Chunk,
     Plan,
     State(std::mem::Discriminant<SessionState>),
+    /// Each compaction has an end of its own.
+    Compaction(String),
     Once,
 }
 
@@ -313,7 +315,7 @@ impl Outbox {
             // Text goes in the order in which it was said, so only the very last can grow.
             Lane::Chunk => self.queue.back_mut(),
             // An answer may tell the same, so nothing later may come before it.
-            Lane::State(_) => {
+            Lane::State(_) | Lane::Compaction(_) => {
                 let behind = self.queue.iter_mut().rev();
                 let mut behind = behind
                     .take_while(|entry| !matches!(entry.item, Item::Answer(_) | Item::Response(_)));
@@ -382,6 +384,9 @@ fn lane(item: &Item) -> Lane {
         Item::Terminal(id, _) => Lane::Terminal(id.clone()),
         Item::Chunk(_) => Lane::Chunk,
         Item::Plan(_) => Lane::Plan,
+        Item::State(SessionState::Compaction(compaction)) => {
+            Lane::Compaction(compaction.id.clone())
+        }
         Item::State(state) => Lane::State(std::mem::discriminant(state)),
         Item::Permission(_)
         | Item::Reason(_)

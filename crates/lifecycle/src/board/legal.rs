@@ -134,11 +134,11 @@ impl Call {
         let mut kept = had;
         items.retain_mut(|item: &mut Content| {
             let room = limits::CONTENT_BYTES.saturating_sub(self.content_bytes).min(CHANGE_BYTES);
-            if let Content::Change(change) = item
-                && let Some(short) = diff::shortened(change, room)
-            {
-                self.losses.is_change_cut |= short.unlisted != change.unlisted;
-                *change = short;
+            if let Content::Change(change) = item {
+                if let Some(short) = diff::shortened(change, room) {
+                    *change = short;
+                }
+                self.losses.is_change_cut |= change.unlisted != (0, 0);
             }
             let bytes = item.byte_len();
             let fits =

@@ -2,8 +2,8 @@
 
 use super::{Board, End, Moment, Secrets};
 use acp_types::{
-    CallMeta, Content, Progress, Reason, Status, TerminalPatch, ToolCallId, ToolCallPatch,
-    ToolKind, TurnId,
+    CallMeta, Content, FileChange, Operation, Progress, Reason, Status, TerminalPatch, ToolCallId,
+    ToolCallPatch, ToolKind, TurnId,
 };
 use serde_json::json;
 use std::time::{Duration, Instant, SystemTime};
@@ -269,6 +269,14 @@ fn terminals_open_once_end_once_and_are_late_after_that() {
     assert_eq!(board.terminal(&id).unwrap().output.to_bytes(), b"x");
     board.forget_terminal(&id);
     assert!(board.terminal(&id).is_none());
+}
+
+#[test]
+fn a_call_whose_change_is_not_listed_is_not_whole() {
+    let (mut board, id) = announced(Instant::now());
+    let change = FileChange { unlisted: (1, 1), ..FileChange::new(Operation::Modify, "/p/a") };
+    board.change(&id, ToolCallPatch::new().append(Content::Change(change))).unwrap();
+    assert!(!board.is_whole(&id));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use super::{Approver, SessionHandle, Waiting, lock};
 use crate::board::End;
 use crate::ids::PermissionId;
 use crate::permission::{Answer, Denial, NoAnswer, Outcome, Permit};
-use crate::session::AnsweredBy;
+use crate::session::{AnsweredBy, Session};
 use crate::span;
 use crate::{Effects, Subject, Verdict};
 
@@ -262,14 +262,14 @@ impl CallHandle {
 
     /// Judges effects in the same way, and says what denies them.
     pub(crate) fn decide(&self, effects: &Effects) -> Result<Verdict, Denial> {
-        let judgement = self.session.judge(|session| session.case(&self.id, effects))?;
-        self.session.lock().decide(&judgement)
+        let case = |session: &Session| session.case(&self.id, effects);
+        self.session.judged(case, |session, _, judgement| session.decide(&judgement?))
     }
 
     /// Returns whether effects that were permitted before need no further question.
     pub(crate) fn stays_permitted(&self, effects: &Effects) -> Result<bool, Denial> {
-        let judgement = self.session.judge(|session| session.case(&self.id, effects))?;
-        self.session.lock().stays_permitted(&judgement)
+        let case = |session: &Session| session.case(&self.id, effects);
+        self.session.judged(case, |session, _, judgement| session.stays_permitted(&judgement?))
     }
 
     /// Decides whether the call may run, and waits for the approver or the client where they are
@@ -281,13 +281,14 @@ impl CallHandle {
         is_whole: bool,
     ) -> Outcome {
         let shared = &self.session.shared;
-        let judgement = match self.session.judge(|session| session.case(&self.id, effects)) {
-            Ok(judgement) => judgement,
-            Err(denial) => return Outcome::Denied(denial),
-        };
         let approver = lock(&shared.approver).clone();
         let (outcome, mut answered) = oneshot::channel();
-        let permit = self.session.with(|session, now| {
+        let case = |session: &Session| session.case(&self.id, effects);
+        let permit = self.session.judged(case, |session, now, judgement| {
+            let judgement = match judgement {
+                Ok(judgement) => judgement,
+                Err(denial) => return Permit::Denied(denial),
+            };
             let permit = session.prepare_request(&self.id, &judgement, subject, is_whole, now);
             if let Permit::Asked(id) = permit {
                 // Registered before the driver can see the request.

@@ -312,3 +312,26 @@ fn a_held_report_goes_before_whatever_has_to_stand_behind_it() {
     outbox.flush(now);
     assert_eq!(taken(&mut outbox, now), [pending("c", "Edit a file")]);
 }
+
+#[test]
+fn each_compaction_has_its_end() {
+    use acp_types::{Compaction, CompactionStatus, SessionState};
+    let (mut outbox, now) = (Outbox::default(), Instant::now());
+    let updates = [
+        ("a", CompactionStatus::InProgress),
+        ("a", CompactionStatus::Completed),
+        ("b", CompactionStatus::InProgress),
+    ];
+    for (id, status) in updates {
+        let state = SessionState::Compaction(Compaction::new(id, status, Vec::new()));
+        outbox.offer(Item::State(state), IsFirst::No, now);
+    }
+    outbox.flush(now);
+    let items = std::iter::from_fn(|| outbox.poll(now));
+    let sent = items.map(|item| match item {
+        Item::State(SessionState::Compaction(compaction)) => (compaction.id, compaction.status),
+        item => panic!("{item:?}"),
+    });
+    let expected = updates[1..].iter().map(|(id, status)| ((*id).to_owned(), *status));
+    assert_eq!(sent.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+}

@@ -130,6 +130,12 @@ pub(crate) struct Case {
 }
 
 impl Case {
+    /// Returns the policy that is to judge.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn policy(&self) -> Arc<dyn Policy> {
+        self.policy.clone()
+    }
+
     pub(crate) fn judge(self) -> Result<Judgement, Denial> {
         caught(|| Judgement::new(self.effects, &*self.policy)).ok_or(Denial::Fault)
     }
@@ -276,6 +282,12 @@ impl Session {
         let call = self.board.tool_call(id).ok_or(Denial::Ended)?;
         let effects = effects.clone().by(&*call.name, call.kind);
         Ok(Case { effects, policy: self.permits.policy.clone() })
+    }
+
+    /// Whether a policy is still that of the session.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn has_policy(&self, policy: &Arc<dyn Policy>) -> bool {
+        Arc::ptr_eq(&self.permits.policy, policy)
     }
 
     /// Returns what the policy is to judge of a request that waits.

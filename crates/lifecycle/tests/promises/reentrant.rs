@@ -208,3 +208,32 @@ async fn whichever_step_ends_a_request_lets_nobody_wait_for_it() {
         assert!(ended.status != Status::Completed && !stage.has_run());
     }
 }
+
+/// Lets everything run, and puts another policy in its place when it judges.
+#[derive(Debug)]
+struct Replaces(SessionHandle, Next);
+
+type Next = fn(&SessionHandle) -> Arc<dyn Policy>;
+
+impl Policy for Replaces {
+    fn judge(&self, _: &Effect) -> Verdict {
+        let next = self.1(&self.0);
+        drop(self.0.with(|session, _| session.set_policy(next)));
+        Verdict::Allow
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_was_replaced_while_it_judged_lets_nothing_run() {
+    fn again(session: &SessionHandle) -> Arc<dyn Policy> {
+        Arc::new(Replaces(session.clone(), again))
+    }
+    let nexts: [Next; 2] = [|_| Arc::new(acp_lifecycle::ReadOnlyPolicy), again];
+    for next in nexts {
+        let stage = Stage::new(Client::IsSilent);
+        let policy = Arc::new(Replaces(stage.session.clone(), next));
+        drop(stage.session.with(|session, _| session.set_policy(policy)));
+        let ended = perform(stage.announce(), stage.tool(Act::Succeed)).await;
+        assert!(ended.status == Status::Failed && !stage.has_run());
+    }
+}

@@ -9,7 +9,7 @@ use acp_lifecycle::{
     AnyPlan, CallHandle, Effect, Effects, Executor, Failure, Grant, Pinned, Preview, Subject,
     Success, Titles, Verdict,
 };
-use acp_types::{Content, ContentBlock, Location, ToolCallPatch};
+use acp_types::{Content, ContentBlock, FileChange, Location, Operation, ToolCallPatch};
 use serde_json::Value;
 
 use super::arguments::Normalised;
@@ -244,10 +244,13 @@ fn is_known(workspace: &Workspace, at: &Resolved) -> bool {
 
 /// Returns what a call would do; a tool that can do anything, or would change something, and
 /// tells of no effect, has an unknown one, which is always asked about.
-fn told_effects<P>(spec: &Spec, draft: &Draft<P>) -> Effects {
+pub(super) fn told_effects<P>(spec: &Spec, draft: &Draft<P>) -> Effects {
     let is_silent = draft.effects.iter().next().is_none();
-    let acts = spec.reach == Reach::Anything
-        || draft.changes.iter().any(|change| change.old_text != change.new_text);
+    let changes = |change: &FileChange| {
+        let is_same = change.operation == Operation::Modify && change.old_text == change.new_text;
+        !is_same || !change.hunks.is_empty() || change.unlisted != (0, 0)
+    };
+    let acts = spec.reach == Reach::Anything || draft.changes.iter().any(changes);
     if is_silent && acts { Effects::from(Effect::Unknown) } else { draft.effects.clone() }
 }
 

@@ -1,13 +1,14 @@
 //! The list of tools, and the arguments that models write.
 
 use super::Registry;
+use super::call::told_effects;
 use crate::error::ToolError;
 use crate::files::workspace::Workspace;
 use crate::tool::{Context, Description, Draft, DynTool, Invocation, Output, Reach, Spec, Tool};
 use acp_lifecycle::{
     AllowPolicy, AnyPlan, Effect, Grant, Pinned, Policy, Session, SessionHandle, Verdict, perform,
 };
-use acp_types::{Reason, ToolCallId, ToolKind};
+use acp_types::{FileChange, Operation, Reason, ToolCallId, ToolKind};
 use futures::future::{BoxFuture, FutureExt as _};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -335,5 +336,18 @@ fn no_two_tools_share_a_name() {
     let mut seen = std::collections::HashSet::new();
     for name in names {
         assert!(seen.insert(name.clone()), "{name} is there twice");
+    }
+}
+
+#[test]
+fn a_silent_tool_that_changes_files_has_an_unknown_effect() {
+    let spec = || Spec::new("shows", "Changes a file.", ToolKind::Edit).with_reach(Reach::Changes);
+    let modified = || FileChange::new(Operation::Modify, "/p/a");
+    let large = FileChange { unlisted: (1, 1), ..modified() };
+    let moved = FileChange::new(Operation::Move { from: "/p/b".into() }, "/p/a");
+    for (change, acts) in [(modified(), false), (large, true), (moved, true)] {
+        let draft = Draft { changes: vec![change], ..Draft::new(()) };
+        let effects = told_effects(&spec(), &draft);
+        assert_eq!(effects.iter().any(|effect| *effect == Effect::Unknown), acts);
     }
 }
