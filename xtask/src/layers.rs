@@ -118,6 +118,18 @@ const TABLE: &[Row] = &[
         features: "",
     },
     Row {
+        member: "acp-connection",
+        may_use: &[
+            "callboard-text",
+            "acp-types",
+            "acp-lifecycle",
+            "acp-transport",
+            "acp-conformance",
+        ],
+        never: &["clap", "ignore", "portable-pty", "reqwest", "rig-core", "schemars", "similar"],
+        features: "",
+    },
+    Row {
         member: "callboard-runtime",
         may_use: &[
             "callboard-text",
@@ -128,6 +140,7 @@ const TABLE: &[Row] = &[
             "acp-transport",
             "callboard-models",
             "acp-conformance",
+            "acp-connection",
         ],
         never: &["anstream", "clap", "keyring", "rpassword", "toml", "tracing-subscriber"],
         features: "",
@@ -172,6 +185,7 @@ const BOUNDS: &[Bound] = &[
     Bound { member: "callboard-models", features: "mock-server", crates: 33 },
     Bound { member: "acp-cards", features: "", crates: 54 },
     Bound { member: "acp-conformance", features: "", crates: 80 },
+    Bound { member: "acp-connection", features: "", crates: 90 },
 ];
 
 /// Members whose `rust-version` is a promise: no dependency of theirs needs a newer one.
@@ -183,6 +197,7 @@ const PROMISED: &[&str] = &[
     "acp-transport",
     "acp-cards",
     "acp-conformance",
+    "acp-connection",
 ];
 
 /// The crate of wire types: two versions of it would be two incompatible sets of them.

@@ -7,6 +7,7 @@
 
 mod agent;
 mod authenticator;
+mod backends;
 mod blocking;
 mod catalogue;
 mod commands;
@@ -25,7 +26,6 @@ mod secrets;
 mod session;
 mod spans;
 mod turn;
-mod wire;
 
 pub use agent::{Agent, serve};
 pub use authenticator::Authenticator;

@@ -8,17 +8,18 @@ mod selection;
 mod tests;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
-use acp_lifecycle::{ResponseId, SessionHandle};
+use acp_connection::{ClientSession, OpenRequest};
+use acp_lifecycle::SessionHandle;
 use acp_types::wire::v1;
 use acp_types::{ConfigOption, SessionState};
+use agent_client_protocol::Result;
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{
     SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeRequest,
     SetSessionModeResponse,
 };
-use agent_client_protocol::{JsonRpcResponse, Result};
 use callboard_text::head;
 
 pub(crate) use selection::{Change, Chosen, LEVELS, Selection, level, parse_level};
@@ -27,13 +28,11 @@ use callboard_models::Effort;
 
 use crate::lock::lock;
 use crate::mode::Mode;
-use crate::wire::{AnswerSlot, Answers};
 use crate::{errors, limits};
 
 /// What is chosen in an open session.
 pub(crate) struct Options {
     handle: SessionHandle,
-    answers: Answers,
     commands: Commands,
     roots: Vec<PathBuf>,
     state: Mutex<State>,
@@ -45,8 +44,6 @@ struct State {
     /// How many models were asked for; and which of these requests was the last to be met.
     asked: u64,
     met: u64,
-    /// How many requests were taken on, which names their answers.
-    requests: u64,
 }
 
 /// Returns the slash commands that there are with what is chosen.
@@ -60,19 +57,12 @@ struct Told {
     commands: SessionState,
 }
 
-/// Who asked for a change, and so hears of it by the answer.
+/// Who asked for a change, and so hears of it by the answer: behind what was sent before, also
+/// where its session ends first, because opening a model may take for ever.
 pub(crate) enum By {
     Command,
-    SetMode(ChangeRequest<SetSessionModeResponse>),
-    SetOption(ChangeRequest<SetSessionConfigOptionResponse>),
-}
-
-/// A request for a change. It is answered behind what was sent before when this is dropped, also by
-/// a panic, and by an error when its session ends first: opening a model may take for ever.
-pub(crate) struct ChangeRequest<T: JsonRpcResponse> {
-    handle: SessionHandle,
-    id: ResponseId,
-    slot: AnswerSlot<T>,
+    SetMode(OpenRequest<SetSessionModeResponse>),
+    SetOption(OpenRequest<SetSessionConfigOptionResponse>),
 }
 
 impl Options {
@@ -81,14 +71,13 @@ impl Options {
     pub(crate) fn new(
         selection: Selection,
         handle: SessionHandle,
-        answers: Answers,
         commands: impl Fn(&Chosen) -> SessionState + Send + Sync + 'static,
         roots: Vec<PathBuf>,
     ) -> Arc<Self> {
         let told = Told::new(&selection, &commands);
         handle.send_state(told.commands.clone());
-        let state = Mutex::new(State { selection, told, asked: 0, met: 0, requests: 0 });
-        Arc::new(Self { handle, answers, commands: Box::new(commands), roots, state })
+        let state = Mutex::new(State { selection, told, asked: 0, met: 0 });
+        Arc::new(Self { handle, commands: Box::new(commands), roots, state })
     }
 
     /// Returns what the next request to a model goes by.
@@ -106,9 +95,10 @@ impl Options {
         &self,
         request: &SetSessionModeRequest,
         responder: Responder<SetSessionModeResponse>,
+        client: &ClientSession,
     ) -> Result<()> {
         match self.with(|selection| selection.mode(&request.mode_id.0)) {
-            Ok(mode) => self.set_mode(mode, By::SetMode(self.take_on(responder))),
+            Ok(mode) => self.set_mode(mode, By::SetMode(client.open_request(responder))),
             Err(what) => return responder.respond_with_error(errors::invalid_params(what)),
         }
         Ok(())
@@ -119,6 +109,7 @@ impl Options {
         self: &Arc<Self>,
         request: &SetSessionConfigOptionRequest,
         responder: Responder<SetSessionConfigOptionResponse>,
+        client: &ClientSession,
     ) -> Result<()> {
         let value =
             request.value.as_value_id().ok_or("The value of an option is one of those listed");
@@ -129,7 +120,7 @@ impl Options {
             Ok(change) => change,
             Err(what) => return responder.respond_with_error(errors::invalid_params(what)),
         };
-        let by = By::SetOption(self.take_on(responder));
+        let by = By::SetOption(client.open_request(responder));
         match change {
             Change::Mode(mode) => self.set_mode(mode, by),
             Change::Effort(effort) => self.set_effort(effort, by),
@@ -231,15 +222,6 @@ impl Options {
         }
     }
 
-    /// Takes a request on, which is answered in any case from now on.
-    fn take_on<T: JsonRpcResponse>(&self, responder: Responder<T>) -> ChangeRequest<T> {
-        let mut state = lock(&self.state);
-        state.requests += 1;
-        let id = ResponseId::new(state.requests);
-        let slot = self.answers.keep(id, responder);
-        ChangeRequest { handle: self.handle.clone(), id, slot }
-    }
-
     fn redacted(&self, text: &str) -> String {
         self.handle.with(|session, _| session.secrets().redact(text).into_owned())
     }
@@ -263,22 +245,5 @@ impl By {
             Self::SetOption(request) => request.answer(Err(error)),
         }
         Err(what)
-    }
-}
-
-impl<T: JsonRpcResponse> ChangeRequest<T> {
-    fn answer(self, answer: Result<T>) {
-        *self.slot() = Some(answer);
-    }
-
-    fn slot(&self) -> MutexGuard<'_, Option<Result<T>>> {
-        lock(&self.slot)
-    }
-}
-
-impl<T: JsonRpcResponse> Drop for ChangeRequest<T> {
-    fn drop(&mut self) {
-        self.slot().get_or_insert_with(|| Err(errors::fault("something panicked")));
-        self.handle.with(|session, now| session.respond(self.id, now));
     }
 }

@@ -2,18 +2,21 @@
 //!
 //! It knows nothing of other sessions and of how a turn is made.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use acp_lifecycle::{SessionHandle, drive};
+use acp_connection::{ClientSession, ClientSessionBuilder, OpenPrompt};
+use acp_lifecycle::SessionHandle;
 use acp_tools::{Context, Registry};
 use acp_types::{Chunk, Reason, Role, Trace, TurnId};
 use agent_client_protocol::v1::Responder;
-use agent_client_protocol::v1::schema::{ContentBlock, PromptResponse, StopReason};
+use agent_client_protocol::v1::schema::{
+    ContentBlock, PromptResponse, SetSessionConfigOptionRequest, SetSessionConfigOptionResponse,
+    SetSessionModeRequest, SetSessionModeResponse, StopReason,
+};
 use agent_client_protocol::{RequestCancellation, Result};
 use callboard_models::ToolSpec;
 use futures::FutureExt as _;
@@ -22,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use ulid::Ulid;
 
+use crate::backends::{ClientTerminals, ClientTexts};
 use crate::commands::{CommandContext, Commands};
 use crate::context::WorkspaceContext;
 use crate::lock::lock;
@@ -29,16 +33,14 @@ use crate::options::{Chosen, Options, Selection};
 use crate::permission::{Keeper, Permission};
 use crate::secrets::{LiveSecrets, OfSession};
 use crate::turn::{self, History, Turn};
-use crate::wire::{Answers, Wire};
 use crate::{commands, errors, limits, prompt, spans};
 
 /// An open session.
 pub(crate) struct Session {
-    handle: SessionHandle,
-    answers: Answers,
+    client: ClientSession,
     options: Arc<Options>,
     prompts: mpsc::Sender<Prompt>,
-    turns: Arc<Mutex<Turns>>,
+    waiting: Arc<Mutex<Waiting>>,
     /// Says that no prompt will come any more.
     closing: CancellationToken,
     /// Says that what runs is not waited for any more.
@@ -59,34 +61,38 @@ pub(crate) struct SessionSetup {
     pub(crate) instructions: Option<Arc<str>>,
 }
 
-/// Which prompts may still run.
-#[derive(Debug, Default)]
-struct Turns {
-    /// Prompts of an earlier epoch were cancelled while they waited.
-    epoch: u64,
-    /// Cancels the turn that runs.
-    current: Option<CancellationToken>,
-    /// Prompts taken so far, which name their turns.
-    count: u64,
-    /// The prompts that wait, by the names of their turns; cancelled when they wait no more.
-    waiting: HashMap<TurnId, CancellationToken>,
+/// The prompts that wait, in order.
+#[derive(Default)]
+struct Waiting(Vec<WaitingPrompt>);
+
+/// A prompt that waits.
+struct WaitingPrompt {
+    open: OpenPrompt,
+    /// Is cancelled when it waits no more.
+    begins: CancellationToken,
 }
 
-/// A prompt that waits for its turn.
+/// What is said in a prompt that waits for its turn.
 struct Prompt {
     blocks: Vec<ContentBlock>,
     /// What the client traces it by.
     trace: Trace,
     turn: TurnId,
-    requested: RequestCancellation,
-    epoch: u64,
+}
+
+impl Waiting {
+    /// Takes out the prompt of a turn, if it still waits.
+    fn take(&mut self, turn: &TurnId) -> Option<WaitingPrompt> {
+        let at = self.0.iter().position(|waiting| waiting.open.turn().id == *turn)?;
+        Some(self.0.remove(at))
+    }
 }
 
 impl Session {
     /// Opens a session and starts its tasks, in the span that is current.
     pub(crate) fn open(
         setup: SessionSetup,
-        wire: impl FnOnce(SessionHandle, Answers) -> Wire,
+        connect: impl FnOnce(acp_lifecycle::Session) -> ClientSessionBuilder,
     ) -> Arc<Self> {
         let SessionSetup {
             selection,
@@ -103,30 +109,37 @@ impl Session {
         core.set_locale(registry.locale());
         let roots: Vec<_> = context.workspace.roots().map(Path::to_owned).collect();
         let store = permission.set_up(&mut core, &roots);
-        let handle = SessionHandle::new(core, SystemTime::now);
+        let mut client = connect(core);
+        let handle = client.handle().clone();
         let keeper = store.map(|store| Arc::new(Keeper::new(handle.clone(), store, cwd)));
-        let answers = Answers::default();
+        if let Some(keeper) = keeper.clone() {
+            client = client.after_answer(move || {
+                let keeper = keeper.clone();
+                // What cannot be saved is logged, and listed for what it is.
+                async move { drop(keeper.save().await) }
+            });
+        }
+        let client = client.open();
         let tools = turn::tools(&registry);
         let menu = {
             let (commands, registry, tools) = (commands.clone(), registry.clone(), tools.clone());
             move |chosen: &Chosen| commands.available(chosen, &registry, &tools)
         };
-        let options = Options::new(selection, handle.clone(), answers.clone(), menu, roots);
-        let wire = wire(handle.clone(), answers.clone()).kept_by(keeper.clone());
-        let context = context.with_text(wire.texts()).with_terminal(wire.terminals());
-        let (prompts, waiting) = mpsc::channel(limits::MAX_WAITING_PROMPTS);
+        let options = Options::new(selection, handle.clone(), menu, roots);
+        let texts = ClientTexts::of(&client).map(|texts| Arc::new(texts) as _);
+        let terminals = ClientTerminals::of(&client).map(|terminals| Arc::new(terminals) as _);
+        let context = context.with_text(texts).with_terminal(terminals);
+        let (prompts, taken) = mpsc::channel(limits::MAX_WAITING_PROMPTS);
         let session = Arc::new(Self {
-            handle: handle.clone(),
-            answers: answers.clone(),
+            client: client.clone(),
             options: options.clone(),
             prompts,
-            turns: Arc::default(),
+            waiting: Arc::default(),
             closing: CancellationToken::new(),
             giving_up: CancellationToken::new(),
             closed: CancellationToken::new(),
         });
         let runner = Runner {
-            handle: handle.clone(),
             options,
             commands,
             tools,
@@ -136,20 +149,19 @@ impl Session {
             registry,
             context,
             secrets: OfSession::new(handle.clone(), secrets),
+            handle,
             told: None,
-            answers,
             keeper,
-            turns: session.turns.clone(),
+            waiting: session.waiting.clone(),
             history: History::default(),
             giving_up: session.giving_up.clone(),
         };
         let (closing, closed) = (session.closing.clone(), session.closed.clone());
         let (context, giving_up) = (runner.context.clone(), session.giving_up.clone());
+        let waiting = session.waiting.clone();
         let life = async move {
-            let sent = CancellationToken::new();
-            let driver = tokio::spawn(drive(handle, wire, sent.clone()).in_current_span());
             let work = async {
-                runner.run(waiting, &closing).await;
+                runner.run(taken, &closing).await;
                 let ending = async {
                     context.workspace.background().end().await;
                     // No turn will tell of it, and nobody looks from now on.
@@ -159,11 +171,12 @@ impl Session {
                 };
                 let _is_over = giving_up.run_until_cancelled(ending).await;
             };
-            // A panic outside of a turn ends the session, whose wire then answers every prompt.
+            // A panic outside of a turn ends the session, and every prompt is answered.
             drop(AssertUnwindSafe(work).catch_unwind().await);
-            sent.cancel();
-            // A driver that panicked has nothing more to send.
-            drop(driver.await);
+            // Not under the lock: each ends its turn.
+            let left = std::mem::take(&mut *lock(&waiting));
+            drop(left);
+            client.close(Duration::ZERO).await;
             closed.cancel();
         };
         drop(tokio::spawn(life.in_current_span()));
@@ -188,40 +201,51 @@ impl Session {
                 return responder.respond_with_error(errors::session_closing());
             }
         };
+        let open = self.client.open_prompt(responder);
+        let (turn, withdrawn) = (open.turn().id.clone(), open.withdrawn().clone());
         let begins = CancellationToken::new();
-        let (turn, epoch) = {
-            let mut turns = lock(&self.turns);
-            turns.count += 1;
-            let turn = TurnId::from(format!("t{}", turns.count));
-            turns.waiting.insert(turn.clone(), begins.clone());
-            (turn, turns.epoch)
-        };
-        let requested = responder.cancellation();
-        self.answers.expect(&turn, responder);
-        self.answer_if_cancelled(turn.clone(), requested.clone(), begins);
-        place.send(Prompt { blocks, trace, turn, requested, epoch });
+        lock(&self.waiting).0.push(WaitingPrompt { open, begins: begins.clone() });
+        self.answer_if_withdrawn(turn.clone(), withdrawn, begins);
+        place.send(Prompt { blocks, trace, turn });
         Ok(())
     }
 
     /// Answers a prompt that is cancelled by `$/cancel_request` while it waits, at once.
-    fn answer_if_cancelled(
+    fn answer_if_withdrawn(
         &self,
         turn: TurnId,
-        requested: RequestCancellation,
+        withdrawn: RequestCancellation,
         begins: CancellationToken,
     ) {
-        let (turns, answers, handle) =
-            (self.turns.clone(), self.answers.clone(), self.handle.clone());
+        let waiting = self.waiting.clone();
         drop(tokio::spawn(async move {
             tokio::select! {
-                () = requested.cancelled() => {}
+                () = withdrawn.cancelled() => {}
                 () = begins.cancelled() => return,
             }
-            if lock(&turns).waiting.remove(&turn).is_some() {
-                answers.set(&turn, Err(errors::request_cancelled()));
-                handle.end_turn(&turn, Reason::User);
+            let withdrawn = lock(&waiting).take(&turn);
+            if let Some(WaitingPrompt { open, .. }) = withdrawn {
+                open.end(Err(errors::request_cancelled()), Reason::User);
             }
         }));
+    }
+
+    /// Does what `session/set_mode` asks for.
+    pub(crate) fn set_mode(
+        &self,
+        request: &SetSessionModeRequest,
+        responder: Responder<SetSessionModeResponse>,
+    ) -> Result<()> {
+        self.options.on_set_mode(request, responder, &self.client)
+    }
+
+    /// Does what `session/set_config_option` asks for.
+    pub(crate) fn set_option(
+        &self,
+        request: &SetSessionConfigOptionRequest,
+        responder: Responder<SetSessionConfigOptionResponse>,
+    ) -> Result<()> {
+        self.options.on_set_option(request, responder, &self.client)
     }
 
     /// What is chosen in the session.
@@ -231,17 +255,13 @@ impl Session {
 
     /// Cancels the turn that runs and every prompt that waits.
     pub(crate) fn cancel(&self) {
-        let mut turns = lock(&self.turns);
-        turns.epoch += 1;
-        if let Some(current) = &turns.current {
-            current.cancel();
-        }
+        self.client.cancel();
     }
 
     /// Cancels everything and waits until its end is sent, but no longer than `deadline`.
     pub(crate) async fn close(&self, deadline: Duration) {
         self.closing.cancel();
-        self.handle.with(|session, _| session.close());
+        self.client.handle().with(|session, _| session.close());
         self.cancel();
         if tokio::time::timeout(deadline, self.closed.cancelled()).await.is_err() {
             // What still runs is left behind: its card ends, and its prompt is answered.
@@ -278,9 +298,8 @@ struct Runner {
     secrets: OfSession,
     /// Which model it is, as the user was told last.
     told: Option<String>,
-    answers: Answers,
     keeper: Option<Arc<Keeper>>,
-    turns: Arc<Mutex<Turns>>,
+    waiting: Arc<Mutex<Waiting>>,
     history: History,
     giving_up: CancellationToken,
 }
@@ -304,19 +323,15 @@ impl Runner {
     }
 
     async fn turn(&mut self, prompt: Prompt) {
-        let token = CancellationToken::new();
-        let Prompt { blocks, trace, turn: name, requested, epoch } = prompt;
-        let may_run = {
-            let mut turns = lock(&self.turns);
-            // It was cancelled and answered while it waited.
-            let Some(begins) = turns.waiting.remove(&name) else { return };
-            begins.cancel();
-            turns.current = Some(token.clone());
-            turns.epoch == epoch
-        };
+        let Prompt { blocks, trace, turn: name } = prompt;
+        // It was cancelled and answered while it waited.
+        let Some(waited) = lock(&self.waiting).take(&name) else { return };
+        let WaitingPrompt { open, begins } = waited;
+        begins.cancel();
+        let token = open.turn().cancel.clone();
         let span = spans::turn(name.as_str(), self.options.chosen().model.name(), &trace);
         self.handle.trace_turn(&name, trace);
-        let ending = if may_run && !requested.is_cancelled() {
+        let ending = if !token.is_cancelled() && !open.withdrawn().is_cancelled() {
             let turn = Turn {
                 name: &name,
                 chosen: &|| self.options.chosen(),
@@ -352,7 +367,7 @@ impl Runner {
                     ending.unwrap_or_else(|_| Err(errors::fault("something panicked")))
                 }
                 () = self.giving_up.cancelled() => Ok(StopReason::Cancelled),
-                () = pass_on(&requested, &token) => Ok(StopReason::Cancelled),
+                () = pass_on(open.withdrawn(), &token) => Ok(StopReason::Cancelled),
             }
         } else {
             Ok(StopReason::Cancelled)
@@ -365,7 +380,6 @@ impl Runner {
                 () = self.giving_up.cancelled() => {}
             }
         }
-        lock(&self.turns).current = None;
         let ending = ending.map_err(|mut error| {
             error.message = self.secrets.redact(&error.message);
             error
@@ -374,17 +388,15 @@ impl Runner {
             let word = serde_json::to_value(stop).unwrap_or_default();
             span.record("stop_reason", word.as_str());
         }
-        self.answers.set(&name, ending.map(PromptResponse::new));
         let closing = self.giving_up.is_cancelled();
-        self.handle.end_turn(&name, if closing { Reason::Shutdown } else { Reason::Turn });
-        // Nothing of this turn runs on behind its answer.
-        token.cancel();
+        let reason = if closing { Reason::Shutdown } else { Reason::Turn };
+        open.end(ending.map(PromptResponse::new), reason);
     }
 }
 
 /// Cancels a turn when its request is cancelled, and never ends.
-async fn pass_on(requested: &RequestCancellation, turn: &CancellationToken) {
-    requested.cancelled().await;
+async fn pass_on(withdrawn: &RequestCancellation, turn: &CancellationToken) {
+    withdrawn.cancelled().await;
     turn.cancel();
     std::future::pending::<()>().await;
 }

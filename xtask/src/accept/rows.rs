@@ -507,6 +507,6 @@ pub(super) const BENCHES: &[Row] = &[
         what: "the same call through the SDK's connection too",
         n: 50,
         target: None,
-        measure: Figures(1, "bench --all-features -p callboard-runtime --bench lifecycle_sdk -- n"),
+        measure: Figures(1, "bench --all-features -p acp-connection --bench lifecycle_sdk -- n"),
     },
 ];

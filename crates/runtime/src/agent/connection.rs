@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use acp_connection::ClientSession;
 use acp_tools::{Context, Workspace};
 use acp_types::Trace;
 use acp_types::wire::v1;
@@ -32,7 +33,6 @@ use crate::options::Selection;
 use crate::permission::{Permission, Stored};
 use crate::session::{Session, SessionSetup};
 use crate::spans;
-use crate::wire::Wire;
 
 use super::{Agent, Tools};
 
@@ -193,9 +193,10 @@ impl Connection {
         let forms = capabilities.elicitation.as_ref().and_then(|it| it.form.as_ref());
         let offered = self.agent.offered;
         let permission = Permission { decides, stored, offered, asks_why: forms.is_some() };
-        let wire = |handle, answers| {
-            let meta_key = &self.agent.meta_key;
-            Wire::new(id.clone(), handle, answers, &capabilities, client, counters, meta_key)
+        let meta_key = &self.agent.meta_key;
+        let connect = |core| {
+            let client = ClientSession::builder(id.clone(), core, &capabilities, client);
+            client.with_counters(counters).with_meta_key(&**meta_key)
         };
         let setup = SessionSetup {
             selection,
@@ -210,7 +211,7 @@ impl Connection {
         if count > 0 {
             tracing::warn!(count, "too many secrets; not all of them are hidden");
         }
-        let session = spans::session(&id).in_scope(|| Session::open(setup, wire));
+        let session = spans::session(&id).in_scope(|| Session::open(setup, connect));
         session.options().explore();
         sessions.insert(id, session);
         Ok(())
@@ -266,7 +267,7 @@ impl Connection {
         responder: Responder<SetSessionModeResponse>,
     ) -> Result<()> {
         match self.session(&request.session_id) {
-            Some(session) => session.options().on_set_mode(request, responder),
+            Some(session) => session.set_mode(request, responder),
             None => responder.respond_with_error(errors::unknown_session()),
         }
     }
@@ -277,7 +278,7 @@ impl Connection {
         responder: Responder<SetSessionConfigOptionResponse>,
     ) -> Result<()> {
         match self.session(&request.session_id) {
-            Some(session) => session.options().on_set_option(request, responder),
+            Some(session) => session.set_option(request, responder),
             None => responder.respond_with_error(errors::unknown_session()),
         }
     }

@@ -150,7 +150,7 @@ struct Summarised {
 }
 
 /// Tells the client of one compaction. What a client cannot show as one is told in the words of its
-/// first text: see `wire.rs`.
+/// first text: see `Shows` of `acp-connection`.
 struct Notice<'a> {
     handle: &'a SessionHandle,
     id: String,

@@ -80,8 +80,7 @@ fn commands() -> impl Fn(&Chosen) -> SessionState + Send + Sync {
 fn open(shelf: &Arc<Shelf>, mode: Option<Mode>) -> (Arc<Options>, SessionHandle) {
     let handle = SessionHandle::new(Session::new("/p"), SystemTime::now);
     let roots = vec![PathBuf::from("/p")];
-    let (selection, answers) = (selection(shelf, mode), Answers::default());
-    let options = Options::new(selection, handle.clone(), answers, commands(), roots);
+    let options = Options::new(selection(shelf, mode), handle.clone(), commands(), roots);
     told(&handle);
     (options, handle)
 }
@@ -272,7 +271,7 @@ fn a_model_that_gets_its_name_late_is_told_and_is_one_of_those_offered() {
     let late = Arc::new(Late::default());
     let handle = SessionHandle::new(Session::new("/p"), SystemTime::now);
     let selection = Selection::new(shelf(&[]), late.clone(), None);
-    let options = Options::new(selection, handle.clone(), Answers::default(), commands(), vec![]);
+    let options = Options::new(selection, handle.clone(), commands(), vec![]);
     told(&handle);
     late.0.set("found/one".to_owned()).unwrap();
     options.refresh();

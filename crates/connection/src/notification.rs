@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// A `session/update` that the SDK can send. The SDK's own type omits a call's default fields.
 #[derive(Debug, Clone)]
-pub(super) struct UpdateNotification(pub(super) Notification);
+pub(crate) struct UpdateNotification(pub(crate) Notification);
 
 impl JsonRpcNotification for UpdateNotification {}
 

@@ -1,7 +1,4 @@
-//! Requests to the client that are about no permission: each goes out behind all that was offered
-//! before it, has a deadline from then on, and is taken back when nobody waits for it any more.
-
-#![expect(clippy::disallowed_methods, reason = "this is where the outbox hands over")]
+//! Requests to the client that are about no permission.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,29 +8,24 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use acp_lifecycle::{ClientRequestId, SessionHandle};
-use acp_tools::ClientError;
-use acp_transport::Counters;
-use agent_client_protocol::v1::{ConnectionTo, SentRequest};
-use agent_client_protocol::{Client, JsonRpcRequest};
+use agent_client_protocol::JsonRpcRequest;
+use agent_client_protocol::v1::SentRequest;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::Wire;
+use crate::line::Line;
 use crate::lock::lock;
 
-/// The requests of one session that wait to be sent.
+/// Asks the client of a session for something: a file, a terminal, a form. Cheap to clone.
+///
+/// Each request goes out behind all that the session sent before it and has a deadline from then on.
+/// The client is told when nobody waits for its answer any more.
 #[derive(Clone)]
-pub(super) struct Requests {
+pub struct ClientRequests {
     handle: SessionHandle,
     line: Arc<Line>,
     waiting: Arc<Mutex<Waiting>>,
-}
-
-/// The way to the client.
-struct Line {
-    client: ConnectionTo<Client>,
-    counters: Option<Arc<Counters>>,
 }
 
 /// Sends a request, and sees to its answer.
@@ -53,43 +45,44 @@ enum Kind {
     /// Somebody waits for its answer.
     Asked,
     /// It gives back what the client holds for us, and is sent even behind the session's end.
-    Told,
+    Released,
 }
 
-/// Why a request has no answer.
+/// Why a request to the client has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unanswered {
+#[non_exhaustive]
+pub enum ClientRequestError {
     /// The client answered by an error, with this message.
     #[error("{0}")]
     Refused(String),
+    /// It did not answer in time. It may have done what it was asked for.
     #[error("the client did not answer within {} s", .0.as_secs())]
     Late(Duration),
+    /// The session was over before the request was sent, or the connection is gone.
     #[error("the client cannot be reached")]
     Gone,
 }
 
-impl From<Unanswered> for ClientError {
-    fn from(error: Unanswered) -> Self {
-        Self::new(&error.to_string())
-    }
-}
-
-impl Requests {
-    pub(super) fn new(
-        handle: SessionHandle,
-        client: ConnectionTo<Client>,
-        counters: Option<Arc<Counters>>,
-    ) -> Self {
-        Self { handle, line: Arc::new(Line { client, counters }), waiting: Arc::default() }
+impl ClientRequests {
+    pub(crate) fn new(handle: SessionHandle, line: Line) -> Self {
+        Self { handle, line: Arc::new(line), waiting: Arc::default() }
     }
 
-    /// Sends a request, and waits for its answer no longer than `deadline` from then on. Dropping
+    pub(crate) fn line(&self) -> &Line {
+        &self.line
+    }
+
+    /// Sends a request, and waits for its result no longer than `deadline` from then on. Dropping
     /// this takes the request back.
-    pub(super) async fn ask<T: JsonRpcRequest>(
+    ///
+    /// # Errors
+    ///
+    /// If there is no result: see [`ClientRequestError`].
+    pub async fn send<T: JsonRpcRequest>(
         &self,
         request: T,
         deadline: Duration,
-    ) -> Result<T::Response, Unanswered> {
+    ) -> Result<T::Response, ClientRequestError> {
         let (mut answer, answered) = oneshot::channel();
         let send = sending(request, move |asked| async move {
             let response = tokio::select! {
@@ -100,25 +93,31 @@ impl Requests {
             drop(answer.send(response));
         });
         let _withdraw = self.queue(Kind::Asked, send).map(|number| self.withdrawing(number));
-        answered.await.unwrap_or(Err(Unanswered::Gone))
+        answered.await.unwrap_or(Err(ClientRequestError::Gone))
     }
 
-    /// Asks as [`ask`](Self::ask) does for what has to be given back. When nobody waits any more,
-    /// the client is told, and what comes all the same within `patience` is made and dropped.
-    pub(super) async fn ask_for<T: JsonRpcRequest, M: Send + 'static>(
+    /// Sends a request as [`send`](Self::send) does, for something that the client holds from then on.
+    /// `make` makes of the result what [releases](Self::release) it when it is dropped. When nobody
+    /// waits any more, the client is told, and what comes all the same within `patience` is made and
+    /// dropped.
+    ///
+    /// # Errors
+    ///
+    /// If there is no result: see [`ClientRequestError`].
+    pub async fn acquire<T: JsonRpcRequest, M: Send + 'static>(
         &self,
         request: T,
         deadline: Duration,
         patience: Duration,
         make: impl FnOnce(T::Response) -> M + Send + 'static,
-    ) -> Result<M, Unanswered> {
+    ) -> Result<M, ClientRequestError> {
         let (mut answer, answered) = oneshot::channel();
         let send = sending(request, move |asked| async move {
             let cancellation = asked.cancellation_handle();
             let mut asked = pin!(asked.block_task());
             tokio::select! {
                 response = within(deadline, &mut asked) => match response {
-                    Err(Unanswered::Late(_)) => drop(answer.send(Err(Unanswered::Late(deadline)))),
+                    Err(late @ ClientRequestError::Late(_)) => drop(answer.send(Err(late))),
                     response => return drop(answer.send(response.map(make))),
                 },
                 () = answer.closed() => {}
@@ -128,27 +127,34 @@ impl Requests {
             drop(within(patience, asked).await.map(make));
         });
         let _withdraw = self.queue(Kind::Asked, send).map(|number| self.withdrawing(number));
-        answered.await.unwrap_or(Err(Unanswered::Gone))
+        answered.await.unwrap_or(Err(ClientRequestError::Gone))
     }
 
-    /// Sends a request whose answer, within `deadline`, nobody waits for: at once, where the session
-    /// is over.
-    pub(super) fn tell<T: JsonRpcRequest>(&self, request: T, deadline: Duration) {
+    /// Sends a request that gives back what the client holds, and does not wait for its answer, which
+    /// may take until `deadline`. It is sent at once where the session is over.
+    pub fn release<T: JsonRpcRequest>(&self, request: T, deadline: Duration) {
         let send = sending(request, move |asked| async move {
             drop(within(deadline, asked.block_task()).await);
         });
-        self.queue(Kind::Told, send);
+        self.queue(Kind::Released, send);
     }
 
-    /// Says that the session is over: what is only told is sent now, the rest is not sent any more.
-    pub(super) fn end(&self) {
+    /// Sends a request whose turn has come, unless nobody waits for it any more.
+    pub(crate) fn hand_over(&self, number: ClientRequestId) {
+        if let Some(send) = self.take(number) {
+            send(&self.line);
+        }
+    }
+
+    /// Says that the session is over: what gives something back is sent now, the rest is not sent any more.
+    pub(crate) fn end(&self) {
         let waiting = {
             let mut waiting = lock(&self.waiting);
             waiting.is_over = true;
             take(&mut waiting.send)
         };
-        let told = waiting.into_values().filter(|(kind, _)| *kind == Kind::Told);
-        told.for_each(|(_, send)| send(&self.line));
+        let releases = waiting.into_values().filter(|(kind, _)| *kind == Kind::Released);
+        releases.for_each(|(_, send)| send(&self.line));
     }
 
     /// Has a request sent in its turn, and returns its number. There are no turns behind the
@@ -158,7 +164,7 @@ impl Requests {
             let mut waiting = lock(&self.waiting);
             if waiting.is_over {
                 drop(waiting);
-                if kind == Kind::Told {
+                if kind == Kind::Released {
                     send(&self.line);
                 }
                 return None;
@@ -189,29 +195,28 @@ fn sending<T: JsonRpcRequest, A: Future<Output = ()> + Send + 'static>(
     Box::new(move |line| {
         // In a runtime that ends, nobody attends to anything any more.
         let Ok(runtime) = Handle::try_current() else { return };
-        let asked = line.client.send_request(request);
-        line.counters.iter().for_each(|counters| counters.hand_over());
-        drop(runtime.spawn(attend(asked)));
+        drop(runtime.spawn(attend(line.request(request))));
     })
 }
 
 async fn within<T>(
     deadline: Duration,
     asked: impl Future<Output = agent_client_protocol::Result<T>>,
-) -> Result<T, Unanswered> {
-    let response = timeout(deadline, asked).await.map_err(|_elapsed| Unanswered::Late(deadline))?;
-    response.map_err(|error| Unanswered::Refused(error.message))
+) -> Result<T, ClientRequestError> {
+    let response =
+        timeout(deadline, asked).await.map_err(|_elapsed| ClientRequestError::Late(deadline))?;
+    response.map_err(|error| ClientRequestError::Refused(error.message))
 }
 
-impl fmt::Debug for Requests {
+impl fmt::Debug for ClientRequests {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Requests").finish_non_exhaustive()
+        formatter.debug_struct("ClientRequests").finish_non_exhaustive()
     }
 }
 
 /// Forgets a request that nobody waits for any more, if it was not sent.
 struct Withdraw<'a> {
-    requests: &'a Requests,
+    requests: &'a ClientRequests,
     number: ClientRequestId,
 }
 
@@ -220,14 +225,5 @@ impl Drop for Withdraw<'_> {
         // What was sent is no longer in the outbox.
         drop(self.requests.take(self.number));
         self.requests.handle.with(|session, _| session.withdraw_request(self.number));
-    }
-}
-
-impl Wire {
-    /// Sends a request, unless nobody waits for it any more.
-    pub(super) fn request(&self, number: ClientRequestId) {
-        if let Some(send) = self.requests.take(number) {
-            send(&self.requests.line);
-        }
     }
 }

@@ -4,33 +4,29 @@
 
 use std::path::Path;
 
+use acp_connection::{ClientRequestError, ClientRequests, ClientSession};
 use acp_tools::{ClientError, TextBackend};
-use agent_client_protocol::v1::schema::{
-    FileSystemCapabilities, ReadTextFileRequest, SessionId, WriteTextFileRequest,
-};
+use agent_client_protocol::v1::schema::{ReadTextFileRequest, SessionId, WriteTextFileRequest};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
-use super::requests::{Requests, Unanswered};
+use super::failed;
 use crate::limits::{CLIENT_TEXT_READ, CLIENT_TEXT_WRITE};
 
 /// The texts of the files that a client shows.
 #[derive(Debug, Clone)]
-pub(super) struct ClientTexts {
+pub(crate) struct ClientTexts {
     session: SessionId,
-    requests: Requests,
+    requests: ClientRequests,
     writes: bool,
 }
 
 impl ClientTexts {
     /// A client that takes texts but tells none is not asked to take any: nobody knows what it holds.
-    pub(super) fn of(
-        capabilities: &FileSystemCapabilities,
-        session: &SessionId,
-        requests: &Requests,
-    ) -> Option<Self> {
-        let writes = capabilities.write_text_file;
-        let texts = Self { session: session.clone(), requests: requests.clone(), writes };
+    pub(crate) fn of(client: &ClientSession) -> Option<Self> {
+        let capabilities = &client.capabilities().fs;
+        let (session, requests) = (client.id().clone(), client.requests().clone());
+        let texts = Self { session, requests, writes: capabilities.write_text_file };
         capabilities.read_text_file.then_some(texts)
     }
 }
@@ -42,8 +38,8 @@ impl TextBackend for ClientTexts {
 
     fn read<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<String, ClientError>> {
         let request = ReadTextFileRequest::new(self.session.clone(), path);
-        let asked = self.requests.ask(request, CLIENT_TEXT_READ);
-        asked.map(|answer| Ok(answer?.content)).boxed()
+        let asked = self.requests.send(request, CLIENT_TEXT_READ);
+        asked.map(|answer| Ok(answer.map_err(failed)?.content)).boxed()
     }
 
     fn write<'a>(
@@ -52,10 +48,12 @@ impl TextBackend for ClientTexts {
         text: &'a str,
     ) -> BoxFuture<'a, Result<(), ClientError>> {
         let request = WriteTextFileRequest::new(self.session.clone(), path, text);
-        let asked = self.requests.ask(request, CLIENT_TEXT_WRITE);
+        let asked = self.requests.send(request, CLIENT_TEXT_WRITE);
         let failed = |error| match error {
-            Unanswered::Late(_) => ClientError::new(&format!("{error}, and may have taken it")),
-            error => error.into(),
+            ClientRequestError::Late(_) => {
+                ClientError::new(&format!("{error}, and may have taken it"))
+            }
+            error => failed(error),
         };
         asked.map(move |answer| answer.map(drop).map_err(failed)).boxed()
     }

@@ -4,26 +4,26 @@
 
 use std::sync::Arc;
 
+use acp_connection::{ClientRequests, ClientSession};
 use acp_tools::{ClientCommand, ClientError, ClientOutput, ClientTerminal, TerminalBackend};
 use acp_types::Exit;
 use agent_client_protocol::v1::schema::{
-    ClientCapabilities, CreateTerminalRequest, EnvVariable, KillTerminalRequest,
-    ReleaseTerminalRequest, SessionId, TerminalExitStatus, TerminalId, TerminalOutputRequest,
-    WaitForTerminalExitRequest,
+    CreateTerminalRequest, EnvVariable, KillTerminalRequest, ReleaseTerminalRequest, SessionId,
+    TerminalExitStatus, TerminalId, TerminalOutputRequest, WaitForTerminalExitRequest,
 };
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
-use super::requests::Requests;
+use super::failed;
 use crate::limits::{
     CLIENT_TERMINAL_ANSWER, CLIENT_TERMINAL_CREATE, CLIENT_TERMINAL_LATE, CLIENT_TERMINAL_WAIT,
 };
 
 /// The terminals of a client.
 #[derive(Debug, Clone)]
-pub(super) struct ClientTerminals {
+pub(crate) struct ClientTerminals {
     session: SessionId,
-    requests: Requests,
+    requests: ClientRequests,
 }
 
 /// One of them, which is released when this is dropped.
@@ -34,13 +34,10 @@ struct Terminal {
 }
 
 impl ClientTerminals {
-    pub(super) fn of(
-        capabilities: &ClientCapabilities,
-        session: &SessionId,
-        requests: &Requests,
-    ) -> Option<Self> {
-        let terminals = Self { session: session.clone(), requests: requests.clone() };
-        capabilities.terminal.then_some(terminals)
+    pub(crate) fn of(client: &ClientSession) -> Option<Self> {
+        let (session, requests) = (client.id().clone(), client.requests().clone());
+        let terminals = Self { session, requests };
+        client.capabilities().terminal.then_some(terminals)
     }
 }
 
@@ -57,13 +54,13 @@ impl TerminalBackend for ClientTerminals {
             .cwd(cwd)
             .output_byte_limit(output_bytes);
         let client = self.clone();
-        let made = self.requests.ask_for(
+        let made = self.requests.acquire(
             request,
             CLIENT_TERMINAL_CREATE,
             CLIENT_TERMINAL_LATE,
             move |response| Terminal { id: response.terminal_id, client },
         );
-        made.map(|made| Ok(Arc::new(made?) as _)).boxed()
+        made.map(|made| Ok(Arc::new(made.map_err(failed)?) as _)).boxed()
     }
 }
 
@@ -75,16 +72,16 @@ impl ClientTerminal for Terminal {
     fn wait(&self) -> BoxFuture<'_, Result<Exit, ClientError>> {
         let Self { id, client } = self;
         let request = WaitForTerminalExitRequest::new(client.session.clone(), id.clone());
-        let asked = client.requests.ask(request, CLIENT_TERMINAL_WAIT);
-        asked.map(|answer| Ok(exit(answer?.exit_status))).boxed()
+        let asked = client.requests.send(request, CLIENT_TERMINAL_WAIT);
+        asked.map(|answer| Ok(exit(answer.map_err(failed)?.exit_status))).boxed()
     }
 
     fn output(&self) -> BoxFuture<'_, Result<ClientOutput, ClientError>> {
         let Self { id, client } = self;
         let request = TerminalOutputRequest::new(client.session.clone(), id.clone());
-        let asked = client.requests.ask(request, CLIENT_TERMINAL_ANSWER);
+        let asked = client.requests.send(request, CLIENT_TERMINAL_ANSWER);
         let told = asked.map(|answer| {
-            let answer = answer?;
+            let answer = answer.map_err(failed)?;
             let (text, is_cut) = (answer.output, answer.truncated);
             Ok(ClientOutput { text, is_cut, exit: answer.exit_status.map(exit) })
         });
@@ -94,8 +91,8 @@ impl ClientTerminal for Terminal {
     fn kill(&self) -> BoxFuture<'_, Result<(), ClientError>> {
         let Self { id, client } = self;
         let request = KillTerminalRequest::new(client.session.clone(), id.clone());
-        let asked = client.requests.ask(request, CLIENT_TERMINAL_ANSWER);
-        asked.map(|answer| answer.map(drop).map_err(ClientError::from)).boxed()
+        let asked = client.requests.send(request, CLIENT_TERMINAL_ANSWER);
+        asked.map(|answer| answer.map(drop).map_err(failed)).boxed()
     }
 }
 
@@ -103,7 +100,7 @@ impl Drop for Terminal {
     fn drop(&mut self) {
         let Self { id, client } = self;
         let request = ReleaseTerminalRequest::new(client.session.clone(), id.clone());
-        client.requests.tell(request, CLIENT_TERMINAL_ANSWER);
+        client.requests.release(request, CLIENT_TERMINAL_ANSWER);
     }
 }
 

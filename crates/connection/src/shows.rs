@@ -8,13 +8,13 @@ use agent_client_protocol::v1::schema::{
 
 /// What a client's capabilities say of updates that not every client takes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shows {
+pub(crate) struct Shows {
     compaction: bool,
     notices: bool,
 }
 
 impl Shows {
-    pub(super) fn of(capabilities: &ClientCapabilities) -> Self {
+    pub(crate) fn of(capabilities: &ClientCapabilities) -> Self {
         let session = capabilities.session.as_ref();
         Self {
             compaction: session.is_some_and(|session| session.compaction.is_some()),
@@ -24,7 +24,7 @@ impl Shows {
 
     /// Returns the update that this client takes: a compaction is a notice, or else a thought, with
     /// the first text that the client would have been shown.
-    pub(super) fn fit(self, state: &SessionState, sent: &Sent) -> Update {
+    pub(crate) fn fit(self, state: &SessionState, sent: &Sent) -> Update {
         let compaction = match state {
             SessionState::Compaction(compaction) if !self.compaction => compaction,
             state => return sent.state(state),

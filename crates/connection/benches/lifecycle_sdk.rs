@@ -7,7 +7,7 @@
 
 #[path = "../../lifecycle/benches/lifecycle/call.rs"]
 mod call;
-#[path = "../src/wire/notification.rs"]
+#[path = "../src/notification.rs"]
 mod notification;
 
 use std::hint::black_box;

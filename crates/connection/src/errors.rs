@@ -1,0 +1,24 @@
+//! The JSON-RPC errors that a session answers with, in the shape of those of the transport.
+
+use acp_transport::error;
+use agent_client_protocol::{Error, ErrorCode};
+
+/// A session that is not open any more, or soon will not be.
+pub(crate) fn session_closing() -> Error {
+    busy("The session is closing; open another one")
+}
+
+/// A bound is reached; the same may work later.
+pub(crate) fn busy(what: &str) -> Error {
+    error(ErrorCode::INTERNAL_ERROR, "busy", what)
+}
+
+/// The client cancelled its request before anything was done for it.
+pub(crate) fn request_cancelled() -> Error {
+    error(ErrorCode::REQUEST_CANCELLED, "cancelled", "The request was cancelled")
+}
+
+/// Whoever was to answer panicked.
+pub(crate) fn panicked() -> Error {
+    error(ErrorCode::INTERNAL_ERROR, "fault", "The agent failed: something panicked")
+}

@@ -1,0 +1,46 @@
+//! Where messages of a session are handed to the connection, at the pace of its transport.
+
+#![expect(clippy::disallowed_methods, reason = "all else goes through the outbox, to here")]
+
+use std::sync::Arc;
+
+use acp_transport::Counters;
+use agent_client_protocol::v1::{ConnectionTo, SentRequest};
+use agent_client_protocol::{Client, JsonRpcNotification, JsonRpcRequest, Result};
+
+/// The way to the client.
+pub(crate) struct Line {
+    client: ConnectionTo<Client>,
+    counters: Option<Arc<Counters>>,
+}
+
+impl Line {
+    pub(crate) fn new(client: ConnectionTo<Client>, counters: Option<Arc<Counters>>) -> Self {
+        Self { client, counters }
+    }
+
+    /// Waits until the client has taken enough for one more message.
+    pub(crate) async fn ready(&self) {
+        if let Some(counters) = &self.counters {
+            counters.credit().await;
+        }
+    }
+
+    pub(crate) fn notify(&self, notification: impl JsonRpcNotification) -> Result<()> {
+        self.client.send_notification(notification)?;
+        self.count();
+        Ok(())
+    }
+
+    pub(crate) fn request<T: JsonRpcRequest>(&self, request: T) -> SentRequest<T::Response> {
+        let sent = self.client.send_request(request);
+        self.count();
+        sent
+    }
+
+    fn count(&self) {
+        if let Some(counters) = &self.counters {
+            counters.hand_over();
+        }
+    }
+}

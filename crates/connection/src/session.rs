@@ -1,0 +1,378 @@
+//! One session: its prompts, how it is cancelled and closed, and the task that sends for it.
+
+use std::fmt;
+use std::future::pending;
+use std::mem::replace;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use acp_lifecycle::{CancellationToken, Session, SessionHandle, drive};
+use acp_transport::Counters;
+use acp_types::Reason;
+use acp_types::meta::DEFAULT_KEY;
+use agent_client_protocol::v1::schema::{
+    ClientCapabilities, PromptResponse, SessionId, StopReason,
+};
+use agent_client_protocol::v1::{ConnectionTo, Responder};
+use agent_client_protocol::{Client, JsonRpcResponse, Result};
+use futures::FutureExt as _;
+use tokio::time::{sleep, timeout};
+use tracing::Instrument as _;
+
+use crate::answers::{Answers, OpenRequest};
+use crate::line::Line;
+use crate::lock::lock;
+use crate::prompts::{OpenPrompt, OpenTurns, Turn, cancelled};
+use crate::requests::ClientRequests;
+use crate::sink::{AfterAnswer, ClientSink};
+use crate::{errors, limits};
+
+/// An open session of a client. Cheap to clone.
+///
+/// What its [`handle`](Self::handle) is told, its [`requests`](Self::requests) and its answers leave
+/// in one order. Every request that it is given a responder of is answered exactly once.
+///
+/// When the last clone is dropped, or the connection is gone, turns are cancelled and dropped. So a
+/// turn should keep its [`Turn::session`] and no clone of this.
+#[derive(Clone)]
+pub struct ClientSession(Arc<Owner>);
+
+/// What every clone shares, and nothing that runs for the session holds.
+struct Owner {
+    state: Arc<State>,
+    requests: ClientRequests,
+}
+
+/// How a session is sent for; [`ClientSession::builder`] makes one.
+#[must_use = "it does nothing until it is opened"]
+pub struct ClientSessionBuilder {
+    id: SessionId,
+    handle: SessionHandle,
+    capabilities: ClientCapabilities,
+    client: ConnectionTo<Client>,
+    counters: Option<Arc<Counters>>,
+    meta_key: String,
+    after_answer: Option<AfterAnswer>,
+}
+
+impl ClientSessionBuilder {
+    /// Returns the handle that the session will have.
+    #[must_use]
+    pub fn handle(&self) -> &SessionHandle {
+        &self.handle
+    }
+
+    /// Sends no faster than the transport writes, whose counters these are. Without them a client that
+    /// reads slowly fills the memory of the process.
+    pub fn with_counters(self, counters: impl Into<Option<Arc<Counters>>>) -> Self {
+        Self { counters: counters.into(), ..self }
+    }
+
+    /// Sets the key of `_meta` under which metadata goes; `callboard` otherwise.
+    pub fn with_meta_key(self, key: impl Into<String>) -> Self {
+        Self { meta_key: key.into(), ..self }
+    }
+
+    /// Does something after each answer of the client to a permission request, for example saves what
+    /// [`Session::take_rule_changes`] returns. Nothing waits for it.
+    pub fn after_answer<R>(self, then: impl Fn() -> R + Send + Sync + 'static) -> Self
+    where
+        R: Future<Output = ()> + Send + 'static,
+    {
+        Self { after_answer: Some(Arc::new(move || then().boxed())), ..self }
+    }
+
+    /// Opens the session, and starts the task that sends for it, in the span that is current.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    #[must_use]
+    pub fn open(self) -> ClientSession {
+        let line = Line::new(self.client.clone(), self.counters);
+        let requests = ClientRequests::new(self.handle.clone(), line);
+        let ended = CancellationToken::new();
+        ended.cancel();
+        let state = Arc::new(State {
+            id: self.id,
+            capabilities: self.capabilities,
+            handle: self.handle,
+            answers: Answers::default(),
+            turns: Arc::default(),
+            newest: Mutex::new(ended),
+            closing: CancellationToken::new(),
+            giving_up: CancellationToken::new(),
+            closed: CancellationToken::new(),
+        });
+        let sink = ClientSink::new(
+            state.id.clone(),
+            state.handle.clone(),
+            state.answers.clone(),
+            requests.clone(),
+            &state.capabilities,
+            self.meta_key,
+            self.after_answer,
+        );
+        drop(tokio::spawn(state.clone().send(sink, self.client).in_current_span()));
+        ClientSession(Arc::new(Owner { state, requests }))
+    }
+}
+
+impl ClientSession {
+    /// Opens a session, and starts the task that sends for it; [`builder`](Self::builder) sets more.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    #[must_use]
+    pub fn open(
+        id: impl Into<SessionId>,
+        session: Session,
+        capabilities: &ClientCapabilities,
+        client: ConnectionTo<Client>,
+    ) -> Self {
+        Self::builder(id, session, capabilities, client).open()
+    }
+
+    /// Makes a session that is not open yet, of a client with these capabilities.
+    pub fn builder(
+        id: impl Into<SessionId>,
+        session: Session,
+        capabilities: &ClientCapabilities,
+        client: ConnectionTo<Client>,
+    ) -> ClientSessionBuilder {
+        ClientSessionBuilder {
+            id: id.into(),
+            handle: SessionHandle::new(session, SystemTime::now),
+            capabilities: capabilities.clone(),
+            client,
+            counters: None,
+            meta_key: DEFAULT_KEY.to_owned(),
+            after_answer: None,
+        }
+    }
+
+    /// Returns its id.
+    #[must_use]
+    pub fn id(&self) -> &SessionId {
+        &self.0.state.id
+    }
+
+    /// Returns what the client can do, as it said when it was initialized.
+    #[must_use]
+    pub fn capabilities(&self) -> &ClientCapabilities {
+        &self.0.state.capabilities
+    }
+
+    /// Returns the handle by which calls, messages and plans are sent.
+    #[must_use]
+    pub fn handle(&self) -> &SessionHandle {
+        &self.0.state.handle
+    }
+
+    /// Returns the way to ask the client for something: files, terminals, forms.
+    #[must_use]
+    pub fn requests(&self) -> &ClientRequests {
+        &self.0.requests
+    }
+
+    /// Runs the turn of a prompt, and answers with what it returns, behind everything that it sent.
+    ///
+    /// Turns run one after the other; up to 8 prompts wait, and a further one is answered as busy. A turn
+    /// that was cancelled, by [`cancel`](Self::cancel), `$/cancel_request` or
+    /// [`close`](Self::close), is answered `cancelled`, whatever it returns; one that did not begin
+    /// by then does not. A panic is answered by an error, and so is a prompt that waits when
+    /// `$/cancel_request` comes for it, at once.
+    ///
+    /// # Errors
+    ///
+    /// If the prompt is refused and the client cannot be told, because it is gone.
+    pub fn prompt<R>(
+        &self,
+        responder: Responder<PromptResponse>,
+        turn: impl FnOnce(Turn) -> R + Send + 'static,
+    ) -> Result<()>
+    where
+        R: Future<Output = Result<StopReason>> + Send + 'static,
+    {
+        let state = &self.0.state;
+        if state.closing.is_cancelled() {
+            return responder.respond_with_error(errors::session_closing());
+        }
+        let waiting = limits::MAX_WAITING_PROMPTS;
+        if state.turns.count() > waiting {
+            let what = format!("{waiting} prompts wait already; wait for the end of one");
+            return responder.respond_with_error(errors::busy(&what));
+        }
+        let prompt = self.open_prompt(responder);
+        let after = CancellationToken::new();
+        let before = replace(&mut *lock(&state.newest), after.clone());
+        let run = state.clone().run(prompt, before, after, turn);
+        drop(tokio::spawn(run.in_current_span()));
+        Ok(())
+    }
+
+    /// Takes a prompt whose turn you run yourself: where turns wait for one another in another way
+    /// than those of [`prompt`](Self::prompt) do, or share what only one at a time may change.
+    pub fn open_prompt(&self, responder: Responder<PromptResponse>) -> OpenPrompt {
+        let State { handle, answers, turns, .. } = &*self.0.state;
+        OpenPrompt::new(handle.clone(), answers, turns.clone(), responder)
+    }
+
+    /// Takes another request, whose answer may not overtake what is sent before it: a change of the mode,
+    /// for example, which the client is also told of by an update.
+    pub fn open_request<T: JsonRpcResponse>(&self, responder: Responder<T>) -> OpenRequest<T> {
+        let State { handle, answers, .. } = &*self.0.state;
+        OpenRequest::new(handle.clone(), answers, responder)
+    }
+
+    /// Cancels the turn that runs and every prompt that waits: `session/cancel`.
+    pub fn cancel(&self) {
+        self.0.state.turns.cancel();
+    }
+
+    /// Cancels every turn and waits until its end is sent, but hardly longer than `deadline`: turns that
+    /// still run then are dropped. Prompts that come later are refused.
+    ///
+    /// Call it in `on_close` of the connection's builder, which waits for it: what is answered later
+    /// is not sent.
+    pub async fn close(&self, deadline: Duration) {
+        let state = &self.0.state;
+        state.begin_close();
+        if timeout(deadline, state.closed.cancelled()).await.is_err() {
+            state.giving_up.cancel();
+            drop(timeout(limits::LAST_WORDS, state.closed.cancelled()).await);
+        }
+    }
+}
+
+impl Drop for Owner {
+    /// Ends what runs for a session that nobody can close any more.
+    fn drop(&mut self) {
+        self.state.give_up();
+    }
+}
+
+/// What the tasks of a session share.
+struct State {
+    id: SessionId,
+    capabilities: ClientCapabilities,
+    handle: SessionHandle,
+    answers: Answers,
+    turns: Arc<OpenTurns>,
+    /// Says that the newest turn that was taken, and every one before it, has ended.
+    newest: Mutex<CancellationToken>,
+    /// Says that no prompt is taken any more.
+    closing: CancellationToken,
+    /// Says that what runs is not waited for any more.
+    giving_up: CancellationToken,
+    /// Is cancelled when everything is sent.
+    closed: CancellationToken,
+}
+
+impl State {
+    /// Sends what the session has to send, until it is closed and all of it is sent.
+    async fn send(self: Arc<Self>, sink: ClientSink, client: ConnectionTo<Client>) {
+        let _closed = self.closed.clone().drop_guard();
+        let stop = CancellationToken::new();
+        let ending = async {
+            tokio::select! {
+                () = self.closing.cancelled() => {}
+                _ = client.terminated() => self.give_up(),
+            }
+            let given_up = async {
+                self.giving_up.cancelled().await;
+                sleep(limits::GIVEN_UP).await;
+            };
+            tokio::select! {
+                () = self.turns.all_ended() => {}
+                () = given_up => {}
+            }
+            self.handle.end_all(Reason::Shutdown);
+            stop.cancel();
+        };
+        tokio::join!(drive(self.handle.clone(), sink, stop.clone()), ending);
+    }
+
+    /// Runs a turn behind those before it, and answers its prompt.
+    async fn run<R>(
+        self: Arc<Self>,
+        prompt: OpenPrompt,
+        before: CancellationToken,
+        after: CancellationToken,
+        turn: impl FnOnce(Turn) -> R + Send,
+    ) where
+        R: Future<Output = Result<StopReason>> + Send,
+    {
+        let _after = after.drop_guard();
+        let (withdrawn, cancel) = (prompt.withdrawn().clone(), prompt.turn().cancel.clone());
+        tokio::select! {
+            biased;
+            () = before.cancelled() => {}
+            () = withdrawn.cancelled() => {
+                prompt.end(Err(errors::request_cancelled()), Reason::User);
+                return before.cancelled().await;
+            }
+        }
+        if withdrawn.is_cancelled() {
+            cancel.cancel();
+        }
+        let life = async {
+            let answer = match cancel.is_cancelled() {
+                true => Ok(cancelled()),
+                false => self.result_of(prompt.turn().clone(), turn).await,
+            };
+            let is_closing = self.closing.is_cancelled();
+            prompt.end(answer, if is_closing { Reason::Shutdown } else { Reason::Turn });
+        };
+        let pass_on = async {
+            withdrawn.cancelled().await;
+            cancel.cancel();
+            pending::<()>().await;
+        };
+        tokio::select! {
+            () = life => {}
+            () = pass_on => {}
+        }
+    }
+
+    async fn result_of<R>(&self, turn: Turn, run: impl FnOnce(Turn) -> R) -> Result<PromptResponse>
+    where
+        R: Future<Output = Result<StopReason>>,
+    {
+        let cancel = turn.cancel.clone();
+        let running = AssertUnwindSafe(async { run(turn).await }).catch_unwind();
+        let result = tokio::select! {
+            result = running => result.unwrap_or_else(|_| Err(errors::panicked())),
+            () = self.giving_up.cancelled() => Ok(StopReason::Cancelled),
+        };
+        match cancel.is_cancelled() {
+            true => Ok(cancelled()),
+            false => result.map(PromptResponse::new),
+        }
+    }
+
+    fn begin_close(&self) {
+        self.closing.cancel();
+        self.handle.with(|session, _| session.close());
+        self.turns.close();
+    }
+
+    fn give_up(&self) {
+        self.begin_close();
+        self.giving_up.cancel();
+    }
+}
+
+impl fmt::Debug for ClientSession {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("ClientSession").field("id", self.id()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ClientSessionBuilder {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("ClientSessionBuilder").field("id", &self.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,260 @@
+//! An agent that does in a turn what its prompt says, and at once what a mode says.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
+
+use std::future::pending;
+use std::mem::take;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use acp_connection::{ClientRequests, ClientSession, ClientSessionBuilder, OpenRequest, Turn};
+use acp_lifecycle::{Effect, Effects, End, Middleware, Session};
+use acp_types::{
+    Chunk, Content, Exit, Plan, Reason, Role, SessionState, TerminalId, TerminalPatch, ToolCallId,
+    ToolCallPatch, ToolKind,
+};
+use agent_client_protocol::v1::Responder;
+use agent_client_protocol::v1::schema::{
+    CancelNotification, ClientCapabilities, CloseSessionRequest, CloseSessionResponse,
+    ContentBlock, CreateTerminalRequest, InitializeRequest, InitializeResponse, NewSessionRequest,
+    NewSessionResponse, PromptRequest, PromptResponse, ReadTextFileRequest, ReleaseTerminalRequest,
+    SetSessionModeRequest, SetSessionModeResponse, StopReason,
+};
+use agent_client_protocol::{
+    Agent, Client, ConnectTo, Error, Result, on_receive_notification, on_receive_request,
+};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+pub(crate) type Change = fn(ClientSessionBuilder) -> ClientSessionBuilder;
+
+#[derive(Default)]
+struct State {
+    client: ClientCapabilities,
+    session: Option<ClientSession>,
+    /// Sessions that are being closed, whose requests are answered then.
+    closing: Vec<JoinHandle<Result<()>>>,
+    /// Requests that nobody answers.
+    kept: Vec<OpenRequest<SetSessionModeResponse>>,
+}
+
+/// How long the client has to answer.
+const DEADLINE: Duration = Duration::from_secs(1);
+
+/// How long the session waits for its turns when it is closed.
+const CLOSE: Duration = Duration::from_millis(20);
+
+pub(crate) fn agent(change: Change) -> impl ConnectTo<Client> {
+    let state = Arc::<Mutex<State>>::default();
+    let [initialized, new, prompted, set, cancelled, closed, ended] =
+        [(); 7].map(|()| state.clone());
+    Agent
+        .v1()
+        .on_receive_request(
+            async move |request: InitializeRequest, responder, _| {
+                initialized.lock().unwrap().client = request.client_capabilities;
+                responder.respond(InitializeResponse::new(request.protocol_version))
+            },
+            on_receive_request!(),
+        )
+        .on_receive_request(
+            async move |request: NewSessionRequest, responder, client| {
+                responder.respond(NewSessionResponse::new("s"))?;
+                let mut state = new.lock().unwrap();
+                let core = Session::new(request.cwd);
+                let builder = ClientSession::builder("s", core, &state.client, client);
+                state.session = Some(change(builder).open());
+                Ok(())
+            },
+            on_receive_request!(),
+        )
+        .on_receive_request(
+            async move |request: PromptRequest, responder, _| {
+                let session = prompted.lock().unwrap().session.clone();
+                match (session, request.prompt.into_iter().next()) {
+                    (Some(session), Some(ContentBlock::Text(text))) => {
+                        prompt(&session, text.text, responder)
+                    }
+                    _ => responder.respond_with_error(Error::invalid_params()),
+                }
+            },
+            on_receive_request!(),
+        )
+        .on_receive_request(
+            async move |request: SetSessionModeRequest, responder, _| {
+                set.lock().unwrap().set_mode(request, responder)
+            },
+            on_receive_request!(),
+        )
+        .on_receive_request(
+            async move |_: CloseSessionRequest, responder, _| {
+                let mut state = closed.lock().unwrap();
+                let session = state.session.clone();
+                state.closing.push(tokio::spawn(async move {
+                    if let Some(session) = session {
+                        session.close(CLOSE).await;
+                    }
+                    responder.respond(CloseSessionResponse::new())
+                }));
+                Ok(())
+            },
+            on_receive_request!(),
+        )
+        .on_receive_notification(
+            async move |_: CancelNotification, _| {
+                cancelled.lock().unwrap().session.iter().for_each(ClientSession::cancel);
+                Ok(())
+            },
+            on_receive_notification!(),
+        )
+        .on_close(async move |_| {
+            let (session, closing) = {
+                let mut state = ended.lock().unwrap();
+                (state.session.clone(), take(&mut state.closing))
+            };
+            if let Some(session) = session {
+                session.close(CLOSE).await;
+            }
+            futures::future::join_all(closing).await;
+            Ok(())
+        })
+}
+
+pub(crate) fn say(turn: &Turn, text: &str) {
+    let chunk = |role| Chunk { role, message: turn.id.to_string(), text: text.to_owned() };
+    turn.session.say(chunk(Role::Agent));
+}
+
+impl State {
+    fn set_mode(
+        &mut self,
+        request: SetSessionModeRequest,
+        responder: Responder<SetSessionModeResponse>,
+    ) -> Result<()> {
+        let Some(session) = &self.session else {
+            return responder.respond_with_error(Error::invalid_params());
+        };
+        let open = session.open_request(responder);
+        match &*request.mode_id.0 {
+            "drop" => self.session = None,
+            "keep" => self.kept.push(open),
+            "forget" => {}
+            mode => {
+                session.handle().send_state(SessionState::Mode(mode.to_owned()));
+                open.answer(Ok(SetSessionModeResponse::new()));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn prompt(
+    session: &ClientSession,
+    text: String,
+    responder: Responder<PromptResponse>,
+) -> Result<()> {
+    let requests = session.requests().clone();
+    session.prompt(responder, async move |turn: Turn| match &*text {
+        "read" => Ok(read(&turn, &requests).await),
+        "hold" => Ok(hold(&turn, requests).await),
+        text => run(text, turn).await,
+    })
+}
+
+/// Says what the client holds of a file, or why it does not tell.
+async fn read(turn: &Turn, requests: &ClientRequests) -> StopReason {
+    say(turn, "before ");
+    let read = requests.send(ReadTextFileRequest::new("s", "/file"), DEADLINE).await;
+    say(turn, &read.map_or_else(|error| error.to_string(), |answer| answer.content));
+    StopReason::EndTurn
+}
+
+/// Holds a terminal of the client until the turn is cancelled.
+async fn hold(turn: &Turn, requests: ClientRequests) -> StopReason {
+    let create = CreateTerminalRequest::new("s", "true");
+    let held = requests.clone();
+    let acquired = requests.acquire(create, DEADLINE, DEADLINE, move |made| {
+        OnDrop(move || {
+            let release = ReleaseTerminalRequest::new("s", made.terminal_id.clone());
+            held.release(release, DEADLINE);
+        })
+    });
+    let _held = turn.cancel.run_until_cancelled(acquired).await;
+    turn.cancel.cancelled().await;
+    StopReason::EndTurn
+}
+
+struct OnDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// A call with a terminal, as it is shown from its first report on.
+fn terminal(turn: &Turn) -> Option<()> {
+    let (id, terminal) = (ToolCallId::new("call"), TerminalId::new("call"));
+    let shown = ToolCallPatch::announce("terminal", "Run it", ToolKind::Execute);
+    let shown = shown.append(Content::Terminal(terminal.clone()));
+    let opened = TerminalPatch::open("run it", "/");
+    turn.session.with(|session, now| session.open_terminal(&terminal, opened, now));
+    let call = turn.session.announce(&id, &turn.id, shown, &turn.cancel)?;
+    turn.session.with(|session, now| session.start(&id, now));
+    call.handle().terminal_output(&terminal, b"hello\n");
+    call.handle().terminal_exit(&terminal, Exit { code: Some(0), signal: None });
+    call.finish(End::completed());
+    Some(())
+}
+
+async fn run(text: &str, turn: Turn) -> Result<StopReason> {
+    let tool = async |name: &str, _| Ok::<_, String>(name.to_owned());
+    // Only the calls of these names are asked about.
+    let effects = |name: &str, _: &Value| match name {
+        "tool" | "ask" => Effects::from(Effect::Unknown),
+        _ => Effects::none(),
+    };
+    let tools = Middleware::new(turn.session.clone()).effects(effects);
+    match text {
+        "end" => Ok(StopReason::EndTurn),
+        "refuse" => Ok(StopReason::Refusal),
+        "fail" => Err(Error::internal_error()),
+        "panic" => panic!("as it was told"),
+        "wait" => {
+            turn.cancel.cancelled().await;
+            Err(Error::internal_error())
+        }
+        "ignore" => pending().await,
+        // What a turn may do by mistake: the answer is its own all the same.
+        "end twice" => {
+            turn.session.end_turn(&turn.id, Reason::Turn);
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            Ok(StopReason::EndTurn)
+        }
+        "say" => {
+            for role in [Role::User, Role::Thought, Role::Agent] {
+                let message = format!("{role:?}");
+                turn.session.say(Chunk { role, message, text: format!("{role:?} ") });
+            }
+            turn.session.plan(Plan::default());
+            Ok(StopReason::EndTurn)
+        }
+        "many" => {
+            for id in 0..12 {
+                let id = id.to_string();
+                drop(tools.call(&turn.id, &id, "quiet", json!({}), &turn.cancel, tool).await);
+            }
+            Ok(StopReason::EndTurn)
+        }
+        "terminal" => {
+            terminal(&turn).map(|()| StopReason::EndTurn).ok_or_else(Error::internal_error)
+        }
+        text => {
+            let called = tools.call(&turn.id, "1", text, json!({}), &turn.cancel, tool).await;
+            say(&turn, &called.unwrap_or_else(|ended| ended.text));
+            Ok(StopReason::EndTurn)
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! How requests are answered: by their turn, whatever it comes to, and in whatever order they come.
+
+use acp_conformance::{Agent, Error, Permission, Rule, Side};
+use futures::{StreamExt as _, stream};
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use crate::{outcome, send_mode, start};
+
+/// Lets the agent take in what it was sent, and waits until it did.
+async fn settle(agent: &mut Agent) -> Result<(), Error> {
+    let mode = send_mode(agent, "settled").await?;
+    agent.answer(&mode).await.map(drop)
+}
+
+#[tokio::test]
+async fn a_prompt_is_answered_with_what_its_turn_comes_to() -> Result<(), Error> {
+    for (prompt, expected) in [
+        ("end", "end_turn"),
+        ("refuse", "refusal"),
+        ("end twice", "end_turn"),
+        ("fail", "The agent failed: it has a fault of its own. Please report it"),
+        ("panic", "The agent failed: something panicked"),
+    ] {
+        let mut agent = start(Permission::Never).await?;
+        let id = agent.prompt("s", prompt).await?;
+        agent.until(|client| client.answer(&id).is_some()).await?;
+        assert_eq!(outcome(&agent, &id), expected, "{prompt}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_turn_that_is_cancelled_is_answered_so_whatever_it_returns() -> Result<(), Error> {
+    for (prompt, how) in [
+        ("wait", "session/cancel"),
+        ("wait", "$/cancel_request"),
+        ("wait", "session/close"),
+        ("ask", "session/cancel"),
+        ("ask", "session/close"),
+        ("ignore", "session/close"),
+    ] {
+        let mut agent = start(Permission::Never).await?;
+        let id = agent.prompt("s", prompt).await?;
+        settle(&mut agent).await?;
+        match how {
+            "session/close" => drop(agent.send(how, json!({ "sessionId": "s" })).await?),
+            "$/cancel_request" => agent.notify(how, json!({ "requestId": id })).await?,
+            _ => agent.cancel("s").await?,
+        }
+        assert_eq!(agent.stop_reason(&id).await?, "cancelled", "{prompt} {how}");
+        agent.end().await?;
+        assert_eq!(agent.client.faults_of(Side::Agent), []);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn turns_run_one_after_the_other_and_few_prompts_wait() -> Result<(), Error> {
+    let mut agent = start(Permission::Never).await?;
+    let mut prompts = vec![agent.prompt("s", "wait").await?];
+    for _ in 0..8 {
+        prompts.push(agent.prompt("s", "say").await?);
+    }
+    let busy = agent.prompt("s", "say").await?;
+    agent.until(|client| client.answer(&busy).is_some()).await?;
+    assert!(outcome(&agent, &busy).starts_with("8 prompts wait already"));
+    agent.notify("$/cancel_request", json!({ "requestId": prompts[8] })).await?;
+    agent.until(|client| client.answer(&prompts[8]).is_some()).await?;
+    assert_eq!(outcome(&agent, &prompts[8]), "The request was cancelled");
+    assert_eq!(agent.client.session("s").said(), "");
+    agent.notify("$/cancel_request", json!({ "requestId": prompts[0] })).await?;
+    assert_eq!(agent.stop_reason(&prompts[0]).await?, "cancelled");
+    for prompt in &prompts[1..8] {
+        assert_eq!(agent.stop_reason(prompt).await?, "end_turn");
+    }
+    assert_eq!(agent.client.session("s").said(), "Agent ".repeat(7));
+    agent.end().await?;
+    assert_eq!(agent.client.faults_of(Side::Agent), []);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_request_is_answered_behind_what_it_changed() -> Result<(), Error> {
+    let mut agent = start(Permission::Never).await?;
+    let [kept, forgotten] =
+        [send_mode(&mut agent, "keep").await?, send_mode(&mut agent, "forget").await?];
+    let set = send_mode(&mut agent, "fast").await?;
+    agent.answer(&set).await?;
+    assert_eq!(outcome(&agent, &forgotten), "The agent failed: something panicked");
+    let (lines, answer) = (agent.client.transcript(), format!("\"id\":{set},\"result\""));
+    let update = lines.find("current_mode_update");
+    assert!(update < lines.find(&answer) && update.is_some(), "{lines}");
+    assert_eq!(outcome(&agent, &kept), "nothing");
+    agent.request("session/close", json!({ "sessionId": "s" })).await?;
+    assert_eq!(outcome(&agent, &kept), "The session is closing; open another one");
+    for late in [send_mode(&mut agent, "fast").await?, agent.prompt("s", "end").await?] {
+        agent.until(|client| client.answer(&late).is_some()).await?;
+        assert_eq!(outcome(&agent, &late), "The session is closing; open another one");
+    }
+    Ok(())
+}
+
+/// What a client may do: send a prompt, have the agent do something, or stop something.
+const STEPS: [&str; 11] = [
+    "end",
+    "panic",
+    "wait",
+    "ignore",
+    "ask",
+    "mode keep",
+    "mode forget",
+    "mode drop",
+    "cancel",
+    "withdraw",
+    "close",
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_request_is_answered_once_in_whatever_order_they_come() {
+    let count = STEPS.len();
+    let all = (0..count.pow(3)).map(|number| {
+        [number % count, number / count % count, number / count.pow(2)].map(|step| STEPS[step])
+    });
+    stream::iter(all)
+        .for_each_concurrent(32, async |steps| {
+            if let Err(error) = play(steps).await {
+                panic!("{steps:?}: {error}");
+            }
+        })
+        .await;
+}
+
+/// Does these steps as fast as the agent takes them, and closes its input.
+async fn play(steps: [&str; 3]) -> Result<(), Error> {
+    let mut agent = start(Permission::Never).await?;
+    let mut requests = Vec::new();
+    for step in steps {
+        match (step, step.strip_prefix("mode ")) {
+            (_, Some(mode)) => requests.push(send_mode(&mut agent, mode).await?),
+            ("cancel", _) => agent.cancel("s").await?,
+            ("withdraw", _) => {
+                let params = json!({ "requestId": requests.last() });
+                agent.notify("$/cancel_request", params).await?;
+            }
+            ("close", _) => {
+                requests.push(agent.send("session/close", json!({ "sessionId": "s" })).await?);
+            }
+            (prompt, _) => requests.push(agent.prompt("s", prompt).await?),
+        }
+    }
+    // A session that was dropped answers by itself; nobody closes it when the connection ends.
+    if steps.contains(&"mode drop") {
+        agent.until(|client| requests.iter().all(|it| client.answer(it).is_some())).await?;
+    }
+    agent.end().await?;
+    for request in &requests {
+        assert_ne!(outcome(&agent, request), "nothing", "{steps:?}: {request}");
+    }
+    // Prompts behind a close, and a cancel that crosses an answer, are the client's own doing.
+    let crossed = |rule| match rule {
+        Rule::AfterClose | Rule::NotCancelled => true,
+        Rule::PromptOrder => steps.contains(&"close"),
+        _ => false,
+    };
+    let mut faults = agent.client.faults_of(Side::Agent);
+    faults.retain(|fault| !crossed(fault.rule));
+    assert_eq!(faults, [], "{steps:?}");
+    Ok(())
+}

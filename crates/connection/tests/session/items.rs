@@ -1,0 +1,155 @@
+//! What a session sends beside answers, and what it asks.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use acp_conformance::{
+    Behaviour, Error, Files, Form, Permission, Scripted, Service, Side, Terminals,
+};
+use acp_transport::Counters;
+use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use crate::{start, start_with};
+
+#[tokio::test]
+async fn messages_thoughts_and_plans_are_sent_before_the_answer() -> Result<(), Error> {
+    let mut agent = start(Permission::Never).await?;
+    assert_eq!(agent.turn("s", "say").await?, "end_turn");
+    let session = agent.client.session("s");
+    assert_eq!((session.said(), session.thought()), ("Agent ".into(), "Thought ".into()));
+    let kinds: Vec<_> =
+        session.updates.iter().map(|update| json!(update)["sessionUpdate"].clone()).collect();
+    for kind in ["user_message_chunk", "plan"] {
+        assert!(kinds.contains(&json!(kind)), "{kinds:?}");
+    }
+    agent.end().await?;
+    assert_eq!(agent.client.faults_of(Side::Agent), []);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_permission_is_asked_answered_and_withdrawn() -> Result<(), Error> {
+    let rejected = "Rejected by the user. It did not run.";
+    for (permission, said) in [
+        (Permission::Select(PermissionOptionKind::AllowOnce), "tool"),
+        (Permission::Select(PermissionOptionKind::RejectOnce), rejected),
+        (Permission::Cancelled, "Cancelled by the user before it ran."),
+    ] {
+        let mut agent = start(permission).await?;
+        agent.turn("s", "tool").await?;
+        assert_eq!(agent.client.session("s").said(), said);
+        agent.end().await?;
+        assert_eq!(agent.client.faults_of(Side::Agent), []);
+    }
+    let mut agent = start(Permission::Never).await?;
+    let prompt = agent.prompt("s", "tool").await?;
+    agent.until(|client| !client.asked.is_empty()).await?;
+    agent.cancel("s").await?;
+    agent.stop_reason(&prompt).await?;
+    let asked = agent.client.asked[0].id.clone();
+    agent.until(|client| client.withdrawn == [asked.clone()]).await
+}
+
+#[tokio::test]
+async fn something_is_done_after_each_answer_and_a_form_asks_why() -> Result<(), Error> {
+    static ANSWERS: AtomicUsize = AtomicUsize::new(0);
+    let rejects = Permission::Select(PermissionOptionKind::RejectOnce);
+    let behaviour = Behaviour { form: Some(Form::Fill("use make")), ..rejects.into() };
+    let mut agent = start_with(behaviour, |builder| {
+        builder.handle().with(|session, _| session.ask_for_reasons());
+        builder.after_answer(async || {
+            ANSWERS.fetch_add(1, Relaxed);
+        })
+    })
+    .await?;
+    agent.turn("s", "tool").await?;
+    let said = "Rejected by the user. It did not run. They said: use make";
+    assert_eq!(agent.client.session("s").said(), said);
+    assert_eq!(ANSWERS.load(Relaxed), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn terminals_and_calls_are_sent_under_the_key_of_the_agent() -> Result<(), Error> {
+    for shows_terminals in [false, true] {
+        let capabilities = json!({ "_meta": { "terminal_output": shows_terminals } });
+        let behaviour = Behaviour { capabilities, ..Behaviour::default() };
+        let mut agent = start_with(behaviour, |builder| builder.with_meta_key("mine")).await?;
+        agent.turn("s", "terminal").await?;
+        let session = agent.client.session("s");
+        let call = session.calls()[0];
+        assert_eq!(call.status, ToolCallStatus::Completed);
+        assert!(call.meta.as_ref().is_some_and(|meta| meta.contains_key("mine")), "{call:?}");
+        assert!(session.shows("hello"), "{call:?}");
+        assert_eq!(acp_conformance::terminal_id(call).is_some(), shows_terminals);
+        agent.end().await?;
+        assert_eq!(agent.client.faults_of(Side::Agent), []);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_request_goes_out_behind_what_was_sent_before_it() -> Result<(), Error> {
+    let unsaved = BTreeMap::from([("/file".into(), "text".to_owned())]);
+    for (files, said) in [
+        (Some(Files { unsaved, ..Files::default() }), "before text"),
+        (None, "before Method not found"),
+        (
+            Some(Files { service: Service::Never, ..Files::default() }),
+            "before the client did not answer within 1 s",
+        ),
+    ] {
+        let mut agent = start(Behaviour { files, ..Behaviour::default() }).await?;
+        agent.turn("s", "read").await?;
+        assert_eq!(agent.client.session("s").said(), said);
+        let lines = agent.client.transcript();
+        assert!(lines.find("before ") < lines.find("fs/read_text_file"), "{lines}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_the_client_holds_is_given_back_however_late_it_comes() -> Result<(), Error> {
+    for (service, ending) in [
+        (Service::Works, "session/cancel"),
+        (Service::Works, "session/close"),
+        (Service::Late(Duration::from_millis(100)), "session/cancel"),
+    ] {
+        let scripted = Some(Scripted::default());
+        let terminals = Some(Terminals { service, scripted, ..Terminals::default() });
+        let mut agent = start(Behaviour { terminals, ..Behaviour::default() }).await?;
+        let prompt = agent.prompt("s", "hold").await?;
+        agent.until(|client| client.transcript().contains("terminal/create")).await?;
+        match ending {
+            "session/cancel" => agent.cancel("s").await?,
+            ending => drop(agent.send(ending, json!({ "sessionId": "s" })).await?),
+        }
+        assert_eq!(agent.stop_reason(&prompt).await?, "cancelled");
+        agent.until(|client| client.transcript().contains("terminal/release")).await?;
+        assert_eq!(agent.terminals(), 0, "{service:?} {ending}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_session_sends_no_faster_than_its_counters_let_it() -> Result<(), Error> {
+    // Nothing is ever written by these.
+    let paced = |builder: acp_connection::ClientSessionBuilder| {
+        builder.with_counters(Arc::<Counters>::default())
+    };
+    for (change, most) in [(paced as crate::agent::Change, 8), (|builder| builder, 24)] {
+        let mut agent = start_with(Permission::Never, change).await?;
+        agent.prompt("s", "many").await?;
+        let has = |count: usize| {
+            move |client: &acp_conformance::Client| client.session("s").updates.len() > count
+        };
+        agent.until(has(most - 1)).await?;
+        let more = tokio::time::timeout(Duration::from_millis(300), agent.until(has(most))).await;
+        assert!(more.is_err() || most > 8, "more than {most} came");
+    }
+    Ok(())
+}
