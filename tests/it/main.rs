@@ -25,7 +25,6 @@ mod faults;
 mod file_names;
 mod harness;
 mod malformed;
-mod middleware_agent;
 mod modes;
 mod options;
 mod permission;

@@ -2,8 +2,8 @@
 //!
 //! `cargo run -p acp-lifecycle --example foreign_loop` prints what an ACP client would be sent,
 //! one JSON-RPC message a line. The first part stands for the agent that you have; the second is
-//! what you add. For a real connection in place of the printed lines, see `middleware_agent` in
-//! the `callboard` crate.
+//! what you add. For a real connection in place of the printed lines, see `middleware_agent` of
+//! `acp-connection`.
 
 #![expect(clippy::disallowed_methods, reason = "a program reads the clock that the crate may not")]
 
