@@ -61,6 +61,15 @@ pub(crate) struct SessionSetup {
     pub(crate) instructions: Option<Arc<str>>,
 }
 
+/// Saves what is to be remembered after each answer to a question. What cannot be saved is logged,
+/// and listed for what it is.
+fn saving_rules(client: ClientSessionBuilder, keeper: Arc<Keeper>) -> ClientSessionBuilder {
+    client.after_answer(move || {
+        let keeper = keeper.clone();
+        async move { drop(keeper.save().await) }
+    })
+}
+
 /// The prompts that wait, in order.
 #[derive(Default)]
 struct Waiting(Vec<WaitingPrompt>);
@@ -113,11 +122,7 @@ impl Session {
         let handle = client.handle().clone();
         let keeper = store.map(|store| Arc::new(Keeper::new(handle.clone(), store, cwd)));
         if let Some(keeper) = keeper.clone() {
-            client = client.after_answer(move || {
-                let keeper = keeper.clone();
-                // What cannot be saved is logged, and listed for what it is.
-                async move { drop(keeper.save().await) }
-            });
+            client = saving_rules(client, keeper);
         }
         let client = client.open();
         let tools = turn::tools(&registry);
