@@ -30,8 +30,8 @@ pub const WHOLE_CHANGE_BYTES: usize = 16 * 1024;
 /// Serialised bytes sent for one change; what is over is told as a count.
 pub const CHANGE_BYTES: usize = 256 * 1024;
 
-/// Serialised bytes of a hunk beside its lines and its path.
-pub(crate) const HUNK_JSON_BYTES: usize = 160;
+/// Serialised bytes of a hunk beside its lines and its path, with a key of `_meta` of up to 64 letters.
+pub(crate) const HUNK_JSON_BYTES: usize = 192;
 
 /// Lines of two texts up to which their smallest difference is looked for at all.
 pub const DIFF_LINES: usize = 500_000;

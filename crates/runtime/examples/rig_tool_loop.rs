@@ -5,8 +5,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use acp_connection::{ClientSession, Turn};
-use acp_lifecycle::{BatchCall, Chunk, Effect, Effects, Middleware, Role, Session};
+use acp_lifecycle::{BatchCall, Effect, Effects, Middleware, Session};
 use acp_transport::Counters;
+use acp_types::{Chunk, Role};
 use agent_client_protocol::v1::schema::{self as v1, ContentBlock, StopReason};
 use agent_client_protocol::{self as acp, Client, ConnectTo};
 use rig_core::DynModel;

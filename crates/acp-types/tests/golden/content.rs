@@ -260,7 +260,7 @@ fn a_small_change_with_hunks_is_one_diff_of_whole_files_in_v1() {
 #[test]
 fn a_change_over_its_bound_is_cut_and_says_so() {
     // With what a message takes beside them.
-    let (old, last) = ("old\n", "x".repeat(CHANGE_BYTES - 1300) + "\n");
+    let (old, last) = ("old\n", "x".repeat(CHANGE_BYTES - 1500) + "\n");
     let place = |start, new: &str| Hunk {
         old_start: start,
         new_start: start,

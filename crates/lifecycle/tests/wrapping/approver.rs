@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use acp_lifecycle::{
-    AcceptEditsPolicy, Answer, Effect, Effects, Matcher, Middleware, Permit, Rule, Scope, Subject,
-    Verdict,
+    AcceptEditsPolicy, Answer, CallHandle, Effect, Effects, Executor, Failure, Grant, Matcher,
+    Middleware, Permit, Pinned, Preview, Rule, Scope, SessionHandle, Subject, Success, Verdict,
+    perform,
 };
 use acp_types::{Content, ContentBlock, Reason, Status, ToolCallPatch, ToolCallReport, ToolKind};
 use pretty_assertions::assert_eq;
@@ -216,6 +217,18 @@ async fn what_an_approver_lets_change_was_seen_by_nobody() {
     assert_eq!(scripts.asked_client(), 1);
 }
 
+/// Changes a file, about which nobody is asked.
+fn edit(session: &SessionHandle) {
+    session.with(|session, now| {
+        let id = "edit".into();
+        session.announce(&id, &"t".into(), ToolCallPatch::new().title("Edit"), now);
+        let subject = Subject::of_call("write", &json!({}), "/p".as_ref(), b"");
+        let edit = Effect::Write("/p/a.rs".into()).into();
+        let permit = session.permit(&id, &edit, subject, true, now);
+        assert!(matches!(permit, Permit::Granted(_)));
+    });
+}
+
 #[tokio::test(start_paused = true)]
 async fn files_that_change_while_an_approver_thinks_are_named_to_it_before_anything_runs() {
     let mut scripts = Scripts::new().accepting_edits();
@@ -225,19 +238,50 @@ async fn files_that_change_while_an_approver_thinks_are_named_to_it_before_anyth
         let mut seen = sees.lock().unwrap();
         seen.push(request.unseen().to_vec());
         if seen.len() == 1 {
-            session.with(|session, now| {
-                let id = "edit".into();
-                session.announce(&id, &"t".into(), ToolCallPatch::new().title("Edit"), now);
-                let subject = Subject::of_call("write", &json!({}), "/p".as_ref(), b"");
-                let edit = Effect::Write("/p/a.rs".into()).into();
-                let permit = session.permit(&id, &edit, subject, true, now);
-                assert!(matches!(permit, Permit::Granted(_)));
-            });
+            edit(&session);
         }
         async { Some(Answer::allow_once()) }
     });
     scripts.call("run", "make").await;
     assert_eq!(*asked.lock().unwrap(), [vec![], vec![PathBuf::from("/p/a.rs")]]);
+}
+
+/// Runs `make`, where the first run finds that it does not hold any more, and a file is changed.
+struct Makes(bool);
+
+impl Executor for Makes {
+    type Plan = ();
+
+    async fn preview(&mut self, _: &CallHandle) -> Result<Preview<()>, Failure> {
+        let subject = Subject::of_call("make", &json!({}), "/p".as_ref(), b"");
+        Ok(Preview::new(Pinned::new((), subject), acts("run", &json!({ "of": "make" }))))
+    }
+
+    async fn run(
+        &mut self,
+        pinned: Pinned<()>,
+        grant: Grant,
+        call: &CallHandle,
+    ) -> Result<Success, Failure> {
+        pinned.release(grant).unwrap();
+        if std::mem::take(&mut self.0) {
+            edit(call.session());
+            return Err(Failure { is_outdated: true, ..Failure::report("changed", "It changed.") });
+        }
+        Ok(Success::default())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_permitted_once_is_asked_about_again_where_files_changed_since() {
+    let scripts = Scripts::new().accepting_edits();
+    let asked = scripts.approve([Some(Answer::allow_once()), Some(Answer::allow_once())]);
+    let Stage { session, cancel, .. } = &scripts.stage;
+    let patch = ToolCallPatch::announce("make", "Make", ToolKind::Execute);
+    let open = session.announce(&"c".into(), &"t".into(), patch, cancel).unwrap();
+    assert_eq!(perform(open, Makes(true)).await.status, Status::Completed);
+    let unseen = asked.lock().unwrap().iter().map(|(unseen, _)| unseen.clone()).collect::<Vec<_>>();
+    assert_eq!(unseen, [vec![], vec![PathBuf::from("/p/a.rs")]]);
 }
 
 #[tokio::test(start_paused = true)]

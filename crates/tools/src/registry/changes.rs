@@ -179,7 +179,7 @@ mod tests {
         let large = FileChange { unlisted: (7, 0), ..change(300) };
         let (content, is_whole) = in_english(vec![change(1), large.clone()], &context).await;
         assert!(!is_whole);
-        let note = Content::text("/p/a.txt: +54 −0 more lines are not shown.");
+        let note = Content::text("/p/a.txt: +55 −0 more lines are not shown.");
         assert_eq!(content[2], note);
         let (path, link) = linked(content.last()).unwrap();
         let patch = std::fs::read_to_string(&path).unwrap();

@@ -46,6 +46,7 @@ async fn an_embedded_agent_with_a_key_of_its_own_never_sends_ours() {
         "write b.txt\n<<<\nthree\n>>>",
         "run echo four",
         "read missing.txt",
+        r#"tool todo_write {"todos": [{"content": "Five", "id": "5"}]}"#,
         "/mode auto",
         "/usage",
     ] {
@@ -56,8 +57,9 @@ async fn an_embedded_agent_with_a_key_of_its_own_never_sends_ours() {
     for line in agent.client.transcript().lines() {
         meta_keys(&serde_json::from_str(line).unwrap(), "", &mut keys);
     }
-    // Of a call in an update, of a call in a request, of a diff.
-    assert_eq!(Vec::from_iter(keys), ["content: own", "toolCall: own", "update: own"]);
+    // Of a diff, of a step of the plan, of a call in a request, of a call in an update.
+    let expected = ["content: own", "entries: own", "toolCall: own", "update: own"];
+    assert_eq!(Vec::from_iter(keys), expected);
 }
 
 #[tokio::test]
