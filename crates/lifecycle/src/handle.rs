@@ -239,7 +239,9 @@ impl SessionHandle {
     /// ([`Request::unseen`]).
     ///
     /// It is asked once about each request, which neither a rule nor the policy decided, and nothing
-    /// waits for it but the call. On nothing, the client is asked. Its answer is taken as the
+    /// waits for it but the call. On nothing, the client is asked; without a client, and so without
+    /// [`drive`](crate::drive), answer every request, or the call waits until its turn is cancelled. Its
+    /// answer is taken as the
     /// client's would be, and what a rule or the policy denies by then stays denied, but it stands for
     /// no person: what it allows can be remembered for the session and no longer, and files that are
     /// changed by it, or named to it, are named to whoever is asked next about a command that may run

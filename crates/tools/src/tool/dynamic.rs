@@ -17,6 +17,8 @@ use crate::error::ToolError;
 /// It is as [`Tool`] with JSON for arguments and [`AnyPlan`] for plans, and every [`Tool`] is one.
 /// [`Registry::add_dyn`](crate::Registry::add_dyn) adds one to a session.
 ///
+/// Arguments are not compared with the schema, unless [`DynTool::accepts`] does.
+///
 /// ```
 /// use acp_lifecycle::{AnyPlan, Grant, Pinned};
 /// use acp_tools::{Draft, DynTool, Invocation, Output, Registry, Spec, ToolError};
