@@ -135,6 +135,11 @@ impl OpenTurns {
         lock(&self.turns).open.len()
     }
 
+    /// Returns the names of the turns.
+    pub(crate) fn names(&self) -> Vec<TurnId> {
+        lock(&self.turns).open.keys().cloned().collect()
+    }
+
     pub(crate) fn cancel(&self) {
         lock(&self.turns).open.values().for_each(CancellationToken::cancel);
     }
@@ -154,5 +159,21 @@ impl OpenTurns {
             }
             ended.await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OpenTurns;
+
+    #[test]
+    fn a_turn_that_begins_behind_the_close_is_cancelled() {
+        let turns = OpenTurns::default();
+        let (first, cancel) = turns.begin();
+        assert!(!cancel.is_cancelled());
+        turns.close();
+        let (second, late) = turns.begin();
+        assert!(cancel.is_cancelled() && late.is_cancelled());
+        assert_ne!(first, second);
     }
 }

@@ -289,6 +289,10 @@ impl State {
                 () = self.turns.all_ended() => {}
                 () = given_up => {}
             }
+            // A turn that still runs makes no call any more.
+            for turn in self.turns.names() {
+                self.handle.end_turn(&turn, Reason::Shutdown);
+            }
             self.handle.end_all(Reason::Shutdown);
             stop.cancel();
         };

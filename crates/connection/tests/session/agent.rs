@@ -41,6 +41,9 @@ struct State {
 /// How long the client has to answer.
 const DEADLINE: Duration = Duration::from_secs(1);
 
+/// How long a turn blocks its thread.
+pub(crate) const BLOCKS: Duration = Duration::from_secs(3);
+
 /// How long the session waits for its turns when it is closed.
 const CLOSE: Duration = Duration::from_millis(20);
 
@@ -89,11 +92,11 @@ pub(crate) fn agent(change: Change) -> impl ConnectTo<Client> {
         .on_receive_request(
             async move |_: CloseSessionRequest, responder, _| {
                 let mut state = closed.lock().unwrap();
-                let session = state.session.clone();
+                let Some(session) = state.session.clone() else {
+                    return responder.respond_with_error(Error::invalid_params());
+                };
                 state.closing.push(tokio::spawn(async move {
-                    if let Some(session) = session {
-                        session.close(CLOSE).await;
-                    }
+                    session.close(CLOSE).await;
                     responder.respond(CloseSessionResponse::new())
                 }));
                 Ok(())
@@ -225,6 +228,11 @@ async fn run(text: &str, turn: Turn) -> Result<StopReason> {
             Err(Error::internal_error())
         }
         "ignore" => pending().await,
+        "block" => {
+            let (_open, never) = std::sync::mpsc::channel::<()>();
+            assert!(never.recv_timeout(BLOCKS).is_err());
+            Ok(StopReason::EndTurn)
+        }
         // What a turn may do by mistake: the answer is its own all the same.
         "end twice" => {
             turn.session.end_turn(&turn.id, Reason::Turn);

@@ -5,6 +5,7 @@ use futures::{StreamExt as _, stream};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
+use crate::agent::BLOCKS;
 use crate::{outcome, send_mode, start};
 
 /// Lets the agent take in what it was sent, and waits until it did.
@@ -55,6 +56,18 @@ async fn a_turn_that_is_cancelled_is_answered_so_whatever_it_returns() -> Result
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_that_blocks_its_thread_is_answered_without_it() -> Result<(), Error> {
+    let mut agent = start(Permission::Never).await?;
+    let begun = std::time::Instant::now();
+    let prompt = agent.prompt("s", "block").await?;
+    settle(&mut agent).await?;
+    agent.request("session/close", json!({ "sessionId": "s" })).await?;
+    assert_eq!(outcome(&agent, &prompt), "cancelled");
+    assert!(begun.elapsed() < BLOCKS);
+    Ok(())
+}
+
 #[tokio::test]
 async fn turns_run_one_after_the_other_and_few_prompts_wait() -> Result<(), Error> {
     let mut agent = start(Permission::Never).await?;
@@ -102,19 +115,8 @@ async fn a_request_is_answered_behind_what_it_changed() -> Result<(), Error> {
 }
 
 /// What a client may do: send a prompt, have the agent do something, or stop something.
-const STEPS: [&str; 11] = [
-    "end",
-    "panic",
-    "wait",
-    "ignore",
-    "ask",
-    "mode keep",
-    "mode forget",
-    "mode drop",
-    "cancel",
-    "withdraw",
-    "close",
-];
+const STEPS: [&str; 9] =
+    ["end", "wait", "ignore", "ask", "mode keep", "mode drop", "cancel", "withdraw", "close"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_request_is_answered_once_in_whatever_order_they_come() {
