@@ -27,7 +27,7 @@ pub(crate) const REPEATED_BYTES: usize = 64 * 1024;
 /// Bytes of old and new text up to which a change is sent as whole files; above, as hunks.
 pub const WHOLE_CHANGE_BYTES: usize = 16 * 1024;
 
-/// Serialised bytes sent for one change; what is over is told as a count.
+/// Serialised bytes sent for one change; the rest is counted.
 pub const CHANGE_BYTES: usize = 256 * 1024;
 
 /// Serialised bytes of a hunk beside its lines and its path, with a key of `_meta` of up to 64 letters.

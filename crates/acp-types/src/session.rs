@@ -197,7 +197,7 @@ impl ConfigValue {
     }
 }
 
-/// What a session is called, and when it was used. What is none stays as it was told.
+/// What a session is called, and when it was used. A field that is `None` leaves what was sent before.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SessionInfo {
@@ -208,7 +208,7 @@ pub struct SessionInfo {
 }
 
 impl SessionInfo {
-    /// Makes one that tells nothing.
+    /// Makes one that changes nothing.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -33,7 +33,7 @@ pub(crate) struct Choices {
     chooser: Arc<Chooser>,
     /// The model of every new session, once [`Choices::settle`] has found it.
     settled: Option<Lazy>,
-    /// Whether anybody sees which models there are.
+    /// Whether a list of models is shown.
     has_menu: bool,
     builtin: BuiltIn,
 }

@@ -69,7 +69,7 @@ async fn serve(agent: Agent, transport: Transport) -> ExitCode {
     let mut out_of_time = pin!(async {
         ended.cancelled().await;
         tokio::time::sleep(limits::EXIT_DEADLINE).await;
-        // What the client was not told by now, it is not told at all.
+        // What was not sent to the client by now is not sent at all.
         tracing::warn!("something did not end in time, it is left behind");
     });
     tokio::select! {

@@ -208,7 +208,7 @@ impl Screen {
     ///
     /// # Errors
     ///
-    /// Why nobody was asked, in English: the request is rejected, but not by the user.
+    /// Why no question was put, in English: the request is rejected, but not by the user.
     fn answer(
         &self,
         request: &RequestPermissionRequest,

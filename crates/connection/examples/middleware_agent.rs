@@ -1,4 +1,4 @@
-//! A whole ACP agent around tools that know nothing of ACP: diffs, permission, progress, cancel.
+//! A whole ACP agent around tools without ACP: diffs, permission, progress, cancel.
 //!
 //! `cargo run -p acp-connection --example middleware_agent` serves a client on standard streams, one
 //! session a connection; a prompt is the path of a note. Its test: `tests/middleware_agent.rs`.
@@ -40,7 +40,7 @@ fn effects(name: &str, args: &Value) -> Effects {
     }
 }
 
-/// Shows the change of a file before anybody is asked about it.
+/// Shows the change of a file before the question.
 fn preview(name: &str, args: &Value) -> Result<ToolCallPatch, String> {
     let ("add_line", Some(path)) = (name, args["path"].as_str()) else {
         return Ok(ToolCallPatch::new());

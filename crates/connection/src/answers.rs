@@ -73,7 +73,7 @@ impl Answers {
         let mut unanswered = lock(&self.0);
         if unanswered.is_over {
             drop(unanswered);
-            // The connection may be gone as well, and with it whoever asked.
+            // The connection may be gone as well, and with it the client.
             drop(responder.respond_with_error(errors::session_closing()));
         } else {
             let request = Request { responder, slot: slot.clone(), cut_off };

@@ -18,7 +18,7 @@ pub(crate) fn request_cancelled() -> Error {
     error(ErrorCode::REQUEST_CANCELLED, "cancelled", "The request was cancelled")
 }
 
-/// Whoever was to answer panicked.
+/// The task that was to answer panicked.
 pub(crate) fn panicked() -> Error {
     error(ErrorCode::INTERNAL_ERROR, "fault", "The agent failed: something panicked")
 }

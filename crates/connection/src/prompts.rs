@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use crate::answers::{AnswerId, Answers, Slot};
 use crate::lock::lock;
 
-/// The turn of a prompt, for whoever runs it.
+/// The turn of a prompt, for your loop.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Turn {
@@ -100,7 +100,7 @@ pub(crate) fn cancelled() -> PromptResponse {
 #[derive(Default)]
 pub(crate) struct OpenTurns {
     turns: Mutex<Turns>,
-    /// Is told whenever one ends.
+    /// Notified whenever one ends.
     ended: Notify,
 }
 

@@ -20,7 +20,7 @@ use crate::lock::lock;
 /// Asks the client of a session for something: a file, a terminal, a form. Cheap to clone.
 ///
 /// Each request goes out behind all that the session sent before it and has a deadline from then on.
-/// The client is told when nobody waits for its answer any more.
+/// A request whose answer is not awaited any more is cancelled at the client.
 #[derive(Clone)]
 pub struct ClientRequests {
     handle: SessionHandle,
@@ -139,7 +139,7 @@ impl ClientRequests {
         self.queue(Kind::Released, send);
     }
 
-    /// Sends a request whose turn has come, unless nobody waits for it any more.
+    /// Sends a request whose turn has come, unless its caller has gone.
     pub(crate) fn hand_over(&self, number: ClientRequestId) {
         if let Some(send) = self.take(number) {
             send(&self.line);

@@ -30,7 +30,7 @@ use crate::{errors, limits};
 
 /// An open session of a client. Cheap to clone.
 ///
-/// What its [`handle`](Self::handle) is told, its [`requests`](Self::requests) and its answers leave
+/// What its [`handle`](Self::handle) is given, its [`requests`](Self::requests) and its answers leave
 /// in one order. Every request that it is given a responder of is answered exactly once.
 ///
 /// When the last clone is dropped, or the connection is gone, turns are cancelled and dropped. So a
@@ -187,7 +187,7 @@ impl ClientSession {
     ///
     /// # Errors
     ///
-    /// If the prompt is refused and the client cannot be told, because it is gone.
+    /// If the prompt is refused and the error cannot be sent, because the client is gone.
     pub fn prompt<R>(
         &self,
         responder: Responder<PromptResponse>,
@@ -221,7 +221,7 @@ impl ClientSession {
     }
 
     /// Takes another request, whose answer may not overtake what is sent before it: a change of the mode,
-    /// for example, which the client is also told of by an update.
+    /// for example, which is also sent as an update.
     pub fn open_request<T: JsonRpcResponse>(&self, responder: Responder<T>) -> OpenRequest<T> {
         let State { handle, answers, .. } = &*self.0.state;
         OpenRequest::new(handle.clone(), answers, responder)
@@ -248,7 +248,7 @@ impl ClientSession {
 }
 
 impl Drop for Owner {
-    /// Ends what runs for a session that nobody can close any more.
+    /// Ends what runs for a session whose last handle was dropped.
     fn drop(&mut self) {
         self.state.give_up();
     }

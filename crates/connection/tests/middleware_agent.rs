@@ -1,4 +1,4 @@
-//! The example of an agent whose tools know nothing of ACP, behind the fault-injecting client.
+//! The example of an agent around tools without ACP, behind the fault-injecting client.
 
 use acp_conformance::{Agent, Behaviour, Error, Permission, Side, Timing, text_of};
 use acp_types::schema::v1::{PermissionOptionKind, ToolCall, ToolCallContent};

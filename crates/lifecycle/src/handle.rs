@@ -101,7 +101,7 @@ impl SessionHandle {
     }
 
     /// Changes the session in one step and wakes the driver. What still runs for a call that ended by it
-    /// is told to stop, and who waits for a request that was withdrawn by it goes on.
+    /// is told to stop, and a call that waits for a request that was withdrawn by it goes on.
     ///
     /// `change` must not use this handle: it has the session to itself.
     pub fn with<T>(&self, change: impl FnOnce(&mut Session, Moment) -> T) -> T {

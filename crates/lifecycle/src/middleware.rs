@@ -253,7 +253,7 @@ impl Middleware {
         results
     }
 
-    /// Finds what a call touches; of one whose effects cannot be told, nobody knows.
+    /// Finds what a call touches; if its effects closure panics, that is unknown.
     fn footprint(&self, call: &BatchCall<'_>) -> Footprint {
         let effects = caught(|| (self.effects)(call.name, &call.args));
         effects.map_or(Footprint::Unknown, |effects| Footprint::of(call.name, &effects))

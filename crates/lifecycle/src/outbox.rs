@@ -314,7 +314,7 @@ impl Outbox {
         let waiting = match lane {
             // Text goes in the order in which it was said, so only the very last can grow.
             Lane::Chunk => self.queue.back_mut(),
-            // An answer may tell the same, so nothing later may come before it.
+            // An answer may hold the same state, so nothing later may go before it.
             Lane::State(_) | Lane::Compaction(_) => {
                 let behind = self.queue.iter_mut().rev();
                 let mut behind = behind

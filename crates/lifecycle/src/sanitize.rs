@@ -285,7 +285,7 @@ impl<'a> Redactor<'a> {
         }
     }
 
-    /// Redacts what is told of the session. Returns whether there is anything left to send.
+    /// Redacts the state of the session. Returns whether there is anything left to send.
     pub(crate) fn state(&mut self, state: &mut SessionState) -> bool {
         self.serialised(state)
     }

@@ -11,7 +11,7 @@
 //! reply run together, because a model that wants an order writes one command. Two calls share a
 //! file if one names a file, or a folder above it, that the other names; one that names none may
 //! touch any. Calls of one tool that reach nothing outside of the session follow each other. A call
-//! of which nobody knows what it does runs alone.
+//! whose effects are unknown runs alone.
 //!
 //! It knows nothing of tools; it runs nothing.
 
@@ -31,7 +31,7 @@ pub enum Footprint {
     Changes(Files),
     /// Anything: it runs a command.
     Anything,
-    /// Nobody knows what; it runs alone.
+    /// Unknown; it runs alone.
     Unknown,
 }
 

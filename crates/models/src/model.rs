@@ -124,7 +124,7 @@ impl Traits {
         Self { audio: true, ..self }
     }
 
-    /// Sets that it can be told how much to think.
+    /// Sets that its thought level can be chosen.
     #[must_use]
     pub const fn with_efforts(self) -> Self {
         Self { efforts: true, ..self }

@@ -71,7 +71,7 @@ impl Provider {
         format!("{}/{model}", self.name())
     }
 
-    /// Returns the model that stands for the provider where nobody named one, and the dialect that it
+    /// Returns the default model of the provider, and the dialect that it
     /// is used with: OpenAI's newer models call tools by its Responses only. `None` where only a server
     /// knows which models it has.
     #[must_use]

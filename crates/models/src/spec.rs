@@ -25,7 +25,7 @@ pub fn parse(
     })
 }
 
-/// Checks that [`parse`] takes `spec`, as far as its text tells.
+/// Checks that [`parse`] takes `spec`, without connecting to anything.
 ///
 /// # Errors
 /// [`SpecError::Unknown`].

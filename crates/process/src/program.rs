@@ -55,7 +55,7 @@ pub(crate) struct Ended {
     pub(crate) usage: Option<Usage>,
 }
 
-/// What the processes of a program used, those that nobody waited for left out.
+/// What the processes of a program used, without those that were not reaped.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Usage {
     pub(crate) cpu_micros: u64,

@@ -118,7 +118,7 @@ impl Commands {
         Arc::make_mut(&mut self.0).retain(|command| command.name != name);
     }
 
-    /// Returns what a client is told: these, and those of a model that takes commands. One that takes
+    /// Returns the menu of a client: these, and those of a model that takes commands. One that takes
     /// any text has none.
     pub(crate) fn available(
         &self,

@@ -195,7 +195,7 @@ impl Options {
         }));
     }
 
-    /// Tells the client what it has not been told, and answers whoever asked. The changes and the
+    /// Sends the client what has changed, and answers the request for it. The changes and the
     /// answer go out in this order, behind what went before.
     fn tell(&self, state: &mut State, by: By) {
         let now = Told::new(&state.selection, &self.commands);

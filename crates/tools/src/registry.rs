@@ -146,7 +146,7 @@ impl Registry {
     }
 
     /// Returns how the tools are used well, for the instructions of a model: a line each. One that
-    /// speaks of a tool which is not in the list is left out.
+    /// names a tool which is not in the list is left out.
     #[must_use]
     pub fn hints(&self) -> Vec<Cow<'static, str>> {
         let is_there = |name: &&str| self.tools.iter().any(|entry| entry.spec.name == **name);

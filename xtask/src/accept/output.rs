@@ -322,7 +322,7 @@ impl Seen {
 }
 
 /// Returns where a view ends in the output that it is of, if every piece of it stands where the
-/// gaps say. `has` tells whether a piece stands at a place.
+/// gaps say. `has` says whether a piece stands at a place.
 pub(super) fn end_of(view: &str, has: impl Fn(usize, &str) -> bool) -> Option<usize> {
     let past = |at: usize, piece: &str| has(at, piece).then_some(at + piece.len());
     let (mut rest, mut at) = (view, 0);

@@ -174,7 +174,7 @@ impl Sent {
         encode::chunk(chunk).into()
     }
 
-    /// Projects what a session tells beside its messages, calls and plan.
+    /// Projects the state of a session.
     ///
     /// A compaction is for clients that say that they show one.
     #[must_use]

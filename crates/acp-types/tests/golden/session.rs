@@ -1,4 +1,4 @@
-//! What a session tells beside its messages, calls and plan.
+//! The state of a session in v1 and draft v2.
 
 use acp_types::wire::{v1, v2};
 use acp_types::{

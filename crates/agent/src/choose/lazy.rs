@@ -25,7 +25,7 @@ struct Inner {
     chooser: Arc<Chooser>,
     /// Which model it is, once that is known; until then it is `direct`.
     which: OnceLock<Which>,
-    /// That model without its key, which tells what it takes.
+    /// That model without its key, for its traits.
     shut: OnceLock<Arc<dyn Model>>,
     direct: Arc<dyn Model>,
     state: Mutex<Option<Result<Open, ModelError>>>,
@@ -39,7 +39,7 @@ struct Which {
     model: String,
     /// As `--model` names it.
     name: String,
-    /// Why it was chosen, if nobody named it.
+    /// Why it was chosen, if no name was given.
     why: Option<String>,
 }
 

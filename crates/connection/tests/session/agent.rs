@@ -34,7 +34,7 @@ struct State {
     session: Option<ClientSession>,
     /// Sessions that are being closed, whose requests are answered then.
     closing: Vec<JoinHandle<Result<()>>>,
-    /// Requests that nobody answers.
+    /// Requests that stay unanswered.
     kept: Vec<OpenRequest<SetSessionModeResponse>>,
 }
 
@@ -164,7 +164,7 @@ fn prompt(
     })
 }
 
-/// Says what the client holds of a file, or why it does not tell.
+/// Says what the client holds of a file, or its error.
 async fn read(turn: &Turn, requests: &ClientRequests) -> StopReason {
     say(turn, "before ");
     let read = requests.send(ReadTextFileRequest::new("s", "/file"), DEADLINE).await;

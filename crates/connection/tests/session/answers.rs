@@ -151,7 +151,7 @@ async fn play(steps: [&str; 3]) -> Result<(), Error> {
             (prompt, _) => requests.push(agent.prompt("s", prompt).await?),
         }
     }
-    // A session that was dropped answers by itself; nobody closes it when the connection ends.
+    // A session that was dropped answers by itself; it is not closed when the connection ends.
     if steps.contains(&"mode drop") {
         agent.until(|client| requests.iter().all(|it| client.answer(it).is_some())).await?;
     }

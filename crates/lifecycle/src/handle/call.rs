@@ -134,12 +134,12 @@ impl CallHandle {
         Some(ended.and_then(|report| report.meta.reason).unwrap_or(with))
     }
 
-    /// Tells that the call, which runs, waits for something, such as a login or a lock.
+    /// Reports that the running call waits for something, such as a login or a lock.
     pub fn pause(&self) {
         self.session.with(|session, now| session.pause(&self.id, now));
     }
 
-    /// Tells that a paused call goes on.
+    /// Reports that a paused call goes on.
     pub fn resume(&self) {
         self.session.with(|session, now| session.start(&self.id, now));
     }
@@ -161,7 +161,7 @@ impl CallHandle {
         self.session.with(|session, now| session.report_within(&self.id, wait, now));
     }
 
-    /// Changes what the call tells beside the protocol's own fields. `change` has the session to itself,
+    /// Changes what the call reports beside the protocol's own fields. `change` has the session to itself,
     /// as in [`SessionHandle::with`].
     pub fn change_meta(&self, change: impl FnOnce(&mut CallMeta)) {
         self.session.with(|session, now| session.change_meta(&self.id, change, now));
@@ -172,12 +172,12 @@ impl CallHandle {
         self.change(ToolCallPatch::new().append(content));
     }
 
-    /// Tells where the call works now.
+    /// Reports where the call works now.
     pub fn locations(&self, locations: Vec<Location>) {
         self.change(ToolCallPatch::new().locations(locations));
     }
 
-    /// Tells how far the call is, in its metadata and behind its title.
+    /// Reports how far the call is, in its metadata and behind its title.
     pub fn progress(&self, progress: Progress) {
         self.session.with(|session, now| session.progress(&self.id, progress, now));
     }
@@ -208,7 +208,7 @@ impl CallHandle {
         id
     }
 
-    /// Tells more of a terminal of the call: its command, its size.
+    /// Reports more of a terminal of the call: its command, its size.
     pub fn describe_terminal(&self, id: &TerminalId, patch: TerminalPatch) {
         self.session.with(|session, now| session.describe_terminal(id, patch, now));
     }
@@ -218,7 +218,7 @@ impl CallHandle {
         self.session.with(|session, now| session.terminal_output(id, bytes, now));
     }
 
-    /// Notes that so many bytes of a terminal's output come here that nobody kept.
+    /// Counts bytes of a terminal's output that are missing at this place.
     pub fn terminal_gap(&self, id: &TerminalId, bytes: u64) {
         self.session.with(|session, now| session.terminal_gap(id, bytes, now));
     }
@@ -331,7 +331,7 @@ impl CallHandle {
     }
 }
 
-/// Takes a request back when nobody waits for it any more.
+/// Withdraws a request when the future that waits for it is dropped.
 struct Withdraw<'a> {
     session: &'a SessionHandle,
     id: PermissionId,

@@ -79,7 +79,7 @@ pub struct Request {
     subject: Subject,
     asked: Instant,
     unseen: Vec<PathBuf>,
-    /// How many changes that nobody was asked about there were when it was made.
+    /// How many files had been changed without a question when it was made.
     unseen_changes: u64,
 }
 
@@ -116,12 +116,12 @@ impl Request {
 pub(crate) enum AnsweredBy {
     /// A person, by the client.
     Client,
-    /// A program of the embedder's own: nobody saw what it allows, or saves its rules.
+    /// A program of the embedder's: no person saw what it allows, and its rules are not saved.
     #[cfg(feature = "tokio")]
     Approver,
 }
 
-/// What a policy is to judge, taken out of the session: the policy is somebody else's code, which is
+/// What a policy is to judge, taken out of the session: the policy is foreign code, which is
 /// called under no lock.
 #[derive(Debug)]
 pub(crate) struct Case {
@@ -173,7 +173,7 @@ impl Session {
         self.permits.titles.clone()
     }
 
-    /// Sets what is done about effects that no rule speaks of. Returns what was set before: dropping
+    /// Sets the policy, which judges effects without a rule. Returns what was set before: dropping
     /// it may run code of its own, for which a lock around the session should be free.
     pub fn set_policy(&mut self, policy: Arc<dyn Policy>) -> Arc<dyn Policy> {
         std::mem::replace(&mut self.permits.policy, policy)
@@ -360,7 +360,7 @@ impl Session {
         Permit::Asked(request_id)
     }
 
-    /// Tells people something about a call that is asked about.
+    /// Adds a note for people to a call that is asked about.
     fn note(&mut self, id: &ToolCallId, text: &str, now: Moment) {
         let note = self.board.note(id, text);
         self.offer_call(id, note, IsFirst::No, now);
@@ -388,7 +388,7 @@ impl Session {
         self.take_answer(id, answer, AnsweredBy::Client, judgement)
     }
 
-    /// Takes the answer of whoever was asked, with what the policy says of the request by now.
+    /// Takes the answer of the client or the approver, with what the policy says of the request by now.
     pub(crate) fn take_answer(
         &mut self,
         id: PermissionId,

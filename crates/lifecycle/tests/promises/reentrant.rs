@@ -170,7 +170,7 @@ fn a_call_that_ends_beside_an_answer_takes_nothing_from_it() {
             let patch = ToolCallPatch::new().title("Do it");
             session.announce(&id.to_owned().into(), &"t".into(), patch, &CancellationToken::new())
         };
-        // Whoever is told of each change ends another call.
+        // The waker of the driver ends another call.
         let other = Mutex::new(None);
         let other = Arc::new(other);
         let ends = other.clone();

@@ -425,7 +425,7 @@ fn an_answer_does_not_hold_for_files_that_were_changed_after_its_question() {
     let mut stage = Stage::new();
     stage.session.set_policy(Arc::new(AcceptEditsPolicy::new(["/p"])));
     let mut number = stage.asked(&run("make"));
-    // The first time a file is new to whoever is asked, the second time it was changed once more.
+    // The first time the question does not name the file yet, the second time it was changed once more.
     for _ in 0..2 {
         assert!(matches!(stage.permit(&Effects::from(write("/p/a.rs"))), Permit::Granted(_)));
         assert!(matches!(stage.select(number, "allow_always"), Some(Outcome::Outdated)));
@@ -438,7 +438,7 @@ fn an_answer_does_not_hold_for_files_that_were_changed_after_its_question() {
     let reads = stage.asked(&run("git status"));
     assert!(matches!(stage.permit(&Effects::from(write("/p/b.rs"))), Permit::Granted(_)));
     assert!(matches!(stage.select(reads, "allow"), Some(Outcome::Granted(_))));
-    // What nobody was told of is not forgotten with what was told.
+    // A file that no question named is not forgotten with those that were named.
     stage.session.set_policy(Arc::new(AllowPolicy));
     assert!(matches!(stage.select(number, "allow"), Some(Outcome::Granted(_))));
     stage.session.set_policy(Arc::new(AcceptEditsPolicy::new(["/p"])));

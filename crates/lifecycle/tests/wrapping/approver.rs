@@ -127,7 +127,7 @@ fn acts(name: &str, args: &Value) -> Effects {
     }
 }
 
-/// What was unseen when somebody was asked, and what was shown.
+/// What was unseen at each question, and what was shown.
 type Asked = Arc<Mutex<Vec<(Vec<PathBuf>, String)>>>;
 
 /// A session in which edits need no question and `sh x.sh` is allowed by a rule.
@@ -217,7 +217,7 @@ async fn what_an_approver_lets_change_was_seen_by_nobody() {
     assert_eq!(scripts.asked_client(), 1);
 }
 
-/// Changes a file, about which nobody is asked.
+/// Changes a file without a question.
 fn edit(session: &SessionHandle) {
     session.with(|session, now| {
         let id = "edit".into();
@@ -302,7 +302,7 @@ async fn no_approver_has_a_rule_kept_that_nobody_would_save() {
     assert_eq!((ended.status, ended.reason), (Status::Failed, Some(Reason::Permission)));
     assert_eq!(*offered.lock().unwrap(), ["allow", "allow_always", "reject", "reject_always"]);
     assert!(scripts.stage.session.with(|session, _| session.take_rule_changes()).is_empty());
-    // The client may still have one kept: whoever takes its answer saves it.
+    // The client may still have one kept: the code that takes its answer saves it.
     scripts.call("run", "cargo test").await;
     assert_eq!(scripts.stage.seen.lock().unwrap().asked[0].options.len(), 5);
 }

@@ -72,10 +72,10 @@ pub struct RecordedFile {
     pub bytes: u64,
 }
 
-/// How far an output was told.
+/// How far an output was reported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Mark {
-    /// All of it up to the last end of a line: the line behind that is told again, when there is
+    /// All of it up to the last end of a line: the line behind that is reported again, when there is
     /// more of it. So what is written in pieces (a progress bar, a character) is read as a whole.
     bytes: u64,
     lines: u64,
@@ -83,7 +83,7 @@ pub struct Mark {
     seen: u64,
 }
 
-/// What an output has more than what was told.
+/// The part of an output that was not reported yet.
 #[derive(Debug, Clone)]
 pub struct Fresh {
     /// How many bytes are new.
@@ -123,7 +123,7 @@ impl Recording {
         Recorded::of(&state.kept, file, trouble.map(|error| error.to_string()))
     }
 
-    /// Tells what there is so far. The recording goes on.
+    /// Returns what there is so far. The recording goes on.
     pub fn so_far(&self) -> Recorded {
         let (kept, (file, trouble)) = {
             let state = &mut *lock(&self.state);
@@ -132,14 +132,14 @@ impl Recording {
         Recorded::of(&kept, file, trouble)
     }
 
-    /// Tells what there is behind a mark, and moves the mark there.
+    /// Returns what there is behind a mark, and moves the mark there.
     pub fn fresh(&self, mark: &mut Mark) -> Fresh {
         let (part, binary, file, seen, lines) = {
             let State { kept, place, .. } = &mut *lock(&self.state);
             let part = kept.since(mark.bytes, mark.lines);
             (part, sniffed(kept), place.so_far().0, kept.total(), kept.lines())
         };
-        // Nobody who writes waits while text is made of it.
+        // Writers do not wait while text is made of it.
         let excerpt = part.excerpt(COMMAND_OUTPUT_BYTES);
         let fresh = Fresh { bytes: seen - mark.seen, excerpt, binary, file };
         let open = Some(part.open_line()).filter(|bytes| *bytes <= OPEN_LINE_BYTES);

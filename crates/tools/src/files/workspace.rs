@@ -289,7 +289,7 @@ impl Workspace {
     /// it is permitted is what is used afterwards, or nothing.
     ///
     /// It may lie outside of the roots; then [`Resolved::path`] is the real path, the directory is
-    /// pinned, and whoever uses the place has to ask first. Nothing leads through the links of
+    /// pinned, and the caller has to ask first. Nothing leads through the links of
     /// `/proc` by which processes show what they have open, nor to what is there.
     ///
     /// # Errors

@@ -142,7 +142,7 @@ fn a_tool_that_panics_over_its_arguments_says_nothing_of_them() {
     assert_eq!(registry.locations("fragile", &json!({}), &context), []);
 }
 
-/// A tool that a server told of, by its name and the key of its title.
+/// A tool of a server, by its name and the key of its title.
 #[derive(Debug)]
 struct Remote(&'static str, Option<&'static str>);
 

@@ -27,18 +27,18 @@ pub enum ToolRole {
 pub struct ToolHint {
     /// The line, an item of a Markdown list.
     pub text: Cow<'static, str>,
-    /// The names of the other tools that it speaks of.
+    /// The other tools that it names.
     pub tools: &'static [&'static str],
 }
 
 impl ToolHint {
-    /// Makes a line that speaks of no other tool.
+    /// Makes a line that names no other tool.
     #[must_use]
     pub fn new(text: impl Into<Cow<'static, str>>) -> Self {
         Self { text: text.into(), tools: &[] }
     }
 
-    /// Names the other tools that it speaks of.
+    /// Sets the other tools that it names.
     #[must_use]
     pub fn with_tools(self, tools: &'static [&'static str]) -> Self {
         Self { tools, ..self }

@@ -1,4 +1,4 @@
-//! What a session tells beside its messages, calls and plan, in v1.
+//! The state of a session in v1: commands, mode, options, title, usage, compactions.
 
 use crate::schema::v1::{self, SessionUpdate};
 use crate::wire::{compaction_meta, maybe};

@@ -1,4 +1,4 @@
-//! What a session tells beside its messages, calls and plan, in draft v2.
+//! The state of a session in draft v2: commands, options, title, usage, compactions.
 
 use crate::schema::v2::{self, SessionUpdate};
 use crate::wire::{compaction_meta, maybe};
@@ -44,7 +44,7 @@ pub(super) fn permission_option(option: PermissionOption) -> v2::PermissionOptio
     v2::PermissionOption::new(option.id, option.name, kind)
 }
 
-/// Nothing of a mode: the options tell it.
+/// Returns nothing for a mode, which is an option.
 pub(super) fn update(state: &SessionState, meta_key: &str) -> Option<SessionUpdate> {
     Some(match state {
         SessionState::Commands(commands) => {

@@ -1,4 +1,4 @@
-//! Files beneath a directory by its descriptor, and who may use them. It knows nothing of other systems than Unix.
+//! Files beneath a directory by its descriptor, and who may use them.
 
 mod dir;
 mod rename;

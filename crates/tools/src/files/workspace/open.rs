@@ -120,7 +120,7 @@ pub(crate) fn nearest_dir(workspace: &Workspace, at: &Resolved) -> Result<Dir, T
 }
 
 /// Opens the directory, and makes what is missing on the way to it, on which no link may be.
-/// Tells what it made, the outermost first.
+/// Returns what it made, the outermost first.
 pub(crate) fn create_dirs(
     workspace: &Workspace,
     at: &Resolved,
@@ -142,7 +142,7 @@ pub(crate) fn create_dirs(
                     made.push(path.clone());
                     workspace.durability().of_names(&dir).map_err(explain)?;
                 }
-                // Somebody else may have made it meanwhile.
+                // Another program may have made it meanwhile.
                 root.dir_straight(&path.beneath).or_else(|error| result.and(Err(error)))
             }
             other => other,

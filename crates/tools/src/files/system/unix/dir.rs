@@ -49,7 +49,7 @@ impl Dir {
             }
             let name = OsStr::from_bytes(name).to_owned();
             let kind = match entry.file_type() {
-                // Some file systems do not tell at once.
+                // Some file systems do not report it at once.
                 FileType::Unknown => self.kind(&name).unwrap_or(Kind::Special),
                 known => known.into(),
             };
@@ -76,13 +76,13 @@ impl Dir {
         (cfg!(target_os = "linux") && path.exists()).then_some(path)
     }
 
-    /// Returns what tells this directory from all others of the system.
+    /// Returns the identity of this directory, unique in the system.
     pub(crate) fn itself(&self) -> io::Result<Identity> {
         let stat = sys::fstat(&self.0)?;
         Ok((stat.st_dev, stat.st_ino))
     }
 
-    /// Returns what tells a file from all others of the system.
+    /// Returns the identity of a file, unique in the system.
     pub(crate) fn identity(&self, name: &OsStr) -> io::Result<Identity> {
         let stat = sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok((stat.st_dev, stat.st_ino))
@@ -198,7 +198,7 @@ impl Dir {
             false => drop(dir.create(to, Audience::Owner)?),
         }
         sys::renameat(&self.0, from, &dir.0, to).map_err(|error| {
-            // A directory that is not empty any more is somebody else's, and stays.
+            // A directory that is not empty any more belongs to another program, and stays.
             drop(if is_directory { dir.remove_dir(to) } else { dir.remove(to) });
             error.into()
         })
@@ -289,7 +289,7 @@ impl Dir {
         Ok(Some(mode))
     }
 
-    /// Sets the mode of a file in a directory where nobody else puts a link in its place.
+    /// Sets the mode of a file in a directory where no other program puts a link in its place.
     pub(crate) fn set_mode(&self, name: &OsStr, mode: u32) -> io::Result<()> {
         Ok(sys::chmodat(&self.0, name, Mode::from_raw_mode(mode), AtFlags::empty())?)
     }

@@ -1,5 +1,5 @@
 //! Renames that exchange two names or replace nothing, where the system and the file system have
-//! them, and second names. It knows nothing of why something is renamed.
+//! them, and second names.
 
 use std::ffi::OsStr;
 use std::io;
