@@ -201,7 +201,8 @@ impl SessionHandle {
         board.tool_call(id).or_else(|| board.history().get(id)).cloned()
     }
 
-    /// Says a piece of a message.
+    /// Sends a piece of a message, whose id the caller chooses: the same for all pieces of one message,
+    /// unique in the session.
     pub fn say(&self, chunk: Chunk) {
         self.with(|session, now| session.say(chunk, now));
     }

@@ -117,7 +117,7 @@ impl Middleware {
         self
     }
 
-    /// Shows what a call would do before anybody is asked about it: the change of a file, as
+    /// Shows what a call would do before the question about it: the change of a file, as
     /// [`Content::Change`], its locations, a better title. An error ends the call, and the model
     /// reads it.
     ///
@@ -356,11 +356,12 @@ impl fmt::Debug for Middleware {
     }
 }
 
-/// Tells how far the call is that this task runs: `progress(3.0, 10.0, "compiling")`, or with
-/// `None` where nobody knows the total. Outside of a call, nothing happens.
+/// Reports how far the call is that this task runs: `progress(3.0, 10.0, "compiling")`, or with
+/// `None` where the total is unknown. Outside of a call, nothing happens.
 ///
-/// See [`CallHandle::current`] for what counts as the same task. It may be told as often as one
-/// likes: what comes too fast for the client is joined.
+/// See [`CallHandle::current`] for what counts as the same task. It may be called as often as you
+/// like: a client gets an update every 50 ms at most, with the newest progress. The final update has
+/// none, so the last progress before it may never be sent.
 pub fn progress(current: f64, total: impl Into<Option<f64>>, message: &str) {
     if let Some(call) = CallHandle::current() {
         let message = (!message.is_empty()).then(|| visible(message));
