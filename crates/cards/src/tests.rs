@@ -1,5 +1,8 @@
 //! Whole stories: the messages of a session, and the text that they leave.
 
+mod asking;
+mod ends;
+
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -146,40 +149,6 @@ fn a_long_text_keeps_its_beginning_and_its_end() {
 }
 
 #[test]
-fn an_edit_shows_its_diff_once_and_asks() {
-    let change_of_a = diff("1\n2\n3\n4\n5\n6\nseven\n8\n", "1\n2\n3\n4\n5\n6\n7\n8\n");
-    let fields = json!({
-        "title": "Edit src/a.rs", "kind": "edit", "status": "pending",
-        "content": [change_of_a], "rawInput": {"path": "src/a.rs"},
-    });
-    check(
-        &[
-            call("1", "Edit", "edit"),
-            change("1", json!({"title": "Edit src/a.rs", "content": [change_of_a]})),
-            ask("1", fields),
-            running("1"),
-            change("1", json!({"content": [change_of_a]})),
-            ended("1", "completed", 1_234),
-        ],
-        "
-○ Edit src/a.rs  edit
-  src/a.rs  +1 −1
-  @@ -4,5 +4,5 @@
-    4
-    5
-    6
-  - seven
-  + 7
-    8
-▸ asks for permission
-  1  Allow
-  2  Reject
-✓ 1.2 s
-",
-    );
-}
-
-#[test]
 fn a_place_of_a_file_has_the_numbers_of_the_file() {
     let mut place = diff("a\n", "b\n");
     place["_meta"] = json!({"callboard": {"kind": "modify", "oldStart": 40, "newStart": 42}});
@@ -200,98 +169,6 @@ fn a_place_of_a_file_has_the_numbers_of_the_file() {
   src/a.rs  deleted, +0 −1
   @@ -1,1 +0,0 @@
   - x
-",
-    );
-}
-
-#[test]
-fn a_long_diff_is_cut_but_not_where_it_is_decided_on() {
-    let long = diff("", &"x\n".repeat(DIFF_LINES + 9));
-    let first = shown(&[with(call("1", "Edit", "edit"), json!({"content": [long]}))]);
-    assert_eq!(first.matches("+ x\n").count(), DIFF_LINES - 1);
-    assert!(first.ends_with("  … 10 more lines\n"), "{first}");
-    let both = shown(&[
-        with(call("1", "Edit", "edit"), json!({"content": [long]})),
-        ask("1", json!({"content": [long]})),
-        ask("1", json!({"content": [long]})),
-    ]);
-    assert_eq!(both.matches("+ x\n").count(), DIFF_LINES - 1 + DIFF_LINES + 9);
-}
-
-#[test]
-fn a_permission_request_hides_nothing() {
-    let command = format!("echo {}\nrm -rf \u{202e}x", "y".repeat(100));
-    let input = json!({"command": command, "timeout_ms": 5, "why": "a\u{1b}[8mb"});
-    let title = format!("Run `{}`", "y".repeat(100));
-    check(
-        &[
-            ask("1", json!({"title": title, "kind": "execute", "rawInput": input})),
-            change("1", json!({"status": "failed", "content": [text("Rejected by the user.")]})),
-        ],
-        &format!(
-            "
-▸ {title}  execute  asks for permission
-  $ echo {}
-    rm -rf \\u{{202e}}x
-  timeout_ms: 5
-  why: a\\u{{1b}}[8mb
-  1  Allow
-  2  Reject
-✗ failed: Rejected by the user.
-",
-            "y".repeat(100)
-        ),
-    );
-}
-
-#[test]
-fn a_permission_request_without_details_shows_what_was_told_before() {
-    check(
-        &[
-            with(call("1", "Plan", "other"), json!({"rawInput": {"command": ["ls", "a b"]}})),
-            ask("1", json!({"content": [text("First\nthen")]})),
-            change("1", json!({"content": [text("Step 1")]})),
-            ask("1", json!({})),
-            ended("1", "completed", 1),
-        ],
-        "
-▸ Plan  asks for permission
-  $ ls \"a b\"
-  First
-  then
-  1  Allow
-  2  Reject
-▸ asks for permission
-  $ ls \"a b\"
-  │ Step 1
-  1  Allow
-  2  Reject
-✓ 1 ms
-",
-    );
-}
-
-#[test]
-fn a_command_that_waits_is_shown_once() {
-    let fields = json!({
-        "title": "Run `ls`", "kind": "execute", "rawInput": {"command": "ls"},
-        "content": [text("```console\n$ ls\n```")],
-    });
-    check(
-        &[
-            call("1", "Run", "execute"),
-            change("1", fields.clone()),
-            ask("1", fields),
-            running("1"),
-            change("1", console("$ ls\na")),
-            ended("1", "completed", 1),
-        ],
-        "
-▸ Run `ls`  execute  asks for permission
-  1  Allow
-  2  Reject
-  │ a
-✓ 1 ms
 ",
     );
 }
@@ -377,42 +254,6 @@ fn a_display_only_terminal_is_printed_by_lines() {
 ✗ failed: exit code 2  5 ms
 ",
     );
-}
-
-#[test]
-fn a_request_that_nobody_is_asked_about_has_no_options() {
-    let mut cards = Cards::new("/p", 80);
-    let fields = json!({"title": "Run `ls`", "kind": "execute", "rawInput": {"command": "ls"}});
-    let request = serde_json::from_value(ask("1", fields)).unwrap();
-    assert_eq!(cards.decided(&request, 0), "▸ Run `ls`  execute  asks for permission\n");
-    assert_eq!(cards.permission(&request, 0), "▸ asks for permission\n  1  Allow\n  2  Reject\n");
-}
-
-#[test]
-fn a_long_title_that_was_cut_is_whole_where_it_is_decided_on() {
-    let title = format!("Run `echo {}; rm -rf x`", "y".repeat(100));
-    let input = json!({"command": format!("echo {}; rm -rf x", "y".repeat(100))});
-    let text = shown(&[
-        with(
-            call("1", &title, "execute"),
-            json!({"rawInput": input, "content": [diff("", "x\n")]}),
-        ),
-        ask("1", json!({"title": title, "rawInput": input})),
-    ]);
-    assert!(text.contains(&format!("▸ {title}  execute  asks for permission\n")), "{text}");
-}
-
-#[test]
-fn commands_in_the_background_are_known_until_their_end_is_told() {
-    let mut cards = Cards::new("/p", 80);
-    let told = |running: bool| json!({"rawOutput": {"background": "bg-1", "command": "sleep \u{1b}9", "running": running}});
-    tell(&mut cards, &[call("1", "Run", "execute"), change("1", told(true))]);
-    assert_eq!(cards.background().collect::<Vec<_>>(), ["`sleep \\u{1b}9` (bg-1)"]);
-    tell(&mut cards, &[call("2", "Look", "read"), change("2", told(false))]);
-    assert_eq!(cards.background().count(), 0);
-    assert_eq!(cards.failure(), None);
-    tell(&mut cards, &[ended("2", "failed", 1), ended("1", "failed", 1)]);
-    assert_eq!(cards.failure(), Some("Look failed"));
 }
 
 #[test]
@@ -524,73 +365,6 @@ fn an_agent_has_a_key_of_its_own() {
     assert!(own.contains("@@ -40,1 +42,1 @@") && own.contains("exit code 3"), "{own}");
     let other = tell(&mut Cards::new("/p", 80), &messages);
     assert!(other.contains("@@ -1,1 +1,1 @@") && !other.contains("exit code 3"), "{other}");
-}
-
-#[test]
-fn a_call_that_does_not_complete_says_why() {
-    let cases = [
-        (json!({"content": [text("No such file.")]}), "failed: No such file."),
-        (json!({}), "failed"),
-        (json!({"_meta": {"callboard": {"exitCode": 101}}}), "failed: exit code 101"),
-        (json!({"_meta": {"callboard": {"signal": "SIGKILL"}}}), "failed: ended by SIGKILL"),
-        (
-            json!({"_meta": {"callboard": {"reason": "timeout"}}}),
-            "failed: Ended because it took too long.",
-        ),
-        (
-            json!({
-                "content": [text("Cancelled with its turn.")],
-                "_meta": {"callboard": {"reason": "turn"}},
-            }),
-            "[cancelled] Cancelled with its turn.",
-        ),
-        (
-            json!({
-                "content": [text("Rejected by the user.")],
-                "_meta": {"callboard": {"reason": "user"}},
-            }),
-            "failed: Rejected by the user.",
-        ),
-    ];
-    for (fields, why) in cases {
-        check(
-            &[call("1", "Do", "other"), with(change("1", json!({"status": "failed"})), fields)],
-            &format!("✗ Do  {why}\n"),
-        );
-    }
-}
-
-#[test]
-fn a_failure_of_several_lines_is_shown_before_its_end() {
-    check(
-        &[
-            call("1", "Do", "other"),
-            change(
-                "1",
-                json!({"status": "failed", "content": [text("so far"), text("No.\nTry b.")]}),
-            ),
-        ],
-        "
-○ Do
-  │ so far
-  │ No.
-  │ Try b.
-✗ failed: No.
-",
-    );
-}
-
-#[test]
-fn a_reason_that_does_not_fit_is_shown_before_the_end() {
-    let reason = "word ".repeat(20);
-    let reason = reason.trim();
-    check(
-        &[
-            call("1", "Do", "other"),
-            change("1", json!({"status": "failed", "content": [text(reason)]})),
-        ],
-        &format!("○ Do\n  │ {reason}\n✗ failed: {}…\n", &reason[..67]),
-    );
 }
 
 #[test]
