@@ -3,7 +3,6 @@
 
 mod input;
 mod live;
-mod silence;
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -17,7 +16,6 @@ use futures::future::{BoxFuture, OptionFuture};
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use self::silence::Silence;
 use crate::limits::{DRAIN_BYTES, END_DEADLINE, KILL_DEADLINE, KILL_GRACE};
 use crate::output::record::Recording;
 use crate::output::{Piece, chunks};
@@ -25,6 +23,7 @@ use crate::program::{Ended, Supervision};
 use crate::tree::{self, Tree};
 
 pub use self::input::Input;
+use self::input::Silence;
 
 /// A shell command and where it runs.
 #[derive(Debug, Clone)]

@@ -1,15 +1,17 @@
-//! What is typed at the terminal of a command while it runs.
+//! What is typed at the terminal of a command while it runs, and whether the command waits for it.
 //!
-//! Knows nothing of who types it, and of what it does.
+//! Knows nothing of who types it, and of what is done about a command that waits.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep_until};
 
-use super::silence::Silence;
-use crate::limits::INPUT_TIME;
-use crate::tree::Keys;
+use crate::limits::{INPUT_SILENCE, INPUT_TIME};
+use crate::lock::lock;
+use crate::tree::{Keys, Tree};
 
 /// The way to the terminal of a command, as long as that runs. Clones lead to the same one.
 #[derive(Debug, Clone)]
@@ -74,5 +76,47 @@ pub(super) struct Connected(Input);
 impl Drop for Connected {
     fn drop(&mut self) {
         self.0.0.send_replace(None);
+    }
+}
+
+/// How long a command has been silent, and why.
+#[derive(Debug)]
+pub(super) struct Silence {
+    tree: Arc<Tree>,
+    /// When it wrote something.
+    last: Mutex<Instant>,
+}
+
+impl Silence {
+    pub(super) fn new(tree: Arc<Tree>) -> Self {
+        Self { tree, last: Mutex::new(Instant::now()) }
+    }
+
+    /// Notes that it wrote something.
+    pub(super) fn broken(&self) {
+        *lock(&self.last) = Instant::now();
+    }
+
+    /// Whether a process waits for something to be typed, however long. Takes some milliseconds.
+    pub(super) fn is_of_a_reader(&self) -> bool {
+        self.tree.waits_for_input()
+    }
+
+    /// Waits until the command has been silent for a while because it waits for input.
+    pub(super) async fn waits_for_input(&self) {
+        let mut looked = Instant::now();
+        loop {
+            let last = *lock(&self.last);
+            let due = last.max(looked) + INPUT_SILENCE;
+            if Instant::now() < due {
+                sleep_until(due).await;
+                continue;
+            }
+            let tree = Arc::clone(&self.tree);
+            if spawn_blocking(move || tree.waits_for_input()).await.unwrap_or(false) {
+                return;
+            }
+            looked = Instant::now();
+        }
     }
 }
