@@ -5,13 +5,15 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use acp_lifecycle::SessionHandle;
+use acp_lifecycle::{Ended, OpenCall, SessionHandle, perform};
 use acp_tools::{Context, Registry};
-use acp_types::TurnId;
+use acp_types::{Reason, Status, TurnId, id};
 use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::{ContentBlock, StopReason};
 use callboard_models::{Fault, Message, Part, Stop, ToolSpec};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use ulid::Ulid;
 
 use crate::context::WorkspaceContext;
 use crate::options::Chosen;
@@ -66,17 +68,17 @@ pub(crate) async fn run(
 ) -> Ending {
     let ending = answer(turn, history, blocks).await;
     // No request follows that would hear of it.
-    turn.add_late_writes(history).await;
+    updates::add_late_writes(&turn, history).await;
     ending
 }
 
 async fn answer(turn: Turn<'_>, history: &mut History, blocks: Vec<ContentBlock>) -> Ending {
     history.mend();
-    turn.send_session_info(&prompt::typed(&blocks), history);
-    let linked = turn.read_links(&blocks).await;
+    updates::send_session_info(turn.handle, &prompt::typed(&blocks), history);
+    let linked = context::read_links(&turn, &blocks).await;
     let parts = prompt::parts(blocks, &(turn.chosen)().traits);
     let is_text = parts.iter().all(|part| matches!(part, Part::Text(_)));
-    turn.add_news(history).await;
+    context::add_news(&turn, history).await;
     let prompt = history.say(Message::User(parts));
     if turn.cancel.is_cancelled() {
         return Ok(StopReason::Cancelled);
@@ -84,7 +86,7 @@ async fn answer(turn: Turn<'_>, history: &mut History, blocks: Vec<ContentBlock>
     linked.into_iter().for_each(|text| history.note(&text));
     for requests in 0..limits::MAX_TURN_REQUESTS {
         if requests > 0 {
-            turn.add_news(history).await;
+            context::add_news(&turn, history).await;
         }
         let reply = turn.ask(history).await;
         // What a provider does not take, such as an image, would be refused with each later
@@ -112,14 +114,14 @@ impl Turn<'_> {
     async fn ask(&self, history: &mut History) -> StreamedReply {
         let (mut retry, mut shortenings) = (Retry::new(), 0);
         loop {
-            self.keep_within(history).await;
-            let mut reply = self.stream_reply(history).await;
+            context::keep_within(self, history).await;
+            let mut reply = StreamedReply::receive(self, history).await;
             let Some(error) = reply.error.as_ref().filter(|_| !reply.is_cancelled) else {
                 return reply;
             };
             if error.fault == Fault::TooLong && shortenings < limits::MAX_SHORTENINGS {
                 shortenings += 1;
-                if self.make_more_room(history).await {
+                if context::make_more_room(self, history).await {
                     reply.drop_calls();
                     continue;
                 }
@@ -130,13 +132,14 @@ impl Turn<'_> {
             }
             // Not every model that is unknown to us sees; what it refuses would be refused for ever.
             if error.fault == Fault::Other && reply.is_silent() && history.hide_images() {
-                self.send_notice(
+                updates::send_notice(
+                    self.handle,
                     "The model refused what was shown to it; it is asked without.".into(),
                 );
                 continue;
             }
             let Some(pause) = retry.pause(error, reply.partial_output()) else { return reply };
-            self.send_retry(error, pause);
+            updates::send_retry(self.handle, error, pause);
             reply.drop_calls();
             tokio::select! {
                 biased;
@@ -166,8 +169,8 @@ impl Turn<'_> {
         let made = calls.iter().map(|begun| begun.call.clone()).collect();
         history.say(Message::Assistant { text, thought, calls: made, replay });
         let left_out = left_out_words(left_out);
-        left_out.iter().for_each(|words| self.send_notice(words.clone()));
-        let (results, fault) = self.run_calls(calls).await;
+        left_out.iter().for_each(|words| updates::send_notice(self.handle, words.clone()));
+        let (results, fault) = calls::run_calls(self, calls).await;
         history.say(Message::ToolResults(results));
         left_out.iter().for_each(|words| history.note(words));
         match fault {
@@ -175,6 +178,38 @@ impl Turn<'_> {
             None if self.cancel.is_cancelled() => ControlFlow::Break(Ok(StopReason::Cancelled)),
             None => ControlFlow::Continue(()),
         }
+    }
+
+    /// Announces a call of the reply or round that `batch` names. None if the session takes no more.
+    fn begin(&self, model_id: &str, name: &str, batch: &str) -> Option<OpenCall> {
+        let open = self.announce(model_id, name)?;
+        open.handle().change_meta(|meta| meta.batch = Some(batch.to_owned()));
+        Some(open)
+    }
+
+    fn announce(&self, model_id: &str, name: &str) -> Option<OpenCall> {
+        let is_taken = |id: &str| self.handle.has_seen(&id.to_owned().into());
+        let id = id::tool_call_id(self.name, model_id, is_taken, || Ulid::generate().to_string());
+        self.registry.announce(self.handle, &id, self.name, name, self.context, self.cancel)
+    }
+
+    /// Makes a call that the user asked for, not the model, which knows nothing of what it does.
+    /// To be awaited to its end, which comes soon after a cancel. None if there is no such tool.
+    pub(crate) async fn call(&self, name: &str, args: Value) -> Option<Ended> {
+        self.registry.spec(name)?;
+        let open = self.announce(name, name)?;
+        Some(self.perform(open, name, args).await)
+    }
+
+    async fn perform(&self, open: OpenCall, name: &str, args: Value) -> Ended {
+        // A task of its own, so that a panic outside of the tool ends one call only.
+        let tool = self.registry.call(name, args, self.context);
+        let ended = tokio::spawn(perform(open, tool)).await.unwrap_or_else(|_| lost());
+        if ended.ends_turn {
+            // Its neighbours must not keep the turn from ending.
+            self.cancel.cancel();
+        }
+        ended
     }
 }
 
@@ -202,6 +237,11 @@ fn broken_off(reply: StreamedReply, calls: usize, history: &mut History) -> Endi
         Some(error) => Err(errors::model(&error)),
         None => Ok(stop_reason(stop)),
     }
+}
+
+fn lost() -> Ended {
+    let text = "The call was lost by a fault of the agent.";
+    Ended::new(Status::Cancelled, Some(Reason::Dropped), text)
 }
 
 /// Says that calls of a reply are not made; nothing if there are none.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use acp_lifecycle::{End, Ended, Footprint, OpenCall, Schedule, perform};
+use acp_lifecycle::{End, Ended, Footprint, OpenCall, Schedule};
 use acp_tools::Reach;
 use acp_types::{Content, Image, Reason, Status, ToolCallPatch};
 use callboard_models::{Call, Part, ToolResult};
@@ -11,121 +11,99 @@ use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use serde_json::{Value, json};
 
-use super::Turn;
 use super::reply::PendingCall;
+use super::{Turn, context};
 use crate::limits::{
     MAX_PARALLEL_CALLS, MAX_REPLY_IMAGE_BYTES, MAX_REPLY_RESULT_BYTES, MAX_RESULT_BYTES,
 };
 
-impl Turn<'_> {
-    /// Runs the calls of one reply in their [`Schedule`]. Returns the results, in the order in which
-    /// the calls were made, and the fault, if one was fatal: after it no further call begins.
-    pub(super) async fn run_calls(
-        &self,
-        calls: Vec<PendingCall>,
-    ) -> (Vec<ToolResult>, Option<String>) {
-        let mut order = Schedule::new(&self.touches(&calls).await);
-        let mut results: Vec<_> = calls.iter().map(|pending| not_run(&pending.call)).collect();
-        let mut waiting: Vec<_> = calls.into_iter().map(Some).collect();
-        let (mut running, mut fault) = (FuturesUnordered::new(), None);
-        loop {
-            while fault.is_none()
-                && running.len() < MAX_PARALLEL_CALLS
-                && let Some(place) = order.begin()
-                && let Some(pending) = waiting[place].take()
-            {
-                running.push(async move { (place, self.run_call(pending).await) });
-            }
-            let Some((place, ended)) = running.next().await else { break };
-            order.end(place);
-            results[place].is_error = ended.status != Status::Completed;
-            if ended.is_fatal {
-                fault = Some(ended.text.clone());
-            }
-            results[place].text = ended.text;
-            results[place].parts = ended.images.into_iter().map(part).collect();
+/// Runs the calls of one reply in their [`Schedule`]. Returns the results, in the order in which
+/// the calls were made, and the fault, if one was fatal: after it no further call begins.
+pub(super) async fn run_calls(
+    turn: &Turn<'_>,
+    calls: Vec<PendingCall>,
+) -> (Vec<ToolResult>, Option<String>) {
+    let mut order = Schedule::new(&touches(turn, &calls).await);
+    let mut results: Vec<_> = calls.iter().map(|pending| not_run(&pending.call)).collect();
+    let mut waiting: Vec<_> = calls.into_iter().map(Some).collect();
+    let (mut running, mut fault) = (FuturesUnordered::new(), None);
+    loop {
+        while fault.is_none()
+            && running.len() < MAX_PARALLEL_CALLS
+            && let Some(place) = order.begin()
+            && let Some(pending) = waiting[place].take()
+        {
+            running.push(async move { (place, run_call(turn, pending).await) });
         }
-        // What never ran is dropped here, which ends it.
-        drop(waiting);
-        fit(&mut results);
-        (results, fault)
-    }
-
-    /// Finds out what each call touches. A single call, or calls that change nothing, need no look
-    /// at the disk.
-    async fn touches(&self, calls: &[PendingCall]) -> Vec<Footprint> {
-        let reach = |pending: &PendingCall| Some(self.registry.spec(&pending.call.name)?.reach);
-        let changes = calls.iter().any(|pending| reach(pending) == Some(Reach::Changes));
-        let files: Vec<Option<Vec<PathBuf>>> = match changes && calls.len() > 1 {
-            false => vec![None; calls.len()],
-            true => self.files(calls).await,
-        };
-        let touch = |(pending, files)| match reach(pending) {
-            // What nobody knows is refused at once.
-            None | Some(Reach::Nothing) => Footprint::Session(pending.call.name.clone()),
-            Some(Reach::Reads) => Footprint::Reads(files),
-            Some(Reach::Changes) => Footprint::Changes(files),
-            Some(_) => Footprint::Anything,
-        };
-        calls.iter().zip(files).map(touch).collect()
-    }
-
-    async fn files(&self, calls: &[PendingCall]) -> Vec<Option<Vec<PathBuf>>> {
-        let named: Vec<_> = calls
-            .iter()
-            .map(|pending| {
-                let args = pending.arguments().ok()?;
-                Some(self.registry.locations(&pending.call.name, args, self.context))
-            })
-            .collect();
-        let workspace = self.context.workspace.clone();
-        let settle = move || {
-            let settled = |location: &acp_types::Location| {
-                let at = workspace.resolve_path(location.path()).ok()?;
-                Some(workspace.settle(&at).ok()?.path().to_owned())
-            };
-            let files =
-                |named: Option<Vec<_>>| named?.iter().map(settled).collect::<Option<Vec<_>>>();
-            named.into_iter().map(|named| files(named).filter(|files| !files.is_empty())).collect()
-        };
-        let settled = tokio::select! {
-            settled = tokio::task::spawn_blocking(settle) => settled.ok(),
-            () = self.cancel.cancelled() => None,
-        };
-        // After a panic nobody knows the files, so that any may be touched; after a cancel no call
-        // runs.
-        settled.unwrap_or_else(|| vec![None; calls.len()])
-    }
-
-    async fn run_call(&self, pending: PendingCall) -> Ended {
-        let (open, call, args) = pending.into_parts();
-        let id = open.handle().id().clone();
-        let ended = match args {
-            Ok(args) => self.perform(open, &call.name, args).await,
-            Err(text) => refuse(open, &call, text),
-        };
-        self.touched(&id).await;
-        ended
-    }
-
-    /// Makes a call that the user asked for, not the model, which knows nothing of what it does.
-    /// To be awaited to its end, which comes soon after a cancel. None if there is no such tool.
-    pub(crate) async fn call(&self, name: &str, args: Value) -> Option<Ended> {
-        self.registry.spec(name)?;
-        let open = self.announce(name, name)?;
-        Some(self.perform(open, name, args).await)
-    }
-
-    pub(super) async fn perform(&self, open: OpenCall, name: &str, args: Value) -> Ended {
-        // A task of its own, so that a panic outside of the tool ends one call only.
-        let tool = self.registry.call(name, args, self.context);
-        let ended = tokio::spawn(perform(open, tool)).await.unwrap_or_else(|_| lost());
-        if ended.ends_turn {
-            // Its neighbours must not keep the turn from ending.
-            self.cancel.cancel();
+        let Some((place, ended)) = running.next().await else { break };
+        order.end(place);
+        results[place].is_error = ended.status != Status::Completed;
+        if ended.is_fatal {
+            fault = Some(ended.text.clone());
         }
-        ended
+        results[place].text = ended.text;
+        results[place].parts = ended.images.into_iter().map(part).collect();
     }
+    // What never ran is dropped here, which ends it.
+    drop(waiting);
+    fit(&mut results);
+    (results, fault)
+}
+
+/// Finds out what each call touches. A single call, or calls that change nothing, need no look
+/// at the disk.
+async fn touches(turn: &Turn<'_>, calls: &[PendingCall]) -> Vec<Footprint> {
+    let reach = |pending: &PendingCall| Some(turn.registry.spec(&pending.call.name)?.reach);
+    let changes = calls.iter().any(|pending| reach(pending) == Some(Reach::Changes));
+    let files: Vec<Option<Vec<PathBuf>>> = match changes && calls.len() > 1 {
+        false => vec![None; calls.len()],
+        true => files(turn, calls).await,
+    };
+    let touch = |(pending, files)| match reach(pending) {
+        // What nobody knows is refused at once.
+        None | Some(Reach::Nothing) => Footprint::Session(pending.call.name.clone()),
+        Some(Reach::Reads) => Footprint::Reads(files),
+        Some(Reach::Changes) => Footprint::Changes(files),
+        Some(_) => Footprint::Anything,
+    };
+    calls.iter().zip(files).map(touch).collect()
+}
+
+async fn files(turn: &Turn<'_>, calls: &[PendingCall]) -> Vec<Option<Vec<PathBuf>>> {
+    let named: Vec<_> = calls
+        .iter()
+        .map(|pending| {
+            let args = pending.arguments().ok()?;
+            Some(turn.registry.locations(&pending.call.name, args, turn.context))
+        })
+        .collect();
+    let workspace = turn.context.workspace.clone();
+    let settle = move || {
+        let settled = |location: &acp_types::Location| {
+            let at = workspace.resolve_path(location.path()).ok()?;
+            Some(workspace.settle(&at).ok()?.path().to_owned())
+        };
+        let files = |named: Option<Vec<_>>| named?.iter().map(settled).collect::<Option<Vec<_>>>();
+        named.into_iter().map(|named| files(named).filter(|files| !files.is_empty())).collect()
+    };
+    let settled = tokio::select! {
+        settled = tokio::task::spawn_blocking(settle) => settled.ok(),
+        () = turn.cancel.cancelled() => None,
+    };
+    // After a panic nobody knows the files, so that any may be touched; after a cancel no call
+    // runs.
+    settled.unwrap_or_else(|| vec![None; calls.len()])
+}
+
+async fn run_call(turn: &Turn<'_>, pending: PendingCall) -> Ended {
+    let (open, call, args) = pending.into_parts();
+    let id = open.handle().id().clone();
+    let ended = match args {
+        Ok(args) => turn.perform(open, &call.name, args).await,
+        Err(text) => refuse(open, &call, text),
+    };
+    context::touched(turn, &id).await;
+    ended
 }
 
 fn part(image: Image) -> Part {
@@ -150,11 +128,6 @@ fn refuse(open: OpenCall, call: &Call, text: String) -> Ended {
         .append(Content::text(text.clone()));
     open.finish(End::failed(Reason::Error).with(patch));
     Ended::new(Status::Failed, Some(Reason::Error), text)
-}
-
-fn lost() -> Ended {
-    let text = "The call was lost by a fault of the agent.";
-    Ended::new(Status::Cancelled, Some(Reason::Dropped), text)
 }
 
 /// Cuts results that are too long, by leaving out their middle. Where all together are too long,

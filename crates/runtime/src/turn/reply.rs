@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acp_lifecycle::{Arriving, End, OpenCall};
-use acp_types::{Chunk, Reason, Role, id};
+use acp_types::{Chunk, Reason, Role};
 use callboard_models::{Call, Event, Fault, ModelError, Replay, Reply, Request, Stop, Usage};
 use serde_json::{Value, json};
 use ulid::Ulid;
 
-use super::Turn;
 use super::history::History;
+use super::{Turn, context, updates};
 use crate::limits;
 use crate::options::Chosen;
 use crate::retry::{PartialOutput, next_event};
@@ -55,6 +55,36 @@ impl StreamedReply {
             bytes: 0,
             left_out: 0,
         }
+    }
+
+    /// Asks the model and shows its reply while it comes.
+    pub(super) async fn receive(turn: &Turn<'_>, history: &mut History) -> Self {
+        let chosen = (turn.chosen)();
+        let system = context::system(turn, &chosen);
+        let weight = system.weight + history.weight();
+        let mut stream = chosen.model.reply(request(turn, &chosen, system.text, history));
+        let mut reply = Self::new();
+        while reply.stop.is_none() && reply.error.is_none() && !reply.is_cancelled {
+            tokio::select! {
+                biased;
+                () = turn.cancel.cancelled() => reply.is_cancelled = true,
+                event = next(turn, &mut stream) => match event {
+                    Ok(event) => {
+                        turn.secrets.renew();
+                        reply.push(event, turn);
+                    }
+                    Err(error) => reply.error = Some(error),
+                },
+            }
+        }
+        if reply.left_out > 0 {
+            reply.replay = None;
+        }
+        updates::send_usage(turn.handle, reply.usage.as_ref(), &chosen, history);
+        if let Some(tokens) = reply.usage.and_then(|usage| usage.input_tokens) {
+            history.budget(&chosen).learn(weight, tokens);
+        }
+        reply
     }
 
     /// Returns whether a part of the reply was shown.
@@ -141,65 +171,21 @@ impl StreamedReply {
     }
 }
 
-impl Turn<'_> {
-    /// Asks the model and shows its reply while it comes.
-    pub(super) async fn stream_reply(&self, history: &mut History) -> StreamedReply {
-        let chosen = (self.chosen)();
-        let system = self.system(&chosen);
-        let weight = system.weight + history.weight();
-        let mut stream = chosen.model.reply(self.request(&chosen, system.text, history));
-        let mut reply = StreamedReply::new();
-        while reply.stop.is_none() && reply.error.is_none() && !reply.is_cancelled {
-            tokio::select! {
-                biased;
-                () = self.cancel.cancelled() => reply.is_cancelled = true,
-                event = self.next(&mut stream) => match event {
-                    Ok(event) => {
-                        self.secrets.renew();
-                        reply.push(event, self);
-                    }
-                    Err(error) => reply.error = Some(error),
-                },
-            }
-        }
-        if reply.left_out > 0 {
-            reply.replay = None;
-        }
-        self.send_usage(reply.usage.as_ref(), &chosen, history);
-        if let Some(tokens) = reply.usage.and_then(|usage| usage.input_tokens) {
-            history.budget(&chosen).learn(weight, tokens);
-        }
-        reply
+fn request(turn: &Turn<'_>, chosen: &Chosen, system: Arc<str>, history: &mut History) -> Request {
+    Request {
+        index: history.count_request(chosen.taken_up),
+        system,
+        messages: history.messages().clone(),
+        tools: turn.tools.clone(),
+        effort: chosen.effort,
+        ..Request::default()
     }
+}
 
-    fn request(&self, chosen: &Chosen, system: Arc<str>, history: &mut History) -> Request {
-        Request {
-            index: history.count_request(chosen.taken_up),
-            system,
-            messages: history.messages().clone(),
-            tools: self.tools.clone(),
-            effort: chosen.effort,
-            ..Request::default()
-        }
-    }
-
-    /// Waits for what the model says next, and before that for a client that takes nothing.
-    async fn next(&self, stream: &mut Reply) -> Result<Event, ModelError> {
-        self.handle.unstalled().await;
-        next_event(stream).await
-    }
-
-    pub(super) fn begin(&self, model_id: &str, name: &str, batch: &str) -> Option<OpenCall> {
-        let open = self.announce(model_id, name)?;
-        open.handle().change_meta(|meta| meta.batch = Some(batch.to_owned()));
-        Some(open)
-    }
-
-    pub(super) fn announce(&self, model_id: &str, name: &str) -> Option<OpenCall> {
-        let is_taken = |id: &str| self.handle.has_seen(&id.to_owned().into());
-        let id = id::tool_call_id(self.name, model_id, is_taken, || Ulid::generate().to_string());
-        self.registry.announce(self.handle, &id, self.name, name, self.context, self.cancel)
-    }
+/// Waits for what the model says next, and before that for a client that takes nothing.
+async fn next(turn: &Turn<'_>, stream: &mut Reply) -> Result<Event, ModelError> {
+    turn.handle.unstalled().await;
+    next_event(stream).await
 }
 
 /// A call whose arguments come, or have come.

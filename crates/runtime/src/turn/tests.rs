@@ -19,7 +19,7 @@ use acp_lifecycle::{
 use acp_tools::{Description, Draft, Invocation, Output, Reach, Spec, Tool, ToolError, Workspace};
 use acp_types::observe::v1::Observer;
 use acp_types::wire::v1::{self, Sent};
-use acp_types::{Content, Image, Reason, Role, SessionState, ToolKind};
+use acp_types::{Content, Image, Role, SessionState, ToolKind};
 use callboard_models::{Event, Model, ModelError, Reply, Request, Traits};
 use futures::{StreamExt as _, stream};
 use schemars::JsonSchema;

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use acp_lifecycle::SessionHandle;
 use acp_tools::ToolRole;
 use acp_types::{Chunk, ContextUsage, Cost, Role, SessionInfo, SessionState, Status};
 use callboard_models::{ModelError, Usage};
@@ -17,90 +18,93 @@ use crate::context::date;
 use crate::limits;
 use crate::options::Chosen;
 
-impl Turn<'_> {
-    /// Counts what a reply used, and tells how full the context is, where the model's size of it
-    /// is known.
-    /// (<https://agentclientprotocol.com/protocol/v1/schema#usageupdate>)
-    pub(super) fn send_usage(&self, usage: Option<&Usage>, chosen: &Chosen, history: &mut History) {
-        let Some(usage) = usage else { return };
-        history.count_usage(usage);
-        let (Some(input), Some(size)) = (usage.input_tokens, chosen.model.traits().context_tokens)
-        else {
-            return;
+/// Counts what a reply used, and tells how full the context is, where the model's size of it
+/// is known.
+/// (<https://agentclientprotocol.com/protocol/v1/schema#usageupdate>)
+pub(super) fn send_usage(
+    handle: &SessionHandle,
+    usage: Option<&Usage>,
+    chosen: &Chosen,
+    history: &mut History,
+) {
+    let Some(usage) = usage else { return };
+    history.count_usage(usage);
+    let (Some(input), Some(size)) = (usage.input_tokens, chosen.model.traits().context_tokens)
+    else {
+        return;
+    };
+    let used = input.saturating_add(usage.output_tokens.unwrap_or(0));
+    let mut usage = ContextUsage::new(used, size);
+    if let Some(micros) = history.spent().cost_micros {
+        usage = usage.with_cost(Cost::new(dollars(micros), "USD"));
+    }
+    handle.send_state(SessionState::Usage(usage));
+}
+
+/// Tells that the session goes on, and once a title for it: the first line of its first prompt.
+/// (<https://agentclientprotocol.com/protocol/v1/schema#sessioninfoupdate>)
+pub(super) fn send_session_info(handle: &SessionHandle, prompt: &str, history: &mut History) {
+    let now = handle.with(|_, now| now.wall);
+    let mut info = SessionInfo::new().with_updated_at(date::utc_time(now));
+    if !history.is_titled
+        && let Some(title) = title_of(prompt)
+    {
+        history.is_titled = true;
+        info = info.with_title(title);
+    }
+    handle.send_state(SessionState::Info(info));
+}
+
+/// Says that a request is made again, and when. A thought, because it is no answer: clients
+/// show it, and may fold it away.
+pub(super) fn send_retry(handle: &SessionHandle, error: &ModelError, pause: Duration) {
+    let seconds = pause.as_secs_f64();
+    let what = visible(&error.to_string());
+    let what = head(&what, limits::MAX_FAULT_BYTES);
+    send_notice(handle, format!("The model failed: {what}. It is asked again in {seconds:.1} s."));
+}
+
+/// Says something in a message of its own that the model does not hear.
+pub(super) fn send_notice(handle: &SessionHandle, text: String) {
+    let message = Ulid::generate().to_string();
+    handle.say(Chunk { role: Role::Thought, message, text });
+}
+
+/// Posts a call for each command whose end was not told yet, and tells the model. What a
+/// cancelled turn does not come to, the next one does.
+pub(super) async fn add_ended_commands(turn: &Turn<'_>, history: &mut History) {
+    let batch = Ulid::generate().to_string();
+    let background = turn.context.workspace.background();
+    let tool = turn.registry.for_role(ToolRole::CommandEnd).map(|spec| spec.name);
+    while !turn.cancel.is_cancelled()
+        && let Some(command) = background.next_ended()
+    {
+        let Some(tool) = &tool else {
+            history.note(&format!("{command} in the background has ended."));
+            continue;
         };
-        let used = input.saturating_add(usage.output_tokens.unwrap_or(0));
-        let mut usage = ContextUsage::new(used, size);
-        if let Some(micros) = history.spent().cost_micros {
-            usage = usage.with_cost(Cost::new(dollars(micros), "USD"));
-        }
-        self.handle.send_state(SessionState::Usage(usage));
+        let Some(open) = turn.begin(&command, tool, &batch) else { continue };
+        let told = turn.perform(open, tool, json!({ "id": command })).await;
+        history.note(&match told.status {
+            Status::Completed => {
+                let told = head_tail(&told.text, limits::MAX_TOLD_END_BYTES);
+                format!("A command in the background has ended.\n{told}")
+            }
+            _ => format!("{command} in the background has ended. {tool} tells how."),
+        });
     }
+}
 
-    /// Tells that the session goes on, and once a title for it: the first line of its first prompt.
-    /// (<https://agentclientprotocol.com/protocol/v1/schema#sessioninfoupdate>)
-    pub(super) fn send_session_info(&self, prompt: &str, history: &mut History) {
-        let now = self.handle.with(|_, now| now.wall);
-        let mut info = SessionInfo::new().with_updated_at(date::utc_time(now));
-        if !history.is_titled
-            && let Some(title) = title_of(prompt)
-        {
-            history.is_titled = true;
-            info = info.with_title(title);
-        }
-        self.handle.send_state(SessionState::Info(info));
-    }
-
-    /// Says that a request is made again, and when. A thought, because it is no answer: clients
-    /// show it, and may fold it away.
-    pub(super) fn send_retry(&self, error: &ModelError, pause: Duration) {
-        let seconds = pause.as_secs_f64();
-        let what = visible(&error.to_string());
-        let what = head(&what, limits::MAX_FAULT_BYTES);
-        self.send_notice(format!("The model failed: {what}. It is asked again in {seconds:.1} s."));
-    }
-
-    /// Says something in a message of its own that the model does not hear.
-    pub(super) fn send_notice(&self, text: String) {
-        let message = Ulid::generate().to_string();
-        self.handle.say(Chunk { role: Role::Thought, message, text });
-    }
-
-    /// Posts a call for each command whose end was not told yet, and tells the model. What a
-    /// cancelled turn does not come to, the next one does.
-    pub(super) async fn add_ended_commands(&self, history: &mut History) {
-        let batch = Ulid::generate().to_string();
-        let background = self.context.workspace.background();
-        let tool = self.registry.for_role(ToolRole::CommandEnd).map(|spec| spec.name);
-        while !self.cancel.is_cancelled()
-            && let Some(command) = background.next_ended()
-        {
-            let Some(tool) = &tool else {
-                history.note(&format!("{command} in the background has ended."));
-                continue;
-            };
-            let Some(open) = self.begin(&command, tool, &batch) else { continue };
-            let told = self.perform(open, tool, json!({ "id": command })).await;
-            history.note(&match told.status {
-                Status::Completed => {
-                    let told = head_tail(&told.text, limits::MAX_TOLD_END_BYTES);
-                    format!("A command in the background has ended.\n{told}")
-                }
-                _ => format!("{command} in the background has ended. {tool} tells how."),
-            });
-        }
-    }
-
-    /// Tells the user and the model of it. What a cancelled turn does not come to, the next one
-    /// does.
-    pub(super) async fn add_late_writes(&self, history: &mut History) {
-        tokio::select! {
-            biased;
-            () = self.cancel.cancelled() => {}
-            late = self.context.late_writes() => {
-                for told in late {
-                    history.note(&told);
-                    self.send_notice(told);
-                }
+/// Tells the user and the model of it. What a cancelled turn does not come to, the next one
+/// does.
+pub(super) async fn add_late_writes(turn: &Turn<'_>, history: &mut History) {
+    tokio::select! {
+        biased;
+        () = turn.cancel.cancelled() => {}
+        late = turn.context.late_writes() => {
+            for told in late {
+                history.note(&told);
+                send_notice(turn.handle, told);
             }
         }
     }
