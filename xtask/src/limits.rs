@@ -15,7 +15,8 @@ const HEAD: &str = "\
 
 Every bound has a name and a reason in a `limits.rs`, one for each crate. This page is made from
 those files by `cargo xtask limits`; `cargo xtask tidy` fails while it is out of date. Constants
-that are public can be read by programs that use the crate. None of them is configuration.
+that are public can be read by programs that use the crate. None of them is
+configuration; `SessionConfig` of `acp-lifecycle` lowers or raises what people will want to tune.
 ";
 
 /// One constant of a `limits.rs`.

@@ -1,10 +1,10 @@
 //! Every bound of this crate, in one place. It knows nothing of rates and queues.
 
 /// Bytes kept of the beginning of a terminal's output.
-pub const OUTPUT_HEAD: usize = 8 * 1024;
+pub(crate) const OUTPUT_HEAD: usize = 8 * 1024;
 
 /// Bytes kept of the end of a terminal's output.
-pub const OUTPUT_TAIL: usize = 40 * 1024;
+pub(crate) const OUTPUT_TAIL: usize = 40 * 1024;
 
 /// Bytes of terminal output shown as text while its call runs, where text must be resent whole.
 pub(crate) const RUNNING_TEXT: usize = 4 * 1024;
@@ -25,7 +25,7 @@ pub(crate) const STREAMED_BYTES: usize = 56 * 1024;
 pub(crate) const REPEATED_BYTES: usize = 64 * 1024;
 
 /// Bytes of old and new text up to which a change is sent as whole files; above, as hunks.
-pub const WHOLE_CHANGE_BYTES: usize = 16 * 1024;
+pub(crate) const WHOLE_CHANGE_BYTES: usize = 16 * 1024;
 
 /// Serialised bytes sent for one change; the rest is counted.
 pub const CHANGE_BYTES: usize = 256 * 1024;
@@ -34,14 +34,14 @@ pub const CHANGE_BYTES: usize = 256 * 1024;
 pub(crate) const HUNK_JSON_BYTES: usize = 192;
 
 /// Lines of two texts up to which their smallest difference is looked for at all.
-pub const DIFF_LINES: usize = 500_000;
+pub(crate) const DIFF_LINES: usize = 500_000;
 
 /// Bytes of the lines that the hunks of one change list, with [`LISTED_LINE_COST`] for each; what
 /// is beyond is counted. More than is ever shown of a change.
-pub const LISTED_BYTES: usize = 1024 * 1024;
+pub(crate) const LISTED_BYTES: usize = 1024 * 1024;
 
 /// Bytes that a line of a hunk takes beside its text.
-pub const LISTED_LINE_COST: usize = 48;
+pub(crate) const LISTED_LINE_COST: usize = 48;
 
 /// Characters of a model's own call id that is taken over.
 pub(crate) const MODEL_ID_CHARS: usize = 64;

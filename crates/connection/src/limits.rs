@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
-/// Prompts of one session that wait for the turn before them; a further one is answered as busy.
+/// Prompts of one session that wait for the turn before them, unless set otherwise; a further one is
+/// answered as busy.
 pub(crate) const MAX_WAITING_PROMPTS: usize = 8;
+
+/// The most prompts that can be set to wait.
+pub(crate) const WAITING_PROMPTS_BOUND: usize = 64;
 
 /// Time for turns that were given up to be dropped. One that blocks its thread takes longer, and is
 /// answered without it.

@@ -53,6 +53,7 @@ pub struct ClientSessionBuilder {
     client: ConnectionTo<Client>,
     counters: Option<Arc<Counters>>,
     meta_key: String,
+    waiting_prompts: usize,
     after_answer: Option<AfterAnswer>,
 }
 
@@ -72,6 +73,13 @@ impl ClientSessionBuilder {
     /// Sets the key of `_meta` under which metadata goes; `callboard` otherwise.
     pub fn with_meta_key(self, key: impl Into<String>) -> Self {
         Self { meta_key: key.into(), ..self }
+    }
+
+    /// Sets how many prompts may wait for the turn before them: 8 by default, at most 64. A further one is
+    /// answered as busy. With zero, each prompt is refused while a turn runs. It holds for
+    /// [`ClientSession::prompt`], not for [`ClientSession::open_prompt`].
+    pub fn with_waiting_prompts(self, prompts: usize) -> Self {
+        Self { waiting_prompts: prompts.min(limits::WAITING_PROMPTS_BOUND), ..self }
     }
 
     /// Does something after each answer of the client to a permission request, for example saves what
@@ -97,6 +105,7 @@ impl ClientSessionBuilder {
         let state = Arc::new(State {
             id: self.id,
             capabilities: self.capabilities,
+            waiting_prompts: self.waiting_prompts,
             handle: self.handle,
             answers: Answers::default(),
             turns: Arc::default(),
@@ -149,6 +158,7 @@ impl ClientSession {
             client,
             counters: None,
             meta_key: DEFAULT_KEY.to_owned(),
+            waiting_prompts: limits::MAX_WAITING_PROMPTS,
             after_answer: None,
         }
     }
@@ -179,7 +189,7 @@ impl ClientSession {
 
     /// Runs the turn of a prompt, and answers with what it returns, behind everything that it sent.
     ///
-    /// Turns run one after the other; up to 8 prompts wait, and a further one is answered as busy. A turn
+    /// Turns run one after the other; up to 8 prompts wait by default, and a further one is answered as busy. A turn
     /// that was cancelled, by [`cancel`](Self::cancel), `$/cancel_request` or
     /// [`close`](Self::close), is answered `cancelled`, whatever it returns; one that did not begin
     /// by then does not. A panic is answered by an error, and so is a prompt that waits when
@@ -200,7 +210,7 @@ impl ClientSession {
         if state.closing.is_cancelled() {
             return responder.respond_with_error(errors::session_closing());
         }
-        let waiting = limits::MAX_WAITING_PROMPTS;
+        let waiting = state.waiting_prompts;
         if state.turns.count() > waiting {
             let what = format!("{waiting} prompts wait already; wait for the end of one");
             return responder.respond_with_error(errors::busy(&what));
@@ -258,6 +268,7 @@ impl Drop for Owner {
 struct State {
     id: SessionId,
     capabilities: ClientCapabilities,
+    waiting_prompts: usize,
     handle: SessionHandle,
     answers: Answers,
     turns: Arc<OpenTurns>,

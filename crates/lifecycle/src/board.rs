@@ -12,6 +12,7 @@ use acp_types::{
 use foldhash::HashMap;
 use serde_json::json;
 
+use crate::config::SessionConfig;
 use crate::history::History;
 use crate::sanitize::{Losses, Secrets};
 use crate::terminals::Terminals;
@@ -90,6 +91,7 @@ pub struct Board {
     history: History,
     counters: Counters,
     secrets: Secrets,
+    config: SessionConfig,
     /// The number of the call that was announced last.
     last_number: u64,
 }
@@ -113,6 +115,17 @@ struct Call {
 }
 
 impl Board {
+    /// Sets how much of a call is shown, from now on.
+    pub(crate) fn set_config(&mut self, config: SessionConfig) {
+        self.config = config;
+    }
+
+    /// Returns the settings of the session.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn config(&self) -> SessionConfig {
+        self.config
+    }
+
     /// Sets what must never be shown, from now on.
     pub(crate) fn set_secrets(&mut self, secrets: Secrets) {
         self.secrets = secrets;

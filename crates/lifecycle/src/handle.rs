@@ -16,6 +16,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::SessionUsage;
 use crate::board::Moment;
 use crate::caught::caught;
+use crate::config::SessionConfig;
 use crate::ids::PermissionId;
 use crate::limits::POLICY_CHANGES;
 use crate::outbox::Item;
@@ -390,6 +391,10 @@ impl SessionHandle {
 
     pub(crate) fn now(&self) -> Moment {
         Moment { at: tokio::time::Instant::now().into_std(), wall: (self.shared.wall)() }
+    }
+
+    pub(crate) fn config(&self) -> SessionConfig {
+        self.lock().board().config()
     }
 
     fn lock(&self) -> MutexGuard<'_, Session> {

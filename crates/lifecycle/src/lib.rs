@@ -29,6 +29,7 @@
 pub mod arriving;
 pub mod board;
 mod caught;
+mod config;
 pub mod effects;
 pub mod history;
 pub mod ids;
@@ -57,6 +58,7 @@ mod span;
 
 pub use arriving::Arriving;
 pub use board::{Board, Counters, End, Moment};
+pub use config::SessionConfig;
 pub use effects::{Effect, Effects};
 pub use history::History;
 pub use ids::{ClientRequestId, PermissionId, ResponseId};

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 /// The least time between two streamed updates of one call, terminal or message.
-pub const UPDATE_INTERVAL: Duration = Duration::from_millis(50);
+pub(crate) const UPDATE_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The largest interval that a session can be set to.
+pub(crate) const MAX_UPDATE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// How long the first report of a call waits for the call's title while its arguments stream.
 pub(crate) const FIRST_REPORT_WAIT: Duration = Duration::from_millis(200);
@@ -15,10 +18,10 @@ pub(crate) const CHUNK_BYTES: usize = 32 * 1024;
 pub const CONTENT_ITEMS: usize = 128;
 
 /// Bytes of content that a call may have; what is over is counted.
-pub const CONTENT_BYTES: usize = 768 * 1024;
+pub(crate) const CONTENT_BYTES: usize = 768 * 1024;
 
 /// Serialised bytes of raw input or raw output; a larger one is cut, in its own shape.
-pub const RAW_BYTES: usize = 64 * 1024;
+pub(crate) const RAW_BYTES: usize = 64 * 1024;
 
 /// Depth of raw input or raw output; arrays and objects beneath are shown empty.
 pub(crate) const RAW_DEPTH: usize = 32;
@@ -49,14 +52,14 @@ pub(crate) const ARRIVING_FIELDS: usize = 16;
 pub(crate) const SPEECHES: usize = 4;
 
 /// Locations that a call may have; what is over is counted.
-pub const LOCATIONS: usize = 20;
+pub(crate) const LOCATIONS: usize = 20;
 
 /// Bytes of a command that a title holds; above, its first line and the count of lines.
-pub const TITLE_BYTES: usize = 4 * 1024;
+pub(crate) const TITLE_BYTES: usize = 4 * 1024;
 
 /// Bytes of a title: two such arguments and the words around them; what is over is cut, and says
 /// so.
-pub const BASE_BYTES: usize = 3 * TITLE_BYTES;
+pub(crate) const BASE_BYTES: usize = 3 * TITLE_BYTES;
 
 /// Bytes of the title of a call whose tool brings none, up to which arguments are added to it.
 pub(crate) const DEFAULT_TITLE_BYTES: usize = 1024;
@@ -65,10 +68,10 @@ pub(crate) const DEFAULT_TITLE_BYTES: usize = 1024;
 pub(crate) const DEFAULT_VALUE_BYTES: usize = 256;
 
 /// Bytes of what follows a title while its call runs; what is over is cut, and says so.
-pub const SUBTITLE_BYTES: usize = 160;
+pub(crate) const SUBTITLE_BYTES: usize = 160;
 
 /// Bytes of the words of a progress that a document keeps.
-pub const PROGRESS_BYTES: usize = 1024;
+pub(crate) const PROGRESS_BYTES: usize = 1024;
 
 /// Ids of ended calls that are remembered, so that late events are known to be late.
 pub(crate) const ENDED_CALLS: usize = 4096;
@@ -86,16 +89,19 @@ pub(crate) const FAILED_CALLS: usize = 16;
 pub(crate) const USAGE_TOOLS: usize = 128;
 
 /// Names of answered turns that are remembered, so that nothing is posted in them any more.
-pub const ENDED_TURNS: usize = 64;
+pub(crate) const ENDED_TURNS: usize = 64;
 
 /// Open turns whose trace is passed on to their calls.
-pub const TRACED_TURNS: usize = 64;
+pub(crate) const TRACED_TURNS: usize = 64;
 
 /// Bytes of a tool's result that the middleware shows as text; the rest is counted.
-pub const RESULT_TEXT_BYTES: usize = 32 * 1024;
+pub(crate) const RESULT_TEXT_BYTES: usize = 32 * 1024;
+
+/// The most that they can be set to.
+pub(crate) const MAX_RESULT_TEXT_BYTES: usize = 256 * 1024;
 
 /// Bytes of a tool's name, which a model may make up.
-pub const NAME_BYTES: usize = 256;
+pub(crate) const NAME_BYTES: usize = 256;
 
 /// Bytes of the words in which a permission option says what it remembers; above, the client can
 /// allow or reject only once.
@@ -133,13 +139,13 @@ pub(crate) const NAMED_UNSEEN_FILES: usize = 12;
 pub(crate) const POLICY_CHANGES: usize = 8;
 
 /// Changes of stored rules that wait to be saved; what is over holds in the session only.
-pub const RULE_CHANGES: usize = 1024;
+pub(crate) const RULE_CHANGES: usize = 1024;
 
 /// How long a cancelled call may take to end by itself before it is dropped.
-pub const CANCEL_GRACE: Duration = Duration::from_secs(1);
+pub(crate) const CANCEL_GRACE: Duration = Duration::from_secs(1);
 
 /// How often a call is previewed whose files are changed by something else each time before it runs.
-pub const PREVIEWS: u32 = 3;
+pub(crate) const PREVIEWS: u32 = 3;
 
 /// How long a client may take nothing before models and terminals are no longer read for it.
 #[cfg(feature = "tokio")]

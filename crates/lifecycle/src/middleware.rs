@@ -317,7 +317,8 @@ impl Middleware {
             },
             None => Ok(ToolCallPatch::new()),
         };
-        let shown = shown.map_err(|text| Failure::report("failed", short(text)))?;
+        let shown =
+            shown.map_err(|text| Failure::report("failed", short(text, RESULT_TEXT_BYTES)))?;
         let text = format!("{:?} {shown:?}", effects.sorted());
         Ok((effects, shown, text))
     }
@@ -436,8 +437,12 @@ where
             done = tool(self.name, args) => done,
             () = elapsed(timeout) => return Err(timed_out(timeout.unwrap_or_default())),
         };
-        let value = done.map_err(|error| Failure::report("failed", short(error.to_string())))?;
-        let success = success(&value);
+        let value = done.map_err(|error| {
+            Failure::report("failed", short(error.to_string(), RESULT_TEXT_BYTES))
+        })?;
+        let config = self.middleware.session.config();
+        // An item that is larger than the call's room would not be shown at all.
+        let success = success(&value, config.result_text_bytes.min(config.content_bytes / 2));
         *self.result = Some(value);
         Ok(success)
     }
@@ -451,8 +456,8 @@ async fn elapsed(timeout: Option<Duration>) {
     }
 }
 
-/// Shows a result: as text, and as raw output of its own shape.
-fn success(value: &impl Serialize) -> Success {
+/// Shows a result: as text of so many bytes, and as raw output of its own shape.
+fn success(value: &impl Serialize, text_bytes: usize) -> Success {
     // A value that cannot be JSON is not shown; who made the call has it.
     let raw = serde_json::to_value(value).unwrap_or_default();
     let text = match &raw {
@@ -462,17 +467,17 @@ fn success(value: &impl Serialize) -> Success {
     };
     let mut patch = ToolCallPatch::new();
     if !text.is_empty() {
-        patch = patch.append(Content::text(short(text.clone())));
+        patch = patch.append(Content::text(short(text.clone(), text_bytes)));
     }
     Success { text, patch: patch.raw_output(raw), ..Success::default() }
 }
 
-fn short(text: String) -> String {
-    match text.len().checked_sub(RESULT_TEXT_BYTES) {
+fn short(text: String, bytes: usize) -> String {
+    match text.len().checked_sub(bytes) {
         None | Some(0) => text,
         Some(over) => {
             let over = counted(over as u64, "more byte", "more bytes");
-            format!("{}… and {over}", head(&text, RESULT_TEXT_BYTES))
+            format!("{}… and {over}", head(&text, bytes))
         }
     }
 }

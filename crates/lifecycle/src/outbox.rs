@@ -5,7 +5,7 @@
 //! goes first. It reads no clock and sends nothing; a driver polls it by its session.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use acp_types::{
     Chunk, Plan, SessionState, Status, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch, TurnId,
@@ -43,12 +43,25 @@ pub enum Item {
 
 /// What has been offered and not yet handed over. Only its [`Session`](crate::Session) offers to it
 /// and takes from it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Outbox {
     queue: VecDeque<Entry>,
     fences: usize,
     sent: HashMap<Lane, Instant>,
     counters: Counters,
+    update_interval: Duration,
+}
+
+impl Default for Outbox {
+    fn default() -> Self {
+        Self {
+            queue: VecDeque::new(),
+            fences: 0,
+            sent: HashMap::default(),
+            counters: Counters::default(),
+            update_interval: UPDATE_INTERVAL,
+        }
+    }
 }
 
 /// What went in, what came out.
@@ -100,6 +113,11 @@ enum Segment {
 }
 
 impl Outbox {
+    /// Sets the least time between two streamed updates of one card.
+    pub(crate) fn set_update_interval(&mut self, interval: Duration) {
+        self.update_interval = interval;
+    }
+
     /// Takes an item into the queue, or joins it to the one of its lane that waits.
     ///
     /// `is_first` says that it is the first report of a call, which is a fence, unless it is held.
@@ -242,7 +260,7 @@ impl Outbox {
     fn due(&self, of: &Lane, now: Instant) -> Instant {
         let waiting = self.queue.iter().filter(|entry| !entry.is_held && card(&entry.lane) == *of);
         let last = self.sent.get(of).copied().into_iter().chain(waiting.map(|entry| entry.due));
-        last.max().map_or(now, |last| now.max(last + UPDATE_INTERVAL))
+        last.max().map_or(now, |last| now.max(last + self.update_interval))
     }
 
     /// Finds the segment of an item, and whether all that was offered before must go first.

@@ -90,7 +90,7 @@ pub struct Success {
     /// The result as the model reads it.
     pub text: String,
     /// What a model is to see that takes images, beside those that the patch shows: images that are
-    /// too large for a call to show ([`CONTENT_BYTES`](crate::limits::CONTENT_BYTES)).
+    /// too large for a call to show ([`with_content_bytes`](crate::SessionConfig::with_content_bytes)).
     pub images: Vec<Image>,
     /// What changes in the document with the end.
     pub patch: ToolCallPatch,
@@ -111,7 +111,7 @@ pub struct Failure {
     pub is_fatal: bool,
     /// Whether nothing was done because the preview holds no more. The call is previewed again
     /// then, and asked about again unless it would do just what was permitted: its subject and its
-    /// effects are the same. After [`PREVIEWS`] of them the model is told.
+    /// effects are the same. After three of them the model is told.
     pub is_outdated: bool,
     /// What changes in the document with the end.
     pub patch: ToolCallPatch,

@@ -8,11 +8,9 @@ use std::path::{Path, PathBuf};
 
 use acp_types::{
     CallMeta, Content, ContentBlock, ContentPatch, Location, Plan, SessionState, TerminalPatch,
-    ToolCallPatch,
+    ToolCallPatch, json,
 };
 use serde_json::{Map, Value};
-
-use crate::limits;
 
 mod automaton;
 mod fit;
@@ -66,7 +64,14 @@ impl Losses {
 }
 
 /// Takes out of a patch what must not be shown, and counts it.
-pub(crate) fn patch(patch: &mut ToolCallPatch, secrets: &Secrets, losses: &mut Losses) {
+///
+/// Raw input and raw output are cut to `raw_bytes` each; with zero, they are left out.
+pub(crate) fn patch(
+    patch: &mut ToolCallPatch,
+    secrets: &Secrets,
+    raw_bytes: usize,
+    losses: &mut Losses,
+) {
     let mut redactor = Redactor::new(secrets);
     if let Some(name) = &mut patch.name {
         redactor.text(name);
@@ -96,15 +101,24 @@ pub(crate) fn patch(patch: &mut ToolCallPatch, secrets: &Secrets, losses: &mut L
         redactor.locations(locations);
         losses.locations = redactor.take_count();
     }
-    raw(&mut patch.raw_input, &mut redactor, &mut losses.raw_input);
-    raw(&mut patch.raw_output, &mut redactor, &mut losses.raw_output);
+    raw(&mut patch.raw_input, &mut redactor, raw_bytes, &mut losses.raw_input);
+    raw(&mut patch.raw_output, &mut redactor, raw_bytes, &mut losses.raw_output);
 }
 
 /// Null is no value: both protocols read it as absence.
-fn raw(value: &mut Option<Value>, redactor: &mut Redactor<'_>, losses: &mut (u64, u64)) {
+fn raw(
+    value: &mut Option<Value>,
+    redactor: &mut Redactor<'_>,
+    max: usize,
+    losses: &mut (u64, u64),
+) {
     if let Some(mut shown) = value.take().filter(|value| !value.is_null()) {
         redactor.value(&mut shown, IsSecret::No);
-        let (shown, bytes) = fit(shown, limits::RAW_BYTES);
+        if max == 0 {
+            *losses = (redactor.take_count(), json::value_len(&shown) as u64);
+            return;
+        }
+        let (shown, bytes) = fit(shown, max);
         *losses = (redactor.take_count(), bytes);
         *value = Some(shown);
     }

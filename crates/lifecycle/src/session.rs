@@ -16,6 +16,7 @@ use acp_types::{
 use callboard_text::{head, path_text, visible};
 
 use crate::board::{Board, End, Moment};
+use crate::config::SessionConfig;
 use crate::ids::{ClientRequestId, ResponseId};
 use crate::limits::{self, CHUNK_BYTES, PROGRESS_BYTES};
 use crate::outbox::{IsFirst, Item, Outbox};
@@ -131,6 +132,14 @@ impl Session {
             is_closing: false,
             traces: HashMap::new(),
         }
+    }
+
+    /// Changes the settings.
+    #[must_use]
+    pub fn with_config(mut self, config: SessionConfig) -> Self {
+        self.board.set_config(config);
+        self.outbox.set_update_interval(config.update_interval);
+        self
     }
 
     /// Sets what must never be shown, from now on.

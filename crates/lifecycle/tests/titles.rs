@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use acp_lifecycle::title::SEPARATOR;
 use acp_lifecycle::{
-    Answer, Effect, Effects, End, Item, Moment, PermissionId, Permit, Session, Subject, limits,
+    Answer, Effect, Effects, End, Item, Moment, PermissionId, Permit, Session, Subject,
 };
 use acp_types::wire::v1::{Sent, Surface, Update};
 use acp_types::{Progress, Reason, ToolCallId, ToolCallPatch, ToolKind};
@@ -17,6 +17,18 @@ use proptest::collection::vec;
 use proptest::prelude::{Strategy, any, prop_oneof, proptest};
 use proptest::{prop_assert, prop_assert_eq};
 use serde_json::json;
+
+/// Bytes of a command that a title holds.
+const TITLE_BYTES: usize = 4 * 1024;
+
+/// Bytes of a title.
+const BASE_BYTES: usize = 12 * 1024;
+
+/// Bytes that follow a title while its call runs.
+const SUBTITLE_BYTES: usize = 160;
+
+/// Bytes of the words of a progress that a document keeps.
+const PROGRESS_BYTES: usize = 1024;
 
 /// One call of a session, and what a client was sent of it.
 struct Life {
@@ -140,8 +152,8 @@ fn the_metadata_keeps_the_numbers_and_the_words_within_a_bound() {
     life.progress(1.0, None, Some(&"é".repeat(1_000_000)));
     let report = life.session.board().tool_call(&call()).unwrap();
     let message = report.meta.progress.clone().unwrap().message.unwrap();
-    assert_eq!(message.len(), limits::PROGRESS_BYTES);
-    assert!(report.title.len() <= "Work".len() + SEPARATOR.len() + limits::SUBTITLE_BYTES);
+    assert_eq!(message.len(), PROGRESS_BYTES);
+    assert!(report.title.len() <= "Work".len() + SEPARATOR.len() + SUBTITLE_BYTES);
 }
 
 #[test]
@@ -158,7 +170,7 @@ fn what_is_approved_is_the_call_not_how_far_it_is() {
     life.answer();
     life.progress(1.0, Some(2.0), None);
     assert_eq!(life.title(), "Write x · 1/2");
-    let long = format!("Run `{}`", "x".repeat(limits::TITLE_BYTES));
+    let long = format!("Run `{}`", "x".repeat(TITLE_BYTES));
     let mut life = Life::new(&long);
     life.ask();
     life.send();
@@ -178,9 +190,9 @@ fn whoever_makes_a_title_a_name_or_an_option_hides_nothing() {
     life.session.announce(&foreign, &"t".into(), patch, now);
     let report = life.session.board().tool_call(&foreign).unwrap();
     assert_eq!((&report.title, &report.name), (&shown, &shown));
-    let long = ToolCallPatch::new().title("\u{202e}".repeat(limits::BASE_BYTES));
+    let long = ToolCallPatch::new().title("\u{202e}".repeat(BASE_BYTES));
     life.session.change(&call(), long, now);
-    assert!(life.title().len() <= limits::BASE_BYTES && life.title().ends_with("}…"));
+    assert!(life.title().len() <= BASE_BYTES && life.title().ends_with("}…"));
     for effect in [
         Effect::Connect(hostile.to_owned()),
         Effect::Mcp { server: hostile.to_owned(), tool: hostile.to_owned() },

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Bytes of one string that the system passes to a program: a command line, or one variable of the
 /// environment with its name. (32 pages on Linux, less what ends and joins the strings.)
-pub const COMMAND_STRING_BYTES: usize = 128 * 1024 - 2;
+pub(crate) const COMMAND_STRING_BYTES: usize = 128 * 1024 - 2;
 
 /// Bytes read from a terminal at once.
 pub(crate) const READ_BYTES: usize = 64 * 1024;

@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use acp_lifecycle::{Policy, RuleStore, title};
+use acp_lifecycle::{Policy, RuleStore, SessionConfig, title};
 use acp_tools::Registry;
 use acp_transport::{Counters, Transport};
 use acp_types::meta::DEFAULT_KEY;
@@ -70,6 +70,7 @@ pub struct Agent {
     instructions: Option<Arc<str>>,
     meta_key: Arc<str>,
     secrets: LiveSecrets,
+    session_config: SessionConfig,
     state: Option<PathBuf>,
     /// Files and folders whose changes are always asked about.
     guarded: Vec<PathBuf>,
@@ -108,6 +109,7 @@ impl Agent {
             info: Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")),
             instructions: None,
             meta_key: DEFAULT_KEY.into(),
+            session_config: SessionConfig::default(),
             state: None,
             guarded: Vec::new(),
             commands: Commands::builtin(),
@@ -133,6 +135,12 @@ impl Agent {
     #[must_use]
     pub fn with_meta_key(self, key: impl Into<Arc<str>>) -> Self {
         Self { meta_key: key.into(), ..self }
+    }
+
+    /// Sets how often and how much of its calls each session sends.
+    #[must_use]
+    pub fn with_session_config(self, session_config: SessionConfig) -> Self {
+        Self { session_config, ..self }
     }
 
     /// Offers ways to log in; without this call there are none.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use acp_connection::{ClientSession, ClientSessionBuilder, OpenPrompt};
-use acp_lifecycle::SessionHandle;
+use acp_lifecycle::{SessionConfig, SessionHandle};
 use acp_tools::{Context, Registry};
 use acp_types::{Chunk, Reason, Role, Trace, TurnId};
 use agent_client_protocol::v1::Responder;
@@ -57,6 +57,7 @@ pub(crate) struct SessionSetup {
     pub(crate) secrets: LiveSecrets,
     pub(crate) permission: Permission,
     pub(crate) commands: Commands,
+    pub(crate) config: SessionConfig,
     /// In the place of our own system prompt.
     pub(crate) instructions: Option<Arc<str>>,
 }
@@ -110,10 +111,11 @@ impl Session {
             secrets,
             permission,
             commands,
+            config,
             instructions,
         } = setup;
         let cwd = context.workspace.cwd().to_owned();
-        let mut core = acp_lifecycle::Session::new(&cwd);
+        let mut core = acp_lifecycle::Session::new(&cwd).with_config(config);
         core.set_secrets(secrets.all());
         core.set_locale(registry.locale());
         let roots: Vec<_> = context.workspace.roots().map(Path::to_owned).collect();

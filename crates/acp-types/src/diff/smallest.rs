@@ -18,7 +18,7 @@ use super::{CONTEXT, Splice, spliced, with_hunks};
 /// A file that was not there has the empty text. Lines end with their line feed only, so a
 /// carriage return is a part of its line. After `deadline` the smallest difference is no longer
 /// searched for, and hunks are larger than they need to be; so are those of two texts of more than
-/// [`DIFF_LINES`]. Hunks beyond [`LISTED_BYTES`](crate::limits::LISTED_BYTES) are only counted.
+/// 500,000 lines. Hunks beyond 1 MiB are only counted.
 #[must_use]
 pub fn change(
     path: impl Into<PathBuf>,

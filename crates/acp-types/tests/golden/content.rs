@@ -1,6 +1,6 @@
 //! Items of content: blocks and changes of files.
 
-use acp_types::limits::{CHANGE_BYTES, WHOLE_CHANGE_BYTES};
+use acp_types::limits::CHANGE_BYTES;
 use acp_types::schema::v1::{
     Annotations, AudioContent, BlobResourceContents, EmbeddedResource, EmbeddedResourceResource,
     ImageContent, ResourceLink, Role, TextContent, TextResourceContents,
@@ -213,7 +213,7 @@ fn hunks() -> Vec<Hunk> {
 
 #[test]
 fn hunks_are_a_diff_each_in_v1() {
-    let large = "x\n".repeat(WHOLE_CHANGE_BYTES);
+    let large = "x\n".repeat(16 * 1024);
     let places = "@@ -4,2 +4,2 @@\n a\n-b\n+c\n@@ -90,0 +90,1 @@\n+z\n";
     let modified = json!([
         {"type": "diff", "path": PATH, "oldText": "a\nb\n", "newText": "a\nc\n",

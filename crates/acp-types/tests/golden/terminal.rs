@@ -1,6 +1,5 @@
 //! Terminals: as text, by the events of `_meta`, and as v2's own documents.
 
-use acp_types::limits::{OUTPUT_HEAD, OUTPUT_TAIL};
 use acp_types::schema::v1::SessionUpdate;
 use acp_types::wire::{self, v1::Sent, v1::Surface};
 use acp_types::{
@@ -11,6 +10,12 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::{id, v1_document};
+
+/// Bytes kept of the beginning of a terminal's output.
+const OUTPUT_HEAD: usize = 8 * 1024;
+
+/// Bytes kept of its end.
+const OUTPUT_TAIL: usize = 40 * 1024;
 
 fn shown() -> TerminalId {
     "t".into()

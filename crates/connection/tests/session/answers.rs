@@ -5,8 +5,8 @@ use futures::{StreamExt as _, stream};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
-use crate::agent::BLOCKS;
-use crate::{outcome, send_mode, start};
+use crate::agent::{BLOCKS, Change};
+use crate::{outcome, send_mode, start, start_with};
 
 /// Lets the agent take in what it was sent, and waits until it did.
 async fn settle(agent: &mut Agent) -> Result<(), Error> {
@@ -90,6 +90,26 @@ async fn turns_run_one_after_the_other_and_few_prompts_wait() -> Result<(), Erro
     assert_eq!(agent.client.session("s").said(), "Agent ".repeat(7));
     agent.end().await?;
     assert_eq!(agent.client.faults_of(Side::Agent), []);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_number_of_prompts_that_wait_can_be_set() -> Result<(), Error> {
+    let changes: [(Change, usize); 3] = [
+        (|builder| builder.with_waiting_prompts(0), 0),
+        (|builder| builder.with_waiting_prompts(2), 2),
+        (|builder| builder.with_waiting_prompts(usize::MAX), 64),
+    ];
+    for (change, waiting) in changes {
+        let mut agent = start_with(Permission::Never, change).await?;
+        for _ in 0..=waiting {
+            agent.prompt("s", "wait").await?;
+        }
+        let busy = agent.prompt("s", "wait").await?;
+        agent.until(|client| client.answer(&busy).is_some()).await?;
+        assert!(outcome(&agent, &busy).starts_with(&format!("{waiting} prompts wait already")));
+        agent.end().await?;
+    }
     Ok(())
 }
 

@@ -19,7 +19,7 @@ impl Board {
             self.counters.late += 1;
             return None;
         };
-        sanitize::patch(&mut patch, &self.secrets, &mut call.losses);
+        sanitize::patch(&mut patch, &self.secrets, self.config.raw_bytes, &mut call.losses);
         patch.status = None;
         let mut meaningless = drop_if(&mut patch.title, |title| title.trim().is_empty());
         meaningless += drop_if(&mut patch.name, String::is_empty);
@@ -39,7 +39,7 @@ impl Board {
         if let Some(meta) = &mut patch.meta {
             call.keep_own(meta);
         }
-        let dropped = call.cap_content(&mut patch.content);
+        let dropped = call.cap_content(&mut patch.content, self.config.content_bytes);
         self.counters.content_dropped += dropped;
         if let Some(meta) = &mut patch.meta {
             meaningless += self.check(id, meta);
@@ -120,7 +120,7 @@ impl Call {
 
     /// Shortens the changes of files that no message holds, drops the items that are over the
     /// call's bounds, and returns how many.
-    fn cap_content(&mut self, content: &mut ContentPatch) -> u64 {
+    fn cap_content(&mut self, content: &mut ContentPatch, max: usize) -> u64 {
         let (items, had) = match content {
             ContentPatch::Set(items) => {
                 (self.content_bytes, self.content_dropped) = (0, 0);
@@ -133,7 +133,7 @@ impl Call {
         let mut dropped = 0;
         let mut kept = had;
         items.retain_mut(|item: &mut Content| {
-            let room = limits::CONTENT_BYTES.saturating_sub(self.content_bytes).min(CHANGE_BYTES);
+            let room = max.saturating_sub(self.content_bytes).min(CHANGE_BYTES);
             if let Content::Change(change) = item {
                 if let Some(short) = diff::shortened(change, room) {
                     *change = short;
@@ -141,8 +141,7 @@ impl Call {
                 self.losses.is_change_cut |= change.unlisted != (0, 0);
             }
             let bytes = item.byte_len();
-            let fits =
-                kept < limits::CONTENT_ITEMS && self.content_bytes + bytes <= limits::CONTENT_BYTES;
+            let fits = kept < limits::CONTENT_ITEMS && self.content_bytes + bytes <= max;
             if fits {
                 kept += 1;
                 self.content_bytes += bytes;

@@ -88,7 +88,7 @@ proptest! {
             let board: &Board = session.board();
             let report = board.tool_call(&id).or_else(|| board.history().get(&id));
             assert!(report.is_some(), "what is told of exists");
-            now.at += acp_lifecycle::limits::UPDATE_INTERVAL;
+            now.at += std::time::Duration::from_millis(50);
         }
         session.end_turn(&"t".into(), Reason::Turn, now);
         session.upsert(&"late".into(), &"t".into(), ToolCallPatch::announce("x", "X", ToolKind::Other), now);

@@ -2,13 +2,22 @@
 
 use std::time::{Instant, SystemTime};
 
-use acp_lifecycle::{End, Item, Moment, Session, limits};
+use acp_lifecycle::{End, Item, Moment, Session};
 use acp_types::wire::v1::{Sent, Surface};
 use acp_types::{Content, ToolCallPatch, ToolKind};
 use serde_json::json;
 
 /// Bytes that a client takes of a line that is not streamed.
 const LINE: usize = 1024 * 1024;
+
+/// Bytes of a title.
+const BASE_BYTES: usize = 12 * 1024;
+
+/// Bytes of the content of a call.
+const CONTENT_BYTES: usize = 768 * 1024;
+
+/// Bytes of a raw value.
+const RAW_BYTES: usize = 64 * 1024;
 
 #[test]
 fn a_request_and_an_end_fit_a_line_whatever_the_call_holds() {
@@ -18,7 +27,7 @@ fn a_request_and_an_end_fit_a_line_whatever_the_call_holds() {
         let mut session = Session::new("/p");
         let id = "c".into();
         let long = |bytes: usize| letter.repeat(bytes / letter.len());
-        let title = long(limits::BASE_BYTES);
+        let title = long(BASE_BYTES);
         session.announce(
             &id,
             &"t".into(),
@@ -26,10 +35,10 @@ fn a_request_and_an_end_fit_a_line_whatever_the_call_holds() {
             now,
         );
         for part in [2, 3, 6, 12, 24] {
-            let item = Content::text(long(limits::CONTENT_BYTES / part));
+            let item = Content::text(long(CONTENT_BYTES / part));
             session.change(&id, ToolCallPatch::new().append(item), now);
         }
-        let raw = || json!({ "value": long(limits::RAW_BYTES) });
+        let raw = || json!({ "value": long(RAW_BYTES) });
         session.change(&id, ToolCallPatch::new().raw_input(raw()).raw_output(raw()), now);
         session.start(&id, now);
         let mut sent = Sent::new(Surface::Text);

@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test reads the clock that the crate may not")]
 
 mod answers;
+mod config;
 mod endings;
 mod foreign;
 mod kin;

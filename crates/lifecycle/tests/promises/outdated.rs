@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-use acp_lifecycle::limits::PREVIEWS;
 use acp_lifecycle::{
     Answer, CallHandle, Effect, Effects, Ended, Executor, Failure, Grant, Item, Pinned, Policy,
     Preview, Session, SessionHandle, Sink, Subject, Success, Unreachable, Verdict, drive, perform,
@@ -16,6 +15,9 @@ use acp_types::{Reason, Status, ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
+
+/// How often a call is previewed before it runs.
+const PREVIEWS: u32 = 3;
 
 /// What a tool finds: its bytes and the file that it would change, if it is there.
 type Find = Option<(&'static [u8], &'static str)>;

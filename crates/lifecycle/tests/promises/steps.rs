@@ -2,11 +2,17 @@
 
 use std::time::{Instant, SystemTime};
 
-use acp_lifecycle::{End, Item, Moment, Session, limits};
+use acp_lifecycle::{End, Item, Moment, Session};
 use acp_types::{
     Chunk, Plan, Progress, Reason, Role, Status, ToolCallId, ToolCallPatch, ToolKind, Trace, TurnId,
 };
 use pretty_assertions::assert_eq;
+
+/// Open turns whose trace is passed on.
+const TRACED_TURNS: usize = 64;
+
+/// Answered turns that are remembered.
+const ENDED_TURNS: usize = 64;
 
 fn now() -> Moment {
     Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH }
@@ -24,10 +30,10 @@ fn trace(number: usize) -> Trace {
 fn as_many_open_turns_as_are_promised_have_a_trace() {
     let (mut session, now) = (Session::new("/p"), now());
     // Those without one take no place.
-    for number in 0..limits::TRACED_TURNS {
+    for number in 0..TRACED_TURNS {
         session.trace_turn(&format!("none{number}").into(), Trace::default());
     }
-    for number in 0..=limits::TRACED_TURNS {
+    for number in 0..=TRACED_TURNS {
         session.trace_turn(&number.to_string().into(), trace(number));
     }
     let told = |session: &mut Session, id: &'static str, turn: usize| {
@@ -35,7 +41,7 @@ fn as_many_open_turns_as_are_promised_have_a_trace() {
         assert!(session.announce(&id, &turn.to_string().into(), announcement(), now));
         session.board().tool_call(&id).unwrap().meta.trace.clone()
     };
-    let last = limits::TRACED_TURNS - 1;
+    let last = TRACED_TURNS - 1;
     assert_eq!(told(&mut session, "a", 0), trace(0));
     assert_eq!(told(&mut session, "b", last), trace(last));
     assert_eq!(told(&mut session, "c", last + 1), Trace::default());
@@ -49,8 +55,7 @@ fn as_many_open_turns_as_are_promised_have_a_trace() {
 #[test]
 fn nothing_is_posted_in_any_of_the_newest_turns_that_were_answered() {
     let (mut session, now) = (Session::new("/p"), now());
-    let turns: Vec<_> =
-        (0..limits::ENDED_TURNS).map(|number| TurnId::from(number.to_string())).collect();
+    let turns: Vec<_> = (0..ENDED_TURNS).map(|number| TurnId::from(number.to_string())).collect();
     turns.iter().for_each(|turn| session.end_turn(turn, Reason::Turn, now));
     for turn in &turns {
         assert!(!session.announce(&"c".into(), turn, announcement(), now), "{turn}");

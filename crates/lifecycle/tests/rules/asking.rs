@@ -14,6 +14,9 @@ use acp_lifecycle::{
 use acp_types::{Content, ContentBlock, Reason, ToolCallId, ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
 
+/// Changes of stored rules that wait to be saved.
+const RULE_CHANGES: usize = 1024;
+
 /// A session in which calls are asked about.
 struct Stage {
     session: Session,
@@ -367,14 +370,14 @@ fn changes_that_nobody_saves_are_bounded_and_what_is_over_holds_in_the_session()
         matcher: Matcher::Tool(number.to_string()),
         verdict: Verdict::Deny,
     };
-    for number in 0..=limits::RULE_CHANGES {
+    for number in 0..=RULE_CHANGES {
         assert!(session.add_rule(rule(number)));
     }
     let last = session.rules().iter().last().unwrap();
-    assert_eq!(*last, Rule { scope: Scope::Session, ..rule(limits::RULE_CHANGES) });
+    assert_eq!(*last, Rule { scope: Scope::Session, ..rule(RULE_CHANGES) });
     let changes = session.take_rule_changes();
-    assert_eq!(changes.len(), limits::RULE_CHANGES);
-    assert_eq!(changes.last().unwrap().rule(), &rule(limits::RULE_CHANGES - 1));
+    assert_eq!(changes.len(), RULE_CHANGES);
+    assert_eq!(changes.last().unwrap().rule(), &rule(RULE_CHANGES - 1));
 }
 
 /// What a call shows beside its title.

@@ -63,7 +63,7 @@ fn told() -> impl Strategy<Value = Told> {
 }
 
 /// The longest raw value that is shown.
-const RAW_BYTES: usize = acp_lifecycle::limits::RAW_BYTES;
+const RAW_BYTES: usize = 64 * 1024;
 
 struct Stage {
     session: Session,

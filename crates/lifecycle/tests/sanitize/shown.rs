@@ -2,7 +2,6 @@
 
 use std::time::{Instant, SystemTime};
 
-use acp_lifecycle::limits::{LOCATIONS, TITLE_BYTES};
 use acp_lifecycle::{Effect, Effects, Moment, Permit, Secrets, Session, Subject, Titles};
 use acp_types::schema::v1::{
     ContentBlock, EmbeddedResource, EmbeddedResourceResource, ImageContent, TextResourceContents,
@@ -13,6 +12,12 @@ use acp_types::{
 };
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
+
+/// Locations that a call may have.
+const LOCATIONS: usize = 20;
+
+/// Bytes of a command that a title holds.
+const TITLE_BYTES: usize = 4 * 1024;
 
 const SECRET: &str = "12345678";
 
@@ -111,7 +116,7 @@ fn what_is_not_shown_whole_says_so_and_is_allowed_only_once() {
         ToolCallPatch::new().raw_input(json!({ "token": "x" })),
         ToolCallPatch::new().raw_input(long),
         ToolCallPatch::new().title("Send 12345678"),
-        ToolCallPatch::new().title("x".repeat(acp_lifecycle::limits::BASE_BYTES + 1)),
+        ToolCallPatch::new().title("x".repeat(3 * TITLE_BYTES + 1)),
         ToolCallPatch::new().append(Content::text("12345678")),
         ToolCallPatch::new().locations(places(LOCATIONS + 1)),
     ] {

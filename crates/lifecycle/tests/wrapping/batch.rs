@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use acp_lifecycle::limits::CONTENT_BYTES;
 use acp_lifecycle::{BatchCall, Effect, Effects, Middleware, Policy, Verdict};
 use acp_types::limits::CHANGE_BYTES;
 use acp_types::{Content, FileChange, Operation, Reason, Status, ToolCallPatch};
@@ -13,6 +12,9 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, pass};
+
+/// Bytes of the content of a call.
+const CONTENT_BYTES: usize = 768 * 1024;
 
 /// When calls began and ended.
 type Log = Arc<Mutex<Vec<String>>>;

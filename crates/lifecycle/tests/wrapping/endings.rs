@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use acp_lifecycle::limits::RESULT_TEXT_BYTES;
 use acp_lifecycle::{CallHandle, Effect, Effects, Middleware, Secrets};
 use acp_types::kind::Annotations;
 use acp_types::schema::v1::PermissionOptionKind;
@@ -102,7 +101,7 @@ async fn a_cut_shows_no_part_of_a_secret() {
     let stage = Stage::new(Some("allow"));
     stage.session.with(|session, _| session.set_secrets(Secrets::new(["secret-of-ada"])));
     let made = async |_: &str, _: Value| {
-        Ok::<_, String>(format!("{}secret-of-ada{0}", "x".repeat(RESULT_TEXT_BYTES - 10)))
+        Ok::<_, String>(format!("{}secret-of-ada{0}", "x".repeat(32 * 1024 - 10)))
     };
     tools(&stage)
         .call(&"t".into(), "a", "x", json!({}), &stage.cancel, |name, args| {

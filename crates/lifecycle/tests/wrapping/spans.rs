@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use acp_lifecycle::limits::NAME_BYTES;
 use acp_lifecycle::{Middleware, Secrets};
 use acp_types::{ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
@@ -15,6 +14,9 @@ use tracing::subscriber::Interest;
 use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::stage::Stage;
+
+/// Bytes of a tool's name.
+const NAME_BYTES: usize = 256;
 
 /// What is known of one span.
 #[derive(Debug, Default)]

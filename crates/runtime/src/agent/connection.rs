@@ -205,6 +205,7 @@ impl Connection {
             secrets: self.agent.secrets.clone(),
             permission,
             commands: self.agent.commands.clone(),
+            config: self.agent.session_config,
             instructions: self.agent.instructions.clone(),
         };
         let count = setup.secrets.all().left_out();

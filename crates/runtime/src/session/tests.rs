@@ -356,3 +356,24 @@ async fn a_change_of_the_model_that_panics_is_answered() {
     let Err(Error::Refused(error)) = agent.answer(&set).await else { panic!("it is set") };
     assert_eq!(error["message"], errors::fault("something panicked").message);
 }
+
+#[tokio::test]
+async fn sessions_have_the_settings_of_their_agent() {
+    for bytes in [usize::MAX, 0] {
+        let config = SessionConfig::default().with_content_bytes(bytes);
+        let (mut agent, session, log) =
+            start_with(Answer::default(), |agent| agent.with_session_config(config)).await;
+        let prompt = agent.prompt(&session, "/undo").await.unwrap();
+        let ran = |client: &acp_conformance::Client| {
+            let calls = client.session(&session).calls();
+            calls.first().is_some_and(|call| call.status == ToolCallStatus::InProgress)
+        };
+        agent.until(ran).await.unwrap();
+        while log.lock().unwrap().is_empty() {
+            yield_now().await;
+        }
+        agent.cancel(&session).await.unwrap();
+        agent.stop_reason(&prompt).await.unwrap();
+        assert_eq!(agent.client.session(&session).shows("begun"), bytes > 0);
+    }
+}

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use acp_lifecycle::limits::TITLE_BYTES;
 use acp_types::limits::CHANGE_BYTES;
 use acp_types::schema::v1::{PermissionOptionKind, ToolCallContent};
 use callboard_models::direct::Direct;
@@ -49,7 +48,7 @@ async fn a_change_that_does_not_fit_is_shown_as_far_as_it_does_and_allowed_only_
 
 #[tokio::test]
 async fn what_its_title_cannot_hold_is_allowed_only_once() {
-    for (bytes, is_whole) in [(TITLE_BYTES, true), (TITLE_BYTES + 1, false)] {
+    for (bytes, is_whole) in [(4 * 1024, true), (4 * 1024 + 1, false)] {
         let (mut agent, session, _) = start(Permission::Never).await;
         let args = json!({"why": "x".repeat(bytes)});
         agent.prompt(&session, &format!("tool undo {args}")).await.unwrap();

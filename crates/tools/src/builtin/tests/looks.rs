@@ -153,7 +153,7 @@ async fn a_file_is_shown_as_what_it_is() {
 #[tokio::test]
 async fn an_image_is_for_the_model_also_where_it_is_too_large_for_the_client() {
     let tree = tree(&[]);
-    let whole = acp_lifecycle::limits::CONTENT_BYTES;
+    let whole = 768 * 1024;
     for (bytes, shown) in [
         (14, &["image"][..]),
         (SHOWN_IMAGE_BYTES, &["image"]),

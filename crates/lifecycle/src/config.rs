@@ -1,0 +1,72 @@
+//! The settings of a session.
+
+use std::time::Duration;
+
+use crate::limits;
+
+/// The settings of a session: how often and how much of a call is sent. See
+/// [`Session::with_config`](crate::Session::with_config).
+///
+/// The defaults suit a client in the same machine. Each setter clamps its value to a hard bound, so
+/// that no line of the protocol reaches 1 MiB, which clients refuse.
+///
+/// ```
+/// use acp_lifecycle::{Session, SessionConfig};
+/// use std::time::Duration;
+///
+/// let config = SessionConfig::default()
+///     .with_update_interval(Duration::from_millis(250))
+///     .with_content_bytes(64 * 1024);
+/// let session = Session::new("/project").with_config(config);
+/// # drop(session);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SessionConfig {
+    pub(crate) update_interval: Duration,
+    pub(crate) content_bytes: usize,
+    pub(crate) raw_bytes: usize,
+    pub(crate) result_text_bytes: usize,
+}
+
+impl Default for SessionConfig {
+    fn default() -> Self {
+        Self {
+            update_interval: limits::UPDATE_INTERVAL,
+            content_bytes: limits::CONTENT_BYTES,
+            raw_bytes: limits::RAW_BYTES,
+            result_text_bytes: limits::RESULT_TEXT_BYTES,
+        }
+    }
+}
+
+impl SessionConfig {
+    /// Sets the least time between two streamed updates of one call, terminal or message: 50 ms by
+    /// default, at most 10 s. With zero, each update is sent as soon as it is offered.
+    #[must_use]
+    pub fn with_update_interval(self, interval: Duration) -> Self {
+        Self { update_interval: interval.min(limits::MAX_UPDATE_INTERVAL), ..self }
+    }
+
+    /// Sets the bytes of content that a call may show: 768 KiB by default and at most. Items beyond
+    /// are left out and counted. With zero, no content is shown; a permission request then notes that
+    /// it does not show everything, and its answer holds once.
+    #[must_use]
+    pub fn with_content_bytes(self, bytes: usize) -> Self {
+        Self { content_bytes: bytes.min(limits::CONTENT_BYTES), ..self }
+    }
+
+    /// Sets the serialised bytes of raw input, and of raw output: 64 KiB each by default and at most.
+    /// A larger value is cut in its own shape, to at least 64 bytes. With zero, neither is shown.
+    #[must_use]
+    pub fn with_raw_bytes(self, bytes: usize) -> Self {
+        Self { raw_bytes: bytes.min(limits::RAW_BYTES), ..self }
+    }
+
+    /// Sets the bytes of a tool's result that the middleware shows as text: 32 KiB by default, at most
+    /// 256 KiB. The rest is counted. With zero, only the count is shown.
+    #[must_use]
+    pub fn with_result_text_bytes(self, bytes: usize) -> Self {
+        Self { result_text_bytes: bytes.min(limits::MAX_RESULT_TEXT_BYTES), ..self }
+    }
+}

@@ -1,0 +1,93 @@
+//! The settings of a session: each holds, and is clamped to its bound.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use acp_lifecycle::{
+    CancellationToken, Effects, End, Item, Middleware, Moment, Session, SessionConfig,
+    SessionHandle,
+};
+use acp_types::{Content, ToolCallPatch, ToolKind};
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+/// Runs one call with raw input and content of 100 bytes in a session, and returns how much of each
+/// its last document has.
+fn sizes(config: SessionConfig) -> (usize, usize) {
+    let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+    let mut session = Session::new("/p").with_config(config);
+    let (id, patch) = ("c".into(), ToolCallPatch::announce("x", "X", ToolKind::Other));
+    let patch = patch.raw_input(json!("r".repeat(100))).append(Content::text("t".repeat(100)));
+    session.announce(&id, &"t".into(), patch, now);
+    session.finish(&id, End::completed(), now);
+    let report = session.board().history().get(&id).unwrap();
+    let raw = report.raw_input.as_ref().map_or(0, |raw| raw.to_string().len());
+    (raw, report.content.iter().map(Content::byte_len).sum())
+}
+
+#[test]
+fn content_and_raw_values_are_cut_to_their_settings() {
+    let (raw, content) = sizes(SessionConfig::default());
+    assert!(raw == 102 && content >= 100, "{raw} and {content}");
+    let config = SessionConfig::default();
+    assert_eq!(sizes(config.with_content_bytes(99)), (raw, 0));
+    for (bytes, max) in [(80, 80), (1, 64)] {
+        let (raw, same) = sizes(config.with_raw_bytes(bytes));
+        assert!((max - 10..=max).contains(&raw) && same == content, "{raw} of {bytes}");
+    }
+    assert_eq!(sizes(config.with_content_bytes(0).with_raw_bytes(0)), (0, 0));
+}
+
+#[test]
+fn updates_keep_the_interval_that_is_set() {
+    let millis = Duration::from_millis;
+    for (interval, expected) in [
+        (millis(0), millis(0)),
+        (millis(200), millis(200)),
+        (Duration::MAX, Duration::from_secs(10)),
+    ] {
+        let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+        let config = SessionConfig::default().with_update_interval(interval);
+        let mut session = Session::new("/p").with_config(config);
+        let (id, patch) = ("c".into(), ToolCallPatch::announce("x", "X", ToolKind::Other));
+        session.announce(&id, &"t".into(), patch, now);
+        session.start(&id, now);
+        while session.poll(now.at).is_some() {}
+        session.change(&id, ToolCallPatch::new().title("Y"), now);
+        assert_eq!(session.poll_timeout(), Some(now.at + expected));
+        assert!(matches!(session.poll(now.at + expected), Some(Item::ToolCall(..))));
+    }
+}
+
+#[test]
+fn settings_are_clamped_to_their_bounds() {
+    let config = SessionConfig::default();
+    let largest = config.with_content_bytes(usize::MAX).with_raw_bytes(usize::MAX);
+    assert_eq!(largest, config);
+    let text = config.with_result_text_bytes(usize::MAX);
+    assert_eq!(text, config.with_result_text_bytes(256 * 1024));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_text_of_a_result_is_cut_to_its_setting_and_its_room() {
+    let base = SessionConfig::default();
+    for (config, expected) in [
+        (base, "x".repeat(4000)),
+        (base.with_result_text_bytes(10), format!("{}… and 3990 more bytes", "x".repeat(10))),
+        (base.with_result_text_bytes(0), "… and 4000 more bytes".to_owned()),
+        (base.with_content_bytes(2000), format!("{}… and 3000 more bytes", "x".repeat(1000))),
+    ] {
+        let session = Session::new("/p").with_config(config);
+        let session = SessionHandle::new(session, SystemTime::now);
+        let tools = Middleware::new(session.clone()).effects(|_, _| Effects::none());
+        let cancel = CancellationToken::new();
+        let tool = async |_: &str, _| Ok::<_, String>("x".repeat(4000));
+        let result = tools
+            .call(&"t".into(), "a", "x", json!({}), &cancel, |name, args| {
+                Box::pin(tool(name, args))
+            })
+            .await;
+        assert_eq!(result.map(|text| text.len()), Ok(4000), "the caller has it whole");
+        let call = session.tool_call(&"t/a".into()).unwrap();
+        assert_eq!(call.content, [Content::text(expected)]);
+    }
+}
