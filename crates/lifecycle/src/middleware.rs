@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::fmt::Display;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -189,12 +190,13 @@ impl Middleware {
     where
         T: Serialize + Send,
         E: Display + Send,
-        F: FnOnce(&'a str, Value) -> R + Send,
-        R: Future<Output = Result<T, E>> + Send,
+        F: FnOnce(&'a str, Value) -> R + Send + 'a,
+        R: Future<Output = Result<T, E>> + Send + 'a,
     {
         let Some(open) = self.announce(turn, id, name, &args, cancel) else {
             return Err(turn_is_over());
         };
+        let tool: BoxTool<'a, T, E> = Box::new(move |args| Box::pin(tool(name, args)));
         self.run(open, name, args, tool).await
     }
 
@@ -214,10 +216,10 @@ impl Middleware {
     where
         T: Serialize + Send,
         E: Display + Send,
-        F: Fn(&'a str, Value) -> R + Send + Sync,
-        R: Future<Output = Result<T, E>> + Send,
+        F: Fn(&'a str, Value) -> R + Send + Sync + 'a,
+        R: Future<Output = Result<T, E>> + Send + 'a,
     {
-        let cancel = cancel.child_token();
+        let (cancel, tool) = (cancel.child_token(), Arc::new(tool));
         let footprints: Vec<_> = calls.iter().map(|call| self.footprint(call)).collect();
         let mut schedule = Schedule::new(&footprints);
         let announce = |call: BatchCall<'a>| {
@@ -233,8 +235,10 @@ impl Middleware {
             {
                 match waiting[place].take() {
                     Some((open, call)) => {
-                        let tool = &tool;
-                        let run = self.run(open, call.name, call.args, tool);
+                        let (tool, name) = (tool.clone(), call.name);
+                        let tool: BoxTool<'a, T, E> =
+                            Box::new(move |args| Box::pin(tool(name, args)));
+                        let run = self.run(open, name, call.args, tool);
                         running.push(async move { (place, run.await) });
                     }
                     None => schedule.end(place),
@@ -279,18 +283,16 @@ impl Middleware {
     }
 
     /// Has an announced call permitted, runs it, and ends it.
-    async fn run<'a, T, E, F, R>(
+    async fn run<'a, T, E>(
         &self,
         open: OpenCall,
         name: &'a str,
         args: Value,
-        tool: F,
+        tool: BoxTool<'a, T, E>,
     ) -> Result<T, Ended>
     where
         T: Serialize + Send,
         E: Display + Send,
-        F: FnOnce(&'a str, Value) -> R + Send,
-        R: Future<Output = Result<T, E>> + Send,
     {
         let (mut result, look, tool) = (None, String::new(), Some(tool));
         let wrapped = Wrapped { middleware: self, name, args, tool, look, result: &mut result };
@@ -370,25 +372,27 @@ pub fn progress(current: f64, total: impl Into<Option<f64>>, message: &str) {
     }
 }
 
+/// A tool with its name. It is boxed because a future that holds a closure over `&'a str` is not
+/// known to be `Send` in a spawned task (<https://github.com/rust-lang/rust/issues/110338>).
+type BoxTool<'a, T, E> = Box<dyn FnOnce(Value) -> BoxFuture<'a, Result<T, E>> + Send + 'a>;
+
 /// One call of a foreign tool.
-struct Wrapped<'a, 'm, F, T> {
+struct Wrapped<'a, 'm, T, E> {
     middleware: &'m Middleware,
     name: &'a str,
     args: Value,
     /// None once it runs.
-    tool: Option<F>,
+    tool: Option<BoxTool<'a, T, E>>,
     /// What the preview found last.
     look: String,
     /// What the tool gives, for whoever made the call.
     result: &'m mut Option<T>,
 }
 
-impl<'a, F, R, T, E> Executor for Wrapped<'a, '_, F, T>
+impl<T, E> Executor for Wrapped<'_, '_, T, E>
 where
     T: Serialize + Send,
     E: Display + Send,
-    F: FnOnce(&'a str, Value) -> R + Send,
-    R: Future<Output = Result<T, E>> + Send,
 {
     type Plan = Value;
 
@@ -434,7 +438,7 @@ where
         let done = tokio::select! {
             biased;
             () = call.cancel().cancelled() => return Err(cancelled()),
-            done = tool(self.name, args) => done,
+            done = tool(args) => done,
             () = elapsed(timeout) => return Err(timed_out(timeout.unwrap_or_default())),
         };
         let value = done.map_err(|error| {

@@ -45,14 +45,8 @@ impl RigAgent {
             let batch = calls.iter().map(|(id, ToolCall { function: tool, .. })| {
                 BatchCall::new(id, &tool.name, tool.arguments_value())
             });
-            let run = |name: &str, args: Value| {
-                let tool = self.tools.iter().find(|tool| tool.name().as_str() == name).cloned();
-                async move {
-                    let tool = tool.ok_or_else(|| ToolExecutionError::not_found("no such tool"))?;
-                    tool.execute(args).await.map(|output| output.render())
-                }
-            };
-            // Before: `run(name, args).await` for each call.
+            // Before: `self.run_tool(name, args).await` for each call.
+            let run = |name, args| self.run_tool(name, args);
             let results = middleware.batch(&turn.id, batch.collect(), &turn.cancel, run).await;
             let results = calls.iter().zip(results).map(|((_, call), result)| match result {
                 Ok(text) => call.result(vec![ToolResultContent::text(text)]),
@@ -60,6 +54,12 @@ impl RigAgent {
             });
             request.chat_history.push(Message::tool_results(results.collect()));
         }
+    }
+
+    async fn run_tool(&self, name: &str, args: Value) -> Result<String, ToolExecutionError> {
+        let tool = self.tools.iter().find(|tool| tool.name().as_str() == name);
+        let tool = tool.ok_or_else(|| ToolExecutionError::not_found("no such tool"))?;
+        tool.execute(args).await.map(|output| output.render())
     }
 }
 

@@ -13,5 +13,6 @@ mod batch;
 mod endings;
 mod example;
 mod spans;
+mod spawned;
 mod stage;
 mod timing;
