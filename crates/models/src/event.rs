@@ -49,9 +49,18 @@ pub enum Event {
 }
 
 impl Event {
-    /// Streams a call: its start, its arguments in fragments of at most `bytes` (or one character,
-    /// where that is longer), its end.
-    pub(crate) fn of_call(call: Call, bytes: usize) -> impl Iterator<Item = Self> + Send {
+    /// Streams a call as a model does: its start, its arguments in fragments of at most `bytes` (or
+    /// one character, where that is longer), its end. Its [`Reply`](crate::Reply) goes on behind them:
+    /// further calls, then [`Event::Stop`].
+    ///
+    /// ```
+    /// use callboard_models::{Call, Event};
+    ///
+    /// let arguments = r#"{"path": "notes"}"#.to_owned();
+    /// let call = Call { id: "c1".into(), name: "read_file".into(), arguments };
+    /// assert_eq!(Event::of_call(call, 8).count(), 1 + 3 + 1);
+    /// ```
+    pub fn of_call(call: Call, bytes: usize) -> impl Iterator<Item = Self> + Send {
         let Call { id, name, arguments } = call;
         let start = Self::CallStart { id: id.clone(), name };
         let end = Self::CallEnd { id: id.clone() };

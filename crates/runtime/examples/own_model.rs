@@ -10,7 +10,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use agent_client_protocol::v1::schema::Implementation;
-use callboard_models::{Event, Message, Model, Part, Reply, Request, Stop};
+use callboard_models::{Call, Event, Message, Model, Part, Reply, Request, Stop};
 use callboard_runtime::{Agent, serve};
 use futures::{StreamExt as _, stream};
 
@@ -33,14 +33,9 @@ impl Model for LineCounter {
                 vec![Event::Text(answer), Event::Stop(Stop::EndTurn)]
             }
             _ => {
-                let id = "1".to_owned();
                 let arguments = serde_json::json!({ "path": prompt(&request) }).to_string();
-                vec![
-                    Event::CallStart { id: id.clone(), name: "read_file".to_owned() },
-                    Event::CallArguments { id: id.clone(), fragment: arguments },
-                    Event::CallEnd { id },
-                    Event::Stop(Stop::ToolCalls),
-                ]
+                let call = Call { id: "1".to_owned(), name: "read_file".to_owned(), arguments };
+                Event::of_call(call, usize::MAX).chain([Event::Stop(Stop::ToolCalls)]).collect()
             }
         };
         stream::iter(events).boxed()
