@@ -44,3 +44,5 @@ unanswered-void = Nicht ausgeführt: Die Antwort des Clients ist keine von denen
 unanswered-withdrawn = Nicht ausgeführt: Die Frage wurde zurückgezogen.
 rejected = Vom Benutzer abgelehnt. Nicht ausgeführt.
 rejected-said = Vom Benutzer abgelehnt. Nicht ausgeführt. Begründung: { $said }
+rejected-approver = Von der prüfenden Stelle abgelehnt. Nicht ausgeführt.
+rejected-approver-said = Von der prüfenden Stelle abgelehnt. Nicht ausgeführt. Begründung: { $said }

@@ -44,3 +44,5 @@ unanswered-void = Not run: the client's answer is none of the options that it wa
 unanswered-withdrawn = Not run: the question was withdrawn.
 rejected = Rejected by the user. It did not run.
 rejected-said = Rejected by the user. It did not run. They said: { $said }
+rejected-approver = Rejected by the approver. It did not run.
+rejected-approver-said = Rejected by the approver. It did not run. It said: { $said }

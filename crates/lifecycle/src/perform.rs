@@ -242,11 +242,18 @@ async fn attempt<E: Executor>(
 /// Why a call ends before it is done.
 enum Stop {
     Cancelled { ran: Ran },
-    Rejected { reason: Option<String> },
+    Rejected { by: Rejecter, reason: Option<String> },
     Denied(Denial),
     Unanswered(NoAnswer),
     TurnOver,
     Failed(Box<Failure>),
+}
+
+/// The side that rejected a call.
+#[derive(Clone, Copy)]
+enum Rejecter {
+    User,
+    Approver,
 }
 
 /// Whether a call had begun to run.
@@ -307,7 +314,10 @@ async fn permit_reads(
 fn granted(outcome: Outcome) -> Result<Grant, Stop> {
     match outcome {
         Outcome::Granted(grant) => Ok(grant),
-        Outcome::Rejected { reason } => Err(Stop::Rejected { reason }),
+        Outcome::Rejected { reason } => Err(Stop::Rejected { by: Rejecter::User, reason }),
+        Outcome::RejectedByApprover { reason } => {
+            Err(Stop::Rejected { by: Rejecter::Approver, reason })
+        }
         Outcome::Denied(denial) => Err(Stop::Denied(denial)),
         Outcome::Unanswered(why) => Err(Stop::Unanswered(why)),
         Outcome::Cancelled => Err(Stop::TurnOver),
@@ -423,9 +433,15 @@ impl Stop {
                 let error = visible(error.trim_end_matches('.'));
                 not_run(Reason::Permission, "not_permitted", key, &[("error", error)])
             }
-            Self::Rejected { reason: None } => not_run(Reason::User, "rejected", "rejected", &[]),
-            Self::Rejected { reason: Some(said) } => {
-                not_run(Reason::User, "rejected", "rejected-said", &[("said", said)])
+            Self::Rejected { by, reason } => {
+                let key = match (by, &reason) {
+                    (Rejecter::User, None) => "rejected",
+                    (Rejecter::User, Some(_)) => "rejected-said",
+                    (Rejecter::Approver, None) => "rejected-approver",
+                    (Rejecter::Approver, Some(_)) => "rejected-approver-said",
+                };
+                let said = reason.map(|said| ("said", said));
+                not_run(Reason::User, "rejected", key, said.as_slice())
             }
         }
     }

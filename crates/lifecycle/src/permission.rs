@@ -208,6 +208,11 @@ pub enum Outcome {
         /// What the user said about it.
         reason: Option<String>,
     },
+    /// As [`Outcome::Rejected`], but by the session's approver: no person was asked.
+    RejectedByApprover {
+        /// What the approver said about it.
+        reason: Option<String>,
+    },
     /// It is denied, in spite of an answer of the client too; the turn goes on.
     Denied(Denial),
     /// It is allowed, but files that it may run were changed since it was asked about, and nobody was

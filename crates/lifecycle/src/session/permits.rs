@@ -416,7 +416,11 @@ impl Session {
             }
             Decision::Rejected { remember, reason } => {
                 self.remember(&request, remember, Verdict::Deny);
-                Outcome::Rejected { reason }
+                match by {
+                    AnsweredBy::Client => Outcome::Rejected { reason },
+                    #[cfg(feature = "tokio")]
+                    AnsweredBy::Approver => Outcome::RejectedByApprover { reason },
+                }
             }
             Decision::Void => Outcome::Unanswered(NoAnswer::NotOffered),
             Decision::Unanswered(error) => Outcome::Unanswered(NoAnswer::Failed(error)),

@@ -34,12 +34,12 @@ async fn an_approver_sees_the_whole_call_and_the_client_is_not_asked() {
             Err((
                 Status::Failed,
                 Some(Reason::User),
-                "Rejected by the user. It did not run. They said: no",
+                "Rejected by the approver. It did not run. It said: no",
             )),
         ),
         (
             Answer::reject_once(None),
-            Err((Status::Failed, Some(Reason::User), "Rejected by the user. It did not run.")),
+            Err((Status::Failed, Some(Reason::User), "Rejected by the approver. It did not run.")),
         ),
     ] {
         let stage = Stage::new(None);
@@ -69,6 +69,13 @@ async fn an_approver_sees_the_whole_call_and_the_client_is_not_asked() {
             "effects": [{"connect": "example.org"}],
         });
         assert_eq!(*seen.lock().unwrap(), [expected]);
+        if let Err((.., text)) = end {
+            assert_eq!(
+                stage.ended("t/a").content,
+                [Content::text(text)],
+                "the client reads it too"
+            );
+        }
         assert!(stage.seen.lock().unwrap().asked.is_empty());
     }
 }
