@@ -46,11 +46,21 @@ pub fn spliced(path: impl Into<PathBuf>, old: &str, new: &str, splices: &[Splice
 /// be looked for before, by `diff::change` (feature `diff`).
 #[must_use]
 pub fn shortened(change: &FileChange, max: usize) -> Option<FileChange> {
-    let room = max.saturating_sub(change.frame_json_len());
-    if change.json_len() <= room {
+    shortened_beside(change, max, 0)
+}
+
+/// The same, where each hunk takes `extra` bytes more, for a long key of `_meta`.
+pub(crate) fn shortened_beside(
+    change: &FileChange,
+    max: usize,
+    extra: usize,
+) -> Option<FileChange> {
+    let room = max.saturating_sub(change.frame_json_len() + 6 * extra);
+    // Whole texts take two diffs at most.
+    if change.json_len() + extra * change.hunks.len().max(2) <= room {
         return None;
     }
-    let mut listed = Listed::in_message(change, room);
+    let mut listed = Listed::in_message(change, room, extra);
     if change.hunks.is_empty() && change.unlisted == (0, 0) {
         let old = change.old_text.as_deref().unwrap_or_default();
         let new = change.new_text.as_deref().unwrap_or_default();

@@ -30,8 +30,13 @@ pub(crate) const WHOLE_CHANGE_BYTES: usize = 16 * 1024;
 /// Serialised bytes sent for one change; the rest is counted.
 pub const CHANGE_BYTES: usize = 256 * 1024;
 
-/// Serialised bytes of a hunk beside its lines and its path, with a key of `_meta` of up to 64 letters.
+/// Serialised bytes of a hunk beside its lines and its path, with a key of `_meta` of up to
+/// [`META_KEY_BYTES`].
 pub(crate) const HUNK_JSON_BYTES: usize = 192;
+
+/// Serialised bytes of a key of `_meta` that are counted with each hunk; a longer key is counted by
+/// its length.
+pub(crate) const META_KEY_BYTES: usize = 32;
 
 /// Lines of two texts up to which their smallest difference is looked for at all.
 pub(crate) const DIFF_LINES: usize = 500_000;

@@ -85,6 +85,38 @@ impl Waiting {
     }
 }
 
+/// Wakes the driver after a step of a session, and releases the calls that ended in it.
+struct AfterStep<'a> {
+    handle: &'a SessionHandle,
+    /// Calls that had ended before the step.
+    ended: u64,
+    /// Fields that had been dropped before it.
+    fields_dropped: u64,
+}
+
+impl AfterStep<'_> {
+    fn begin(&mut self, session: &Session) {
+        self.ended = session.ended();
+        self.fields_dropped = session.board().counters().fields_dropped;
+    }
+}
+
+impl Drop for AfterStep<'_> {
+    fn drop(&mut self) {
+        let (ended, dropped) = {
+            let session = self.handle.lock();
+            (session.ended(), session.board().counters().fields_dropped - self.fields_dropped)
+        };
+        self.handle.shared.changed.notify_one();
+        if dropped > 0 {
+            tracing::debug!(dropped, "fields of a call that mean nothing were left out");
+        }
+        if ended > self.ended {
+            self.handle.release_ended();
+        }
+    }
+}
+
 impl SessionHandle {
     /// Puts a session behind a handle. `wall` tells the time of the day: `SystemTime::now`.
     #[must_use]
@@ -107,22 +139,11 @@ impl SessionHandle {
     /// `change` must not use this handle: it has the session to itself.
     pub fn with<T>(&self, change: impl FnOnce(&mut Session, Moment) -> T) -> T {
         let now = self.now();
+        // Dropped behind the step and its lock, also by a panic.
+        let mut after = AfterStep { handle: self, ended: 0, fields_dropped: 0 };
         let mut session = self.lock();
-        let counts =
-            |session: &Session| (session.board().counters().fields_dropped, session.ended());
-        let (dropped, ended) = counts(&session);
-        let result = change(&mut session, now);
-        let (dropped_now, ended_now) = counts(&session);
-        drop(session);
-        self.shared.changed.notify_one();
-        if dropped_now > dropped {
-            let dropped = dropped_now - dropped;
-            tracing::debug!(dropped, "fields of a call that mean nothing were left out");
-        }
-        if ended_now > ended {
-            self.release_ended();
-        }
-        result
+        after.begin(&session);
+        change(&mut session, now)
     }
 
     /// Posts a call of a turn. The handle that comes back ends the call when it is dropped; there

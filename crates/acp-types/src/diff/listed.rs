@@ -24,9 +24,9 @@ impl Listed {
         Self { hunks: Vec::new(), room: LISTED_BYTES, hunk_cost: 0, line_cost, unlisted: (0, 0) }
     }
 
-    /// Lists what `room` bytes of a message can hold of a change.
-    pub(super) fn in_message(change: &FileChange, room: usize) -> Self {
-        let (hunk_cost, line_cost) = (change.hunk_json_len(), line_json_len);
+    /// Lists what `room` bytes of a message can hold of a change whose hunks take `extra` bytes more.
+    pub(super) fn in_message(change: &FileChange, room: usize, extra: usize) -> Self {
+        let (hunk_cost, line_cost) = (change.hunk_json_len() + extra, line_json_len);
         Self { hunks: Vec::new(), room, hunk_cost, line_cost, unlisted: (0, 0) }
     }
 

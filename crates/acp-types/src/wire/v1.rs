@@ -391,7 +391,7 @@ pub fn lossy_v1(mut report: ToolCallReport) -> ToolCallReport {
         Status::Paused => report.status = Status::InProgress,
         _ => {}
     }
-    encode::shorten(&mut report.content);
+    encode::shorten(&mut report.content, DEFAULT_KEY);
     report.capabilities = crate::Capabilities::default();
     report
 }
@@ -407,7 +407,8 @@ pub fn tool_call<'a>(
     meta_key: &str,
     terminal: impl Fn(&TerminalId) -> Option<&'a TerminalReport>,
 ) -> ToolCall {
-    let report = lossy_v1(report.clone());
+    let mut report = lossy_v1(report.clone());
+    encode::shorten(&mut report.content, meta_key);
     let status = status(report.status);
     let content =
         encode::items(&report.content, meta_key, |id| shown(id, terminal(id), surface, status));

@@ -344,6 +344,35 @@ fn whatever_a_change_is_given_as_it_is_listed_within_its_bound() {
 }
 
 #[test]
+fn a_move_of_large_texts_names_both_paths() {
+    let old: String = (0..15_000).map(|number| format!("line {number} of a long file\n")).collect();
+    let new = old.replace("line 7 ", "line seven ");
+    let (v1, v2) = shown(&change(moved(), Some(&old), Some(&new)));
+    assert_eq!(v1[0], sentence("Moves /p/old.rs to /p/a.rs"));
+    assert_eq!((v1[1]["type"].as_str(), v1[1]["path"].as_str()), (Some("diff"), Some(PATH)));
+    assert_eq!(v2[0]["changes"][0]["oldPath"], FROM);
+}
+
+#[test]
+fn a_long_key_of_metadata_leaves_a_change_within_its_bound() {
+    let places = (1..=50_000).map(|at| Hunk {
+        old_start: at,
+        new_start: at,
+        lines: vec![line(LineTag::Removed, "a\n"), line(LineTag::Added, "b\n")],
+    });
+    let hunks = places.collect();
+    let change = FileChange { hunks, ..change(Operation::Modify, None, None) };
+    for key in ["k".repeat(33), "k".repeat(100), "\u{1}".repeat(500)] {
+        let mut sent = wire::v1::Sent::new(Surface::Text).with_meta_key(key.clone());
+        let sent = sent.tool_call(&id(), &announce().append(change.clone().into()));
+        let content = crate::json(&sent)[0]["content"].clone();
+        let len = content.to_string().len();
+        assert!(len <= CHANGE_BYTES, "{len} with a key of {} bytes", key.len());
+        assert!(content.as_array().unwrap().len() > 10);
+    }
+}
+
+#[test]
 fn of_whole_texts_over_the_bound_as_much_is_shown_as_fits() {
     let old: String = (0..15_000).map(|number| format!("line {number} of a long file\n")).collect();
     let new = old.replace("line 7 ", "line seven ").replace("line 14990 ", "the last but ten ");

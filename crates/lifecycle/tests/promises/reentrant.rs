@@ -1,13 +1,14 @@
 //! Foreign code that comes back to the session whose step it is a part of: nothing waits for itself,
 //! and what comes between the steps of an answer takes nothing from it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, SystemTime};
 
 use acp_lifecycle::{
-    Answer, AskPolicy, Effect, Item, PermissionId, Policy, Session, SessionHandle, Sink,
+    Answer, AskPolicy, Effect, End, Item, PermissionId, Policy, Session, SessionHandle, Sink,
     Unreachable, Verdict, drive, perform,
 };
 use acp_types::{Reason, Status, ToolCallPatch};
@@ -29,6 +30,21 @@ fn in_time<F: Future<Output = ()>>(act: impl FnOnce() -> F + Send + 'static) {
 
 fn session() -> SessionHandle {
     SessionHandle::new(Session::new("/p"), SystemTime::now)
+}
+
+#[tokio::test]
+async fn a_step_that_panics_still_stops_the_calls_that_it_ended() {
+    let (session, cancel) = (session(), CancellationToken::new());
+    let patch = ToolCallPatch::new().title("X");
+    let open = session.announce(&"c".into(), &"t".into(), patch, &cancel).unwrap();
+    let step = AssertUnwindSafe(|| {
+        session.with(|session, now| {
+            session.finish(&"c".into(), End::completed(), now);
+            panic!("a planted panic");
+        });
+    });
+    assert!(catch_unwind(step).is_err());
+    assert!(open.handle().cancel().is_cancelled());
 }
 
 /// Uses the session in each way that takes one of its locks.

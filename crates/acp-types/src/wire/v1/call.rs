@@ -48,7 +48,7 @@ impl SentCall {
     ) -> Option<Vec<ToolCallContent>> {
         let keeps = patch == ContentPatch::Keep && ending.is_none();
         if let ContentPatch::Set(items) | ContentPatch::Append(items) = &mut patch {
-            encode::shorten(items);
+            encode::shorten(items, shows.key);
         }
         patch.apply(&mut self.items);
         if keeps && self.terminals().next().is_none() {

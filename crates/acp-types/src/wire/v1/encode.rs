@@ -6,11 +6,11 @@ use callboard_text::{path_text, utf8_path};
 use serde_json::json;
 
 use super::Update;
-use crate::limits::{CHANGE_BYTES, WHOLE_CHANGE_BYTES};
+use crate::limits::{CHANGE_BYTES, META_KEY_BYTES, WHOLE_CHANGE_BYTES};
 use crate::schema::v1::{self, Diff, SessionUpdate, ToolCallContent, ToolCallStatus};
 use crate::{
     Chunk, Content, FileChange, Operation, Plan, PlanEntry, PlanPriority, PlanStatus, Role, Status,
-    TerminalId, diff,
+    TerminalId, diff, json,
 };
 
 /// Returns v1's status for one of the model's: a cancelled call has failed, a paused one runs.
@@ -79,10 +79,11 @@ pub(super) fn items(
 }
 
 /// Shortens the changes of files that no message may hold.
-pub(super) fn shorten(content: &mut [Content]) {
+pub(super) fn shorten(content: &mut [Content], meta_key: &str) {
+    let extra = json::string_len(meta_key).saturating_sub(META_KEY_BYTES);
     for item in content {
         if let Content::Change(change) = item
-            && let Some(short) = diff::shortened(change, CHANGE_BYTES)
+            && let Some(short) = diff::shortened_beside(change, CHANGE_BYTES, extra)
         {
             *change = short;
         }
@@ -169,24 +170,24 @@ fn change(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
 }
 
 fn hunks(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
-    let mut items: Vec<_> = change
-        .hunks
-        .iter()
-        .map(|hunk| {
-            let old = (change.operation != Operation::Add).then(|| hunk.old_text());
-            let mut item = Diff::new(utf8_path(&change.path), hunk.new_text());
-            item.old_text = old;
-            item.meta = Some(v1::Meta::from_iter([(
-                meta_key.to_owned(),
-                json!({
-                    "kind": change.operation.as_str(),
-                    "oldStart": hunk.old_start,
-                    "newStart": hunk.new_start,
-                }),
-            )]));
-            ToolCallContent::Diff(item)
-        })
-        .collect();
+    // A diff has one path: the other one stands before it.
+    let from = matches!(change.operation, Operation::Move { .. } | Operation::Copy { .. })
+        .then(|| sentence(change));
+    let hunks = change.hunks.iter().map(|hunk| {
+        let old = (change.operation != Operation::Add).then(|| hunk.old_text());
+        let mut item = Diff::new(utf8_path(&change.path), hunk.new_text());
+        item.old_text = old;
+        item.meta = Some(v1::Meta::from_iter([(
+            meta_key.to_owned(),
+            json!({
+                "kind": change.operation.as_str(),
+                "oldStart": hunk.old_start,
+                "newStart": hunk.new_start,
+            }),
+        )]));
+        ToolCallContent::Diff(item)
+    });
+    let mut items: Vec<_> = from.into_iter().chain(hunks).collect();
     let (added, removed) = change.unlisted;
     if (added, removed) != (0, 0) {
         let path = path_text(&change.path);
