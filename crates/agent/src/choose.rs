@@ -12,7 +12,7 @@ mod report;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use callboard_models::provider::{Key, Provider, Settings};
-use callboard_models::{Event, Fault, Model, ModelError, Reply, Request, SpecError};
+use callboard_models::{Event, Fault, Model, ModelError, Reply, Request, SpecError, Traits};
 use futures::future::{BoxFuture, FutureExt as _, ready};
 use futures::{StreamExt as _, stream};
 use tokio::task::spawn_blocking;
@@ -221,6 +221,11 @@ impl Catalogue for Choices {
         }
         // There may have been a login since the last one.
         Some(Arc::new(self.settled.clone().unwrap_or_else(|| self.lazy())))
+    }
+
+    /// A login may come later, and with it a model of any kind.
+    fn takes(&self) -> Traits {
+        Traits::new().with_images().with_audio()
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn Model>, SpecError> {

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use acp_lifecycle::{Policy, RuleStore, SessionConfig, title};
-use acp_tools::Registry;
+use acp_tools::{Registry, ToolRole};
 use acp_transport::{Counters, Transport};
 use acp_types::meta::DEFAULT_KEY;
 use agent_client_protocol::v1::schema::{
@@ -162,7 +162,7 @@ impl Agent {
     pub fn with_state_folder(self, folder: PathBuf) -> Self {
         let folder = std::path::absolute(&folder).unwrap_or(folder);
         let rules = Arc::new(StateStore::new(folder.join("permissions")));
-        Self { rules: Some(rules), state: Some(folder), ..self }
+        Self { rules: Some(rules), state: Some(folder), tools: Arc::default(), ..self }
     }
 
     /// Asks about each change of a file or folder, and of all beneath it, in every mode but
@@ -245,7 +245,15 @@ impl Agent {
     }
 
     fn builtin(&self) -> Result<Registry> {
-        Registry::builtin_in(&self.locale()).map_err(|error| errors::fault(&error.to_string()))
+        let registry = Registry::builtin_in(&self.locale());
+        let mut registry = registry.map_err(|error| errors::fault(&error.to_string()))?;
+        // Without a folder, nothing of what a change replaces is kept.
+        if self.state.is_none()
+            && let Some(undo) = registry.for_role(ToolRole::Undo)
+        {
+            registry.retain(|spec| spec.name != undo.name);
+        }
+        Ok(registry)
     }
 
     /// Gives sessions these tools in the place of the built-in ones.

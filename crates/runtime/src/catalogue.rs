@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use callboard_models::direct::{self, Direct};
-use callboard_models::{Model, SpecError, parse};
+use callboard_models::{Model, SpecError, Traits, parse};
 use futures::future::BoxFuture;
 
 /// The models that a session can choose among. Asking costs no network and reads no file: what has
@@ -31,6 +31,13 @@ pub trait Catalogue: Send + Sync + fmt::Debug {
     /// the agent's own.
     fn first(&self) -> Option<Arc<dyn Model>> {
         None
+    }
+
+    /// Returns what at least one of its models takes: of these traits, the images and the audio are
+    /// announced to clients, beside those of the agent's own model and of the [first](Self::first).
+    /// None by default. It is asked before there is a session, so it says what may be chosen later, too.
+    fn takes(&self) -> Traits {
+        Traits::default()
     }
 
     /// Returns how users connect another model, in Markdown: the last words of `/help`.

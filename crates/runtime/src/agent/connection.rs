@@ -21,6 +21,7 @@ use agent_client_protocol::v1::schema::{
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client, Result};
+use callboard_models::Traits;
 use callboard_text::parse_path;
 use futures::FutureExt as _;
 use tokio::sync::Semaphore;
@@ -60,10 +61,17 @@ impl Connection {
         let sessions = SessionCapabilities::new()
             .close(SessionCloseCapabilities::new())
             .additional_directories(SessionAdditionalDirectoriesCapabilities::new());
+        let Agent { model, catalogue, .. } = &self.agent;
+        let first = catalogue.first().map(|model| model.traits());
+        let models = [model.traits(), first.unwrap_or_default(), catalogue.takes()];
+        let takes = |medium: fn(&Traits) -> bool| models.iter().any(medium);
         let auth = AgentAuthCapabilities::new();
         let capabilities = AgentCapabilities::new()
             .prompt_capabilities(
-                PromptCapabilities::new().embedded_context(true).image(true).audio(true),
+                PromptCapabilities::new()
+                    .embedded_context(true)
+                    .image(takes(|traits| traits.images))
+                    .audio(takes(|traits| traits.audio)),
             )
             .session_capabilities(sessions)
             .auth(match authenticator {

@@ -16,7 +16,7 @@ use acp_types::schema::v1::ToolCallStatus;
 use acp_types::{Content, ToolKind};
 use agent_client_protocol::v1::schema::{AuthMethod, AuthMethodAgent, ClientCapabilities};
 use callboard_models::direct::Direct;
-use callboard_models::{Event, Model, Reply, Request, SpecError};
+use callboard_models::{Event, Model, Reply, Request, SpecError, Traits};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use pretty_assertions::assert_eq;
@@ -375,5 +375,77 @@ async fn sessions_have_the_settings_of_their_agent() {
         agent.cancel(&session).await.unwrap();
         agent.stop_reason(&prompt).await.unwrap();
         assert_eq!(agent.client.session(&session).shows("begun"), bytes > 0);
+    }
+}
+
+/// A model, or a catalogue, with traits of its own.
+#[derive(Debug)]
+struct Taking(Traits);
+
+impl Model for Taking {
+    fn name(&self) -> &'static str {
+        "taking"
+    }
+
+    fn traits(&self) -> Traits {
+        self.0
+    }
+
+    fn reply(&self, _: Request) -> Reply {
+        futures::stream::empty().boxed()
+    }
+}
+
+impl Catalogue for Taking {
+    fn list(&self) -> Vec<Choice> {
+        Vec::new()
+    }
+
+    fn open(&self, name: &str) -> std::result::Result<Arc<dyn Model>, SpecError> {
+        Err(SpecError::Unknown { spec: name.to_owned() })
+    }
+
+    fn takes(&self) -> Traits {
+        self.0
+    }
+}
+
+#[tokio::test]
+async fn clients_may_send_what_one_of_the_models_takes() {
+    let (text, images) = (Traits::new(), Traits::new().with_images());
+    for (model, catalogue, image, audio) in [
+        (text, None, false, false),
+        (images, None, true, false),
+        (text, Some(images), true, false),
+        (images, Some(text.with_audio()), true, true),
+    ] {
+        let agent = crate::agent::Agent::new(Arc::new(Taking(model)), std::iter::empty());
+        let agent = match catalogue {
+            Some(catalogue) => agent.with_catalogue(Arc::new(Taking(catalogue))),
+            None => agent,
+        };
+        let answer = Agent::in_process(agent, Answer::default()).initialize().await.unwrap();
+        let expected = json!({ "image": image, "audio": audio, "embeddedContext": true });
+        assert_eq!(answer["agentCapabilities"]["promptCapabilities"], expected);
+    }
+}
+
+#[tokio::test]
+async fn undo_is_offered_only_with_a_folder_for_it() {
+    let state = tempfile::tempdir().unwrap();
+    for folder in [None, Some(state.path().to_owned())] {
+        let is_kept = folder.is_some();
+        let agent = crate::agent::Agent::new(Arc::new(Direct::default()), std::iter::empty());
+        let agent = match folder {
+            Some(folder) => agent.with_state_folder(folder),
+            None => agent,
+        };
+        let mut agent = Agent::in_process(agent, Answer::default());
+        agent.initialize().await.unwrap();
+        let session = agent.new_session(&std::env::temp_dir()).await.unwrap();
+        agent.turn(&session, "/help").await.unwrap();
+        let menu = agent.client.transcript();
+        assert_eq!(menu.contains(r#""name":"undo""#), is_kept, "{menu}");
+        assert!(menu.contains(r#""name":"usage""#), "{menu}");
     }
 }
