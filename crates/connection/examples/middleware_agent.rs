@@ -1,16 +1,15 @@
 //! A whole ACP agent around tools without ACP: diffs, permission, progress, cancel.
 //!
-//! `cargo run -p acp-connection --example middleware_agent` serves a client on standard streams, one
-//! session a connection; a prompt is the path of a note. Its test: `tests/middleware_agent.rs`.
+//! `cargo run -p acp-connection --example middleware_agent`: a prompt is the path of a note.
 
 use std::future::ready;
 use std::io::{self, ErrorKind};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, atomic::AtomicU32, atomic::Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use acp::v1::schema::{self as v1, ContentBlock, StopReason};
 use acp::{Client, ConnectTo, Error, on_receive_notification, on_receive_request};
-use acp_connection::{ClientSession, Turn};
+use acp_connection::{ClientSessions, Turn};
 use acp_lifecycle::{BatchCall, Effect, Effects, Middleware, Session, progress};
 use acp_types::{Content, Operation, ToolCallPatch, diff};
 use agent_client_protocol as acp;
@@ -63,52 +62,53 @@ async fn run_turn(path: String, turn: Turn) -> acp::Result<StopReason> {
 
 /// The agent. Its handlers never wait, for the SDK's loop must go on.
 pub(crate) fn agent(counters: Option<Arc<acp_transport::Counters>>) -> impl ConnectTo<Client> {
-    let known = Arc::<(OnceLock<v1::ClientCapabilities>, OnceLock<ClientSession>)>::default();
-    let [initialized, new, prompted, cancelled, closed] = [(); 5].map(|()| known.clone());
+    let (sessions, count) = (ClientSessions::default(), AtomicU32::new(1));
+    let [init, new, prompted, cancelled, closed, ended] = [(); 6].map(|()| sessions.clone());
     acp::Agent
         .v1()
         .on_receive_request(
             async move |request: v1::InitializeRequest, responder, _| {
-                initialized.0.get_or_init(|| request.client_capabilities);
-                responder.respond(v1::InitializeResponse::new(request.protocol_version))
+                init.set_client_capabilities(request.client_capabilities);
+                let can = v1::SessionCapabilities::new().close(v1::SessionCloseCapabilities::new());
+                let can = v1::AgentCapabilities::new().session_capabilities(can);
+                let answer = v1::InitializeResponse::new(request.protocol_version);
+                responder.respond(answer.agent_capabilities(can))
             },
             on_receive_request!(),
         )
         .on_receive_request(
             async move |request: v1::NewSessionRequest, responder, connection| {
-                let session = new.1.get_or_init(|| {
-                    let client = new.0.get().cloned().unwrap_or_default();
-                    let session = Session::new(request.cwd);
-                    let session = ClientSession::builder("note", session, &client, connection);
-                    session.with_counters(counters.clone()).open()
-                });
-                responder.respond(v1::NewSessionResponse::new(session.id().clone()))
+                let id = v1::SessionId::new(format!("note{}", count.fetch_add(1, Relaxed)));
+                let session = new.builder(id.clone(), Session::new(request.cwd), connection);
+                new.insert(session.with_counters(counters.clone()).open());
+                responder.respond(v1::NewSessionResponse::new(id))
             },
             on_receive_request!(),
         )
         .on_receive_request(
-            async move |request: v1::PromptRequest, responder, _| match (
-                request.prompt.into_iter().next(),
-                prompted.1.get(),
-            ) {
-                (Some(ContentBlock::Text(path)), Some(session)) => {
-                    session.prompt(responder, |turn| run_turn(path.text, turn))
-                }
-                _ => responder.respond_with_error(Error::invalid_params()),
+            async move |request: v1::PromptRequest, responder, _| {
+                let Some(ContentBlock::Text(path)) = request.prompt.into_iter().next() else {
+                    return responder.respond_with_error(Error::invalid_params());
+                };
+                prompted.prompt(&request.session_id, responder, |turn| run_turn(path.text, turn))
+            },
+            on_receive_request!(),
+        )
+        .on_receive_request(
+            async move |request: v1::CloseSessionRequest, responder, _| {
+                closed.close(&request.session_id, responder, Duration::from_secs(1))
             },
             on_receive_request!(),
         )
         .on_receive_notification(
-            async move |_: v1::CancelNotification, _| {
-                cancelled.1.get().into_iter().for_each(ClientSession::cancel);
+            async move |notification: v1::CancelNotification, _| {
+                cancelled.cancel(&notification.session_id);
                 Ok(())
             },
             on_receive_notification!(),
         )
         .on_close(async move |_| {
-            if let Some(session) = closed.1.get() {
-                session.close(Duration::from_secs(1)).await;
-            }
+            ended.close_all(Duration::from_secs(1)).await;
             Ok(())
         })
 }

@@ -8,6 +8,12 @@ pub(crate) fn session_closing() -> Error {
     busy("The session is closing; open another one")
 }
 
+/// There is no session of the id that a request names.
+pub(crate) fn unknown_session() -> Error {
+    let what = "This session is not open on this connection. Open one by `session/new`";
+    error(ErrorCode::RESOURCE_NOT_FOUND, "unknown_session", what)
+}
+
 /// A bound is reached; the same may work later.
 pub(crate) fn busy(what: &str) -> Error {
     error(ErrorCode::INTERNAL_ERROR, "busy", what)

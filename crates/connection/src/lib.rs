@@ -16,6 +16,7 @@ mod notification;
 mod prompts;
 mod requests;
 mod session;
+mod sessions;
 mod shows;
 mod sink;
 
@@ -23,3 +24,4 @@ pub use answers::OpenRequest;
 pub use prompts::{OpenPrompt, Turn};
 pub use requests::{ClientRequestError, ClientRequests};
 pub use session::{ClientSession, ClientSessionBuilder};
+pub use sessions::ClientSessions;

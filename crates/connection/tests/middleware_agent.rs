@@ -3,25 +3,31 @@
 use acp_conformance::{Agent, Behaviour, Error, Permission, Side, Timing, text_of};
 use acp_types::schema::v1::{PermissionOptionKind, ToolCall, ToolCallContent};
 use pretty_assertions::assert_eq;
+use serde_json::json;
 use tempfile::NamedTempFile;
 
 #[path = "../examples/middleware_agent.rs"]
 #[expect(dead_code, reason = "the program's `main` serves what is judged here")]
 mod example;
 
-/// The agent with a session, and a note of two lines.
+/// The sessions of each agent.
+const SESSIONS: [&str; 2] = ["note1", "note2"];
+
+/// The agent with two sessions, and a note of two lines.
 async fn start(behaviour: impl Into<Behaviour>) -> Result<(Agent, NamedTempFile), Error> {
     let note = NamedTempFile::new()?;
     std::fs::write(&note, "one\ntwo\n")?;
     let mut agent = Agent::in_process(example::agent(None), behaviour);
     agent.initialize().await?;
-    agent.new_session(&std::env::temp_dir()).await?;
+    for expected in SESSIONS {
+        assert_eq!(agent.new_session(&std::env::temp_dir()).await?, expected);
+    }
     Ok((agent, note))
 }
 
-/// What each call shows last.
-fn texts(agent: &Agent) -> Vec<String> {
-    let calls = agent.client.session("note").calls();
+/// What each call of a session shows last.
+fn texts(agent: &Agent, session: &str) -> Vec<String> {
+    let calls = agent.client.session(session).calls();
     let text = |call: &&ToolCall| text_of(call.content.last()?).map(str::to_owned);
     calls.iter().filter_map(text).collect()
 }
@@ -30,15 +36,15 @@ fn texts(agent: &Agent) -> Vec<String> {
 async fn foreign_tools_live_the_whole_life_of_a_call() -> Result<(), Error> {
     let rejected = "Rejected by the user. It did not run.";
     for (permission, expected, lines) in [
-        (PermissionOptionKind::AllowOnce, ["2 lines", "added", "3 lines", "added"], 4),
-        (PermissionOptionKind::RejectOnce, ["2 lines", rejected, "2 lines", rejected], 2),
+        (PermissionOptionKind::AllowOnce, [["2 lines", "added"], ["3 lines", "added"]], 4),
+        (PermissionOptionKind::RejectOnce, [["2 lines", rejected]; 2], 2),
     ] {
         let (mut agent, note) = start(Permission::Select(permission)).await?;
-        for _ in 0..2 {
+        for (session, expected) in SESSIONS.iter().zip(expected) {
             let path = note.path().to_str().unwrap();
-            assert_eq!(agent.turn("note", path).await?, "end_turn");
+            assert_eq!(agent.turn(session, path).await?, "end_turn");
+            assert_eq!(texts(&agent, session), expected);
         }
-        assert_eq!(texts(&agent), expected);
         let text = std::fs::read_to_string(&note)?;
         assert_eq!(text.lines().count(), lines);
         let asked = agent.client.asked[0].request.tool_call.fields.content.as_deref();
@@ -57,14 +63,33 @@ async fn foreign_tools_live_the_whole_life_of_a_call() -> Result<(), Error> {
 async fn a_yes_that_comes_after_the_cancel_changes_nothing() -> Result<(), Error> {
     let behaviour = Behaviour { timing: Timing::AfterCancel, ..Behaviour::default() };
     let (mut agent, note) = start(behaviour).await?;
-    let prompt = agent.prompt("note", note.path().to_str().unwrap()).await?;
+    let prompt = agent.prompt("note1", note.path().to_str().unwrap()).await?;
     agent.until(|client| !client.asked.is_empty()).await?;
-    agent.cancel("note").await?;
+    agent.cancel("note2").await?;
+    agent.cancel("note1").await?;
     assert_eq!(agent.stop_reason(&prompt).await?, "cancelled");
     agent.end().await?;
-    let texts = texts(&agent);
+    let texts = texts(&agent, "note1");
     assert!(texts[1].starts_with("Cancelled "), "{texts:?}");
     assert_eq!(std::fs::read_to_string(&note)?, "one\ntwo\n");
+    assert_eq!(agent.client.faults_of(Side::Agent), []);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_session_that_is_closed_is_unknown_and_the_others_go_on() -> Result<(), Error> {
+    let allow = Permission::Select(PermissionOptionKind::AllowOnce);
+    let (mut agent, note) = start(allow).await?;
+    let path = note.path().to_str().unwrap();
+    agent.request("session/close", json!({ "sessionId": "note1" })).await?;
+    for id in ["note1", "note3"] {
+        let Err(Error::Refused(error)) = agent.turn(id, path).await else { panic!("{id} is open") };
+        assert_eq!(error["code"], -32002);
+        let close = agent.request("session/close", json!({ "sessionId": id })).await;
+        assert!(matches!(close, Err(Error::Refused(error)) if error["code"] == -32002));
+    }
+    assert_eq!(agent.turn("note2", path).await?, "end_turn");
+    agent.end().await?;
     assert_eq!(agent.client.faults_of(Side::Agent), []);
     Ok(())
 }

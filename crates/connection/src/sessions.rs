@@ -1,0 +1,132 @@
+//! The open sessions of a connection, by their ids.
+
+use std::collections::HashMap;
+use std::mem::take;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use acp_lifecycle::Session;
+use agent_client_protocol::v1::schema::{
+    ClientCapabilities, CloseSessionResponse, PromptResponse, SessionId, StopReason,
+};
+use agent_client_protocol::v1::{ConnectionTo, Responder};
+use agent_client_protocol::{Client, Result};
+use futures::future::join_all;
+use tokio::task::JoinHandle;
+
+use crate::lock::lock;
+use crate::prompts::Turn;
+use crate::{ClientSession, ClientSessionBuilder, errors};
+
+/// The open sessions of a connection, by their ids. Cheap to clone; all clones are one map.
+///
+/// A request for a session that is not in it is answered with the error `-32002`, whose `data.reason`
+/// is `unknown_session`.
+#[derive(Debug, Clone, Default)]
+pub struct ClientSessions(Arc<Mutex<OpenSessions>>);
+
+#[derive(Debug, Default)]
+struct OpenSessions {
+    client: ClientCapabilities,
+    open: HashMap<SessionId, ClientSession>,
+    /// The answers of `session/close` that are not sent.
+    closing: Vec<JoinHandle<()>>,
+}
+
+impl ClientSessions {
+    /// Sets what the client can do: `initialize`.
+    pub fn set_client_capabilities(&self, capabilities: ClientCapabilities) {
+        lock(&self.0).client = capabilities;
+    }
+
+    /// Makes a session that is not open yet, of the client of this connection: see
+    /// [`ClientSession::builder`]. [`insert`](Self::insert) it when it is open.
+    pub fn builder(
+        &self,
+        id: impl Into<SessionId>,
+        session: Session,
+        client: ConnectionTo<Client>,
+    ) -> ClientSessionBuilder {
+        let capabilities = lock(&self.0).client.clone();
+        ClientSession::builder(id, session, &capabilities, client)
+    }
+
+    /// Adds a session: `session/new`. One of the same id is replaced and ends.
+    pub fn insert(&self, session: ClientSession) {
+        let replaced = lock(&self.0).open.insert(session.id().clone(), session);
+        drop(replaced);
+    }
+
+    /// Returns an open session.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of this id: the error is the answer to the request.
+    pub fn find(&self, id: &SessionId) -> Result<ClientSession> {
+        lock(&self.0).open.get(id).cloned().ok_or_else(errors::unknown_session)
+    }
+
+    /// Runs the turn of a prompt in its session: see [`ClientSession::prompt`].
+    ///
+    /// # Errors
+    ///
+    /// If the prompt is refused and the error cannot be sent, because the client is gone.
+    pub fn prompt<R>(
+        &self,
+        id: &SessionId,
+        responder: Responder<PromptResponse>,
+        turn: impl FnOnce(Turn) -> R + Send + 'static,
+    ) -> Result<()>
+    where
+        R: Future<Output = Result<StopReason>> + Send + 'static,
+    {
+        match self.find(id) {
+            Ok(session) => session.prompt(responder, turn),
+            Err(error) => responder.respond_with_error(error),
+        }
+    }
+
+    /// Cancels the turns of a session: `session/cancel`. Nothing happens to one that is not open.
+    pub fn cancel(&self, id: &SessionId) {
+        if let Ok(session) = self.find(id) {
+            session.cancel();
+        }
+    }
+
+    /// Removes a session, closes it within `deadline` and answers then: `session/close`.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of this id and the error cannot be sent, because the client is gone.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn close(
+        &self,
+        id: &SessionId,
+        responder: Responder<CloseSessionResponse>,
+        deadline: Duration,
+    ) -> Result<()> {
+        let mut sessions = lock(&self.0);
+        let Some(session) = sessions.open.remove(id) else {
+            drop(sessions);
+            return responder.respond_with_error(errors::unknown_session());
+        };
+        sessions.closing.retain(|closing| !closing.is_finished());
+        sessions.closing.push(tokio::spawn(async move {
+            session.close(deadline).await;
+            // The connection may be gone by now.
+            drop(responder.respond(CloseSessionResponse::new()));
+        }));
+        Ok(())
+    }
+
+    /// Removes and closes every session within `deadline`: for `on_close` of the connection's builder,
+    /// which waits for it.
+    pub async fn close_all(&self, deadline: Duration) {
+        let OpenSessions { open, closing, .. } = take(&mut *lock(&self.0));
+        let open = join_all(open.values().map(|session| session.close(deadline)));
+        futures::join!(open, join_all(closing));
+    }
+}
